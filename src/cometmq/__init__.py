@@ -1,0 +1,1 @@
+"""CometMQ: Apache RocketMQ, compatible on the wire and on disk, as Python software."""

@@ -1,0 +1,22 @@
+"""Java's String.hashCode, which RocketMQ stores for tags and uses for keys.
+
+h = 31*h + unit over the UTF-16 code units, wrapped to a signed 32-bit number.
+"""
+
+from functools import lru_cache
+
+
+@lru_cache(
+    maxsize=65536
+)  # Tags repeat; 64 Ki of them bound the memory a hostile sender can take.
+def java_hash(text: str) -> int:
+    """The signed 32-bit hash that Java's `text.hashCode()` gives.
+
+    >>> java_hash("TagA")
+    2598919
+    """
+    value = 0
+    units = text.encode("utf-16-be", "surrogatepass")
+    for index in range(0, len(units), 2):
+        value = (31 * value + (units[index] << 8 | units[index + 1])) & 0xFFFFFFFF
+    return value - 0x100000000 if value & 0x80000000 else value

@@ -1,0 +1,175 @@
+"""Messages as people handle them: `Message` is sent, `StoredMessage` comes back."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from cometmq.model import properties as keys_of
+from cometmq.model.errors import MessageError
+from cometmq.model.names import topic_fault
+from cometmq.model.queue import MessageQueue
+
+_FORBIDDEN = (keys_of.NAME_SEPARATOR, keys_of.PROPERTY_SEPARATOR)
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """A message to send.
+
+    Attributes:
+        topic: where to.
+        body: the payload, bytes; encode text yourself.
+        tag: at most one, what subscriptions filter by.
+        keys: words by which the message can be found; a single string is one key.
+        properties: your own names and values, text without \\x01 and \\x02.
+        flag: a number that RocketMQ carries and never reads.
+        delay_level: 0, or 1..18 for RocketMQ's fixed delays.
+        is_wait_store_ok: False: answer before a synchronous flush or replication.
+
+    Raises:
+        MessageError: when the topic is illegal, the body is no bytes, or a property cannot be
+            stored; the message names which.
+    """
+
+    topic: str
+    body: bytes
+    tag: str | None = None
+    keys: tuple[str, ...] | str = ()
+    properties: Mapping[str, str] = field(default_factory=dict)
+    flag: int = 0
+    delay_level: int = 0
+    is_wait_store_ok: bool = True
+
+    def __post_init__(self) -> None:
+        """Refuse what no broker would take, before any network."""
+        fault = topic_fault(self.topic)
+        if fault is not None:
+            raise MessageError(fault)
+        if not isinstance(self.body, bytes | bytearray | memoryview):
+            raise MessageError(
+                f"body must be bytes, not {type(self.body).__name__}; encode text, e.g. text.encode()"
+            )
+        for name, value in self.properties.items():
+            check_property(name, value)
+        for text in (self.tag or "", *self.key_words):
+            if any(mark in text for mark in _FORBIDDEN):
+                raise MessageError(
+                    f"{text!r} holds \\x01 or \\x02, which end a stored property"
+                )
+
+    @property
+    def key_words(self) -> tuple[str, ...]:
+        """The keys, one word each."""
+        return tuple(self.keys.split()) if isinstance(self.keys, str) else tuple(self.keys)
+
+    def stored_properties(self) -> dict[str, str]:
+        """The properties as the wire carries them, tag and keys among them."""
+        stored = dict(self.properties)
+        if self.tag:
+            stored[keys_of.TAGS] = self.tag
+        if self.keys:
+            stored[keys_of.KEYS] = " ".join(self.key_words)
+        if self.delay_level:
+            stored[keys_of.DELAY] = str(self.delay_level)
+        stored[keys_of.WAIT] = "true" if self.is_wait_store_ok else "false"
+        return stored
+
+
+def check_property(name: object, value: object) -> None:
+    """Refuse a user property that cannot be stored or that the system owns.
+
+    Raises:
+        MessageError: naming the property and the reason.
+    """
+    if not isinstance(name, str) or not isinstance(value, str):
+        raise MessageError(f"property {name!r}: name and value must be text")
+    if not name or not value:
+        raise MessageError(f"property {name!r}={value!r}: name and value must not be empty")
+    if name in keys_of.RESERVED:
+        raise MessageError(f"property {name!r} is used by the system; choose another name")
+    if any(mark in name or mark in value for mark in _FORBIDDEN):
+        raise MessageError(
+            f"property {name!r} holds \\x01 or \\x02, which end a stored property"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class StoredMessage:
+    """A message as a consumer gets it.
+
+    Attributes:
+        queue: topic, broker and queue it came from.
+        queue_offset: its place in that queue.
+        message_id: the id its producer gave it (UNIQ_KEY), else `offset_message_id`.
+        offset_message_id: hex of store host and commitlog offset.
+        body: the payload, decompressed.
+        properties: all of them, the system's too.
+        born_ms: when the producer made it, ms since 1970.
+        born_host: the producer's "ip:port".
+        stored_ms: when the broker stored it, ms since 1970.
+        store_host: the broker's "ip:port".
+        flag: the producer's number.
+        sys_flag: bits of `model.flags`, with the compressed bit cleared.
+        reconsume_times: how often it has come back for a retry.
+        commitlog_offset: where it lies in the broker's log, bytes.
+        store_size: bytes of the stored record.
+        body_crc: CRC-32 of the stored body, 31 bits.
+        prepared_offset: commitlog offset of the half message it was committed from, else 0.
+    """
+
+    queue: MessageQueue
+    queue_offset: int
+    message_id: str
+    offset_message_id: str
+    body: bytes
+    properties: Mapping[str, str]
+    born_ms: int
+    born_host: str
+    stored_ms: int
+    store_host: str
+    flag: int = 0
+    sys_flag: int = 0
+    reconsume_times: int = 0
+    commitlog_offset: int = 0
+    store_size: int = 0
+    body_crc: int = 0
+    prepared_offset: int = 0
+
+    @property
+    def topic(self) -> str:
+        """The topic."""
+        return self.queue.topic
+
+    @property
+    def tag(self) -> str | None:
+        """The tag, or None."""
+        return self.properties.get(keys_of.TAGS)
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The keys, one word each."""
+        return tuple(self.properties.get(keys_of.KEYS, "").split())
+
+    @property
+    def user_properties(self) -> dict[str, str]:
+        """The properties that the producer's user set."""
+        return {k: v for k, v in self.properties.items() if k not in keys_of.RESERVED}
+
+    @property
+    def born_at(self) -> datetime:
+        """When the producer made it, in UTC."""
+        return datetime.fromtimestamp(self.born_ms / 1000, UTC)
+
+    @property
+    def stored_at(self) -> datetime:
+        """When the broker stored it, in UTC."""
+        return datetime.fromtimestamp(self.stored_ms / 1000, UTC)
+
+    def __repr__(self) -> str:
+        """Short enough for a log: place, id, tag, keys, size and the body's beginning."""
+        start = bytes(self.body[:40])
+        more = "..." if len(self.body) > len(start) else ""
+        return (
+            f"<StoredMessage {self.queue}#{self.queue_offset} id={self.message_id} "
+            f"tag={self.tag!r} keys={self.keys!r} {len(self.body)} B {start!r}{more}>"
+        )

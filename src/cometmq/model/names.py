@@ -1,0 +1,155 @@
+"""Names of topics and groups: which are legal, which the system keeps, which derive from others.
+
+Rules follow TopicValidator and Validators of RocketMQ 5.3.3 (protocol: "Names, system topics and
+groups"). They are the guard against a topic called `../x`, too: a name that passes is a safe
+directory name.
+"""
+
+import re
+
+from cometmq.model.codes import ResponseCode
+from cometmq.model.errors import RequestError
+
+RETRY_PREFIX = "%RETRY%"
+DLQ_PREFIX = "%DLQ%"
+LMQ_PREFIX = "%LMQ%"
+SYSTEM_TOPIC_PREFIX = "rmq_sys_"
+SYSTEM_GROUP_PREFIX = "CID_RMQ_SYS_"
+
+DEFAULT_TOPIC = "TBW102"  # New topics inherit from it (AUTO_CREATE_TOPIC_KEY_TOPIC).
+SCHEDULE_TOPIC = "SCHEDULE_TOPIC_XXXX"
+BENCHMARK_TOPIC = "BenchmarkTest"
+SELF_TEST_TOPIC = "SELF_TEST_TOPIC"
+OFFSET_MOVED_TOPIC = "OFFSET_MOVED_EVENT"
+HALF_TOPIC = "RMQ_SYS_TRANS_HALF_TOPIC"
+OP_HALF_TOPIC = "RMQ_SYS_TRANS_OP_HALF_TOPIC"
+TRANS_CHECK_MAX_TIME_TOPIC = "TRANS_CHECK_MAX_TIME_TOPIC"
+TRACE_TOPIC = "RMQ_SYS_TRACE_TOPIC"
+CHECKPOINT_TOPIC = "CHECKPOINT_TOPIC"
+WHEEL_TIMER_TOPIC = "rmq_sys_wheel_timer"
+REPLY_TOPIC_SUFFIX = "REPLY_TOPIC"
+
+# Client and broker refuse longer topics; a retry topic adds its prefix to a group of up to 255.
+TOPIC_LENGTH_MAX = 127
+RETRY_TOPIC_LENGTH_MAX = 255
+GROUP_LENGTH_MAX = 255
+
+SYSTEM_TOPICS = frozenset(
+    (
+        DEFAULT_TOPIC,
+        SCHEDULE_TOPIC,
+        BENCHMARK_TOPIC,
+        HALF_TOPIC,
+        OP_HALF_TOPIC,
+        TRACE_TOPIC,
+        TRANS_CHECK_MAX_TIME_TOPIC,
+        SELF_TEST_TOPIC,
+        OFFSET_MOVED_TOPIC,
+        CHECKPOINT_TOPIC,
+    )
+)
+# What users may not send to: the system writes there itself.
+NOT_SENDABLE_TOPICS = frozenset(
+    (
+        SCHEDULE_TOPIC,
+        HALF_TOPIC,
+        OP_HALF_TOPIC,
+        TRANS_CHECK_MAX_TIME_TOPIC,
+        SELF_TEST_TOPIC,
+        OFFSET_MOVED_TOPIC,
+    )
+)
+
+TOOLS_GROUP = "TOOLS_CONSUMER"
+SELF_TEST_CONSUMER_GROUP = "SELF_TEST_C_GROUP"
+INNER_PRODUCER_GROUP = "CLIENT_INNER_PRODUCER"
+TRANSACTION_GROUP = "CID_RMQ_SYS_TRANS"
+# Groups that every broker has from its first start (MixAll, SubscriptionGroupManager.init).
+SYSTEM_GROUPS = (
+    TOOLS_GROUP,
+    "FILTERSRV_CONSUMER",
+    SELF_TEST_CONSUMER_GROUP,
+    "CID_ONS-HTTP-PROXY",
+    "CID_ONSAPI_PULL",
+    "CID_ONSAPI_PERMISSION",
+    "CID_ONSAPI_OWNER",
+    TRANSACTION_GROUP,
+)
+
+_LEGAL = re.compile(r"[%|a-zA-Z0-9_-]+")
+
+
+def retry_topic(group: str) -> str:
+    """The topic in which messages of `group` wait for their next try."""
+    return RETRY_PREFIX + group
+
+
+def dead_letter_topic(group: str) -> str:
+    """The topic that takes what `group` could not consume."""
+    return DLQ_PREFIX + group
+
+
+def is_retry_topic(topic: str) -> bool:
+    """Whether this is the retry topic of some group."""
+    return topic.startswith(RETRY_PREFIX)
+
+
+def is_system_topic(topic: str) -> bool:
+    """Whether the system owns this topic, so that users neither create nor delete it."""
+    return topic in SYSTEM_TOPICS or topic.startswith(SYSTEM_TOPIC_PREFIX)
+
+
+def is_system_group(group: str) -> bool:
+    """Whether the system owns this consumer group."""
+    return group in SYSTEM_GROUPS or group.startswith(SYSTEM_GROUP_PREFIX)
+
+
+def topic_fault(topic: str) -> str | None:
+    """Why this is no legal topic name, or None where it is one."""
+    if not topic or topic.isspace():
+        return "The specified topic is blank. Name a topic."
+    limit = (
+        RETRY_TOPIC_LENGTH_MAX
+        if topic.startswith((RETRY_PREFIX, DLQ_PREFIX))
+        else TOPIC_LENGTH_MAX
+    )
+    if len(topic) > limit:
+        return f"The specified topic is longer than {limit} characters: {len(topic)}."
+    if _LEGAL.fullmatch(topic) is None:
+        return f"The specified topic {topic!r} contains illegal characters, allowing only ^[%|a-zA-Z0-9_-]+$"
+    return None
+
+
+def group_fault(group: str) -> str | None:
+    """Why this is no legal group name, or None where it is one."""
+    if not group or group.isspace():
+        return "The specified group is blank. Name a group."
+    if len(group) > GROUP_LENGTH_MAX:
+        return (
+            f"The specified group is longer than {GROUP_LENGTH_MAX} characters: {len(group)}."
+        )
+    if _LEGAL.fullmatch(group) is None:
+        return f"The specified group {group!r} contains illegal characters, allowing only ^[%|a-zA-Z0-9_-]+$"
+    return None
+
+
+def check_topic(topic: str, *, code: int = ResponseCode.INVALID_PARAMETER) -> None:
+    """Refuse an illegal topic name.
+
+    Raises:
+        RequestError: with `code` and the reason.
+    """
+    fault = topic_fault(topic)
+    if fault is not None:
+        raise RequestError(code, fault)
+
+
+def check_group(group: str, *, code: int = ResponseCode.INVALID_PARAMETER) -> None:
+    """Refuse an illegal group name.
+
+    Raises:
+        RequestError: with `code` and the reason.
+    """
+    fault = group_fault(group)
+    if fault is not None:
+        raise RequestError(code, fault)

@@ -1,0 +1,70 @@
+"""Where a topic lives: its brokers with their addresses, and its queues on each of them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from cometmq.model.flags import is_readable, is_writable
+from cometmq.model.queue import MessageQueue
+
+MASTER_ID = 0
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerData:
+    """A broker group: one name, the addresses of its master (id 0) and slaves."""
+
+    cluster: str
+    broker_name: str
+    addresses: Mapping[int, str]
+    is_acting_master_enabled: bool = False
+    zone_name: str | None = None
+
+    def master_or_any(self) -> str | None:
+        """The master's address, else that of the lowest id, else None."""
+        if not self.addresses:
+            return None
+        return self.addresses.get(MASTER_ID) or self.addresses[min(self.addresses)]
+
+
+@dataclass(frozen=True, slots=True)
+class QueueData:
+    """The queues of a topic on one broker group."""
+
+    broker_name: str
+    read_queues: int
+    write_queues: int
+    perm: int
+    sys_flag: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class TopicRoute:
+    """What a nameserver answers for a topic (TopicRouteData)."""
+
+    queues: tuple[QueueData, ...]
+    brokers: tuple[BrokerData, ...]
+    order_config: str | None = None
+    filter_servers: Mapping[str, list[str]] = field(default_factory=dict)
+
+    def broker(self, name: str) -> BrokerData | None:
+        """The broker group of that name, or None."""
+        return next((broker for broker in self.brokers if broker.broker_name == name), None)
+
+    def read_queues(self, topic: str) -> list[MessageQueue]:
+        """The queues a consumer may read, sorted."""
+        return sorted(
+            MessageQueue(topic, data.broker_name, queue_id)
+            for data in self.queues
+            if is_readable(data.perm)
+            for queue_id in range(data.read_queues)
+        )
+
+    def write_queues(self, topic: str) -> list[MessageQueue]:
+        """The queues a producer may send to, sorted: writable, and their broker has a master."""
+        with_master = {b.broker_name for b in self.brokers if MASTER_ID in b.addresses}
+        return sorted(
+            MessageQueue(topic, data.broker_name, queue_id)
+            for data in self.queues
+            if is_writable(data.perm) and data.broker_name in with_master
+            for queue_id in range(data.write_queues)
+        )

@@ -1,0 +1,36 @@
+"""What a broker knows of a topic: its queues, who may use it, and its attributes."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from cometmq.model.flags import PERM_READ_WRITE
+
+
+@dataclass(frozen=True, slots=True)
+class TopicConfig:
+    """Settings of a topic on one broker (TopicConfig of RocketMQ 5.3.3).
+
+    Attributes:
+        name: the topic.
+        read_queues: queues that consumers see.
+        write_queues: queues that producers see.
+        perm: bits of `model.flags.PERM_*`.
+        filter_type: SINGLE_TAG or MULTI_TAG.
+        sys_flag: unit bits, `model.flags.TOPIC_*`.
+        is_ordered: whether a nameserver keeps an order configuration for it.
+        attributes: queue.type, cleanup.policy and so on (5.x).
+    """
+
+    name: str
+    read_queues: int = 8
+    write_queues: int = 8
+    perm: int = PERM_READ_WRITE
+    filter_type: str = "SINGLE_TAG"
+    sys_flag: int = 0
+    is_ordered: bool = False
+    attributes: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def queue_count(self) -> int:
+        """Queues that exist in the store: the larger of the two counts."""
+        return max(self.read_queues, self.write_queues)
