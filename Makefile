@@ -1,0 +1,78 @@
+# The front door. `make` alone prints what there is.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+PYTEST := $(BIN)/python -m pytest
+ARGS ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help setup build fmt lint types arch tidy test check e2e crash interop golden spark demo bench fuzz ci clean
+
+help: ## this list
+	@grep -hE '^[a-z0-9]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-9s %s\n", $$1, $$2}'
+
+setup: $(STAMP) ## make .venv with CometMQ and all it needs, from requirements.lock
+
+$(STAMP): pyproject.toml requirements.lock
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "CometMQ needs Python 3.11 or later: make setup PYTHON=python3.x")'
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --retries 10 --requirement requirements.lock
+	$(BIN)/python -m pip install --quiet --no-deps --editable .
+	@touch $@
+
+build: setup ## the wheel, in dist/
+	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .
+
+fmt: setup ## lay out the code and mend what can be mended safely
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix-only --quiet .
+
+lint: setup ## style, mistakes and spelling
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/codespell
+
+types: setup ## mypy, strict
+	$(BIN)/mypy
+
+arch: setup ## who may import whom
+	$(BIN)/lint-imports --no-cache
+
+tidy: setup ## sizes, names, docstrings, the chain of Next: lines
+	$(BIN)/python tools/tidy.py
+
+test: setup ## unit, property, golden, arch and e2e tests
+	$(PYTEST) tests/unit tests/property tests/golden tests/arch tests/e2e $(ARGS)
+
+check: lint types arch tidy test ## what a developer runs before each commit
+
+e2e: setup ## real processes from the command line
+	$(PYTEST) tests/e2e $(ARGS)
+
+golden: setup ## the stores and frames that Java wrote
+	$(PYTEST) tests/golden $(ARGS)
+
+crash: setup ## kill -9, and what was acknowledged must be there
+	$(PYTEST) tests/crash $(ARGS)
+
+interop: setup ## official Java clients and servers (needs a JDK 17 and Maven)
+	$(PYTEST) tests/interop $(ARGS)
+
+spark: setup ## the data sources and jobs on a local Spark
+	$(PYTEST) tests/spark $(ARGS)
+
+fuzz: setup ## 100,000 broken frames against real servers
+	$(PYTEST) tests/fuzz $(ARGS)
+
+demo: setup ## 336,776 flights through the broker and a Spark job to a table
+	$(BIN)/cometmq demo $(ARGS)
+
+bench: setup ## Java, CometMQ and the floor side by side (needs JDK 17, Maven and Go; about 40 minutes)
+	$(BIN)/python -m bench.run $(ARGS)
+
+ci: ## every suite, each in its time, as the machine runs it
+	bash .ci/run
+
+clean: ## remove what was made here
+	rm -rf $(VENV) .cache build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,0 +1,32 @@
+"""`tools/count_tests.py` never makes a run look better than it was."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tools import count_tests
+
+
+def report(folder: Path, name: str, *, tests: int, failures: int = 0, skipped: int = 0) -> None:
+    suite = f'<testsuite tests="{tests}" failures="{failures}" errors="0" skipped="{skipped}"/>'
+    (folder / f"{name}.xml").write_text(f"<testsuites>{suite}</testsuites>")
+
+
+@pytest.mark.parametrize(
+    ("failed_suites", "expected"),
+    [
+        (0, (14, 0, 2)),  # ten and two tests, and two suites without a report
+        (1, (13, 1, 2)),  # one suite failed without a report of a failing test
+    ],
+)
+def test_a_suite_without_a_report_counts_as_one(tmp_path, failed_suites, expected):
+    report(tmp_path, "test", tests=12, skipped=2)
+    report(tmp_path, "crash", tests=2)
+    assert count_tests.total(tmp_path, failed_suites=failed_suites, suites=4) == expected
+
+
+def test_failing_tests_are_not_counted_twice(tmp_path):
+    report(tmp_path, "test", tests=12, failures=3)
+    assert count_tests.total(tmp_path, failed_suites=1, suites=2) == (10, 3, 0)

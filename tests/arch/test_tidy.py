@@ -1,0 +1,66 @@
+"""`tools/tidy.py` finds what it promises to find, and nothing in code that keeps the rules."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tools import tidy
+
+GOOD = '"""A module.\n\nNext: cometmq.store.reader\n"""\n\n\ndef read() -> None:\n    """Read."""\n'
+
+
+def complaints(tmp_path: Path, text: str, name: str = "src/cometmq/store/log.py") -> list[str]:
+    """What tidy says about one file in an otherwise clean project."""
+    reader = tmp_path / "src/cometmq/store/reader.py"
+    reader.parent.mkdir(parents=True)
+    reader.write_text('"""Reads."""\n')
+    path = tmp_path / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    return tidy.check(tmp_path, [Path(name)])
+
+
+def test_a_file_that_keeps_the_rules_is_not_named(tmp_path):
+    assert complaints(tmp_path, GOOD) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        (GOOD + "x = 1\n" * 400, "408 lines; at most 400"),
+        (
+            GOOD + "    x = 1\n" * 50,
+            "read has 51 lines; at most 40",
+        ),
+        ("x = 1\n", "no module docstring"),
+        (GOOD.replace("reader", "nowhere"), "Next: cometmq.store.nowhere is no module"),
+        (GOOD.replace("def read", "def read_helper"), "'helper' names nothing"),
+        (GOOD + "\n\nclass TopicManager:\n    pass\n", "'manager' names nothing"),
+        (GOOD + "# see /ro" + "ot/notes\n", "a path of one machine"),
+        (GOOD + "# TO" + "DO later\n", "an open end"),
+    ],
+)
+def test_each_rule_names_its_breach(tmp_path, text, complaint):
+    (line,) = complaints(tmp_path, text)
+    assert complaint in line
+    assert line.startswith("src/cometmq/store/log.py:")
+
+
+def test_a_long_docstring_does_not_make_a_function_long(tmp_path):
+    text = GOOD.replace('"""Read."""', '"""Read.\n\n' + "    A line.\n" * 60 + '    """')
+    assert complaints(tmp_path, text) == []
+
+
+def test_a_module_name_is_checked_too(tmp_path):
+    (line,) = complaints(tmp_path, GOOD, name="src/cometmq/store/utils.py")
+    assert "'utils' names nothing" in line
+
+
+def test_an_empty_package_file_needs_no_docstring(tmp_path):
+    assert complaints(tmp_path, "", name="src/cometmq/store/__init__.py") == []
+
+
+def test_words_of_a_name_are_found_in_every_spelling():
+    assert tidy.words("HTTPInfoTable_of_topics") == {"http", "info", "table", "of", "topics"}

@@ -1,0 +1,216 @@
+"""Checks what no linter knows: sizes, names, docstrings, the chain of `Next:` lines, stray paths.
+
+A rule is a function from one file to its complaints; `main` runs every rule over the tracked files
+and prints `path:line: complaint`. There is no list of exceptions: a file that breaks a rule is mended.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+FILE_LINES_MAX = 400
+FUNCTION_LINES_MAX = 40  # without the docstring: explaining costs nothing
+
+# Words that name nothing. Everything that is, is some data; everything that acts is some manager.
+EMPTY_WORDS = {
+    *(
+        "util",
+        "utils",
+        "common",
+        "helper",
+        "helpers",
+        "manager",
+        "impl",
+        "misc",
+        "service",
+        "info",
+        "data",
+    ),
+}
+# Words of the protocol itself keep their names: its users know them.
+PROTOCOL_NAMES = {"DataVersion", "BrokerData", "QueueData", "ClusterInfo", "data_version"}
+# Names that Python, asyncio or pytest give.
+GIVEN_NAMES = {"data_received", "receive_data"}
+
+# A path of somebody's machine, or of the place where the work was done, helps no reader.
+MACHINE_PATH = re.compile(
+    r"(?<![\w.])/(?:work|root|home/\w+|Users/\w+)/|(?:\.\./|\b)shared/(?:design|golden|interop)"
+)
+OPEN_END = re.compile(r"#.*\b(?:TO[D]O|FIX[M]E)\b")
+NEXT_LINE = re.compile(r"^Next: (?P<name>\S+)$", re.MULTILINE)
+TEXT_SUFFIXES = {
+    ".py",
+    ".md",
+    ".toml",
+    ".ini",
+    ".cfg",
+    ".sh",
+    ".go",
+    ".java",
+    ".yaml",
+    ".yml",
+    ".txt",
+    "",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """One tracked text file; `tree` is its syntax where it is Python."""
+
+    path: Path  # relative to the root of the project
+    text: str
+    tree: ast.Module | None
+    modules: frozenset[str]  # dotted names of all modules below src
+
+
+Complaint = tuple[int, str]
+Rule = Callable[[Source], Iterator[Complaint]]
+
+
+def file_size(source: Source) -> Iterator[Complaint]:
+    """A Python file has at most FILE_LINES_MAX lines."""
+    lines = source.text.count("\n")
+    if source.tree is not None and lines > FILE_LINES_MAX:
+        yield 1, f"{lines} lines; at most {FILE_LINES_MAX}: split it by deed"
+
+
+def function_size(source: Source) -> Iterator[Complaint]:
+    """A function has at most FUNCTION_LINES_MAX lines besides its docstring."""
+    for node in functions(source):
+        first = node.body[0]
+        documented = isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant)
+        docstring = (first.end_lineno or 0) - first.lineno + 1 if documented else 0
+        lines = (node.end_lineno or node.lineno) - node.lineno + 1 - docstring
+        if lines > FUNCTION_LINES_MAX:
+            yield node.lineno, f"{node.name} has {lines} lines; at most {FUNCTION_LINES_MAX}"
+
+
+def module_docstring(source: Source) -> Iterator[Complaint]:
+    """Every module says what it is; an empty `__init__.py` has nothing to say."""
+    if source.tree is not None and source.text.strip() and not ast.get_docstring(source.tree):
+        yield 1, "no module docstring: what is it, how does it work?"
+
+
+def next_module(source: Source) -> Iterator[Complaint]:
+    """A `Next:` line of a module docstring names a module that exists."""
+    docstring = ast.get_docstring(source.tree) if source.tree is not None else None
+    for match in NEXT_LINE.finditer(docstring or ""):
+        if match["name"] not in source.modules:
+            yield 1, f"Next: {match['name']} is no module of this project"
+
+
+def empty_words(source: Source) -> Iterator[Complaint]:
+    """No module, class or function is named with a word that names nothing."""
+    names = [(1, source.path.stem)]
+    if source.tree is not None:
+        names += [(node.lineno, node.name) for node in functions(source)]
+        names += [
+            (node.lineno, node.name)
+            for node in ast.walk(source.tree)
+            if isinstance(node, ast.ClassDef)
+        ]
+    else:
+        names = []
+    for line, name in names:
+        empty = EMPTY_WORDS.intersection(words(name))
+        if empty and name not in PROTOCOL_NAMES | GIVEN_NAMES and not name.startswith("test_"):
+            yield line, f"{name}: '{empty.pop()}' names nothing"
+
+
+def machine_path(source: Source) -> Iterator[Complaint]:
+    """No file holds a path of one machine."""
+    for number, line in enumerate(source.text.splitlines(), 1):
+        if match := MACHINE_PATH.search(line):
+            yield number, f"a path of one machine: {match[0]}"
+
+
+def open_end(source: Source) -> Iterator[Complaint]:
+    """What is not done stands in an issue, not in a comment."""
+    for number, line in enumerate(source.text.splitlines(), 1):
+        if source.tree is not None and OPEN_END.search(line):
+            yield number, "an open end: do it, or file it"
+
+
+RULES: tuple[Rule, ...] = (
+    file_size,
+    function_size,
+    module_docstring,
+    next_module,
+    empty_words,
+    machine_path,
+    open_end,
+)
+
+
+def functions(source: Source) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+    """All functions and methods of a file."""
+    for node in ast.walk(source.tree) if source.tree is not None else ():
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield node
+
+
+def words(name: str) -> set[str]:
+    """The words of a name: `TopicTable_of` is topic, table, of."""
+    return {word.lower() for word in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+", name)}
+
+
+def check(root: Path, paths: list[Path]) -> list[str]:
+    """Run every rule over `paths` (relative to `root`); the complaints, in order of files."""
+    modules = frozenset(module_names(root / "src"))
+    complaints = []
+    for path in sorted(paths):
+        source = read(root, path, modules)
+        found = sorted(complaint for rule in RULES for complaint in rule(source))
+        complaints += [f"{path}:{line}: {text}" for line, text in found]
+    return complaints
+
+
+def read(root: Path, path: Path, modules: frozenset[str]) -> Source:
+    """One file, parsed where it is Python."""
+    text = (root / path).read_text(encoding="utf-8")
+    return Source(path, text, ast.parse(text) if path.suffix == ".py" else None, modules)
+
+
+def module_names(src: Path) -> Iterator[str]:
+    """Dotted names of the packages and modules below `src`."""
+    for path in src.rglob("*.py"):
+        parts = path.relative_to(src).with_suffix("").parts
+        yield ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def tracked_texts(root: Path) -> list[Path]:
+    """Text files that are, or are about to be, part of the project; what Java wrote is not ours to judge."""
+    listing = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
+        cwd=root,
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    paths = [Path(line) for line in listing.stdout.splitlines()]
+    return [
+        path
+        for path in paths
+        if path.suffix in TEXT_SUFFIXES
+        and not path.is_relative_to("tests/golden/stores")
+        and (root / path).is_file()
+    ]
+
+
+def main() -> int:
+    """Check the project that this file belongs to."""
+    root = Path(__file__).resolve().parent.parent
+    complaints = check(root, tracked_texts(root))
+    print("\n".join(complaints) if complaints else "tidy")
+    return 1 if complaints else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
