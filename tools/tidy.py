@@ -33,8 +33,10 @@ EMPTY_WORDS = {
         "data",
     ),
 }
-# Words of the protocol itself keep their names: its users know them.
-PROTOCOL_NAMES = {"DataVersion", "BrokerData", "QueueData", "ClusterInfo", "data_version"}
+# Words of the protocol itself keep their names, alone or within a longer one: its users know them.
+PROTOCOL_NAMES = re.compile(
+    r"DataVersion|data_version|BrokerData|QueueData|RuntimeInfo|runtime_info|ClusterInfo|cluster_info"
+)
 # Names that Python, asyncio or pytest give.
 GIVEN_NAMES = {"data_received", "receive_data"}
 
@@ -119,8 +121,8 @@ def empty_words(source: Source) -> Iterator[Complaint]:
     else:
         names = []
     for line, name in names:
-        empty = EMPTY_WORDS.intersection(words(name))
-        if empty and name not in PROTOCOL_NAMES | GIVEN_NAMES and not name.startswith("test_"):
+        empty = EMPTY_WORDS.intersection(words(PROTOCOL_NAMES.sub("", name)))
+        if empty and name not in GIVEN_NAMES and not name.startswith("test_"):
             yield line, f"{name}: '{empty.pop()}' names nothing"
 
 

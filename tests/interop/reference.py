@@ -1,0 +1,206 @@
+"""The reference: Apache RocketMQ 5.3.3 (Java), its nameserver, broker and `mqadmin`, on free ports.
+
+The jars come through Maven once, into the project's cache folder. Heaps are small (tests send little) and
+everything that Java writes (store, logs, home, temporary files) stays in the test's own folder.
+
+By hand: `python -m tests.interop.reference FOLDER [key=value…]` starts both and stops them on Ctrl-C.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from tests.support.frames import ask
+from tests.support.processes import Program, broker_port, free_port, wait_until, write_conf
+
+VERSION = "5.3.3"
+HERE = Path(__file__).resolve().parent
+CACHE = Path(os.environ.get("COMETMQ_CACHE") or HERE.parent.parent / ".cache")
+NAMESERVER = "org.apache.rocketmq.namesrv.NamesrvStartup"
+BROKER = "org.apache.rocketmq.broker.BrokerStartup"
+MQADMIN = "org.apache.rocketmq.tools.command.MQAdminStartup"
+MAVEN_TRIES = 4
+MAVEN_SECONDS_MAX = 420
+
+# What the broker reaches into by reflection; without it Java 17 refuses (bin/runbroker.sh of 5.3.3).
+OPENS = [
+    *("--add-opens", "java.base/java.nio=ALL-UNNAMED"),
+    *("--add-opens", "java.base/sun.nio.ch=ALL-UNNAMED"),
+    *("--add-opens", "java.base/java.lang=ALL-UNNAMED"),
+    *("--add-opens", "java.base/java.util=ALL-UNNAMED"),
+    *("--add-exports", "java.base/sun.nio.ch=ALL-UNNAMED"),
+    *("--add-exports", "java.base/jdk.internal.ref=ALL-UNNAMED"),
+]
+
+
+def java(name: str = "java") -> str:
+    """The path of a program of the JDK.
+
+    Raises:
+        RuntimeError: there is no JDK on this machine.
+    """
+    home = os.environ.get("JAVA_HOME")
+    found = shutil.which(name, path=f"{home}/bin") if home else None
+    found = found or shutil.which(name)
+    if found is None:
+        raise RuntimeError(
+            f"no {name} here: install a JDK 17 (Debian: openjdk-17-jdk-headless)"
+        )
+    return found
+
+
+def maven(arguments: Sequence[str | Path]) -> None:
+    """Run Maven; a registry that stumbles is asked again.
+
+    Raises:
+        RuntimeError: Maven is missing, or failed every time.
+    """
+    if shutil.which("mvn") is None:
+        raise RuntimeError("no mvn here: install Maven (Debian: maven)")
+    command = [
+        "mvn",
+        "-q",
+        "-B",
+        "-Dmaven.wagon.http.retryHandler.count=5",
+        *map(str, arguments),
+    ]
+    said = ""
+    for attempt in range(1, MAVEN_TRIES + 1):
+        done = subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=MAVEN_SECONDS_MAX,
+            check=False,
+        )
+        if done.returncode == 0:
+            return
+        time.sleep(2.0 * attempt)
+    raise RuntimeError(
+        f"Maven failed {MAVEN_TRIES} times:\n{(done.stdout + done.stderr)[-2000:]}"
+    )
+
+
+def jars(version: str = VERSION) -> Path:
+    """The folder with the jars of one version; fetched where they are not there yet."""
+    folder = CACHE / "java" / version
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (folder / ".done").exists():
+            pom = folder / "pom.xml"
+            text = (HERE / "reference.pom.xml").read_text()
+            pom.write_text(text.replace(f">{VERSION}<", f">{version}<"))
+            maven(["-f", pom, "dependency:copy-dependencies", f"-DoutputDirectory={folder}"])
+            (folder / ".done").touch()
+    return folder
+
+
+def command(
+    main: str, folder: Path, arguments: Sequence[str | Path], *, heap: str
+) -> list[str]:
+    """The command line of one Java program whose files stay in `folder`."""
+    for name in ("home", "tmp"):
+        (folder / name).mkdir(parents=True, exist_ok=True)
+    return [
+        java(),
+        *(f"-Xms{heap}", f"-Xmx{heap}", f"-XX:MaxDirectMemorySize={heap}", "-XX:-UsePerfData"),
+        *OPENS,
+        f"-Djava.io.tmpdir={folder / 'tmp'}",
+        f"-Duser.home={folder / 'home'}",
+        f"-Drocketmq.home.dir={folder / 'home'}",
+        *("-cp", f"{jars()}/*", main),
+        *map(str, arguments),
+    ]
+
+
+def nameserver(folder: Path, *, port: int | None = None, **settings: object) -> Program:
+    """A Java nameserver; not yet started."""
+    port = port or free_port()
+    conf = write_conf(folder / "namesrv.conf", {"listenPort": port, **settings})
+    started = command(NAMESERVER, folder, ["-c", conf], heap="128m")
+    return Program(started, log=folder / "nameserver.log", port=port)
+
+
+def broker(
+    folder: Path,
+    nameservers: str,
+    *,
+    port: int | None = None,
+    heap: str = "512m",
+    settings: Mapping[str, object] | None = None,
+) -> Program:
+    """A Java broker; not yet started. Its ports - 2 and + 1 are taken too."""
+    port = port or broker_port()
+    conf = {
+        "brokerClusterName": "DefaultCluster",
+        "brokerName": "broker-a",
+        "brokerId": 0,
+        "namesrvAddr": nameservers,
+        "listenPort": port,
+        "brokerIP1": "127.0.0.1",
+        "storePathRootDir": folder / "store",
+        "storePathCommitLog": folder / "store" / "commitlog",
+        "mappedFileSizeCommitLog": 64 * 1024 * 1024,
+        "autoCreateTopicEnable": "true",
+        # Its own limit is 85 % of the disk; a full test machine is no reason to refuse.
+        "diskMaxUsedSpaceRatio": 95,
+        **(settings or {}),
+    }
+    path = write_conf(folder / "broker.conf", conf)
+    return Program(
+        command(BROKER, folder, ["-c", path], heap=heap), log=folder / "broker.log", port=port
+    )
+
+
+def mqadmin(folder: Path, nameservers: str, *arguments: str, seconds: float = 60) -> str:
+    """What `mqadmin ARGUMENTS` prints; its errors too, for it ends with 0 whatever happened."""
+    started = command(MQADMIN, folder, [*arguments, "-n", nameservers], heap="128m")
+    done = subprocess.run(
+        started,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=seconds,
+        check=False,
+    )
+    return done.stdout + done.stderr
+
+
+def wait_registered(nameserver_address: str, broker_name: str = "broker-a") -> None:
+    """Wait until the nameserver knows the broker: it listens some seconds before."""
+    wait_until(
+        lambda: broker_name.encode() in ask(nameserver_address, 106)[1],
+        seconds=60,
+        what=f"{broker_name} at its nameserver",
+    )
+
+
+def main() -> int:
+    """Start the reference and leave it running until Ctrl-C."""
+    folder = Path(sys.argv[1]).resolve()
+    settings = dict(pair.split("=", 1) for pair in sys.argv[2:])
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    with (
+        nameserver(folder / "nameserver") as names,
+        broker(folder / "broker", names.address, settings=settings) as served,
+        contextlib.suppress(KeyboardInterrupt),
+    ):
+        wait_registered(names.address)
+        print(f"nameserver {names.address}\nbroker {served.address}", flush=True)
+        signal.pause()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,196 @@
+"""Real programs for tests: free ports, conf files, start, wait until it answers, stop, kill.
+
+A program's output goes to a log file beside its conf file; where it does not come up, the error shows the
+end of that log. Everything waits with a deadline and by looking, never by sleeping a fixed time.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+T = TypeVar("T")
+START_SECONDS_MAX = 60.0
+STOP_SECONDS_MAX = 30.0
+
+
+def wait_until(look: Callable[[], T], *, seconds: float, what: str) -> T:
+    """Look until the answer is true; the answer.
+
+    Raises:
+        TimeoutError: it was not true within `seconds`.
+    """
+    deadline = time.monotonic() + seconds
+    while True:
+        if answer := look():
+            return answer
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"{what}: not within {seconds} s")
+        time.sleep(0.02)
+
+
+def answers(port: int, host: str = "127.0.0.1") -> bool:
+    """Whether something accepts connections there."""
+    with contextlib.suppress(OSError), socket.create_connection((host, port), timeout=1):
+        return True
+    return False
+
+
+def is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("0.0.0.0", port))
+        except OSError:
+            return False
+    return True
+
+
+def free_port(*, beside: Sequence[int] = (0,)) -> int:
+    """A port that is free now, with the ports at the distances `beside` free too.
+
+    It lies below the range from which the kernel takes ports for outgoing connections, so that none of
+    those takes it before the program does.
+    """
+    while True:
+        port = random.randrange(10_100, 32_000)
+        if all(is_free(port + distance) for distance in beside):
+            return port
+
+
+def broker_port() -> int:
+    """A free port for a broker: a Java broker also takes its port - 2 (VIP) and + 1 (replication)."""
+    return free_port(beside=(-2, -1, 0, 1))
+
+
+def write_conf(path: Path, settings: Mapping[str, object]) -> Path:
+    """A Java properties file, as RocketMQ's programs read it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
+    return path
+
+
+class Program:
+    """One running program; leaving the `with` block stops it."""
+
+    def __init__(
+        self,
+        command: Sequence[str | Path],
+        *,
+        log: Path,
+        port: int,
+        env: Mapping[str, str] | None = None,
+    ) -> None:
+        self.command = [str(part) for part in command]
+        self.log = log
+        self.port = port
+        self.env = {**os.environ, **(env or {})}
+        self.process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def address(self) -> str:
+        return f"127.0.0.1:{self.port}"
+
+    @property
+    def pid(self) -> int:
+        assert self.process is not None
+        return self.process.pid
+
+    def start(self) -> Program:
+        """Start it, and wait until it accepts connections."""
+        self.log.parent.mkdir(parents=True, exist_ok=True)
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(
+                self.command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=self.env
+            )
+        try:
+            wait_until(self.came_up, seconds=START_SECONDS_MAX, what=f"port {self.port}")
+        except BaseException:
+            self.kill()
+            raise
+        return self
+
+    def came_up(self) -> bool:
+        assert self.process is not None
+        if (status := self.process.poll()) is not None:
+            raise RuntimeError(f"{self.command} ended with {status}:\n{self.last_lines()}")
+        return answers(self.port)
+
+    def last_lines(self, count: int = 30) -> str:
+        lines = self.log.read_text(errors="replace").splitlines() if self.log.exists() else []
+        return "\n".join(lines[-count:])
+
+    def stop(self) -> int:
+        """End it in order (SIGTERM); its exit status."""
+        return self.end(signal.SIGTERM)
+
+    def kill(self) -> int:
+        """End it as a power cut would (SIGKILL)."""
+        return self.end(signal.SIGKILL)
+
+    def end(self, how: signal.Signals) -> int:
+        assert self.process is not None
+        if self.process.poll() is None:
+            self.process.send_signal(how)
+        try:
+            return self.process.wait(STOP_SECONDS_MAX)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait(STOP_SECONDS_MAX)
+            raise
+
+    def __enter__(self) -> Program:
+        return self if self.process is not None else self.start()
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+
+def nameserver(folder: Path, *, port: int | None = None, **settings: object) -> Program:
+    """Our nameserver, from the command line and a Java conf file; not yet started."""
+    port = port or free_port()
+    conf = write_conf(folder / "namesrv.conf", {"listenPort": port, **settings})
+    command = [sys.executable, "-m", "cometmq.nameserver", "-c", conf]
+    return Program(command, log=folder / "nameserver.log", port=port)
+
+
+def broker(
+    folder: Path,
+    nameservers: str,
+    *,
+    port: int | None = None,
+    settings: Mapping[str, object] | None = None,
+) -> Program:
+    """Our broker, from the command line and a Java conf file; not yet started.
+
+    `settings` are RocketMQ's keys; they go over those that every test wants.
+    """
+    port = port or broker_port()
+    conf = {
+        "brokerClusterName": "DefaultCluster",
+        "brokerName": "broker-a",
+        "brokerId": 0,
+        "namesrvAddr": nameservers,
+        "listenPort": port,
+        "storePathRootDir": folder / "store",
+        "storePathCommitLog": folder / "store" / "commitlog",
+        "mappedFileSizeCommitLog": 64 * 1024 * 1024,
+        **(settings or {}),
+    }
+    command = [
+        sys.executable,
+        "-m",
+        "cometmq.broker",
+        "-c",
+        write_conf(folder / "broker.conf", conf),
+    ]
+    return Program(command, log=folder / "broker.log", port=port)
