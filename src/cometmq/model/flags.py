@@ -4,7 +4,7 @@ Source: protocol constants of RocketMQ 5.3.3 (MessageSysFlag, PullSysFlag, PermN
 RemotingCommand).
 """
 
-# --- sysFlag of a record (MessageSysFlag)
+# sysFlag of a record, MessageSysFlag.
 COMPRESSED = 1
 MULTI_TAGS = 2
 TRANSACTION_PREPARED = 4
@@ -20,25 +20,25 @@ COMPRESSION_LZ4 = 0x100
 COMPRESSION_ZSTD = 0x200
 COMPRESSION_ZLIB = 0x300
 
-# --- sysFlag of a pull request (PullSysFlag)
+# sysFlag of a pull request, PullSysFlag.
 PULL_COMMIT_OFFSET = 1
 PULL_SUSPEND = 2
 PULL_SUBSCRIPTION = 4
 PULL_CLASS_FILTER = 8
 PULL_LITE = 16
 
-# --- permission of a topic or broker (PermName)
+# Permission of a topic or broker, PermName.
 PERM_INHERIT = 1
 PERM_WRITE = 2
 PERM_READ = 4
 PERM_PRIORITY = 8
 PERM_READ_WRITE = PERM_READ | PERM_WRITE
 
-# --- topicSysFlag (TopicSysFlag)
+# topicSysFlag, TopicSysFlag.
 TOPIC_UNIT = 1
 TOPIC_UNIT_SUB = 2
 
-# --- flag of a command (RemotingCommand)
+# Flag of a command, RemotingCommand.
 RESPONSE = 1
 ONEWAY = 2
 

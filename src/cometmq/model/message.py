@@ -14,14 +14,14 @@ _FORBIDDEN = (keys_of.NAME_SEPARATOR, keys_of.PROPERTY_SEPARATOR)
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """A message to send.
+    r"""A message to send.
 
     Attributes:
         topic: where to.
         body: the payload, bytes; encode text yourself.
         tag: at most one, what subscriptions filter by.
         keys: words by which the message can be found; a single string is one key.
-        properties: your own names and values, text without \\x01 and \\x02.
+        properties: your own names and values, text without \x01 and \x02.
         flag: a number that RocketMQ carries and never reads.
         delay_level: 0, or 1..18 for RocketMQ's fixed delays.
         is_wait_store_ok: False: answer before a synchronous flush or replication.

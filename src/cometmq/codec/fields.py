@@ -1,0 +1,119 @@
+"""Custom headers: frozen dataclasses to and from the text fields of a command.
+
+A header class (in `codec.headers`) is a frozen dataclass of `str`, `int`, `bool` and their
+`| None` forms. The wire name of an attribute is its camelCase, or what `wire("name")` says. A value
+of None is left out; a missing or wrong required field refuses the request by name.
+"""
+
+from collections.abc import Callable
+from dataclasses import MISSING, dataclass, fields
+from functools import cache
+from types import NoneType, UnionType
+from typing import Any, TypeVar, get_args, get_type_hints
+
+from cometmq.model.codes import ResponseCode
+from cometmq.model.errors import RequestError
+
+Header = TypeVar("Header")
+
+
+@dataclass(frozen=True, slots=True)
+class _Field:
+    attribute: str
+    wire_name: str
+    read: Callable[[str], Any]
+    write: Callable[[Any], str]
+    is_required: bool
+
+
+def wire(name: str) -> dict[str, str]:
+    """Metadata for a field whose wire name is not its camelCase: `field(metadata=wire("a"))`."""
+    return {"wire": name}
+
+
+def decode_fields(header: type[Header], values: dict[str, str]) -> Header:
+    """Read a custom header from a command's fields; unknown fields are left alone.
+
+    Raises:
+        RequestError: INVALID_PARAMETER, naming the missing or wrong field.
+    """
+    read: dict[str, Any] = {}
+    for part in _layout(header):
+        text = values.get(part.wire_name)
+        if text is None:
+            if part.is_required:
+                raise RequestError(
+                    ResponseCode.INVALID_PARAMETER,
+                    f"{header.__name__}: the field {part.wire_name} is missing; send it",
+                )
+            continue
+        try:
+            read[part.attribute] = part.read(text)
+        except (ValueError, TypeError, AttributeError):
+            raise RequestError(
+                ResponseCode.INVALID_PARAMETER,
+                f"{header.__name__}: the field {part.wire_name} has the wrong value {text!r:.80}",
+            ) from None
+    return header(**read)
+
+
+def encode_fields(header: Any) -> dict[str, str]:
+    """The text fields of a custom header; None is left out."""
+    written: dict[str, str] = {}
+    for part in _layout(type(header)):
+        value = getattr(header, part.attribute)
+        if value is not None:
+            written[part.wire_name] = part.write(value)
+    return written
+
+
+@cache
+def _layout(header: type) -> tuple[_Field, ...]:
+    hints = get_type_hints(header)
+    layout = []
+    for part in fields(header):
+        kind = hints[part.name]
+        if isinstance(kind, UnionType):
+            kind = next(option for option in get_args(kind) if option is not NoneType)
+        read, write = _CODINGS[kind]
+        has_default = part.default is not MISSING or part.default_factory is not MISSING
+        name = part.metadata.get("wire") or _camel(part.name)
+        layout.append(_Field(part.name, name, read, write, not has_default))
+    return tuple(layout)
+
+
+def _camel(name: str) -> str:
+    first, *rest = name.split("_")
+    return first + "".join(word.capitalize() for word in rest)
+
+
+def _read_int(text: str | int) -> int:
+    # Peers other than Java send numbers and booleans unquoted now and then.
+    if isinstance(text, bool):
+        raise TypeError("a truth value is no number")
+    value = int(text)
+    if not -(1 << 63) <= value < 1 << 63:
+        raise ValueError("beyond 64 bits")
+    return value
+
+
+def _read_bool(text: object) -> bool:
+    lowered = str(text).lower()
+    if lowered not in ("true", "false"):
+        raise ValueError("neither true nor false")
+    return lowered == "true"
+
+
+def _write_bool(value: object) -> str:
+    return "true" if value else "false"
+
+
+def _read_str(text: Any) -> str:
+    return text if isinstance(text, str) else str(text)
+
+
+_CODINGS: dict[type, tuple[Callable[[Any], Any], Callable[[Any], str]]] = {
+    str: (_read_str, str),
+    int: (_read_int, str),
+    bool: (_read_bool, _write_bool),
+}

@@ -1,0 +1,61 @@
+"""The JSON coding of a command's header: what every RocketMQ client speaks by default.
+
+A header is one JSON object: code, flag, language, opaque, version, remark, extFields and
+serializeTypeCurrentRPC. Readers take any key order, unknown keys, missing or null extFields and
+values of extFields that are no text (docs/format/remoting.md).
+"""
+
+from typing import Any
+
+import orjson
+
+from cometmq.model.codes import Language
+from cometmq.model.errors import CodecError
+
+_LANGUAGES = {language.name: int(language) for language in Language}
+_LANGUAGE_NAMES = {int(language): language.name for language in Language}
+_OTHER = int(Language.OTHER)
+
+Header = tuple[int, int, int, int, int, str | None, dict[str, str]]
+
+
+def decode_json_header(header: bytes) -> Header:
+    """(code, flag, opaque, language, version, remark, fields) of a JSON header.
+
+    Raises:
+        CodecError: when it is no JSON object or a value has the wrong type.
+    """
+    try:
+        values = orjson.loads(header)
+        code = values["code"]
+        flag = values.get("flag", 0)
+        opaque = values.get("opaque", 0)
+        version = values.get("version", 0)
+        fields = values.get("extFields") or {}
+        remark = values.get("remark")
+        language = _LANGUAGES.get(values.get("language"), _OTHER)
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise CodecError(
+            f"no JSON header with a code: {error!r}; is this a RocketMQ peer?"
+        ) from error
+    if not (type(code) is type(flag) is type(opaque) is type(version) is int):
+        raise CodecError("code, flag, opaque and version of a header must be whole numbers")
+    if not isinstance(fields, dict) or not (remark is None or isinstance(remark, str)):
+        raise CodecError("extFields of a header must be an object and remark a text")
+    return code, flag, opaque, language, version, remark, fields
+
+
+def encode_json_header(header: Header) -> bytes:
+    """The JSON header of (code, flag, opaque, language, version, remark, fields), keys sorted."""
+    code, flag, opaque, language, version, remark, fields = header
+    values: dict[str, Any] = {"code": code}
+    if fields:
+        values["extFields"] = fields
+    values["flag"] = flag
+    values["language"] = _LANGUAGE_NAMES.get(language, "OTHER")
+    values["opaque"] = opaque
+    if remark is not None:
+        values["remark"] = remark
+    values["serializeTypeCurrentRPC"] = "JSON"
+    values["version"] = version
+    return orjson.dumps(values)

@@ -1,0 +1,28 @@
+"""Headers of the client registry: 35, 38, 40, 203, 204."""
+
+from dataclasses import dataclass, field
+
+from cometmq.codec.fields import wire
+
+
+@dataclass(frozen=True, slots=True)
+class UnregisterClient:
+    """A client leaves its groups, UNREGISTER_CLIENT 35."""
+
+    client_id: str = field(metadata=wire("clientID"))
+    producer_group: str | None = None
+    consumer_group: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerGroupRequest:
+    """A consumer group: 38, 40 and 203 name nothing else."""
+
+    consumer_group: str
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerGroupRequest:
+    """A producer group, GET_PRODUCER_CONNECTION_LIST 204."""
+
+    producer_group: str

@@ -1,0 +1,135 @@
+"""Headers of the nameserver's requests: registration, routes, key-value configuration."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class RegisterBroker:
+    """A broker tells its topics, REGISTER_BROKER 103."""
+
+    broker_name: str
+    broker_addr: str
+    cluster_name: str
+    broker_id: int
+    ha_server_addr: str = ""
+    compressed: bool = False
+    body_crc32: int = 0
+    heartbeat_timeout_millis: int | None = None
+    enable_acting_master: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RegisterBrokerResponse:
+    """What a slave learns of its master; both None for a master."""
+
+    ha_server_addr: str | None = None
+    master_addr: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerIdentity:
+    """A broker: UNREGISTER_BROKER 104 and QUERY_DATA_VERSION 322."""
+
+    broker_name: str
+    broker_addr: str
+    cluster_name: str
+    broker_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class DataVersionResponse:
+    """Whether the broker's table differs from what the nameserver has."""
+
+    changed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class RouteRequest:
+    """GET_ROUTEINFO_BY_TOPIC 105."""
+
+    topic: str
+    accept_standard_json_only: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PutKvConfig:
+    """PUT_KV_CONFIG 100."""
+
+    namespace: str
+    key: str
+    value: str
+
+
+@dataclass(frozen=True, slots=True)
+class KvConfigRequest:
+    """GET_KV_CONFIG 101 and DELETE_KV_CONFIG 102."""
+
+    namespace: str
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
+class KvConfigResponse:
+    """The value of a key."""
+
+    value: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class KvNamespaceRequest:
+    """GET_KVLIST_BY_NAMESPACE 219."""
+
+    namespace: str
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterRequest:
+    """GET_TOPICS_BY_CLUSTER 224."""
+
+    cluster: str
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteTopicInNameserver:
+    """DELETE_TOPIC_IN_NAMESRV 216; without a cluster it goes everywhere."""
+
+    topic: str
+    cluster_name: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerNameRequest:
+    """WIPE_WRITE_PERM_OF_BROKER 205 and ADD_WRITE_PERM_OF_BROKER 327."""
+
+    broker_name: str
+
+
+@dataclass(frozen=True, slots=True)
+class WipeWritePermResponse:
+    """How many topics lost their write permission."""
+
+    wipe_topic_count: int
+
+
+@dataclass(frozen=True, slots=True)
+class AddWritePermResponse:
+    """How many topics got their write permission back."""
+
+    add_topic_count: int
+
+
+@dataclass(frozen=True, slots=True)
+class MemberGroupRequest:
+    """GET_BROKER_MEMBER_GROUP 901."""
+
+    cluster_name: str
+    broker_name: str
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerHeartbeat:
+    """BROKER_HEARTBEAT 904."""
+
+    cluster_name: str
+    broker_addr: str
+    broker_name: str

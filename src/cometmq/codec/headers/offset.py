@@ -1,0 +1,56 @@
+"""Headers about offsets: of a group (14, 15) and of a queue (29, 30, 31, 32)."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class QueryConsumerOffset:
+    """Where a group stands in a queue, QUERY_CONSUMER_OFFSET 14."""
+
+    consumer_group: str
+    topic: str
+    queue_id: int
+    set_zero_if_not_found: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateConsumerOffset:
+    """The next offset a group will consume, UPDATE_CONSUMER_OFFSET 15."""
+
+    consumer_group: str
+    topic: str
+    queue_id: int
+    commit_offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class QueueRequest:
+    """A queue, for GET_MAX_OFFSET 30, GET_MIN_OFFSET 31, GET_EARLIEST_MSG_STORETIME 32."""
+
+    topic: str
+    queue_id: int
+    committed: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SearchOffset:
+    """The offset for a store time in ms, SEARCH_OFFSET_BY_TIMESTAMP 29."""
+
+    topic: str
+    queue_id: int
+    timestamp: int
+    boundary_type: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetResponse:
+    """An offset."""
+
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class TimestampResponse:
+    """A store time in ms since 1970."""
+
+    timestamp: int

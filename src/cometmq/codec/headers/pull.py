@@ -1,0 +1,47 @@
+"""Headers of PULL_MESSAGE 11 and LITE_PULL_MESSAGE 361, and of VIEW_MESSAGE_BY_ID 33."""
+
+from dataclasses import dataclass, field
+
+from cometmq.codec.fields import wire
+
+
+@dataclass(frozen=True, slots=True)
+class PullRequest:
+    """A pull (PullMessageRequestHeader); sys_flag has bits `model.flags.PULL_*`."""
+
+    consumer_group: str
+    topic: str
+    queue_id: int
+    queue_offset: int
+    max_msg_nums: int
+    sys_flag: int
+    commit_offset: int = 0
+    suspend_timeout_millis: int = 0
+    sub_version: int = 0
+    subscription: str | None = None
+    expression_type: str | None = None
+    max_msg_bytes: int | None = None
+    request_source: int | None = None
+    broker_name: str | None = field(default=None, metadata=wire("bname"))
+
+
+@dataclass(frozen=True, slots=True)
+class PullResponse:
+    """What a pull is answered, found or not (PullMessageResponseHeader)."""
+
+    next_begin_offset: int
+    min_offset: int
+    max_offset: int
+    suggest_which_broker_id: int = 0
+    topic_sys_flag: int | None = None
+    group_sys_flag: int | None = None
+    forbidden_type: int | None = None
+    offset_delta: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ViewMessageRequest:
+    """A record by its commitlog offset, in bytes."""
+
+    offset: int
+    topic: str | None = None

@@ -1,0 +1,63 @@
+"""Headers of sending: SEND_MESSAGE 10 (long names), 310 and 320 (one letter each), the answer.
+
+The broker's hot path reads the letters directly (broker/handlers/send); these classes are for the
+client, for the long form and for tests.
+"""
+
+from dataclasses import dataclass, field
+
+from cometmq.codec.fields import wire
+from cometmq.model.names import DEFAULT_TOPIC
+
+
+@dataclass(frozen=True, slots=True)
+class SendRequest:
+    """SEND_MESSAGE (SendMessageRequestHeader)."""
+
+    producer_group: str
+    topic: str
+    queue_id: int
+    sys_flag: int
+    born_timestamp: int
+    flag: int
+    default_topic: str = DEFAULT_TOPIC
+    default_topic_queue_nums: int = 4
+    properties: str | None = None
+    reconsume_times: int | None = None
+    unit_mode: bool | None = None
+    batch: bool | None = None
+    max_reconsume_times: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SendRequestV2:
+    """SEND_MESSAGE_V2 and SEND_BATCH_MESSAGE (SendMessageRequestHeaderV2)."""
+
+    producer_group: str = field(metadata=wire("a"))
+    topic: str = field(metadata=wire("b"))
+    queue_id: int = field(metadata=wire("e"))
+    sys_flag: int = field(metadata=wire("f"))
+    born_timestamp: int = field(metadata=wire("g"))
+    flag: int = field(metadata=wire("h"))
+    default_topic: str = field(default=DEFAULT_TOPIC, metadata=wire("c"))
+    default_topic_queue_nums: int = field(default=4, metadata=wire("d"))
+    properties: str | None = field(default=None, metadata=wire("i"))
+    reconsume_times: int | None = field(default=None, metadata=wire("j"))
+    unit_mode: bool | None = field(default=None, metadata=wire("k"))
+    max_reconsume_times: int | None = field(default=None, metadata=wire("l"))
+    batch: bool | None = field(default=None, metadata=wire("m"))
+    broker_name: str | None = field(default=None, metadata=wire("n"))
+
+
+@dataclass(frozen=True, slots=True)
+class SendResponse:
+    """What a send is answered; a batch has its message ids joined by commas."""
+
+    msg_id: str
+    queue_id: int
+    queue_offset: int
+    transaction_id: str | None = None
+    batch_uniq_id: str | None = None
+    recall_handle: str | None = None
+    region_id: str | None = field(default=None, metadata=wire("MSG_REGION"))
+    trace_on: str | None = field(default=None, metadata=wire("TRACE_ON"))

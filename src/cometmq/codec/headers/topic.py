@@ -1,0 +1,45 @@
+"""Headers about topics and groups at a broker: 17, 200, 207, 215, 351, 352."""
+
+from dataclasses import dataclass, field
+
+from cometmq.codec.fields import wire
+from cometmq.model.flags import PERM_READ_WRITE
+from cometmq.model.names import DEFAULT_TOPIC
+
+
+@dataclass(frozen=True, slots=True)
+class CreateTopic:
+    """Make or change a topic, UPDATE_AND_CREATE_TOPIC 17."""
+
+    topic: str
+    read_queue_nums: int
+    write_queue_nums: int
+    perm: int = PERM_READ_WRITE
+    default_topic: str = DEFAULT_TOPIC
+    topic_filter_type: str = "SINGLE_TAG"
+    topic_sys_flag: int | None = None
+    order: bool = False
+    attributes: str | None = None
+    force: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TopicRequest:
+    """A topic: 215, 351 and others name nothing else."""
+
+    topic: str
+
+
+@dataclass(frozen=True, slots=True)
+class GroupRequest:
+    """A consumer group by its config, GET_SUBSCRIPTIONGROUP_CONFIG 352."""
+
+    group: str
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteGroup:
+    """Remove a group's config, and its offsets when `clean_offset`."""
+
+    group_name: str
+    clean_offset: bool = field(default=False, metadata=wire("cleanOffset"))

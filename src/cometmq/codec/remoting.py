@@ -1,0 +1,102 @@
+"""A frame and the command in it: what requests and answers are on the wire.
+
+| field | bytes |
+| --- | --- |
+| length: of all that follows | 4 |
+| header kind: 0 JSON, 1 ROCKETMQ | 1 |
+| header length | 3 |
+| header | n |
+| body | rest |
+
+Finding frames in a stream is `kernel.split_frames`; who waits for an answer is `wire.connection`.
+On the hot path a command is the plain tuple `RawCommand`; `Command` is the same nine values by
+name.
+
+Next: cometmq.wire.connection
+"""
+
+import struct
+from typing import NamedTuple
+
+from cometmq.codec.header_binary import decode_binary_header, encode_binary_header
+from cometmq.codec.header_json import decode_json_header, encode_json_header
+from cometmq.model.codes import VERSION, Language
+from cometmq.model.errors import CodecError
+from cometmq.model.flags import ONEWAY, RESPONSE
+
+JSON = 0
+ROCKETMQ = 1
+# Netty's frame decoder of RocketMQ closes a connection over this (frameMaxLength), bytes.
+FRAME_SIZE_MAX = 16_777_216
+
+_PREFIX = struct.Struct(">iI")
+
+# code, flag, opaque, language, version, remark, fields, body, kind
+RawCommand = tuple[int, int, int, int, int, str | None, dict[str, str], bytes, int]
+
+
+class Command(NamedTuple):
+    """A request or an answer.
+
+    Attributes:
+        code: request code, or response code in an answer.
+        flag: `model.flags.RESPONSE` and `ONEWAY`.
+        opaque: pairs an answer with its request, within one direction of one connection.
+        language: `model.codes.Language` number of the sender.
+        version: ordinal of the sender's RocketMQ version.
+        remark: words for people, or None.
+        fields: the custom header, all text.
+        body: bytes after the header.
+        kind: header coding, `JSON` or `ROCKETMQ`.
+    """
+
+    code: int
+    flag: int = 0
+    opaque: int = 0
+    language: int = int(Language.PYTHON)
+    version: int = VERSION
+    remark: str | None = None
+    fields: dict[str, str] = {}  # noqa: RUF012  Nobody writes to it.
+    body: bytes = b""
+    kind: int = JSON
+
+    @property
+    def is_response(self) -> bool:
+        """Whether this answers a request."""
+        return self.flag & RESPONSE != 0
+
+    @property
+    def is_oneway(self) -> bool:
+        """Whether the sender waits for no answer."""
+        return self.flag & ONEWAY != 0
+
+
+def decode_command(kind: int, header: bytes, body: bytes) -> RawCommand:
+    """The command of one frame.
+
+    Raises:
+        CodecError: on an unknown kind or a header that means nothing.
+    """
+    if kind == JSON:
+        return (*decode_json_header(header), body, kind)
+    if kind == ROCKETMQ:
+        return (*decode_binary_header(header), body, kind)
+    raise CodecError(f"header kind {kind} is neither 0 (JSON) nor 1 (ROCKETMQ)")
+
+
+def encode_command(command: Command | RawCommand) -> bytes:
+    """The whole frame of a command, in the header coding that it names."""
+    body = command[7]
+    return encode_frame_head(command, len(body)) + body
+
+
+def encode_frame_head(command: Command | RawCommand, body_size: int) -> bytes:
+    """Prefix and header of a frame whose body of `body_size` bytes is written behind it."""
+    encode = encode_json_header if command[8] == JSON else encode_binary_header
+    header = encode(command[:7])
+    size = len(header)
+    if 4 + size + body_size > FRAME_SIZE_MAX:
+        raise CodecError(
+            f"a frame of {4 + size + body_size} bytes; peers close the connection over {FRAME_SIZE_MAX}"
+        )
+    return _PREFIX.pack(4 + size + body_size, command[8] << 24 | size) + header

@@ -1,0 +1,205 @@
+"""One outgoing connection: requests out, answers matched by opaque, the other side's requests in.
+
+Calls on a channel share it: many may wait at once. A caller that gathers many small requests in one
+turn of the loop gets them written with one write.
+
+Next: cometmq.net.peer
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import cast
+
+from cometmq.codec.remoting import Command, RawCommand
+from cometmq.model.clock import Clock
+from cometmq.model.errors import CodecError, ConnectionLost, RequestTimeout
+from cometmq.model.flags import ONEWAY, RESPONSE
+from cometmq.net.answer import Answer, answer_head, answer_to_error
+from cometmq.wire.connection import Connection
+
+_log = logging.getLogger(__name__)
+
+# How late a timeout may be noticed, seconds: one scan serves all requests of a channel.
+_EXPIRY_SCAN_SECONDS = 0.05
+
+# What a client does on a request from a broker; None for no answer.
+RequestHandler = Callable[[Command, "Channel"], Answer | None]
+
+
+class Channel(asyncio.Protocol):
+    """A connection to a nameserver or broker.
+
+    Attributes:
+        address: "host:port" as it was asked for.
+        is_closed: whether it is gone; a closed channel is never reopened (net.channels makes a
+            new one).
+    """
+
+    def __init__(
+        self,
+        address: str,
+        clock: Clock,
+        *,
+        on_request: RequestHandler | None = None,
+        on_close: "Callable[[Channel], None] | None" = None,
+    ) -> None:
+        """Use `Channels.get`, which connects it."""
+        self.address = address
+        self.is_closed = False
+        self._clock = clock
+        self._on_request = on_request
+        self._on_close = on_close
+        self._wire: Connection[asyncio.Future[Command]] = Connection()
+        self._transport: asyncio.Transport | None = None
+        self._loop = asyncio.get_running_loop()
+        self._outgoing: list[bytes] = []
+        self._expiry: asyncio.TimerHandle | None = None
+        self._can_write = asyncio.Event()
+        self._can_write.set()
+        self._gone = asyncio.Event()
+
+    # --- the socket's side
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """The connection stands."""
+        self._transport = cast("asyncio.Transport", transport)
+        self._transport.set_write_buffer_limits(high=1 << 20)
+
+    def data_received(self, data: bytes) -> None:
+        """Give answers to those who wait, requests to the handler."""
+        commands = self._wire.receive_data(data)
+        for bad in self._wire.bad_frames:
+            self._fail_unreadable(bad.error, bad.opaque)
+        self._wire.bad_frames.clear()
+        for command in commands:
+            if command[1] & RESPONSE:
+                waiter = self._wire.take(command[2])
+                if waiter is not None and not waiter.done():
+                    waiter.set_result(Command(*command))
+            else:
+                self._take_request(command)
+        if self._wire.fault is not None:
+            _log.warning("closing the connection to %s: %s", self.address, self._wire.fault)
+            self.close()
+
+    def _fail_unreadable(self, error: CodecError, opaque: int | None) -> None:
+        _log.warning("%s sent an unreadable frame: %s", self.address, error)
+        waiter = None if opaque is None else self._wire.take(opaque)
+        if waiter is not None and not waiter.done():
+            waiter.set_exception(error)
+
+    def _take_request(self, raw: RawCommand) -> None:
+        if self._on_request is None:
+            return
+        command = Command(*raw)
+        try:
+            answer = self._on_request(command, self)
+        except Exception as error:  # noqa: BLE001  A request of the peer must not end its channel.
+            answer = answer_to_error(error, command)
+        if answer is not None:
+            self.answer(command, answer)
+
+    def pause_writing(self) -> None:
+        """The peer reads too slowly; senders that use `drain` wait."""
+        self._can_write.clear()
+
+    def resume_writing(self) -> None:
+        """It caught up."""
+        self._can_write.set()
+
+    def connection_lost(self, _exc: Exception | None) -> None:
+        """Whoever waits here learns it now."""
+        self.is_closed = True
+        self._can_write.set()
+        self._gone.set()
+        if self._expiry is not None:
+            self._expiry.cancel()
+        for waiter in self._wire.close():
+            if not waiter.done():
+                waiter.set_exception(ConnectionLost(f"{self.address} closed the connection"))
+        if self._on_close is not None:
+            self._on_close(self)
+
+    # --- the caller's side
+
+    def start_call(self, command: Command, *, timeout_ms: float) -> asyncio.Future[Command]:
+        """Send a request and give the future of its answer; no task is made.
+
+        The future fails with RequestTimeout or ConnectionLost.
+
+        Raises:
+            ConnectionLost: the channel is closed already.
+        """
+        if self.is_closed:
+            raise ConnectionLost(f"the connection to {self.address} is closed")
+        waiter: asyncio.Future[Command] = self._loop.create_future()
+        deadline = self._clock.monotonic() + timeout_ms / 1000
+        self._send(self._wire.request(command, waiter, deadline=deadline))
+        if self._expiry is None:
+            self._expiry = self._loop.call_later(_EXPIRY_SCAN_SECONDS, self._expire)
+        return waiter
+
+    async def call(self, command: Command, *, timeout_ms: float = 3000) -> Command:
+        """Send a request and wait for its answer, whatever its code.
+
+        Raises:
+            RequestTimeout: no answer within `timeout_ms`.
+            ConnectionLost: the connection went away.
+            CodecError: the answer cannot be read.
+        """
+        return await self.start_call(command, timeout_ms=timeout_ms)
+
+    def oneway(self, command: Command) -> None:
+        """Send a request that nobody answers.
+
+        Raises:
+            ConnectionLost: the channel is closed.
+        """
+        if self.is_closed:
+            raise ConnectionLost(f"the connection to {self.address} is closed")
+        self._send(self._wire.oneway(command))
+
+    def answer(self, command: Command, answer: Answer) -> None:
+        """Answer a request of the other side."""
+        if command.flag & ONEWAY or self.is_closed:
+            return
+        body = answer.body if isinstance(answer.body, bytes) else b"".join(answer.body)
+        self._send(answer_head(command, answer, len(body)) + body)
+
+    async def drain(self) -> None:
+        """Wait while the other side reads slower than we write."""
+        await self._can_write.wait()
+
+    def _send(self, frame: bytes) -> None:
+        if not self._outgoing:
+            self._loop.call_soon(self._write_outgoing)
+        self._outgoing.append(frame)
+
+    def _write_outgoing(self) -> None:
+        frames, self._outgoing = self._outgoing, []
+        if self._transport is not None and not self.is_closed and frames:
+            self._transport.write(frames[0] if len(frames) == 1 else b"".join(frames))
+
+    def _expire(self) -> None:
+        self._expiry = None
+        for waiter in self._wire.expire(self._clock.monotonic()):
+            if not waiter.done():
+                waiter.set_exception(RequestTimeout(f"{self.address} did not answer in time"))
+        if self._wire.waiting and not self.is_closed:
+            self._expiry = self._loop.call_later(_EXPIRY_SCAN_SECONDS, self._expire)
+
+    def close(self) -> None:
+        """Close the connection; what was written still goes out."""
+        if self._transport is not None and not self.is_closed:
+            self._write_outgoing()
+            self._transport.close()
+
+    async def wait_closed(self, *, timeout_ms: float = 2000) -> None:
+        """Wait until the socket is gone, or abort it when that takes longer than `timeout_ms`."""
+        try:
+            async with asyncio.timeout(timeout_ms / 1000):
+                await self._gone.wait()
+        except TimeoutError:
+            if self._transport is not None:
+                self._transport.abort()

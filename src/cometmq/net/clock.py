@@ -1,0 +1,15 @@
+"""The system's clock, for programs; machines below are given it as an argument."""
+
+import time
+
+
+class SystemClock:
+    """Wall and monotonic time of this machine (a `model.clock.Clock`)."""
+
+    def now_ms(self) -> int:
+        """Wall time in ms since 1970."""
+        return time.time_ns() // 1_000_000
+
+    def monotonic(self) -> float:
+        """Seconds that never go back."""
+        return time.monotonic()

@@ -1,0 +1,114 @@
+"""From request code to handler: the commands of one read, in one pass.
+
+Most handlers take one command and return its answer. A batch handler takes all commands of its
+codes that one read held (sends), so that they are stored with one write; its `written` runs after
+their answers are on the wire, which is when consumers are served (decision 3c).
+
+Next: cometmq.broker.handlers.send
+"""
+
+from collections.abc import Awaitable, Callable
+from inspect import isawaitable
+from typing import TYPE_CHECKING, Protocol
+
+from cometmq.codec.remoting import Command, RawCommand
+from cometmq.model.codes import ResponseCode
+from cometmq.model.flags import ONEWAY, RESPONSE
+from cometmq.net.answer import Answer, answer_to_error
+
+if TYPE_CHECKING:
+    from cometmq.net.peer import Peer
+
+Handler = Callable[[Command, "Peer"], Awaitable[Answer | None] | Answer | None]
+
+
+class BatchHandler(Protocol):
+    """Handles all commands of a read that carry its codes."""
+
+    def handle(self, commands: list[RawCommand], peer: "Peer") -> None:
+        """Do them all and give the answers to `peer.write`."""
+        ...
+
+    def written(self) -> None:
+        """Called once the answers of the read are written."""
+        ...
+
+
+class Dispatcher:
+    """The table of handlers of one server."""
+
+    def __init__(self) -> None:
+        """An empty table: every request is answered REQUEST_CODE_NOT_SUPPORTED."""
+        self._handlers: dict[int, Handler] = {}
+        self._batches: dict[int, BatchHandler] = {}
+
+    def register(self, code: int, handler: Handler) -> None:
+        """Let `handler` answer requests of this code."""
+        assert code not in self._handlers, f"two handlers for {code}"
+        self._handlers[int(code)] = handler
+
+    def register_batch(self, code: int, handler: BatchHandler) -> None:
+        """Let `handler` take the requests of this code, all of a read at once."""
+        assert code not in self._batches, f"two handlers for {code}"
+        self._batches[int(code)] = handler
+
+    def handle(self, commands: list[RawCommand], peer: "Peer") -> list[RawCommand]:
+        """Handle the commands of one read; those left when the peer stops reading come back."""
+        gathered: dict[BatchHandler, list[RawCommand]] = {}
+        batches = self._batches
+        left: list[RawCommand] = []
+        for index, command in enumerate(commands):
+            batch = batches.get(command[0])
+            if command[1] & RESPONSE:
+                peer.take_answer(command)
+            elif batch is not None:
+                if batch in gathered:
+                    gathered[batch].append(command)
+                else:
+                    gathered[batch] = [command]
+            elif peer.is_paused:
+                left = commands[index:]
+                break
+            else:
+                self._handle_one(Command(*command), peer)
+        for batch, requests in gathered.items():
+            batch.handle(requests, peer)
+        peer.flush()
+        for batch in gathered:
+            batch.written()
+        return left
+
+    def _handle_one(self, command: Command, peer: "Peer") -> None:
+        handler = self._handlers.get(command.code, _not_supported)
+        try:
+            answer = handler(command, peer)
+        except Exception as error:  # noqa: BLE001  The one place where errors become answers.
+            answer = answer_to_error(error, command)
+        if answer is None or command.flag & ONEWAY:
+            if isawaitable(answer):
+                peer.tasks.spawn(_settle(answer), f"request-{command.code}")
+            return
+        if isinstance(answer, Answer):
+            peer.answer(command, answer)
+        else:
+            peer.tasks.spawn(_answer_later(answer, command, peer), f"request-{command.code}")
+
+
+async def _answer_later(work: Awaitable[Answer | None], command: Command, peer: "Peer") -> None:
+    try:
+        answer = await work
+    except Exception as error:  # noqa: BLE001  See Dispatcher._handle_one.
+        answer = answer_to_error(error, command)
+    if answer is not None:
+        peer.answer(command, answer)
+
+
+async def _settle(work: Awaitable[Answer | None]) -> None:
+    await work
+
+
+def _not_supported(command: Command, _peer: "Peer") -> Answer:
+    # The words, blank included, are those of RocketMQ's NettyRemotingAbstract.
+    return Answer(
+        ResponseCode.REQUEST_CODE_NOT_SUPPORTED, f" request type {command.code} not supported"
+    )

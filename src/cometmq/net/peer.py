@@ -1,0 +1,224 @@
+"""One accepted connection: an asyncio protocol below, what handlers see of it above.
+
+Bytes of one read become commands (wire.connection), go through the dispatcher in one pass, and
+their answers leave with one write. A peer that does not read its answers is not read either: its
+commands wait until its buffer has drained, so its memory is bounded.
+
+Next: cometmq.net.dispatcher
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING, cast
+
+from cometmq.codec.host import encode_host
+from cometmq.codec.remoting import Command, RawCommand
+from cometmq.model.codes import ResponseCode
+from cometmq.model.errors import ConnectionLost, RequestTimeout
+from cometmq.model.flags import ONEWAY
+from cometmq.net.answer import Answer, answer_head
+from cometmq.net.tasks import Tasks
+from cometmq.wire.connection import Connection
+
+if TYPE_CHECKING:
+    from cometmq.net.server import Server
+
+_log = logging.getLogger(__name__)
+
+# A request's header carries a message's properties (at most 32767 bytes, more once escaped);
+# nothing legal comes near this (architecture decision 10).
+HEADER_SIZE_MAX = 65_536
+# Answers of one read are written together up to this; then the socket gets them, bytes.
+GATHER_SIZE_MAX = 1 << 20
+WRITE_BUFFER_MAX = 4 << 20
+
+
+class Peer(asyncio.Protocol):
+    """A client, broker or tool that connected to us.
+
+    Attributes:
+        address: its "ip:port".
+        host: the same as records store it, 8 or 20 bytes.
+        is_loopback: whether it sits on this machine.
+        is_paused: whether it reads slower than we answer.
+        is_closed: whether the connection is gone.
+        on_close: called once with the peer when the connection is gone.
+        last_read: monotonic time of the last bytes, seconds.
+        tasks: background tasks that die with the connection.
+    """
+
+    def __init__(self, server: "Server") -> None:
+        """Made by the server for each accepted connection."""
+        self.address = ""
+        self.host = b""
+        self.is_loopback = False
+        self.is_paused = False
+        self.is_closed = False
+        self.on_close: list[Callable[[Peer], None]] = []
+        self.last_read = 0.0
+        self.tasks = Tasks("peer")
+        self._server = server
+        self._dispatcher = server.dispatcher
+        self._wire: Connection[asyncio.Future[Command]] = Connection(
+            header_size_max=HEADER_SIZE_MAX
+        )
+        self._transport: asyncio.Transport | None = None
+        self._gathered: list[bytes | memoryview] = []
+        self._gathered_size = 0
+        self._is_gathering = False
+        self._backlog: list[RawCommand] = []
+
+    # --- the socket's side
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Admit the connection, or close it when there are too many."""
+        self._transport = cast("asyncio.Transport", transport)
+        name = transport.get_extra_info("peername")
+        self.address = f"[{name[0]}]:{name[1]}" if ":" in name[0] else f"{name[0]}:{name[1]}"
+        self.host = encode_host(self.address)
+        self.is_loopback = name[0].startswith("127.") or name[0] == "::1"
+        self._transport.set_write_buffer_limits(high=WRITE_BUFFER_MAX)
+        self.last_read = self._server.clock.monotonic()
+        if not self._server.admit(self):
+            self._transport.abort()
+
+    def data_received(self, data: bytes) -> None:
+        """Handle all commands that this read completes."""
+        self.last_read = self._server.clock.monotonic()
+        commands = self._wire.receive_data(data)
+        if self._wire.bad_frames:
+            self._refuse_bad_frames()
+        if self._wire.buffered and not self._server.has_room_for_partial(self, len(data)):
+            _log.warning(
+                "closing %s: half-received frames hold more than %d bytes in this process",
+                self.address, self._server.partial_size_max,
+            )  # fmt: skip
+            self.close()
+            return
+        if commands:
+            self._handle(commands)
+        if self._wire.fault is not None:
+            self._server.count_bad_frame()
+            _log.warning("closing %s: %s", self.address, self._wire.fault)
+            self.close()
+
+    def _handle(self, commands: list[RawCommand]) -> None:
+        self._is_gathering = True
+        self._backlog = self._dispatcher.handle(commands, self)
+
+    def _refuse_bad_frames(self) -> None:
+        for error, opaque in self._wire.bad_frames:
+            self._server.count_bad_frame()
+            if opaque is not None:
+                refused = Command(0, opaque=opaque)
+                self.answer(
+                    refused, Answer(ResponseCode.SYSTEM_ERROR, f"unreadable frame: {error}")
+                )
+        self._wire.bad_frames.clear()
+
+    def pause_writing(self) -> None:
+        """The peer reads too slowly: stop reading from it."""
+        self.is_paused = True
+        if self._transport is not None and not self.is_closed:
+            self._transport.pause_reading()
+
+    def resume_writing(self) -> None:
+        """It caught up: do what waited, then read on."""
+        self.is_paused = False
+        waiting, self._backlog = self._backlog, []
+        if waiting and not self.is_closed:
+            self._handle(waiting)
+        if not self.is_paused and self._transport is not None and not self.is_closed:
+            self._transport.resume_reading()
+
+    def connection_lost(self, _exc: Exception | None) -> None:
+        """Tell everyone who was interested in this peer."""
+        self.is_closed = True
+        for waiter in self._wire.close():
+            if not waiter.done():
+                waiter.set_exception(ConnectionLost(f"{self.address} closed the connection"))
+        self._server.forget(self)
+        for callback in self.on_close:
+            callback(self)
+        self.on_close.clear()
+        self._server.tasks.spawn(self.tasks.close(), "close-peer")
+
+    # --- the handlers' side
+
+    @property
+    def buffered(self) -> int:
+        """Bytes of a frame that has not arrived whole."""
+        return self._wire.buffered
+
+    def write(self, data: bytes | memoryview) -> None:
+        """Send bytes of whole frames; during a read they are gathered for one write."""
+        if self.is_closed:
+            return
+        self._gathered.append(data)
+        self._gathered_size += len(data)
+        if not self._is_gathering or self._gathered_size > GATHER_SIZE_MAX:
+            self._send_gathered()
+
+    def flush(self) -> None:
+        """Send what was gathered; called by the dispatcher at the end of a read."""
+        self._is_gathering = False
+        if self._gathered:
+            self._send_gathered()
+
+    def _send_gathered(self) -> None:
+        pieces, self._gathered, self._gathered_size = self._gathered, [], 0
+        if self._transport is None or self.is_closed:
+            return
+        self._transport.write(pieces[0] if len(pieces) == 1 else b"".join(pieces))
+
+    def answer(self, command: Command | RawCommand, answer: Answer) -> None:
+        """Answer a request, now or later."""
+        if command[1] & ONEWAY:
+            return
+        body = answer.body
+        pieces = body if isinstance(body, list) else [body] if body else []
+        self.write(answer_head(command, answer, sum(map(len, pieces))))
+        for piece in pieces:
+            self.write(piece)
+
+    def notify(self, code: int, fields: dict[str, str], body: bytes = b"") -> None:
+        """Send the peer a request that it does not answer."""
+        self.write(self._wire.oneway(Command(int(code), fields=fields, body=body)))
+
+    async def call(
+        self, code: int, fields: dict[str, str], body: bytes = b"", *, timeout_ms: int = 10_000
+    ) -> Command:
+        """Ask the peer something and wait for its answer.
+
+        Raises:
+            RequestTimeout: no answer in time.
+            ConnectionLost: the peer went away.
+        """
+        loop = asyncio.get_running_loop()
+        waiter: asyncio.Future[Command] = loop.create_future()
+        deadline = self._server.clock.monotonic() + timeout_ms / 1000
+        self.write(
+            self._wire.request(
+                Command(int(code), fields=fields, body=body), waiter, deadline=deadline
+            )
+        )
+        try:
+            async with asyncio.timeout(timeout_ms / 1000):
+                return await waiter
+        except TimeoutError:
+            self._wire.expire(deadline)
+            raise RequestTimeout(
+                f"{self.address} did not answer request {code} within {timeout_ms} ms"
+            ) from None
+
+    def take_answer(self, command: RawCommand) -> None:
+        """An answer of the peer to one of our requests."""
+        waiter = self._wire.take(command[2])
+        if waiter is not None and not waiter.done():
+            waiter.set_result(Command(*command))
+
+    def close(self) -> None:
+        """Close the connection; what is already written still goes out."""
+        if self._transport is not None and not self.is_closed:
+            self._transport.close()

@@ -1,0 +1,136 @@
+"""Accepts connections and bounds what they may take: their number, their idle time, their memory.
+
+Next: cometmq.net.peer
+"""
+
+import asyncio
+import contextlib
+import logging
+
+from cometmq.model.clock import Clock
+from cometmq.model.errors import NetError
+from cometmq.net.dispatcher import Dispatcher
+from cometmq.net.peer import Peer
+from cometmq.net.tasks import Tasks
+
+_log = logging.getLogger(__name__)
+
+CONNECTIONS_MAX = 10_000
+# Frames that have begun and not ended, over all connections: 16 of the largest, bytes.
+PARTIAL_SIZE_MAX = 256 << 20
+# Both sides close a silent connection after 120 s (serverChannelMaxIdleTimeSeconds).
+IDLE_SECONDS_MAX = 120
+_IDLE_SCAN_SECONDS = 10
+_BACKLOG = 1024  # Netty's serverSocketBacklog.
+
+
+class Server:
+    """A listening socket and its peers.
+
+    Attributes:
+        dispatcher: who handles requests.
+        clock: time.
+        tasks: background tasks of the server.
+        bad_frames: frames refused since the start.
+        partial_size_max: bytes that half-received frames may hold together.
+    """
+
+    def __init__(
+        self,
+        dispatcher: Dispatcher,
+        clock: Clock,
+        *,
+        connections_max: int = CONNECTIONS_MAX,
+        partial_size_max: int = PARTIAL_SIZE_MAX,
+        idle_seconds_max: float = IDLE_SECONDS_MAX,
+    ) -> None:
+        """Nothing listens yet; see `start`."""
+        self.dispatcher = dispatcher
+        self.clock = clock
+        self.tasks = Tasks("server")
+        self.bad_frames = 0
+        self.partial_size_max = partial_size_max
+        self._connections_max = connections_max
+        self._idle_seconds_max = idle_seconds_max
+        self._peers: set[Peer] = set()
+        self._all_gone = asyncio.Event()
+        self._all_gone.set()
+        self._sockets: list[asyncio.Server] = []
+
+    @property
+    def peers(self) -> frozenset[Peer]:
+        """The connections that are open now."""
+        return frozenset(self._peers)
+
+    async def start(self, host: str, port: int) -> int:
+        """Listen and return the port, which differs from `port` where that is 0.
+
+        May be called again for further addresses (a broker's second port).
+
+        Raises:
+            NetError: the address cannot be listened on; the message says which and why.
+        """
+        loop = asyncio.get_running_loop()
+        try:
+            listening = await loop.create_server(
+                lambda: Peer(self), host, port, backlog=_BACKLOG, reuse_address=True
+            )
+        except OSError as error:
+            raise NetError(
+                f"cannot listen on {host}:{port}: {error.strerror or error}; "
+                "is another broker or nameserver running there?"
+            ) from error
+        if not self._sockets:
+            self.tasks.spawn(self._close_idle(), "idle")
+        self._sockets.append(listening)
+        bound: int = listening.sockets[0].getsockname()[1]
+        return bound
+
+    async def close(self) -> None:
+        """Stop listening, close every connection and wait until they are gone."""
+        for listening in self._sockets:
+            listening.close()
+        for peer in list(self._peers):
+            peer.close()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(2):
+                await self._all_gone.wait()
+        for listening in self._sockets:
+            await listening.wait_closed()
+        self._sockets.clear()
+        await self.tasks.close()
+
+    # --- asked by peers
+
+    def admit(self, peer: Peer) -> bool:
+        """Whether one more connection is allowed."""
+        if len(self._peers) >= self._connections_max:
+            _log.warning(
+                "refusing %s: %d connections are open already", peer.address, len(self._peers)
+            )
+            return False
+        self._peers.add(peer)
+        self._all_gone.clear()
+        return True
+
+    def forget(self, peer: Peer) -> None:
+        """The connection is gone."""
+        self._peers.discard(peer)
+        if not self._peers:
+            self._all_gone.set()
+
+    def count_bad_frame(self) -> None:
+        """A frame was refused."""
+        self.bad_frames += 1
+
+    def has_room_for_partial(self, _peer: Peer, _size: int) -> bool:
+        """Whether half-received frames still fit the process's budget."""
+        return sum(peer.buffered for peer in self._peers) <= self.partial_size_max
+
+    async def _close_idle(self) -> None:
+        while True:
+            await asyncio.sleep(_IDLE_SCAN_SECONDS)
+            oldest = self.clock.monotonic() - self._idle_seconds_max
+            for peer in [peer for peer in self._peers if peer.last_read < oldest]:
+                _log.info("closing %s: silent for %d s", peer.address, self._idle_seconds_max)
+                peer.close()

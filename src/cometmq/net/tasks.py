@@ -1,0 +1,37 @@
+"""Tasks with an owner and a name: kept alive, logged when they fail, cancelled with their owner."""
+
+import asyncio
+import logging
+from collections.abc import Coroutine
+from typing import Any
+
+_log = logging.getLogger(__name__)
+
+
+class Tasks:
+    """The background tasks of one owner."""
+
+    def __init__(self, owner: str) -> None:
+        """`owner` is the first part of each task's name in logs."""
+        self._owner = owner
+        self._running: set[asyncio.Task[Any]] = set()
+
+    def spawn(self, work: Coroutine[Any, Any, Any], name: str) -> asyncio.Task[Any]:
+        """Run `work` in the background; a failure is logged with its name, never lost."""
+        task = asyncio.get_running_loop().create_task(work, name=f"{self._owner}/{name}")
+        self._running.add(task)
+        task.add_done_callback(self._done)
+        return task
+
+    def _done(self, task: asyncio.Task[Any]) -> None:
+        self._running.discard(task)
+        if not task.cancelled() and task.exception() is not None:
+            _log.error("task %s failed", task.get_name(), exc_info=task.exception())
+
+    async def close(self) -> None:
+        """Cancel everything and wait until it has stopped."""
+        current = asyncio.current_task()
+        tasks = [task for task in self._running if task is not current]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

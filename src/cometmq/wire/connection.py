@@ -1,0 +1,178 @@
+"""One connection without its socket: bytes in, commands out, and who still waits for an answer.
+
+Either side uses it: requests and answers share the stream in both directions, and each side counts
+its own opaques. Whole frames of one read come out together, because a read is a batch (decision 3).
+A frame that cannot be read is reported beside them and skipped; only a length that cannot be true
+ends the connection, since nothing behind it can be found.
+
+Next: cometmq.net.dispatcher
+"""
+
+import re
+import struct
+from typing import Generic, NamedTuple, TypeVar
+
+from cometmq.codec.remoting import (
+    FRAME_SIZE_MAX,
+    JSON,
+    Command,
+    RawCommand,
+    decode_command,
+    encode_command,
+)
+from cometmq.kernel.reference import FRAME_HEAD, FRAME_HEAD_SIZE, Frame, split_frames
+from cometmq.model.errors import CodecError
+from cometmq.model.flags import ONEWAY
+
+Waiter = TypeVar("Waiter")
+
+_OPAQUE_MASK = 0x7FFFFFFF
+_JSON_OPAQUE = re.compile(rb'"opaque"\s*:\s*(-?\d{1,10})')
+_BINARY_OPAQUE = struct.Struct(">i")
+_BINARY_OPAQUE_AT = 5  # code 2, language 1, version 2 (docs/format/remoting.md)
+
+
+class BadFrame(NamedTuple):
+    """A frame that was skipped: why, and its opaque where that could still be found."""
+
+    error: CodecError
+    opaque: int | None
+
+
+class Connection(Generic[Waiter]):
+    """Frames of one byte stream, and the requests of our side that wait on it.
+
+    Attributes:
+        bad_frames: frames skipped since the caller last cleared the list.
+        fault: why nothing more can be read from this stream, None while all is well.
+    """
+
+    def __init__(
+        self, *, frame_size_max: int = FRAME_SIZE_MAX, header_size_max: int = FRAME_SIZE_MAX
+    ) -> None:
+        """Limits are in bytes; a longer frame ends the connection, a longer header is skipped."""
+        self.bad_frames: list[BadFrame] = []
+        self.fault: CodecError | None = None
+        self._frame_size_max = frame_size_max
+        self._header_size_max = header_size_max
+        self._partial = bytearray()
+        self._needed = 0
+        self._opaque = 0
+        self._waiting: dict[int, tuple[float, Waiter]] = {}
+
+    @property
+    def buffered(self) -> int:
+        """Bytes of a frame that has not arrived whole."""
+        return len(self._partial)
+
+    @property
+    def waiting(self) -> int:
+        """Requests of ours without an answer."""
+        return len(self._waiting)
+
+    def receive_data(self, data: bytes) -> list[RawCommand]:
+        """Take the bytes of one read and give the commands that are whole now, in order.
+
+        After it, `bad_frames` tells what was skipped, and `fault` whether the stream is lost.
+        """
+        if self._partial:
+            self._partial += data
+            if len(self._partial) < self._needed:
+                return []
+            data = bytes(self._partial)
+            self._partial.clear()
+        commands: list[RawCommand] = []
+        position = 0
+        try:
+            while True:
+                frames, position = split_frames(data, position, self._frame_size_max)
+                if not frames:
+                    break
+                self._decode(data, frames, commands)
+        except CodecError as error:
+            self.fault = error
+            return commands
+        if position < len(data):
+            self._keep_rest(data, position)
+        return commands
+
+    def _decode(self, data: bytes, frames: list[Frame], commands: list[RawCommand]) -> None:
+        header_size_max = self._header_size_max
+        for kind, start, body_start, end in frames:
+            try:
+                if body_start > end or body_start - start > header_size_max:
+                    raise _header_error(start, body_start, end, header_size_max)
+                commands.append(
+                    decode_command(kind, data[start:body_start], data[body_start:end])
+                )
+            except CodecError as error:
+                header = data[start : min(body_start, end)]
+                self.bad_frames.append(BadFrame(error, _salvage_opaque(kind, header)))
+
+    def _keep_rest(self, data: bytes, start: int) -> None:
+        self._partial += memoryview(data)[start:]
+        # With 8 bytes its length was judged already; with fewer it is judged when they are there.
+        has_length = len(data) - start >= FRAME_HEAD_SIZE
+        self._needed = (
+            4 + FRAME_HEAD.unpack_from(data, start)[0] if has_length else FRAME_HEAD_SIZE
+        )
+
+    def next_opaque(self) -> int:
+        """A number no waiting request of ours uses."""
+        self._opaque = self._opaque + 1 & _OPAQUE_MASK
+        while self._opaque in self._waiting:
+            self._opaque = self._opaque + 1 & _OPAQUE_MASK
+        return self._opaque
+
+    def request(self, command: Command, waiter: Waiter, *, deadline: float) -> bytes:
+        """The bytes of a request; `waiter` comes back from `take` when its answer is here.
+
+        Args:
+            command: its opaque is replaced by one of this connection.
+            waiter: whatever the caller wants back.
+            deadline: on the caller's monotonic clock, seconds.
+        """
+        opaque = self.next_opaque()
+        frame = encode_command(command._replace(opaque=opaque))
+        self._waiting[opaque] = (deadline, waiter)
+        return frame
+
+    def oneway(self, command: Command) -> bytes:
+        """The bytes of a request that nobody answers."""
+        opaque = self.next_opaque()
+        return encode_command(command._replace(opaque=opaque, flag=command.flag | ONEWAY))
+
+    def take(self, opaque: int) -> Waiter | None:
+        """Who waits for the answer with this opaque; None for a late or unknown answer."""
+        found = self._waiting.pop(opaque, None)
+        return None if found is None else found[1]
+
+    def expire(self, now: float) -> list[Waiter]:
+        """Those whose deadline has passed; their answers will be dropped when they come."""
+        late = [opaque for opaque, (deadline, _) in self._waiting.items() if deadline <= now]
+        return [self._waiting.pop(opaque)[1] for opaque in late]
+
+    def close(self) -> list[Waiter]:
+        """Everyone who still waits; nothing will come any more."""
+        left = [waiter for _, waiter in self._waiting.values()]
+        self._waiting.clear()
+        self._partial.clear()
+        return left
+
+
+def _header_error(start: int, body_start: int, end: int, limit: int) -> CodecError:
+    size, frame_size = body_start - start, end - start + FRAME_HEAD_SIZE
+    if size > limit:
+        return CodecError(f"a header of {size} bytes; {limit} is the most")
+    return CodecError(f"a header of {size} bytes in a frame of {frame_size}")
+
+
+def _salvage_opaque(kind: int, header: bytes) -> int | None:
+    # So that the sender of a broken header can be told; without an opaque nobody waits for us.
+    if kind == JSON:
+        found = _JSON_OPAQUE.search(header)
+        return int(found[1]) if found and abs(int(found[1])) <= _OPAQUE_MASK else None
+    if len(header) >= _BINARY_OPAQUE_AT + 4:
+        opaque: int = _BINARY_OPAQUE.unpack_from(header, _BINARY_OPAQUE_AT)[0]
+        return opaque
+    return None
