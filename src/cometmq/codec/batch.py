@@ -1,0 +1,102 @@
+"""The body of a batch send: several messages of one topic, one behind the other.
+
+| item size 4 | magic 4 | body CRC 4 | flag 4 | body size 4 | body | properties size 2 | properties |
+
+Magic and CRC are 0 and nobody reads them; the broker computes the CRC itself. Each item becomes
+an ordinary record. An inner batch record carries the same bytes as its body. Source:
+MessageDecoder.encodeMessage of RocketMQ 5.3.3; docs/format/batch.md.
+
+Next: cometmq.codec.record
+"""
+
+from collections.abc import Iterable
+from struct import Struct, error
+from typing import NamedTuple
+
+from cometmq.codec.properties import PROPERTIES_SIZE_MAX
+from cometmq.model.errors import CodecError
+
+BATCH_HEAD = Struct(">iIIii")  # item size, magic, body CRC, flag, body size
+BATCH_HEAD_SIZE = BATCH_HEAD.size  # 20
+PROPERTIES_SIZE = Struct(">h")
+BATCH_ITEM_SIZE_MIN = BATCH_HEAD_SIZE + PROPERTIES_SIZE.size  # 22
+
+
+class BatchItem(NamedTuple):
+    """One message of a batch.
+
+    Attributes:
+        flag: the user's number.
+        body: the payload, as it is stored.
+        property_block: its properties (`codec.properties`).
+    """
+
+    flag: int
+    body: bytes
+    property_block: bytes
+
+
+def encode_item(flag: int, body: bytes, property_block: bytes) -> bytes:
+    """One message of a batch.
+
+    Raises:
+        CodecError: the properties are longer than 32767 bytes.
+    """
+    properties_size = len(property_block)
+    if properties_size > PROPERTIES_SIZE_MAX:
+        raise CodecError(
+            f"properties of {properties_size} bytes; a record has room for {PROPERTIES_SIZE_MAX}"
+        )
+    size = BATCH_ITEM_SIZE_MIN + len(body) + properties_size
+    return b"".join(
+        (
+            BATCH_HEAD.pack(size, 0, 0, flag, len(body)),
+            body,
+            PROPERTIES_SIZE.pack(properties_size),
+            property_block,
+        )
+    )
+
+
+def encode_batch(items: Iterable[tuple[int, bytes, bytes]]) -> bytes:
+    """The body of a batch of (flag, body, property block).
+
+    Raises:
+        CodecError: an item's properties are too long.
+    """
+    return b"".join([encode_item(flag, body, block) for flag, body, block in items])
+
+
+def decode_batch(body: bytes) -> list[BatchItem]:
+    """The messages of a batch.
+
+    Raises:
+        CodecError: sizes that do not fit each other or the body, named with their position.
+    """
+    items = []
+    position = 0
+    size = len(body)
+    while position < size:
+        try:
+            item_size, _, _, flag, body_size = BATCH_HEAD.unpack_from(body, position)
+            start = position + BATCH_HEAD_SIZE
+            properties_at = start + body_size
+            if body_size < 0 or properties_at > size:
+                raise _item_error(position, f"a body of {body_size} bytes")
+            (properties_size,) = PROPERTIES_SIZE.unpack_from(body, properties_at)
+        except error:
+            raise _item_error(position, "less than its fixed fields") from None
+        properties_start = properties_at + 2
+        end = properties_start + properties_size
+        if properties_size < 0 or end != position + item_size or end > size:
+            raise _item_error(
+                position, f"a size of {item_size} that its fields do not add up to"
+            )
+        items.append(BatchItem(flag, body[start:properties_at], body[properties_start:end]))
+        position = end
+    return items
+
+
+def _item_error(position: int, what: str) -> CodecError:
+    """What is wrong with the item at a position."""
+    return CodecError(f"the batch item at byte {position} has {what}")

@@ -1,0 +1,56 @@
+"""Addresses as records and message ids hold them: the IP's bytes, then the port in four.
+
+IPv4: | address 4 | port 4 |        IPv6: | address 16 | port 4 |
+
+A record's sysFlag says which of the two it is (`model.flags.BORN_HOST_V6`, `STORE_HOST_V6`);
+by themselves the two are told apart by their length. As text IPv6 stands in brackets:
+"[fd00::2]:10911" (docs/format/host.md).
+"""
+
+from functools import lru_cache
+from ipaddress import AddressValueError, IPv4Address, IPv6Address
+from struct import Struct
+
+from cometmq.model.errors import CodecError
+
+HOST_V4 = Struct(">4sI")
+HOST_V6 = Struct(">16sI")
+HOST_V4_SIZE = HOST_V4.size  # 8
+HOST_V6_SIZE = HOST_V6.size  # 20
+PORT_MAX = 65535
+
+NO_HOST = bytes(HOST_V4_SIZE)  # 0.0.0.0:0
+
+
+@lru_cache(maxsize=4096)  # Peers repeat; the bound is what a scan of addresses can cost.
+def encode_host(address: str) -> bytes:
+    """The 8 or 20 bytes of "ip:port" or "[ip]:port".
+
+    Raises:
+        CodecError: it is no IP address with a port; names are not looked up here.
+    """
+    ip, colon, port = address.rpartition(":")
+    if not colon or not (port.isascii() and port.isdigit()) or int(port) > PORT_MAX:
+        raise CodecError(f"{address!r} is no address; write it as ip:port")
+    try:
+        if ":" in ip:
+            return HOST_V6.pack(IPv6Address(ip.strip("[]")).packed, int(port))
+        return HOST_V4.pack(IPv4Address(ip).packed, int(port))
+    except AddressValueError as error:
+        raise CodecError(f"{address!r} is no address: {error}") from None
+
+
+@lru_cache(maxsize=4096)  # One entry for each producer and broker seen; see encode_host.
+def decode_host(host: bytes) -> str:
+    """The text of 8 or 20 bytes: "127.0.0.1:10911" or "[fd00::2]:10911".
+
+    Raises:
+        CodecError: of any other length.
+    """
+    if len(host) == HOST_V4_SIZE:
+        ip, port = HOST_V4.unpack(host)
+        return f"{ip[0]}.{ip[1]}.{ip[2]}.{ip[3]}:{port}"
+    if len(host) == HOST_V6_SIZE:
+        ip, port = HOST_V6.unpack(host)
+        return f"[{IPv6Address(ip).compressed}]:{port}"
+    raise CodecError(f"a host of {len(host)} bytes; there are 8 (IPv4) and 20 (IPv6)")

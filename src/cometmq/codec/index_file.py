@@ -1,0 +1,131 @@
+"""An index file: a hash table from keys to records, in one file of fixed size.
+
+| header 40 | slot 0 4 | slot 1 4 | ... | entry 0 20 | entry 1 20 | ... |
+
+Header: | begin time 8 | end time 8 | begin offset 8 | end offset 8 | slots used 4 | index count 4 |
+Entry:  | key hash 4 | physical offset 8 | seconds 4 | previous entry 4 |
+
+A slot holds the number of the newest entry whose hash falls into it, and each entry the number
+of the one before it. Entry 0 is never used, so a number of 0 ends a chain and the index
+count of a fresh file is 1. Source: IndexFile, IndexHeader of RocketMQ 5.3.3; docs/format/index-file.md.
+
+Next: cometmq.store.index
+"""
+
+from struct import Struct, error
+from typing import NamedTuple
+
+from cometmq.model.errors import CodecError
+from cometmq.model.java_hash import java_hash
+
+INDEX_HEADER = Struct(">qqqqii")
+INDEX_HEADER_SIZE = INDEX_HEADER.size  # 40
+INDEX_SLOT = Struct(">i")
+INDEX_SLOT_SIZE = INDEX_SLOT.size  # 4
+INDEX_ENTRY = Struct(">iqii")
+INDEX_ENTRY_SIZE = INDEX_ENTRY.size  # 20
+
+SLOTS_DEFAULT = 5_000_000  # maxHashSlotNum
+ENTRIES_DEFAULT = 20_000_000  # maxIndexNum; entry 0 counts, unused
+
+_INT_MIN = -0x80000000
+_INT_MAX = 0x7FFFFFFF
+
+
+class IndexHeader(NamedTuple):
+    """The first 40 bytes of an index file.
+
+    Attributes:
+        begin_timestamp: store time of the first record indexed, ms.
+        end_timestamp: of the last one, ms.
+        begin_offset: commitlog offset of the first record indexed, bytes.
+        end_offset: of the last one, bytes.
+        slots_used: how many slots have an entry.
+        index_count: the number of the next entry; 1 in a fresh file.
+    """
+
+    begin_timestamp: int = 0
+    end_timestamp: int = 0
+    begin_offset: int = 0
+    end_offset: int = 0
+    slots_used: int = 0
+    index_count: int = 1
+
+
+class IndexEntry(NamedTuple):
+    """One key of one record.
+
+    Attributes:
+        key_hash: `key_hash` of topic and key.
+        physical_offset: of the record, bytes.
+        seconds: store time of the record, in s after the file's begin time.
+        previous: number of the entry before it in its slot; 0 when it is the first.
+    """
+
+    key_hash: int
+    physical_offset: int
+    seconds: int
+    previous: int
+
+
+def index_file_size(slots: int = SLOTS_DEFAULT, entries: int = ENTRIES_DEFAULT) -> int:
+    """Bytes of a whole index file; 420,000,040 with RocketMQ's defaults."""
+    return INDEX_HEADER_SIZE + slots * INDEX_SLOT_SIZE + entries * INDEX_ENTRY_SIZE
+
+
+def slot_position(slot: int) -> int:
+    """Where slot number `slot`, from 0, lies in the file."""
+    return INDEX_HEADER_SIZE + slot * INDEX_SLOT_SIZE
+
+
+def entry_position(number: int, slots: int) -> int:
+    """Where entry `number`, from 1, lies in a file of that many slots."""
+    return INDEX_HEADER_SIZE + slots * INDEX_SLOT_SIZE + number * INDEX_ENTRY_SIZE
+
+
+def key_hash(topic: str, key: str) -> int:
+    """The hash under which a record's key stands: that of "topic#key", never negative."""
+    value = java_hash(f"{topic}#{key}")
+    # Java's Math.abs leaves Integer.MIN_VALUE negative; IndexFile.indexKeyHashMethod makes it 0.
+    return 0 if value == _INT_MIN else abs(value)
+
+
+def entry_seconds(store_timestamp: int, begin_timestamp: int) -> int:
+    """The entry's time field: s from the file's begin time (ms), held within 0 and 2**31 - 1."""
+    if begin_timestamp <= 0:
+        return 0
+    return max(0, min((store_timestamp - begin_timestamp) // 1000, _INT_MAX))
+
+
+def encode_header(header: IndexHeader) -> bytes:
+    """The 40 bytes of a header."""
+    return INDEX_HEADER.pack(*header)
+
+
+def decode_header(buffer: bytes | bytearray | memoryview) -> IndexHeader:
+    """The header of a file's beginning.
+
+    Raises:
+        CodecError: fewer than 40 bytes.
+    """
+    try:
+        return IndexHeader._make(INDEX_HEADER.unpack_from(buffer))
+    except error:
+        raise CodecError(f"an index header of {len(buffer)} bytes; it has 40") from None
+
+
+def encode_entry(entry: IndexEntry) -> bytes:
+    """The 20 bytes of an entry."""
+    return INDEX_ENTRY.pack(*entry)
+
+
+def decode_entry(buffer: bytes | bytearray | memoryview, position: int = 0) -> IndexEntry:
+    """The entry at a byte position.
+
+    Raises:
+        CodecError: fewer than 20 bytes stand there.
+    """
+    try:
+        return IndexEntry._make(INDEX_ENTRY.unpack_from(buffer, position))
+    except error:
+        raise CodecError(f"no whole index entry at {position} of {len(buffer)} bytes") from None

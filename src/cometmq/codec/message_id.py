@@ -1,0 +1,153 @@
+"""The two ids of a message.
+
+The offset message id says where a message lies; a broker finds it without any index:
+
+| store host 8 or 20 | physical offset 8 |          as 32 or 56 upper-case hex digits
+
+The unique id (property UNIQ_KEY, "msgId" to users) is made by the producer:
+
+| ip 4 or 16 | process 2 | loader 4 | time 4 | counter 2 |          as 32 or 56 digits
+
+Time is ms since the first of this month at 00:00 in the producer's time zone; with the counter
+it makes ids of one process differ, and the first three fields make processes differ. Source:
+MessageDecoder.createMessageId and MessageClientIDSetter of RocketMQ 5.3.3;
+docs/format/message-id.md.
+"""
+
+from datetime import datetime, tzinfo
+from itertools import count
+from struct import Struct, error
+
+from cometmq.codec.host import HOST_V4_SIZE, HOST_V6_SIZE
+from cometmq.model.clock import Clock
+from cometmq.model.errors import CodecError
+
+_OFFSET = Struct(">q")
+_OFFSET_SIZE = 8
+
+UNIQUE_TAIL = Struct(">HIIH")  # process, loader, time, counter: what follows the ip
+_UNIQUE_SIZES = (4 + UNIQUE_TAIL.size, 16 + UNIQUE_TAIL.size)  # 16, 28
+
+
+def encode_message_id(store_host: bytes, physical_offset: int) -> str:
+    """The offset message id: 32 hex digits for an IPv4 host, 56 for an IPv6 one.
+
+    Args:
+        store_host: 8 or 20 bytes, as the record has them.
+        physical_offset: of the record, bytes.
+
+    Raises:
+        CodecError: a host of another length, or an offset out of range.
+    """
+    if len(store_host) not in (HOST_V4_SIZE, HOST_V6_SIZE):
+        raise CodecError(f"a host of {len(store_host)} bytes; there are 8 (IPv4) and 20 (IPv6)")
+    try:
+        return (store_host + _OFFSET.pack(physical_offset)).hex().upper()
+    except error:
+        raise CodecError(f"physical offset {physical_offset} does not fit 8 bytes") from None
+
+
+def decode_message_id(message_id: str) -> tuple[bytes, int]:
+    """The store host (8 or 20 bytes) and physical offset of an offset message id.
+
+    Raises:
+        CodecError: it is not 32 or 56 hex digits.
+    """
+    content = _from_hex(message_id, HOST_V4_SIZE + _OFFSET_SIZE, HOST_V6_SIZE + _OFFSET_SIZE)
+    (physical_offset,) = _OFFSET.unpack(content[-_OFFSET_SIZE:])
+    return content[:-_OFFSET_SIZE], physical_offset
+
+
+def _from_hex(message_id: str, *sizes: int) -> bytes:
+    """The bytes of a hex id that must have one of these sizes."""
+    # bytes.fromhex alone would pass over blanks.
+    if len(message_id) in {2 * size for size in sizes} and message_id.isalnum():
+        try:
+            return bytes.fromhex(message_id)
+        except ValueError:
+            pass
+    digits = " or ".join(str(2 * size) for size in sizes)
+    raise CodecError(f"{message_id!r} is no message id: it has {digits} hex digits")
+
+
+def _month_start(now_ms: int, zone: tzinfo | None) -> datetime:
+    """The first of this month, 00:00, in that zone."""
+    now = datetime.fromtimestamp(now_ms / 1000, zone)
+    return now.replace(day=1, hour=0, minute=0, second=0, microsecond=0)
+
+
+def _next_month(start: datetime) -> datetime:
+    """The first of the next month."""
+    if start.month == 12:
+        return start.replace(year=start.year + 1, month=1)
+    return start.replace(month=start.month + 1)
+
+
+def _last_month(start: datetime) -> datetime:
+    """The first of the month before."""
+    if start.month == 1:
+        return start.replace(year=start.year - 1, month=12)
+    return start.replace(month=start.month - 1)
+
+
+def _ms(moment: datetime) -> int:
+    """Ms since 1970."""
+    return int(moment.timestamp() * 1000)
+
+
+class UniqueIds:
+    """Makes unique ids; safe to share between threads.
+
+    Args:
+        ip: this host's address, 4 or 16 bytes.
+        pid: of this process; its low 16 bits are used.
+        loader: 32 random bits, in place of Java's class loader hash: they keep apart containers
+            whose ip and pid are the same.
+        clock: where the time comes from.
+        zone: time zone of the month's start; None is the machine's, as in Java.
+
+    Raises:
+        CodecError: the ip has neither 4 nor 16 bytes.
+    """
+
+    def __init__(
+        self, *, ip: bytes, pid: int, loader: int, clock: Clock, zone: tzinfo | None = None
+    ) -> None:
+        if len(ip) not in (4, 16):
+            raise CodecError(f"an ip of {len(ip)} bytes; there are 4 (IPv4) and 16 (IPv6)")
+        self._prefix = f"{ip.hex().upper()}{pid & 0xFFFF:04X}{loader & 0xFFFFFFFF:08X}"
+        self._clock = clock
+        self._zone = zone
+        self._counter = count()  # Its next() is one step under the interpreter's lock.
+        self._month = (0, 0)  # First ms of this month and of the next.
+
+    def next_id(self) -> str:
+        """A new id: 32 or 56 hex digits."""
+        now = self._clock.now_ms()
+        start, end = self._month
+        if now >= end:
+            month = _month_start(now, self._zone)
+            self._month = start, end = _ms(month), _ms(_next_month(month))
+        # A clock set back behind the month's start: Java writes 0 too.
+        since = max(now - start, 0)
+        return f"{self._prefix}{since:08X}{next(self._counter) & 0xFFFF:04X}"
+
+
+def unique_id_time(unique_id: str, *, now_ms: int, zone: tzinfo | None = None) -> int:
+    """When a unique id was made, ms since 1970, taken as within the month before now.
+
+    Args:
+        unique_id: 32 or 56 hex digits.
+        now_ms: the time now; the id tells no year or month.
+        zone: time zone of the producer; None is this machine's.
+
+    Raises:
+        CodecError: it is not 32 or 56 hex digits.
+    """
+    content = _from_hex(unique_id, *_UNIQUE_SIZES)
+    since = UNIQUE_TAIL.unpack_from(content, len(content) - UNIQUE_TAIL.size)[2]
+    month = _month_start(now_ms, zone)
+    # Follows MessageClientIDSetter.getNearlyTimeFromID: what would lie ahead was last month.
+    if _ms(month) + since >= now_ms:
+        month = _last_month(month)
+    return _ms(month) + int(since)

@@ -1,0 +1,71 @@
+"""The 20 bytes that a consume queue holds for each message.
+
+| physical offset 8 | size 4 | tags code 8 |
+
+The tags code is Java's hash of the message's tag, sign-extended, or 0 without a tag; in the
+delay topic it is the time in ms at which the message is due. Entry n of a queue lies at byte
+n * 20. Source: ConsumeQueue of RocketMQ 5.3.3; docs/format/queue-entry.md.
+
+Next: cometmq.store.consume_queue
+"""
+
+from collections.abc import Sequence
+from itertools import chain
+from struct import Struct, error, pack
+from typing import NamedTuple
+
+from cometmq.model.errors import CodecError
+
+QUEUE_ENTRY = Struct(">qiq")
+QUEUE_ENTRY_SIZE = QUEUE_ENTRY.size  # 20
+
+# A queue whose first file begins in its middle has this before its first real entry
+# (ConsumeQueue.fillPreBlank): offset 0, size Integer.MAX_VALUE, tags code 0.
+BLANK_ENTRY = QUEUE_ENTRY.pack(0, 0x7FFFFFFF, 0)
+
+
+class QueueEntry(NamedTuple):
+    """Where a message of a queue lies in the log, and what its tag is.
+
+    Attributes:
+        physical_offset: of its record in the commitlog, bytes.
+        size: of its record, bytes.
+        tags_code: hash of its tag; in the delay topic its due time, ms.
+    """
+
+    physical_offset: int
+    size: int
+    tags_code: int
+
+
+def encode_entry(physical_offset: int, size: int, tags_code: int) -> bytes:
+    """One entry."""
+    return QUEUE_ENTRY.pack(physical_offset, size, tags_code)
+
+
+def encode_entries(entries: Sequence[tuple[int, int, int]]) -> bytes:
+    """Entries one behind the other; one call of `struct` for all of them."""
+    return pack(">" + "qiq" * len(entries), *chain.from_iterable(entries))
+
+
+def decode_entry(buffer: bytes | bytearray | memoryview, position: int = 0) -> QueueEntry:
+    """The entry at a byte position.
+
+    Raises:
+        CodecError: fewer than 20 bytes stand there.
+    """
+    try:
+        return QueueEntry._make(QUEUE_ENTRY.unpack_from(buffer, position))
+    except error:
+        raise CodecError(f"no whole queue entry at {position} of {len(buffer)} bytes") from None
+
+
+def decode_entries(buffer: bytes | bytearray | memoryview) -> list[tuple[int, int, int]]:
+    """Every entry of a buffer as (physical offset, size, tags code).
+
+    Raises:
+        CodecError: the buffer is no whole number of entries long.
+    """
+    if len(buffer) % QUEUE_ENTRY_SIZE:
+        raise CodecError(f"{len(buffer)} bytes are no whole number of 20-byte queue entries")
+    return list(QUEUE_ENTRY.iter_unpack(buffer))

@@ -1,0 +1,371 @@
+"""One stored message: the bytes in the commitlog, which a pull answer carries unchanged.
+
+| store size 4 | magic 4 | body CRC 4 | queue id 4 | flag 4 | queue offset 8 | physical offset 8 |
+| sysFlag 4 | born time 8 | born host 8 or 20 | store time 8 | store host 8 or 20 |
+| reconsume times 4 | prepared offset 8 | body size 4 | body | topic size 1 or 2 | topic |
+| properties size 2 | properties |
+
+The magic says how wide the topic size is: V1 one byte, V2 two (topics over 127 bytes). Two bits
+of sysFlag say which host is IPv6. So there are four fixed heads, of 88, 100 and 112 bytes:
+`RECORD_HEADS`. Source: MessageDecoder, MessageExtEncoder of RocketMQ 5.3.3; docs/format/record.md.
+
+Next: cometmq.store.appender
+"""
+
+import struct
+from struct import Struct
+from typing import NamedTuple
+from zlib import crc32
+
+from cometmq.codec.host import HOST_V4_SIZE, NO_HOST
+from cometmq.codec.properties import PROPERTIES_SIZE_MAX, decode_properties
+from cometmq.kernel import (
+    MAGIC_BLANK,
+    MAGIC_V1,
+    MAGIC_V2,
+    RECORD_SIZE_MIN,
+    WalkEnd,
+    walk_records,
+    why_no_record,
+)
+from cometmq.model.errors import CodecError
+from cometmq.model.flags import BORN_HOST_V6, STORE_HOST_V6
+
+__all__ = [
+    "MAGIC_BLANK",
+    "MAGIC_V1",
+    "MAGIC_V2",
+    "RECORD_HEAD",
+    "RECORD_HEADS",
+    "NoRecordError",
+    "Record",
+    "blank_tail",
+    "body_crc",
+    "check_record",
+    "decode_record",
+    "decode_records",
+    "encode_record",
+    "record_size",
+    "topic_block",
+]
+
+HOST_BITS = BORN_HOST_V6 | STORE_HOST_V6
+
+# store size, magic, body CRC, queue id, flag, queue offset, physical offset, sysFlag, born time,
+# born host, store time, store host, reconsume times, prepared offset, body size
+RECORD_HEAD = Struct(">iIIiiqqiq8sq8siqi")  # Both hosts IPv4.
+RECORD_HEADS = {  # by sysFlag & HOST_BITS
+    0: RECORD_HEAD,
+    BORN_HOST_V6: Struct(">iIIiiqqiq20sq8siqi"),
+    STORE_HOST_V6: Struct(">iIIiiqqiq8sq20siqi"),
+    BORN_HOST_V6 | STORE_HOST_V6: Struct(">iIIiiqqiq20sq20siqi"),
+}
+
+# Where the fields of the head lie, bytes from the record's start.
+MAGIC_AT = 4
+BODY_CRC_AT = 8
+QUEUE_ID_AT = 12
+FLAG_AT = 16
+QUEUE_OFFSET_AT = 20
+PHYSICAL_OFFSET_AT = 28
+SYS_FLAG_AT = 36
+BORN_TIME_AT = 40
+BORN_HOST_AT = 48
+STORE_TIME_AT = 56  # 68 when the born host is IPv6; see `store_time_at`.
+HOST_V6_EXTRA = 12  # Bytes that an IPv6 host has more than an IPv4 one.
+
+TOPIC_SIZE_V1_MAX = 127  # Java reads V1's topic size as a signed byte.
+TOPIC_SIZE_MAX = 32767  # V2's is a signed 16-bit number.
+
+BLANK_TAIL_SIZE = 8  # What an append leaves free at a log file's end for this mark.
+
+_BLANK_TAIL = Struct(">iI")
+_SYS_FLAG = Struct(">i")
+_SHORT = Struct(">H")
+
+
+class Record(NamedTuple):
+    """A stored message, its fields in the order of their bytes.
+
+    Attributes:
+        store_size: bytes of the whole record; `encode_record` computes it.
+        magic: MAGIC_V1 or MAGIC_V2; `encode_record` chooses it.
+        body_crc: CRC-32 of the stored body, 31 bits; `encode_record` computes it.
+        queue_id: of the topic.
+        flag: the user's number.
+        queue_offset: its place in its queue.
+        physical_offset: its place in the commitlog, bytes.
+        sys_flag: bits of `model.flags`.
+        born_timestamp: when the producer made it, ms.
+        born_host: the producer, 8 or 20 bytes (`codec.host`).
+        store_timestamp: when the broker stored it, ms.
+        store_host: the broker, 8 or 20 bytes.
+        reconsume_times: how often it has come back for a retry.
+        prepared_offset: of a committed message: physical offset of its half message.
+        body: as stored, maybe compressed (`codec.compression`).
+        topic: where it was sent.
+        property_block: as stored (`codec.properties`).
+    """
+
+    store_size: int = 0
+    magic: int = MAGIC_V1
+    body_crc: int = 0
+    queue_id: int = 0
+    flag: int = 0
+    queue_offset: int = 0
+    physical_offset: int = 0
+    sys_flag: int = 0
+    born_timestamp: int = 0
+    born_host: bytes = NO_HOST
+    store_timestamp: int = 0
+    store_host: bytes = NO_HOST
+    reconsume_times: int = 0
+    prepared_offset: int = 0
+    body: bytes = b""
+    topic: str = ""
+    property_block: bytes = b""
+
+    def properties(self) -> dict[str, str]:
+        """The properties, decoded anew at each call.
+
+        Raises:
+            CodecError: they are not UTF-8.
+        """
+        return decode_properties(self.property_block)
+
+
+def body_crc(body: bytes | bytearray | memoryview) -> int:
+    """CRC-32 of a stored body with the sign bit cleared, as records hold it."""
+    return crc32(body) & 0x7FFFFFFF
+
+
+def topic_block(topic: bytes) -> tuple[int, bytes]:
+    """The magic that a topic asks for, and its bytes with their size in front.
+
+    Raises:
+        CodecError: it has more than 32767 bytes.
+    """
+    size = len(topic)
+    if size <= TOPIC_SIZE_V1_MAX:
+        return MAGIC_V1, bytes((size,)) + topic
+    if size <= TOPIC_SIZE_MAX:
+        return MAGIC_V2, _SHORT.pack(size) + topic
+    raise CodecError(f"a topic of {size} bytes; a record has room for {TOPIC_SIZE_MAX}")
+
+
+def record_size(*, body: int, topic: int, properties: int, sys_flag: int = 0) -> int:
+    """Bytes of a record, from the sizes of its parts and the host bits of its sysFlag."""
+    head = RECORD_HEADS[sys_flag & HOST_BITS].size
+    return head + body + (1 if topic <= TOPIC_SIZE_V1_MAX else 2) + topic + 2 + properties
+
+
+def store_time_at(sys_flag: int) -> int:
+    """Where the store time lies, bytes from the record's start."""
+    return STORE_TIME_AT + HOST_V6_EXTRA if sys_flag & BORN_HOST_V6 else STORE_TIME_AT
+
+
+def blank_tail(left: int) -> bytes:
+    """The mark that says a log file's last `left` bytes hold no record.
+
+    Raises:
+        CodecError: fewer than 8 bytes are left; an append must never let that happen.
+    """
+    if left < BLANK_TAIL_SIZE:
+        raise CodecError(
+            f"{left} bytes left in a log file; its end mark needs {BLANK_TAIL_SIZE}"
+        )
+    return _BLANK_TAIL.pack(left, MAGIC_BLANK)
+
+
+def encode_record(record: Record) -> bytes:
+    """The bytes of a record; size, magic, CRC and host bits follow from the other fields.
+
+    Raises:
+        CodecError: topic or properties are too long, a host has neither 8 nor 20 bytes, or a
+            number does not fit its field.
+    """
+    magic, topic = topic_block(record.topic.encode())
+    if len(record.property_block) > PROPERTIES_SIZE_MAX:
+        raise CodecError(
+            f"properties of {len(record.property_block)} bytes; "
+            f"a record has room for {PROPERTIES_SIZE_MAX}"
+        )
+    sys_flag = record.sys_flag & ~HOST_BITS
+    sys_flag |= _host_bit(record.born_host, BORN_HOST_V6)
+    sys_flag |= _host_bit(record.store_host, STORE_HOST_V6)
+    head = RECORD_HEADS[sys_flag & HOST_BITS]
+    size = head.size + len(record.body) + len(topic) + 2 + len(record.property_block)
+    try:
+        fixed = head.pack(
+            size,
+            magic,
+            body_crc(record.body),
+            *record[3:7],
+            sys_flag,
+            *record[8:14],
+            len(record.body),
+        )
+    except struct.error as error:
+        raise CodecError(f"a record field out of its range: {error}") from None
+    properties_size = _SHORT.pack(len(record.property_block))
+    return b"".join((fixed, record.body, topic, properties_size, record.property_block))
+
+
+def _host_bit(host: bytes, bit: int) -> int:
+    """The sysFlag bit of a host with these bytes."""
+    if len(host) == HOST_V4_SIZE:
+        return 0
+    if len(host) == HOST_V4_SIZE + HOST_V6_EXTRA:
+        return bit
+    raise CodecError(f"a host of {len(host)} bytes; there are 8 (IPv4) and 20 (IPv6)")
+
+
+def decode_record(buffer: bytes | bytearray | memoryview, position: int = 0) -> Record:
+    """The record that starts at a position. Its CRC is not checked (`check_record` does that).
+
+    Raises:
+        CodecError: no whole, well-formed record starts there.
+    """
+    try:
+        size, magic = _BLANK_TAIL.unpack_from(buffer, position)
+    except struct.error:
+        raise CodecError(f"no record fits at byte {position} of {len(buffer)}") from None
+    if magic not in (MAGIC_V1, MAGIC_V2):
+        raise CodecError(f"no record at byte {position}: magic {magic:#010x}")
+    if position + size > len(buffer):
+        raise CodecError(
+            f"the record at byte {position} has {size} bytes, {len(buffer) - position} are there"
+        )
+    if type(buffer) is not bytes:  # Only what is needed is copied, out of a mapped file say.
+        buffer, position = bytes(buffer[position : position + size]), 0
+    return _decode(buffer, position, size, magic)
+
+
+def decode_records(body: bytes | bytearray | memoryview) -> list[Record]:
+    """Every record of a pull answer's body.
+
+    Differs from Java's MessageDecoder.decodes, which drops the rest of a body in silence: a
+    consumer that went on behind such a body would lose messages without a word.
+
+    Raises:
+        CodecError: something else than whole records stands in it.
+    """
+    body = bytes(body)  # No copy if it is bytes already.
+    walked, stopped_at, why = walk_records(body, 0, len(body))
+    if why is not WalkEnd.WHOLE:
+        raise CodecError(f"no whole record at byte {stopped_at} of {len(body)}: {why.name}")
+    return [_decode(body, position, size, magic) for position, size, magic in walked]
+
+
+def _decode(buffer: bytes, position: int, size: int, magic: int) -> Record:
+    """The record of a known place, size and magic; everything inside is still doubted."""
+    try:
+        # The host bits choose the head; as a record mostly has IPv4 hosts, that one is tried.
+        head = RECORD_HEAD.unpack_from(buffer, position)
+        start = position + 88
+        if head[7] & HOST_BITS:
+            layout = RECORD_HEADS[head[7] & HOST_BITS]
+            head = layout.unpack_from(buffer, position)
+            start = position + layout.size
+        body_end = start + head[14]
+        if magic == MAGIC_V1:
+            topic_start = body_end + 1
+            topic_end = topic_start + buffer[body_end]
+        else:
+            topic_start = body_end + 2
+            topic_end = topic_start + (buffer[body_end] << 8 | buffer[body_end + 1])
+        block_start = topic_end + 2
+        block_end = block_start + (buffer[topic_end] << 8 | buffer[topic_end + 1])
+        if head[14] < 0 or block_end != position + size:
+            raise CodecError(
+                f"the record at byte {position} has {size} bytes; its parts add up to "
+                f"{block_end - position}"
+            )
+        parts = (
+            buffer[start:body_end],
+            str(buffer[topic_start:topic_end], "utf-8"),
+            buffer[block_start:block_end],
+        )
+    except (struct.error, IndexError):
+        raise CodecError(f"the record at byte {position} ends within its fields") from None
+    except UnicodeDecodeError as error:
+        raise CodecError(f"the topic of the record at byte {position}: {error}") from None
+    # Record(*...) takes twice as long: it goes through a Python-level __new__.
+    return _new(Record, head[:14] + parts)
+
+
+_new = tuple.__new__
+
+
+class NoRecordError(CodecError):
+    """What stands where a record should, and why it is none.
+
+    Attributes:
+        why: how the walk ends here; WalkEnd.UNKNOWN for a record whose parts or CRC are wrong.
+    """
+
+    def __init__(self, why: WalkEnd, text: str) -> None:
+        super().__init__(text)
+        self.why = why
+
+
+def check_record(
+    buffer: bytes | bytearray | memoryview, position: int, *, is_crc_checked: bool = True
+) -> int:
+    """Whether a whole record starts here, for recovery and for verifying a store.
+
+    Args:
+        buffer: a piece of a log.
+        position: where a record should start in it.
+        is_crc_checked: False: sizes only, the body is not read (`checkCRCOnRecover`).
+
+    Returns:
+        Its size in bytes.
+
+    Raises:
+        NoRecordError: blank (go on in the next file), empty, short, or no valid record.
+    """
+    left = len(buffer) - position
+    if left < BLANK_TAIL_SIZE:
+        raise NoRecordError(WalkEnd.SHORT, f"{max(left, 0)} bytes at byte {position}")
+    size: int
+    size, magic = _BLANK_TAIL.unpack_from(buffer, position)
+    if magic not in (MAGIC_V1, MAGIC_V2) or size < RECORD_SIZE_MIN:
+        why = why_no_record(size, magic)
+        raise NoRecordError(why, f"{why.name} at byte {position}: {size=}, {magic=:#010x}")
+    if size > left:
+        raise NoRecordError(WalkEnd.SHORT, f"{left} of {size} bytes at byte {position}")
+    end = position + size
+    (sys_flag,) = _SYS_FLAG.unpack_from(buffer, position + SYS_FLAG_AT)
+    layout = RECORD_HEADS[sys_flag & HOST_BITS]
+    start = position + layout.size
+    body_end = start + int.from_bytes(buffer[start - 4 : start], signed=True)
+    found = _parts_end(buffer, start=start, body_end=body_end, end=end, magic=magic) - position
+    if found != size:
+        raise NoRecordError(
+            WalkEnd.UNKNOWN,
+            f"the record at byte {position} has {size} bytes, its parts {found}",
+        )
+    if is_crc_checked:
+        crc = body_crc(memoryview(buffer)[start:body_end])
+        stored = int.from_bytes(buffer[position + BODY_CRC_AT : position + QUEUE_ID_AT])
+        if crc != stored:
+            raise NoRecordError(
+                WalkEnd.UNKNOWN,
+                f"the record at byte {position}: body CRC {crc:#010x}, stored {stored:#010x}",
+            )
+    return size
+
+
+def _parts_end(
+    buffer: bytes | bytearray | memoryview, *, start: int, body_end: int, end: int, magic: int
+) -> int:
+    """Where the properties end by the sizes stored; 0 if these leave the record."""
+    width = 1 if magic == MAGIC_V1 else 2
+    topic_start = body_end + width
+    if body_end < start or topic_start > end:
+        return 0
+    topic_end = topic_start + int.from_bytes(buffer[body_end:topic_start])
+    if topic_end + 2 > end:
+        return 0
+    return topic_end + 2 + int.from_bytes(buffer[topic_end : topic_end + 2])

@@ -1,0 +1,167 @@
+"""The loops that run once a frame, record or tag, in plain Python.
+
+They take bytes and give tuples of ints, so that a compiled twin can take their place without
+anybody noticing. Nothing here copies a payload: positions go out, the caller slices.
+
+A frame on the wire (docs/format/remoting.md):
+
+| length 4 | kind 1 | header size 3 | header | body |
+
+The length counts everything behind itself.
+
+Next: cometmq.codec.remoting
+"""
+
+from collections.abc import Sequence
+from enum import IntEnum
+from operator import mul
+from struct import Struct
+
+from cometmq.model.errors import CodecError, FrameTooLarge
+
+FRAME_HEAD = Struct(">iI")  # length, (kind << 24 | header size)
+FRAME_HEAD_SIZE = 8
+HEADER_SIZE_MAX = 0xFFFFFF  # The header size has 24 bits.
+
+# The four-byte marks behind a record's size (MessageDecoder and CommitLog of RocketMQ 5.3.3).
+MAGIC_V1 = 0xDAA320A7  # Topic length in one byte.
+MAGIC_V2 = 0xDAA320AB  # Topic length in two bytes.
+MAGIC_BLANK = 0xCBD43194  # The rest of this log file is empty.
+
+RECORD_SIZE_MIN = 91  # V1 with IPv4 hosts, and no body, topic and properties.
+
+_SIZE_AND_MAGIC = Struct(">iI")
+_SIZE_AND_MAGIC_SIZE = 8
+
+Buffer = bytes | bytearray | memoryview
+Frame = tuple[int, int, int, int]
+
+
+def split_frames(buffer: Buffer, position: int, limit: int) -> tuple[list[Frame], int]:
+    """Find every whole frame from `position` on.
+
+    A length is judged as soon as it is there, before memory is spent on the rest. Good frames in
+    front of a bad one are given first; the next call, which starts at the bad one, raises: so the
+    same bytes mean the same in whatever pieces they arrive. A header longer than its frame is the
+    reader's to refuse (its body starts behind its end): the frames behind it can still be found.
+
+    Args:
+        buffer: what has been received.
+        position: where the first frame starts in it.
+        limit: most bytes of a whole frame, its length field counted (as Netty's decoder counts).
+
+    Returns:
+        (kind, header start, body start, end) of each frame, and the position behind the last.
+
+    Raises:
+        FrameTooLarge: the frame at `position` announces more than `limit`.
+        CodecError: its length is under 4.
+    """
+    frames: list[Frame] = []
+    append = frames.append
+    unpack = FRAME_HEAD.unpack_from
+    size = len(buffer)
+    length_max = limit - 4
+    last = size - FRAME_HEAD_SIZE
+    while position <= last:
+        length, header = unpack(buffer, position)
+        if not 4 <= length <= length_max:
+            if frames:
+                break
+            raise _length_error(length, limit)
+        kind = 0
+        if header > HEADER_SIZE_MAX:
+            kind, header = header >> 24, header & HEADER_SIZE_MAX
+        end = position + 4 + length
+        if end > size:
+            break
+        start = position + 8
+        append((kind, start, start + header, end))
+        position = end
+    return frames, position
+
+
+def _length_error(length: int, limit: int) -> CodecError:
+    """Say what is wrong with a frame of this length."""
+    if length > limit - 4:
+        return FrameTooLarge(f"a frame of {length + 4} bytes; at most {limit} are taken")
+    return CodecError(f"a frame length of {length}; a frame has at least 4 bytes")
+
+
+class WalkEnd(IntEnum):
+    """Why a walk over records stopped."""
+
+    WHOLE = 0  # Exactly at the end of what was given.
+    SHORT = 1  # The next record is not all there.
+    BLANK = 2  # The mark at a log file's end: go on in the next file.
+    EMPTY = 3  # Zeros, where nothing has been written yet.
+    UNKNOWN = 4  # No record starts here: wrong magic, or a size no record can have.
+
+
+def walk_records(
+    buffer: Buffer, position: int, end: int
+) -> tuple[list[tuple[int, int, int]], int, WalkEnd]:
+    """Step over whole records by their sizes; the contents are not looked at.
+
+    Args:
+        buffer: a piece of a log.
+        position: where a record starts in it.
+        end: where the piece ends.
+
+    Returns:
+        (position, size, magic) of each record, the position where the walk stopped, and why.
+    """
+    records: list[tuple[int, int, int]] = []
+    append = records.append
+    unpack = _SIZE_AND_MAGIC.unpack_from
+    last = end - _SIZE_AND_MAGIC_SIZE
+    while position <= last:
+        size, magic = unpack(buffer, position)
+        if magic not in (MAGIC_V1, MAGIC_V2) or size < RECORD_SIZE_MIN:
+            return records, position, why_no_record(size, magic)
+        after = position + size
+        if after > end:
+            return records, position, WalkEnd.SHORT
+        append((position, size, magic))
+        position = after
+    return records, position, WalkEnd.WHOLE if position == end else WalkEnd.SHORT
+
+
+def why_no_record(size: int, magic: int) -> WalkEnd:
+    """Name what stands where a record was expected."""
+    if magic == MAGIC_BLANK:
+        return WalkEnd.BLANK
+    return WalkEnd.EMPTY if size == 0 and magic == 0 else WalkEnd.UNKNOWN
+
+
+def java_hash_many(texts: Sequence[str]) -> list[int]:
+    """Java's `String.hashCode` of each text (see `cometmq.model.java_hash`), uncached.
+
+    The sum over units of unit * 31**(distance from the end) is taken by C loops; Python's ints
+    cannot overflow, so it is wrapped to 32 bits once at the end.
+    """
+    hashes = []
+    for text in texts:
+        if text.isascii():
+            units: Sequence[int] = text.encode()
+        else:
+            units = memoryview(text.encode("utf-16-le", "surrogatepass")).cast("H")
+        total = sum(map(mul, units, _powers(len(units))))
+        hashes.append(((total + 0x80000000) & 0xFFFFFFFF) - 0x80000000)
+    return hashes
+
+
+def _powers(count: int) -> Sequence[int]:
+    """31**(count-1), ..., 31, 1, each wrapped to 32 bits."""
+    return _POWERS[-count:] if count <= len(_POWERS) else _powers_of_31(count)
+
+
+def _powers_of_31(count: int) -> tuple[int, ...]:
+    """The same, computed: 31 has period 2**29 or less, so this is for long texts only."""
+    powers = [1]
+    for _ in range(count - 1):
+        powers.append(powers[-1] * 31 & 0xFFFFFFFF)
+    return tuple(reversed(powers))
+
+
+_POWERS = _powers_of_31(256)  # Topics and most tags and keys are shorter.
