@@ -1,0 +1,60 @@
+"""Why the store takes no message, or gives none: RocketMQ's running flags.
+
+| 1 not readable | 2 not writable | 4 queue error | 8 index error | 16 disk full | 32 fenced |
+| 64 queue disk full |
+
+Every flag but the first stops writing. The bits are RunningFlags of RocketMQ 5.3.3, which
+runtime statistics show; the reason in words is ours, for the sender's answer.
+"""
+
+from enum import IntFlag
+
+
+class Flag(IntFlag):
+    """One reason."""
+
+    NOT_READABLE = 1
+    NOT_WRITABLE = 2
+    QUEUE_ERROR = 4
+    INDEX_ERROR = 8
+    DISK_FULL = 16
+    FENCED = 32
+    QUEUE_DISK_FULL = 64
+
+
+class RunningFlags:
+    """The reasons that stand at present.
+
+    Attributes:
+        refusal: why a put is refused, in words; None when it is not. The hot path looks at
+            this alone.
+    """
+
+    def __init__(self) -> None:
+        self._reasons: dict[Flag, str] = {}
+        self.refusal: str | None = None
+
+    @property
+    def bits(self) -> int:
+        """The flags as RocketMQ counts them."""
+        return sum(self._reasons)
+
+    def has(self, flag: Flag) -> bool:
+        """Whether this reason stands."""
+        return flag in self._reasons
+
+    def raise_flag(self, flag: Flag, reason: str) -> None:
+        """A reason stands from now on; the newest words count."""
+        self._reasons[flag] = reason
+        self._refresh()
+
+    def clear(self, flag: Flag) -> bool:
+        """A reason is gone; False when it did not stand."""
+        was_there = self._reasons.pop(flag, None) is not None
+        self._refresh()
+        return was_there
+
+    def _refresh(self) -> None:
+        """Join the words of what stops writing."""
+        words = [words for flag, words in self._reasons.items() if flag != Flag.NOT_READABLE]
+        self.refusal = "; ".join(words) or None
