@@ -1,0 +1,65 @@
+"""Custom headers: names, types, what is missing and what is wrong."""
+
+from dataclasses import dataclass
+
+import pytest
+
+from cometmq.codec.fields import decode_fields, encode_fields
+from cometmq.codec.headers.pull import PullRequest
+from cometmq.codec.headers.send import SendRequestV2
+from cometmq.model.codes import ResponseCode
+from cometmq.model.errors import RequestError
+
+PULL = {
+    "consumerGroup": "g",
+    "topic": "t",
+    "queueId": "3",
+    "queueOffset": "9",
+    "maxMsgNums": "32",
+    "sysFlag": "4",
+}
+
+
+def test_attributes_are_camel_case_on_the_wire():
+    request = decode_fields(PullRequest, PULL)
+    assert (request.consumer_group, request.queue_offset, request.sub_version) == ("g", 9, 0)
+    assert encode_fields(request) == PULL | {
+        "commitOffset": "0",
+        "suspendTimeoutMillis": "0",
+        "subVersion": "0",
+    }
+
+
+def test_named_attributes_use_their_wire_name():
+    request = SendRequestV2("group", "topic", 1, 0, 5, 0, batch=True)
+    fields = encode_fields(request)
+    assert (fields["a"], fields["b"], fields["m"]) == ("group", "topic", "true")
+    assert decode_fields(SendRequestV2, fields) == request
+
+
+@pytest.mark.parametrize("name", ["consumerGroup", "topic", "queueId", "sysFlag"])
+def test_a_missing_field_is_refused_by_name(name):
+    fields = {key: value for key, value in PULL.items() if key != name}
+    with pytest.raises(RequestError, match=f"{name} is missing") as refused:
+        decode_fields(PullRequest, fields)
+    assert refused.value.code == ResponseCode.INVALID_PARAMETER
+
+
+@pytest.mark.parametrize("value", ["", "x", "1.5", "9" * 30, "0x10", [], {}, True])
+def test_a_wrong_number_is_refused_by_name(value):
+    with pytest.raises(RequestError, match="queueId has the wrong value"):
+        decode_fields(PullRequest, PULL | {"queueId": value})
+
+
+def test_a_wrong_truth_value_is_refused():
+    @dataclass(frozen=True)
+    class Switch:
+        is_on: bool
+
+    assert decode_fields(Switch, {"isOn": "TRUE"}).is_on
+    with pytest.raises(RequestError, match="isOn"):
+        decode_fields(Switch, {"isOn": "1"})
+
+
+def test_unknown_fields_are_left_alone():
+    assert decode_fields(PullRequest, PULL | {"new": "1"}) == decode_fields(PullRequest, PULL)

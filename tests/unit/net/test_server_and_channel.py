@@ -1,0 +1,250 @@
+"""Real sockets on loopback: answers, errors, limits, both directions."""
+
+import asyncio
+import struct
+
+import pytest
+
+from cometmq.codec.remoting import FRAME_SIZE_MAX, JSON, ROCKETMQ, Command, encode_command
+from cometmq.model.codes import ResponseCode
+from cometmq.model.errors import (
+    ConnectError,
+    ConnectionLost,
+    NetError,
+    RequestError,
+    RequestTimeout,
+    StoreFull,
+)
+from cometmq.net.answer import Answer
+from cometmq.net.channels import Channels
+from cometmq.net.clock import SystemClock
+from cometmq.net.dispatcher import Dispatcher
+from cometmq.net.server import Server
+
+ECHO, REFUSE, FULL, BUG, LATER, NEVER, ASK_BACK = 9001, 9002, 9003, 9004, 9005, 9006, 9007
+
+
+def refuse(command, _peer):
+    raise RequestError(ResponseCode.NO_PERMISSION, "not you; ask the admin")
+
+
+def full(command, _peer):
+    raise StoreFull("the disk is full; free space")
+
+
+def bug(command, _peer):
+    raise ZeroDivisionError("/secret/path")
+
+
+async def later(command, _peer):
+    await asyncio.sleep(0)
+    return Answer(0, body=[b"la", memoryview(b"ter")])
+
+
+async def ask_back(_command, peer):
+    answer = await peer.call(77, {"n": "1"}, b"ping", timeout_ms=2000)
+    return Answer(0, body=b"you said " + answer.body)
+
+
+class Batches:
+    def __init__(self):
+        self.sizes = []
+        self.writes = 0
+
+    def handle(self, commands, peer):
+        self.sizes.append(len(commands))
+        for command in commands:
+            peer.answer(command, Answer(0, body=command[7]))
+
+    def written(self):
+        self.writes += 1
+
+
+@pytest.fixture
+async def net():
+    dispatcher = Dispatcher()
+    dispatcher.register(ECHO, lambda command, _: Answer(0, "r", command.fields, command.body))
+    dispatcher.register(REFUSE, refuse)
+    dispatcher.register(FULL, full)
+    dispatcher.register(BUG, bug)
+    dispatcher.register(LATER, later)
+    dispatcher.register(NEVER, lambda *_: None)
+    dispatcher.register(ASK_BACK, ask_back)
+    clock = SystemClock()
+    server = Server(dispatcher, clock)
+    port = await server.start("127.0.0.1", 0)
+    channels = Channels(
+        clock, on_request=lambda command, _: Answer(0, body=command.body + b"-pong")
+    )
+    yield server, f"127.0.0.1:{port}", channels, dispatcher
+    await channels.close()
+    await server.close()
+
+
+@pytest.mark.parametrize("kind", [JSON, ROCKETMQ])
+async def test_an_answer_comes_back_whatever_the_header_coding(net, kind):
+    _, address, channels, _ = net
+    answer = await channels.call(
+        address, Command(ECHO, fields={"a": "ü"}, body=b"x", kind=kind)
+    )
+    assert (answer.code, answer.remark, answer.fields, answer.body) == (
+        0,
+        "r",
+        {"a": "ü"},
+        b"x",
+    )
+
+
+@pytest.mark.parametrize(
+    ("code", "answer_code", "words"),
+    [
+        (REFUSE, ResponseCode.NO_PERMISSION, "ask the admin"),
+        (FULL, ResponseCode.SERVICE_NOT_AVAILABLE, "free space"),
+        (BUG, ResponseCode.SYSTEM_ERROR, "error id"),
+        (123456, ResponseCode.REQUEST_CODE_NOT_SUPPORTED, "123456 not supported"),
+    ],
+)
+async def test_errors_become_answers_with_their_code(net, code, answer_code, words):
+    _, address, channels, _ = net
+    answer = await channels.call(address, Command(code))
+    assert answer.code == answer_code
+    assert words in answer.remark
+    assert "secret" not in answer.remark
+
+
+async def test_an_answer_may_come_later_and_in_pieces(net):
+    _, address, channels, _ = net
+    assert (await channels.call(address, Command(LATER))).body == b"later"
+
+
+async def test_a_peer_can_be_asked_too(net):
+    _, address, channels, _ = net
+    assert (await channels.call(address, Command(ASK_BACK))).body == b"you said ping-pong"
+
+
+async def test_a_missing_answer_times_out_and_the_channel_lives(net):
+    _, address, channels, _ = net
+    with pytest.raises(RequestTimeout):
+        await channels.call(address, Command(NEVER), timeout_ms=50)
+    assert (await channels.call(address, Command(ECHO))).code == 0
+
+
+async def test_a_closed_connection_fails_those_who_wait(net):
+    server, address, channels, _ = net
+    channel = await channels.get(address)
+    waiter = channel.start_call(Command(NEVER), timeout_ms=5000)
+    await asyncio.sleep(0.02)
+    for peer in server.peers:
+        peer.close()
+    with pytest.raises(ConnectionLost):
+        await waiter
+    assert (await channels.call(address, Command(ECHO))).code == 0
+
+
+async def test_nobody_there_is_an_error_that_names_the_address(net):
+    _, _, channels, _ = net
+    with pytest.raises(ConnectError, match=r"127\.0\.0\.1:1"):
+        await channels.get("127.0.0.1:1")
+
+
+async def test_a_port_in_use_is_an_error_that_names_it(net):
+    server, address, _, _ = net
+    with pytest.raises(NetError, match="cannot listen on"):
+        await server.start("127.0.0.1", int(address.rpartition(":")[2]))
+
+
+async def test_the_requests_of_one_read_are_one_batch(net):
+    _, address, channels, dispatcher = net
+    batches = Batches()
+    dispatcher.register_batch(9100, batches)
+    channel = await channels.get(address)
+    calls = [
+        channel.start_call(Command(9100, body=bytes([n])), timeout_ms=2000) for n in range(100)
+    ]
+    answers = await asyncio.gather(*calls)
+    assert [answer.body[0] for answer in answers] == list(range(100))
+    assert sum(batches.sizes) == 100
+    assert len(batches.sizes) == batches.writes < 10
+
+
+async def test_a_oneway_request_is_not_answered(net):
+    _, address, _, _ = net
+    reader, writer = await asyncio.open_connection(*address.split(":"))
+    writer.write(encode_command(Command(ECHO, flag=2, opaque=1)))
+    writer.write(encode_command(Command(ECHO, opaque=2, body=b"second")))
+    answer = await asyncio.wait_for(reader.read(4096), 2)
+    assert b'"opaque":2' in answer
+    assert b'"opaque":1' not in answer
+    writer.close()
+
+
+async def test_an_unreadable_frame_is_answered_and_the_connection_lives(net):
+    server, address, _, _ = net
+    reader, writer = await asyncio.open_connection(*address.split(":"))
+    header = b'{"code":"no number","opaque":5}'
+    writer.write(struct.pack(">II", 4 + len(header), len(header)) + header)
+    answer = await asyncio.wait_for(reader.read(4096), 2)
+    assert b'"opaque":5' in answer
+    assert b"unreadable frame" in answer
+    writer.write(encode_command(Command(ECHO, opaque=6)))
+    assert b'"opaque":6' in await asyncio.wait_for(reader.read(4096), 2)
+    assert server.bad_frames == 1
+    writer.close()
+
+
+async def test_an_oversized_frame_closes_only_its_connection(net):
+    _, address, channels, _ = net
+    reader, writer = await asyncio.open_connection(*address.split(":"))
+    writer.write(struct.pack(">II", FRAME_SIZE_MAX + 1, 10))
+    assert await asyncio.wait_for(reader.read(), 2) == b""
+    assert (await channels.call(address, Command(ECHO))).code == 0
+    writer.close()
+
+
+async def test_connections_beyond_the_limit_are_refused():
+    server = Server(Dispatcher(), SystemClock(), connections_max=2)
+    port = await server.start("127.0.0.1", 0)
+    opened = [await asyncio.open_connection("127.0.0.1", port) for _ in range(3)]
+    assert await asyncio.wait_for(opened[2][0].read(), 2) == b""
+    assert len(server.peers) == 2
+    for _, writer in opened:
+        writer.close()
+    await server.close()
+
+
+async def test_half_received_frames_have_a_common_bound():
+    server = Server(Dispatcher(), SystemClock(), partial_size_max=100_000)
+    port = await server.start("127.0.0.1", 0)
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(struct.pack(">II", 1_000_000, 10) + bytes(500_000))
+    with pytest.raises((ConnectionError, asyncio.IncompleteReadError)):
+        await asyncio.wait_for(reader.readexactly(1), 2)
+    writer.close()
+    await server.close()
+
+
+async def test_a_peer_that_does_not_read_is_not_read():
+    handled = 0
+
+    def big(command, _peer):
+        nonlocal handled
+        handled += 1
+        return Answer(0, body=bytes(100_000))
+
+    dispatcher = Dispatcher()
+    dispatcher.register(1, big)
+    server = Server(dispatcher, SystemClock())
+    port = await server.start("127.0.0.1", 0)
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    requests = 2000
+    for opaque in range(requests):
+        writer.write(encode_command(Command(1, opaque=opaque)))
+    for _ in range(100):
+        await asyncio.sleep(0.002)
+    assert handled < requests / 2
+    received = 0
+    while received < requests * 100_000:
+        received += len(await asyncio.wait_for(reader.read(1 << 20), 5))
+    assert handled == requests
+    writer.close()
+    await server.close()
