@@ -1,0 +1,132 @@
+r"""fastjson's references: `{"$ref":"$.a[0]"}` where an object of a body comes a second time.
+
+| path | means |
+| --- | --- |
+| `$` | the whole body |
+| `@` | the object or array that holds the reference |
+| `..` | the one that holds that one |
+| `$.a.b[0]` | from the whole body by names and numbers; `\` guards a special character |
+
+A reference is replaced by the very object that it names. `@`, `..` and `$` name an object that
+contains the reference; fastjson builds such circles, no body of RocketMQ has one, and here they
+are refused with everything else that has no end. Source: SerialContext, JSONPath of fastjson
+1.2.83.
+"""
+
+import re
+
+from cometmq.codec.lenient_json import NESTING_MAX
+from cometmq.model.errors import CodecError
+
+REFERENCE = "$ref"
+
+_STEP = re.compile(r"""\.((?:\\.|[^.\[\\])++)|\[(-?\d++)\]|\[["']([^"'\]]*+)["']\]""")
+_ESCAPE = re.compile(r"\\(.)")
+_HOPS_MAX = 32  # References to references; more are a circle.
+
+# Containers that a body may have once its references are spelled out. A frame of 16 MiB has few
+# that repeat; thirty references to references could otherwise stand for a billion.
+SPELLED_OUT_MAX = 1_000_000
+
+
+def resolve_references(root: object) -> object:
+    """The value with every reference replaced, in place.
+
+    Raises:
+        CodecError: a reference names nothing, or the value would have no end, more than 32 levels
+            or more than a million containers.
+    """
+    # Containers yet to be looked at, each with the one that holds it.
+    waiting: list[tuple[object, object]] = [(root, root)]
+    while waiting:
+        holder, above = waiting.pop()
+        if isinstance(holder, dict):
+            items = list(holder.items())
+        elif isinstance(holder, list):
+            items = list(enumerate(holder))
+        else:
+            continue
+        for key, value in items:
+            path = _path_of(value)
+            if path is None:
+                waiting.append((value, holder))
+            else:
+                holder[key] = _target(path, root, holder, above)
+    _check_extent(root)
+    return root
+
+
+def _check_extent(root: object) -> None:
+    """Refuse what is too deep or too large when each reference is followed.
+
+    Every container is looked at once a level, with the number of times it stands there.
+    """
+    level: dict[int, tuple[object, int]] = {id(root): (root, 1)}
+    total = 0
+    for _ in range(NESTING_MAX):
+        below: dict[int, tuple[object, int]] = {}
+        for holder, times in level.values():
+            for item in holder.values() if isinstance(holder, dict) else holder:  # type: ignore[attr-defined]
+                if isinstance(item, dict | list):
+                    below[id(item)] = item, below.get(id(item), (item, 0))[1] + times
+        total += sum(times for _, times in below.values())
+        if not below or total > SPELLED_OUT_MAX:
+            break
+        level = below
+    else:
+        raise CodecError(f"JSON: more than {NESTING_MAX} levels, or an object within itself")
+    if total > SPELLED_OUT_MAX:
+        raise CodecError(f"JSON: its references spell out over {SPELLED_OUT_MAX} containers")
+
+
+def _path_of(value: object) -> str | None:
+    """The path when a value is a reference."""
+    if isinstance(value, dict) and len(value) == 1:
+        path = value.get(REFERENCE)
+        if isinstance(path, str):
+            return path
+    return None
+
+
+def _target(path: str, root: object, holder: object, above: object) -> object:
+    """What a path names; when that is a reference itself, what that one names."""
+    for _ in range(_HOPS_MAX):
+        target = _lookup(path, root, holder, above)
+        next_path = _path_of(target)
+        if next_path is None or not next_path.startswith("$"):
+            return target
+        path = next_path
+    raise CodecError(f"JSON: the reference {path!r} leads in a circle")
+
+
+def _lookup(path: str, root: object, holder: object, above: object) -> object:
+    """What a path names."""
+    if path in ("@", ".."):
+        return holder if path == "@" else above
+    if not path.startswith("$"):
+        raise CodecError(f"JSON: {path!r} is no path of a reference")
+    value, position = root, 1
+    while position < len(path):
+        step = _STEP.match(path, position)
+        if step is None:
+            raise CodecError(f"JSON: {path!r} is no path of a reference")
+        value = _walk(value, step, path)
+        position = step.end()
+    return value
+
+
+def _walk(value: object, step: re.Match[str], path: str) -> object:
+    """One step along a path."""
+    name: str | int
+    if step[2] is not None:
+        name = int(step[2][:20])
+    else:
+        name = _ESCAPE.sub(r"\1", step[1]) if step[1] is not None else step[3]
+    try:
+        if isinstance(value, dict):
+            return value[name] if name in value else value[str(name)]
+        if isinstance(value, list) and isinstance(name, int):
+            return value[name]
+    except (KeyError, IndexError):
+        pass
+    raise CodecError(f"JSON: the reference {path!r} names nothing")
