@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from cometmq.model.flags import is_readable, is_writable
 from cometmq.model.queue import MessageQueue
@@ -39,12 +40,22 @@ class QueueData:
 
 @dataclass(frozen=True, slots=True)
 class TopicRoute:
-    """What a nameserver answers for a topic (TopicRouteData)."""
+    """What a nameserver answers for a topic (TopicRouteData).
+
+    Attributes:
+        queues: its queues on each broker group.
+        brokers: the broker groups.
+        order_config: "broker-a:4;broker-b:4" where the topic keeps its order over all brokers.
+        filter_servers: addresses by broker address; nobody has them any more.
+        queue_mappings: of a static topic (5.x): TopicQueueMappingInfo by broker name, as the wire
+            has it.
+    """
 
     queues: tuple[QueueData, ...]
     brokers: tuple[BrokerData, ...]
     order_config: str | None = None
     filter_servers: Mapping[str, list[str]] = field(default_factory=dict)
+    queue_mappings: Mapping[str, Mapping[str, Any]] | None = None
 
     def broker(self, name: str) -> BrokerData | None:
         """The broker group of that name, or None."""

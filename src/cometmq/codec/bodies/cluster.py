@@ -1,0 +1,52 @@
+"""Clusters and their brokers, the answer to GET_BROKER_CLUSTER_INFO 106.
+
+Source: ClusterInfo of RocketMQ 5.3.3.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from cometmq.codec import fastjson
+from cometmq.codec.bodies.json_object import JsonObject, load_object
+from cometmq.codec.bodies.route import broker, broker_json
+from cometmq.model.route import BrokerData
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterInfo:
+    """What a nameserver knows of brokers.
+
+    Attributes:
+        brokers: each broker group by its name.
+        broker_names: the names of a cluster's broker groups, by cluster.
+    """
+
+    brokers: Mapping[str, BrokerData] = field(default_factory=dict)
+    broker_names: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+def encode_cluster_info(clusters: ClusterInfo) -> bytes:
+    """The body of the answer."""
+    return fastjson.dumps(
+        {
+            "brokerAddrTable": {
+                name: broker_json(group) for name, group in clusters.brokers.items()
+            },
+            "clusterAddrTable": {
+                name: list(members) for name, members in clusters.broker_names.items()
+            },
+        }
+    )
+
+
+def decode_cluster_info(content: bytes | str) -> ClusterInfo:
+    """The clusters in a body.
+
+    Raises:
+        CodecError: it is none; the message names the field.
+    """
+    body = load_object(content, "cluster info")
+    return ClusterInfo(
+        brokers=body.table("brokerAddrTable", lambda part, name: broker(part.member(name))),
+        broker_names=body.table("clusterAddrTable", JsonObject.texts),
+    )

@@ -1,0 +1,133 @@
+"""Consumer groups of a broker: bodies of 200, 201 and 352, and what subscriptionGroup.json holds.
+
+Source: SubscriptionGroupConfig, SubscriptionGroupWrapper and SubscriptionGroupManager of RocketMQ
+5.3.3. 4.9 lacks attributes, consumeMessageOrderly, consumeTimeoutMinute, groupRetryPolicy,
+groupSysFlag and forbiddenTable; each form is read.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from cometmq.codec import fastjson
+from cometmq.codec.bodies.json_object import JsonObject, load_object
+from cometmq.model.data_version import DataVersion
+from cometmq.model.group import GroupConfig
+
+
+@dataclass(frozen=True, slots=True)
+class GroupTable:
+    """All groups of a broker.
+
+    Attributes:
+        version: changes with each change of the table.
+        groups: settings by group name.
+        forbidden: bits of what a group may not do with a topic, by group and topic (5.x).
+    """
+
+    version: DataVersion
+    groups: Mapping[str, GroupConfig] = field(default_factory=dict)
+    forbidden: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+
+
+def encode_group_table(table: GroupTable) -> bytes:
+    """The body of an answer to GET_ALL_SUBSCRIPTIONGROUP_CONFIG 201."""
+    return fastjson.dumps(_table_json(table))
+
+
+def encode_groups_file(table: GroupTable) -> str:
+    """The text of subscriptionGroup.json."""
+    return fastjson.dumps(_table_json(table), pretty=True).decode()
+
+
+def decode_group_table(content: bytes | str) -> GroupTable:
+    """Such a body, or the text of subscriptionGroup.json.
+
+    Raises:
+        CodecError: it is no table of groups; the message names the field.
+    """
+    body = load_object(content, "group table")
+    return GroupTable(
+        body.version("dataVersion"),
+        body.table(
+            "subscriptionGroupTable", lambda part, name: _group(part.member(name), name)
+        ),
+        body.table("forbiddenTable", lambda part, name: part.table(name, JsonObject.int32)),
+    )
+
+
+def encode_group_config(group: GroupConfig) -> bytes:
+    """The body of UPDATE_AND_CREATE_SUBSCRIPTIONGROUP 200 and of an answer to 352."""
+    return fastjson.dumps(_group_json(group))
+
+
+def decode_group_config(content: bytes | str) -> GroupConfig:
+    """The group in such a body.
+
+    Raises:
+        CodecError: it is none; the message names the field.
+    """
+    return _group(load_object(content, "subscription group"))
+
+
+def encode_group_configs(groups: Iterable[GroupConfig]) -> bytes:
+    """The body of UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST 225."""
+    return fastjson.dumps({"groupConfigList": [_group_json(group) for group in groups]})
+
+
+def decode_group_configs(content: bytes | str) -> tuple[GroupConfig, ...]:
+    """The groups in the body of UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST 225.
+
+    Raises:
+        CodecError: it is no list of groups; the message names the field.
+    """
+    body = load_object(content, "subscription groups")
+    return tuple(_group(part) for part in body.objects("groupConfigList"))
+
+
+def _table_json(table: GroupTable) -> dict[str, Any]:
+    return {
+        "dataVersion": table.version.to_json(),
+        "forbiddenTable": {group: dict(topics) for group, topics in table.forbidden.items()},
+        "subscriptionGroupTable": {
+            name: _group_json(group) for name, group in table.groups.items()
+        },
+    }
+
+
+def _group_json(group: GroupConfig) -> dict[str, Any]:
+    return {
+        "attributes": dict(group.attributes),
+        "brokerId": group.broker_id,
+        "consumeBroadcastEnable": group.is_broadcast_enabled,
+        "consumeEnable": group.is_consume_enabled,
+        "consumeFromMinEnable": group.is_consume_from_min_enabled,
+        "consumeMessageOrderly": group.is_orderly,
+        "consumeTimeoutMinute": group.consume_timeout_minutes,
+        "groupName": group.name,
+        "groupRetryPolicy": dict(group.retry_policy),
+        "groupSysFlag": group.sys_flag,
+        "notifyConsumerIdsChangedEnable": group.is_change_notified,
+        "retryMaxTimes": group.retry_max_times,
+        "retryQueueNums": group.retry_queues,
+        "whichBrokerWhenConsumeSlowly": group.slow_broker_id,
+    }
+
+
+def _group(part: JsonObject, name: str | None = None) -> GroupConfig:
+    return GroupConfig(
+        name=part.text("groupName", name),
+        is_consume_enabled=part.flag("consumeEnable", default=True),
+        is_consume_from_min_enabled=part.flag("consumeFromMinEnable", default=True),
+        is_broadcast_enabled=part.flag("consumeBroadcastEnable", default=True),
+        is_orderly=part.flag("consumeMessageOrderly", default=False),
+        retry_queues=part.int32("retryQueueNums", 1),
+        retry_max_times=part.int32("retryMaxTimes", 16),
+        retry_policy=part.member("groupRetryPolicy").raw() or {"type": "CUSTOMIZED"},
+        broker_id=part.int64("brokerId", 0),
+        slow_broker_id=part.int64("whichBrokerWhenConsumeSlowly", 1),
+        is_change_notified=part.flag("notifyConsumerIdsChangedEnable", default=True),
+        sys_flag=part.int32("groupSysFlag", 0),
+        consume_timeout_minutes=part.int32("consumeTimeoutMinute", 15),
+        attributes=part.text_table("attributes"),
+    )

@@ -1,0 +1,174 @@
+"""Objects of a JSON body, read so that whatever is wrong is named.
+
+A body comes from a peer: any field may be missing, null or of another kind. As Java's readers do,
+these take null for missing and a number written as text; everything else that does not fit is a
+CodecError which says which field of what.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, TypeVar
+
+from cometmq.codec import fastjson
+from cometmq.model.data_version import DataVersion
+from cometmq.model.errors import CodecError
+
+Value = TypeVar("Value")
+
+
+class JsonObject:
+    """One object, and the words that say where it stood."""
+
+    __slots__ = ("_values", "_where")
+
+    def __init__(self, values: Any, where: str) -> None:
+        """Raises: CodecError: `values` is no object."""
+        if not isinstance(values, dict):
+            raise CodecError(f"{where} must be an object, not {_shown(values)}")
+        self._values = values
+        self._where = where
+
+    def __contains__(self, key: str) -> bool:
+        return self._values.get(key) is not None
+
+    def text(self, key: str, default: str | None = None) -> str:
+        """A text; required where no default is given."""
+        value = self._values.get(key)
+        if value is None:
+            return self._required(key, default)
+        if not isinstance(value, str):
+            raise self._wrong(key, "a text", value)
+        return value
+
+    def maybe_text(self, key: str) -> str | None:
+        """A text, or None where there is none."""
+        return self.text(key) if key in self else None
+
+    def int32(self, key: str, default: int | None = None) -> int:
+        """A Java int; required where no default is given."""
+        return self._integer(key, default, bits=32)
+
+    def int64(self, key: str, default: int | None = None) -> int:
+        """A Java long; required where no default is given."""
+        return self._integer(key, default, bits=64)
+
+    def _integer(self, key: str, default: int | None, *, bits: int) -> int:
+        value = self._values.get(key)
+        if value is None:
+            return self._required(key, default)
+        number = _as_integer(value, bits=bits)
+        if number is None:
+            raise self._wrong(key, f"a number of {bits} bits", value)
+        return number
+
+    def flag(self, key: str, default: bool | None = None) -> bool:  # noqa: FBT001  It is the value.
+        """A truth value; required where no default is given."""
+        value = self._values.get(key)
+        if value is None:
+            return self._required(key, default)
+        if isinstance(value, str) and value.lower() in ("true", "false"):
+            return value.lower() == "true"
+        if not isinstance(value, bool):
+            raise self._wrong(key, "true or false", value)
+        return value
+
+    def member(self, key: str) -> "JsonObject":
+        """An object; empty where it is missing."""
+        value = self._values.get(key)
+        return JsonObject({} if value is None else value, f"{self._where}.{key}")
+
+    def objects(self, key: str) -> Iterator["JsonObject"]:
+        """The objects of a list; none where it is missing."""
+        for index, value in enumerate(self._list(key)):
+            yield JsonObject(value, f"{self._where}.{key}[{index}]")
+
+    def texts(self, key: str) -> tuple[str, ...]:
+        """The texts of a list; none where it is missing."""
+        values = self._list(key)
+        for value in values:
+            if not isinstance(value, str):
+                raise self._wrong(key, "a list of texts", value)
+        return tuple(values)
+
+    def _list(self, key: str) -> list[Any]:
+        value = self._values.get(key)
+        if value is None:
+            return []
+        if not isinstance(value, list):
+            raise self._wrong(key, "a list", value)
+        return value
+
+    def table(self, key: str, read: "Callable[[JsonObject, str], Value]") -> dict[str, Value]:
+        """A table with names; empty where it is missing. `read` takes the value of one name."""
+        part = self.member(key)
+        return {str(name): read(part, name) for name in part.names()}
+
+    def numbered(
+        self, key: str, read: "Callable[[JsonObject, str], Value]"
+    ) -> dict[int, Value]:
+        """A table with numbers for names, as of addresses by broker id."""
+        part = self.member(key)
+        return {_as_key(name, part): read(part, name) for name in part.names()}
+
+    def text_table(self, key: str) -> dict[str, str]:
+        """A table of texts; empty where it is missing."""
+        return self.table(key, JsonObject.text)
+
+    def names(self) -> Iterator[Any]:
+        """The names whose value is not null, as the body has them: texts or numbers."""
+        return (name for name, value in self._values.items() if value is not None)
+
+    def raw(self) -> Mapping[str, Any]:
+        """The whole object, for what is only kept and handed on."""
+        return self._values
+
+    def version(self, key: str) -> DataVersion:
+        """A data version; zero where it is missing."""
+        part = self.member(key)
+        return DataVersion(
+            part.int64("timestamp", 0), part.int64("counter", 0), part.int64("stateVersion", 0)
+        )
+
+    def __str__(self) -> str:
+        return self._where
+
+    def _required(self, key: str, default: Value | None) -> Value:
+        if default is None:
+            raise CodecError(f"{self._where}: {key} is missing")
+        return default
+
+    def _wrong(self, key: str, wanted: str, value: Any) -> CodecError:
+        return CodecError(f"{self._where}: {key} must be {wanted}, not {_shown(value)}")
+
+
+def load_object(content: bytes | str, what: str) -> JsonObject:
+    """The object that a body is; `what` names it in errors.
+
+    Raises:
+        CodecError: it is no JSON, or no object.
+    """
+    try:
+        value = fastjson.loads(content)
+    except CodecError as error:
+        raise CodecError(f"{what}: {error}") from None
+    return JsonObject(value, what)
+
+
+def _as_key(name: Any, table: JsonObject) -> int:
+    number = _as_integer(name, bits=64)
+    if number is None:
+        raise CodecError(f"{table}: the name {_shown(name)} must be a number")
+    return number
+
+
+def _as_integer(value: Any, *, bits: int) -> int | None:
+    if isinstance(value, bool) or not isinstance(value, int | str):
+        return None
+    try:
+        number = int(value)
+    except ValueError:
+        return None
+    return number if -(1 << bits - 1) <= number < 1 << bits - 1 else None
+
+
+def _shown(value: Any) -> str:
+    return f"{value!r:.60}"

@@ -1,0 +1,32 @@
+"""The living members of a broker group, the answer to GET_BROKER_MEMBER_GROUP 901.
+
+Source: GetBrokerMemberGroupResponseBody and BrokerMemberGroup of RocketMQ 5.3.3.
+"""
+
+from cometmq.codec import fastjson
+from cometmq.codec.bodies.json_object import JsonObject, load_object
+from cometmq.model.route import BrokerData
+
+
+def encode_member_group(group: BrokerData) -> bytes:
+    """The body of the answer; a group that nobody knows has no addresses."""
+    members = {
+        "brokerAddrs": dict(group.addresses),
+        "brokerName": group.broker_name,
+        "cluster": group.cluster,
+    }
+    return fastjson.dumps({"brokerMemberGroup": members})
+
+
+def decode_member_group(content: bytes | str) -> BrokerData:
+    """The group in a body.
+
+    Raises:
+        CodecError: it is none; the message names the field.
+    """
+    members = load_object(content, "broker member group").member("brokerMemberGroup")
+    return BrokerData(
+        cluster=members.text("cluster", ""),
+        broker_name=members.text("brokerName"),
+        addresses=members.numbered("brokerAddrs", JsonObject.text),
+    )

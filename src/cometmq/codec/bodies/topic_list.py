@@ -1,0 +1,38 @@
+"""A list of topic names: answers to 206, 224, 304, 305, 311, 312 and 313.
+
+Source: TopicList of RocketMQ 5.3.3.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from cometmq.codec import fastjson
+from cometmq.codec.bodies.json_object import load_object
+
+
+@dataclass(frozen=True, slots=True)
+class TopicList:
+    """Topics, and for 304 the address of a broker that knows more of them."""
+
+    topics: tuple[str, ...] = ()
+    broker_address: str | None = None
+
+
+def encode_topic_list(topics: Iterable[str], *, broker_address: str | None = None) -> bytes:
+    """The body of such an answer."""
+    body: dict[str, Any] = {}
+    if broker_address is not None:
+        body["brokerAddr"] = broker_address
+    body["topicList"] = list(topics)
+    return fastjson.dumps(body)
+
+
+def decode_topic_list(content: bytes | str) -> TopicList:
+    """The list in a body.
+
+    Raises:
+        CodecError: it is none; the message names the field.
+    """
+    body = load_object(content, "topic list")
+    return TopicList(body.texts("topicList"), body.maybe_text("brokerAddr"))
