@@ -1,0 +1,67 @@
+"""Options that several commands share, and how their values are read from text."""
+
+from datetime import datetime
+from typing import Annotated
+
+import typer
+
+NAMESERVER_DEFAULT = "127.0.0.1:9876"
+START_EARLIEST = "earliest"
+START_LATEST = "latest"
+
+Nameserver = Annotated[
+    str,
+    typer.Option(
+        "--nameserver",
+        "-n",
+        envvar="NAMESRV_ADDR",
+        metavar="HOST:PORT",
+        help="Where the nameservers are; several with ';' between.",
+    ),
+]
+AsJson = Annotated[
+    bool, typer.Option("--json", help="Print JSON, for programs; nothing else on stdout.")
+]
+TagFilter = Annotated[
+    str,
+    typer.Option(
+        "--tag", metavar="EXPRESSION", help="Only messages with this tag: a, or 'a || b'."
+    ),
+]
+
+
+def read_properties(pairs: list[str]) -> dict[str, str]:
+    """`["a=1", "b=2"]` as a dictionary.
+
+    Raises:
+        typer.BadParameter: one of them has no '=', or no name before it.
+    """
+    properties = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not name or not equals:
+            raise typer.BadParameter(f"{pair!r}: write name=value", param_hint="--property")
+        properties[name] = value
+    return properties
+
+
+def read_start(text: str) -> str | int:
+    """Where to begin reading: "earliest", "latest", or a time as ms since 1970.
+
+    A time is such a number of ms, or ISO 8601 ("2026-05-01T12:00", local time unless it says
+    otherwise).
+
+    Raises:
+        typer.BadParameter: it is none of these.
+    """
+    if text in {START_EARLIEST, START_LATEST}:
+        return text
+    if text.isdecimal():
+        return int(text)
+    try:
+        return int(datetime.fromisoformat(text).timestamp() * 1000)
+    except ValueError:
+        raise typer.BadParameter(
+            f"{text!r}: write earliest, latest, a time like 2026-05-01T12:00, or ms since 1970",
+            param_hint="--from",
+        ) from None

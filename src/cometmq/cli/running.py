@@ -1,0 +1,33 @@
+"""Runs what a command does, and ends it in order when the user presses Ctrl-C."""
+
+import asyncio
+import signal
+from collections.abc import Coroutine
+from typing import Any
+
+
+async def until_stopped(work: Coroutine[Any, Any, None]) -> None:
+    """Run `work` until it ends, or until Ctrl-C or SIGTERM asks for its end.
+
+    It is asked by cancellation, so its `finally` and `async with` blocks run; to be asked is no
+    error. What `work` raises comes out.
+    """
+    loop = asyncio.get_running_loop()
+    task = asyncio.ensure_future(work)
+    is_asked = False
+
+    def ask() -> None:
+        nonlocal is_asked
+        is_asked = True
+        task.cancel()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, ask)
+    try:
+        await task
+    except asyncio.CancelledError:
+        if not is_asked:
+            raise
+    finally:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.remove_signal_handler(number)

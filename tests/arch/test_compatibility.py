@@ -1,0 +1,102 @@
+"""The table of docs/compatibility.md can be believed: its states are words, and its tests exist."""
+
+import ast
+import re
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = ROOT / "docs" / "compatibility.md"
+SCENARIOS = ROOT / "tests" / "interop" / "java" / "src" / "kit"
+
+STATES = {"yes", "partly", "not yet", "differs"}
+FEATURES = 103  # Rows of RocketMQ's feature list; a row may be added, none may be forgotten.
+QUOTED = re.compile(r"`([^`]+)`")
+
+
+class Row(NamedTuple):
+    """One feature."""
+
+    feature: str
+    rocketmq: str
+    state: str
+    shown_by: str
+    remark: str
+
+
+@cache
+def rows() -> tuple[Row, ...]:
+    """The rows of all feature tables; the page's last table has fewer columns."""
+    cells = [
+        [cell.strip() for cell in line.strip().strip("|").split("|")]
+        for line in PAGE.read_text().splitlines()
+        if line.startswith("| ")
+    ]
+    tables = [row for row in cells if len(row) == len(Row._fields)]
+    return tuple(Row(*row) for row in tables if row[0] not in {"feature", "---"})
+
+
+@cache
+def names_in(path: Path) -> frozenset[str]:
+    """The names of all tests of a file."""
+    return frozenset(
+        node.name
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and node.name.startswith("test_")
+    )
+
+
+@cache
+def scenarios() -> frozenset[str]:
+    """The names of the scenarios that run on the official Java client."""
+    return frozenset(
+        name
+        for path in SCENARIOS.glob("*.java")
+        for name in re.findall(r'S\.put\("(\w+)"', path.read_text())
+    )
+
+
+def missing(reference: str) -> str | None:
+    """What does not exist of `path::test` or `scenario:name`; None when it is there."""
+    if reference.startswith("scenario:"):
+        name = reference.removeprefix("scenario:")
+        return None if name in scenarios() else f"no scenario {name}"
+    file, _, test = reference.partition("::")
+    path = ROOT / file
+    if not path.is_file():
+        return f"no file {file}"
+    if test.partition("[")[0] not in names_in(path):
+        return f"no {test} in {file}"
+    return None
+
+
+def test_every_feature_has_a_row() -> None:
+    assert len(rows()) >= FEATURES
+
+
+def test_states_are_words_of_the_legend() -> None:
+    assert {row.state for row in rows()} <= STATES
+
+
+def test_what_is_there_is_shown_by_a_test() -> None:
+    bare = [row.feature for row in rows() if row.state != "not yet" and not row.shown_by]
+    assert bare == []
+
+
+def test_what_is_not_all_there_says_what_is_missing() -> None:
+    bare = [
+        row.feature for row in rows() if row.state in {"partly", "differs"} and not row.remark
+    ]
+    assert bare == []
+
+
+def test_every_test_that_is_named_exists() -> None:
+    broken = [
+        f"{row.feature}: {fault}"
+        for row in rows()
+        for reference in QUOTED.findall(row.shown_by)
+        if (fault := missing(reference))
+    ]
+    assert broken == []

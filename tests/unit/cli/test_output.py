@@ -1,0 +1,108 @@
+"""What people and programs see of a message."""
+
+import re
+
+import orjson
+import pytest
+from rich.console import Console
+
+from cometmq.cli import output
+from cometmq.model.message import StoredMessage
+from cometmq.model.queue import MessageQueue
+
+
+def stored(body: bytes = b'{"id": 17}', **properties: str) -> StoredMessage:
+    return StoredMessage(
+        queue=MessageQueue("orders", "broker-a", 3),
+        queue_offset=1042,
+        message_id="AC1100010007",
+        offset_message_id="0A",
+        body=body,
+        properties={"TAGS": "created", "KEYS": "A-17 B-2", **properties},
+        born_ms=1_700_000_000_000,
+        born_host="127.0.0.1:5000",
+        stored_ms=1_700_000_000_123,
+        store_host="127.0.0.1:10911",
+    )
+
+
+def test_a_line_holds_time_place_tag_keys_properties_and_body() -> None:
+    line = output.message_line(stored(colour="blue")).plain
+    assert re.fullmatch(
+        r"\d\d:\d\d:\d\d\.123 q3#1042 created key=A-17 key=B-2 colour=blue  \{\"id\": 17\}",
+        line,
+    )
+
+
+def test_a_tag_has_its_colour_and_the_body_has_none() -> None:
+    console = Console(color_system="truecolor", force_terminal=True, soft_wrap=True)
+    with console.capture() as capture:
+        console.print(output.message_line(stored()))
+    text = capture.get()
+    assert re.search(r"\x1b\[1;\d+m created", text)
+    assert text.rstrip().endswith('  {"id": 17}')
+
+
+@pytest.mark.parametrize(
+    ("body", "shown"),
+    [
+        (b"plain", "plain"),
+        ("Grüße 🚀".encode(), "Grüße 🚀"),
+        (b"one\ntwo\n", "one⏎two"),
+        (b"", ""),
+        (b"\xff\x00", "<2 bytes: ff 00>"),
+        (b"\x1b[2J", "<4 bytes: 1b 5b 32 4a>"),
+        (b"\xff" * 40, "<40 bytes: " + " ".join(["ff"] * 32) + "…>"),
+    ],
+)
+def test_a_body_is_shown_as_text_only_where_it_is_text(body: bytes, shown: str) -> None:
+    assert output.body_text(body) == shown
+
+
+def test_no_property_can_steer_the_terminal() -> None:
+    line = output.message_line(stored(evil="\x1b]0;title\x07")).plain
+    assert "\x1b" not in line
+    assert "\x07" not in line
+    assert r"evil=\x1b]0;title\x07" in line
+
+
+def test_json_holds_everything_and_is_json(capsys: pytest.CaptureFixture[str]) -> None:
+    output.print_json(output.message_json(stored(colour="blue")))
+    printed = orjson.loads(capsys.readouterr().out)
+    assert printed == {
+        "topic": "orders",
+        "broker": "broker-a",
+        "queue": 3,
+        "offset": 1042,
+        "id": "AC1100010007",
+        "offsetId": "0A",
+        "tag": "created",
+        "keys": ["A-17", "B-2"],
+        "properties": {"colour": "blue"},
+        "bornMs": 1_700_000_000_000,
+        "storedMs": 1_700_000_000_123,
+        "reconsumeTimes": 0,
+        "body": '{"id": 17}',
+    }
+
+
+def test_a_body_that_is_no_text_is_hexadecimal_in_json() -> None:
+    printed = output.message_json(stored(body=b"\xff\x00"))
+    assert printed["bodyHex"] == "ff00"
+    assert "body" not in printed
+
+
+def test_a_table_stands_numbers_to_the_right(capsys: pytest.CaptureFixture[str]) -> None:
+    output.print_table(("topic", "messages"), [("orders", 5), ("invoices", 1200)])
+    head, first, second = [
+        line.rstrip() for line in capsys.readouterr().out.splitlines() if line.strip()
+    ]
+    assert head.split() == ["topic", "messages"]
+    assert len(first) == len(second) == len(head)
+
+
+def test_an_error_is_one_line_on_stderr(capsys: pytest.CaptureFixture[str]) -> None:
+    output.print_error("no route of orders;\n  create it")
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err == "error: no route of orders; create it\n"
