@@ -1,0 +1,114 @@
+"""Who is connected as a group: answers to GET_CONSUMER_CONNECTION_LIST 203 and 204 (producers).
+
+Source: ConsumerConnection, ProducerConnection and Connection of RocketMQ 5.3.3.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from cometmq.codec import fastjson
+from cometmq.codec.bodies.heartbeat import (
+    CLUSTERING,
+    CONSUME_PASSIVELY,
+    FROM_LAST,
+    subscription_json,
+    subscription_of,
+)
+from cometmq.codec.bodies.json_object import JsonObject, load_object
+from cometmq.model.codes import Language
+from cometmq.model.subscription import Subscription
+
+
+@dataclass(frozen=True, slots=True)
+class ClientConnection:
+    """One client.
+
+    Attributes:
+        client_id: as it calls itself.
+        address: "ip:port" it connected from.
+        language: `model.codes.Language`.
+        version: ordinal of its RocketMQ version.
+    """
+
+    client_id: str
+    address: str
+    language: int = int(Language.JAVA)
+    version: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerConnections:
+    """The clients of a consumer group, and what the group does."""
+
+    connections: tuple[ClientConnection, ...] = ()
+    subscriptions: Mapping[str, Subscription] = field(default_factory=dict)
+    consume_type: str = CONSUME_PASSIVELY
+    model: str = CLUSTERING
+    from_where: str = FROM_LAST
+
+
+def encode_consumer_connections(group: ConsumerConnections) -> bytes:
+    """The body of the answer to 203."""
+    return fastjson.dumps(
+        {
+            "connectionSet": [_connection_json(each) for each in group.connections],
+            "consumeFromWhere": group.from_where,
+            "consumeType": group.consume_type,
+            "messageModel": group.model,
+            "subscriptionTable": {
+                topic: subscription_json(each) for topic, each in group.subscriptions.items()
+            },
+        }
+    )
+
+
+def decode_consumer_connections(content: bytes | str) -> ConsumerConnections:
+    """The group in such a body.
+
+    Raises:
+        CodecError: it is none; the message names the field.
+    """
+    body = load_object(content, "consumer connections")
+    return ConsumerConnections(
+        tuple(_connection(part) for part in body.objects("connectionSet")),
+        body.table("subscriptionTable", lambda part, name: subscription_of(part.member(name))),
+        body.text("consumeType", CONSUME_PASSIVELY),
+        body.text("messageModel", CLUSTERING),
+        body.text("consumeFromWhere", FROM_LAST),
+    )
+
+
+def encode_producer_connections(connections: Iterable[ClientConnection]) -> bytes:
+    """The body of the answer to 204."""
+    return fastjson.dumps({"connectionSet": [_connection_json(each) for each in connections]})
+
+
+def decode_producer_connections(content: bytes | str) -> tuple[ClientConnection, ...]:
+    """The clients in such a body.
+
+    Raises:
+        CodecError: it is none; the message names the field.
+    """
+    body = load_object(content, "producer connections")
+    return tuple(_connection(part) for part in body.objects("connectionSet"))
+
+
+def _connection_json(connection: ClientConnection) -> dict[str, Any]:
+    return {
+        "clientAddr": connection.address,
+        "clientId": connection.client_id,
+        "language": Language(connection.language).name,
+        "version": connection.version,
+    }
+
+
+def _connection(part: JsonObject) -> ClientConnection:
+    name = part.text("language", Language.OTHER.name)
+    language = Language[name] if name in Language.__members__ else Language.OTHER
+    return ClientConnection(
+        part.text("clientId"),
+        part.text("clientAddr", ""),
+        int(language),
+        part.int32("version", 0),
+    )

@@ -1,0 +1,23 @@
+"""The client ids of a consumer group, the answer to GET_CONSUMER_LIST_BY_GROUP 38.
+
+Source: GetConsumerListByGroupResponseBody of RocketMQ 5.3.3.
+"""
+
+from collections.abc import Iterable
+
+from cometmq.codec import fastjson
+from cometmq.codec.bodies.json_object import load_object
+
+
+def encode_consumer_ids(client_ids: Iterable[str]) -> bytes:
+    """The body of the answer."""
+    return fastjson.dumps({"consumerIdList": list(client_ids)})
+
+
+def decode_consumer_ids(content: bytes | str) -> tuple[str, ...]:
+    """The client ids in a body.
+
+    Raises:
+        CodecError: it holds no such list.
+    """
+    return load_object(content, "consumer ids").texts("consumerIdList")

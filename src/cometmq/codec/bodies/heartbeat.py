@@ -1,0 +1,145 @@
+"""Heartbeats of clients, the body of HEART_BEAT 34: who they are and what they subscribe to.
+
+Source: HeartbeatData, ProducerData, ConsumerData and SubscriptionData of RocketMQ 5.3.3.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+from cometmq.codec import fastjson
+from cometmq.codec.bodies.json_object import JsonObject, load_object
+from cometmq.model.errors import CodecError, SubscriptionError
+from cometmq.model.subscription import SQL92, TAG, Subscription, parse_subscription
+
+CONSUME_ACTIVELY = "CONSUME_ACTIVELY"  # A pull consumer.
+CONSUME_PASSIVELY = "CONSUME_PASSIVELY"  # A push consumer.
+BROADCASTING = "BROADCASTING"
+CLUSTERING = "CLUSTERING"
+FROM_LAST = "CONSUME_FROM_LAST_OFFSET"
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerState:
+    """One consumer group of a client.
+
+    Attributes:
+        group: its name.
+        subscriptions: what it wants, one a topic.
+        consume_type: CONSUME_ACTIVELY, CONSUME_PASSIVELY or CONSUME_POP.
+        model: CLUSTERING or BROADCASTING.
+        from_where: where a new group begins, such as CONSUME_FROM_LAST_OFFSET.
+        is_unit: unit mode, kept for the wire.
+    """
+
+    group: str
+    subscriptions: tuple[Subscription, ...] = ()
+    consume_type: str = CONSUME_PASSIVELY
+    model: str = CLUSTERING
+    from_where: str = FROM_LAST
+    is_unit: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Heartbeat:
+    """A client's sign of life.
+
+    Attributes:
+        client_id: unique among the clients of a group.
+        producer_groups: groups it sends as.
+        consumers: groups it consumes as.
+        fingerprint: hash of the last full heartbeat, 0 from clients without heartbeat V2.
+        is_without_subscriptions: nothing changed since; the broker keeps what it has.
+    """
+
+    client_id: str
+    producer_groups: tuple[str, ...] = ()
+    consumers: tuple[ConsumerState, ...] = ()
+    fingerprint: int = 0
+    is_without_subscriptions: bool = False
+
+
+def encode_heartbeat(heartbeat: Heartbeat) -> bytes:
+    """The body."""
+    return fastjson.dumps(
+        {
+            "clientID": heartbeat.client_id,
+            "consumerDataSet": [_consumer_json(state) for state in heartbeat.consumers],
+            "heartbeatFingerprint": heartbeat.fingerprint,
+            "producerDataSet": [{"groupName": group} for group in heartbeat.producer_groups],
+            "withoutSub": heartbeat.is_without_subscriptions,
+        }
+    )
+
+
+def decode_heartbeat(content: bytes | str) -> Heartbeat:
+    """The heartbeat in a body.
+
+    Raises:
+        CodecError: it is none; the message names the field.
+    """
+    body = load_object(content, "heartbeat")
+    return Heartbeat(
+        client_id=body.text("clientID"),
+        producer_groups=tuple(
+            part.text("groupName") for part in body.objects("producerDataSet")
+        ),
+        consumers=tuple(_consumer(part) for part in body.objects("consumerDataSet")),
+        fingerprint=body.int32("heartbeatFingerprint", 0),
+        is_without_subscriptions=body.flag("withoutSub", default=False),
+    )
+
+
+def subscription_json(subscription: Subscription) -> dict[str, Any]:
+    """One subscription as JSON values."""
+    return {
+        "classFilterMode": False,
+        "codeSet": sorted(subscription.codes),
+        "expressionType": subscription.kind,
+        "subString": subscription.expression,
+        "subVersion": subscription.version,
+        "tagsSet": list(subscription.tags),
+        "topic": subscription.topic,
+    }
+
+
+def subscription_of(part: JsonObject) -> Subscription:
+    """The subscription in a JSON object; tags and their hashes are made from its expression.
+
+    Raises:
+        CodecError: it is none, or wants a class filter, which RocketMQ has no more.
+    """
+    if part.flag("classFilterMode", default=False):
+        raise CodecError(f"{part}: class filters are not supported; use tags or SQL92")
+    topic = part.text("topic")
+    expression = part.text("subString", "*")
+    version = part.int64("subVersion", 0)
+    if part.text("expressionType", TAG) != TAG:
+        return Subscription(topic, expression, SQL92, version=version)
+    try:
+        return parse_subscription(topic, expression, version=version)
+    except SubscriptionError as error:
+        raise CodecError(f"{part}: {error}") from None
+
+
+def _consumer_json(state: ConsumerState) -> dict[str, Any]:
+    return {
+        "consumeFromWhere": state.from_where,
+        "consumeType": state.consume_type,
+        "groupName": state.group,
+        "messageModel": state.model,
+        "subscriptionDataSet": [subscription_json(each) for each in state.subscriptions],
+        "unitMode": state.is_unit,
+    }
+
+
+def _consumer(part: JsonObject) -> ConsumerState:
+    return ConsumerState(
+        group=part.text("groupName"),
+        subscriptions=tuple(
+            subscription_of(each) for each in part.objects("subscriptionDataSet")
+        ),
+        consume_type=part.text("consumeType", CONSUME_PASSIVELY),
+        model=part.text("messageModel", CLUSTERING),
+        from_where=part.text("consumeFromWhere", FROM_LAST),
+        is_unit=part.flag("unitMode", default=False),
+    )

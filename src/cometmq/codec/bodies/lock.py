@@ -1,0 +1,75 @@
+"""Queues that a client locks or unlocks, bodies of LOCK_BATCH_MQ 41 and UNLOCK_BATCH_MQ 42.
+
+Source: LockBatchRequestBody, UnlockBatchRequestBody and LockBatchResponseBody of RocketMQ 5.3.3.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from cometmq.codec import fastjson
+from cometmq.codec.bodies.json_object import JsonObject, load_object
+from cometmq.model.queue import MessageQueue
+
+
+@dataclass(frozen=True, slots=True)
+class LockRequest:
+    """A client of a consumer group wants these queues for itself, or gives them back."""
+
+    group: str
+    client_id: str
+    queues: tuple[MessageQueue, ...]
+
+
+def encode_lock_request(request: LockRequest) -> bytes:
+    """The body of 41 and 42."""
+    return fastjson.dumps(
+        {
+            "clientId": request.client_id,
+            "consumerGroup": request.group,
+            "mqSet": [_queue_json(queue) for queue in request.queues],
+            "onlyThisBroker": False,
+        }
+    )
+
+
+def decode_lock_request(content: bytes | str) -> LockRequest:
+    """The request in such a body.
+
+    Raises:
+        CodecError: it is none; the message names the field.
+    """
+    body = load_object(content, "lock request")
+    return LockRequest(
+        body.text("consumerGroup"),
+        body.text("clientId"),
+        tuple(_queue(part) for part in body.objects("mqSet")),
+    )
+
+
+def encode_locked(queues: Iterable[MessageQueue]) -> bytes:
+    """The body of the answer to 41: what was obtained."""
+    return fastjson.dumps({"lockOKMQSet": [_queue_json(queue) for queue in queues]})
+
+
+def decode_locked(content: bytes | str) -> tuple[MessageQueue, ...]:
+    """The queues in such a body.
+
+    Raises:
+        CodecError: it is none; the message names the field.
+    """
+    return tuple(
+        _queue(part) for part in load_object(content, "locked queues").objects("lockOKMQSet")
+    )
+
+
+def _queue_json(queue: MessageQueue) -> dict[str, Any]:
+    return {
+        "brokerName": queue.broker_name,
+        "queueId": queue.queue_id,
+        "topic": queue.topic,
+    }
+
+
+def _queue(part: JsonObject) -> MessageQueue:
+    return MessageQueue(part.text("topic"), part.text("brokerName"), part.int32("queueId"))
