@@ -1,0 +1,295 @@
+"""Settings of a program: a frozen dataclass whose fields carry RocketMQ's keys.
+
+    @dataclass(frozen=True, slots=True)
+    class NameServerSettings:
+        listen_port: int = setting(9876, least=0, most=65535)
+
+The key of a field is its camelCase (`listenPort`) or what `key=` says. Values come in layers, each
+a table of texts; the later one wins: default < file < overlay < environment < command line. A key
+that nobody knows is a warning with the nearest known one, for Java ignores typing mistakes without
+a word; a value that cannot be used is an error.
+"""
+
+import dataclasses
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from enum import Enum
+from types import NoneType, UnionType
+from typing import Any, Generic, TypeVar, get_args, get_type_hints
+
+from cometmq.model.errors import SettingsError
+
+ENVIRONMENT_PREFIX = "COMETMQ_"
+
+Settings = TypeVar("Settings")
+
+_HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_INTEGER = re.compile(r"[-+]?[0-9]+")
+
+
+def setting(
+    default: Any,
+    *,
+    key: str | None = None,
+    aliases: tuple[str, ...] = (),
+    least: int | None = None,
+    most: int | None = None,
+    is_remote: bool = False,
+    has_effect: bool = True,
+) -> Any:
+    """A field of a settings class.
+
+    Args:
+        default: its value where no layer has one.
+        key: RocketMQ's key, where it is not the camelCase of the attribute.
+        aliases: older keys that mean the same.
+        least: smallest number allowed.
+        most: largest number allowed.
+        is_remote: whether it may be changed over the wire; never for a path, an address or
+            anything that opens the program to others.
+        has_effect: False for a key of RocketMQ that changes nothing here (a thread pool, say).
+    """
+    metadata = {
+        "key": key,
+        "aliases": aliases,
+        "least": least,
+        "most": most,
+        "is_remote": is_remote,
+        "has_effect": has_effect,
+    }
+    return dataclasses.field(default=default, metadata=metadata)
+
+
+@dataclass(frozen=True, slots=True)
+class SettingKey:
+    """One field of a settings class, as users see it.
+
+    Attributes:
+        attribute: of the class.
+        name: the key in files.
+        aliases: older names of it.
+        default: its value where nobody set one.
+        read: makes the value of a text; raises ValueError with what is allowed.
+        is_remote: whether it may be changed over the wire.
+        has_effect: whether it changes anything here.
+    """
+
+    attribute: str
+    name: str
+    aliases: tuple[str, ...]
+    default: Any
+    read: Callable[[str], Any]
+    is_remote: bool
+    has_effect: bool
+
+    @property
+    def environment_name(self) -> str:
+        """`listenPort` is COMETMQ_LISTEN_PORT."""
+        return ENVIRONMENT_PREFIX + _HUMP.sub("_", self.name).upper()
+
+    @property
+    def flag_name(self) -> str:
+        """`listenPort` is --listen-port."""
+        return "--" + _HUMP.sub("-", self.name).lower()
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """Values from one place.
+
+    Attributes:
+        origin: words for it, for messages ("broker.conf", "environment").
+        values: texts by key.
+    """
+
+    origin: str
+    values: Mapping[str, str]
+
+
+def setting_keys(kind: type) -> tuple[SettingKey, ...]:
+    """The keys of a settings class, in its order."""
+    hints = get_type_hints(kind)
+    keys = []
+    for field in dataclasses.fields(kind):
+        meta = field.metadata
+        name = meta.get("key") or _camel(field.name)
+        read = _reader(hints[field.name], meta.get("least"), meta.get("most"))
+        keys.append(
+            SettingKey(
+                field.name, name, meta.get("aliases", ()), field.default, read,
+                meta.get("is_remote", False), meta.get("has_effect", True),
+            )
+        )  # fmt: skip
+    return tuple(keys)
+
+
+def read_settings(
+    kind: type[Settings], layers: Iterable[Layer], *, also_known: Iterable[str] = ()
+) -> tuple[Settings, list[str]]:
+    """The settings that the layers make, the last one first in rank, and warnings about them.
+
+    Args:
+        kind: the settings class.
+        layers: from the weakest to the strongest.
+        also_known: keys of the same file that another program or part reads.
+
+    Raises:
+        SettingsError: a value cannot be used; the message names key, value, place and what is
+            allowed.
+    """
+    by_name = _by_name(kind)
+    known = set(also_known)
+    values: dict[str, Any] = {}
+    warnings = []
+    for layer in layers:
+        for name, text in layer.values.items():
+            key = by_name.get(name)
+            if key is None:
+                if name not in known:
+                    warnings.append(_unknown(name, layer.origin, [*by_name, *known]))
+                continue
+            values[key.attribute] = _read(key, text, layer.origin)
+            if not key.has_effect:
+                warnings.append(f"{layer.origin}: {name} has no effect here")
+    return kind(**values), warnings
+
+
+def environment_layer(kind: type, environment: Mapping[str, str]) -> Layer:
+    """The values that COMETMQ_* variables give; others with that prefix are not ours to judge."""
+    names = {key.name: key.environment_name for key in setting_keys(kind)}
+    values = {name: environment[env] for name, env in names.items() if env in environment}
+    return Layer("environment", values)
+
+
+def flags_layer(kind: type, arguments: Sequence[str]) -> Layer:
+    """The values of flags like `--listen-port 0` or `--listen-port=0`.
+
+    Raises:
+        SettingsError: a flag that no key has, or one without its value.
+    """
+    names = {key.flag_name: key.name for key in setting_keys(kind)}
+    values: dict[str, str] = {}
+    waiting = list(arguments)
+    while waiting:
+        flag, separator, text = waiting.pop(0).partition("=")
+        if flag not in names:
+            raise SettingsError(_unknown(flag, "command line", list(names)))
+        if not separator:
+            if not waiting:
+                raise SettingsError(f"command line: {flag} needs a value")
+            text = waiting.pop(0)
+        values[names[flag]] = text
+    return Layer("command line", values)
+
+
+def settings_table(settings: Any) -> dict[str, str]:
+    """All values in force as texts by key, sorted; what is None is left out."""
+    table = {}
+    for key in setting_keys(type(settings)):
+        value = getattr(settings, key.attribute)
+        if value is not None:
+            table[key.name] = _text(value)
+    return dict(sorted(table.items()))
+
+
+class SettingsInForce(Generic[Settings]):
+    """The settings of a running program: frozen, and replaced as a whole when one changes.
+
+    Attributes:
+        current: what holds now; read it anew each time it matters.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self.current = settings
+
+    def refused(self, values: Mapping[str, str]) -> list[str]:
+        """Which of these keys may not be changed over the wire, or do not exist."""
+        by_name = _by_name(type(self.current))
+        return [name for name in values if name not in by_name or not by_name[name].is_remote]
+
+    def change(self, values: Mapping[str, str]) -> None:
+        """Put these values in force, all or none.
+
+        Raises:
+            SettingsError: a key or value that cannot be used.
+        """
+        if refused := self.refused(values):
+            raise SettingsError(f"{', '.join(refused)}: not to be changed over the wire")
+        by_name = _by_name(type(self.current))
+        changes = {
+            by_name[name].attribute: _read(by_name[name], text, "change")
+            for name, text in values.items()
+        }
+        self.current = dataclasses.replace(self.current, **changes)  # type: ignore[type-var]
+
+
+def _by_name(kind: type) -> dict[str, SettingKey]:
+    return {name: key for key in setting_keys(kind) for name in (key.name, *key.aliases)}
+
+
+def _unknown(name: str, origin: str, known: list[str]) -> str:
+    nearest = get_close_matches(name, known, n=1, cutoff=0.6)
+    hint = f"; did you mean {nearest[0]}?" if nearest else ""
+    return f"{origin}: nobody knows {name}{hint}"
+
+
+def _read(key: SettingKey, text: str, origin: str) -> Any:
+    try:
+        return key.read(text.strip())
+    except ValueError as error:
+        raise SettingsError(f"{origin}: {key.name}={text.strip()} must be {error}") from None
+
+
+def _reader(kind: Any, least: int | None, most: int | None) -> Callable[[str], Any]:
+    if isinstance(kind, UnionType):
+        inner = next(option for option in get_args(kind) if option is not NoneType)
+        read_inner = _reader(inner, least, most)
+        return lambda text: read_inner(text) if text else None
+    if kind is bool:
+        return _read_bool
+    if kind is int:
+        return lambda text: _read_int(text, least, most)
+    if isinstance(kind, type) and issubclass(kind, Enum):
+        return lambda text: _read_enum(text, kind)
+    assert kind is str, f"no setting can be of the kind {kind}"
+    return str
+
+
+def _read_bool(text: str) -> bool:
+    if text.lower() not in ("true", "false"):
+        raise ValueError("true or false")
+    return text.lower() == "true"
+
+
+def _read_int(text: str, least: int | None, most: int | None) -> int:
+    wanted = "a whole number"
+    if least is not None:
+        wanted += f" from {least}"
+    if most is not None:
+        wanted += f" up to {most}"
+    if not _INTEGER.fullmatch(text):
+        raise ValueError(wanted)
+    number = int(text)
+    if (least is not None and number < least) or (most is not None and number > most):
+        raise ValueError(wanted)
+    return number
+
+
+def _read_enum(text: str, kind: type[Enum]) -> Enum:
+    try:
+        return kind[text]
+    except KeyError:
+        raise ValueError("one of " + ", ".join(kind.__members__)) from None
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return value.name if isinstance(value, Enum) else str(value)
+
+
+def _camel(attribute: str) -> str:
+    first, *rest = attribute.split("_")
+    return first + "".join(word.capitalize() for word in rest)

@@ -1,0 +1,56 @@
+"""A program's conf file, a Java properties file, and beside it what was changed over the wire.
+
+The file itself belongs to its user and is never written. Remote changes go to FILE.overlay, which
+ranks above the file and below environment and command line at the next start.
+"""
+
+from collections.abc import Mapping
+
+from cometmq.codec.java_properties import decode_java_properties, encode_java_properties
+from cometmq.model.errors import CodecError, SettingsError
+from cometmq.model.settings import Layer
+from cometmq.store.config_file import ConfigFile
+from cometmq.store.disk import Disk, read_file
+
+
+class ConfFile:
+    """The conf file of one program."""
+
+    def __init__(self, path: str | None, disk: Disk) -> None:
+        """`path` is absolute; with None there is no file, and changes last until the next start."""
+        self._path = path
+        self._disk = disk
+        self._overlay = ConfigFile(f"{path}.overlay", disk) if path else None
+
+    def layers(self) -> list[Layer]:
+        """The values of the file and of its overlay, the weaker first.
+
+        Raises:
+            SettingsError: there is no such file, or it cannot be read; the message says which.
+        """
+        if self._path is None:
+            return []
+        try:
+            content = read_file(self._disk, self._path)
+            return [
+                Layer(self._path, decode_java_properties(content)),
+                Layer(f"{self._path}.overlay", self._changes()),
+            ]
+        except (OSError, CodecError) as error:
+            reason = error.strerror if isinstance(error, OSError) else error
+            raise SettingsError(f"{self._path}: {reason}") from error
+
+    def remember(self, changes: Mapping[str, str]) -> None:
+        """Keep these values for the next start, too.
+
+        Raises:
+            OSError: they could not be written.
+        """
+        if self._overlay is not None:
+            content = encode_java_properties({**self._changes(), **changes})
+            self._overlay.save(content.decode("latin-1"))
+
+    def _changes(self) -> dict[str, str]:
+        if self._overlay is None:
+            return {}
+        return self._overlay.load(lambda text: decode_java_properties(text.encode())) or {}
