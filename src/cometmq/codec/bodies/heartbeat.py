@@ -19,7 +19,14 @@ FROM_LAST = "CONSUME_FROM_LAST_OFFSET"
 
 
 @dataclass(frozen=True, slots=True)
-class ConsumerState:
+class ProducerPart:
+    """One producer group of a client."""
+
+    group: str
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerPart:
     """One consumer group of a client.
 
     Attributes:
@@ -45,15 +52,15 @@ class Heartbeat:
 
     Attributes:
         client_id: unique among the clients of a group.
-        producer_groups: groups it sends as.
+        producers: groups it sends as.
         consumers: groups it consumes as.
         fingerprint: hash of the last full heartbeat, 0 from clients without heartbeat V2.
         is_without_subscriptions: nothing changed since; the broker keeps what it has.
     """
 
     client_id: str
-    producer_groups: tuple[str, ...] = ()
-    consumers: tuple[ConsumerState, ...] = ()
+    producers: tuple[ProducerPart, ...] = ()
+    consumers: tuple[ConsumerPart, ...] = ()
     fingerprint: int = 0
     is_without_subscriptions: bool = False
 
@@ -65,7 +72,7 @@ def encode_heartbeat(heartbeat: Heartbeat) -> bytes:
             "clientID": heartbeat.client_id,
             "consumerDataSet": [_consumer_json(state) for state in heartbeat.consumers],
             "heartbeatFingerprint": heartbeat.fingerprint,
-            "producerDataSet": [{"groupName": group} for group in heartbeat.producer_groups],
+            "producerDataSet": [{"groupName": part.group} for part in heartbeat.producers],
             "withoutSub": heartbeat.is_without_subscriptions,
         }
     )
@@ -80,8 +87,8 @@ def decode_heartbeat(content: bytes | str) -> Heartbeat:
     body = load_object(content, "heartbeat")
     return Heartbeat(
         client_id=body.text("clientID"),
-        producer_groups=tuple(
-            part.text("groupName") for part in body.objects("producerDataSet")
+        producers=tuple(
+            ProducerPart(part.text("groupName")) for part in body.objects("producerDataSet")
         ),
         consumers=tuple(_consumer(part) for part in body.objects("consumerDataSet")),
         fingerprint=body.int32("heartbeatFingerprint", 0),
@@ -121,7 +128,7 @@ def subscription_of(part: JsonObject) -> Subscription:
         raise CodecError(f"{part}: {error}") from None
 
 
-def _consumer_json(state: ConsumerState) -> dict[str, Any]:
+def _consumer_json(state: ConsumerPart) -> dict[str, Any]:
     return {
         "consumeFromWhere": state.from_where,
         "consumeType": state.consume_type,
@@ -132,8 +139,8 @@ def _consumer_json(state: ConsumerState) -> dict[str, Any]:
     }
 
 
-def _consumer(part: JsonObject) -> ConsumerState:
-    return ConsumerState(
+def _consumer(part: JsonObject) -> ConsumerPart:
+    return ConsumerPart(
         group=part.text("groupName"),
         subscriptions=tuple(
             subscription_of(each) for each in part.objects("subscriptionDataSet")
