@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -28,6 +29,8 @@ CACHE = Path(os.environ.get("COMETMQ_CACHE") or HERE.parent.parent / ".cache")
 NAMESERVER = "org.apache.rocketmq.namesrv.NamesrvStartup"
 BROKER = "org.apache.rocketmq.broker.BrokerStartup"
 MQADMIN = "org.apache.rocketmq.tools.command.MQAdminStartup"
+# Its logging library describes itself before anything else.
+LOGBACK_NOISE = re.compile(r"\|-(?:INFO|WARN) in ")
 MAVEN_TRIES = 4
 MAVEN_SECONDS_MAX = 420
 
@@ -85,10 +88,9 @@ def maven(arguments: Sequence[str | Path]) -> None:
         )
         if done.returncode == 0:
             return
+        said = (done.stdout + done.stderr)[-2000:]
         time.sleep(2.0 * attempt)
-    raise RuntimeError(
-        f"Maven failed {MAVEN_TRIES} times:\n{(done.stdout + done.stderr)[-2000:]}"
-    )
+    raise RuntimeError(f"Maven failed {MAVEN_TRIES} times:\n{said}")
 
 
 def jars(version: str = VERSION) -> Path:
@@ -107,11 +109,20 @@ def jars(version: str = VERSION) -> Path:
 
 
 def command(
-    main: str, folder: Path, arguments: Sequence[str | Path], *, heap: str
+    main: str,
+    folder: Path,
+    arguments: Sequence[str | Path],
+    *,
+    heap: str,
+    version: str = VERSION,
 ) -> list[str]:
     """The command line of one Java program whose files stay in `folder`."""
-    for name in ("home", "tmp"):
+    for name in ("home/conf", "tmp"):
         (folder / name).mkdir(parents=True, exist_ok=True)
+    if version.startswith("4."):  # does not start without a file that says how to log
+        (folder / "home/conf/logback_broker.xml").write_text(
+            '<configuration><root level="OFF"/></configuration>'
+        )
     return [
         java(),
         *(f"-Xms{heap}", f"-Xmx{heap}", f"-XX:MaxDirectMemorySize={heap}", "-XX:-UsePerfData"),
@@ -119,7 +130,7 @@ def command(
         f"-Djava.io.tmpdir={folder / 'tmp'}",
         f"-Duser.home={folder / 'home'}",
         f"-Drocketmq.home.dir={folder / 'home'}",
-        *("-cp", f"{jars()}/*", main),
+        *("-cp", f"{jars(version)}/*", main),
         *map(str, arguments),
     ]
 
@@ -138,6 +149,7 @@ def broker(
     *,
     port: int | None = None,
     heap: str = "512m",
+    version: str = VERSION,
     settings: Mapping[str, object] | None = None,
 ) -> Program:
     """A Java broker; not yet started. Its ports - 2 and + 1 are taken too."""
@@ -158,9 +170,8 @@ def broker(
         **(settings or {}),
     }
     path = write_conf(folder / "broker.conf", conf)
-    return Program(
-        command(BROKER, folder, ["-c", path], heap=heap), log=folder / "broker.log", port=port
-    )
+    started = command(BROKER, folder, ["-c", path], heap=heap, version=version)
+    return Program(started, log=folder / "broker.log", port=port)
 
 
 def mqadmin(folder: Path, nameservers: str, *arguments: str, seconds: float = 60) -> str:
@@ -174,7 +185,8 @@ def mqadmin(folder: Path, nameservers: str, *arguments: str, seconds: float = 60
         timeout=seconds,
         check=False,
     )
-    return done.stdout + done.stderr
+    lines = (done.stdout + done.stderr).splitlines()
+    return "\n".join(line for line in lines if not LOGBACK_NOISE.search(line))
 
 
 def wait_registered(nameserver_address: str, broker_name: str = "broker-a") -> None:
@@ -184,6 +196,11 @@ def wait_registered(nameserver_address: str, broker_name: str = "broker-a") -> N
         seconds=60,
         what=f"{broker_name} at its nameserver",
     )
+
+
+def route_of(nameserver_address: str, topic: str) -> bytes:
+    """The route that the nameserver gives for a topic, as it is on the wire."""
+    return ask(nameserver_address, 105, {"topic": topic})[1]
 
 
 def main() -> int:

@@ -159,7 +159,7 @@ def nameserver(folder: Path, *, port: int | None = None, **settings: object) -> 
     """Our nameserver, from the command line and a Java conf file; not yet started."""
     port = port or free_port()
     conf = write_conf(folder / "namesrv.conf", {"listenPort": port, **settings})
-    command = [sys.executable, "-m", "cometmq.nameserver", "-c", conf]
+    command = [sys.executable, "-m", "cometmq.nameserver", "-c", str(conf)]
     return Program(command, log=folder / "nameserver.log", port=port)
 
 
@@ -191,6 +191,6 @@ def broker(
         "-m",
         "cometmq.broker",
         "-c",
-        write_conf(folder / "broker.conf", conf),
+        str(write_conf(folder / "broker.conf", conf)),
     ]
     return Program(command, log=folder / "broker.log", port=port)

@@ -1,0 +1,88 @@
+import com.alibaba.fastjson.JSON;
+import com.alibaba.fastjson.JSONObject;
+import java.io.BufferedReader;
+import java.io.InputStreamReader;
+import java.util.Base64;
+import java.util.Map;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.TimeUnit;
+import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
+import org.apache.rocketmq.client.consumer.listener.ConsumeConcurrentlyStatus;
+import org.apache.rocketmq.client.consumer.listener.MessageListenerConcurrently;
+import org.apache.rocketmq.client.producer.DefaultMQProducer;
+import org.apache.rocketmq.client.producer.SendResult;
+import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
+import org.apache.rocketmq.common.message.Message;
+import org.apache.rocketmq.common.message.MessageExt;
+
+/**
+ * The official client at the end of a pipe: what our side sends, it reads, and the other way round.
+ *
+ *   Peer send NAMESERVER TOPIC                 a message for each line of JSON on standard input
+ *   Peer read NAMESERVER TOPIC COUNT SECONDS   from the first offset on; a line of JSON for each message
+ *
+ * A message: {"body": base64, "tags": text, "keys": text, "properties": {…}}; read adds queueId, queueOffset, msgId.
+ */
+public class Peer {
+    public static void main(String[] arguments) throws Exception {
+        if (arguments[0].equals("send")) send(arguments[1], arguments[2]);
+        else read(arguments[1], arguments[2], Integer.parseInt(arguments[3]), Long.parseLong(arguments[4]));
+        System.exit(0);
+    }
+
+    static void send(String nameserver, String topic) throws Exception {
+        DefaultMQProducer producer = new DefaultMQProducer("peer_producer");
+        producer.setNamesrvAddr(nameserver);
+        producer.setSendMsgTimeout(10_000);
+        producer.start();
+        BufferedReader lines = new BufferedReader(new InputStreamReader(System.in, "UTF-8"));
+        for (String line; (line = lines.readLine()) != null; ) {
+            JSONObject given = JSON.parseObject(line);
+            Message message = new Message(topic, given.getString("tags"), given.getString("keys"), Base64.getDecoder().decode(given.getString("body")));
+            JSONObject properties = given.getJSONObject("properties");
+            if (properties != null) for (String key : properties.keySet()) message.putUserProperty(key, properties.getString(key));
+            SendResult result = producer.send(message);
+            JSONObject said = new JSONObject();
+            said.put("status", result.getSendStatus().name());
+            said.put("msgId", result.getMsgId());
+            said.put("queueId", result.getMessageQueue().getQueueId());
+            said.put("queueOffset", result.getQueueOffset());
+            System.out.println("PEER " + said);
+        }
+        producer.shutdown();
+    }
+
+    static void read(String nameserver, String topic, int count, long seconds) throws Exception {
+        DefaultMQPushConsumer consumer = new DefaultMQPushConsumer("peer_consumer_" + System.nanoTime());
+        consumer.setNamesrvAddr(nameserver);
+        consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
+        consumer.subscribe(topic, "*");
+        consumer.setConsumeMessageBatchMaxSize(32);
+        CountDownLatch left = new CountDownLatch(count);
+        consumer.registerMessageListener((MessageListenerConcurrently) (messages, context) -> {
+            StringBuilder lines = new StringBuilder();
+            for (MessageExt message : messages) lines.append("PEER ").append(described(message)).append('\n');
+            synchronized (System.out) { System.out.print(lines); }
+            for (MessageExt ignored : messages) left.countDown();
+            return ConsumeConcurrentlyStatus.CONSUME_SUCCESS;
+        });
+        consumer.start();
+        left.await(seconds, TimeUnit.SECONDS);
+        consumer.shutdown();
+        System.out.flush();
+    }
+
+    static JSONObject described(MessageExt message) {
+        JSONObject said = new JSONObject();
+        said.put("body", Base64.getEncoder().encodeToString(message.getBody()));
+        said.put("tags", message.getTags());
+        said.put("keys", message.getKeys());
+        said.put("queueId", message.getQueueId());
+        said.put("queueOffset", message.getQueueOffset());
+        said.put("msgId", message.getMsgId());
+        JSONObject properties = new JSONObject();
+        for (Map.Entry<String, String> entry : message.getProperties().entrySet()) properties.put(entry.getKey(), entry.getValue());
+        said.put("properties", properties);
+        return said;
+    }
+}

@@ -1,0 +1,68 @@
+"""The official Java clients cannot tell our nameserver and broker from the Java ones.
+
+Each scenario of `java/run.sh` is one test here, for each client version and header coding. One run of a
+client does all its scenarios, eight at a time; a scenario that does not report has failed.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+import pytest
+
+from tests.interop import clients
+
+SCENARIOS = [
+    "admin_cluster_info",
+    "autocreate_topic_send_consume",
+    "send_sync",
+    "send_async",
+    "send_oneway",
+    "send_batch",
+    "send_to_queue",
+    "tags_keys_props",
+    "compressed_body",
+    "big_body_1mb",
+    "message_too_large",
+    "push_concurrent_200",
+    "long_poll_latency",
+    "tag_filter",
+    "tag_hash_collision",
+    "broadcast",
+    "pull_consumer",
+    "lite_pull_subscribe",
+    "lite_pull_assign_seek",
+    "offset_resume",
+    "from_last_offset_small_topic",
+    "consume_from_timestamp",
+    "rebalance_two_consumers",
+    "sub_two_topics_one_group",
+    "two_groups_same_topic",
+    "topic_perm_read_only",
+    "topic_perm_write_only_pull",
+    "unknown_topic_and_group_codes",
+    "unregister_on_shutdown",
+    "admin_delete_topic",
+    "admin_sub_group",
+    "admin_kv_config",
+    "heartbeat_second_round",
+]
+CLIENTS = [
+    (version, header) for version in ("5.3.3", "4.9.7") for header in ("JSON", "ROCKETMQ")
+]
+
+pytestmark = [pytest.mark.java, pytest.mark.timeout(clients.SECONDS_MAX * clients.FETCH_TRIES)]
+
+
+@cache
+def reports(nameserver: str, version: str, header: str) -> dict[str, clients.Result]:
+    """What one client reports on all scenarios; run once."""
+    return clients.run_scenarios(nameserver, SCENARIOS, client=version, header=header)
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS)
+@pytest.mark.parametrize(("version", "header"), CLIENTS, ids=["-".join(c) for c in CLIENTS])
+def test_a_java_client_finds_what_it_expects(our_cluster, version, header, scenario):
+    result = reports(our_cluster.nameserver.address, version, header).get(scenario)
+    assert result is not None, f"{scenario} did not report"
+    assert result.passed, result.detail

@@ -1,0 +1,98 @@
+"""Half of a cluster is Java: their brokers at our nameserver, our broker at theirs, mqadmin at both."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+
+import pytest
+
+from tests.interop import clients, reference
+from tests.interop.conftest import Cluster
+from tests.support import processes
+from tests.support.processes import Program, wait_until
+
+pytestmark = [pytest.mark.java, pytest.mark.timeout(300)]
+SOME_SCENARIOS = ["send_sync", "push_concurrent_200", "admin_delete_topic", "admin_kv_config"]
+
+
+@pytest.fixture
+def our_nameserver(tmp_path) -> Iterator[Program]:
+    with processes.nameserver(tmp_path / "nameserver") as names:
+        yield names
+
+
+@pytest.mark.parametrize("compressed", ["false", "true"])
+@pytest.mark.parametrize("version", ["5.3.3", "4.9.7"])
+def test_a_java_broker_registers_with_our_nameserver(
+    tmp_path, our_nameserver, version, compressed
+):
+    served = reference.broker(
+        tmp_path / "broker",
+        our_nameserver.address,
+        version=version,
+        settings={"compressedRegister": compressed},
+    ).start()
+    try:
+        reference.wait_registered(our_nameserver.address)
+        route = reference.route_of(our_nameserver.address, "TBW102")
+        assert served.address.encode() in route
+    finally:
+        served.kill()
+
+
+def test_the_route_of_a_java_broker_that_died_is_gone_at_once(tmp_path, our_nameserver):
+    served = reference.broker(tmp_path / "broker", our_nameserver.address).start()
+    try:
+        reference.wait_registered(our_nameserver.address)
+    finally:
+        served.end(signal.SIGKILL)
+    wait_until(
+        lambda: b"broker-a" not in reference.route_of(our_nameserver.address, "TBW102"),
+        seconds=10,
+        what="the route of the dead broker gone",
+    )
+
+
+def test_our_broker_registers_with_a_java_nameserver(tmp_path):
+    names = reference.nameserver(tmp_path / "nameserver").start()
+    try:
+        with processes.broker(
+            tmp_path / "broker", names.address, settings=clients.BROKER_SETTINGS
+        ):
+            reference.wait_registered(names.address)
+            results = clients.run_scenarios(names.address, SOME_SCENARIOS)
+            assert {name: result for name, result in results.items() if not result.passed} == {}
+            assert set(results) == set(SOME_SCENARIOS)
+        wait_until(
+            lambda: b"broker-a" not in reference.route_of(names.address, "TBW102"),
+            seconds=10,
+            what="our broker unregistered from the Java nameserver",
+        )
+    finally:
+        names.kill()
+
+
+@pytest.fixture
+def admin(tmp_path, our_cluster: Cluster):
+    def ask(*arguments: str) -> str:
+        return reference.mqadmin(tmp_path, our_cluster.nameserver.address, *arguments)
+
+    return ask
+
+
+def test_mqadmin_lists_the_topics_of_our_nameserver(admin):
+    said = admin("topicList")
+    assert {"TBW102", "SELF_TEST_TOPIC", "broker-a"} <= set(said.split())
+
+
+def test_mqadmin_shows_a_route_of_our_nameserver(admin, our_cluster):
+    said = admin("topicRoute", "-t", "TBW102")
+    assert our_cluster.broker.address in said
+    assert '"brokerName":"broker-a"' in said.replace(" ", "")
+
+
+def test_mqadmin_lists_our_cluster(admin, our_cluster):
+    said = admin("clusterList")
+    (line,) = [line for line in said.splitlines() if line.startswith("DefaultCluster")]
+    assert ["broker-a", "0", our_cluster.broker.address] == line.split()[1:4]

@@ -1,0 +1,66 @@
+"""A store is the same to both: a Java broker opens what ours wrote, and ours what a Java broker wrote."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.interop import peer, reference
+from tests.support import processes
+from tests.support.load import send_all
+from tests.support.processes import Program
+
+COUNT = 3_000
+TOPIC = "ChangesHands"
+SETTINGS = {"autoCreateTopicEnable": "true", "defaultTopicQueueNums": 4}
+Broker = Callable[..., Program]
+
+pytestmark = [pytest.mark.java, pytest.mark.timeout(300)]
+
+
+def bodies() -> list[bytes]:
+    return [b"%05d" % number + b"x" * (number % 700) for number in range(COUNT)]
+
+
+@pytest.mark.parametrize(
+    "how", [signal.SIGTERM, signal.SIGKILL], ids=["a clean stop", "kill -9"]
+)
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [(processes.broker, reference.broker), (reference.broker, processes.broker)],
+    ids=["ours then Java", "Java then ours"],
+)
+def test_every_message_is_read_by_the_other_broker(tmp_path, first, second, how):
+    names = reference.nameserver(tmp_path / "nameserver").start()
+    started: list[Program] = [names]
+    try:
+        writer = begin(first, tmp_path, names.address, started)
+        assert send_all(writer.address, TOPIC, bodies()) == [0] * COUNT
+        writer.end(how)
+        begin(second, tmp_path, names.address, started)
+        told = peer.read(names.address, TOPIC, COUNT)
+    finally:
+        for program in started:
+            program.kill()
+    assert sorted(message.body for message in told) == bodies()
+    for queue_id in range(4):
+        offsets = sorted(told.queue_offset for told in told if told.queue_id == queue_id)
+        assert offsets == list(range(COUNT // 4))
+
+
+def begin(make: Broker, folder: Path, nameserver: str, started: list[Program]) -> Program:
+    """Start a broker on the store of `folder`, and wait until clients can find it."""
+    program = make(folder / "broker", nameserver, settings=SETTINGS)
+    started.append(program)
+    program.start()
+    reference.wait_registered(nameserver)
+    # The route of a broker that went without a word leads nowhere; wait for the new address.
+    processes.wait_until(
+        lambda: program.address.encode() in reference.route_of(nameserver, "TBW102"),
+        seconds=60,
+        what=f"the route to {program.address}",
+    )
+    return program

@@ -1,0 +1,76 @@
+"""Sends by hand: pipelined SEND_MESSAGE_V2 frames on one plain socket, nothing of our client in it."""
+
+from __future__ import annotations
+
+import json
+import socket
+import time
+from collections.abc import Callable, Sequence
+
+from tests.support.frames import json_frame, parts_of, read_frame
+
+SEND_MESSAGE_V2 = 310
+
+
+def send_frame(
+    topic: str,
+    body: bytes,
+    *,
+    opaque: int,
+    queue_id: int,
+    properties: str = "",
+    queues: int = 4,
+    broker_name: str = "broker-a",
+) -> bytes:
+    """One request as the official client frames it (SendMessageRequestHeaderV2: a letter a field)."""
+    fields = {
+        "a": "by_hand",
+        "b": topic,
+        "c": "TBW102",
+        "d": str(queues),
+        "e": str(queue_id),
+        "f": "0",
+        "g": str(int(time.time() * 1000)),
+        "h": "0",
+        "i": properties,
+        "j": "0",
+        "k": "false",
+        "m": "false",
+        "n": broker_name,
+    }
+    return json_frame(SEND_MESSAGE_V2, fields, body, opaque=opaque)
+
+
+def send_all(
+    address: str,
+    topic: str,
+    bodies: Sequence[bytes],
+    *,
+    queues: int = 4,
+    window: int = 64,
+    on_answer: Callable[[int, int], None] | None = None,
+) -> list[int]:
+    """Send `bodies` in turn to the topic's queues, `window` of them in flight; the answers' codes.
+
+    `on_answer(index, code)` is told of each as it comes. Answers may come in any order.
+
+    Raises:
+        ConnectionError: the broker went away before all were answered.
+    """
+    host, port = address.rsplit(":", 1)
+    codes = [-1] * len(bodies)
+    with socket.create_connection((host, int(port)), timeout=30) as peer:
+        sent = answered = 0
+        while answered < len(bodies):
+            while sent < len(bodies) and sent - answered < window:
+                frame = send_frame(
+                    topic, bodies[sent], opaque=sent, queue_id=sent % queues, queues=queues
+                )
+                peer.sendall(frame)
+                sent += 1
+            header = json.loads(parts_of(read_frame(peer))[1])
+            codes[header["opaque"]] = header["code"]
+            answered += 1
+            if on_answer is not None:
+                on_answer(header["opaque"], header["code"])
+    return codes
