@@ -1,0 +1,85 @@
+"""Which queue a message goes to: round robin, by hash of a key, at random, or your own function.
+
+A selector is any function of the topic's queues and the message that gives one of them:
+
+    await producer.send(message, selector=by_hash(order_id))
+
+keeps the messages of one order in one queue, hence in order. Follows RocketMQ 5.3.3:
+SelectMessageQueueByHash, SelectMessageQueueByRandom, TopicPublishInfo.selectOneMessageQueue.
+
+Next: cometmq.codec.headers.send
+"""
+
+import random
+from collections.abc import Callable, Sequence
+
+from cometmq.model.java_hash import java_hash
+from cometmq.model.message import Message
+from cometmq.model.queue import MessageQueue
+
+Selector = Callable[[Sequence[MessageQueue], Message], MessageQueue]
+
+
+def by_hash(key: str) -> Selector:
+    """Always the same queue for the same key, as long as the number of queues stays."""
+    value = abs(java_hash(str(key)))
+
+    def select(queues: Sequence[MessageQueue], _message: Message) -> MessageQueue:
+        return queues[value % len(queues)]
+
+    return select
+
+
+def at_random(chance: random.Random | None = None) -> Selector:
+    """Any queue."""
+    source = chance or random.Random()  # noqa: S311  Spreads load; nothing is secret about it.
+
+    def select(queues: Sequence[MessageQueue], _message: Message) -> MessageQueue:
+        return source.choice(queues)
+
+    return select
+
+
+class RoundRobin:
+    """One queue after the other, each topic by itself; on a retry on another broker.
+
+    Args:
+        chance: where to begin, so that many producers do not begin at one queue.
+        is_available: whether a broker may be used now (`latency.FaultTable`); None: all may.
+    """
+
+    def __init__(
+        self, chance: random.Random, is_available: Callable[[str], bool] | None = None
+    ) -> None:
+        self._chance = chance
+        self._is_available = is_available
+        self._next: dict[str, int] = {}
+
+    def choose(
+        self, topic: str, queues: Sequence[MessageQueue], last_broker: str | None = None
+    ) -> MessageQueue:
+        """The next queue of `topic`.
+
+        Args:
+            topic: whose turn is counted.
+            queues: at least one.
+            last_broker: the broker where the last attempt failed; avoided if there is another.
+        """
+        count = len(queues)
+        index = self._next.get(topic)
+        if index is None:
+            index = self._chance.randrange(count)
+        if last_broker is None and self._is_available is None:
+            self._next[topic] = index + 1
+            return queues[index % count]
+        turn = [queues[(index + step) % count] for step in range(count)]
+        chosen = self._best(turn, last_broker)
+        self._next[topic] = index + turn.index(chosen) + 1
+        return chosen
+
+    def _best(self, turn: list[MessageQueue], last_broker: str | None) -> MessageQueue:
+        others = [queue for queue in turn if queue.broker_name != last_broker] or turn
+        available = self._is_available
+        if available is None:
+            return others[0]
+        return next((queue for queue in others if available(queue.broker_name)), others[0])

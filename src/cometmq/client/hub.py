@@ -1,0 +1,307 @@
+"""What the producers and consumers of one client share: routes, connections, heartbeats.
+
+A client asks one nameserver for routes (again every 30 s), keeps one connection to each broker, and
+tells every broker of its routes every 30 s which groups it belongs to (Java's MQClientInstance).
+Producers and consumers join with `join`; one hub may serve several.
+
+Next: cometmq.client.routes
+"""
+
+import asyncio
+import logging
+import random
+from typing import Protocol
+
+from cometmq.client.identity import make_client_id, own_ip
+from cometmq.client.nameservers import Nameservers
+from cometmq.client.routes import KnownTopic, RouteTable, inherited_route
+from cometmq.client.settings import ClientSettings, nameserver_addresses
+from cometmq.codec.bodies.heartbeat import (
+    ConsumerPart,
+    Heartbeat,
+    ProducerPart,
+    encode_heartbeat,
+)
+from cometmq.codec.fields import encode_fields
+from cometmq.codec.headers.client import UnregisterClient
+from cometmq.codec.remoting import Command
+from cometmq.model.clock import Clock
+from cometmq.model.codes import RequestCode, ResponseCode
+from cometmq.model.errors import BrokerNotFound, BrokerRefused, CometError, TopicNotFound
+from cometmq.model.names import DEFAULT_TOPIC
+from cometmq.model.route import MASTER_ID
+from cometmq.net.answer import Answer
+from cometmq.net.channel import Channel
+from cometmq.net.channels import Channels
+from cometmq.net.clock import SystemClock
+from cometmq.net.tasks import Tasks
+
+_log = logging.getLogger(__name__)
+
+
+class Member(Protocol):
+    """A producer or consumer of a hub."""
+
+    @property
+    def group(self) -> str:
+        """Its group."""
+        ...
+
+    def heartbeat_part(self) -> ProducerPart | ConsumerPart:
+        """What brokers are told of it."""
+        ...
+
+    def topics(self) -> list[str]:
+        """Topics whose routes it needs kept fresh."""
+        ...
+
+    def take_request(self, command: Command) -> Answer | None:
+        """A broker's request that names this member's group."""
+        ...
+
+
+class Hub:
+    """Connections and knowledge of one client.
+
+    Attributes:
+        clock: time for this client.
+        chance: for spreading load and for ids.
+        client_id: how brokers know this client.
+        ip: this machine's address as messages carry it.
+        channels: connections to brokers and nameservers.
+        routes: what is known of topics.
+        nameservers: who is asked for routes.
+    """
+
+    def __init__(
+        self,
+        nameservers: str | None = None,
+        settings: ClientSettings | None = None,
+        *,
+        clock: Clock | None = None,
+        chance: random.Random | None = None,
+    ) -> None:
+        """No I/O yet; `start` begins.
+
+        Raises:
+            SettingsError: a nameserver address cannot be read.
+        """
+        self.settings = settings or ClientSettings()
+        self.clock = clock or SystemClock()
+        self.chance = chance or random.Random()  # noqa: S311  Spreads load; protects nothing.
+        addresses = nameserver_addresses(nameservers)
+        self.ip = self.settings.client_ip or own_ip(addresses[0])
+        self.client_id = make_client_id(self.ip, self.settings.instance_name, self.chance)
+        self.routes = RouteTable()
+        self.channels = Channels(
+            self.clock,
+            on_request=self._take_request,
+            connect_timeout_ms=self.settings.connect_timeout_ms,
+        )
+        self.nameservers = Nameservers(
+            addresses,
+            self.channels,
+            timeout_ms=self.settings.request_timeout_ms,
+            chance=self.chance,
+        )
+        self.tasks = Tasks(self.client_id)
+        self._members: list[Member] = []
+        self._asking: dict[str, asyncio.Task[KnownTopic]] = {}
+        self._is_started = False
+
+    def __repr__(self) -> str:
+        """Id and nameservers."""
+        return f"<Hub {self.client_id} of {';'.join(self.nameservers.addresses)}>"
+
+    # --- life
+
+    async def start(self) -> None:
+        """Begin to refresh routes and to send heartbeats; needs the running loop."""
+        if not self._is_started:
+            self._is_started = True
+            self.tasks.spawn(self._refresh_forever(), "routes")
+            self.tasks.spawn(self._beat_forever(), "heartbeat")
+
+    async def close(self) -> None:
+        """Stop everything and close the connections."""
+        await self.tasks.close()
+        await self.channels.close()
+
+    async def join(self, member: Member) -> None:
+        """Take in a producer or consumer, and tell the brokers of its topics at once."""
+        self._members.append(member)
+        await self.beat()
+
+    async def leave(self, member: Member) -> None:
+        """Let a member go; brokers are told, so that others need not wait for a timeout."""
+        if member not in self._members:
+            return
+        self._members.remove(member)
+        is_producer = isinstance(member.heartbeat_part(), ProducerPart)
+        header = UnregisterClient(
+            self.client_id,
+            producer_group=member.group if is_producer else None,
+            consumer_group=None if is_producer else member.group,
+        )
+        command = Command(RequestCode.UNREGISTER_CLIENT, fields=encode_fields(header))
+        open_addresses = set(self.channels.open_addresses()) - set(self.nameservers.addresses)
+        await asyncio.gather(*(self._tell(address, command) for address in open_addresses))
+
+    # --- routes
+
+    async def known(self, topic: str) -> KnownTopic:
+        """What the nameserver knows of a topic; asked for once, then kept fresh.
+
+        Raises:
+            TopicNotFound: it has no route.
+            NetError, BrokerRefused, CodecError: the nameservers cannot be asked.
+        """
+        known = self.routes.get(topic)
+        if known is not None and not known.is_inherited:
+            return known
+        return await self._ask_route(topic)
+
+    async def known_to_send(self, topic: str, *, default_queues: int) -> KnownTopic:
+        """The same for a sender: a topic that does not exist takes the default topic's route.
+
+        Raises:
+            TopicNotFound: neither exists.
+        """
+        known = self.routes.get(topic)
+        if known is not None:
+            return known
+        try:
+            return await self._ask_route(topic)
+        except TopicNotFound as not_found:
+            try:
+                default = await self.nameservers.route(DEFAULT_TOPIC)
+            except TopicNotFound:
+                raise not_found from None
+        route = inherited_route(default, queues_max=default_queues)
+        self.routes.put(topic, route, is_inherited=True)
+        return self._known(topic)
+
+    def _known(self, topic: str) -> KnownTopic:
+        known = self.routes.get(topic)
+        assert known is not None, "just put there"
+        return known
+
+    async def _ask_route(self, topic: str) -> KnownTopic:
+        # Many may want a topic at the same moment, at start above all: they share one request.
+        asking = self._asking.get(topic)
+        if asking is None:
+            asking = asyncio.get_running_loop().create_task(self._fetch_route(topic))
+            self._asking[topic] = asking
+            asking.add_done_callback(lambda _task: self._asking.pop(topic, None))
+        return await asyncio.shield(asking)
+
+    async def _fetch_route(self, topic: str) -> KnownTopic:
+        route = await self.nameservers.route(topic)
+        if self.routes.put(topic, route):
+            _log.debug("route of %s: %s", topic, route)
+        return self._known(topic)
+
+    async def _refresh_forever(self) -> None:
+        while True:
+            await asyncio.sleep(self.settings.route_interval_ms / 1000)
+            await self.refresh()
+
+    async def refresh(self) -> None:
+        """Ask again for every route in use, and close connections that no route names."""
+        wanted = dict.fromkeys(self.routes.topics)
+        for member in self._members:
+            wanted.update(dict.fromkeys(member.topics()))
+        for topic in wanted:
+            try:
+                await self._ask_route(topic)
+            except CometError as error:
+                # What was known holds: a nameserver that restarts has no routes for a while.
+                _log.warning("the route of %s cannot be refreshed: %s", topic, error)
+        self._close_strangers()
+
+    def _close_strangers(self) -> None:
+        named = set(self.nameservers.addresses)
+        for addresses in self.routes.brokers.values():
+            named.update(addresses.values())
+        for address in self.channels.open_addresses():
+            channel = self.channels.peek(address)
+            if address not in named and channel is not None:
+                channel.close()
+
+    # --- requests
+
+    def address(self, broker_name: str, broker_id: int = MASTER_ID) -> str:
+        """Where a broker listens.
+
+        Raises:
+            BrokerNotFound: no route names it.
+        """
+        address = self.routes.address(broker_name, broker_id)
+        if address is None:
+            raise self.not_found(broker_name, broker_id)
+        return address
+
+    def not_found(self, broker_name: str, broker_id: int = MASTER_ID) -> BrokerNotFound:
+        """The error that says that no route names a broker."""
+        return BrokerNotFound(
+            f"no route names an address of the broker {broker_name!r} (id {broker_id}); known are "
+            f"{', '.join(sorted(self.routes.brokers)) or 'none'}; is it registered?"
+        )
+
+    async def ask(
+        self, address: str, command: Command, *, timeout_ms: float | None = None
+    ) -> Command:
+        """Ask a broker; a refusal is raised.
+
+        Raises:
+            BrokerRefused: the answer is an error.
+            NetError, CodecError: there is none.
+        """
+        answer = await self.channels.call(
+            address, command, timeout_ms=timeout_ms or self.settings.request_timeout_ms
+        )
+        if answer.code != ResponseCode.SUCCESS:
+            raise BrokerRefused(answer.code, answer.remark or "", address)
+        return answer
+
+    async def _tell(self, address: str, command: Command) -> None:
+        try:
+            await self.ask(address, command)
+        except CometError as error:
+            _log.info("%s was not told %s: %s", address, command.code, error)
+
+    # --- heartbeats
+
+    async def _beat_forever(self) -> None:
+        while True:
+            await asyncio.sleep(self.settings.heartbeat_interval_ms / 1000)
+            await self.beat()
+
+    async def beat(self) -> None:
+        """Tell every broker of the routes which groups live here."""
+        parts = [member.heartbeat_part() for member in self._members]
+        producers = tuple(part for part in parts if isinstance(part, ProducerPart))
+        consumers = tuple(part for part in parts if isinstance(part, ConsumerPart))
+        if not parts:
+            return
+        body = encode_heartbeat(Heartbeat(self.client_id, producers, consumers))
+        command = Command(RequestCode.HEART_BEAT, body=body)
+        addresses = {
+            address
+            for members in self.routes.brokers.values()
+            for broker_id, address in members.items()
+            # A slave is only read from.
+            if broker_id == MASTER_ID or consumers
+        }
+        await asyncio.gather(*(self._tell(address, command) for address in addresses))
+
+    # --- what brokers ask of us
+
+    def _take_request(self, command: Command, _channel: Channel) -> Answer | None:
+        group = command.fields.get("consumerGroup") or command.fields.get("group")
+        for member in self._members:
+            if member.group == group:
+                return member.take_request(command)
+        return Answer(
+            ResponseCode.SYSTEM_ERROR, f"the client {self.client_id} has no member of {group!r}"
+        )

@@ -1,0 +1,40 @@
+"""Who a client is: its id among the members of a group, and the prefix of its message ids."""
+
+import os
+import random
+import socket
+from ipaddress import ip_address
+
+from cometmq.codec.message_id import UniqueIds
+from cometmq.model.clock import Clock
+
+_LOOPBACK = "127.0.0.1"
+
+
+def own_ip(toward: str) -> str:
+    """This machine's address on the way to "host:port"; no packet is sent for it."""
+    host, _, port = toward.rpartition(":")
+    host = host.strip("[]")
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        with socket.socket(family, socket.SOCK_DGRAM) as probe:
+            probe.connect((host, int(port)))
+            return str(probe.getsockname()[0])
+    except OSError:
+        return _LOOPBACK
+
+
+def make_client_id(ip: str, instance_name: str, chance: random.Random) -> str:
+    """`ip@instance#random`.
+
+    The random part keeps apart clients in containers whose ip and process id are the same: two
+    members of a group with one id would take the same queues.
+    """
+    return f"{ip}@{instance_name or os.getpid()}#{chance.getrandbits(48):012x}"
+
+
+def make_unique_ids(ip: str, clock: Clock, chance: random.Random) -> UniqueIds:
+    """The message ids of one client."""
+    return UniqueIds(
+        ip=ip_address(ip).packed, pid=os.getpid(), loader=chance.getrandbits(32), clock=clock
+    )

@@ -1,0 +1,58 @@
+"""The messages of one queue that were pulled and are not consumed yet (Java's ProcessQueue).
+
+Listeners finish in any order; what may be committed is the smallest offset that is not finished,
+since a consumer that starts again begins there.
+"""
+
+from collections import deque
+from collections.abc import Iterable
+
+
+class Inflight:
+    """Offsets of cached messages and their sizes.
+
+    Attributes:
+        count: messages cached.
+        size: their bodies' bytes.
+        next_offset: what to commit: everything before it is consumed. None until something came.
+    """
+
+    def __init__(self) -> None:
+        """Empty."""
+        self.count = 0
+        self.size = 0
+        self.next_offset: int | None = None
+        self._order: deque[int] = deque()
+        self._sizes: dict[int, int] = {}
+
+    def add(self, arrived: Iterable[tuple[int, int]]) -> None:
+        """Messages came: (queue offset, bytes) of each, offsets rising."""
+        for offset, size in arrived:
+            if offset in self._sizes:
+                continue
+            assert not self._order or offset > self._order[-1], "offsets of a queue rise"
+            self._order.append(offset)
+            self._sizes[offset] = size
+            self.count += 1
+            self.size += size
+        if self.next_offset is None and self._order:
+            self.next_offset = self._order[0]
+
+    def finish(self, offset: int) -> None:
+        """A message is consumed (or was sent back); one that is not cached is ignored."""
+        size = self._sizes.pop(offset, None)
+        if size is None:
+            return
+        self.count -= 1
+        self.size -= size
+        order = self._order
+        # Invariant: order[0] is not finished, so it is the smallest such offset.
+        while order and order[0] not in self._sizes:
+            self.next_offset = order.popleft() + 1
+        if order:
+            self.next_offset = order[0]
+
+    @property
+    def span(self) -> int:
+        """Between the smallest and the largest offset cached."""
+        return self._order[-1] - self._order[0] if self._order else 0

@@ -1,0 +1,82 @@
+"""Offsets at the broker: of a queue (first, end, by time) and of a consumer group."""
+
+from typing import Any
+
+from cometmq.client.hub import Hub
+from cometmq.codec.fields import decode_fields, encode_fields
+from cometmq.codec.headers.offset import (
+    OffsetResponse,
+    QueryConsumerOffset,
+    QueueRequest,
+    SearchOffset,
+    UpdateConsumerOffset,
+)
+from cometmq.codec.remoting import Command
+from cometmq.model.codes import RequestCode, ResponseCode
+from cometmq.model.errors import BrokerRefused, CodecError, RequestError
+from cometmq.model.queue import MessageQueue
+
+
+class BrokerOffsets:
+    """Asks the broker of a queue about offsets. Its methods raise what `Hub.ask` raises."""
+
+    def __init__(self, hub: Hub) -> None:
+        """Over this hub's connections."""
+        self._hub = hub
+
+    async def min_offset(self, queue: MessageQueue) -> int:
+        """The offset of the queue's first message; 0 of a queue without any."""
+        header = QueueRequest(queue.topic, queue.queue_id)
+        return max(await self._ask(queue, RequestCode.GET_MIN_OFFSET, header), 0)
+
+    async def max_offset(self, queue: MessageQueue) -> int:
+        """The offset that the queue's next message will get."""
+        header = QueueRequest(queue.topic, queue.queue_id)
+        return await self._ask(queue, RequestCode.GET_MAX_OFFSET, header)
+
+    async def offset_by_time(self, queue: MessageQueue, timestamp_ms: int) -> int:
+        """The offset of the first message stored at that time or later, ms since 1970.
+
+        The queue's end where there is none.
+        """
+        header = SearchOffset(queue.topic, queue.queue_id, timestamp_ms)
+        return await self._ask(queue, RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, header)
+
+    async def committed(self, group: str, queue: MessageQueue) -> int | None:
+        """The next offset that a group will consume; None when it never committed any.
+
+        A broker answers 0 for a queue whose first message it still has in memory, so a new group
+        begins a young queue at its start (ConsumerManageProcessor of RocketMQ 5.3.3).
+        """
+        header = QueryConsumerOffset(group, queue.topic, queue.queue_id)
+        try:
+            return await self._ask(queue, RequestCode.QUERY_CONSUMER_OFFSET, header)
+        except BrokerRefused as refused:
+            if refused.code == ResponseCode.QUERY_NOT_FOUND:
+                return None
+            raise
+
+    async def commit(
+        self, group: str, queue: MessageQueue, offset: int, *, is_oneway: bool = False
+    ) -> None:
+        """Store the next offset that a group will consume."""
+        header = UpdateConsumerOffset(group, queue.topic, queue.queue_id, offset)
+        command = Command(RequestCode.UPDATE_CONSUMER_OFFSET, fields=encode_fields(header))
+        address = await self._address(queue)
+        if is_oneway:
+            await self._hub.channels.oneway(address, command)
+        else:
+            await self._hub.ask(address, command)
+
+    async def _ask(self, queue: MessageQueue, code: RequestCode, header: Any) -> int:
+        command = Command(code, fields=encode_fields(header))
+        answer = await self._hub.ask(await self._address(queue), command)
+        try:
+            return decode_fields(OffsetResponse, answer.fields).offset
+        except RequestError as error:
+            raise CodecError(f"the answer to {code.name} of {queue}: {error.remark}") from None
+
+    async def _address(self, queue: MessageQueue) -> str:
+        if self._hub.routes.get(queue.topic) is None:
+            await self._hub.known(queue.topic)
+        return self._hub.address(queue.broker_name)

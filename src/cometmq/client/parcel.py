@@ -1,0 +1,183 @@
+"""What a message becomes before its queue is known: header fields and body, made once for all attempts.
+
+Next: cometmq.client.send
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from cometmq.client.settings import ProducerSettings
+from cometmq.codec.batch import encode_item
+from cometmq.codec.compression import compress, compressed_flag
+from cometmq.codec.message_id import UniqueIds
+from cometmq.codec.properties import encode_properties
+from cometmq.model import properties as keys_of
+from cometmq.model.clock import Clock
+from cometmq.model.codes import RequestCode
+from cometmq.model.errors import MessageError
+from cometmq.model.message import Message
+from cometmq.model.names import DEFAULT_TOPIC, NOT_SENDABLE_TOPICS
+
+_SEND = int(RequestCode.SEND_MESSAGE_V2)
+_SEND_BATCH = int(RequestCode.SEND_BATCH_MESSAGE)
+
+
+class Parcel(NamedTuple):
+    """A send request without its queue.
+
+    Attributes:
+        code: SEND_MESSAGE_V2 or SEND_BATCH_MESSAGE.
+        topic: where to.
+        fields: header by its letters (`codec.headers.send.SendRequestV2`), without `e` (queue)
+            and `n` (broker).
+        body: as it goes out, maybe compressed.
+        message_id: the same over all attempts, so that duplicates can be told.
+    """
+
+    code: int
+    topic: str
+    fields: dict[str, str]
+    body: bytes
+    message_id: str
+
+
+class Packer:
+    """Makes parcels for one producer.
+
+    Args:
+        group: the producer's group.
+        settings: what is compressed and what is too long.
+        clock: for the time a message is born.
+        ids: of messages.
+    """
+
+    def __init__(
+        self, group: str, settings: ProducerSettings, clock: Clock, ids: UniqueIds
+    ) -> None:
+        self._group = group
+        self._settings = settings
+        self._clock = clock
+        self._ids = ids
+        self._heads: dict[str, dict[str, str]] = {}
+
+    def _head(self, topic: str) -> dict[str, str]:
+        """Fields that are the same for all messages of a topic; checked the first time."""
+        head = self._heads.get(topic)
+        if head is None:
+            if topic in NOT_SENDABLE_TOPICS:
+                raise MessageError(
+                    f"the topic {topic!r} belongs to the system; nobody may send to it"
+                )
+            head = self._heads[topic] = {
+                "a": self._group,
+                "b": topic,
+                "c": DEFAULT_TOPIC,
+                "d": str(self._settings.default_topic_queues),
+            }
+        return head
+
+    def pack(self, message: Message, extra: Mapping[str, str] | None = None) -> Parcel:
+        """One message.
+
+        Args:
+            message: what to send.
+            extra: properties of the system's own, for retries.
+
+        Raises:
+            MessageError: its body is too long or the topic is not for users.
+        """
+        body = bytes(message.body)
+        head = self._head(message.topic)
+        sys_flag = 0
+        if len(body) > self._settings.compress_over:
+            self._check_size(len(body), message.topic)
+            small = compress(
+                body, self._settings.compression, level=self._settings.compression_level
+            )
+            # Follows DefaultMQProducerImpl.tryToCompressMessage: compressed whatever comes out.
+            body, sys_flag = small, compressed_flag(0, self._settings.compression)
+        message_id = self._ids.next_id()
+        properties = message.stored_properties()
+        properties[keys_of.UNIQ_KEY] = message_id
+        if extra:
+            properties.update(extra)
+        fields = {
+            **head,
+            "f": str(sys_flag),
+            "g": str(self._clock.now_ms()),
+            "h": str(message.flag),
+            "i": encode_properties(properties).decode(),
+        }
+        return Parcel(_SEND, message.topic, fields, body, message_id)
+
+    def pack_batch(self, messages: Sequence[Message]) -> Parcel:
+        """Messages of one topic in one request (DefaultMQProducer.batch of 5.3.3).
+
+        Consumers of every language see the batch's id as that of each of its messages: the
+        broker stores the properties of the batch behind those of the message.
+
+        Raises:
+            MessageError: none, several topics, delays, or together too long.
+        """
+        if not messages:
+            raise MessageError("a batch needs at least one message")
+        first = messages[0]
+        ids, items, size = [], [], 0
+        for message in messages:
+            if message.topic != first.topic:
+                raise MessageError(
+                    f"a batch has one topic, not {first.topic!r} and {message.topic!r}; send one each"
+                )
+            if message.is_wait_store_ok != first.is_wait_store_ok:
+                raise MessageError(
+                    "is_wait_store_ok must be the same for all messages of a batch"
+                )
+            if message.delay_level:
+                raise MessageError("a message with a delay cannot go in a batch; send it alone")
+            message_id = self._ids.next_id()
+            properties = message.stored_properties()
+            properties[keys_of.UNIQ_KEY] = message_id
+            item = encode_item(message.flag, bytes(message.body), encode_properties(properties))
+            ids.append(message_id)
+            items.append(item)
+            size += len(item)
+        self._check_size(size, first.topic)
+        wait = "true" if first.is_wait_store_ok else "false"
+        own = encode_properties({keys_of.WAIT: wait, keys_of.UNIQ_KEY: self._ids.next_id()})
+        return self._batch_parcel(first.topic, b"".join(items), own.decode(), ",".join(ids))
+
+    def pack_encoded(self, topic: str, batch_body: bytes, properties: str) -> Parcel:
+        """A batch whose body is encoded already (`codec.batch.encode_batch`).
+
+        Raises:
+            MessageError: it is empty or too long.
+        """
+        if not batch_body:
+            raise MessageError("a batch needs at least one message")
+        self._check_size(len(batch_body), topic)
+        message_id = self._ids.next_id()
+        if not properties:
+            properties = encode_properties(
+                {keys_of.WAIT: "true", keys_of.UNIQ_KEY: message_id}
+            ).decode()
+        return self._batch_parcel(topic, batch_body, properties, message_id)
+
+    def _batch_parcel(
+        self, topic: str, body: bytes, properties: str, message_id: str
+    ) -> Parcel:
+        fields = {
+            **self._head(topic),
+            "f": "0",  # Batches are never compressed.
+            "g": str(self._clock.now_ms()),
+            "h": "0",
+            "i": properties,
+            "m": "true",
+        }
+        return Parcel(_SEND_BATCH, topic, fields, body, message_id)
+
+    def _check_size(self, size: int, topic: str) -> None:
+        if size > self._settings.body_size_max:
+            raise MessageError(
+                f"a body of {size} bytes for {topic!r}; at most {self._settings.body_size_max} are "
+                "allowed (body_size_max here, maxMessageSize at the broker)"
+            )

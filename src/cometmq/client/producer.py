@@ -1,0 +1,337 @@
+"""Sends messages.
+
+    async with AsyncProducer("127.0.0.1:9876") as producer:
+        result = await producer.send(Message("orders", b"...", tag="paid", keys="order-17"))
+
+Many sends may be under way at once; those of one turn of the loop leave in one write for each
+broker. `cometmq.client.Producer` is the same for threads.
+
+Next: cometmq.client.parcel
+"""
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from types import TracebackType
+from typing import Self
+
+from cometmq.client.choose_queue import Selector
+from cometmq.client.hub import Hub
+from cometmq.client.identity import make_unique_ids
+from cometmq.client.parcel import Packer
+from cometmq.client.results import SendResult
+from cometmq.client.send import Pick, Sender
+from cometmq.client.settings import ProducerSettings
+from cometmq.codec.bodies.heartbeat import ProducerPart
+from cometmq.codec.remoting import Command
+from cometmq.model.codes import ResponseCode
+from cometmq.model.errors import ClientClosed, MessageError, SendFailed
+from cometmq.model.message import Message
+from cometmq.model.names import check_group
+from cometmq.model.queue import MessageQueue
+from cometmq.net.answer import Answer
+
+# Sends of `send_many` that may wait for answers at once: enough to keep a broker busy over a
+# long line, and a bound on memory.
+WINDOW = 4096
+
+
+class AsyncProducer:
+    """A producer of one group.
+
+    Args:
+        nameservers: "ip:port;ip:port"; None: NAMESRV_ADDR, then 127.0.0.1:9876.
+        group: its producer group; matters for transactions only.
+        settings: times, retries and sizes.
+        hub: share another client's connections; its owner closes it.
+
+    Raises:
+        SettingsError: a nameserver address cannot be read.
+        RequestError: the group's name is illegal.
+    """
+
+    def __init__(
+        self,
+        nameservers: str | None = None,
+        *,
+        group: str = "PYTHON_PRODUCER",
+        settings: ProducerSettings | None = None,
+        hub: Hub | None = None,
+    ) -> None:
+        check_group(group)
+        self._membership = _Membership(group)
+        self._settings = settings or ProducerSettings()
+        self._hub = hub or Hub(nameservers, self._settings)
+        self._owns_hub = hub is None
+        ids = make_unique_ids(self._hub.ip, self._hub.clock, self._hub.chance)
+        self._packer = Packer(group, self._settings, self._hub.clock, ids)
+        self._sender: Sender | None = None
+
+    def __repr__(self) -> str:
+        """Group, client and nameservers."""
+        return f"<{type(self).__name__} {self.group} of {self._hub!r}>"
+
+    @property
+    def group(self) -> str:
+        """The producer group."""
+        return self._membership.group
+
+    @property
+    def client_id(self) -> str:
+        """How brokers know this client."""
+        return self._hub.client_id
+
+    # --- life
+
+    async def start(self) -> None:
+        """Begin; nothing is connected before the first send."""
+        if self._sender is None:
+            await self._hub.start()
+            self._sender = Sender(self._hub, self._settings)
+            await self._hub.join(self._membership)
+
+    async def close(self) -> None:
+        """Leave the group and close the connections; sends under way fail."""
+        if self._sender is None:
+            return
+        self._sender = None
+        await self._hub.leave(self._membership)
+        if self._owns_hub:
+            await self._hub.close()
+
+    async def __aenter__(self) -> Self:
+        """Start."""
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self,
+        _kind: type[BaseException] | None,
+        _error: BaseException | None,
+        _trace: TracebackType | None,
+    ) -> None:
+        """Close."""
+        await self.close()
+
+    def _running(self) -> Sender:
+        if self._sender is None:
+            raise ClientClosed(
+                f"{self!r} is not running; use it inside `async with`, or call start() first"
+            )
+        return self._sender
+
+    # --- sending
+
+    def send(
+        self,
+        message: Message,
+        *,
+        queue: MessageQueue | None = None,
+        selector: Selector | None = None,
+        timeout_ms: int | None = None,
+    ) -> asyncio.Future[SendResult]:
+        """Send a message; await what it gives, or gather many of them.
+
+        Args:
+            message: what to send.
+            queue: the very queue it must go to; then it is tried once only.
+            selector: chooses the queue (`by_hash(key)`); tried once only, too.
+            timeout_ms: for all attempts together; None: the settings'.
+
+        Raises:
+            ClientClosed, MessageError: at once.
+            SendFailed: no attempt was acknowledged; it may be stored all the same.
+            BrokerRefused: the broker does not take this message.
+            TopicNotFound, NetError: when awaited.
+        """
+        sender = self._running()
+        pick = _pick(message, queue, selector)
+        return sender.start(self._packer.pack(message), pick, timeout_ms)
+
+    async def send_many(
+        self,
+        messages: Iterable[Message],
+        *,
+        queue: MessageQueue | None = None,
+        selector: Selector | None = None,
+        timeout_ms: int | None = None,
+        window: int = WINDOW,
+    ) -> list[SendResult]:
+        """Send messages with many under way at once; results in their order.
+
+        Messages for one queue are stored in their order unless one of them had to be retried.
+
+        Args:
+            messages: any number.
+            queue: as in `send`.
+            selector: as in `send`.
+            timeout_ms: of each send.
+            window: how many may wait for their answers at once.
+
+        Raises:
+            SendFailed: after all have settled, when some failed; how many, and the first reason.
+            ClientClosed, MessageError: as in `send`.
+        """
+        flight = _Flight(window)
+        try:
+            for message in messages:
+                if flight.is_full:
+                    await flight.wait_room()
+                flight.add(
+                    self.send(message, queue=queue, selector=selector, timeout_ms=timeout_ms)
+                )
+        finally:
+            await flight.wait_settled()
+        return flight.results()
+
+    def send_batch(
+        self,
+        messages: Sequence[Message],
+        *,
+        queue: MessageQueue | None = None,
+        timeout_ms: int | None = None,
+    ) -> asyncio.Future[SendResult]:
+        """Send messages of one topic in one request: they lie in one queue, one behind the other.
+
+        Args:
+            messages: together at most `body_size_max` bytes.
+            queue: as in `send`.
+            timeout_ms: as in `send`.
+
+        Raises:
+            MessageError: several topics, a delay, or too long.
+            ClientClosed, SendFailed, BrokerRefused, TopicNotFound, NetError: as `send`.
+        """
+        sender = self._running()
+        parcel = self._packer.pack_batch(messages)
+        return sender.start(
+            parcel, None if queue is None else lambda _queues: queue, timeout_ms
+        )
+
+    def send_encoded(
+        self,
+        topic: str,
+        queue: MessageQueue | None,
+        batch_body: bytes,
+        *,
+        properties: str = "",
+        timeout_ms: int | None = None,
+    ) -> asyncio.Future[SendResult]:
+        r"""Send a batch that is encoded already, for those who make many messages from columns.
+
+        Args:
+            topic: of all messages in it.
+            queue: where to; None: the next one.
+            batch_body: `codec.batch.encode_batch`.
+            properties: the batch's own, name\x01value\x02; empty: an id and WAIT=true.
+            timeout_ms: as in `send`.
+
+        Raises:
+            MessageError: empty or too long.
+            ClientClosed, SendFailed, BrokerRefused, TopicNotFound, NetError: as `send`.
+        """
+        sender = self._running()
+        parcel = self._packer.pack_encoded(topic, batch_body, properties)
+        return sender.start(
+            parcel, None if queue is None else lambda _queues: queue, timeout_ms
+        )
+
+    async def send_oneway(
+        self,
+        message: Message,
+        *,
+        queue: MessageQueue | None = None,
+        selector: Selector | None = None,
+    ) -> None:
+        """Send a message and ask for no answer: fast, and nobody knows whether it arrived.
+
+        Raises:
+            ClientClosed, MessageError, TopicNotFound, NetError: it could not even be written.
+        """
+        sender = self._running()
+        await sender.oneway(self._packer.pack(message), _pick(message, queue, selector))
+
+    async def queues(self, topic: str) -> list[MessageQueue]:
+        """The queues that messages of this topic may go to.
+
+        Of a topic that does not exist yet: those that its first send will make.
+
+        Raises:
+            TopicNotFound: there is no route, and brokers create no topics.
+            ClientClosed, NetError, BrokerRefused: the nameservers cannot be asked.
+        """
+        return list(await self._running().queues(topic))
+
+
+class _Membership:
+    """The producer as its hub sees it."""
+
+    def __init__(self, group: str) -> None:
+        self.group = group
+
+    def heartbeat_part(self) -> ProducerPart:
+        return ProducerPart(self.group)
+
+    def topics(self) -> list[str]:
+        return []  # Routes in use are refreshed anyway.
+
+    def take_request(self, _command: Command) -> Answer | None:
+        return Answer(
+            ResponseCode.REQUEST_CODE_NOT_SUPPORTED,
+            "this producer takes no requests; transactions are not offered yet",
+        )
+
+
+def _pick(
+    message: Message, queue: MessageQueue | None, selector: Selector | None
+) -> Pick | None:
+    if queue is not None:
+        if queue.topic != message.topic:
+            raise MessageError(
+                f"the message is for {message.topic!r}, the queue is of {queue.topic!r}"
+            )
+        return lambda _queues: queue
+    if selector is not None:
+        return lambda queues: selector(queues, message)
+    return None
+
+
+class _Flight:
+    """Sends under way together, and their bound."""
+
+    def __init__(self, window: int) -> None:
+        self._sends: list[asyncio.Future[SendResult]] = []
+        self._window = window
+        self._under_way = 0
+        self._room = asyncio.Event()
+
+    @property
+    def is_full(self) -> bool:
+        return self._under_way >= self._window
+
+    def add(self, send: asyncio.Future[SendResult]) -> None:
+        self._sends.append(send)
+        self._under_way += 1
+        send.add_done_callback(self._settled)
+
+    def _settled(self, _send: asyncio.Future[SendResult]) -> None:
+        self._under_way -= 1
+        self._room.set()
+
+    async def wait_room(self) -> None:
+        while self.is_full:
+            self._room.clear()
+            await self._room.wait()
+
+    async def wait_settled(self) -> None:
+        while self._under_way:
+            self._room.clear()
+            await self._room.wait()
+
+    def results(self) -> list[SendResult]:
+        failures = [error for send in self._sends if (error := send.exception()) is not None]
+        if failures:
+            raise SendFailed(
+                f"{len(failures)} of {len(self._sends)} messages were not acknowledged; "
+                f"first: {failures[0]}"
+            ) from failures[0]
+        return [send.result() for send in self._sends]

@@ -1,0 +1,277 @@
+"""Reads messages when its user asks: by queue and offset, or as the next ones of a subscription.
+
+    async with AsyncPullConsumer("127.0.0.1:9876", group="reports") as consumer:
+        for queue in await consumer.queues("orders"):
+            pull = await consumer.fetch(queue, await consumer.min_offset(queue))
+            for message in pull.messages: ...
+
+`cometmq.client.PullConsumer` is the same for threads.
+
+Next: cometmq.client.pulls
+"""
+
+from collections.abc import AsyncIterator
+from contextlib import aclosing
+from types import TracebackType
+from typing import Self
+
+from cometmq.client.hub import Hub
+from cometmq.client.offsets import BrokerOffsets
+from cometmq.client.pulls import Ask, Puller
+from cometmq.client.ranges import RangeReader
+from cometmq.client.received import unpack
+from cometmq.client.results import PullResult, RawPull
+from cometmq.client.settings import ConsumerSettings
+from cometmq.codec.record import decode_records
+from cometmq.model.errors import ClientClosed
+from cometmq.model.names import check_group
+from cometmq.model.queue import MessageQueue
+from cometmq.model.subscription import parse_subscription
+
+
+class AsyncPullConsumer:
+    """A consumer that pulls.
+
+    Args:
+        nameservers: "ip:port;ip:port"; None: NAMESRV_ADDR, then 127.0.0.1:9876.
+        group: its consumer group, whose offsets `committed` and `commit` mean.
+        settings: times and sizes.
+        hub: share another client's connections; its owner closes it.
+
+    Raises:
+        SettingsError: a nameserver address cannot be read.
+        RequestError: the group's name is illegal.
+    """
+
+    def __init__(
+        self,
+        nameservers: str | None = None,
+        *,
+        group: str = "PYTHON_PULL_CONSUMER",
+        settings: ConsumerSettings | None = None,
+        hub: Hub | None = None,
+    ) -> None:
+        check_group(group)
+        self._group = group
+        self._settings = settings or ConsumerSettings()
+        self._hub = hub or Hub(nameservers, self._settings)
+        self._owns_hub = hub is None
+        self._puller = Puller(self._hub, group)
+        self._offsets = BrokerOffsets(self._hub)
+        self._is_running = False
+
+    def __repr__(self) -> str:
+        """Group, client and nameservers."""
+        return f"<{type(self).__name__} {self._group} of {self._hub!r}>"
+
+    @property
+    def group(self) -> str:
+        """The consumer group."""
+        return self._group
+
+    @property
+    def client_id(self) -> str:
+        """How brokers know this client."""
+        return self._hub.client_id
+
+    # --- life
+
+    async def start(self) -> None:
+        """Begin; nothing is connected before the first call."""
+        if not self._is_running:
+            self._is_running = True
+            await self._hub.start()
+
+    async def close(self) -> None:
+        """Commit what was received, leave the group and close the connections."""
+        if not self._is_running:
+            return
+        self._is_running = False
+        if self._owns_hub:
+            await self._hub.close()
+
+    async def __aenter__(self) -> Self:
+        """Start."""
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self,
+        _kind: type[BaseException] | None,
+        _error: BaseException | None,
+        _trace: TracebackType | None,
+    ) -> None:
+        """Close."""
+        await self.close()
+
+    def _check_running(self) -> None:
+        if not self._is_running:
+            raise ClientClosed(
+                f"{self!r} is not running; use it inside `async with`, or call start() first"
+            )
+
+    # --- by queue and offset
+
+    async def queues(self, topic: str) -> list[MessageQueue]:
+        """The queues of a topic that can be read, sorted.
+
+        Raises:
+            TopicNotFound: the nameserver knows no route of it.
+            ClientClosed, NetError, BrokerRefused: the nameservers cannot be asked.
+        """
+        self._check_running()
+        return list((await self._hub.known(topic)).read_queues)
+
+    async def fetch(
+        self,
+        queue: MessageQueue,
+        offset: int,
+        *,
+        max_count: int = 32,
+        wait_ms: int = 0,
+        expression: str = "*",
+    ) -> PullResult:
+        """The messages from an offset on.
+
+        Args:
+            queue: where.
+            offset: first queue offset wanted.
+            max_count: messages at most; a broker gives at most 32 by default.
+            wait_ms: how long the broker may wait for a message when there is none.
+            expression: tags wanted, `TagA || TagB`; `*` for all.
+
+        Raises:
+            SubscriptionError: the expression has no tag.
+            BrokerRefused: no permission, or no such queue.
+            ClientClosed, TopicNotFound, BrokerNotFound, NetError, CodecError: no answer.
+        """
+        self._check_running()
+        subscription = parse_subscription(queue.topic, expression)
+        ask = Ask(subscription, max_count, self._settings.pull_bytes or None, wait_ms)
+        pull = await self._puller.pull(queue, offset, ask)
+        limit = self._settings.body_size_max
+        messages = (
+            unpack(each, queue, body_size_max=limit) for each in decode_records(pull.body)
+        )
+        wanted = tuple(each for each in messages if subscription.matches_tag(each.tag))
+        return PullResult(
+            pull.status, pull.next_offset, pull.min_offset, pull.max_offset, wanted
+        )
+
+    async def fetch_raw(
+        self,
+        queue: MessageQueue,
+        offset: int,
+        *,
+        max_count: int = 32,
+        max_bytes: int | None = None,
+        wait_ms: int = 0,
+        expression: str = "*",
+    ) -> RawPull:
+        """The records from an offset on, as they came: for those who decode columns themselves.
+
+        The broker filters by the tags' hashes only; compare tags yourself.
+
+        Args:
+            queue: where.
+            offset: first queue offset wanted.
+            max_count: messages at most.
+            max_bytes: bytes at most; None: as the broker likes.
+            wait_ms: how long the broker may wait for a message when there is none.
+            expression: tags wanted.
+
+        Raises:
+            SubscriptionError, BrokerRefused, ClientClosed, TopicNotFound, BrokerNotFound,
+                NetError, CodecError: as `fetch`.
+        """
+        self._check_running()
+        subscription = parse_subscription(queue.topic, expression)
+        return await self._puller.pull(
+            queue, offset, Ask(subscription, max_count, max_bytes, wait_ms)
+        )
+
+    async def fetch_range_raw(
+        self,
+        queue: MessageQueue,
+        start: int,
+        end: int,
+        *,
+        max_count: int = 32,
+        depth: int = 8,
+        expression: str = "*",
+    ) -> AsyncIterator[RawPull]:
+        """The records of a range, with several pulls under way, in order.
+
+        It ends at `end` or at the queue's end, whichever comes first. A gap (`start` was deleted)
+        gives one answer OFFSET_ILLEGAL without a body and goes on at its `next_offset`.
+
+        Args:
+            queue: where.
+            start: first queue offset.
+            end: queue offset behind the last one wanted.
+            max_count: messages a pull asks for.
+            depth: pulls under way at most.
+            expression: tags wanted; as `fetch_raw`.
+
+        Raises:
+            SubscriptionError, BrokerRefused, ClientClosed, TopicNotFound, BrokerNotFound,
+                NetError, CodecError: as `fetch`.
+        """
+        self._check_running()
+        ask = Ask(parse_subscription(queue.topic, expression), max_count)
+        reader = RangeReader(self._puller, queue, start=start, end=end, ask=ask, depth=depth)
+        async with aclosing(reader.read()) as pulls:
+            async for pull in pulls:
+                yield pull
+
+    # --- offsets
+
+    async def min_offset(self, queue: MessageQueue) -> int:
+        """The offset of the queue's first message.
+
+        Raises:
+            ClientClosed, TopicNotFound, BrokerNotFound, BrokerRefused, NetError, CodecError: no
+                answer.
+        """
+        self._check_running()
+        return await self._offsets.min_offset(queue)
+
+    async def max_offset(self, queue: MessageQueue) -> int:
+        """The offset that the queue's next message will get.
+
+        Raises:
+            ClientClosed, TopicNotFound, BrokerNotFound, BrokerRefused, NetError, CodecError: no
+                answer.
+        """
+        self._check_running()
+        return await self._offsets.max_offset(queue)
+
+    async def offset_by_time(self, queue: MessageQueue, timestamp_ms: int) -> int:
+        """The offset of the first message stored at a time (ms since 1970) or later.
+
+        Raises:
+            ClientClosed, TopicNotFound, BrokerNotFound, BrokerRefused, NetError, CodecError: no
+                answer.
+        """
+        self._check_running()
+        return await self._offsets.offset_by_time(queue, timestamp_ms)
+
+    async def committed(self, queue: MessageQueue) -> int | None:
+        """The next offset that this group will consume; None when it never committed one.
+
+        Raises:
+            ClientClosed, TopicNotFound, BrokerNotFound, BrokerRefused, NetError, CodecError: no
+                answer.
+        """
+        self._check_running()
+        return await self._offsets.committed(self._group, queue)
+
+    async def commit(self, queue: MessageQueue, offset: int) -> None:
+        """Store the next offset that this group will consume.
+
+        Raises:
+            ClientClosed, TopicNotFound, BrokerNotFound, BrokerRefused, NetError, CodecError: it
+                may not be stored.
+        """
+        self._check_running()
+        await self._offsets.commit(self._group, queue, offset)

@@ -1,0 +1,54 @@
+"""A stored record as the message that users get: decompressed, with its ids and its first topic."""
+
+from cometmq.codec.compression import decompress, plain_flag
+from cometmq.codec.host import decode_host
+from cometmq.codec.message_id import encode_message_id
+from cometmq.codec.properties import decode_properties
+from cometmq.codec.record import Record
+from cometmq.model import properties as keys_of
+from cometmq.model.message import StoredMessage
+from cometmq.model.names import is_retry_topic
+from cometmq.model.queue import MessageQueue
+
+
+def unpack(record: Record, queue: MessageQueue, *, body_size_max: int) -> StoredMessage:
+    """The message of a record.
+
+    A message that comes back for a retry lies in the group's retry topic; it is given with the
+    topic that it was sent to, as RocketMQ's clients do.
+
+    Args:
+        record: as pulled.
+        queue: where it was pulled from.
+        body_size_max: of the body after decompression, bytes.
+
+    Raises:
+        CodecError: its body or properties cannot be read.
+    """
+    properties = decode_properties(record.property_block)
+    first_topic = properties.get(keys_of.RETRY_TOPIC)
+    if first_topic and is_retry_topic(queue.topic):
+        queue = MessageQueue(first_topic, queue.broker_name, queue.queue_id)
+    offset_message_id = encode_message_id(record.store_host, record.physical_offset)
+    body = record.body
+    if record.sys_flag:
+        body = decompress(body, record.sys_flag, limit=body_size_max)
+    return StoredMessage(
+        queue=queue,
+        queue_offset=record.queue_offset,
+        message_id=properties.get(keys_of.UNIQ_KEY) or offset_message_id,
+        offset_message_id=offset_message_id,
+        body=body,
+        properties=properties,
+        born_ms=record.born_timestamp,
+        born_host=decode_host(record.born_host),
+        stored_ms=record.store_timestamp,
+        store_host=decode_host(record.store_host),
+        flag=record.flag,
+        sys_flag=plain_flag(record.sys_flag),
+        reconsume_times=record.reconsume_times,
+        commitlog_offset=record.physical_offset,
+        store_size=record.store_size,
+        body_crc=record.body_crc,
+        prepared_offset=record.prepared_offset,
+    )

@@ -1,0 +1,94 @@
+"""What the client gives back: of a send, of a pull."""
+
+from enum import StrEnum
+from typing import NamedTuple
+
+from cometmq.model.codes import ResponseCode
+from cometmq.model.message import StoredMessage
+from cometmq.model.queue import MessageQueue
+
+
+class SendStatus(StrEnum):
+    """How safe a stored message is; all four mean that the broker has it."""
+
+    OK = "SEND_OK"
+    FLUSH_DISK_TIMEOUT = "FLUSH_DISK_TIMEOUT"
+    FLUSH_SLAVE_TIMEOUT = "FLUSH_SLAVE_TIMEOUT"
+    SLAVE_NOT_AVAILABLE = "SLAVE_NOT_AVAILABLE"
+
+
+SEND_STATUSES = {
+    int(ResponseCode.SUCCESS): SendStatus.OK,
+    int(ResponseCode.FLUSH_DISK_TIMEOUT): SendStatus.FLUSH_DISK_TIMEOUT,
+    int(ResponseCode.FLUSH_SLAVE_TIMEOUT): SendStatus.FLUSH_SLAVE_TIMEOUT,
+    int(ResponseCode.SLAVE_NOT_AVAILABLE): SendStatus.SLAVE_NOT_AVAILABLE,
+}
+
+
+class SendResult(NamedTuple):
+    """Where a message went.
+
+    Attributes:
+        status: how safe it is there.
+        message_id: the id that the producer gave it; of a batch, all of them with commas between.
+        offset_message_id: the broker's id of its place; of a batch likewise.
+        queue: the queue that took it.
+        queue_offset: its offset there; of a batch, the first one's.
+        transaction_id: of the send, as the broker answered it.
+        region: the broker's region.
+    """
+
+    status: SendStatus
+    message_id: str
+    offset_message_id: str
+    queue: MessageQueue
+    queue_offset: int
+    transaction_id: str | None = None
+    region: str | None = None
+
+
+class PullStatus(StrEnum):
+    """What a pull found."""
+
+    FOUND = "FOUND"
+    NO_NEW_MESSAGE = "NO_NEW_MESSAGE"
+    NO_MATCHED_MESSAGE = "NO_MATCHED_MESSAGE"
+    OFFSET_ILLEGAL = "OFFSET_ILLEGAL"
+
+
+PULL_STATUSES = {
+    int(ResponseCode.SUCCESS): PullStatus.FOUND,
+    int(ResponseCode.PULL_NOT_FOUND): PullStatus.NO_NEW_MESSAGE,
+    int(ResponseCode.PULL_RETRY_IMMEDIATELY): PullStatus.NO_MATCHED_MESSAGE,
+    int(ResponseCode.PULL_OFFSET_MOVED): PullStatus.OFFSET_ILLEGAL,
+}
+
+
+class RawPull(NamedTuple):
+    """A pull's answer as it came: `codec.record.decode_records(body)` reads it.
+
+    Attributes:
+        status: what was found.
+        next_offset: where to pull next.
+        min_offset: the queue's first offset, as the broker told.
+        max_offset: the queue's end: the offset that its next message will get.
+        body: whole records, one behind the other; empty unless FOUND.
+        suggested_broker_id: which member of the broker group to ask next time.
+    """
+
+    status: PullStatus
+    next_offset: int
+    min_offset: int
+    max_offset: int
+    body: bytes
+    suggested_broker_id: int = 0
+
+
+class PullResult(NamedTuple):
+    """A pull's answer with its messages; attributes as `RawPull`."""
+
+    status: PullStatus
+    next_offset: int
+    min_offset: int
+    max_offset: int
+    messages: tuple[StoredMessage, ...]

@@ -1,0 +1,111 @@
+"""What a client knows of routes: which queues a topic has and where their brokers listen.
+
+A table without I/O; `hub` fills it from a nameserver every 30 s and when a topic is used for the
+first time. What a producer or consumer asks for is worked out once, when a route changes.
+
+Next: cometmq.client.choose_queue
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from cometmq.model.flags import PERM_INHERIT
+from cometmq.model.queue import MessageQueue
+from cometmq.model.route import MASTER_ID, TopicRoute
+
+
+@dataclass(frozen=True, slots=True)
+class KnownTopic:
+    """A topic's route and what follows from it.
+
+    Attributes:
+        route: as the nameserver answered.
+        write_queues: queues to send to, sorted.
+        read_queues: queues to consume, sorted.
+        is_inherited: the topic does not exist yet; this is what its first send will make of it.
+    """
+
+    route: TopicRoute
+    write_queues: tuple[MessageQueue, ...]
+    read_queues: tuple[MessageQueue, ...]
+    is_inherited: bool = False
+
+
+class RouteTable:
+    """Routes by topic, and the addresses of all brokers in them."""
+
+    def __init__(self) -> None:
+        """Empty."""
+        self._topics: dict[str, KnownTopic] = {}
+        self._brokers: dict[str, Mapping[int, str]] = {}
+
+    def put(self, topic: str, route: TopicRoute, *, is_inherited: bool = False) -> bool:
+        """Take in a route; whether it differs from what was known."""
+        known = self._topics.get(topic)
+        if known is not None and known.route == route and known.is_inherited == is_inherited:
+            return False
+        self._topics[topic] = KnownTopic(
+            route,
+            tuple(route.write_queues(topic)),
+            tuple(route.read_queues(topic)),
+            is_inherited,
+        )
+        self._collect_brokers()
+        return True
+
+    def drop(self, topic: str) -> None:
+        """Forget a topic."""
+        if self._topics.pop(topic, None) is not None:
+            self._collect_brokers()
+
+    def _collect_brokers(self) -> None:
+        brokers: dict[str, dict[int, str]] = {}
+        for known in self._topics.values():
+            for broker in known.route.brokers:
+                brokers.setdefault(broker.broker_name, {}).update(broker.addresses)
+        self._brokers = dict(brokers)
+
+    def get(self, topic: str) -> KnownTopic | None:
+        """What is known of a topic, None when it was never asked for."""
+        return self._topics.get(topic)
+
+    @property
+    def topics(self) -> list[str]:
+        """The topics known."""
+        return list(self._topics)
+
+    @property
+    def brokers(self) -> Mapping[str, Mapping[int, str]]:
+        """Addresses of all brokers in the routes, by name and broker id."""
+        return self._brokers
+
+    def address(self, broker_name: str, broker_id: int = MASTER_ID) -> str | None:
+        """The address of one member of a broker group."""
+        return self._brokers.get(broker_name, {}).get(broker_id)
+
+    def address_to_read(self, broker_name: str, broker_id: int = MASTER_ID) -> str | None:
+        """The member wanted, else the master, else any: whoever has the messages."""
+        addresses = self._brokers.get(broker_name)
+        if not addresses:
+            return None
+        return addresses.get(broker_id) or addresses.get(MASTER_ID) or addresses[min(addresses)]
+
+
+def inherited_route(default: TopicRoute, *, queues_max: int) -> TopicRoute:
+    """What a topic's route will be when a first send makes it from the default topic.
+
+    Follows MQClientInstance.updateTopicRouteInfoFromNameServer of 5.3.3: at most
+    `defaultTopicQueueNums` queues a broker.
+    """
+    return replace(
+        default,
+        queues=tuple(
+            replace(
+                queue,
+                read_queues=min(queues_max, queue.read_queues),
+                write_queues=min(queues_max, queue.write_queues),
+                perm=queue.perm & ~PERM_INHERIT,
+            )
+            for queue in default.queues
+        ),
+    )

@@ -1,0 +1,146 @@
+"""Settings of the client: frozen values, each with the name that RocketMQ's users know.
+
+Defaults are those of the Java client 5.3.3 (ClientConfig, DefaultMQProducer, DefaultMQPushConsumer,
+DefaultLitePullConsumer) unless a line says otherwise.
+"""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from cometmq.codec.compression import LEVEL_DEFAULT, Compression
+from cometmq.model.errors import SettingsError
+
+NAMESERVERS_VARIABLE = "NAMESRV_ADDR"  # As every RocketMQ client and tool reads it.
+NAMESERVERS_DEFAULT = "127.0.0.1:9876"
+
+
+def nameserver_addresses(text: str | None) -> tuple[str, ...]:
+    """The addresses of "ip:port;ip:port"; None asks NAMESRV_ADDR, then 127.0.0.1:9876.
+
+    Raises:
+        SettingsError: an address without a port.
+    """
+    text = text or os.environ.get(NAMESERVERS_VARIABLE) or NAMESERVERS_DEFAULT
+    addresses = tuple(
+        part.strip() for part in text.replace(",", ";").split(";") if part.strip()
+    )
+    for address in addresses:
+        host, _, port = address.rpartition(":")
+        if not host or not port.isdigit():
+            raise SettingsError(
+                f"nameserver {address!r} of {text!r} has no port; write host:port, e.g. 127.0.0.1:9876"
+            )
+    if not addresses:
+        raise SettingsError(f"{text!r} names no nameserver; write host:port;host:port")
+    return addresses
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientSettings:
+    """What producers, consumers and admins share (ClientConfig).
+
+    Attributes:
+        instance_name: instanceName; part of the client id `ip@instance#random`. Empty: the
+            process id.
+        client_ip: clientIP; empty: this machine's address on the way to the nameserver.
+        request_timeout_ms: mqClientApiTimeout; of every request that is no send and no pull.
+        connect_timeout_ms: connectTimeoutMillis.
+        route_interval_ms: pollNameServerInterval; how often routes are asked for again.
+        heartbeat_interval_ms: heartbeatBrokerInterval.
+    """
+
+    instance_name: str = ""
+    client_ip: str = ""
+    request_timeout_ms: int = 3000
+    connect_timeout_ms: int = 3000
+    route_interval_ms: int = 30_000
+    heartbeat_interval_ms: int = 30_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProducerSettings(ClientSettings):
+    """Of a producer (DefaultMQProducer).
+
+    Attributes:
+        send_timeout_ms: sendMsgTimeout; one deadline for all attempts.
+        retries: retryTimesWhenSendFailed; attempts after the first, each on another broker
+            where there is one.
+        is_retried_when_not_ok: retryAnotherBrokerWhenNotStoreOK; also retry a message that was
+            stored but not flushed or replicated in time (consumers may then see it twice).
+        compress_over: compressMsgBodyOverHowmuch; longer bodies are compressed, bytes.
+        compression: compressType.
+        compression_level: compressMsgLevel.
+        body_size_max: maxMessageSize, bytes; longer ones are refused before any network.
+        default_topic_queues: defaultTopicQueueNums; queues of a topic that a first send creates.
+        is_latency_fault_enabled: sendLatencyFaultEnable; keep away from slow brokers for a while.
+    """
+
+    send_timeout_ms: int = 3000
+    retries: int = 2
+    is_retried_when_not_ok: bool = False
+    compress_over: int = 4096
+    compression: Compression = Compression.ZLIB
+    compression_level: int = LEVEL_DEFAULT
+    body_size_max: int = 4 * 1024 * 1024
+    default_topic_queues: int = 4
+    is_latency_fault_enabled: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerSettings(ClientSettings):
+    """Of consumers, push and pull (DefaultMQPushConsumer, DefaultLitePullConsumer).
+
+    Attributes:
+        pull_count: pullBatchSize; messages a pull asks for (a broker gives at most 32).
+        pull_bytes: pullBatchSizeInBytes; what a pull asks for at most, bytes; 0 leaves it to
+            the broker.
+        suspend_ms: brokerSuspendMaxTimeMillis; how long a broker holds a pull that finds nothing.
+        suspended_timeout_ms: consumerTimeoutMillisWhenSuspend; when we give up on such a pull.
+        rebalance_interval_ms: rocketmq.client.rebalance.waitInterval.
+        persist_interval_ms: persistConsumerOffsetInterval.
+        queue_count_max: pullThresholdForQueue; messages cached for a queue before pulls wait.
+        queue_bytes_max: pullThresholdSizeForQueue, bytes (Java: MiB).
+        queue_span_max: consumeConcurrentlyMaxSpan; between the smallest and largest offset cached.
+        body_size_max: the longest body after decompression, bytes; protects against bombs. Java
+            has no such bound.
+        offsets_folder: rocketmq.client.localOffsetStoreDir; where broadcasting consumers keep
+            offsets. Empty: ~/.rocketmq_offsets.
+    """
+
+    pull_count: int = 32
+    pull_bytes: int = 256 * 1024
+    suspend_ms: int = 15_000
+    suspended_timeout_ms: int = 30_000
+    rebalance_interval_ms: int = 20_000
+    persist_interval_ms: int = 5_000
+    queue_count_max: int = 1000
+    queue_bytes_max: int = 100 * 1024 * 1024
+    queue_span_max: int = 2000
+    body_size_max: int = 64 * 1024 * 1024
+    offsets_folder: str = ""
+
+    def offsets_path(self, group: str) -> Path:
+        """The offsets.json of a broadcasting group, where the Java client keeps it."""
+        folder = Path(self.offsets_folder or Path.home() / ".rocketmq_offsets")
+        instance = f"{self.client_ip or '127.0.0.1'}@{self.instance_name or 'DEFAULT'}"
+        return folder / instance / group / "offsets.json"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PushSettings(ConsumerSettings):
+    """Of a push consumer, besides.
+
+    Attributes:
+        concurrency: consumeThreadMax; listeners that run at once.
+        batch_count: consumeMessageBatchMaxSize; messages a listener gets at once. Over 1 the
+            listener is given a list.
+        retries_max: maxReconsumeTimes; -1: the group's own (16).
+        close_timeout_ms: awaitTerminationMillisWhenShutdown; how long close waits for listeners
+            (Java: 0).
+    """
+
+    concurrency: int = 20
+    batch_count: int = 1
+    retries_max: int = -1
+    close_timeout_ms: int = 10_000

@@ -1,0 +1,153 @@
+"""The one thread on whose loop all blocking clients of a process live.
+
+A blocking method passes a function to `Portal.call`; the thread runs it, awaits what it gives, and
+the caller sleeps until then: about 30 us a call. The thread is made with the first client, never at
+import. Design note: docs/design/0003-sync-facade.md.
+"""
+
+import asyncio
+import atexit
+import os
+import threading
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator
+from typing import Any, TypeVar, cast
+
+import uvloop
+
+from cometmq.model.errors import ClientClosed
+
+Value = TypeVar("Value")
+
+_STOP_SECONDS_MAX = 5.0
+
+
+class Portal:
+    """A loop on a thread of its own."""
+
+    def __init__(self) -> None:
+        """Start the thread."""
+        self._pid = os.getpid()
+        self._loop = uvloop.new_event_loop()
+        self._thread = threading.Thread(
+            target=self._loop.run_forever, name="cometmq-clients", daemon=True
+        )
+        self._thread.start()
+
+    def call(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """Run a function on the loop and await what it gives; cancelled if the wait is broken off.
+
+        Raises:
+            ClientClosed: called from the loop itself, or in a process forked since.
+            BaseException: whatever the function raises.
+        """
+        if threading.current_thread() is self._thread:
+            raise ClientClosed(
+                "a blocking client was called from the thread on which it works (an async "
+                "listener?); use its Async twin there"
+            )
+        if os.getpid() != self._pid:
+            raise ClientClosed(
+                "this client was made before fork(); make a new one in this process"
+            )
+        call = _Call(function, args, kwargs)
+        try:
+            self._loop.call_soon_threadsafe(call.start, self._loop)
+            call.finished.acquire()
+        except BaseException:
+            self._loop.call_soon_threadsafe(call.cancel)
+            raise
+        if call.error is not None:
+            raise call.error
+        return call.value
+
+    def iterate(
+        self, function: Callable[..., AsyncIterator[Value]], *args: Any, **kwargs: Any
+    ) -> Iterator[Value]:
+        """What an async iterator gives, one call each."""
+        source = cast("AsyncGenerator[Value]", function(*args, **kwargs))
+        try:
+            while True:
+                try:
+                    yield self.call(source.__anext__)
+                except StopAsyncIteration:
+                    return
+        finally:
+            self.call(source.aclose)
+
+    def stop(self) -> None:
+        """End the thread; clients that were not closed are cut off."""
+        if os.getpid() == self._pid and self._thread.is_alive():
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join(_STOP_SECONDS_MAX)
+
+
+class _Call:
+    """One call on its way to the loop and back."""
+
+    __slots__ = ("_function", "_under_way", "error", "finished", "value")
+
+    def __init__(
+        self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> None:
+        self._function = (function, args, kwargs)
+        self._under_way: asyncio.Future[Any] | None = None
+        self.value: Any = None
+        self.error: BaseException | None = None
+        self.finished = threading.Lock()
+        self.finished.acquire()
+
+    def start(self, loop: asyncio.AbstractEventLoop) -> None:
+        function, args, kwargs = self._function
+        try:
+            given = function(*args, **kwargs)
+        except BaseException as error:  # noqa: BLE001  It belongs to the caller.
+            self.error = error
+            self.finished.release()
+            return
+        if asyncio.isfuture(given):
+            self._under_way = given
+        elif isinstance(given, Awaitable):
+            self._under_way = loop.create_task(_wait(given))
+        else:
+            self.value = given
+            self.finished.release()
+            return
+        self._under_way.add_done_callback(self._settle)
+
+    def _settle(self, future: asyncio.Future[Any]) -> None:
+        try:
+            self.value = future.result()
+        except BaseException as error:  # noqa: BLE001  It belongs to the caller.
+            self.error = error
+        self.finished.release()
+
+    def cancel(self) -> None:
+        if self._under_way is not None:
+            self._under_way.cancel()
+
+
+async def _wait(given: Awaitable[Value]) -> Value:
+    return await given
+
+
+_lock = threading.Lock()
+_current: list[Portal] = []
+
+
+def portal() -> Portal:
+    """The portal of this process, made now if there is none."""
+    with _lock:
+        if not _current:
+            _current.append(Portal())
+            atexit.register(_current[0].stop)
+        return _current[0]
+
+
+def _forget() -> None:
+    # The child has the objects but not the thread; the lock may have been held while forking.
+    global _lock  # noqa: PLW0603
+    _lock = threading.Lock()
+    _current.clear()
+
+
+os.register_at_fork(after_in_child=_forget)
