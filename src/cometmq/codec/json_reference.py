@@ -36,6 +36,8 @@ def resolve_references(root: object) -> object:
         CodecError: a reference names nothing, or the value would have no end, more than 32 levels
             or more than a million containers.
     """
+    if not isinstance(root, dict | list):
+        return root
     # Containers yet to be looked at, each with the one that holds it.
     waiting: list[tuple[object, object]] = [(root, root)]
     while waiting:
