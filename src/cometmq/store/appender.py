@@ -1,0 +1,243 @@
+"""The only writer: gives each message its offsets, packs its record, writes a batch at once.
+
+A put is a plain tuple, and so is what comes of it: a frozen dataclass would cost as much as
+everything else here together. What does not change from message to message is packed once: the
+topic with its length (`encode_topic_block`), the layouts by the kinds of the two hosts. Heads,
+bodies and properties are joined into one bytes, which is one `pwrite`.
+
+Next: cometmq.store.commitlog
+"""
+
+import struct
+from collections.abc import Sequence
+from zlib import crc32
+
+from cometmq.codec.record import (
+    BLANK_TAIL_SIZE,
+    MAGIC_V1,
+    MAGIC_V2,
+    RECORD_HEADS,
+    TOPIC_SIZE_V1_MAX,
+    blank_tail,
+    topic_block,
+)
+from cometmq.model.clock import Clock
+from cometmq.model.errors import RecordIllegal
+from cometmq.model.flags import BORN_HOST_V6, STORE_HOST_V6, TRANSACTION_COMMIT
+from cometmq.store.commitlog import CommitLog, Piece
+from cometmq.store.consume_queue import ConsumeQueue
+from cometmq.store.disk import Buffer
+from cometmq.store.log_file import LogFile
+
+# (queue, topic block, body, properties, tags code, flag, sysFlag, born time in ms, born host,
+#  reconsume times, prepared offset, transaction bits of the sysFlag).
+# A tags code of None stands for the due time of a message in the delay topic.
+Put = tuple[
+    ConsumeQueue, bytes, Buffer, Buffer, int | None, int, int, int, bytes, int, int, int
+]
+
+# (queue offset, physical offset, record size in bytes)
+PutResult = tuple[int, int, int]
+
+# (queue, queue offset, physical offset, record size, tags code): a queue entry that is due.
+Arrival = tuple[ConsumeQueue, int, int, int, int]
+
+_HOST_V4_SIZE = 8
+_IN_A_QUEUE = (0, TRANSACTION_COMMIT)  # Half and rolled-back messages have no place in one.
+_CLOCK_STEP_BACK_MS = 60_000  # More than this is a correction of a clock that ran ahead.
+_TOPIC_BLOCK_V1_MAX = TOPIC_SIZE_V1_MAX + 1
+
+
+def encode_topic_block(topic: str) -> bytes:
+    """A topic as records hold it, its length in front; it is worth keeping for each topic.
+
+    Raises:
+        CodecError: it is longer than a record can hold.
+    """
+    return topic_block(topic.encode())[1]
+
+
+def delay_of_level(levels_ms: Sequence[int], level: int) -> int:
+    """Delay of a level; beyond the last one it is a second (computeDeliverTimestamp)."""
+    return levels_ms[level - 1] if level <= len(levels_ms) else 1000
+
+
+class Batch:
+    """What has been packed so far, and where the next record goes."""
+
+    __slots__ = ("_log", "arrivals", "content", "end", "file", "pieces", "position", "start")
+
+    def __init__(self, log: CommitLog) -> None:
+        self._log = log
+        self.pieces: list[Piece] = []
+        self.arrivals: list[Arrival] = []
+        self.content: list[Buffer] = []
+        self._begin(log.tail_file(), log.written)
+
+    def _begin(self, file: LogFile, offset: int) -> None:
+        self.file = file
+        self.start = self.position = offset
+        self.end = file.end - BLANK_TAIL_SIZE
+
+    def roll(self, position: int) -> int:
+        """Close this file with its end mark and go on in the next; gives its first offset.
+
+        Raises:
+            StoreFull: there is no room for another file.
+            OSError: it could not be made.
+        """
+        self.content.append(blank_tail(self.file.end - position))
+        self.cut(position + BLANK_TAIL_SIZE)
+        following = self._log.file_from(self.file.end)
+        self._begin(following, following.start)
+        return following.start
+
+    def cut(self, position: int) -> None:
+        """What has been packed up to here is one piece."""
+        self.pieces.append(Piece(self.file, self.start, b"".join(self.content)))
+        self.content.clear()
+
+
+class Appender:
+    """Writes records at the log's end.
+
+    Attributes:
+        store_host: this broker as records name it, 8 or 20 bytes.
+        store_ms: store timestamp of the last batch.
+    """
+
+    def __init__(self, log: CommitLog, *, clock: Clock, delay_levels_ms: Sequence[int]) -> None:
+        self._log = log
+        self._clock = clock
+        self._delay_levels_ms = delay_levels_ms
+        self._record_size_max = log.chain.file_size - BLANK_TAIL_SIZE
+        self.store_host = bytes(_HOST_V4_SIZE)
+        self.store_ms = 0
+
+    def append(
+        self, puts: Sequence[Put], *, is_together: bool
+    ) -> tuple[list[PutResult], Batch]:
+        """Write a batch of messages.
+
+        Args:
+            puts: the messages.
+            is_together: all of them must lie in one file (a batch message).
+
+        Returns:
+            Where each lies, in order; and the batch, whose arrivals are to be dispatched.
+
+        Raises:
+            RecordIllegal: one of them is longer than a log file, or a number out of range.
+            StoreFull: no room for another file.
+            OSError: the disk failed. In each case nothing has been stored.
+        """
+        batch = Batch(self._log)
+        results: list[PutResult] = []
+        try:
+            if is_together:
+                self._make_room(puts, batch)
+            position = self._pack(puts, batch, results)
+            batch.cut(position)
+            self._log.commit(batch.pieces)
+        except BaseException as error:
+            for arrival in batch.arrivals:
+                arrival[0].next_offset -= 1
+            if isinstance(error, struct.error):
+                raise RecordIllegal(f"a field out of its range: {error}") from error
+            raise
+        return results, batch
+
+    def _pack(self, puts: Sequence[Put], batch: Batch, results: list[PutResult]) -> int:
+        """Lay the records out; gives the physical offset behind the last."""
+        store_host = self.store_host
+        store_bit = STORE_HOST_V6 if len(store_host) > _HOST_V4_SIZE else 0
+        store_ms = self._store_time()
+        position, end = batch.position, batch.end
+        add, arrive = batch.content.append, batch.arrivals.append
+        in_a_queue = _IN_A_QUEUE
+        for (
+            queue,
+            topic,
+            body,
+            properties,
+            tags_code,
+            flag,
+            sys_flag,
+            born_ms,
+            born_host,
+            reconsume_times,
+            prepared_offset,
+            transaction,
+        ) in puts:
+            bits = store_bit if len(born_host) == _HOST_V4_SIZE else store_bit | BORN_HOST_V6
+            layout = RECORD_HEADS[bits]
+            body_size, properties_size = len(body), len(properties)
+            size = layout.size + 2 + body_size + len(topic) + properties_size
+            if position + size > end:
+                self._check_size(size)
+                position = batch.roll(position)
+                end = batch.end
+            if transaction in in_a_queue:
+                queue_offset = queue.next_offset
+                queue.next_offset = queue_offset + 1
+                code = self._due_ms(queue.queue_id) if tags_code is None else tags_code
+                arrive((queue, queue_offset, position, size, code))
+            else:
+                queue_offset = 0
+            add(
+                layout.pack(
+                    size,
+                    MAGIC_V1 if len(topic) <= _TOPIC_BLOCK_V1_MAX else MAGIC_V2,
+                    crc32(body) & 0x7FFFFFFF,
+                    queue.queue_id,
+                    flag,
+                    queue_offset,
+                    position,
+                    sys_flag | bits,
+                    born_ms,
+                    born_host,
+                    store_ms,
+                    store_host,
+                    reconsume_times,
+                    prepared_offset,
+                    body_size,
+                )
+            )
+            add(body)
+            add(topic)
+            add(properties_size.to_bytes(2))
+            add(properties)
+            results.append((queue_offset, position, size))
+            position += size
+        return position
+
+    def _check_size(self, size: int) -> None:
+        """Refuse what fits into no file."""
+        if size > self._record_size_max:
+            raise RecordIllegal(
+                f"a record of {size} bytes; a log file (mappedFileSizeCommitLog) holds "
+                f"{self._record_size_max}"
+            )
+
+    def _make_room(self, puts: Sequence[Put], batch: Batch) -> None:
+        """Roll before a batch message that would otherwise lie in two files."""
+        store_bit = STORE_HOST_V6 if len(self.store_host) > _HOST_V4_SIZE else 0
+        size = 0
+        for _, topic, body, properties, _, _, _, _, born_host, _, _, _ in puts:
+            born_bit = BORN_HOST_V6 if len(born_host) > _HOST_V4_SIZE else 0
+            head = RECORD_HEADS[store_bit | born_bit].size
+            size += head + len(body) + len(topic) + 2 + len(properties)
+        if batch.position + size > batch.end:
+            self._check_size(size)
+            batch.roll(batch.position)
+
+    def _store_time(self) -> int:
+        """The time of a batch; a clock that is set back a little does not set it back."""
+        now_ms = self._clock.now_ms()
+        if not 0 < self.store_ms - now_ms < _CLOCK_STEP_BACK_MS:
+            self.store_ms = now_ms
+        return self.store_ms
+
+    def _due_ms(self, queue_id: int) -> int:
+        """When a message in the delay topic is due."""
+        return self.store_ms + delay_of_level(self._delay_levels_ms, queue_id + 1)

@@ -1,0 +1,166 @@
+"""What is on the device for certain: RocketMQ's `checkpoint`, and our exact one beside it.
+
+`checkpoint` has times (cometmq.codec.checkpoint); Java recovers by it. `checkpoint.cometmq` has
+offsets, so that after a kill we look at the last second of the log and not at its last file:
+
+| mark "CMQ1" 4 | CRC-32 of the rest 4 | dispatched 8 | flushed 8 | entries 8 |
+
+`dispatched`: every record before it has its entry on the device. `flushed`: so is the log up to
+here. `entries`: sum of the queues' max offsets at `dispatched`. Neither file ever passes an entry
+that is not in its file. Both stay true when a Java broker has the directory in between, for what
+they say is on the device is never taken back.
+
+Both are written in place: one sector each, which a disk writes whole or not at all; a torn one
+has a wrong CRC and counts as missing.
+
+Next: cometmq.store.recovery
+"""
+
+from contextlib import suppress
+from struct import Struct
+from typing import NamedTuple
+from zlib import crc32
+
+from cometmq.codec.checkpoint import Checkpoint, decode_checkpoint, encode_checkpoint
+from cometmq.model.errors import CodecError
+from cometmq.store.disk import Disk, read_file, write_whole
+
+CHECKPOINT_FILE = "checkpoint"
+PROGRESS_FILE = "checkpoint.cometmq"
+
+_MARK = b"CMQ1"
+_PROGRESS_HEAD = Struct(">4sI")
+_PROGRESS = Struct(">qqq")
+PROGRESS_SIZE = _PROGRESS_HEAD.size + _PROGRESS.size  # 32
+
+
+class Progress(NamedTuple):
+    """Content of our own file; all in bytes or entries.
+
+    Attributes:
+        dispatched: physical offset up to which the queue entries are on the device.
+        flushed: physical offset up to which the log is.
+        entries: sum of the queues' max offsets at `dispatched`.
+    """
+
+    dispatched: int
+    flushed: int
+    entries: int
+
+    def without(self, entries: int) -> "Progress":
+        """The same when a topic's queues, with so many entries, are deleted."""
+        return self._replace(entries=max(self.entries - entries, 0))
+
+
+def encode_progress(progress: Progress) -> bytes:
+    """The bytes of our file."""
+    content = _PROGRESS.pack(*progress)
+    return _PROGRESS_HEAD.pack(_MARK, crc32(content)) + content
+
+
+def decode_progress(content: bytes) -> Progress | None:
+    """What our file says; None where it is torn or something else."""
+    if len(content) < PROGRESS_SIZE:
+        return None
+    mark, crc = _PROGRESS_HEAD.unpack_from(content)
+    body = content[_PROGRESS_HEAD.size : PROGRESS_SIZE]
+    if mark != _MARK or crc != crc32(body):
+        return None
+    return Progress._make(_PROGRESS.unpack(body))
+
+
+class CheckpointFiles:
+    """The two files.
+
+    Attributes:
+        times: Java's, as last read or written. The index time is kept as it was found.
+        progress: ours; None where there is none to be trusted.
+    """
+
+    def __init__(self, disk: Disk, root: str) -> None:
+        self._disk = disk
+        self._times_path = f"{root}/{CHECKPOINT_FILE}"
+        self._progress_path = f"{root}/{PROGRESS_FILE}"
+        self.times = Checkpoint()
+        self.progress: Progress | None = None
+
+    def load(self) -> None:
+        """Read what is there; a missing or torn file says nothing."""
+        with suppress(FileNotFoundError, CodecError):
+            self.times = decode_checkpoint(read_file(self._disk, self._times_path))
+        with suppress(FileNotFoundError):
+            self.progress = decode_progress(read_file(self._disk, self._progress_path))
+
+    def write(self, times: Checkpoint, progress: Progress) -> None:
+        """Write both, and bring them to the device. Any thread.
+
+        Raises:
+            OSError: one could not be written; what they said before is still true.
+        """
+        self._overwrite(self._times_path, encode_checkpoint(times))
+        self._overwrite(self._progress_path, encode_progress(progress))
+        self.times, self.progress = times, progress
+
+    def _overwrite(self, path: str, content: bytes) -> None:
+        is_new = not self._disk.exists(path)
+        fd = self._disk.open(path, create=True)
+        try:
+            write_whole(self._disk, fd, content, 0)
+            self._disk.fdatasync(fd)
+        finally:
+            self._disk.close(fd)
+        if is_new:
+            self._disk.sync_directory(path.rpartition("/")[0])
+
+
+class CheckpointJob:
+    """One checkpoint, for a lent thread: sync the queue files, then say so.
+
+    Attributes:
+        progress: what it will say.
+        error: why it could not; None when it has.
+        is_synced: whether the queue files are on the device. One that could not be synced
+            never counts as synced again in this process.
+    """
+
+    def __init__(
+        self,
+        disk: Disk,
+        files: CheckpointFiles,
+        *,
+        times: Checkpoint,
+        progress: Progress,
+        unsynced: set[str],
+        directories: set[str],
+    ) -> None:
+        self._disk = disk
+        self._files = files
+        self._times = times
+        self._unsynced = unsynced
+        self._directories = directories
+        self.progress = progress
+        self.error: OSError | None = None
+        self.is_synced = False
+
+    def run(self) -> None:
+        """Do it. Any thread; raises nothing."""
+        try:
+            for path in sorted(self._unsynced):
+                self._sync(path)
+            for directory in sorted(self._directories):
+                with suppress(FileNotFoundError):  # Its topic was deleted.
+                    self._disk.sync_directory(directory)
+            self.is_synced = True
+            self._files.write(self._times, self.progress)
+        except OSError as error:
+            self.error = error
+
+    def _sync(self, path: str) -> None:
+        try:
+            fd = self._disk.open(path)
+        except FileNotFoundError:  # Its topic was deleted.
+            return
+        try:
+            self._disk.fdatasync(fd)
+        finally:
+            self._disk.close(fd)

@@ -1,0 +1,85 @@
+"""One queue of a topic: where its messages lie in the log, entry by entry.
+
+    min_offset ....... tail_start ....... max_offset ....... next_offset
+    in sparse files    in memory (tail)    in the log, not visible yet
+
+An entry has 20 bytes (cometmq.codec.queue_entry). New ones gather in the tail and are read there;
+`consume_queues` writes tails out in batches. A broker may have 80,000 queues, so a queue has no
+file, no descriptor and no work of its own while nothing happens to it.
+
+Next: cometmq.store.consume_queues
+"""
+
+from cometmq.codec.queue_entry import QUEUE_ENTRY, QUEUE_ENTRY_SIZE
+
+
+class ConsumeQueue:
+    """Positions and the unwritten entries of a queue.
+
+    Invariant: min_offset <= tail_start <= max_offset <= next_offset, and the tail holds the
+    entries from `tail_start` up to `max_offset`.
+
+    Attributes:
+        topic: its topic.
+        queue_id: its number in the topic.
+        min_offset: of the oldest message still there.
+        max_offset: behind the newest that consumers may see.
+        next_offset: what the next message gets.
+        tail: entries that are not in a file yet.
+        tail_start: queue offset of the first of them.
+        watched: set by the broker while somebody waits for a message here.
+        deleted: the topic was deleted; whoever keeps this object must ask for it anew.
+    """
+
+    __slots__ = (
+        "deleted",
+        "max_offset",
+        "min_offset",
+        "next_offset",
+        "queue_id",
+        "tail",
+        "tail_start",
+        "topic",
+        "watched",
+    )
+
+    def __init__(self, topic: str, queue_id: int) -> None:
+        self.topic = topic
+        self.queue_id = queue_id
+        self.tail = bytearray()
+        self.watched = False
+        self.deleted = False
+        self.begin_at(0)
+
+    def __repr__(self) -> str:
+        return (
+            f"<ConsumeQueue {self.topic}/{self.queue_id} {self.min_offset}..{self.max_offset}>"
+        )
+
+    def begin_at(self, offset: int) -> None:
+        """Be an empty queue whose next message has this offset."""
+        self.min_offset = self.max_offset = self.next_offset = self.tail_start = offset
+        self.tail.clear()
+
+    def cut(self, offset: int) -> None:
+        """Forget the entries from an offset on."""
+        if offset <= self.min_offset:
+            self.begin_at(offset)
+            return
+        if offset <= self.tail_start:
+            self.tail_start = offset
+            self.tail.clear()
+        else:
+            del self.tail[(offset - self.tail_start) * QUEUE_ENTRY_SIZE :]
+        self.max_offset = self.next_offset = offset
+
+    def append(self, physical_offset: int, size: int, tags_code: int) -> None:
+        """Add an entry and show it, as recovery does; dispatch does the same in its loop."""
+        self.tail += QUEUE_ENTRY.pack(physical_offset, size, tags_code)
+        self.max_offset += 1
+        self.next_offset = self.max_offset
+
+    def tail_entries(self, start: int, count: int) -> bytes:
+        """Entries of the tail, from a queue offset in it."""
+        first = (start - self.tail_start) * QUEUE_ENTRY_SIZE
+        return bytes(self.tail[first : first + count * QUEUE_ENTRY_SIZE])

@@ -1,0 +1,171 @@
+"""All queues of a store: found by topic and id, their tails written out, a topic's removed.
+
+A tail is written when it holds a page, and else in rounds: a round takes every queue that has
+one, a few at each tick, and when it is through, everything dispatched before it began is in the
+files. That is what a checkpoint may say (decision 4e; cometmq.store.checkpoint).
+
+Next: cometmq.store.reader
+"""
+
+import logging
+from collections.abc import Iterable, Iterator
+
+from cometmq.codec.queue_entry import BLANK_ENTRY, QUEUE_ENTRY_SIZE
+from cometmq.store.consume_queue import ConsumeQueue
+from cometmq.store.queue_files import QueueFiles
+
+logger = logging.getLogger(__name__)
+
+GAP_MAX = 1_000_000  # Entries missing in a queue beyond which its next offset is not believed.
+
+# A round is through after this many ticks, or earlier where few queues have a tail.
+ROUND_TICKS = 32
+TAILS_PER_TICK = 64  # About 0.3 ms with the files open.
+
+
+class ConsumeQueues:
+    """The queues by topic.
+
+    Attributes:
+        files: where their entries are kept.
+        dirty: queues with a tail, in the order in which they got it.
+        entries: sum of the max offsets of all queues; a checkpoint holds it, and a start that
+            finds less knows that queue files have been removed.
+    """
+
+    def __init__(self, files: QueueFiles, *, read_only: bool = False) -> None:
+        self.files = files
+        self._read_only = read_only
+        self.dirty: dict[ConsumeQueue, None] = {}
+        self.entries = 0
+        self._topics: dict[str, dict[int, ConsumeQueue]] = {}
+        self._round: Iterator[ConsumeQueue] | None = None
+        self._round_step = TAILS_PER_TICK
+
+    def __iter__(self) -> Iterator[ConsumeQueue]:
+        for queues in self._topics.values():
+            yield from queues.values()
+
+    def find(self, topic: str, queue_id: int) -> ConsumeQueue | None:
+        """A queue, or None where nothing was ever written."""
+        queues = self._topics.get(topic)
+        return queues.get(queue_id) if queues is not None else None
+
+    def find_or_make(self, topic: str, queue_id: int) -> ConsumeQueue:
+        """A queue; a new one has no file until it has a message."""
+        queues = self._topics.setdefault(topic, {})
+        queue = queues.get(queue_id)
+        if queue is None:
+            queue = queues[queue_id] = ConsumeQueue(topic, queue_id)
+        return queue
+
+    def topics(self) -> list[str]:
+        """Topics that have a queue."""
+        return list(self._topics)
+
+    def of_topic(self, topic: str) -> list[ConsumeQueue]:
+        """The queues of a topic."""
+        return list(self._topics.get(topic, {}).values())
+
+    def clear(self) -> None:
+        """Forget every queue; the files stay."""
+        for queue in self:
+            queue.deleted = True
+        self._topics.clear()
+        self.dirty.clear()
+        self.entries = 0
+
+    def align(self, queue: ConsumeQueue, offset: int) -> bool:
+        """Have a queue go on at an offset that recovery finds in a record.
+
+        It should be the next. A smaller one is the queue of a topic that was deleted and made again: the newer message
+        counts. A larger one leaves a gap, which is filled with blank entries.
+
+        Returns:
+            False where the offset cannot be believed: no CRC covers it.
+        """
+        missing = offset - queue.max_offset
+        if missing == 0:
+            return True
+        if offset < 0 or missing > GAP_MAX:
+            logger.warning(
+                "%r: a record says it has queue offset %d; passed over", queue, offset
+            )
+            return False
+        if missing > 0:
+            logger.warning(
+                "%r: %d messages before %d are not in the log", queue, missing, offset
+            )
+            queue.tail += BLANK_ENTRY * missing
+            queue.max_offset = queue.next_offset = offset
+        else:
+            if offset < queue.tail_start and not self._read_only:
+                self.files.clear_from(queue, offset)
+            queue.cut(offset)
+        return True
+
+    def write_tails(self, queues: Iterable[ConsumeQueue]) -> None:
+        """Write these queues' tails; one that fails keeps its own for the next time.
+
+        Raises:
+            OSError: the disk failed or is full; the rest was not tried.
+        """
+        for queue in queues:
+            if queue.deleted:
+                queue.tail.clear()
+            elif queue.tail:
+                self.files.write(queue, queue.tail_start, queue.tail)
+                queue.tail_start += len(queue.tail) // QUEUE_ENTRY_SIZE
+                queue.tail.clear()
+            self.dirty.pop(queue, None)
+
+    def begin_round(self) -> None:
+        """From now on each `continue_round` writes a part of the tails that there are."""
+        queues = list(self.dirty)
+        self._round = iter(queues)
+        self._round_step = max(TAILS_PER_TICK, len(queues) // ROUND_TICKS)
+
+    def continue_round(self) -> bool:
+        """Write the next part; True when every tail of the round is written.
+
+        Raises:
+            OSError: the disk failed or is full; the round is given up.
+        """
+        assert self._round is not None
+        part = [queue for queue, _ in zip(self._round, range(self._round_step), strict=False)]
+        try:
+            self.write_tails(part)
+        except OSError:
+            self._round = None
+            raise
+        if len(part) < self._round_step:
+            self._round = None
+            return True
+        return False
+
+    @property
+    def is_in_round(self) -> bool:
+        """Whether a round has begun and is not through."""
+        return self._round is not None
+
+    def write_all(self) -> None:
+        """Write every tail.
+
+        Raises:
+            OSError: the disk failed or is full.
+        """
+        self.write_tails(list(self.dirty))
+
+    def delete_topic(self, topic: str) -> None:
+        """Forget a topic's queues and remove their files.
+
+        Raises:
+            OSError: a file could not be removed; the queues are forgotten all the same.
+        """
+        for queue in self._topics.pop(topic, {}).values():
+            queue.deleted = True
+            queue.tail.clear()
+            self.dirty.pop(queue, None)
+            self.entries -= queue.max_offset
+            self.files.remove(queue)
+        self.files.remove_topic(topic)

@@ -1,0 +1,92 @@
+"""New records become visible: their entries go to the queues' tails, and who waits is told.
+
+It works from what the append knows and reads nothing again. With asynchronous flush the broker
+calls it right after it has written its answers; with synchronous flush a batch is visible when it
+is on disk, so that nobody consumes what a power cut can take back (docs/design/0004).
+
+Next: cometmq.store.consume_queue
+"""
+
+from collections import deque
+from collections.abc import Callable
+
+from cometmq.codec.queue_entry import QUEUE_ENTRY
+from cometmq.store.appender import Arrival, Batch
+from cometmq.store.consume_queue import ConsumeQueue
+from cometmq.store.consume_queues import ConsumeQueues
+
+OnArrival = Callable[[ConsumeQueue, list[int]], None]
+BatchBuilder = Callable[[Batch, int], None]
+
+TAIL_SIZE_MAX = 4096  # A tail of one page is written out; see consume_queues.
+
+
+class Dispatcher:
+    """Batches that are written and not visible yet.
+
+    Attributes:
+        queues: where the entries go.
+        dispatched: physical offset up to which every record is in its queue.
+        dispatched_ms: store timestamp of the last of them.
+        on_arrival: told (queue, tags codes of its new messages) for each queue that is watched.
+        on_queue_error: told when a full tail could not be written; the tail keeps its entries.
+        builders: called with each batch and its store time as it is dispatched; the place of
+            the index.
+    """
+
+    def __init__(self, queues: ConsumeQueues) -> None:
+        self.queues = queues
+        self.on_queue_error: Callable[[OSError], None] = _raise
+        self._waiting: deque[tuple[int, int, Batch]] = deque()
+        self.dispatched = 0
+        self.dispatched_ms = 0
+        self.on_arrival: OnArrival | None = None
+        self.builders: list[BatchBuilder] = []
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def add(self, batch: Batch, *, end_offset: int, store_ms: int) -> None:
+        """A batch has been written up to `end_offset`."""
+        self._waiting.append((end_offset, store_ms, batch))
+
+    def dispatch(self, upto: int) -> None:
+        """Make visible what ends at or before a physical offset."""
+        waiting = self._waiting
+        while waiting and waiting[0][0] <= upto:
+            end_offset, store_ms, batch = waiting.popleft()
+            self._show(batch.arrivals)
+            self.dispatched = end_offset
+            self.dispatched_ms = store_ms
+            for build in self.builders:
+                build(batch, store_ms)
+
+    def _show(self, arrivals: list[Arrival]) -> None:
+        """Append the entries, then tell who waits: once a queue."""
+        pack = QUEUE_ENTRY.pack
+        dirty = self.queues.dirty
+        full: list[ConsumeQueue] = []
+        watched: dict[ConsumeQueue, list[int]] = {}
+        for queue, queue_offset, physical_offset, size, tags_code in arrivals:
+            tail = queue.tail
+            if not tail:
+                dirty[queue] = None
+            tail += pack(physical_offset, size, tags_code)
+            queue.max_offset = queue_offset + 1
+            if len(tail) >= TAIL_SIZE_MAX:
+                full.append(queue)
+            if queue.watched:
+                watched.setdefault(queue, []).append(tags_code)
+        self.queues.entries += len(arrivals)
+        if full:
+            try:
+                self.queues.write_tails(full)
+            except OSError as error:
+                self.on_queue_error(error)
+        if watched and self.on_arrival is not None:
+            for queue, tags_codes in watched.items():
+                self.on_arrival(queue, tags_codes)
+
+
+def _raise(error: OSError) -> None:
+    raise error

@@ -1,0 +1,94 @@
+"""When the log is flushed, and who waits for it.
+
+Asynchronous flush follows FlushRealTimeService of RocketMQ 5.3.3: each flushIntervalCommitLog
+when at least flushCommitLogLeastPages pages are dirty, and any byte after
+flushCommitLogThoroughInterval. With synchronous flush whatever is written is due, and one flush
+serves everybody who waits (cometmq.store.group_flush).
+
+Next: cometmq.store.group_flush
+"""
+
+from cometmq.model.clock import Clock
+from cometmq.store.commitlog import CommitLog
+from cometmq.store.group_flush import GroupFlush, OnDone
+from cometmq.store.settings import StoreSettings
+
+PAGE_SIZE = 4096  # What flushCommitLogLeastPages counts (MappedFile.OS_PAGE_SIZE).
+
+
+class Flushing:
+    """Flushes of the log, one at a time.
+
+    Attributes:
+        log: what is flushed.
+        flushed_ms: store time of a record that is known to be flushed.
+    """
+
+    def __init__(self, log: CommitLog, settings: StoreSettings, clock: Clock) -> None:
+        self.log = log
+        self._settings = settings
+        self._clock = clock
+        self._group = GroupFlush()
+        self._began: tuple[int, int] | None = None  # Target and store time of one under way.
+        self._ended_at = clock.monotonic()
+        self.flushed_ms = 0
+
+    def wait(self, end_offset: int, on_done: OnDone) -> None:
+        """Call back when the log is on disk up to an offset, or will not be in time."""
+        deadline = self._clock.monotonic() + self._settings.sync_flush_timeout_ms / 1000
+        self._group.add(end_offset, deadline=deadline, on_done=on_done)
+
+    def target(self, store_ms: int) -> int | None:
+        """Up to which offset a flush is due, beginning now; None: none is.
+
+        Args:
+            store_ms: store time of the last record written.
+        """
+        target = self.log.written
+        dirty = target - self.log.flushed
+        if dirty <= 0 or self._began is not None:
+            return None
+        if not self._settings.flush_sync and not self._is_worth_it(dirty):
+            return None
+        self._began = (target, store_ms)
+        return target
+
+    def _is_worth_it(self, dirty: int) -> bool:
+        """Whether so many bytes are flushed by now."""
+        settings = self._settings
+        waited_ms = (self._clock.monotonic() - self._ended_at) * 1000
+        if dirty >= settings.flush_least_pages * PAGE_SIZE:
+            return waited_ms >= settings.flush_interval_ms
+        return waited_ms >= settings.flush_thorough_interval_ms
+
+    def flush_files(self, upto: int) -> None:
+        """Bring the log to the device up to an offset. Any thread.
+
+        Raises:
+            OSError: it failed, which is final.
+        """
+        for file in self.log.files_between(self.log.flushed, upto):
+            file.flush()
+
+    def done(self, upto: int, *, store_ms: int = 0) -> None:
+        """A flush has ended: tell who waited for it.
+
+        Args:
+            upto: its target.
+            store_ms: store time of the last record flushed, where `target` was not asked.
+        """
+        if self._began is not None:
+            store_ms = self._began[1]
+            self._began = None
+        self.flushed_ms = max(self.flushed_ms, store_ms)
+        self.log.flushed = max(self.log.flushed, upto)
+        self._ended_at = self._clock.monotonic()
+        self._group.advance(self.log.flushed)
+
+    def expire(self) -> None:
+        """Tell who has waited too long."""
+        self._group.expire(self._clock.monotonic())
+
+    def fail(self) -> None:
+        """No flush counts any more: tell everybody."""
+        self._group.fail()

@@ -1,0 +1,132 @@
+"""One file of the log: allocated whole, written with `pwrite`, read through a map or `pread`.
+
+The name is the file's first physical offset in 20 digits. It is made before it is needed, with
+`posix_fallocate`, so that a full disk shows when a file is made and not in the middle of a send.
+
+Next: cometmq.store.file_chain
+"""
+
+import errno
+from contextlib import suppress
+
+from cometmq.model.errors import StoreFull
+from cometmq.store.disk import Buffer, Disk, write_whole
+
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
+
+
+class LogFile:
+    """An open or openable file of the log.
+
+    Attributes:
+        path: its name.
+        start: physical offset of its first byte.
+        end: physical offset behind its last.
+    """
+
+    __slots__ = ("_disk", "_fd", "_view", "end", "path", "start")
+
+    def __init__(self, disk: Disk, path: str, *, start: int, size: int, fd: int = -1) -> None:
+        self._disk = disk
+        self.path = path
+        self.start = start
+        self.end = start + size
+        self._fd = fd
+        self._view: memoryview | None = None
+
+    @property
+    def fd(self) -> int:
+        """Its descriptor, opened when it is first asked for."""
+        if self._fd < 0:
+            self._fd = self._disk.open(self.path)
+        return self._fd
+
+    @property
+    def view(self) -> memoryview:
+        """All its bytes, mapped when they are first asked for."""
+        if self._view is None:
+            self._view = self._disk.map_readonly(self.fd, self.end - self.start)
+        return self._view
+
+    def open_readonly(self) -> None:
+        """Open it for reading, where writing is not allowed."""
+        if self._fd < 0:
+            self._fd = self._disk.open(self.path, write=False)
+
+    def write(self, piece: Buffer, offset: int) -> None:
+        """Write at a physical offset.
+
+        Raises:
+            OSError: the disk failed; part of the piece may be written.
+        """
+        assert self.start <= offset
+        assert offset + len(piece) <= self.end
+        write_whole(self._disk, self.fd, piece, offset - self.start)
+
+    def read(self, offset: int, size: int) -> bytes:
+        """Read at a physical offset; may wait for the device."""
+        return self._disk.pread(self.fd, size, offset - self.start)
+
+    def read_nowait(self, offset: int, size: int) -> bytes | None:
+        """Read what need not wait for the device; None where that is not all of it."""
+        return self._disk.pread_nowait(self.fd, size, offset - self.start)
+
+    def will_need(self, offset: int, size: int) -> None:
+        """Have the system read ahead."""
+        self._disk.will_need(self.fd, offset - self.start, size)
+
+    def flush(self) -> None:
+        """Bring it to the device. Any thread."""
+        self._disk.fdatasync(self.fd)
+
+    def clear_from(self, offset: int) -> None:
+        """Make what lies behind a physical offset read as zeros."""
+        self._disk.clear_from(self.fd, offset - self.start)
+
+    def forget_view(self) -> None:
+        """Let the map go; pieces of it that somebody still sends keep it alive."""
+        self._view = None
+
+    def close(self) -> None:
+        """Close it."""
+        self._view = None
+        if self._fd >= 0:
+            self._disk.close(self._fd)
+            self._fd = -1
+
+
+def log_file_name(start: int) -> str:
+    """The name of the file that begins at a physical offset."""
+    return f"{start:020d}"
+
+
+def make_log_file(disk: Disk, path: str, *, start: int, size: int, reserve: int) -> LogFile:
+    """Make a file of zeros that really has its bytes. Any thread.
+
+    Raises:
+        StoreFull: no room for it and the reserve; nothing of it is left.
+        OSError: the disk failed otherwise; nothing of it is left either.
+    """
+    directory = path.rpartition("/")[0]
+    available = disk.space(directory).available
+    if available < size + reserve:
+        raise StoreFull(
+            f"disk full: a log file of {size} bytes and a reserve of {reserve} do not fit "
+            f"into the {available} bytes left at {directory}; free space and sending goes on"
+        )
+    fd = disk.open(path, create=True)
+    try:
+        disk.allocate(fd, size)
+        disk.fdatasync(fd)
+        disk.sync_directory(directory)
+    except OSError as error:
+        disk.close(fd)
+        with suppress(OSError):
+            disk.unlink(path)
+        if error.errno in NO_ROOM:
+            raise StoreFull(
+                f"disk full: no room for a log file of {size} bytes at {directory} "
+                f"({error.strerror}); free space and sending goes on"
+            ) from error
+        raise
+    return LogFile(disk, path, start=start, size=size, fd=fd)

@@ -1,0 +1,188 @@
+"""The files of the queues: sparse, opened when they are needed, a few of them open at a time.
+
+    consumequeue/TOPIC/QUEUE_ID/00000000000006000000    name = first byte's place in the queue
+
+A file has its whole size from the start, but is a hole where nothing has been written: 80,000
+queues of 6 MB could be neither allocated nor all open. Java reads up to the first entry of size
+0, so a queue that begins in the middle of a file is filled up to there with blank entries
+(ConsumeQueue.fillPreBlank of RocketMQ 5.3.3; docs/format/store-directory.md).
+"""
+
+from collections import OrderedDict
+from contextlib import suppress
+
+from cometmq.codec.queue_entry import BLANK_ENTRY, QUEUE_ENTRY_SIZE
+from cometmq.store.consume_queue import ConsumeQueue
+from cometmq.store.disk import Disk, write_whole
+
+# Descriptors kept open: what a default limit of 1024 leaves beside connections and log files.
+OPEN_FILES_MAX = 256
+
+
+class QueueFiles:
+    """Reads and writes entries by queue offset.
+
+    Attributes:
+        unsynced: files written since the last checkpoint.
+        fresh_directories: directories that got a name since then.
+    """
+
+    def __init__(self, disk: Disk, directory: str, entries_per_file: int) -> None:
+        self._disk = disk
+        self.directory = directory
+        self.entries_per_file = entries_per_file
+        self._file_size = entries_per_file * QUEUE_ENTRY_SIZE
+        self._open: OrderedDict[str, int] = OrderedDict()
+        self.unsynced: set[str] = set()
+        self.fresh_directories: set[str] = set()
+
+    def queue_directory(self, topic: str, queue_id: int) -> str:
+        """Where a queue's files are."""
+        return f"{self.directory}/{topic}/{queue_id}"
+
+    def path(self, queue: ConsumeQueue, offset: int) -> str:
+        """The file that holds a queue offset."""
+        start = offset // self.entries_per_file * self._file_size
+        return f"{self.directory}/{queue.topic}/{queue.queue_id}/{start:020d}"
+
+    def write(self, queue: ConsumeQueue, offset: int, entries: bytes | bytearray) -> None:
+        """Write entries from a queue offset on.
+
+        Raises:
+            OSError: the disk failed or is full; a part of them may be written.
+        """
+        view = memoryview(entries)
+        while view:
+            index = offset % self.entries_per_file
+            count = min(len(view) // QUEUE_ENTRY_SIZE, self.entries_per_file - index)
+            path = self.path(queue, offset)
+            fd = self._writable(path, index)
+            size = count * QUEUE_ENTRY_SIZE
+            self.unsynced.add(path)
+            write_whole(self._disk, fd, view[:size], index * QUEUE_ENTRY_SIZE)
+            view = view[size:]
+            offset += count
+
+    def _writable(self, path: str, index: int) -> int:
+        """An open descriptor of a file whose next entry is written at `index`."""
+        fd = self._open.get(path)
+        if fd is not None:
+            self._open.move_to_end(path)
+            return fd
+        if not self._disk.exists(path):
+            self._make(path, index)
+        return self._remember(path, self._disk.open(path))
+
+    def _make(self, path: str, index: int) -> None:
+        """Make a file whose first entry comes at `index`; nothing is left if that fails."""
+        directory = path.rpartition("/")[0]
+        topic_directory = directory.rpartition("/")[0]
+        if not self._disk.exists(directory):
+            self._disk.make_directory(directory)
+            self.fresh_directories.update((self.directory, topic_directory))
+        fd = self._disk.open(path, create=True)
+        try:
+            self._disk.resize(fd, self._file_size)
+            if index:
+                write_whole(self._disk, fd, BLANK_ENTRY * index, 0)
+        except OSError:
+            with suppress(OSError):
+                self._disk.unlink(path)
+            raise
+        finally:
+            self._disk.close(fd)
+        self.fresh_directories.add(directory)
+
+    def _remember(self, path: str, fd: int) -> int:
+        """Keep a descriptor, in place of the one that was not used for longest."""
+        self._open[path] = fd
+        if len(self._open) > OPEN_FILES_MAX:
+            _, oldest = self._open.popitem(last=False)
+            self._disk.close(oldest)
+        return fd
+
+    def read_nowait(self, queue: ConsumeQueue, offset: int, count: int) -> bytes | None:
+        """Up to `count` entries of one file; None where the device must be waited for.
+
+        Raises:
+            FileNotFoundError: the file is gone.
+            OSError: the disk failed.
+        """
+        path = self.path(queue, offset)
+        fd = self._open.get(path)
+        if fd is None:
+            fd = self._remember(path, self._disk.open(path))
+        index = offset % self.entries_per_file
+        size = min(count, self.entries_per_file - index) * QUEUE_ENTRY_SIZE
+        return self._disk.pread_nowait(fd, size, index * QUEUE_ENTRY_SIZE)
+
+    def read(self, queue: ConsumeQueue, offset: int, count: int) -> bytes:
+        """The same, waiting. Any thread: it has a descriptor of its own.
+
+        Raises:
+            FileNotFoundError: the file is gone.
+            OSError: the disk failed.
+        """
+        fd = self._disk.open(self.path(queue, offset), write=False)
+        try:
+            index = offset % self.entries_per_file
+            size = min(count, self.entries_per_file - index) * QUEUE_ENTRY_SIZE
+            return self._disk.pread(fd, size, index * QUEUE_ENTRY_SIZE)
+        finally:
+            self._disk.close(fd)
+
+    def clear_from(self, queue: ConsumeQueue, offset: int) -> None:
+        """Remove every entry from an offset on: zeros in its file, and no file behind it."""
+        path = self.path(queue, offset)
+        directory, _, wanted = path.rpartition("/")
+        self.forget(queue)
+        for name in self._disk.list_names(directory):
+            if name > wanted:
+                self._disk.unlink(f"{directory}/{name}")
+                self.unsynced.discard(f"{directory}/{name}")
+        if self._disk.exists(path):
+            fd = self._disk.open(path)
+            try:
+                self._disk.clear_from(fd, offset % self.entries_per_file * QUEUE_ENTRY_SIZE)
+            finally:
+                self._disk.close(fd)
+            self.unsynced.add(path)
+
+    def forget(self, queue: ConsumeQueue) -> None:
+        """Close what is open of a queue."""
+        prefix = self.queue_directory(queue.topic, queue.queue_id) + "/"
+        for path in [path for path in self._open if path.startswith(prefix)]:
+            self._disk.close(self._open.pop(path))
+
+    def remove(self, queue: ConsumeQueue) -> None:
+        """Remove a queue's files and directory.
+
+        Raises:
+            OSError: the disk failed.
+        """
+        self.forget(queue)
+        directory = self.queue_directory(queue.topic, queue.queue_id)
+        remove_tree(self._disk, directory)
+        self.unsynced = {path for path in self.unsynced if not path.startswith(directory + "/")}
+        self.fresh_directories.discard(directory)
+
+    def remove_topic(self, topic: str) -> None:
+        """Remove the directory of a topic whose queues are gone."""
+        directory = f"{self.directory}/{topic}"
+        self.fresh_directories.discard(directory)
+        if not self._disk.list_names(directory) and self._disk.exists(directory):
+            self._disk.remove_directory(directory)
+            self._disk.sync_directory(self.directory)
+
+    def close(self) -> None:
+        """Close every descriptor."""
+        while self._open:
+            self._disk.close(self._open.popitem()[1])
+
+
+def remove_tree(disk: Disk, directory: str) -> None:
+    """Remove a directory of files."""
+    if disk.exists(directory):
+        for name in disk.list_names(directory):
+            disk.unlink(f"{directory}/{name}")
+        disk.remove_directory(directory)

@@ -1,0 +1,329 @@
+"""From a queue offset to the bytes of records, as a pull answer carries them.
+
+Entries come from the queue's tail or its file, records from the log: what this process wrote
+lately through a read-only map, without a copy; older ones with a `pread` that does not wait. Where
+it would have to, the result is "cold": it carries a function that waits, for a reader thread.
+Records that lie one behind the other are one view.
+
+The order of checks, the limits and the next offsets follow DefaultMessageStore.getMessage of
+RocketMQ 5.3.3.
+
+Next: cometmq.broker.handlers.pull
+"""
+
+from collections.abc import Callable, Container
+from enum import StrEnum
+from functools import partial
+from typing import NamedTuple
+
+from cometmq.codec.queue_entry import QUEUE_ENTRY, QUEUE_ENTRY_SIZE
+from cometmq.store.commitlog import CommitLog
+from cometmq.store.consume_queue import ConsumeQueue
+from cometmq.store.log_file import LogFile
+from cometmq.store.queue_files import QueueFiles
+from cometmq.store.queue_loading import BLANK_SIZE
+from cometmq.store.settings import StoreSettings
+
+# Pieces of the log that are this close are read at once, where that is no more than this.
+_SPAN_GAP = 4096
+_SPAN_SIZE = 128 << 10
+_READ_AHEAD_SIZE = 1 << 20  # What a cold reader will want next: 16 answers of 64 KiB.
+
+Match = Container[int] | Callable[[int], bool]
+
+
+class GetStatus(StrEnum):
+    """What a read found (GetMessageStatus); the name is the remark of a pull answer."""
+
+    FOUND = "FOUND"
+    NO_MATCHED_MESSAGE = "NO_MATCHED_MESSAGE"
+    MESSAGE_WAS_REMOVING = "MESSAGE_WAS_REMOVING"
+    OFFSET_FOUND_NULL = "OFFSET_FOUND_NULL"
+    OFFSET_OVERFLOW_BADLY = "OFFSET_OVERFLOW_BADLY"
+    OFFSET_OVERFLOW_ONE = "OFFSET_OVERFLOW_ONE"
+    OFFSET_TOO_SMALL = "OFFSET_TOO_SMALL"
+    NO_MATCHED_LOGIC_QUEUE = "NO_MATCHED_LOGIC_QUEUE"
+    NO_MESSAGE_IN_QUEUE = "NO_MESSAGE_IN_QUEUE"
+
+
+class GetResult(NamedTuple):
+    """What a read gives.
+
+    Attributes:
+        status: what was found.
+        next_offset: queue offset to go on from.
+        min_offset: of the queue.
+        max_offset: of the queue.
+        records: pieces of the log, each one or several whole records; together the answer's body.
+        message_count: records in them.
+        size: bytes of them.
+        suggest_slave: so far behind that a slave should answer, if slaves may.
+        cold: not None: this is no answer yet; calling it in a thread that may wait gives one.
+    """
+
+    status: GetStatus
+    next_offset: int
+    min_offset: int
+    max_offset: int
+    records: list[memoryview] = []  # noqa: RUF012  # never changed
+    message_count: int = 0
+    size: int = 0
+    suggest_slave: bool = False
+    cold: "Callable[[], GetResult] | None" = None
+
+
+class Wanted(NamedTuple):
+    """A read whose offset lies in the queue.
+
+    Attributes:
+        queue: where.
+        offset: first queue offset.
+        entry_count: most entries to look at.
+        min_offset: of the queue when the read began.
+        max_offset: the same.
+        count_max: most records.
+        size_max: most bytes.
+        match: which tags codes are wanted; None: all.
+    """
+
+    queue: ConsumeQueue
+    offset: int
+    entry_count: int
+    min_offset: int
+    max_offset: int
+    count_max: int
+    size_max: int
+    match: Callable[[int], bool] | None
+
+
+class Chosen(NamedTuple):
+    """The entries that a read takes.
+
+    Attributes:
+        runs: (start, end) of pieces of the log, physical offsets.
+        message_count: records in them.
+        size: bytes of them.
+        looked: entries looked at.
+        removed: whether a message was missing from the log.
+    """
+
+    runs: list[tuple[int, int]]
+    message_count: int
+    size: int
+    looked: int
+    removed: bool
+
+
+class Reader:
+    """Reads messages of queues."""
+
+    def __init__(self, log: CommitLog, files: QueueFiles, settings: StoreSettings) -> None:
+        self._log = log
+        self._files = files
+        self._settings = settings
+        self._in_memory_bytes = settings.in_memory_bytes
+        self._scan_entries = settings.filter_scan_bytes // QUEUE_ENTRY_SIZE
+
+    def get(
+        self,
+        queue: ConsumeQueue | None,
+        offset: int,
+        *,
+        max_count: int,
+        max_bytes: int,
+        match: Match | None,
+    ) -> GetResult:
+        """Messages of a queue from an offset on.
+
+        Args:
+            queue: None for one that does not exist.
+            offset: of the first message wanted.
+            max_count: most messages.
+            max_bytes: most bytes; the first message is given whatever its size.
+            match: tags codes that are wanted, or a function that says so; None: all.
+        """
+        if queue is None:
+            return GetResult(GetStatus.NO_MATCHED_LOGIC_QUEUE, 0, 0, 0)
+        low, high = queue.min_offset, queue.max_offset
+        if not low <= offset < high:
+            return _outside(offset, low, high)
+        matches = None
+        count = max_count
+        if match is not None:
+            matches = match if callable(match) else match.__contains__
+            count = max(self._scan_entries, max_count)
+        tail_start = queue.tail_start
+        stop = min(offset + count, high if offset >= tail_start else tail_start)
+        wanted = Wanted(queue, offset, stop - offset, low, high, max_count, max_bytes, matches)
+        if offset >= tail_start:
+            entries: bytes | None = queue.tail_entries(offset, stop - offset)
+        else:
+            try:
+                entries = self._files.read_nowait(queue, offset, stop - offset)
+            except FileNotFoundError:
+                return self._hole(wanted)
+        if entries is None:
+            return self._cold(wanted)
+        return self._answer(wanted, entries, may_wait=False)
+
+    def _cold(self, wanted: Wanted) -> GetResult:
+        """A result that says that its reader must wait."""
+        return GetResult(
+            GetStatus.NO_MATCHED_MESSAGE,
+            wanted.offset,
+            wanted.min_offset,
+            wanted.max_offset,
+            cold=partial(self._get_waiting, wanted),
+        )
+
+    def _get_waiting(self, wanted: Wanted) -> GetResult:
+        """The same read, for a thread that may wait."""
+        try:
+            entries = self._files.read(wanted.queue, wanted.offset, wanted.entry_count)
+        except FileNotFoundError:
+            return self._hole(wanted)
+        return self._answer(wanted, entries, may_wait=True)
+
+    def _hole(self, wanted: Wanted) -> GetResult:
+        """No entry where one should be: go on in the next queue file, as RocketMQ does."""
+        per_file = self._files.entries_per_file
+        after = min((wanted.offset // per_file + 1) * per_file, wanted.max_offset)
+        return GetResult(
+            GetStatus.OFFSET_FOUND_NULL, after, wanted.min_offset, wanted.max_offset
+        )
+
+    def _answer(self, wanted: Wanted, entries: bytes, *, may_wait: bool) -> GetResult:
+        """Choose entries and read their records."""
+        chosen = self._choose(wanted, entries)
+        if not chosen.looked:
+            return self._hole(wanted)
+        records: list[memoryview] = []
+        if chosen.message_count:
+            found = self._records(chosen.runs, may_wait=may_wait)
+            if found is None:
+                return self._cold(wanted)
+            records, status = found, GetStatus.FOUND
+        elif chosen.removed:
+            status = GetStatus.MESSAGE_WAS_REMOVING
+        else:
+            status = GetStatus.NO_MATCHED_MESSAGE
+        behind = self._log.written - chosen.runs[-1][1] if chosen.runs else 0
+        return GetResult(
+            status,
+            wanted.offset + chosen.looked,
+            wanted.min_offset,
+            wanted.max_offset,
+            records,
+            chosen.message_count,
+            chosen.size,
+            behind > self._in_memory_bytes,
+        )
+
+    def _choose(self, wanted: Wanted, entries: bytes) -> Chosen:
+        """Take entries until a limit is reached, joining neighbours in the log."""
+        _, _, _, _, _, count_max, size_max, match = wanted
+        log_start = self._log.chain.start
+        runs: list[tuple[int, int]] = []
+        count = total = looked = 0
+        start = end = -1
+        removed = False
+        for physical_offset, size, tags_code in QUEUE_ENTRY.iter_unpack(entries):
+            if size <= 0 or (count and (count >= count_max or total + size > size_max)):
+                break
+            if not looked:
+                count_max, size_max = self._limits(physical_offset, count_max, size_max)
+            looked += 1
+            if physical_offset < log_start or size == BLANK_SIZE:
+                removed = True
+                continue
+            if match is not None and not match(tags_code):
+                continue
+            if physical_offset != end:
+                if end >= 0:
+                    runs.append((start, end))
+                start = physical_offset
+            end = physical_offset + size
+            count += 1
+            total += size
+        if end >= 0:
+            runs.append((start, end))
+        return Chosen(runs, count, total, looked, removed)
+
+    def _limits(self, physical_offset: int, count_max: int, size_max: int) -> tuple[int, int]:
+        """RocketMQ's limits, smaller for old messages, where the caller's are not smaller."""
+        settings = self._settings
+        if self._log.written - physical_offset > self._in_memory_bytes:
+            count_limit = settings.transfer_count_on_disk
+            size_limit = settings.transfer_bytes_on_disk
+        else:
+            count_limit = settings.transfer_count_in_memory
+            size_limit = settings.transfer_bytes_in_memory
+        return min(count_max, count_limit), min(size_max, size_limit)
+
+    def _records(
+        self, runs: list[tuple[int, int]], *, may_wait: bool
+    ) -> list[memoryview] | None:
+        """The bytes of pieces of the log; None where the device must be waited for."""
+        first = runs[0][0]
+        file = self._log.chain.find(first)
+        assert file is not None
+        if first < self._log.warm_from:
+            return self._read_records(runs, may_wait=may_wait)
+        base, view, file_end = file.start, file.view, file.end
+        records = []
+        for start, end in runs:
+            if start >= file_end:
+                following = self._log.chain.find(start)
+                assert following is not None
+                base, view, file_end = following.start, following.view, following.end
+            records.append(view[start - base : end - base])
+        return records
+
+    def _read_records(
+        self, runs: list[tuple[int, int]], *, may_wait: bool
+    ) -> list[memoryview] | None:
+        """The same with `pread`, neighbours in one call."""
+        records: list[memoryview] = []
+        for file, start, span in self._spans(runs):
+            size = span[-1][1] - start
+            piece = file.read(start, size) if may_wait else file.read_nowait(start, size)
+            if piece is None:
+                return None
+            view = memoryview(piece)
+            records.extend([view[begin - start : end - start] for begin, end in span])
+            if may_wait:
+                file.will_need(start + size, _READ_AHEAD_SIZE)
+        return records
+
+    def _spans(
+        self, runs: list[tuple[int, int]]
+    ) -> list[tuple[LogFile, int, list[tuple[int, int]]]]:
+        """Runs that are read together: (file, start, the runs)."""
+        spans: list[tuple[LogFile, int, list[tuple[int, int]]]] = []
+        span: list[tuple[int, int]] = []
+        start = file_end = -1
+        for run in runs:
+            is_near = (
+                span
+                and run[1] <= file_end
+                and run[0] - span[-1][1] <= _SPAN_GAP
+                and run[1] - start <= _SPAN_SIZE
+            )
+            if not is_near:
+                file = self._log.chain.find(run[0])
+                assert file is not None
+                span, start, file_end = [], run[0], file.end
+                spans.append((file, start, span))
+            span.append(run)
+        return spans
+
+
+def _outside(offset: int, low: int, high: int) -> GetResult:
+    """The answer to an offset at which the queue has no message."""
+    if high == 0:
+        return GetResult(GetStatus.NO_MESSAGE_IN_QUEUE, 0, low, high)
+    if offset < low:
+        return GetResult(GetStatus.OFFSET_TOO_SMALL, low, low, high)
+    if offset == high:
+        return GetResult(GetStatus.OFFSET_OVERFLOW_ONE, offset, low, high)
+    return GetResult(GetStatus.OFFSET_OVERFLOW_BADLY, high, low, high)

@@ -1,0 +1,208 @@
+"""What the store does besides: write tails, plan checkpoints, watch the disk, take it up again.
+
+`tick` is called by the broker's timer and does a little each time. A full disk, noticed by a file
+that cannot be made, a tail that cannot be written or by `df`, stops senders with a reason and
+nothing else; each tick looks whether there is room again. (RocketMQ deletes messages that nobody
+has read at that point; we never do: docs/compatibility.md.)
+"""
+
+import logging
+
+from cometmq.codec.checkpoint import Checkpoint
+from cometmq.model.clock import Clock
+from cometmq.store.checkpoint import CheckpointFiles, CheckpointJob, Progress
+from cometmq.store.disk import Disk
+from cometmq.store.dispatch import Dispatcher
+from cometmq.store.flushing import Flushing
+from cometmq.store.log_file import NO_ROOM
+from cometmq.store.running_flags import Flag, RunningFlags
+from cometmq.store.settings import StoreSettings
+
+logger = logging.getLogger(__name__)
+
+DISK_LOOK_INTERVAL_S = 1.0
+CLEARED_BELOW_LEVEL = 2  # Per cent under the warning level at which sending goes on.
+# A checkpoint costs a sync of each queue written; it takes at most this part of the time.
+CHECKPOINT_SHARE = 10
+
+
+class Upkeep:
+    """The store's recurring work; driven by `tick`, on the thread that owns the store."""
+
+    def __init__(
+        self,
+        disk: Disk,
+        settings: StoreSettings,
+        clock: Clock,
+        *,
+        flushing: Flushing,
+        dispatcher: Dispatcher,
+        checkpoints: CheckpointFiles,
+        flags: RunningFlags,
+    ) -> None:
+        self._disk = disk
+        self._settings = settings
+        self._clock = clock
+        self._flushing = flushing
+        self._log = flushing.log
+        self._queues = dispatcher.queues
+        self._dispatcher = dispatcher
+        self._checkpoints = checkpoints
+        self._flags = flags
+        self._needs_file = False
+        self._is_over_level = False
+        self._is_plan_given_up = False
+        self._disk_look_at = 0.0
+        self._checkpoint_at = 0.0
+        self._job_began = 0.0
+        self._job_out: CheckpointJob | None = None
+        self._is_checkpoint_over = False
+        self._noted: tuple[Progress, Checkpoint] | None = None  # When the round began.
+        self._ready: CheckpointJob | None = None
+
+    def tick(self) -> None:
+        """Do what is due."""
+        now = self._clock.monotonic()
+        if self._queues.dirty or self._queues.is_in_round:
+            self._write_tails(now)
+        if now >= self._disk_look_at:
+            self._disk_look_at = now + DISK_LOOK_INTERVAL_S
+            self._look_at_disk()
+            self._log.forget_cold_views()
+
+    def _write_tails(self, now: float) -> None:
+        """Begin or continue a round over the queues' tails."""
+        if not self._queues.is_in_round:
+            is_mending = self._flags.has(Flag.QUEUE_DISK_FULL)
+            if (now < self._checkpoint_at or self._ready is not None) and not is_mending:
+                return
+            self._noted = (self.progress(), self.times())
+            self._queues.begin_round()
+        try:
+            if self._queues.continue_round():
+                self._flags.clear(Flag.QUEUE_DISK_FULL)
+                self._make_ready()
+        except OSError as error:
+            self.queue_write_failed(error)
+
+    def queue_write_failed(self, error: OSError) -> None:
+        """A tail could not be written; it is kept, and no message is taken until it is."""
+        if not self._flags.has(Flag.QUEUE_DISK_FULL):
+            logger.error("Queue entries cannot be written: %s; sends are refused", error)
+        full = "disk full: " if error.errno in NO_ROOM else ""
+        self._flags.raise_flag(
+            Flag.QUEUE_DISK_FULL,
+            f"{full}queue entries cannot be written ({error.strerror}); they are kept in memory, "
+            "and sending goes on when they can",
+        )
+
+    def progress(self) -> Progress:
+        """How far dispatch and flush are."""
+        return Progress(self._dispatcher.dispatched, self._log.flushed, self._queues.entries)
+
+    def times(self) -> Checkpoint:
+        """The same in store times, as Java keeps it."""
+        known = self._checkpoints.times
+        return Checkpoint(
+            log_timestamp=max(self._flushing.flushed_ms, known.log_timestamp),
+            queue_timestamp=max(self._dispatcher.dispatched_ms, known.queue_timestamp),
+            index_timestamp=known.index_timestamp,
+        )
+
+    def _make_ready(self) -> None:
+        """Everything noted when the round began is written: it can be made a checkpoint."""
+        assert self._noted is not None
+        if self._is_checkpoint_over:
+            return
+        progress, times = self._noted
+        self._ready = self.job(progress, times)
+
+    def job(self, progress: Progress, times: Checkpoint) -> CheckpointJob:
+        """A checkpoint of what has been written to queue files so far."""
+        files = self._queues.files
+        unsynced, files.unsynced = files.unsynced, set()
+        directories, files.fresh_directories = files.fresh_directories, set()
+        return CheckpointJob(
+            self._disk,
+            self._checkpoints,
+            times=times,
+            progress=progress,
+            unsynced=unsynced,
+            directories=directories,
+        )
+
+    def checkpoint_due(self) -> CheckpointJob | None:
+        """A checkpoint that is ready to be made; one at a time."""
+        if self._ready is None or self._job_out is not None:
+            return None
+        self._job_out, self._ready = self._ready, None
+        self._job_began = self._clock.monotonic()
+        return self._job_out
+
+    def checkpointed(self, job: CheckpointJob) -> None:
+        """A checkpoint was made, or could not be."""
+        self._job_out = None
+        now = self._clock.monotonic()
+        pause = self._settings.checkpoint_interval_ms / 1000
+        self._checkpoint_at = now + max(pause, CHECKPOINT_SHARE * (now - self._job_began))
+        if job.error is None:
+            return
+        logger.error("No checkpoint could be made: %s", job.error)
+        if not job.is_synced:
+            # What a failed sync lost no later one brings back: the log has it, and a restart
+            # builds it again from the last checkpoint that was made.
+            self._is_checkpoint_over = True
+            self._flags.raise_flag(
+                Flag.QUEUE_ERROR,
+                f"queue files cannot be brought to the device ({job.error.strerror}); restart "
+                "the broker when the disk is well",
+            )
+
+    def forget_entries(self, count: int) -> None:
+        """A topic with so many entries is about to be deleted.
+
+        Raises:
+            OSError: the checkpoint could not be written.
+        """
+        if self._noted is not None:
+            self._noted = (self._noted[0].without(count), self._noted[1])
+        for job in (self._ready, self._job_out):
+            if job is not None:
+                job.progress = job.progress.without(count)
+        known = self._checkpoints.progress
+        if known is not None and self._job_out is None:
+            self._checkpoints.write(self._checkpoints.times, known.without(count))
+
+    def file_ahead_failed(self) -> None:
+        """A file could not be made ahead; it is planned again at the next look at the disk."""
+        self._is_plan_given_up = True
+
+    def file_failed(self, reason: str) -> None:
+        """No room for a log file that is needed now."""
+        self._needs_file = True
+        self._flags.raise_flag(Flag.DISK_FULL, reason)
+
+    def _look_at_disk(self) -> None:
+        """Refuse sends above the warning level; take them again when there is room."""
+        if self._is_plan_given_up:
+            self._is_plan_given_up = False
+            self._log.plan_done()
+        try:
+            space = self._disk.space(self._log.chain.directory)
+        except OSError as error:
+            logger.warning("The disk's room cannot be read: %s", error)
+            return
+        level = self._settings.disk_warning_ratio
+        limit = level - CLEARED_BELOW_LEVEL if self._is_over_level else level
+        self._is_over_level = space.used_percent > limit
+        if self._needs_file:
+            size = self._settings.commitlog_file_size + self._settings.file_reserve
+            self._needs_file = space.available < size
+        if self._is_over_level:
+            self._flags.raise_flag(
+                Flag.DISK_FULL,
+                f"disk full: {space.used_percent} % of the disk is used, "
+                f"diskSpaceWarningLevelRatio is {level}; free space and sending goes on",
+            )
+        elif not self._needs_file and self._flags.clear(Flag.DISK_FULL):
+            logger.warning("There is room on the disk again; sends are taken")
