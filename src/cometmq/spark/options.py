@@ -1,0 +1,139 @@
+"""The options of the source and the sink: one table that is parser, error message and documentation.
+
+An unknown option is an error with the nearest known name: a misspelt `startingOffset` must not
+quietly read from the wrong place. docs/spark/options.md is held to this table by a test.
+
+Next: cometmq.spark.settings
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from cometmq.model.errors import SettingsError
+from cometmq.spark.schema import nearest
+
+# What Spark itself puts among the options of a source or sink; lower case, as Spark hands them.
+_SPARKS_OWN = frozenset(("checkpointlocation", "queryname", "serialization.format"))
+
+
+@dataclass(frozen=True)
+class Option:
+    """One option.
+
+    Attributes:
+        name: as the documentation spells it; case does not matter to Spark.
+        parse: makes the value of the text; raises ValueError or SettingsError.
+        default: the text that stands when it is not given; None: not set.
+        says: one line for the documentation.
+        aliases: other names that are understood.
+    """
+
+    name: str
+    parse: Callable[[str], Any]
+    default: str | None
+    says: str
+    aliases: tuple[str, ...] = ()
+
+
+def read_options(given: Mapping[str, str], known: Sequence[Option]) -> dict[str, Any]:
+    """The value of every known option, by its name; None where it is neither given nor defaulted.
+
+    Raises:
+        SettingsError: for an unknown name, a value that does not parse, or one option given twice
+            under different names.
+    """
+    by_name = {
+        name.lower(): option for option in known for name in (option.name, *option.aliases)
+    }
+    texts: dict[str, str] = {}
+    for name, text in given.items():
+        option = by_name.get(name.lower())
+        if option is None:
+            if name.lower() not in _SPARKS_OWN:
+                raise SettingsError(f"no option {name!r}{nearest(name, _spelt(known))}")
+            continue
+        if texts.setdefault(option.name, text) != text:
+            raise SettingsError(f"option {option.name!r} is given twice with different values")
+    return {
+        option.name: _value(option, texts.get(option.name, option.default)) for option in known
+    }
+
+
+def _spelt(known: Sequence[Option]) -> list[str]:
+    return [name for option in known for name in (option.name, *option.aliases)]
+
+
+def _value(option: Option, text: str | None) -> Any:
+    if text is None:
+        return None
+    try:
+        return option.parse(text)
+    except ValueError as error:
+        raise SettingsError(f"option {option.name!r}: {error}") from error
+
+
+def whole(least: int = 0, most: int = 2**63 - 1) -> Callable[[str], int]:
+    """A parser of whole numbers in [least, most]."""
+
+    def parse(text: str) -> int:
+        try:
+            number = int(text)
+        except ValueError:
+            raise ValueError(f"{text!r} is no whole number") from None
+        if not least <= number <= most:
+            raise ValueError(f"{number} is not from {least} to {most}")
+        return number
+
+    return parse
+
+
+def truth(text: str) -> bool:
+    """The parser of `true` and `false`."""
+    if text.strip().lower() not in ("true", "false"):
+        raise ValueError(f"{text!r} is neither true nor false")
+    return text.strip().lower() == "true"
+
+
+def one_of(*words: str) -> Callable[[str], str]:
+    """A parser that takes one of some words, whatever their case, and gives it as spelt here."""
+    lowered = {word.lower(): word for word in words}
+
+    def parse(text: str) -> str:
+        word = lowered.get(text.strip().lower())
+        if word is None:
+            raise ValueError(f"{text!r} is none of {', '.join(words)}")
+        return word
+
+    return parse
+
+
+def words(text: str) -> tuple[str, ...]:
+    """The parser of a list like "topic, body"."""
+    return tuple(part.strip() for part in text.split(",") if part.strip())
+
+
+_UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+
+
+def duration_ms(text: str) -> int:
+    """The parser of durations like "15m", "30s" or "250ms"; a bare number is milliseconds."""
+    digits = text.strip().rstrip("abcdefghijklmnopqrstuvwxyz")
+    unit = text.strip()[len(digits) :] or "ms"
+    if not digits.strip().isdecimal() or unit not in _UNITS_MS:
+        raise ValueError(f"{text!r} is no duration like 250ms, 30s, 15m, 1h or 1d")
+    return int(digits) * _UNITS_MS[unit]
+
+
+def name_servers(text: str) -> tuple[str, ...]:
+    """The parser of nameserver addresses: "host:port", several separated by `;` or `,`."""
+    addresses = tuple(
+        part.strip() for part in text.replace(",", ";").split(";") if part.strip()
+    )
+    if not addresses:
+        raise ValueError("no address; it is like localhost:9876")
+    for address in addresses:
+        _, _, port = address.rpartition(":")
+        if not port.isdecimal():
+            raise ValueError(f"{address!r} is not like localhost:9876")
+    return addresses

@@ -1,0 +1,65 @@
+"""Arrow columns from pieces of a buffer, without a Python object for a row.
+
+The starts and ends of the pieces, interleaved, are the offsets of an Arrow array over the same
+buffer whose every second element is a piece and whose others are the bytes between; one `take` of
+the even elements copies the pieces out in C++.
+"""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from cometmq.spark.window import Longs, Span
+
+BINARY, STRING = pa.binary(), pa.string()
+
+
+def take_pieces(buffer: pa.Buffer, span: Span, kind: pa.DataType) -> pa.Array:
+    """The pieces as a binary or string array.
+
+    `span` must ascend: each start at or after the end before it.
+    """
+    offsets = np.empty(2 * len(span.starts) + 1, np.int32)
+    offsets[0:-1:2] = span.starts
+    offsets[1::2] = span.ends
+    offsets[-1] = offsets[-2] if len(offsets) > 1 else 0
+    everything = pa.Array.from_buffers(
+        kind, len(offsets) - 1, [None, pa.py_buffer(offsets), buffer]
+    )
+    return everything.take(pa.array(np.arange(0, len(offsets) - 1, 2, dtype=np.int32)))
+
+
+def take_text(buffer: pa.Buffer, span: Span) -> pa.Array:
+    """The pieces as strings; what is no UTF-8 is replaced, as Java's decoder does.
+
+    A row with bytes that no reader can decode would stop every query that shows it.
+    """
+    texts = take_pieces(buffer, span, STRING)
+    try:
+        texts.validate(full=True)
+    except pa.ArrowInvalid:
+        raw = texts.view(BINARY).to_pylist()
+        return pa.array([piece.decode("utf-8", "replace") for piece in raw], STRING)
+    return texts
+
+
+def contents(texts: pa.Array) -> tuple[pa.Buffer, npt.NDArray[np.uint8], Longs]:
+    """The bytes under a string array and the offsets of its rows (one more than rows)."""
+    _, offsets, octets = texts.buffers()
+    octets = octets if octets is not None else pa.py_buffer(b"")
+    ends = np.frombuffer(offsets, np.int32)[texts.offset : texts.offset + len(texts) + 1]
+    return octets, np.frombuffer(octets, np.uint8), ends.astype(np.int64)
+
+
+def same(value: str, count: int) -> pa.Array:
+    """`count` rows of one text."""
+    return pa.repeat(pa.scalar(value, STRING), count)
+
+
+def replace_rows(column: pa.Array, rows: npt.NDArray[Any], values: pa.Array) -> pa.Array:
+    """`column` with `values` in place of `rows`."""
+    order = np.arange(len(column))
+    order[rows] = len(column) + np.arange(len(values))
+    return pa.concat_arrays([column, values]).take(pa.array(order))

@@ -1,0 +1,201 @@
+"""Which offsets a read covers and how they become Spark tasks: arithmetic on ranges of queues.
+
+Next: cometmq.spark.stream_source
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from itertools import pairwise
+
+from pyspark.sql.datasource import InputPartition
+
+from cometmq.model.errors import SettingsError, TopicNotFound
+from cometmq.model.queue import MessageQueue
+from cometmq.spark.cluster import SourceCluster
+from cometmq.spark.offsets import EARLIEST, LATEST, Offsets
+from cometmq.spark.settings import COMMITTED, Bound, SourceSettings
+from cometmq.spark.subscription import Topics
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class QueueRange:
+    """The messages [start, end) of a queue."""
+
+    queue: MessageQueue
+    start: int
+    end: int
+
+    @property
+    def rows(self) -> int:
+        """Offsets in the range; with a filter fewer rows come of it."""
+        return self.end - self.start
+
+
+class RangesPartition(InputPartition):
+    """What one Spark task reads: ranges, one after the other."""
+
+    def __init__(self, ranges: Sequence[QueueRange]) -> None:
+        super().__init__(None)
+        self.ranges = tuple(ranges)
+
+    def __repr__(self) -> str:
+        ranges = ", ".join(f"{each.queue}[{each.start}, {each.end})" for each in self.ranges)
+        return f"RangesPartition({ranges})"
+
+
+def covered_queues(
+    topics: Topics, cluster: SourceCluster, *, held: AbstractSet[str] = frozenset()
+) -> list[MessageQueue]:
+    """The queues that a read covers now, in order.
+
+    Args:
+        topics: what is read.
+        cluster: where.
+        held: topics that may have no route, because the read knows them from before.
+
+    Raises:
+        TopicNotFound: a topic that was named is unknown.
+        SettingsError: a queue that was assigned does not exist.
+    """
+    found = [
+        queue
+        for topic in topics.wanted(cluster.topics)
+        for queue in _queues_of(topic, cluster, may_miss=topic in held)
+        if topics.covers(queue)
+    ]
+    if topics.assignment is not None and not held:
+        _check_assigned(topics, found)
+    return sorted(found)
+
+
+def _queues_of(topic: str, cluster: SourceCluster, *, may_miss: bool) -> Sequence[MessageQueue]:
+    try:
+        return cluster.queues(topic)
+    except TopicNotFound:
+        if may_miss:
+            return ()
+        raise
+
+
+def _check_assigned(topics: Topics, found: Sequence[MessageQueue]) -> None:
+    for topic, brokers in (topics.assignment or {}).items():
+        for broker, numbers in brokers.items():
+            there = {
+                queue.queue_id
+                for queue in found
+                if queue.topic == topic and broker in (None, queue.broker_name)
+            }
+            missing = sorted(set(numbers) - there)
+            if missing:
+                where = f"{topic}@{broker}" if broker else topic
+                raise SettingsError(f"assign: {where} has no readable queue {missing}")
+
+
+def resolve(bound: Bound, queues: Sequence[MessageQueue], cluster: SourceCluster) -> Offsets:
+    """The offset at which each queue begins or ends.
+
+    Raises:
+        SettingsError: the user's JSON names a topic that is not read or an offset that is none, or
+            a queue has no message as late as asked.
+    """
+    for values in (bound.by_timestamp, bound.offsets):
+        unknown = values.unknown(list(queues)) if values is not None else []
+        if unknown:
+            raise SettingsError(f"offsets are given for topics that are not read: {unknown}")
+    return {queue: _resolve(bound, queue, cluster) for queue in queues}
+
+
+def _resolve(bound: Bound, queue: MessageQueue, cluster: SourceCluster) -> int:
+    timestamp = bound.timestamp_ms
+    if timestamp is None and bound.by_timestamp is not None:
+        timestamp = bound.by_timestamp.of(queue)
+    if timestamp is not None:
+        return _at_time(bound, queue, timestamp, cluster)
+    offset = bound.offsets.of(queue) if bound.offsets is not None else None
+    if offset is None:
+        offset = bound.otherwise
+    if offset == COMMITTED and bound.offsets is None:
+        committed = cluster.committed_offset(queue)
+        offset = EARLIEST if committed is None else committed
+    if offset == EARLIEST:
+        return cluster.min_offset(queue)
+    if offset == LATEST:
+        return cluster.max_offset(queue)
+    if offset < 0:
+        raise SettingsError(f"{offset} is no offset of {queue}; -2 is earliest, -1 latest")
+    return offset
+
+
+def _at_time(bound: Bound, queue: MessageQueue, timestamp: int, cluster: SourceCluster) -> int:
+    offset = cluster.offset_by_time(queue, timestamp)
+    if not bound.is_late_allowed and offset >= cluster.max_offset(queue):
+        raise SettingsError(
+            f"{queue} has no message stored at or after {timestamp} ms; "
+            "startingOffsetsByTimestampStrategy=latest begins at its end"
+        )
+    return offset
+
+
+def between(starts: Mapping[MessageQueue, int], ends: Offsets) -> list[QueueRange]:
+    """The non-empty ranges from `starts` to `ends`, in order of their queues."""
+    return [
+        QueueRange(queue, starts[queue], end)
+        for queue, end in sorted(ends.items())
+        if end > starts[queue]
+    ]
+
+
+def share_out(waiting: Sequence[QueueRange], rows_max: int | None) -> Offsets:
+    """How far each queue is read so that about `rows_max` messages come in all.
+
+    Each queue gets a share as large as its part of what waits, at least one message: a small queue
+    beside a large one must not starve (as Spark's Kafka source does it). None: all that waits.
+    """
+    total = sum(each.rows for each in waiting)
+    if rows_max is None or total <= rows_max:
+        return {each.queue: each.end for each in waiting}
+    return {each.queue: each.start + max(rows_max * each.rows // total, 1) for each in waiting}
+
+
+def partitions(ranges: Sequence[QueueRange], settings: SourceSettings) -> list[RangesPartition]:
+    """The tasks that read these ranges: one a queue, long ones split, short ones joined.
+
+    The order is fixed, so a batch that is run again has the same tasks.
+    """
+    parts = list(ranges)
+    if settings.partition_rows_max is not None:
+        longest = settings.partition_rows_max
+        parts = [piece for each in parts for piece in _split(each, -(-each.rows // longest))]
+    if settings.partitions_min is None:
+        return [RangesPartition(group) for group in _join(parts, settings.task_rows_min)]
+    if len(parts) < settings.partitions_min:
+        total = sum(each.rows for each in parts)
+        parts = [
+            piece
+            for each in parts
+            for piece in _split(each, round(settings.partitions_min * each.rows / total))
+        ]
+    return [RangesPartition([part]) for part in parts]
+
+
+def _split(whole: QueueRange, count: int) -> Iterable[QueueRange]:
+    """`count` pieces of nearly the same length."""
+    count = max(1, min(count, whole.rows))
+    cuts = [whole.start + whole.rows * number // count for number in range(count + 1)]
+    for start, end in pairwise(cuts):
+        yield QueueRange(whole.queue, start, end)
+
+
+def _join(parts: Sequence[QueueRange], rows_min: int) -> Iterable[list[QueueRange]]:
+    """Neighbours together until each group but the last has `rows_min` messages."""
+    group: list[QueueRange] = []
+    rows = 0
+    for part in parts:
+        group.append(part)
+        rows += part.rows
+        if rows >= rows_min:
+            yield group
+            group, rows = [], 0
+    if group:
+        yield group

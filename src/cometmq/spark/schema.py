@@ -1,0 +1,125 @@
+"""The columns of a message in Spark: their names, types and order, and which of them a read wants.
+
+The names are those of the community's Scala connector where it had them, so its queries port. A
+read decodes only the columns it is asked for: Spark 4.3 prunes no columns of a Python source by
+itself, so the user's own schema (`.schema("topic STRING, queueOffset BIGINT")`) or the option
+`columns` says it.
+
+Next: cometmq.spark.window
+"""
+
+from collections.abc import Sequence
+from difflib import get_close_matches
+from typing import Literal
+
+import pyarrow as pa
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import (
+    BinaryType,
+    DataType,
+    IntegerType,
+    LongType,
+    MapType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
+
+from cometmq.model.errors import SettingsError
+
+PropertiesFormat = Literal["map", "raw"]
+
+_TEXT, _INT, _LONG, _TIME = StringType(), IntegerType(), LongType(), TimestampType()
+_MAP = MapType(StringType(), StringType())
+
+COLUMNS: dict[str, DataType] = {
+    "topic": _TEXT,
+    "brokerName": _TEXT,
+    "queueId": _INT,
+    "queueOffset": _LONG,
+    "msgId": _TEXT,
+    "offsetMsgId": _TEXT,
+    "keys": _TEXT,
+    "tags": _TEXT,
+    "body": BinaryType(),
+    "properties": _MAP,
+    "bornTimestamp": _TIME,
+    "bornHost": _TEXT,
+    "storeTimestamp": _TIME,
+    "storeHost": _TEXT,
+    "flag": _INT,
+    "sysFlag": _INT,
+    "bodyCrc": _INT,
+    "storeSize": _INT,
+    "reconsumeTimes": _INT,
+    "commitLogOffset": _LONG,
+    "preparedTransactionOffset": _LONG,
+}
+
+
+def message_schema(
+    columns: Sequence[str] = (), *, properties_format: PropertiesFormat = "map"
+) -> StructType:
+    """The schema of a read: all columns, or the named ones in their order.
+
+    Args:
+        columns: names as in `COLUMNS`, upper and lower case alike; none for all.
+        properties_format: "map" for MAP<STRING,STRING>, "raw" for the stored text.
+
+    Raises:
+        SettingsError: for a name that is no column, with the nearest one.
+    """
+    names = [column_name(name) for name in columns] or list(COLUMNS)
+    types = {**COLUMNS, "properties": _TEXT if properties_format == "raw" else _MAP}
+    return StructType([StructField(name, types[name]) for name in names])
+
+
+def column_name(name: str) -> str:
+    """The column that is meant, in its own spelling.
+
+    Raises:
+        SettingsError: when there is none.
+    """
+    lowered = {known.lower(): known for known in COLUMNS}
+    known = lowered.get(name.strip().lower())
+    if known is None:
+        raise SettingsError(f"no column {name.strip()!r}{nearest(name, COLUMNS)}")
+    return known
+
+
+def check_read_schema(schema: StructType) -> None:
+    """Refuse a user's schema that names what a message does not have, or with another type.
+
+    Raises:
+        SettingsError: naming the column, its type and the right one.
+    """
+    for field in schema.fields:
+        if field.name not in COLUMNS:
+            raise SettingsError(f"no column {field.name!r}{nearest(field.name, COLUMNS)}")
+        allowed = [COLUMNS[field.name]]
+        if field.name == "properties":
+            allowed.append(_TEXT)  # The stored text, as with propertiesFormat=raw.
+        if field.dataType not in allowed:
+            wanted = " or ".join(kind.simpleString() for kind in allowed)
+            raise SettingsError(
+                f"column {field.name!r} is {wanted}, not {field.dataType.simpleString()}; "
+                "read it so and cast in the query"
+            )
+
+
+def arrow_schema(schema: StructType) -> pa.Schema:
+    """The Arrow schema that Spark demands of batches of `schema`, type for type.
+
+    The field metadata and nullability come from Spark's own function: Spark compares for equality.
+    """
+    return to_arrow_schema(schema, timezone="UTC")
+
+
+def nearest(name: str, known: Sequence[str] | dict[str, DataType]) -> str:
+    """`; did you mean 'x'?` for the closest known name, else the list of all of them."""
+    lowered = {word.lower(): word for word in known}
+    close = get_close_matches(name.strip().lower(), list(lowered), n=1)
+    if close:
+        return f"; did you mean {lowered[close[0]]!r}?"
+    return f"; known are {', '.join(known)}"

@@ -1,0 +1,89 @@
+"""The format "rocketmq": what Spark asks for a reader, a stream reader, a writer or a schema.
+
+Next: cometmq.spark.batch_source
+"""
+
+# ruff: noqa: N802  Spark gives these names.
+
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceArrowWriter,
+    DataSourceReader,
+    DataSourceStreamArrowWriter,
+    DataSourceStreamReader,
+)
+from pyspark.sql.types import StructType
+
+from cometmq.model.errors import SettingsError
+from cometmq.spark.batch_source import RocketMQReader
+from cometmq.spark.schema import check_read_schema, message_schema
+from cometmq.spark.settings import SinkSettings, SourceSettings, read_columns
+from cometmq.spark.sink import RocketMQStreamWriter, RocketMQWriter
+from cometmq.spark.sink_columns import SinkColumns
+from cometmq.spark.stream_source import RocketMQStreamReader
+
+
+class RocketMQSource(DataSource):
+    """Topics of a RocketMQ cluster as a table, a stream and a sink.
+
+    >>> spark.read.format("rocketmq").option("nameServer", "localhost:9876")
+    ...     .option("subscribe", "orders").load()
+    """
+
+    @classmethod
+    def name(cls) -> str:
+        """What stands in `format(...)` and `USING ...`."""
+        return "rocketmq"
+
+    def schema(self) -> StructType:
+        """The columns of a read whose user names none.
+
+        Raises:
+            SettingsError: for a column that there is not.
+        """
+        columns, properties_format = read_columns(self.options)
+        return message_schema(columns, properties_format=properties_format)
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """Reads a batch.
+
+        Raises:
+            SettingsError: for options or columns that do not work.
+        """
+        check_read_schema(schema)
+        return RocketMQReader(SourceSettings.parse(self.options, is_stream=False), schema)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        """Reads micro-batches.
+
+        Raises:
+            SettingsError: for options or columns that do not work.
+        """
+        check_read_schema(schema)
+        return RocketMQStreamReader(SourceSettings.parse(self.options, is_stream=True), schema)
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:  # noqa: FBT001
+        """Sends a batch.
+
+        Raises:
+            SettingsError: for options, columns or a mode that do not work.
+        """
+        if overwrite:
+            raise SettingsError('a topic cannot be overwritten; use .mode("append")')
+        settings = SinkSettings.parse(self.options)
+        return RocketMQWriter(settings, SinkColumns.of(schema, topic=settings.topic))
+
+    def streamWriter(
+        self,
+        schema: StructType,
+        overwrite: bool,  # noqa: FBT001
+    ) -> DataSourceStreamArrowWriter:
+        """Sends micro-batches; Spark names its arguments, so they are called as in its class.
+
+        Raises:
+            SettingsError: for options, columns or a mode that do not work.
+        """
+        if overwrite:
+            raise SettingsError('a topic cannot be overwritten; use outputMode("append")')
+        settings = SinkSettings.parse(self.options)
+        return RocketMQStreamWriter(settings, SinkColumns.of(schema, topic=settings.topic))

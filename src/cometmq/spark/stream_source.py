@@ -1,0 +1,185 @@
+"""The streaming source: which offsets a micro-batch covers, kept durable by Spark's checkpoint.
+
+Spark holds one instance in a process of the driver for the whole query, which plans; `read` runs
+in the executors on what was pickled of it. The promise: every message between the first start and
+the last committed end is in exactly one micro-batch, and a batch that is run again has the same
+messages in the same tasks.
+
+Next: cometmq.spark.pull
+"""
+
+# ruff: noqa: N802  Spark gives these names.
+
+import logging
+from collections.abc import Iterator
+from time import monotonic
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
+from pyspark.sql.types import StructType
+
+from cometmq.model.errors import NetError
+from cometmq.model.queue import MessageQueue
+from cometmq.spark import planning
+from cometmq.spark.offsets import INITIAL, Json, Offsets, StreamOffset
+from cometmq.spark.planning import QueueRange, RangesPartition
+from cometmq.spark.pool import source_cluster
+from cometmq.spark.pull import RangeReader, report_loss
+from cometmq.spark.schema import arrow_schema
+from cometmq.spark.settings import SourceSettings
+
+log = logging.getLogger(__name__)
+
+
+class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Plans and reads micro-batches.
+
+    Args:
+        settings: the options.
+        schema: the columns to read.
+    """
+
+    def __init__(self, settings: SourceSettings, schema: StructType) -> None:
+        self._settings = settings
+        self._schema = schema
+        self._target: Offsets | None = None  # Where an AvailableNow query stops.
+        self._latest: Offsets = {}
+        self._silent: set[str] = set()  # Brokers that did not answer when last asked.
+        self._waits_since: float | None = None
+
+    def initialOffset(self) -> Json:
+        """Before the first message; the first end offset says where that is."""
+        return dict(INITIAL)
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        """The most messages of a micro-batch."""
+        rows_max = self._settings.trigger_rows_max
+        return ReadAllAvailable() if rows_max is None else ReadMaxRows(rows_max)
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        """Note where the queues end now; the query stops there."""
+        self._target = self._fetch_latest(StreamOffset({}))
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit | None = None) -> Json:
+        """Where the next micro-batch ends; the start itself when there is nothing to read."""
+        known = StreamOffset.from_json(start)
+        self._latest = self._fetch_latest(known) if self._target is None else self._target
+        begins = self._begins(known)
+        starts = {**known.ends, **begins}
+        latest = self._settled(known.ends)
+        waiting = planning.between(starts, latest)
+        is_news = known.is_initial or bool(begins)
+        if not is_news and not self._is_enough(waiting):
+            return start
+        rows_max = limit.max_rows if isinstance(limit, ReadMaxRows) else None
+        # A queue that went back, where that is allowed, stands at its new and lower end.
+        ends = {queue: min(offset, latest[queue]) for queue, offset in starts.items()}
+        ends |= planning.share_out(waiting, rows_max)
+        if not is_news and ends == known.ends:
+            return start
+        return StreamOffset(ends, begins).to_json()
+
+    def reportLatestOffset(self) -> Json | None:
+        """Where the queues ended when last asked: Spark shows the lag by it."""
+        return StreamOffset(self._latest).to_json() if self._latest else None
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
+        """The tasks that read from `start` to `end`."""
+        until = StreamOffset.from_json(end)
+        starts = {**StreamOffset.from_json(start).ends, **until.begins}
+        ranges = planning.between(starts, until.ends)
+        tasks: list[InputPartition] = list(planning.partitions(ranges, self._settings))
+        return tasks
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The messages of a task, in an executor."""
+        if not isinstance(partition, RangesPartition):
+            return iter(())
+        reader = RangeReader(
+            source_cluster(self._settings), self._settings, arrow_schema(self._schema)
+        )
+        return reader.batches(partition.ranges)
+
+    def commit(self, end: dict[str, Any]) -> None:
+        """Nothing to do: the checkpoint holds the offsets."""
+
+    def stop(self) -> None:
+        """Nothing to do: connections belong to the process and close with it."""
+
+    def _fetch_latest(self, known: StreamOffset) -> Offsets:
+        cluster = source_cluster(self._settings)
+        held = {queue.topic for queue in known.ends}
+        queues = planning.covered_queues(self._settings.topics, cluster, held=held)
+        latest: Offsets = {}
+        self._silent = set()
+        for queue in queues:
+            if queue.broker_name in self._silent:
+                continue
+            try:
+                latest[queue] = cluster.max_offset(queue)
+            except NetError:
+                # A stream waits for a broker that it knows; a new one must answer.
+                if queue not in known.ends:
+                    raise
+                self._silent.add(queue.broker_name)
+        return latest
+
+    def _begins(self, known: StreamOffset) -> Offsets:
+        """Where the queues begin that `known` does not hold.
+
+        The first time by the user's choice; a queue that appears later was empty before, so it is
+        read from its beginning.
+        """
+        cluster = source_cluster(self._settings)
+        new = [queue for queue in self._latest if queue not in known.ends]
+        if known.is_initial:
+            return planning.resolve(self._settings.starting, new, cluster)
+        return {queue: cluster.min_offset(queue) for queue in new}
+
+    def _settled(self, known: Offsets) -> Offsets:
+        """The latest offsets, also of queues that are not there or went back."""
+        latest = dict(self._latest)
+        missing = [queue for queue in known if queue not in latest]
+        if missing:
+            self._report_missing(missing)
+        for queue, offset in known.items():
+            # A missing queue waits where it is until its broker is back.
+            if latest.setdefault(queue, offset) < offset and self._target is None:
+                self._report(f"{queue} went back from offset {offset} to {latest[queue]}")
+        return latest
+
+    def _report_missing(self, queues: list[MessageQueue]) -> None:
+        """A broker that is down comes back with its messages; a deleted queue does not."""
+        gone = [queue for queue in queues if queue.broker_name not in self._silent]
+        registered = source_cluster(self._settings).brokers() if gone else ()
+        for queue in queues:
+            if queue in gone and queue.broker_name in registered:
+                self._report(f"{queue} does not exist any more")
+            else:
+                log.warning("%s waits: its broker does not answer or is not registered", queue)
+
+    def _report(self, what: str) -> None:
+        report_loss(what, is_failure=self._settings.fail_on_data_loss)
+
+    def _is_enough(self, waiting: list[QueueRange]) -> bool:
+        """Whether the batch may start: enough messages, or waited long enough for them."""
+        rows_min = self._settings.trigger_rows_min
+        rows = sum(each.rows for each in waiting)
+        if rows_min is None or self._target is not None or rows >= rows_min:
+            self._waits_since = None
+            return True
+        if rows == 0:
+            self._waits_since = None
+            return False
+        self._waits_since = self._waits_since or monotonic()
+        if (monotonic() - self._waits_since) * 1000 < self._settings.trigger_delay_ms:
+            return False
+        self._waits_since = None
+        return True

@@ -1,0 +1,99 @@
+"""Which queues a read covers: topics by name, by pattern, or queues named one by one."""
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from cometmq.model.errors import SettingsError
+from cometmq.model.names import DLQ_PREFIX, RETRY_PREFIX, is_system_topic, topic_fault
+from cometmq.model.queue import MessageQueue
+
+Assignment = Mapping[str, Mapping[str | None, tuple[int, ...]]]
+"""topic -> broker (None: every broker) -> queue numbers."""
+
+
+@dataclass(frozen=True)
+class Topics:
+    """What to read; exactly one of the three is given.
+
+    Attributes:
+        names: topics.
+        pattern: a regular expression that whole topic names match; system, retry and dead-letter
+            topics are left out unless the pattern names their prefix.
+        assignment: queues.
+    """
+
+    names: tuple[str, ...] = ()
+    pattern: str = ""
+    assignment: Assignment | None = None
+
+    @classmethod
+    def by_name(cls, text: str) -> "Topics":
+        """From a list like "orders, payments".
+
+        Raises:
+            SettingsError: for an illegal name.
+        """
+        names = tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
+        for fault in (topic_fault(name) for name in names or ("",)):
+            if fault is not None:
+                raise SettingsError(f"subscribe: {fault}")
+        return cls(names=names)
+
+    @classmethod
+    def by_pattern(cls, text: str) -> "Topics":
+        """From a regular expression.
+
+        Raises:
+            SettingsError: when it is none.
+        """
+        try:
+            re.compile(text)
+        except re.error as error:
+            raise SettingsError(f"subscribePattern {text!r}: {error}") from error
+        return cls(pattern=text)
+
+    @classmethod
+    def by_assignment(cls, text: str) -> "Topics":
+        """From `{"orders": {"broker-a": [0, 1]}}` or `{"orders": [0, 1]}` for every broker.
+
+        Raises:
+            SettingsError: when it is neither.
+        """
+        try:
+            topics = json.loads(text)
+            return cls(assignment={topic: _queues_of(each) for topic, each in topics.items()})
+        except (ValueError, AttributeError, TypeError) as error:
+            raise SettingsError(
+                f'assign: {text!r} is not like {{"topic": {{"broker": [0, 1]}}}}: {error}'
+            ) from error
+
+    def wanted(self, all_topics: Callable[[], Sequence[str]]) -> list[str]:
+        """The topics to read now, sorted; `all_topics` is asked only for a pattern."""
+        if not self.pattern:
+            return sorted(self.assignment or self.names)
+        is_named = self.pattern.lstrip("^").startswith(("%", "rmq_sys_", "RMQ_SYS_"))
+        match = re.compile(self.pattern).fullmatch
+        return sorted(
+            topic
+            for topic in all_topics()
+            if match(topic) and (is_named or not _is_inner(topic))
+        )
+
+    def covers(self, queue: MessageQueue) -> bool:
+        """Whether this queue of a wanted topic is read."""
+        if self.assignment is None:
+            return True
+        brokers = self.assignment.get(queue.topic, {})
+        return queue.queue_id in brokers.get(queue.broker_name, brokers.get(None, ()))
+
+
+def _is_inner(topic: str) -> bool:
+    return is_system_topic(topic) or topic.startswith((RETRY_PREFIX, DLQ_PREFIX))
+
+
+def _queues_of(value: Any) -> dict[str | None, tuple[int, ...]]:
+    by_broker = value.items() if isinstance(value, dict) else [(None, value)]
+    return {broker: tuple(int(queue) for queue in queues) for broker, queues in by_broker}

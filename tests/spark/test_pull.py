@@ -1,0 +1,110 @@
+"""Ranges read through pulls: nothing missing, nothing twice, nothing silently lost."""
+
+import pyarrow as pa
+import pytest
+
+from cometmq.model.errors import CodecError
+from cometmq.spark import pull
+from cometmq.spark.planning import QueueRange
+from cometmq.spark.pull import DataLossError, RangeReader
+from cometmq.spark.schema import arrow_schema, message_schema
+from cometmq.spark.settings import SourceSettings
+from tests.spark.memory_cluster import MemoryCluster
+
+
+def reader_of(cluster: MemoryCluster, **options) -> RangeReader:
+    given = {
+        "nameserver": "x:1",
+        "subscribe": "t",
+        "fetchOffset.retryIntervalMs": "0",
+        **options,
+    }
+    settings = SourceSettings.parse(given, is_stream=False)
+    return RangeReader(cluster, settings, arrow_schema(message_schema(["queueOffset", "body"])))
+
+
+def offsets_of(batches: list[pa.RecordBatch]) -> list[int]:
+    return [offset for batch in batches for offset in batch.column(0).to_pylist()]
+
+
+def test_a_range_is_read_whole_in_order_and_not_beyond():
+    cluster = MemoryCluster()
+    queue = cluster.add("t", first=0, next=100)
+    batches = list(
+        reader_of(cluster, **{"pull.batchSize": "7"}).batches([QueueRange(queue, 10, 60)])
+    )
+    assert offsets_of(batches) == list(range(10, 60))
+    assert batches[0].column(1)[0].as_py() == b"t@b:0#10"
+
+
+def test_answers_are_joined_to_windows_of_a_good_size(monkeypatch):
+    monkeypatch.setattr(pull, "WINDOW_ROWS", 20)
+    cluster = MemoryCluster()
+    queue = cluster.add("t", first=0, next=50)
+    reader = reader_of(cluster, **{"pull.batchSize": "8"})
+    batches = list(reader.batches([QueueRange(queue, 0, 50)]))
+    assert [batch.num_rows for batch in batches] == [24, 24, 2]
+
+
+def test_ranges_of_several_queues_come_one_after_the_other():
+    cluster = MemoryCluster()
+    one, two = cluster.add("t", next=3), cluster.add("t", queue=1, next=3)
+    ranges = [QueueRange(one, 0, 3), QueueRange(two, 1, 2)]
+    assert offsets_of(list(reader_of(cluster).batches(ranges))) == [0, 1, 2, 1]
+
+
+def test_what_the_broker_filters_out_does_not_stop_the_read():
+    cluster = MemoryCluster()
+    hidden = frozenset(range(5, 25))
+    queue = cluster.add("t", next=30, hidden=hidden)
+    reader = reader_of(cluster, **{"pull.batchSize": "10"})
+    found = offsets_of(list(reader.batches([QueueRange(queue, 0, 30)])))
+    assert found == [0, 1, 2, 3, 4, 25, 26, 27, 28, 29]
+
+
+def test_deleted_messages_fail_the_read_and_are_named():
+    cluster = MemoryCluster()
+    queue = cluster.add("t", first=20, next=30)
+    with pytest.raises(
+        DataLossError, match=r"t@b:0: offsets 5 to 19 are deleted.*begins at 20"
+    ):
+        list(reader_of(cluster).batches([QueueRange(queue, 5, 30)]))
+
+
+def test_deleted_messages_are_skipped_where_the_user_says_so(caplog):
+    cluster = MemoryCluster()
+    queue = cluster.add("t", first=20, next=30)
+    reader = reader_of(cluster, failOnDataLoss="false")
+    assert offsets_of(list(reader.batches([QueueRange(queue, 5, 25)]))) == [20, 21, 22, 23, 24]
+    assert offsets_of(list(reader.batches([QueueRange(queue, 5, 15)]))) == []
+    assert "are deleted" in caplog.text
+
+
+def test_a_queue_that_lost_its_end_fails_the_read_after_some_tries():
+    cluster = MemoryCluster()
+    queue = cluster.add("t", next=10)
+    reader = reader_of(cluster, **{"fetchOffset.numRetries": "2"})
+    with pytest.raises(DataLossError, match=r"offsets 10 to 19 were there.*ends at 10"):
+        list(reader.batches([QueueRange(queue, 0, 20)]))
+    assert (
+        cluster.pulls_seen.count((10, 20)) == 4
+    )  # Once after [0, 10), then three times alone.
+
+
+def test_a_broker_that_catches_up_loses_nothing(monkeypatch):
+    cluster = MemoryCluster()
+    queue = cluster.add("t", next=10)
+    monkeypatch.setattr(
+        pull, "sleep", lambda _s: setattr(cluster.queues_by_name[queue], "next", 20)
+    )
+    assert offsets_of(list(reader_of(cluster).batches([QueueRange(queue, 0, 20)]))) == list(
+        range(20)
+    )
+
+
+def test_a_broken_answer_names_its_queue(monkeypatch):
+    cluster = MemoryCluster()
+    queue = cluster.add("t", next=2)
+    monkeypatch.setattr("tests.spark.memory_cluster.record", lambda *_: b"broken bytes")
+    with pytest.raises(CodecError, match=r"t@b:0: no whole record"):
+        list(reader_of(cluster).batches([QueueRange(queue, 0, 2)]))

@@ -1,0 +1,154 @@
+"""Options: every mistake is an error that says what to do."""
+
+import pickle
+import re
+from pathlib import Path
+
+import pytest
+
+from cometmq.model.errors import SettingsError
+from cometmq.spark.offsets import EARLIEST, LATEST
+from cometmq.spark.schema import check_read_schema, message_schema
+from cometmq.spark.settings import SINK_OPTIONS, SOURCE_OPTIONS, SinkSettings, SourceSettings
+
+GOOD = {"nameserver": "localhost:9876", "subscribe": "orders"}
+
+
+def parse(*, is_stream=False, **options) -> SourceSettings:
+    named = {name.replace("__", "."): text for name, text in options.items()}
+    return SourceSettings.parse({**GOOD, **named}, is_stream=is_stream)
+
+
+def test_a_batch_reads_everything_and_a_stream_what_comes():
+    assert parse().starting.otherwise == EARLIEST
+    assert parse(is_stream=True).starting.otherwise == LATEST
+    assert parse().ending.otherwise == LATEST
+
+
+@pytest.mark.parametrize("alias", ["nameServer", "NAMESRVADDR", "rocketmq.namesrvAddr"])
+def test_names_work_in_any_case_and_as_in_older_connectors(alias):
+    settings = SourceSettings.parse({alias: "a:1;b:2", "topic": "orders"}, is_stream=False)
+    assert settings.name_servers == ("a:1", "b:2")
+    assert settings.topics.names == ("orders",)
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (
+            {"startingOffset": "latest"},
+            "no option 'startingOffset'; did you mean 'startingOffsets'",
+        ),
+        ({"kafka__bootstrap__servers": "x"}, "no option 'kafka.bootstrap.servers'"),
+        ({"failOnDataLoss": "maybe"}, "'failOnDataLoss': 'maybe' is neither true nor false"),
+        ({"pull__batchSize": "0"}, "'pull.batchSize': 0 is not from 1 to 65536"),
+        ({"pull__batchSize": "many"}, "'many' is no whole number"),
+        ({"propertiesFormat": "xml"}, "'xml' is none of map, raw"),
+        ({"startingOffsets": "erliest"}, "startingOffsets: not JSON"),
+        ({"endingOffsets": "earliest"}, "'earliest' is no end"),
+        ({"subscribePattern": "x.*"}, "exactly one of .* not subscribe and subscribePattern"),
+        ({"maxOffsetsPerTrigger": "5"}, "means nothing for a batch"),
+        ({"maxTriggerDelay": "soon"}, "no duration like"),
+        ({"namesrvAddr": "other:1"}, "'nameServer' is given twice"),
+        ({"group": "a b"}, "illegal characters"),
+        ({"subscribe": "../x"}, "illegal characters"),
+        ({"subscribe": " , "}, "blank"),
+    ],
+)
+def test_a_wrong_option_says_which_and_what_is_right(options, says):
+    with pytest.raises(SettingsError, match=says):
+        parse(**options)
+
+
+def test_an_end_means_nothing_for_a_stream():
+    with pytest.raises(SettingsError, match="means nothing for a stream"):
+        parse(is_stream=True, endingOffsets="latest")
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"subscribe": "t"}, "'nameServer' is required"),
+        ({"nameserver": "x:1"}, "exactly one of"),
+        ({"nameserver": "nowhere", "subscribe": "t"}, "'nowhere' is not like localhost:9876"),
+        ({"nameserver": ";", "subscribe": "t"}, "no address"),
+        ({"nameserver": "x:1", "subscribePattern": "("}, "subscribePattern"),
+        ({"nameserver": "x:1", "assign": "[]"}, "assign"),
+        ({"nameserver": "x:1", "assign": '{"t": 5}'}, "assign"),
+    ],
+)
+def test_what_is_missing_or_no_sense_is_said(options, says):
+    with pytest.raises(SettingsError, match=says):
+        SourceSettings.parse(options, is_stream=False)
+
+
+def test_what_spark_adds_itself_is_passed_over():
+    SinkSettings.parse({"nameserver": "x:1", "checkpointlocation": "somewhere"})
+
+
+@pytest.mark.parametrize(
+    ("text", "ms"),
+    [("250", 250), ("250ms", 250), ("30s", 30_000), ("15m", 900_000), ("1h", 3_600_000)],
+)
+def test_durations_are_read_with_their_unit(text, ms):
+    assert parse(is_stream=True, maxTriggerDelay=text).trigger_delay_ms == ms
+
+
+def test_settings_travel_to_the_executors():
+    settings = parse(startingOffsets='{"orders": 5}', columns="topic, body")
+    assert pickle.loads(pickle.dumps(settings)) == settings
+
+
+def test_columns_are_found_in_any_case_and_unknown_ones_named():
+    assert message_schema(["QUEUEOFFSET", "body"]).names == ["queueOffset", "body"]
+    with pytest.raises(SettingsError, match="no column 'boddy'; did you mean 'body'"):
+        message_schema(["boddy"])
+
+
+@pytest.mark.parametrize(
+    ("schema", "says"),
+    [
+        ("topic STRING, bodi BINARY", "no column 'bodi'; did you mean 'body'"),
+        ("queueOffset INT", "'queueOffset' is bigint, not int"),
+        ("body STRING", "'body' is binary, not string"),
+        ("properties INT", "map<string,string> or string"),
+    ],
+)
+def test_a_users_schema_is_checked(schema, says):
+    with pytest.raises(SettingsError, match=says):
+        check_read_schema(schema_of(schema))
+
+
+def test_a_users_schema_may_ask_for_raw_properties():
+    check_read_schema(schema_of("properties STRING, tags STRING"))
+
+
+def schema_of(ddl: str):
+    """A schema without a session: Spark's own DDL parser needs a Java."""
+    from pyspark.sql.types import (
+        BinaryType,
+        IntegerType,
+        LongType,
+        StringType,
+        StructField,
+        StructType,
+    )
+
+    kinds = {"STRING": StringType, "BINARY": BinaryType, "INT": IntegerType, "BIGINT": LongType}
+    fields = [part.split() for part in ddl.split(",")]
+    return StructType([StructField(name, kinds[kind]()) for name, kind in fields])
+
+
+@pytest.mark.parametrize(
+    ("heading", "options"), [("## Source", SOURCE_OPTIONS), ("## Sink", SINK_OPTIONS)]
+)
+def test_the_page_lists_every_option_as_the_table_has_it(heading, options):
+    page = Path(__file__).parents[2] / "docs" / "spark" / "options.md"
+    section = re.split(r"^(?=## )", page.read_text(), flags=re.MULTILINE)
+    rows = next(part for part in section if part.startswith(heading))
+    for option in options:
+        default = (
+            "" if option.default is None else f"`{option.default}`" if option.default else ""
+        )
+        names = ", ".join(f"`{name}`" for name in (option.name, *option.aliases))
+        assert f"| {names} | {default} | {option.says.replace('|', chr(92) + '|')} |" in rows

@@ -1,0 +1,186 @@
+"""Micro-batches: planned from the checkpoint alone, so that a restart reads the same."""
+
+import json
+import pickle
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
+
+from cometmq.model.errors import TopicNotFound
+from cometmq.spark import stream_source
+from cometmq.spark.pull import DataLossError
+from cometmq.spark.schema import message_schema
+from cometmq.spark.settings import SourceSettings
+from cometmq.spark.stream_source import RocketMQStreamReader
+from tests.spark.memory_cluster import MemoryCluster
+
+
+@pytest.fixture
+def cluster(monkeypatch) -> MemoryCluster:
+    cluster = MemoryCluster()
+    monkeypatch.setattr(stream_source, "source_cluster", lambda _settings: cluster)
+    return cluster
+
+
+def reader_of(**options) -> RocketMQStreamReader:
+    given = {"nameserver": "x:1", "subscribe": "t", "minRecordsPerTask": "0", **options}
+    settings = SourceSettings.parse(given, is_stream=True)
+    return RocketMQStreamReader(settings, message_schema(["queueOffset"]))
+
+
+def rows(reader: RocketMQStreamReader, start: dict, end: dict) -> list[tuple[str, int, int]]:
+    """What a batch reads, after the way through Spark's log as text."""
+    tasks: list[Any] = list(
+        reader.partitions(*(json.loads(json.dumps(at)) for at in (start, end)))
+    )
+    return [(str(each.queue), each.start, each.end) for task in tasks for each in task.ranges]
+
+
+def test_latest_is_durable_from_the_first_batch_on(cluster):
+    queue = cluster.add("t", next=10)
+    reader = reader_of()
+    start = reader.initialOffset()
+    first = reader.latestOffset(start, ReadAllAvailable())
+    assert rows(reader, start, first) == []
+    # The process dies before the batch is committed; messages come; Spark plans the batch again.
+    cluster.queues_by_name[queue].next = 15
+    again = reader_of()
+    assert again.initialOffset() == start
+    assert rows(again, start, first) == []
+    second = again.latestOffset(first, ReadAllAvailable())
+    assert rows(again, first, second) == [("t@b:0", 10, 15)]
+
+
+def test_earliest_starts_at_what_is_there(cluster):
+    cluster.add("t", first=3, next=10)
+    reader = reader_of(startingOffsets="earliest")
+    start = reader.initialOffset()
+    end = reader.latestOffset(start, ReadAllAvailable())
+    assert rows(reader, start, end) == [("t@b:0", 3, 10)]
+
+
+def test_nothing_new_gives_the_start_itself_as_text(cluster):
+    cluster.add("t", next=10)
+    reader = reader_of()
+    first = reader.latestOffset(reader.initialOffset(), ReadAllAvailable())
+    text = json.dumps(first)
+    assert json.dumps(reader.latestOffset(json.loads(text), ReadAllAvailable())) == text
+
+
+def test_a_limit_bounds_each_batch_and_all_is_read(cluster):
+    cluster.add("t", next=1000)
+    cluster.add("t", queue=1, next=10)
+    reader = reader_of(startingOffsets="earliest", maxOffsetsPerTrigger="100")
+    limit = reader.getDefaultReadLimit()
+    assert limit == ReadMaxRows(100)
+    offsets = [reader.initialOffset()]
+    while len(offsets) < 50:
+        end = reader.latestOffset(offsets[-1], limit)
+        if end == offsets[-1]:
+            break
+        offsets.append(end)
+    read = [piece for start, end in pairwise(offsets) for piece in rows(reader, start, end)]
+    sizes = [sum(e - s for _, s, e in rows(reader, *pair)) for pair in pairwise(offsets)]
+    assert max(sizes) <= 101
+    assert sum(end - start for _, start, end in read) == 1010
+    assert all(one[2] == two[1] for one, two in pairwise(sorted(read)) if one[0] == two[0])
+
+
+def test_available_now_stops_where_the_queues_ended_at_its_start(cluster):
+    queue = cluster.add("t", next=10)
+    reader = reader_of(startingOffsets="earliest")
+    reader.prepareForTriggerAvailableNow()
+    cluster.queues_by_name[queue].next = 99
+    start = reader.initialOffset()
+    end = reader.latestOffset(start, ReadAllAvailable())
+    assert rows(reader, start, end) == [("t@b:0", 0, 10)]
+    assert reader.latestOffset(end, ReadAllAvailable()) == end
+
+
+def test_a_new_queue_is_read_from_its_beginning_durably(cluster):
+    cluster.add("t", next=10)
+    reader = reader_of()
+    first = reader.latestOffset(reader.initialOffset(), ReadAllAvailable())
+    new = cluster.add("t", queue=1, first=2, next=5)
+    second = reader.latestOffset(first, ReadAllAvailable())
+    cluster.queues_by_name[new].first = 4  # Retention goes on before the batch is run again.
+    assert rows(reader_of(), first, second) == [("t@b:1", 2, 5)]
+
+
+def test_a_queue_whose_broker_is_down_waits(cluster, caplog):
+    cluster.add("t", "a", next=10)
+    cluster.add("t", "c", next=10)
+    reader = reader_of(startingOffsets="earliest")
+    first = reader.latestOffset(reader.initialOffset(), ReadAllAvailable())
+    cluster.down.add("c")
+    assert reader.latestOffset(first, ReadAllAvailable()) == first
+    cluster.down.add("a")  # No broker at all: the topic has no route.
+    assert reader.latestOffset(first, ReadAllAvailable()) == first
+    assert "t@c:0 waits: its broker does not answer" in caplog.text
+    cluster.down.clear()
+    for state in cluster.queues_by_name.values():
+        state.next = 12
+    second = reader.latestOffset(first, ReadAllAvailable())
+    assert rows(reader, first, second) == [("t@a:0", 10, 12), ("t@c:0", 10, 12)]
+
+
+def test_a_topic_nobody_knows_is_an_error_at_the_start(cluster):
+    reader = reader_of()
+    with pytest.raises(TopicNotFound):
+        reader.latestOffset(reader.initialOffset(), ReadAllAvailable())
+
+
+def test_a_deleted_queue_is_data_loss(cluster):
+    cluster.add("t", next=10)
+    gone = cluster.add("t", queue=1, next=10)
+    strict, lenient = reader_of(), reader_of(failOnDataLoss="false")
+    first = strict.latestOffset(strict.initialOffset(), ReadAllAvailable())
+    del cluster.queues_by_name[gone]
+    with pytest.raises(DataLossError, match="t@b:1 does not exist any more"):
+        strict.latestOffset(first, ReadAllAvailable())
+    assert lenient.latestOffset(first, ReadAllAvailable()) == first
+
+
+def test_a_queue_that_goes_back_is_data_loss(cluster):
+    queue = cluster.add("t", next=10)
+    strict, lenient = reader_of(), reader_of(failOnDataLoss="false")
+    first = strict.latestOffset(strict.initialOffset(), ReadAllAvailable())
+    cluster.queues_by_name[queue].next = 4
+    with pytest.raises(DataLossError, match="went back from offset 10 to 4"):
+        strict.latestOffset(first, ReadAllAvailable())
+    second = lenient.latestOffset(first, ReadAllAvailable())
+    assert rows(lenient, first, second) == []
+    cluster.queues_by_name[queue].next = 6
+    third = lenient.latestOffset(second, ReadAllAvailable())
+    assert rows(lenient, second, third) == [("t@b:0", 4, 6)]
+
+
+def test_a_minimum_waits_for_messages_or_for_the_delay(cluster, monkeypatch):
+    queue = cluster.add("t", next=0)
+    now = 100.0
+    monkeypatch.setattr(stream_source, "monotonic", lambda: now)
+    reader = reader_of(minOffsetsPerTrigger="10", maxTriggerDelay="5s")
+    first = reader.latestOffset(reader.initialOffset(), ReadAllAvailable())
+    cluster.queues_by_name[queue].next = 3
+    assert reader.latestOffset(first, ReadAllAvailable()) == first
+    now = 106.0
+    second = reader.latestOffset(first, ReadAllAvailable())
+    assert rows(reader, first, second) == [("t@b:0", 0, 3)]
+    cluster.queues_by_name[queue].next = 13
+    third = reader.latestOffset(second, ReadAllAvailable())
+    assert rows(reader, second, third) == [("t@b:0", 3, 13)]
+
+
+def test_the_lag_can_be_seen(cluster):
+    cluster.add("t", next=10)
+    reader = reader_of()
+    assert reader.reportLatestOffset() is None
+    reader.latestOffset(reader.initialOffset(), ReadAllAvailable())
+    assert reader.reportLatestOffset() == {"q": {"t": {"b": {"0": 10}}}, "v": 1}
+
+
+def test_a_reader_travels_to_the_executors():
+    reader = reader_of(startingOffsets="earliest")
+    assert isinstance(pickle.loads(pickle.dumps(reader)), RocketMQStreamReader)
