@@ -7,7 +7,7 @@ PYTEST := $(BIN)/python -m pytest
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build fmt lint types arch tidy test check e2e crash interop golden spark demo bench fuzz ci clean
+.PHONY: help setup build fmt sync lint types arch tidy test check e2e crash interop golden spark demo bench fuzz ci clean
 
 help: ## this list
 	@grep -hE '^[a-z0-9]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-9s %s\n", $$1, $$2}'
@@ -28,6 +28,9 @@ fmt: setup ## lay out the code and mend what can be mended safely
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix-only --quiet .
 
+sync: setup ## make the blocking clients anew from the asyncio ones
+	$(BIN)/python tools/sync_facade.py
+
 lint: setup ## style, mistakes and spelling
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
@@ -41,6 +44,7 @@ arch: setup ## who may import whom
 
 tidy: setup ## sizes, names, docstrings, the chain of Next: lines
 	$(BIN)/python tools/tidy.py
+	$(BIN)/python tools/sync_facade.py --check
 
 test: setup ## unit, property, golden, arch and e2e tests
 	$(PYTEST) tests/unit tests/property tests/golden tests/arch tests/e2e $(ARGS)

@@ -19,6 +19,8 @@ from cometmq.client.settings import (
     ProducerSettings,
     PushSettings,
 )
+from cometmq.client.sync.producer import Producer
+from cometmq.client.sync.pull_consumer import PullConsumer
 from cometmq.model.message import Message, StoredMessage
 from cometmq.model.queue import MessageQueue
 
@@ -29,7 +31,9 @@ __all__ = [
     "ConsumerSettings",
     "Message",
     "MessageQueue",
+    "Producer",
     "ProducerSettings",
+    "PullConsumer",
     "PullResult",
     "PullStatus",
     "PushSettings",

@@ -3,8 +3,8 @@
     async with AsyncProducer("127.0.0.1:9876") as producer:
         result = await producer.send(Message("orders", b"...", tag="paid", keys="order-17"))
 
-Many sends may be under way at once; those of one turn of the loop leave in one write for each
-broker. `cometmq.client.Producer` is the same for threads.
+`send` gives a future at once and makes no task: await it, or gather many of them. Those of one turn
+of the loop leave in one write for each broker. `cometmq.client.Producer` is the same for threads.
 
 Next: cometmq.client.parcel
 """
@@ -129,7 +129,7 @@ class AsyncProducer:
         selector: Selector | None = None,
         timeout_ms: int | None = None,
     ) -> asyncio.Future[SendResult]:
-        """Send a message; await what it gives, or gather many of them.
+        """Send a message; its result comes when a broker has acknowledged it.
 
         Args:
             message: what to send.
@@ -138,10 +138,10 @@ class AsyncProducer:
             timeout_ms: for all attempts together; None: the settings'.
 
         Raises:
-            ClientClosed, MessageError: at once.
+            ClientClosed, MessageError: before anything is sent.
             SendFailed: no attempt was acknowledged; it may be stored all the same.
             BrokerRefused: the broker does not take this message.
-            TopicNotFound, NetError: when awaited.
+            TopicNotFound, NetError: there is nobody to send it to.
         """
         sender = self._running()
         pick = _pick(message, queue, selector)

@@ -1,0 +1,215 @@
+"""The blocking `Producer`: made by tools/sync_facade.py from cometmq.client.producer; do not edit."""
+
+from collections.abc import Iterable, Sequence
+from types import TracebackType
+from typing import Self
+
+from cometmq.client.choose_queue import Selector
+from cometmq.client.producer import WINDOW, AsyncProducer
+from cometmq.client.results import SendResult
+from cometmq.client.settings import ProducerSettings
+from cometmq.client.sync.portal import portal
+from cometmq.model.message import Message
+from cometmq.model.queue import MessageQueue
+
+
+class Producer:
+    """A producer of one group.
+
+    Args:
+        nameservers: "ip:port;ip:port"; None: NAMESRV_ADDR, then 127.0.0.1:9876.
+        group: its producer group; matters for transactions only.
+        settings: times, retries and sizes.
+
+    Raises:
+        SettingsError: a nameserver address cannot be read.
+        RequestError: the group's name is illegal.
+    """
+
+    def __init__(
+        self,
+        nameservers: str | None = None,
+        *,
+        group: str = "PYTHON_PRODUCER",
+        settings: ProducerSettings | None = None,
+    ) -> None:
+        self._portal = portal()
+        self._client = AsyncProducer(nameservers, group=group, settings=settings)
+
+    def __repr__(self) -> str:
+        """Group, client and nameservers."""
+        return repr(self._client).replace("Async", "", 1)
+
+    @property
+    def group(self) -> str:
+        """The producer group."""
+        return self._client.group
+
+    @property
+    def client_id(self) -> str:
+        """How brokers know this client."""
+        return self._client.client_id
+
+    def start(self) -> None:
+        """Begin; nothing is connected before the first send."""
+        self._portal.call(self._client.start)
+
+    def close(self) -> None:
+        """Leave the group and close the connections; sends under way fail."""
+        self._portal.call(self._client.close)
+
+    def __enter__(self) -> Self:
+        """Start."""
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        _kind: type[BaseException] | None,
+        _error: BaseException | None,
+        _trace: TracebackType | None,
+    ) -> None:
+        """Close."""
+        self.close()
+
+    def send(
+        self,
+        message: Message,
+        *,
+        queue: MessageQueue | None = None,
+        selector: Selector | None = None,
+        timeout_ms: int | None = None,
+    ) -> SendResult:
+        """Send a message; its result comes when a broker has acknowledged it.
+
+        Args:
+            message: what to send.
+            queue: the very queue it must go to; then it is tried once only.
+            selector: chooses the queue (`by_hash(key)`); tried once only, too.
+            timeout_ms: for all attempts together; None: the settings'.
+
+        Raises:
+            ClientClosed, MessageError: before anything is sent.
+            SendFailed: no attempt was acknowledged; it may be stored all the same.
+            BrokerRefused: the broker does not take this message.
+            TopicNotFound, NetError: there is nobody to send it to.
+        """
+        result: SendResult = self._portal.call(
+            self._client.send, message, queue=queue, selector=selector, timeout_ms=timeout_ms
+        )
+        return result
+
+    def send_many(
+        self,
+        messages: Iterable[Message],
+        *,
+        queue: MessageQueue | None = None,
+        selector: Selector | None = None,
+        timeout_ms: int | None = None,
+        window: int = WINDOW,
+    ) -> list[SendResult]:
+        """Send messages with many under way at once; results in their order.
+
+        Messages for one queue are stored in their order unless one of them had to be retried.
+
+        Args:
+            messages: any number.
+            queue: as in `send`.
+            selector: as in `send`.
+            timeout_ms: of each send.
+            window: how many may wait for their answers at once.
+
+        Raises:
+            SendFailed: after all have settled, when some failed; how many, and the first reason.
+            ClientClosed, MessageError: as in `send`.
+        """
+        result: list[SendResult] = self._portal.call(
+            self._client.send_many,
+            messages,
+            queue=queue,
+            selector=selector,
+            timeout_ms=timeout_ms,
+            window=window,
+        )
+        return result
+
+    def send_batch(
+        self,
+        messages: Sequence[Message],
+        *,
+        queue: MessageQueue | None = None,
+        timeout_ms: int | None = None,
+    ) -> SendResult:
+        """Send messages of one topic in one request: they lie in one queue, one behind the other.
+
+        Args:
+            messages: together at most `body_size_max` bytes.
+            queue: as in `send`.
+            timeout_ms: as in `send`.
+
+        Raises:
+            MessageError: several topics, a delay, or too long.
+            ClientClosed, SendFailed, BrokerRefused, TopicNotFound, NetError: as `send`.
+        """
+        result: SendResult = self._portal.call(
+            self._client.send_batch, messages, queue=queue, timeout_ms=timeout_ms
+        )
+        return result
+
+    def send_encoded(
+        self,
+        topic: str,
+        queue: MessageQueue | None,
+        batch_body: bytes,
+        *,
+        properties: str = "",
+        timeout_ms: int | None = None,
+    ) -> SendResult:
+        r"""Send a batch that is encoded already, for those who make many messages from columns.
+
+        Args:
+            topic: of all messages in it.
+            queue: where to; None: the next one.
+            batch_body: `codec.batch.encode_batch`.
+            properties: the batch's own, name\x01value\x02; empty: an id and WAIT=true.
+            timeout_ms: as in `send`.
+
+        Raises:
+            MessageError: empty or too long.
+            ClientClosed, SendFailed, BrokerRefused, TopicNotFound, NetError: as `send`.
+        """
+        result: SendResult = self._portal.call(
+            self._client.send_encoded,
+            topic,
+            queue,
+            batch_body,
+            properties=properties,
+            timeout_ms=timeout_ms,
+        )
+        return result
+
+    def send_oneway(
+        self,
+        message: Message,
+        *,
+        queue: MessageQueue | None = None,
+        selector: Selector | None = None,
+    ) -> None:
+        """Send a message and ask for no answer: fast, and nobody knows whether it arrived.
+
+        Raises:
+            ClientClosed, MessageError, TopicNotFound, NetError: it could not even be written.
+        """
+        self._portal.call(self._client.send_oneway, message, queue=queue, selector=selector)
+
+    def queues(self, topic: str) -> list[MessageQueue]:
+        """The queues that messages of this topic may go to.
+
+        Of a topic that does not exist yet: those that its first send will make.
+
+        Raises:
+            TopicNotFound: there is no route, and brokers create no topics.
+            ClientClosed, NetError, BrokerRefused: the nameservers cannot be asked.
+        """
+        result: list[MessageQueue] = self._portal.call(self._client.queues, topic)
+        return result

@@ -1,0 +1,238 @@
+"""The blocking `PullConsumer`: made by tools/sync_facade.py from cometmq.client.pull_consumer; do not edit."""
+
+from collections.abc import Iterator
+from types import TracebackType
+from typing import Self
+
+from cometmq.client.pull_consumer import AsyncPullConsumer
+from cometmq.client.results import PullResult, RawPull
+from cometmq.client.settings import ConsumerSettings
+from cometmq.client.sync.portal import portal
+from cometmq.model.queue import MessageQueue
+
+
+class PullConsumer:
+    """A consumer that pulls.
+
+    Args:
+        nameservers: "ip:port;ip:port"; None: NAMESRV_ADDR, then 127.0.0.1:9876.
+        group: its consumer group, whose offsets `committed` and `commit` mean.
+        settings: times and sizes.
+
+    Raises:
+        SettingsError: a nameserver address cannot be read.
+        RequestError: the group's name is illegal.
+    """
+
+    def __init__(
+        self,
+        nameservers: str | None = None,
+        *,
+        group: str = "PYTHON_PULL_CONSUMER",
+        settings: ConsumerSettings | None = None,
+    ) -> None:
+        self._portal = portal()
+        self._client = AsyncPullConsumer(nameservers, group=group, settings=settings)
+
+    def __repr__(self) -> str:
+        """Group, client and nameservers."""
+        return repr(self._client).replace("Async", "", 1)
+
+    @property
+    def group(self) -> str:
+        """The consumer group."""
+        return self._client.group
+
+    @property
+    def client_id(self) -> str:
+        """How brokers know this client."""
+        return self._client.client_id
+
+    def start(self) -> None:
+        """Begin; nothing is connected before the first call."""
+        self._portal.call(self._client.start)
+
+    def close(self) -> None:
+        """Commit what was received, leave the group and close the connections."""
+        self._portal.call(self._client.close)
+
+    def __enter__(self) -> Self:
+        """Start."""
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        _kind: type[BaseException] | None,
+        _error: BaseException | None,
+        _trace: TracebackType | None,
+    ) -> None:
+        """Close."""
+        self.close()
+
+    def queues(self, topic: str) -> list[MessageQueue]:
+        """The queues of a topic that can be read, sorted.
+
+        Raises:
+            TopicNotFound: the nameserver knows no route of it.
+            ClientClosed, NetError, BrokerRefused: the nameservers cannot be asked.
+        """
+        result: list[MessageQueue] = self._portal.call(self._client.queues, topic)
+        return result
+
+    def fetch(
+        self,
+        queue: MessageQueue,
+        offset: int,
+        *,
+        max_count: int = 32,
+        wait_ms: int = 0,
+        expression: str = "*",
+    ) -> PullResult:
+        """The messages from an offset on.
+
+        Args:
+            queue: where.
+            offset: first queue offset wanted.
+            max_count: messages at most; a broker gives at most 32 by default.
+            wait_ms: how long the broker may wait for a message when there is none.
+            expression: tags wanted, `TagA || TagB`; `*` for all.
+
+        Raises:
+            SubscriptionError: the expression has no tag.
+            BrokerRefused: no permission, or no such queue.
+            ClientClosed, TopicNotFound, BrokerNotFound, NetError, CodecError: no answer.
+        """
+        result: PullResult = self._portal.call(
+            self._client.fetch,
+            queue,
+            offset,
+            max_count=max_count,
+            wait_ms=wait_ms,
+            expression=expression,
+        )
+        return result
+
+    def fetch_raw(
+        self,
+        queue: MessageQueue,
+        offset: int,
+        *,
+        max_count: int = 32,
+        max_bytes: int | None = None,
+        wait_ms: int = 0,
+        expression: str = "*",
+    ) -> RawPull:
+        """The records from an offset on, as they came: for those who decode columns themselves.
+
+        The broker filters by the tags' hashes only; compare tags yourself.
+
+        Args:
+            queue: where.
+            offset: first queue offset wanted.
+            max_count: messages at most.
+            max_bytes: bytes at most; None: as the broker likes.
+            wait_ms: how long the broker may wait for a message when there is none.
+            expression: tags wanted.
+
+        Raises:
+            SubscriptionError, BrokerRefused, ClientClosed, TopicNotFound, BrokerNotFound,
+                NetError, CodecError: as `fetch`.
+        """
+        result: RawPull = self._portal.call(
+            self._client.fetch_raw,
+            queue,
+            offset,
+            max_count=max_count,
+            max_bytes=max_bytes,
+            wait_ms=wait_ms,
+            expression=expression,
+        )
+        return result
+
+    def fetch_range_raw(
+        self,
+        queue: MessageQueue,
+        start: int,
+        end: int,
+        *,
+        max_count: int = 32,
+        depth: int = 8,
+        expression: str = "*",
+    ) -> Iterator[RawPull]:
+        """The records of a range, with several pulls under way, in order.
+
+        It ends at `end` or at the queue's end, whichever comes first. A gap (`start` was deleted)
+        gives one answer OFFSET_ILLEGAL without a body and goes on at its `next_offset`.
+
+        Args:
+            queue: where.
+            start: first queue offset.
+            end: queue offset behind the last one wanted.
+            max_count: messages a pull asks for.
+            depth: pulls under way at most.
+            expression: tags wanted; as `fetch_raw`.
+
+        Raises:
+            SubscriptionError, BrokerRefused, ClientClosed, TopicNotFound, BrokerNotFound,
+                NetError, CodecError: as `fetch`.
+        """
+        result: Iterator[RawPull] = self._portal.iterate(
+            self._client.fetch_range_raw,
+            queue,
+            start,
+            end,
+            max_count=max_count,
+            depth=depth,
+            expression=expression,
+        )
+        return result
+
+    def min_offset(self, queue: MessageQueue) -> int:
+        """The offset of the queue's first message.
+
+        Raises:
+            ClientClosed, TopicNotFound, BrokerNotFound, BrokerRefused, NetError, CodecError: no
+                answer.
+        """
+        result: int = self._portal.call(self._client.min_offset, queue)
+        return result
+
+    def max_offset(self, queue: MessageQueue) -> int:
+        """The offset that the queue's next message will get.
+
+        Raises:
+            ClientClosed, TopicNotFound, BrokerNotFound, BrokerRefused, NetError, CodecError: no
+                answer.
+        """
+        result: int = self._portal.call(self._client.max_offset, queue)
+        return result
+
+    def offset_by_time(self, queue: MessageQueue, timestamp_ms: int) -> int:
+        """The offset of the first message stored at a time (ms since 1970) or later.
+
+        Raises:
+            ClientClosed, TopicNotFound, BrokerNotFound, BrokerRefused, NetError, CodecError: no
+                answer.
+        """
+        result: int = self._portal.call(self._client.offset_by_time, queue, timestamp_ms)
+        return result
+
+    def committed(self, queue: MessageQueue) -> int | None:
+        """The next offset that this group will consume; None when it never committed one.
+
+        Raises:
+            ClientClosed, TopicNotFound, BrokerNotFound, BrokerRefused, NetError, CodecError: no
+                answer.
+        """
+        result: int | None = self._portal.call(self._client.committed, queue)
+        return result
+
+    def commit(self, queue: MessageQueue, offset: int) -> None:
+        """Store the next offset that this group will consume.
+
+        Raises:
+            ClientClosed, TopicNotFound, BrokerNotFound, BrokerRefused, NetError, CodecError: it
+                may not be stored.
+        """
+        self._portal.call(self._client.commit, queue, offset)

@@ -1,0 +1,258 @@
+"""Makes the blocking clients from the asyncio ones: `client/sync/*.py`.
+
+For each class `AsyncX` of a source module it writes a class `X` with the same public methods, signatures
+and docstrings, each of one line that hands the call to the portal (`client/sync/portal.py`):
+
+| in `AsyncX` | in `X` |
+| --- | --- |
+| `async def f(...) -> T`, `def f(...) -> asyncio.Future[T]` | `portal.call`, gives T |
+| `async def f(...) -> AsyncIterator[T]` | `portal.iterate`, gives Iterator[T] |
+| `__aenter__`, `__aexit__`, `__aiter__` | `__enter__`, `__exit__`, `__iter__` |
+| a property, a plain method | read directly; `portal.call` |
+
+`python tools/sync_facade.py` writes, `--check` only says what is stale and ends with 1.
+Design note: docs/design/0003-sync-facade.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+CLIENT = ROOT / "src" / "cometmq" / "client"
+MODULES = ("producer", "pull_consumer")
+PREFIX = "Async"
+# An argument that only makes sense on the caller's own loop.
+LEFT_OUT = "hub"
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+WORDS = (
+    (re.compile(rf"\n *{LEFT_OUT}: .*"), ""),
+    (re.compile(r"\basync (with|for)\b"), r"\1"),
+    (re.compile(r"\bawait "), ""),
+    (re.compile(r"\bAsync(?=Producer|PushConsumer|PullConsumer|Admin)"), ""),
+)
+
+
+def main() -> int:
+    """Write the made files, or check them."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--check", action="store_true", help="write nothing; 1 if stale")
+    is_check = parser.parse_args().check
+    stale = []
+    for name in MODULES:
+        source = CLIENT / f"{name}.py"
+        target = CLIENT / "sync" / f"{name}.py"
+        made = make(source.read_text(), name)
+        if target.exists() and target.read_text() == made:
+            continue
+        stale.append(target)
+        if not is_check:
+            target.write_text(made)
+    for path in stale:
+        print(f"{path.relative_to(ROOT)}: {'stale; run make sync' if is_check else 'written'}")
+    return 1 if is_check and stale else 0
+
+
+def make(source: str, module: str) -> str:
+    """The text of one made module.
+
+    Raises:
+        ValueError: no class or no awaitable method was found: a rule here has gone blind.
+    """
+    tree = ast.parse(source)
+    classes = [
+        node
+        for node in tree.body
+        if isinstance(node, ast.ClassDef) and node.name.startswith(PREFIX)
+    ]
+    if not classes:
+        raise ValueError(f"{module}.py has no class {PREFIX}…")
+    title = f"The blocking `{classes[0].name.removeprefix(PREFIX)}`"
+    made_by = f"made by tools/sync_facade.py from cometmq.client.{module}; do not edit"
+    # What turns out to be unused is taken out again when the text is laid out.
+    names = [node.name for node in classes] + _constants(tree)
+    parts = [
+        f'"""{title}: {made_by}."""',
+        "from collections.abc import Iterator",
+        f"from cometmq.client.{module} import {', '.join(names)}",
+        "from cometmq.client.sync.portal import portal",
+        *(ast.unparse(node) for node in tree.body if _is_import(node)),
+        *(_class(node) for node in classes),
+    ]
+    return _laid_out("\n".join(parts))
+
+
+def _is_import(node: ast.stmt) -> bool:
+    return isinstance(node, ast.Import | ast.ImportFrom)
+
+
+def _constants(tree: ast.Module) -> list[str]:
+    """Names that a signature may have as its default."""
+    targets = (node.targets[0] for node in tree.body if isinstance(node, ast.Assign))
+    return [each.id for each in targets if isinstance(each, ast.Name) and each.id.isupper()]
+
+
+def _class(node: ast.ClassDef) -> str:
+    made = [f"class {node.name.removeprefix(PREFIX)}:", _docstring(node, 4)]
+    awaited = 0
+    for item in node.body:
+        if isinstance(item, ast.FunctionDef | ast.AsyncFunctionDef):
+            text, is_awaited = _method(item, node.name)
+            made.append(text)
+            awaited += is_awaited
+    if not awaited:
+        raise ValueError(f"{node.name} has no method to await")
+    return "\n".join(made)
+
+
+def _method(item: Function, owner: str) -> tuple[str, bool]:
+    """The twin of one method, and whether it waits; nothing for a private one."""
+    name = item.name
+    if name.startswith("_"):
+        write = WRITERS.get(name)
+        return (write(item, owner), False) if write else ("", False)
+    if any(
+        isinstance(mark, ast.Name) and mark.id == "property" for mark in item.decorator_list
+    ):
+        head = f"    @property\n    def {name}(self) -> {_returned(item)}:\n{_docstring(item, 8)}\n"
+        return f"{head}        return self._client.{name}\n", False
+    returned, how = _how(item)
+    value = f"self._portal.{how}(self._client.{_call(item)})"
+    line = f"        {value}"
+    if returned != "None":
+        line = f"        result: {returned} = {value}\n        return result"
+    head = f"    def {name}({_arguments(item)}) -> {returned}:\n{_docstring(item, 8)}\n"
+    return f"{head}{line}\n", True
+
+
+def _repr(item: Function, _owner: str) -> str:
+    return (
+        f"    def __repr__(self) -> str:\n{_docstring(item, 8)}\n"
+        f'        return repr(self._client).replace("{PREFIX}", "", 1)\n'
+    )
+
+
+def _enter(item: Function, _owner: str) -> str:
+    return (
+        f"    def __enter__(self) -> Self:\n{_docstring(item, 8)}\n"
+        "        self.start()\n        return self\n"
+    )
+
+
+def _exit(item: Function, _owner: str) -> str:
+    return (
+        f"    def __exit__({_arguments(item)}) -> None:\n{_docstring(item, 8)}\n"
+        "        self.close()\n"
+    )
+
+
+def _init(item: Function, owner: str) -> str:
+    kept = [each.arg for each in item.args.args[1:]]
+    named = [each.arg for each in item.args.kwonlyargs if each.arg != LEFT_OUT]
+    passed = ", ".join([*kept, *(f"{each}={each}" for each in named)])
+    return (
+        f"    def __init__({_arguments(item)}) -> None:\n"
+        f"        self._portal = portal()\n        self._client = {owner}({passed})\n"
+    )
+
+
+def _iter(item: Function, _owner: str) -> str:
+    returned = _returned(item).replace("AsyncIterator", "Iterator")
+    return (
+        f"    def __iter__(self) -> {returned}:\n{_docstring(item, 8)}\n"
+        f"        return self._portal.iterate(self._client.__aiter__)\n"
+    )
+
+
+def _how(item: Function) -> tuple[str, str]:
+    """What the twin gives, and by which method of the portal."""
+    returned = _returned(item)
+    if returned.startswith("AsyncIterator["):
+        return returned.removeprefix("Async"), "iterate"
+    if returned.startswith("asyncio.Future["):
+        return returned.removeprefix("asyncio.Future[").removesuffix("]"), "call"
+    return returned, "call"
+
+
+def _returned(item: Function) -> str:
+    return ast.unparse(item.returns) if item.returns else "None"
+
+
+def _arguments(item: Function) -> str:
+    arguments = item.args
+    places = [place for place, each in enumerate(arguments.kwonlyargs) if each.arg != LEFT_OUT]
+    return ast.unparse(
+        ast.arguments(
+            posonlyargs=arguments.posonlyargs,
+            args=arguments.args,
+            vararg=arguments.vararg,
+            kwonlyargs=[arguments.kwonlyargs[place] for place in places],
+            kw_defaults=[arguments.kw_defaults[place] for place in places],
+            kwarg=arguments.kwarg,
+            defaults=arguments.defaults,
+        )
+    )
+
+
+def _call(item: Function) -> str:
+    """The bound method and its arguments, as the portal is given them."""
+    arguments = item.args
+    passed = [each.arg for each in arguments.args[1:]]
+    passed += [f"{each.arg}={each.arg}" for each in arguments.kwonlyargs]
+    return ", ".join([item.name, *passed])
+
+
+def _docstring(node: ast.ClassDef | Function, indent: int) -> str:
+    text = ast.get_docstring(node, clean=True)
+    if text is None:
+        return ""
+    for pattern, replacement in WORDS:
+        text = pattern.sub(replacement, text)
+    lines = [" " * indent + line if line else "" for line in text.splitlines()]
+    mark = "r" if "\\" in text else ""
+    end = "" if len(lines) == 1 else "\n" + " " * indent
+    return " " * indent + mark + '"""' + "\n".join(lines).lstrip() + end + '"""'
+
+
+def _laid_out(text: str) -> str:
+    for command in (
+        [
+            "check",
+            "--quiet",
+            "--fix-only",
+            "--select",
+            "F401,I,F811",
+            "--stdin-filename",
+            "x.py",
+            "-",
+        ],
+        ["format", "--quiet", "--stdin-filename", "x.py", "-"],
+    ):
+        text = subprocess.run(
+            [Path(sys.executable).with_name("ruff"), *command],
+            input=text,
+            capture_output=True,
+            text=True,
+            check=True,
+            cwd=ROOT,
+        ).stdout
+    return text
+
+
+WRITERS: dict[str, Callable[[Function, str], str]] = {
+    "__init__": _init,
+    "__repr__": _repr,
+    "__aenter__": _enter,
+    "__aexit__": _exit,
+    "__aiter__": _iter,
+}
+
+
+if __name__ == "__main__":
+    sys.exit(main())
