@@ -8,8 +8,6 @@ Entry:  | key hash 4 | physical offset 8 | seconds 4 | previous entry 4 |
 A slot holds the number of the newest entry whose hash falls into it, and each entry the number
 of the one before it. Entry 0 is never used, so a number of 0 ends a chain and the index
 count of a fresh file is 1. Source: IndexFile, IndexHeader of RocketMQ 5.3.3; docs/format/index-file.md.
-
-Next: cometmq.store.index
 """
 
 from struct import Struct, error

@@ -1,0 +1,136 @@
+"""The pages in docs/format say what the code does: same fields, sizes, order, and true examples."""
+
+import re
+import struct
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+
+from cometmq.codec import index_file, message_id, record
+from cometmq.codec.batch import BATCH_HEAD, decode_batch
+from cometmq.codec.checkpoint import CHECKPOINT, Checkpoint, decode_checkpoint
+from cometmq.codec.fastjson import dumps, loads
+from cometmq.codec.host import HOST_V4, HOST_V6, decode_host
+from cometmq.codec.properties import decode_properties
+from cometmq.codec.queue_entry import QUEUE_ENTRY, QueueEntry, decode_entry
+
+FORMAT = Path(__file__).parents[3] / "docs" / "format"
+
+# page, heading over the table, the code's struct, the fields of it in order
+LAYOUTS = [
+    ("record", "Head", record.RECORD_HEAD, (*record.Record._fields[:14], "body_size")),
+    ("record", "The end of a log file", record._BLANK_TAIL, ("left", "magic")),
+    ("batch", "Item", BATCH_HEAD, ("item_size", "magic", "body_crc", "flag", "body_size")),
+    ("queue-entry", "The queue entry", QUEUE_ENTRY, QueueEntry._fields),
+    ("index-file", "Header", index_file.INDEX_HEADER, index_file.IndexHeader._fields),
+    ("index-file", "Slot", index_file.INDEX_SLOT, ("newest",)),
+    ("index-file", "Entry", index_file.INDEX_ENTRY, index_file.IndexEntry._fields),
+    ("checkpoint", "The checkpoint", CHECKPOINT, tuple(f.name for f in fields(Checkpoint))),
+    ("host", "IPv4", HOST_V4, ("ip", "port")),
+    ("host", "IPv6", HOST_V6, ("ip", "port")),
+    (
+        "message-id",
+        "Unique id",
+        message_id.UNIQUE_TAIL,
+        ("process", "loader", "time", "counter"),
+    ),
+]
+
+
+def page_text(page: str) -> str:
+    return (FORMAT / f"{page}.md").read_text()
+
+
+def table_rows(page: str, heading: str) -> list[list[str]]:
+    """The cells of the first table under a heading."""
+    section = re.split(rf"^#+ {re.escape(heading)}$", page_text(page), flags=re.MULTILINE)[1]
+    table = re.search(r"(?:^\|.*\n)+", section, flags=re.MULTILINE)
+    assert table is not None
+    return [[cell.strip() for cell in line.split("|")[1:-1]] for line in table[0].splitlines()]
+
+
+def field_sizes(layout: struct.Struct) -> list[int]:
+    """Bytes of each field of a struct."""
+    return [struct.calcsize(f">{part}") for part in re.findall(r"\d*[a-zA-Z]", layout.format)]
+
+
+@pytest.mark.parametrize(("page", "heading", "layout", "names"), LAYOUTS)
+def test_a_pages_table_is_the_codes_struct(page, heading, layout, names):
+    head, _, *rows = table_rows(page, heading)
+    assert head[:2] == ["field", "bytes"]
+    fixed = [row for row in rows if row[0] in names]
+    told = [(row[0], int(row[1])) for row in fixed]
+    assert told == list(zip(names, field_sizes(layout), strict=True))
+    if "at" in head:
+        places = [int(row[head.index("at")]) for row in fixed]
+        sizes = field_sizes(layout)
+        assert places == [sum(sizes[:index]) for index in range(len(sizes))]
+
+
+def examples(page: str) -> list[bytes]:
+    """The bytes of a page's hex blocks: on each line, what stands before two blanks."""
+    blocks = re.findall(r"```hex\n(.*?)```", page_text(page), flags=re.DOTALL)
+    return [
+        bytes.fromhex("".join(line.split("  ")[0] for line in block.splitlines()))
+        for block in blocks
+    ]
+
+
+def test_the_example_record_is_one():
+    (content,) = examples("record")
+    one = record.decode_record(content)
+    assert record.encode_record(one) == content
+    assert record.check_record(content, 0) == 109
+    assert (one.body, one.topic, one.properties()) == (b"hello", "TopicTest", {"u": "v"})
+    assert (one.queue_id, one.born_timestamp, one.store_timestamp) == (
+        2,
+        1795253569498,
+        1795253569549,
+    )
+    assert decode_host(one.born_host) == "127.0.0.1:34536"
+    assert decode_host(one.store_host) == "127.0.0.1:41911"
+
+
+def test_the_example_batch_is_one():
+    ((flag, body, block),) = decode_batch(examples("batch")[0])
+    assert (flag, body) == (0, b"hello")
+    assert decode_properties(block) == {"u": "v", "KEYS": "K1", "WAIT": "true", "TAGS": "TagA"}
+
+
+def test_the_example_properties_are_some():
+    assert decode_properties(examples("properties")[0]) == {"TAGS": "TagA", "u": "v"}
+
+
+def test_the_example_entries_are_some():
+    assert decode_entry(examples("queue-entry")[0]) == (0, 268, 2598919)
+    entry = index_file.decode_entry(examples("index-file")[0])
+    assert entry == (index_file.key_hash("TopicTest", "K1"), 268, 7, 0)
+    assert entry.key_hash % 1000 == 32
+
+
+def test_the_example_checkpoint_is_one():
+    assert decode_checkpoint(examples("checkpoint")[0]) == Checkpoint(
+        1795256157132, 1795256157132, 1795256156160
+    )
+
+
+def test_the_example_host_is_one():
+    assert decode_host(examples("host")[0]) == "127.0.0.1:41911"
+
+
+def test_the_example_ids_are_some():
+    offset_id, unique_id = (content.hex() for content in examples("message-id"))
+    host, offset = message_id.decode_message_id(offset_id)
+    assert (decode_host(host), offset) == ("127.0.0.1:41911", 268)
+    assert message_id.UNIQUE_TAIL.unpack(bytes.fromhex(unique_id)[4:]) == (
+        0xABC,
+        0xDEADBEEF,
+        1000,
+        0,
+    )
+
+
+def test_the_example_file_is_what_we_would_write():
+    (text,) = re.findall(r"```json\n(.*?)\n```", page_text("fastjson"), flags=re.DOTALL)
+    assert dumps(loads(text), pretty=True).decode() == text
