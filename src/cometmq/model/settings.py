@@ -49,7 +49,8 @@ def setting(
         most: largest number allowed.
         is_remote: whether it may be changed over the wire; never for a path, an address or
             anything that opens the program to others.
-        has_effect: False for a key of RocketMQ that changes nothing here (a thread pool, say).
+        has_effect: False for what RocketMQ has and this program has not yet; whoever sets it is
+            warned. What it will never have (a thread pool) is `also_known` to `read_settings`.
     """
     metadata = {
         "key": key,
@@ -133,7 +134,7 @@ def read_settings(
     Args:
         kind: the settings class.
         layers: from the weakest to the strongest.
-        also_known: keys of the same file that another program or part reads.
+        also_known: further keys that the file may have: taken, and of no effect.
 
     Raises:
         SettingsError: a value cannot be used; the message names key, value, place and what is
@@ -151,8 +152,8 @@ def read_settings(
                     warnings.append(_unknown(name, layer.origin, [*by_name, *known]))
                 continue
             values[key.attribute] = _read(key, text, layer.origin)
-            if not key.has_effect:
-                warnings.append(f"{layer.origin}: {name} has no effect here")
+            if not key.has_effect and values[key.attribute] != key.default:
+                warnings.append(f"{layer.origin}: {name} is not built yet and has no effect")
     return kind(**values), warnings
 
 

@@ -123,9 +123,12 @@ class JsonObject:
 
     def version(self, key: str) -> DataVersion:
         """A data version; zero where it is missing."""
-        part = self.member(key)
+        return self.member(key).as_version()
+
+    def as_version(self) -> DataVersion:
+        """This object as a data version; 4.9 has no stateVersion."""
         return DataVersion(
-            part.int64("timestamp", 0), part.int64("counter", 0), part.int64("stateVersion", 0)
+            self.int64("timestamp", 0), self.int64("counter", 0), self.int64("stateVersion", 0)
         )
 
     def __str__(self) -> str:

@@ -114,3 +114,17 @@ def topic(part: JsonObject, name: str | None = None) -> TopicConfig:
         is_ordered=part.flag("order", default=False),
         attributes=part.text_table("attributes"),
     )
+
+
+def encode_data_version(version: DataVersion) -> bytes:
+    """The body of QUERY_DATA_VERSION 322 and of its answer."""
+    return fastjson.dumps(version.to_json())
+
+
+def decode_data_version(content: bytes | str) -> DataVersion:
+    """The version in such a body.
+
+    Raises:
+        CodecError: it is none; the message names the field.
+    """
+    return load_object(content, "data version").as_version()

@@ -1,0 +1,284 @@
+"""Tells every nameserver what topics this broker has: at the start, at each change, every 30 s.
+
+Each nameserver has a task of its own, so one that is down delays nobody. A change wakes all of
+them; changes that come while one registers are told together in its next round. A nameserver that
+was lost is tried again every few seconds: it forgot everything, or soon will.
+
+Follows BrokerController.registerBrokerAll and BrokerOuterAPI of RocketMQ 5.3.3.
+
+Next: cometmq.nameserver.handlers.registration
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from cometmq.codec.bodies.kv import decode_kv_table
+from cometmq.codec.bodies.register import Registration, body_crc, encode_registration
+from cometmq.codec.bodies.topic_config import (
+    TopicTable,
+    decode_data_version,
+    encode_data_version,
+)
+from cometmq.codec.fields import decode_fields, encode_fields
+from cometmq.codec.headers.nameserver import (
+    BrokerIdentity,
+    DataVersionResponse,
+    RegisterBroker,
+    RegisterBrokerResponse,
+)
+from cometmq.codec.remoting import Command
+from cometmq.model.codes import RequestCode, ResponseCode
+from cometmq.model.data_version import DataVersion
+from cometmq.model.errors import BrokerRefused, CometError
+from cometmq.net.channels import Channels
+from cometmq.net.tasks import Tasks
+
+_log = logging.getLogger(__name__)
+
+# BrokerController clamps registerNameServerPeriod to these, ms.
+PERIOD_MS_MIN = 10_000
+PERIOD_MS_MAX = 60_000
+# How soon a lost nameserver is noticed and tried again, seconds; a refused connection costs little.
+_LOOK_SECONDS = 1.0
+_RETRY_SECONDS = 3.0
+# Below the 5 s that admin tools wait for the answer to a change.
+CHANGE_SECONDS_MAX = 3.0
+_UNREGISTER_TIMEOUT_MS = 3000  # BrokerOuterAPI.unregisterBroker.
+
+
+@dataclass(frozen=True, slots=True)
+class RegistrarSettings:
+    """How a broker registers.
+
+    Attributes:
+        period_ms: pause between registrations (registerNameServerPeriod).
+        timeout_ms: how long a nameserver may take to answer (registerBrokerTimeoutMills).
+        is_compressed: send the topics compressed (compressedRegister).
+        is_forced: register even where nothing changed (forceRegister).
+    """
+
+    period_ms: int = 30_000
+    timeout_ms: int = 24_000
+    is_compressed: bool = False
+    is_forced: bool = True
+
+    @property
+    def period_seconds(self) -> float:
+        """The pause, within the bounds that RocketMQ keeps."""
+        return min(max(self.period_ms, PERIOD_MS_MIN), PERIOD_MS_MAX) / 1000
+
+
+class Registrar:
+    """The broker's side of registration.
+
+    Attributes:
+        master: what a nameserver last said about this slave's master; empty for a master.
+        order_topics: the order configuration by topic, as the nameservers last sent it.
+    """
+
+    def __init__(
+        self,
+        nameservers: Sequence[str],
+        identity: BrokerIdentity,
+        topics: Callable[[], TopicTable],
+        *,
+        ha_address: str,
+        channels: Channels,
+        settings: RegistrarSettings | None = None,
+    ) -> None:
+        """Nothing is told yet; see `start`.
+
+        Args:
+            nameservers: addresses, "host:port" each.
+            identity: who this broker is.
+            topics: gives the topics and their version; its topics must not change under one
+                version.
+            ha_address: where slaves fetch from.
+            channels: connections; the registrar does not close them.
+            settings: how to register.
+        """
+        self.master = RegisterBrokerResponse()
+        self.order_topics: Mapping[str, str] = {}
+        self.identity = identity
+        self.settings = settings or RegistrarSettings()
+        self._topics = topics
+        self._ha_address = ha_address
+        self._channels = channels
+        self._links = [_Link(address, self) for address in nameservers]
+        self._tasks = Tasks("registrar")
+        self._body = (DataVersion(-1), b"")
+
+    async def start(self) -> None:
+        """Register everywhere; return when each nameserver has answered or failed."""
+        rounds = [link.ask() for link in self._links]
+        for link in self._links:
+            self._tasks.spawn(link.run(), link.address)
+        await _all_of(rounds, seconds=self.settings.timeout_ms / 1000)
+
+    def changed(self) -> None:
+        """The topics changed: tell it soon."""
+        for link in self._links:
+            link.ask()
+
+    async def register(self) -> None:
+        """Tell of a change now; return when the nameservers that are up know it.
+
+        One that does not answer holds nobody up for more than CHANGE_SECONDS_MAX.
+        """
+        rounds = [(link.is_up, link.ask()) for link in self._links]
+        await _all_of([done for is_up, done in rounds if is_up], seconds=CHANGE_SECONDS_MAX)
+
+    async def close(self) -> None:
+        """Leave every nameserver that is up."""
+        await self._tasks.close()
+        leaving = [link.leave() for link in self._links if link.is_up]
+        await asyncio.gather(*leaving, return_exceptions=True)
+
+    # --- asked by links
+
+    async def tell(self, address: str) -> None:
+        """Register at one nameserver.
+
+        Raises:
+            CometError: it cannot be reached, does not answer or refuses.
+        """
+        table = self._topics()
+        if not self.settings.is_forced and not await self._is_news(address, table.version):
+            return
+        body = self._encoded(table)
+        header = RegisterBroker(
+            broker_name=self.identity.broker_name,
+            broker_addr=self.identity.broker_addr,
+            cluster_name=self.identity.cluster_name,
+            broker_id=self.identity.broker_id,
+            ha_server_addr=self._ha_address,
+            compressed=self.settings.is_compressed,
+            body_crc32=body_crc(body),
+            enable_acting_master=False,
+        )
+        answer = await self.call(
+            address, RequestCode.REGISTER_BROKER, encode_fields(header), body
+        )
+        self.master = decode_fields(RegisterBrokerResponse, answer.fields)
+        if answer.body:
+            self.order_topics = decode_kv_table(answer.body)
+
+    async def _is_news(self, address: str, version: DataVersion) -> bool:
+        """Whether this nameserver has other topics of ours than we have; a sign of life, too."""
+        answer = await self.call(
+            address,
+            RequestCode.QUERY_DATA_VERSION,
+            encode_fields(self.identity),
+            encode_data_version(version),
+        )
+        is_changed = decode_fields(DataVersionResponse, answer.fields).changed
+        return is_changed or not answer.body or decode_data_version(answer.body) != version
+
+    def _encoded(self, table: TopicTable) -> bytes:
+        """The body; made once for all nameservers."""
+        if self._body[0] != table.version:
+            body = encode_registration(
+                Registration(table), is_compressed=self.settings.is_compressed
+            )
+            self._body = (table.version, body)
+        return self._body[1]
+
+    async def call(
+        self, address: str, code: RequestCode, fields: dict[str, str], body: bytes = b""
+    ) -> Command:
+        """Ask a nameserver.
+
+        Raises:
+            CometError: it cannot be reached, does not answer or refuses.
+        """
+        timeout_ms = self.settings.timeout_ms
+        if code == RequestCode.UNREGISTER_BROKER:
+            timeout_ms = min(timeout_ms, _UNREGISTER_TIMEOUT_MS)
+        answer = await self._channels.call(
+            address, Command(code, fields=fields, body=body), timeout_ms=timeout_ms
+        )
+        if answer.code != ResponseCode.SUCCESS:
+            raise BrokerRefused(answer.code, answer.remark or "", address)
+        return answer
+
+    def is_connected(self, address: str) -> bool:
+        """Whether the connection to a nameserver still stands."""
+        return self._channels.peek(address) is not None
+
+
+class _Link:
+    """Keeps one nameserver told.
+
+    Attributes:
+        address: of the nameserver.
+        is_up: whether it took our last registration.
+    """
+
+    def __init__(self, address: str, registrar: Registrar) -> None:
+        self.address = address
+        self.is_up = False
+        self._registrar = registrar
+        self._asked = asyncio.Event()
+        # Done when the round that begins next has ended, well or badly.
+        self._next_round: asyncio.Future[None] | None = None
+        self._has_complained = False
+
+    def ask(self) -> asyncio.Future[None]:
+        """Want a registration; the future of its round."""
+        if self._next_round is None:
+            self._next_round = asyncio.get_running_loop().create_future()
+        self._asked.set()
+        return self._next_round
+
+    async def run(self) -> None:
+        """Register whenever asked, when the period is over, and when the nameserver was lost."""
+        while True:
+            self._asked.clear()
+            current, self._next_round = self._next_round, None
+            try:
+                await self._register()
+            finally:
+                if current is not None and not current.done():
+                    current.set_result(None)
+            await self._wait()
+
+    async def _register(self) -> None:
+        try:
+            await self._registrar.tell(self.address)
+        except CometError as error:
+            if self.is_up or not self._has_complained:
+                _log.warning("not registered at nameserver %s: %s", self.address, error)
+            self.is_up = False
+            self._has_complained = True
+        else:
+            if not self.is_up:
+                _log.info("registered at nameserver %s", self.address)
+            self.is_up = True
+
+    async def _wait(self) -> None:
+        left = self._registrar.settings.period_seconds if self.is_up else _RETRY_SECONDS
+        while left > 0:
+            try:
+                async with asyncio.timeout(min(left, _LOOK_SECONDS)):
+                    await self._asked.wait()
+            except TimeoutError:
+                left -= _LOOK_SECONDS
+            else:
+                return
+            if self.is_up and not self._registrar.is_connected(self.address):
+                return
+
+    async def leave(self) -> None:
+        """Tell the nameserver that this broker goes."""
+        fields = encode_fields(self._registrar.identity)
+        try:
+            await self._registrar.call(self.address, RequestCode.UNREGISTER_BROKER, fields)
+        except CometError as error:
+            _log.warning("not unregistered at nameserver %s: %s", self.address, error)
+
+
+async def _all_of(rounds: Sequence[asyncio.Future[None]], *, seconds: float) -> None:
+    if rounds:
+        await asyncio.wait(rounds, timeout=seconds)

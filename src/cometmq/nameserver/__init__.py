@@ -1,0 +1,1 @@
+"""The nameserver: brokers tell it their topics, clients ask it for routes."""

@@ -1,0 +1,1 @@
+"""What the nameserver answers, a module for each family of requests."""

@@ -1,0 +1,167 @@
+"""What operators change: key-value configuration, permissions, topics, settings.
+
+Codes 100, 101, 102, 205, 216, 219, 318, 319, 327. Those that change something are refused to peers
+beyond this machine: there is no access control yet (docs/compatibility.md).
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable
+
+from cometmq.codec.bodies.kv import encode_kv_table
+from cometmq.codec.fields import decode_fields, encode_fields
+from cometmq.codec.headers.nameserver import (
+    AddWritePermResponse,
+    BrokerNameRequest,
+    DeleteTopicInNameserver,
+    KvConfigRequest,
+    KvConfigResponse,
+    KvNamespaceRequest,
+    PutKvConfig,
+    WipeWritePermResponse,
+)
+from cometmq.codec.java_properties import decode_java_properties, encode_properties_text
+from cometmq.codec.remoting import Command
+from cometmq.model.codes import RequestCode, ResponseCode, request_name
+from cometmq.model.errors import CodecError, RequestError, SettingsError
+from cometmq.model.settings import SettingsInForce, settings_table
+from cometmq.nameserver.kv import KvConfig
+from cometmq.nameserver.routes import RouteTable
+from cometmq.nameserver.settings import NameServerSettings
+from cometmq.net.answer import Answer
+from cometmq.net.dispatcher import Dispatcher, Handler
+from cometmq.net.peer import Peer
+from cometmq.store.conf_file import ConfFile
+
+_log = logging.getLogger(__name__)
+
+
+class AdminHandlers:
+    """Handlers of what tools send for an operator."""
+
+    def __init__(
+        self,
+        table: RouteTable,
+        kv: KvConfig,
+        settings: SettingsInForce[NameServerSettings],
+        conf: ConfFile,
+    ) -> None:
+        self._table = table
+        self._kv = kv
+        self._settings = settings
+        self._conf = conf
+
+    def register(self, dispatcher: Dispatcher) -> None:
+        """Take the codes of this family."""
+        dispatcher.register(RequestCode.GET_KV_CONFIG, self.handle_get_kv)
+        dispatcher.register(RequestCode.GET_KVLIST_BY_NAMESPACE, self.handle_kv_table)
+        dispatcher.register(RequestCode.GET_NAMESRV_CONFIG, self.handle_get_settings)
+        changes: dict[RequestCode, Handler] = {
+            RequestCode.PUT_KV_CONFIG: self.handle_put_kv,
+            RequestCode.DELETE_KV_CONFIG: self.handle_delete_kv,
+            RequestCode.WIPE_WRITE_PERM_OF_BROKER: self.handle_wipe_write_perm,
+            RequestCode.ADD_WRITE_PERM_OF_BROKER: self.handle_add_write_perm,
+            RequestCode.DELETE_TOPIC_IN_NAMESRV: self.handle_delete_topic,
+            RequestCode.UPDATE_NAMESRV_CONFIG: self.handle_change_settings,
+        }
+        for code, handler in changes.items():
+            dispatcher.register(code, _only_from_here(handler))
+
+    async def handle_put_kv(self, command: Command, _peer: Peer) -> Answer:
+        """PUT_KV_CONFIG 100."""
+        header = decode_fields(PutKvConfig, command.fields)
+        await self._kv.put(header.namespace, header.key, header.value)
+        return Answer()
+
+    def handle_get_kv(self, command: Command, _peer: Peer) -> Answer:
+        """GET_KV_CONFIG 101."""
+        header = decode_fields(KvConfigRequest, command.fields)
+        value = self._kv.value(header.namespace, header.key)
+        if value is None:
+            raise RequestError(
+                ResponseCode.QUERY_NOT_FOUND,
+                f"No config item, Namespace: {header.namespace} Key: {header.key}",
+            )
+        return Answer(fields=encode_fields(KvConfigResponse(value)))
+
+    async def handle_delete_kv(self, command: Command, _peer: Peer) -> Answer:
+        """DELETE_KV_CONFIG 102."""
+        header = decode_fields(KvConfigRequest, command.fields)
+        await self._kv.delete(header.namespace, header.key)
+        return Answer()
+
+    def handle_kv_table(self, command: Command, _peer: Peer) -> Answer:
+        """GET_KVLIST_BY_NAMESPACE 219."""
+        header = decode_fields(KvNamespaceRequest, command.fields)
+        table = self._kv.table(header.namespace)
+        if table is None:
+            raise RequestError(
+                ResponseCode.QUERY_NOT_FOUND, f"No config item, Namespace: {header.namespace}"
+            )
+        return Answer(body=encode_kv_table(table))
+
+    def handle_wipe_write_perm(self, command: Command, peer: Peer) -> Answer:
+        """WIPE_WRITE_PERM_OF_BROKER 205."""
+        header = decode_fields(BrokerNameRequest, command.fields)
+        count = self._table.wipe_write_perm(header.broker_name)
+        _log.info("%s: no sends to %s, %d topics", peer.address, header.broker_name, count)
+        return Answer(fields=encode_fields(WipeWritePermResponse(count)))
+
+    def handle_add_write_perm(self, command: Command, peer: Peer) -> Answer:
+        """ADD_WRITE_PERM_OF_BROKER 327."""
+        header = decode_fields(BrokerNameRequest, command.fields)
+        count = self._table.add_write_perm(header.broker_name)
+        _log.info("%s: sends to %s again, %d topics", peer.address, header.broker_name, count)
+        return Answer(fields=encode_fields(AddWritePermResponse(count)))
+
+    def handle_delete_topic(self, command: Command, _peer: Peer) -> Answer:
+        """DELETE_TOPIC_IN_NAMESRV 216."""
+        header = decode_fields(DeleteTopicInNameserver, command.fields)
+        self._table.delete_topic(header.topic, header.cluster_name or None)
+        return Answer()
+
+    def handle_get_settings(self, _command: Command, _peer: Peer) -> Answer:
+        """GET_NAMESRV_CONFIG 319."""
+        return Answer(body=encode_properties_text(settings_table(self._settings.current)))
+
+    async def handle_change_settings(self, command: Command, peer: Peer) -> Answer:
+        """UPDATE_NAMESRV_CONFIG 318: by an allow list, where Java has a block list."""
+        try:
+            values = decode_java_properties(command.body)
+        except CodecError as error:
+            raise RequestError(
+                ResponseCode.SYSTEM_ERROR, f"string2Properties error: {error}"
+            ) from error
+        if refused := self._settings.refused(values):
+            raise RequestError(
+                ResponseCode.NO_PERMISSION,
+                f"Can not update config in black list. {', '.join(refused)}: change it in the conf "
+                "file and start again",
+            )
+        try:
+            self._settings.change(values)
+            await asyncio.to_thread(self._conf.remember, values)
+        except SettingsError as error:
+            raise RequestError(ResponseCode.INVALID_PARAMETER, str(error)) from error
+        except OSError as error:
+            raise RequestError(
+                ResponseCode.SYSTEM_ERROR,
+                f"in force until the next start, but not written: {error.strerror}",
+            ) from error
+        _log.warning("%s changed settings: %s", peer.address, values)
+        return Answer()
+
+
+def _only_from_here(handler: Handler) -> Handler:
+    """The handler for peers on this machine; others are refused."""
+
+    def guarded(command: Command, peer: Peer) -> Awaitable[Answer | None] | Answer | None:
+        if not peer.is_loopback:
+            raise RequestError(
+                ResponseCode.NO_PERMISSION,
+                f"{request_name(command.code)} is for peers on the nameserver's own machine, not "
+                f"for {peer.address}: there is no access control",
+            )
+        return handler(command, peer)
+
+    return guarded

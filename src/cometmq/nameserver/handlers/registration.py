@@ -1,0 +1,124 @@
+"""What brokers tell: 103, 104, 217, 322, 901, 904.
+
+Next: cometmq.nameserver.routes
+"""
+
+from cometmq.codec.bodies.kv import encode_kv_table
+from cometmq.codec.bodies.member_group import encode_member_group
+from cometmq.codec.bodies.register import body_crc, decode_registration
+from cometmq.codec.bodies.route import decode_topic_route
+from cometmq.codec.bodies.topic_config import decode_data_version, encode_data_version
+from cometmq.codec.fields import decode_fields, encode_fields
+from cometmq.codec.headers.nameserver import (
+    BrokerHeartbeat,
+    BrokerIdentity,
+    DataVersionResponse,
+    MemberGroupRequest,
+    RegisterBroker,
+)
+from cometmq.codec.headers.topic import TopicRequest
+from cometmq.codec.remoting import Command
+from cometmq.model.codes import RequestCode, ResponseCode
+from cometmq.model.errors import RequestError
+from cometmq.model.settings import SettingsInForce
+from cometmq.nameserver.expiry import Expiry
+from cometmq.nameserver.kv import ORDER_NAMESPACE, KvConfig
+from cometmq.nameserver.lookup import member_group
+from cometmq.nameserver.routes import BrokerKey, RouteTable
+from cometmq.nameserver.settings import NameServerSettings
+from cometmq.net.answer import Answer
+from cometmq.net.dispatcher import Dispatcher
+from cometmq.net.peer import Peer
+
+_ZONE_NAME = "__ZONE_NAME"  # MixAll.ZONE_NAME, a field beside the header's own.
+
+
+class RegistrationHandlers:
+    """Handlers of what brokers send."""
+
+    def __init__(
+        self,
+        table: RouteTable,
+        kv: KvConfig,
+        expiry: Expiry,
+        settings: SettingsInForce[NameServerSettings],
+    ) -> None:
+        self._table = table
+        self._kv = kv
+        self._expiry = expiry
+        self._settings = settings
+
+    def register(self, dispatcher: Dispatcher) -> None:
+        """Take the codes of this family."""
+        dispatcher.register(RequestCode.REGISTER_BROKER, self.handle_register)
+        dispatcher.register(RequestCode.UNREGISTER_BROKER, self.handle_unregister)
+        dispatcher.register(RequestCode.REGISTER_TOPIC_IN_NAMESRV, self.handle_register_topic)
+        dispatcher.register(RequestCode.QUERY_DATA_VERSION, self.handle_query_version)
+        dispatcher.register(RequestCode.GET_BROKER_MEMBER_GROUP, self.handle_member_group)
+        dispatcher.register(RequestCode.BROKER_HEARTBEAT, self.handle_heartbeat)
+
+    def handle_register(self, command: Command, peer: Peer) -> Answer:
+        """REGISTER_BROKER 103."""
+        header = decode_fields(RegisterBroker, command.fields)
+        if header.body_crc32 and header.body_crc32 != body_crc(command.body):
+            raise RequestError(
+                ResponseCode.SYSTEM_ERROR,
+                f"crc32 not match: the body of {len(command.body)} bytes was changed on its way",
+            )
+        registration = decode_registration(
+            command.body, is_compressed=header.compressed, version=command.version
+        )
+        settings = self._settings.current
+        master = self._table.register(
+            header,
+            registration,
+            peer,
+            zone_name=command.fields.get(_ZONE_NAME),
+            deletes_missing_topics=settings.deletes_missing_topics,
+        )
+        if self._expiry.closed not in peer.on_close:
+            peer.on_close.append(self._expiry.closed)
+        orders = self._kv.table(ORDER_NAMESPACE)
+        body = b""
+        if settings.is_order_config_returned and orders is not None:
+            body = encode_kv_table(orders)
+        return Answer(fields=encode_fields(master), body=body)
+
+    def handle_unregister(self, command: Command, _peer: Peer) -> Answer:
+        """UNREGISTER_BROKER 104."""
+        header = decode_fields(BrokerIdentity, command.fields)
+        self._table.unregister(
+            BrokerKey(header.cluster_name, header.broker_addr), header.broker_name
+        )
+        return Answer()
+
+    def handle_register_topic(self, command: Command, _peer: Peer) -> Answer:
+        """REGISTER_TOPIC_IN_NAMESRV 217: a broker's one new topic."""
+        header = decode_fields(TopicRequest, command.fields)
+        if command.body:
+            queues = decode_topic_route(command.body).queues
+            self._table.register_topic(header.topic, queues)
+        return Answer()
+
+    def handle_query_version(self, command: Command, _peer: Peer) -> Answer:
+        """QUERY_DATA_VERSION 322: must the broker register again? It counts as a sign of life."""
+        header = decode_fields(BrokerIdentity, command.fields)
+        theirs = decode_data_version(command.body)
+        ours = self._table.version_of(header.cluster_name, header.broker_addr)
+        self._table.touch(header.cluster_name, header.broker_addr)
+        return Answer(
+            fields=encode_fields(DataVersionResponse(changed=ours != theirs)),
+            body=encode_data_version(ours) if ours else b"",
+        )
+
+    def handle_member_group(self, command: Command, _peer: Peer) -> Answer:
+        """GET_BROKER_MEMBER_GROUP 901."""
+        header = decode_fields(MemberGroupRequest, command.fields)
+        group = member_group(self._table, header.cluster_name, header.broker_name)
+        return Answer(body=encode_member_group(group))
+
+    def handle_heartbeat(self, command: Command, _peer: Peer) -> Answer:
+        """BROKER_HEARTBEAT 904."""
+        header = decode_fields(BrokerHeartbeat, command.fields)
+        self._table.touch(header.cluster_name, header.broker_addr)
+        return Answer()

@@ -1,0 +1,156 @@
+"""What clients and tools ask: 105, 106, 206, 224, 304, 311, 312, 313.
+
+Next: cometmq.nameserver.lookup
+"""
+
+from collections.abc import Callable
+
+from cometmq.codec.bodies.cluster import encode_cluster_info
+from cometmq.codec.bodies.route import encode_topic_route
+from cometmq.codec.bodies.topic_list import TopicList, encode_topic_list
+from cometmq.codec.fields import decode_fields
+from cometmq.codec.headers.nameserver import ClusterRequest, RouteRequest
+from cometmq.codec.remoting import Command
+from cometmq.model.clock import Clock
+from cometmq.model.codes import VERSION_STANDARD_JSON, RequestCode, ResponseCode
+from cometmq.model.errors import RequestError
+from cometmq.model.flags import TOPIC_UNIT, TOPIC_UNIT_SUB
+from cometmq.model.route import TopicRoute
+from cometmq.model.settings import SettingsInForce
+from cometmq.nameserver import lookup
+from cometmq.nameserver.kv import ORDER_NAMESPACE, KvConfig
+from cometmq.nameserver.routes import RouteTable
+from cometmq.nameserver.settings import NameServerSettings
+from cometmq.net.answer import Answer
+from cometmq.net.dispatcher import Dispatcher
+from cometmq.net.peer import Peer
+
+# MixAll.ZONE_MODE and ZONE_NAME, fields beside the header's own.
+_ZONE_MODE = "__ZONE_MODE"
+_ZONE_NAME = "__ZONE_NAME"
+
+
+class RouteHandlers:
+    """Handlers of what clients and tools look up."""
+
+    def __init__(
+        self,
+        table: RouteTable,
+        kv: KvConfig,
+        settings: SettingsInForce[NameServerSettings],
+        clock: Clock,
+    ) -> None:
+        self._table = table
+        self._kv = kv
+        self._settings = settings
+        self._clock = clock
+        self._started = clock.monotonic()
+
+    def register(self, dispatcher: Dispatcher) -> None:
+        """Take the codes of this family."""
+        dispatcher.register(RequestCode.GET_ROUTEINFO_BY_TOPIC, self.handle_route)
+        dispatcher.register(RequestCode.GET_BROKER_CLUSTER_INFO, self.handle_clusters)
+        dispatcher.register(
+            RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER, self.handle_all_topics
+        )
+        dispatcher.register(RequestCode.GET_TOPICS_BY_CLUSTER, self.handle_cluster_topics)
+        dispatcher.register(
+            RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_NS, self.handle_system_topics
+        )
+        dispatcher.register(RequestCode.GET_UNIT_TOPIC_LIST, self.handle_unit_topics)
+        dispatcher.register(
+            RequestCode.GET_HAS_UNIT_SUB_TOPIC_LIST, self.handle_unit_sub_topics
+        )
+        dispatcher.register(
+            RequestCode.GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST, self.handle_unit_sub_only_topics
+        )
+
+    def handle_route(self, command: Command, _peer: Peer) -> Answer:
+        """GET_ROUTEINFO_BY_TOPIC 105."""
+        header = decode_fields(RouteRequest, command.fields)
+        settings = self._settings.current
+        self._refuse_while_waiting(settings)
+        route = lookup.find_route(
+            self._table,
+            header.topic,
+            supports_acting_master=settings.is_acting_master_supported,
+        )
+        if route is None:
+            raise RequestError(
+                ResponseCode.TOPIC_NOT_EXIST,
+                f"No topic route info in name server for the topic: {header.topic}; create it, or "
+                "see whether its brokers are registered at this nameserver",
+            )
+        if settings.is_order_message_enabled:
+            route = self._with_order(route, header.topic)
+        if (
+            command.fields.get(_ZONE_MODE, "").lower() == "true"
+            and _ZONE_NAME in command.fields
+        ):
+            route = lookup.in_zone(route, command.fields[_ZONE_NAME])
+        is_standard = (
+            command.version >= VERSION_STANDARD_JSON or header.accept_standard_json_only is True
+        )
+        return Answer(body=encode_topic_route(route, is_standard=is_standard))
+
+    def _refuse_while_waiting(self, settings: NameServerSettings) -> None:
+        if not settings.waits_for_brokers:
+            return
+        left = self._started + settings.wait_seconds - self._clock.monotonic()
+        if left > 0:
+            raise RequestError(
+                ResponseCode.SYSTEM_ERROR,
+                f"name server not ready: it waits {left:.0f} s more for brokers to register",
+            )
+
+    def _with_order(self, route: TopicRoute, topic: str) -> TopicRoute:
+        order = self._kv.value(ORDER_NAMESPACE, topic)
+        return TopicRoute(
+            route.queues, route.brokers, order, route.filter_servers, route.queue_mappings
+        )
+
+    def handle_clusters(self, _command: Command, _peer: Peer) -> Answer:
+        """GET_BROKER_CLUSTER_INFO 106."""
+        return Answer(body=encode_cluster_info(lookup.cluster_info(self._table)))
+
+    def handle_all_topics(self, _command: Command, _peer: Peer) -> Answer:
+        """GET_ALL_TOPIC_LIST_FROM_NAMESERVER 206."""
+        if not self._settings.current.is_all_topic_list_enabled:
+            raise RequestError(
+                ResponseCode.SYSTEM_ERROR, "disable: enableAllTopicList is false"
+            )
+        return _topics(TopicList(tuple(self._table.topics)))
+
+    def handle_cluster_topics(self, command: Command, _peer: Peer) -> Answer:
+        """GET_TOPICS_BY_CLUSTER 224."""
+        header = decode_fields(ClusterRequest, command.fields)
+        return self._listed(lambda: lookup.topics_of_cluster(self._table, header.cluster))
+
+    def handle_system_topics(self, _command: Command, _peer: Peer) -> Answer:
+        """GET_SYSTEM_TOPIC_LIST_FROM_NS 304; the client then asks a broker (305) for the rest."""
+        return _topics(lookup.system_topics(self._table))
+
+    def handle_unit_topics(self, _command: Command, _peer: Peer) -> Answer:
+        """GET_UNIT_TOPIC_LIST 311."""
+        return self._listed(lambda: lookup.topics_with_flag(self._table, wanted=TOPIC_UNIT))
+
+    def handle_unit_sub_topics(self, _command: Command, _peer: Peer) -> Answer:
+        """GET_HAS_UNIT_SUB_TOPIC_LIST 312."""
+        return self._listed(lambda: lookup.topics_with_flag(self._table, wanted=TOPIC_UNIT_SUB))
+
+    def handle_unit_sub_only_topics(self, _command: Command, _peer: Peer) -> Answer:
+        """GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST 313."""
+        return self._listed(
+            lambda: lookup.topics_with_flag(
+                self._table, wanted=TOPIC_UNIT_SUB, unwanted=TOPIC_UNIT
+            )
+        )
+
+    def _listed(self, find: Callable[[], TopicList]) -> Answer:
+        if not self._settings.current.is_topic_list_enabled:
+            raise RequestError(ResponseCode.SYSTEM_ERROR, "disable: enableTopicList is false")
+        return _topics(find())
+
+
+def _topics(found: TopicList) -> Answer:
+    return Answer(body=encode_topic_list(found.topics, broker_address=found.broker_address))

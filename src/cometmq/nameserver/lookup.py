@@ -1,0 +1,125 @@
+"""What is asked of the route table: routes, clusters, lists of topics. Reads it, never changes it.
+
+Follows RouteInfoManager of RocketMQ 5.3.3.
+
+Next: cometmq.client.routes
+"""
+
+from dataclasses import replace
+
+from cometmq.codec.bodies.cluster import ClusterInfo
+from cometmq.codec.bodies.topic_list import TopicList
+from cometmq.model.flags import is_writable
+from cometmq.model.route import MASTER_ID, BrokerData, TopicRoute
+from cometmq.nameserver.routes import BrokerKey, RouteTable
+
+# Brokers watch each other through this topic, so its route names the members as they are.
+_MEMBER_TOPIC_PREFIX = "rmq_sys_SYNC_BROKER_MEMBER_"
+
+
+def find_route(
+    table: RouteTable, topic: str, *, supports_acting_master: bool = False
+) -> TopicRoute | None:
+    """The route of a topic, or None where no living broker has it.
+
+    Args:
+        table: where to look.
+        topic: its name.
+        supports_acting_master: show the first slave of a lost master in its place.
+    """
+    queues = table.topics.get(topic, {})
+    brokers = [table.groups[name] for name in queues if name in table.groups]
+    if not brokers:
+        return None
+    if supports_acting_master and not topic.startswith(_MEMBER_TOPIC_PREFIX):
+        brokers = [
+            _with_acting_master(broker, perm=queues[broker.broker_name].perm)
+            for broker in brokers
+        ]
+    servers = {
+        address: list(live.filter_servers)
+        for broker in brokers
+        for address in broker.addresses.values()
+        if (live := table.live.get(BrokerKey(broker.cluster, address))) and live.filter_servers
+    }
+    return TopicRoute(
+        queues=tuple(queues.values()),
+        brokers=tuple(brokers),
+        filter_servers=servers,
+        queue_mappings=table.mappings.get(topic),
+    )
+
+
+def _with_acting_master(broker: BrokerData, *, perm: int) -> BrokerData:
+    """Follows pickupTopicRouteData: the smallest id takes the place where nobody can send."""
+    if (
+        MASTER_ID in broker.addresses
+        or not broker.is_acting_master_enabled
+        or is_writable(perm)
+    ):
+        return broker
+    addresses = dict(broker.addresses)
+    addresses[MASTER_ID] = addresses.pop(min(addresses))
+    return replace(broker, addresses=addresses)
+
+
+def in_zone(route: TopicRoute, zone_name: str) -> TopicRoute:
+    """The route without brokers of other zones; those without a master stay, for consumers.
+
+    Follows ZoneRouteRPCHook of RocketMQ 5.3.3.
+    """
+    near = [
+        broker
+        for broker in route.brokers
+        if MASTER_ID not in broker.addresses
+        or (broker.zone_name or "").lower() == zone_name.lower()
+    ]
+    names = {broker.broker_name for broker in near}
+    return replace(
+        route,
+        brokers=tuple(near),
+        queues=tuple(data for data in route.queues if data.broker_name in names),
+    )
+
+
+def cluster_info(table: RouteTable) -> ClusterInfo:
+    """All clusters and brokers."""
+    return ClusterInfo(
+        brokers=dict(table.groups),
+        broker_names={
+            cluster: tuple(sorted(names)) for cluster, names in table.clusters.items()
+        },
+    )
+
+
+def member_group(table: RouteTable, cluster: str, broker_name: str) -> BrokerData:
+    """The living members of a broker group; an unknown one has no addresses."""
+    group = table.groups.get(broker_name)
+    return BrokerData(cluster, broker_name, dict(group.addresses) if group else {})
+
+
+def topics_of_cluster(table: RouteTable, cluster: str) -> TopicList:
+    """The topics that a cluster's brokers have."""
+    names = table.clusters.get(cluster, set())
+    return TopicList(
+        tuple(topic for topic, queues in table.topics.items() if names & set(queues))
+    )
+
+
+def topics_with_flag(table: RouteTable, *, wanted: int, unwanted: int = 0) -> TopicList:
+    """The topics whose sysFlag has all bits of `wanted` and none of `unwanted`."""
+    topics = []
+    for topic, queues in table.topics.items():
+        # A topic is made with one flag everywhere; RocketMQ looks at the first broker, too.
+        flag = next(iter(queues.values())).sys_flag
+        if flag & wanted == wanted and not flag & unwanted:
+            topics.append(topic)
+    return TopicList(tuple(topics))
+
+
+def system_topics(table: RouteTable) -> TopicList:
+    """The topics named after clusters and brokers, and the address of a broker that knows more."""
+    names = dict.fromkeys(table.clusters)
+    names.update(dict.fromkeys(table.groups))
+    first = next(iter(table.groups.values()), None)
+    return TopicList(tuple(names), first.master_or_any() if first else None)

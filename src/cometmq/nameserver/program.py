@@ -1,0 +1,64 @@
+"""A nameserver as a program: settings from file and flags, one line when it is ready, a clean end.
+
+Next: cometmq.nameserver.server
+"""
+
+import asyncio
+import logging
+import os
+import signal
+import sys
+from collections.abc import Sequence
+
+from cometmq.codec.java_properties import encode_properties_text
+from cometmq.model.settings import settings_table
+from cometmq.nameserver.server import NameServer
+from cometmq.nameserver.settings import NameServerSettings, read_nameserver_settings
+from cometmq.net.clock import SystemClock
+from cometmq.net.loop import run
+from cometmq.store.conf_file import ConfFile
+
+
+def run_nameserver(
+    conf_file: str | None, arguments: Sequence[str] = (), *, prints_settings: bool = False
+) -> None:
+    """Run a nameserver until SIGTERM or SIGINT.
+
+    Args:
+        conf_file: path of a `namesrv.conf`, or None.
+        arguments: settings as flags, `--listen-port 0`.
+        prints_settings: print the settings in force, as properties, and return.
+
+    Raises:
+        SettingsError: a setting cannot be used.
+        NetError: the address cannot be listened on.
+        CodecError, OSError: kvConfig.json cannot be read.
+    """
+    settings, conf, warnings = read_nameserver_settings(conf_file, arguments, os.environ)
+    for warning in warnings:
+        sys.stderr.write(f"warning: {warning}\n")
+    if prints_settings:
+        sys.stdout.write(encode_properties_text(settings_table(settings)).decode())
+        return
+    logging.basicConfig(
+        level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
+    )
+    run(_serve(settings, conf))
+
+
+async def _serve(settings: NameServerSettings, conf: ConfFile) -> None:
+    stopped = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stopped.set)
+    server = NameServer(settings, SystemClock(), conf=conf)
+    await server.start()
+    # The words are those of NamesrvStartup: scripts wait for them.
+    sys.stdout.write(
+        f"The Name Server boot success. serializeType=JSON, address {server.address}\n"
+    )
+    sys.stdout.flush()
+    try:
+        await stopped.wait()
+    finally:
+        await server.close()

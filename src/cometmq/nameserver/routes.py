@@ -1,0 +1,323 @@
+"""The nameserver's memory: which brokers live, which topics they have. No I/O, no loop.
+
+Follows RouteInfoManager of RocketMQ 5.3.3; where it does not, a comment says so. A broker is known
+by cluster and address. It stays while it registers or sends heartbeats within its timeout, and
+while the connection on which it last registered is open.
+
+Next: cometmq.nameserver.lookup
+"""
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple, Protocol
+
+from cometmq.codec.bodies.register import Registration
+from cometmq.codec.headers.nameserver import RegisterBroker, RegisterBrokerResponse
+from cometmq.model.clock import Clock
+from cometmq.model.codes import ResponseCode
+from cometmq.model.data_version import DataVersion
+from cometmq.model.errors import RequestError
+from cometmq.model.flags import PERM_READ_WRITE, PERM_WRITE
+from cometmq.model.route import MASTER_ID, BrokerData, QueueData
+from cometmq.model.topic import TopicConfig
+
+_log = logging.getLogger(__name__)
+
+# RouteInfoManager.DEFAULT_BROKER_CHANNEL_EXPIRED_TIME: a broker that names no timeout of its own.
+SILENCE_MS_MAX = 120_000
+
+
+class Connection(Protocol):
+    """What of a connection matters here."""
+
+    def close(self) -> None:
+        """Close it."""
+        ...
+
+
+class BrokerKey(NamedTuple):
+    """A broker process."""
+
+    cluster: str
+    address: str
+
+
+@dataclass(slots=True)
+class LiveBroker:
+    """A broker that has registered.
+
+    Attributes:
+        version: of the topics it registered.
+        ha_address: where its slaves fetch from.
+        timeout: seconds that it may be silent.
+        last_heard: monotonic time, seconds.
+        connection: on which it registered last.
+        filter_servers: addresses; nobody has them any more.
+    """
+
+    version: DataVersion
+    ha_address: str
+    timeout: float
+    last_heard: float
+    connection: Connection
+    filter_servers: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class RouteTable:
+    """All that brokers have told.
+
+    Attributes:
+        clock: time.
+        groups: broker groups by name. Invariant: each has an address.
+        clusters: names of broker groups by cluster.
+        topics: queues by topic and broker name. Invariant: no topic is without queues.
+        live: the brokers that are alive.
+        mappings: TopicQueueMappingInfo by topic and broker name (static topics, 5.x).
+    """
+
+    clock: Clock
+    groups: dict[str, BrokerData] = field(default_factory=dict)
+    clusters: dict[str, set[str]] = field(default_factory=dict)
+    topics: dict[str, dict[str, QueueData]] = field(default_factory=dict)
+    live: dict[BrokerKey, LiveBroker] = field(default_factory=dict)
+    mappings: dict[str, dict[str, Mapping[str, Any]]] = field(default_factory=dict)
+
+    # --- brokers come and stay
+
+    def register(
+        self,
+        header: RegisterBroker,
+        registration: Registration,
+        connection: Connection,
+        *,
+        zone_name: str | None = None,
+        deletes_missing_topics: bool = False,
+    ) -> RegisterBrokerResponse:
+        """A broker tells who it is and what it has.
+
+        Args:
+            header: who it is.
+            registration: its topics.
+            connection: while it is open, the broker lives.
+            zone_name: of the broker, or None.
+            deletes_missing_topics: topics that it had and does not name are removed.
+
+        Returns:
+            To a slave: its master and where to fetch from, where they are known.
+
+        Raises:
+            RequestError: SYSTEM_ERROR: an unknown broker that names one topic only. Such a message
+                follows a change of that topic, and all others would seem not to exist.
+        """
+        key = BrokerKey(header.cluster_name, header.broker_addr)
+        group = self.groups.get(header.broker_name)
+        # The same address under another id: a slave that became the master, or the reverse.
+        addresses = {
+            broker_id: address
+            for broker_id, address in (group.addresses if group else {}).items()
+            if address != header.broker_addr or broker_id == header.broker_id
+        }
+        if self._has_newer_owner(header, addresses, registration):
+            _log.warning("%s: %s is held by a newer broker; ignored", key, header.broker_name)
+            if group is not None:
+                self.groups[header.broker_name] = replace(group, addresses=addresses)
+            self.live.pop(key, None)
+            return RegisterBrokerResponse()
+        is_first = header.broker_id not in addresses
+        topics = registration.table.topics
+        if is_first and len(topics) == 1:
+            raise RequestError(
+                ResponseCode.SYSTEM_ERROR,
+                f"register broker failed: {header.broker_name} id {header.broker_id} is not known "
+                "yet and named one topic only; register all of its topics first",
+            )
+        addresses[header.broker_id] = header.broker_addr
+        self.clusters.setdefault(header.cluster_name, set()).add(header.broker_name)
+        self.groups[header.broker_name] = BrokerData(
+            cluster=group.cluster if group else header.cluster_name,
+            broker_name=header.broker_name,
+            addresses=addresses,
+            is_acting_master_enabled=bool(header.enable_acting_master),
+            zone_name=zone_name,
+        )
+        if header.broker_id == MASTER_ID or _is_prime_slave(header, addresses):
+            if deletes_missing_topics and not registration.queue_mappings:
+                self._forget_missing(header.broker_name, topics)
+            self._take_topics(header, registration, is_first=is_first)
+        self._keep_alive(key, header, registration, connection)
+        return self._master_of(header, addresses)
+
+    def _has_newer_owner(
+        self, header: RegisterBroker, addresses: Mapping[int, str], registration: Registration
+    ) -> bool:
+        """Whether this id belongs to another living broker of a later master epoch."""
+        owner = addresses.get(header.broker_id)
+        if owner is None or owner == header.broker_addr:
+            return False
+        live = self.live.get(BrokerKey(header.cluster_name, owner))
+        version = registration.table.version
+        return live is not None and live.version.state_version > version.state_version
+
+    def _forget_missing(self, broker_name: str, topics: Mapping[str, TopicConfig]) -> None:
+        for topic in [topic for topic in self.topics_of(broker_name) if topic not in topics]:
+            self._drop_queues(topic, broker_name)
+
+    def _take_topics(
+        self, header: RegisterBroker, registration: Registration, *, is_first: bool
+    ) -> None:
+        known = self.version_of(header.cluster_name, header.broker_addr)
+        is_changed = is_first or known != registration.table.version
+        # A slave that stands in for its master takes no sends.
+        is_acting = header.broker_id != MASTER_ID and bool(header.enable_acting_master)
+        for config in registration.table.topics.values():
+            queues = self.topics.setdefault(config.name, {})
+            if is_changed or header.broker_name not in queues:
+                queues[header.broker_name] = QueueData(
+                    broker_name=header.broker_name,
+                    read_queues=config.read_queues,
+                    write_queues=config.write_queues,
+                    perm=config.perm & ~PERM_WRITE if is_acting else config.perm,
+                    sys_flag=config.sys_flag,
+                )
+        if is_changed:
+            for topic, mapping in registration.queue_mappings.items():
+                owner = str(mapping.get("bname") or header.broker_name)
+                self.mappings.setdefault(topic, {})[owner] = mapping
+
+    def _keep_alive(
+        self,
+        key: BrokerKey,
+        header: RegisterBroker,
+        registration: Registration,
+        connection: Connection,
+    ) -> None:
+        timeout_ms = header.heartbeat_timeout_millis
+        if key not in self.live:
+            _log.info("%s id %d registered: %s", header.broker_name, header.broker_id, key)
+        self.live[key] = LiveBroker(
+            version=registration.table.version,
+            ha_address=header.ha_server_addr,
+            timeout=(SILENCE_MS_MAX if timeout_ms is None else timeout_ms) / 1000,
+            last_heard=self.clock.monotonic(),
+            connection=connection,
+            filter_servers=registration.filter_servers,
+        )
+
+    def _master_of(
+        self, header: RegisterBroker, addresses: Mapping[int, str]
+    ) -> RegisterBrokerResponse:
+        master = addresses.get(MASTER_ID)
+        if header.broker_id == MASTER_ID or master is None:
+            return RegisterBrokerResponse()
+        live = self.live.get(BrokerKey(header.cluster_name, master))
+        if live is None:
+            return RegisterBrokerResponse()
+        return RegisterBrokerResponse(ha_server_addr=live.ha_address, master_addr=master)
+
+    def touch(self, cluster: str, address: str) -> None:
+        """A broker is heard of."""
+        live = self.live.get(BrokerKey(cluster, address))
+        if live is not None:
+            live.last_heard = self.clock.monotonic()
+
+    def version_of(self, cluster: str, address: str) -> DataVersion | None:
+        """The version of the topics that a broker registered; None for an unknown broker."""
+        live = self.live.get(BrokerKey(cluster, address))
+        return live.version if live else None
+
+    # --- brokers go
+
+    def silent(self) -> list[BrokerKey]:
+        """Brokers that have been silent for longer than their timeout."""
+        now = self.clock.monotonic()
+        return [key for key, live in self.live.items() if live.last_heard + live.timeout < now]
+
+    def of_connection(self, connection: Connection) -> list[BrokerKey]:
+        """Brokers that registered last on this connection.
+
+        Differs from Java, which finds one of them: a container runs several brokers on one.
+        """
+        return [key for key, live in self.live.items() if live.connection is connection]
+
+    def drop(self, key: BrokerKey) -> None:
+        """A broker is gone, whatever its name and id were."""
+        for name, group in list(self.groups.items()):
+            if group.cluster == key.cluster and key.address in group.addresses.values():
+                self.unregister(key, name)
+                return
+        self.live.pop(key, None)
+
+    def unregister(self, key: BrokerKey, broker_name: str) -> None:
+        """A broker says that it goes; its group goes with its last address."""
+        if self.live.pop(key, None) is not None:
+            _log.info("%s is gone: %s", broker_name, key)
+        group = self.groups.get(broker_name)
+        if group is None:
+            return
+        addresses = {i: a for i, a in group.addresses.items() if a != key.address}
+        if addresses:
+            self.groups[broker_name] = replace(group, addresses=addresses)
+            if group.is_acting_master_enabled and MASTER_ID not in addresses:
+                self.wipe_write_perm(broker_name)
+            return
+        del self.groups[broker_name]
+        members = self.clusters.get(key.cluster, set())
+        members.discard(broker_name)
+        if not members:
+            self.clusters.pop(key.cluster, None)
+        for topic in self.topics_of(broker_name):
+            self._drop_queues(topic, broker_name)
+
+    def _drop_queues(self, topic: str, broker_name: str) -> None:
+        queues = self.topics[topic]
+        queues.pop(broker_name, None)
+        if not queues:
+            del self.topics[topic]
+            self.mappings.pop(topic, None)
+
+    # --- what tools change
+
+    def wipe_write_perm(self, broker_name: str) -> int:
+        """Let nobody send to a broker until it registers a change; how many topics that were."""
+        topics = self.topics_of(broker_name)
+        for topic in topics:
+            data = self.topics[topic][broker_name]
+            self.topics[topic][broker_name] = replace(data, perm=data.perm & ~PERM_WRITE)
+        return len(topics)
+
+    def add_write_perm(self, broker_name: str) -> int:
+        """Let everyone read from and send to a broker again; how many topics that were."""
+        topics = self.topics_of(broker_name)
+        for topic in topics:
+            data = self.topics[topic][broker_name]
+            self.topics[topic][broker_name] = replace(data, perm=PERM_READ_WRITE)
+        return len(topics)
+
+    def register_topic(self, topic: str, queues: tuple[QueueData, ...]) -> None:
+        """Add one topic; nothing of it where a broker of it is not known, as in RocketMQ."""
+        unknown = [data.broker_name for data in queues if data.broker_name not in self.groups]
+        if unknown:
+            _log.warning("topic %s is not added: %s not registered", topic, ", ".join(unknown))
+        elif queues:
+            self.topics.setdefault(topic, {}).update(
+                {data.broker_name: data for data in queues}
+            )
+
+    def delete_topic(self, topic: str, cluster: str | None = None) -> None:
+        """Forget a topic, in one cluster or everywhere."""
+        if topic not in self.topics:
+            return
+        names = set(self.topics[topic])
+        for name in names & self.clusters.get(cluster, set()) if cluster else names:
+            self._drop_queues(topic, name)
+
+    def topics_of(self, broker_name: str) -> list[str]:
+        """The topics that have queues at a broker."""
+        return [topic for topic, queues in self.topics.items() if broker_name in queues]
+
+
+def _is_prime_slave(header: RegisterBroker, addresses: Mapping[int, str]) -> bool:
+    """Whether this is the slave that would act as master. Brokers before 5.0 know no such thing."""
+    return header.enable_acting_master is not None and header.broker_id == min(addresses)

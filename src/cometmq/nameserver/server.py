@@ -1,0 +1,103 @@
+"""The nameserver: builds its parts, listens, and looks for silent brokers.
+
+Next: cometmq.nameserver.handlers.registration
+"""
+
+import asyncio
+import logging
+import os
+
+from cometmq.model.clock import Clock
+from cometmq.model.settings import SettingsInForce
+from cometmq.nameserver.expiry import Expiry
+from cometmq.nameserver.handlers.admin import AdminHandlers
+from cometmq.nameserver.handlers.registration import RegistrationHandlers
+from cometmq.nameserver.handlers.routes import RouteHandlers
+from cometmq.nameserver.kv import KvConfig
+from cometmq.nameserver.routes import RouteTable
+from cometmq.nameserver.settings import NameServerSettings
+from cometmq.net.dispatcher import Dispatcher
+from cometmq.net.server import Server
+from cometmq.net.tasks import Tasks
+from cometmq.store.conf_file import ConfFile
+from cometmq.store.config_file import ConfigFile
+from cometmq.store.disk import RealDisk
+
+_log = logging.getLogger(__name__)
+
+
+class NameServer:
+    """One nameserver. Several know nothing of each other: brokers register at all of them.
+
+    Attributes:
+        routes: what brokers have told it.
+        port: where it listens, once started.
+    """
+
+    def __init__(
+        self, settings: NameServerSettings, clock: Clock, *, conf: ConfFile | None = None
+    ) -> None:
+        """Nothing listens yet; see `start`.
+
+        Args:
+            settings: what holds at the start.
+            clock: time.
+            conf: where changes of settings over the wire are kept; without it they last until
+                the end of the process.
+        """
+        self.routes = RouteTable(clock)
+        self.port = settings.listen_port
+        self._clock = clock
+        self._settings = SettingsInForce(settings)
+        self._conf = conf or ConfFile(None, RealDisk())
+        self._expiry = Expiry(self.routes)
+        self._tasks = Tasks("nameserver")
+        self._server: Server | None = None
+
+    @property
+    def address(self) -> str:
+        """What clients and brokers are told, host:port."""
+        host = self._settings.current.listen_host
+        return f"[{host}]:{self.port}" if ":" in host else f"{host}:{self.port}"
+
+    async def start(self) -> int:
+        """Read kvConfig.json and listen; the port.
+
+        Raises:
+            NetError: the address cannot be listened on.
+            CodecError, OSError: kvConfig.json cannot be read.
+        """
+        settings = self._settings.current
+        server = Server(
+            self._dispatcher(), self._clock, idle_seconds_max=settings.idle_seconds_max
+        )
+        self.port = await server.start(settings.listen_host, settings.listen_port)
+        self._server = server
+        self._tasks.spawn(self._scan(), "expiry")
+        if settings.bind_address is not None:
+            _log.warning(
+                "listening on %s for everyone who reaches it; requests that change something are "
+                "taken from this machine only",
+                self.address,
+            )
+        return self.port
+
+    async def close(self) -> None:
+        """Stop listening and close all connections."""
+        await self._tasks.close()
+        if self._server is not None:
+            await self._server.close()
+
+    def _dispatcher(self) -> Dispatcher:
+        path = self._settings.current.kv_config_path
+        kv = KvConfig(ConfigFile(os.path.abspath(path), RealDisk()) if path else None)  # noqa: PTH100  The disk port takes texts.
+        dispatcher = Dispatcher()
+        RegistrationHandlers(self.routes, kv, self._expiry, self._settings).register(dispatcher)
+        RouteHandlers(self.routes, kv, self._settings, self._clock).register(dispatcher)
+        AdminHandlers(self.routes, kv, self._settings, self._conf).register(dispatcher)
+        return dispatcher
+
+    async def _scan(self) -> None:
+        while True:
+            await asyncio.sleep(self._settings.current.scan_interval_ms / 1000)
+            self._expiry.scan()
