@@ -12,10 +12,10 @@ from cometmq.codec.queue_entry import decode_entry, encode_entry
 from cometmq.codec.record import (
     MAGIC_V1,
     body_crc,
-    check_record,
     decode_record,
     encode_record,
 )
+from cometmq.codec.record_check import check_record
 from cometmq.kernel import java_hash_many
 from cometmq.model.java_hash import java_hash
 

@@ -15,13 +15,12 @@ from cometmq.codec.fastjson import dumps, loads
 from cometmq.codec.message_id import encode_message_id
 from cometmq.codec.queue_entry import decode_entries, encode_entries
 from cometmq.codec.record import (
-    NoRecordError,
     Record,
     blank_tail,
-    check_record,
     decode_record,
     encode_record,
 )
+from cometmq.codec.record_check import NoRecordError, check_record
 from cometmq.kernel import WalkEnd, walk_records
 from cometmq.model.java_hash import java_hash
 

@@ -22,13 +22,12 @@ from cometmq.codec.properties import (
 from cometmq.codec.queue_entry import decode_entries, encode_entries
 from cometmq.codec.record import (
     HOST_BITS,
-    NoRecordError,
     Record,
-    check_record,
     decode_record,
     decode_records,
     encode_record,
 )
+from cometmq.codec.record_check import NoRecordError, check_record
 from cometmq.kernel import WalkEnd, java_hash_many, split_frames, walk_records
 from cometmq.model.errors import CodecError
 from cometmq.model.java_hash import java_hash

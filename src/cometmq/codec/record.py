@@ -24,9 +24,6 @@ from cometmq.kernel import (
     MAGIC_V1,
     MAGIC_V2,
     RECORD_SIZE_MIN,
-    WalkEnd,
-    walk_records,
-    why_no_record,
 )
 from cometmq.model.errors import CodecError
 from cometmq.model.flags import BORN_HOST_V6, STORE_HOST_V6
@@ -37,11 +34,9 @@ __all__ = [
     "MAGIC_V2",
     "RECORD_HEAD",
     "RECORD_HEADS",
-    "NoRecordError",
     "Record",
     "blank_tail",
     "body_crc",
-    "check_record",
     "decode_record",
     "decode_records",
     "encode_record",
@@ -80,7 +75,6 @@ TOPIC_SIZE_MAX = 32767  # V2's is a signed 16-bit number.
 BLANK_TAIL_SIZE = 8  # What an append leaves free at a log file's end for this mark.
 
 _BLANK_TAIL = Struct(">iI")
-_SYS_FLAG = Struct(">i")
 _SHORT = Struct(">H")
 
 
@@ -221,7 +215,7 @@ def _host_bit(host: bytes, bit: int) -> int:
 
 
 def decode_record(buffer: bytes | bytearray | memoryview, position: int = 0) -> Record:
-    """The record that starts at a position. Its CRC is not checked (`check_record` does that).
+    """The record that starts at a position. Its CRC is not checked (`codec.record_check` does that).
 
     Raises:
         CodecError: no whole, well-formed record starts there.
@@ -251,10 +245,41 @@ def decode_records(body: bytes | bytearray | memoryview) -> list[Record]:
         CodecError: something else than whole records stands in it.
     """
     body = bytes(body)  # No copy if it is bytes already.
-    walked, stopped_at, why = walk_records(body, 0, len(body))
-    if why is not WalkEnd.WHOLE:
-        raise CodecError(f"no whole record at byte {stopped_at} of {len(body)}: {why.name}")
-    return [_decode(body, position, size, magic) for position, size, magic in walked]
+    records: list[Record] = []
+    append, unpack = records.append, RECORD_HEAD.unpack_from
+    position, end = 0, len(body)
+    topic, topic_bytes = "", b""
+    while position + RECORD_HEAD.size <= end:
+        head = unpack(body, position)
+        size, magic, sys_flag, body_size = head[0], head[1], head[7], head[14]
+        after = position + size
+        # Most records are V1, with IPv4 hosts, of the topic before: these are taken apart here,
+        # in two thirds of the time. Invariant: no index below leaves the record.
+        if (
+            magic == MAGIC_V1
+            and not sys_flag & HOST_BITS
+            and after <= end
+            and 0 <= body_size <= size - RECORD_SIZE_MIN
+        ):
+            body_end = position + 88 + body_size
+            topic_end = body_end + 1 + body[body_end]
+            block_start = topic_end + 2
+            if (
+                body[body_end + 1 : topic_end] == topic_bytes
+                and block_start <= after
+                and block_start + (body[topic_end] << 8 | body[topic_end + 1]) == after
+            ):
+                content = body[position + 88 : body_end], topic, body[block_start:after]
+                append(_new(Record, head[:14] + content))
+                position = after
+                continue
+        record = decode_record(body, position)
+        append(record)
+        topic, topic_bytes = record.topic, record.topic.encode()
+        position += record.store_size
+    if position != end:
+        raise CodecError(f"no whole record at byte {position} of {end}")
+    return records
 
 
 def _decode(buffer: bytes, position: int, size: int, magic: int) -> Record:
@@ -295,77 +320,3 @@ def _decode(buffer: bytes, position: int, size: int, magic: int) -> Record:
 
 
 _new = tuple.__new__
-
-
-class NoRecordError(CodecError):
-    """What stands where a record should, and why it is none.
-
-    Attributes:
-        why: how the walk ends here; WalkEnd.UNKNOWN for a record whose parts or CRC are wrong.
-    """
-
-    def __init__(self, why: WalkEnd, text: str) -> None:
-        super().__init__(text)
-        self.why = why
-
-
-def check_record(
-    buffer: bytes | bytearray | memoryview, position: int, *, is_crc_checked: bool = True
-) -> int:
-    """Whether a whole record starts here, for recovery and for verifying a store.
-
-    Args:
-        buffer: a piece of a log.
-        position: where a record should start in it.
-        is_crc_checked: False: sizes only, the body is not read (`checkCRCOnRecover`).
-
-    Returns:
-        Its size in bytes.
-
-    Raises:
-        NoRecordError: blank (go on in the next file), empty, short, or no valid record.
-    """
-    left = len(buffer) - position
-    if left < BLANK_TAIL_SIZE:
-        raise NoRecordError(WalkEnd.SHORT, f"{max(left, 0)} bytes at byte {position}")
-    size: int
-    size, magic = _BLANK_TAIL.unpack_from(buffer, position)
-    if magic not in (MAGIC_V1, MAGIC_V2) or size < RECORD_SIZE_MIN:
-        why = why_no_record(size, magic)
-        raise NoRecordError(why, f"{why.name} at byte {position}: {size=}, {magic=:#010x}")
-    if size > left:
-        raise NoRecordError(WalkEnd.SHORT, f"{left} of {size} bytes at byte {position}")
-    end = position + size
-    (sys_flag,) = _SYS_FLAG.unpack_from(buffer, position + SYS_FLAG_AT)
-    layout = RECORD_HEADS[sys_flag & HOST_BITS]
-    start = position + layout.size
-    body_end = start + int.from_bytes(buffer[start - 4 : start], signed=True)
-    found = _parts_end(buffer, start=start, body_end=body_end, end=end, magic=magic) - position
-    if found != size:
-        raise NoRecordError(
-            WalkEnd.UNKNOWN,
-            f"the record at byte {position} has {size} bytes, its parts {found}",
-        )
-    if is_crc_checked:
-        crc = body_crc(memoryview(buffer)[start:body_end])
-        stored = int.from_bytes(buffer[position + BODY_CRC_AT : position + QUEUE_ID_AT])
-        if crc != stored:
-            raise NoRecordError(
-                WalkEnd.UNKNOWN,
-                f"the record at byte {position}: body CRC {crc:#010x}, stored {stored:#010x}",
-            )
-    return size
-
-
-def _parts_end(
-    buffer: bytes | bytearray | memoryview, *, start: int, body_end: int, end: int, magic: int
-) -> int:
-    """Where the properties end by the sizes stored; 0 if these leave the record."""
-    width = 1 if magic == MAGIC_V1 else 2
-    topic_start = body_end + width
-    if body_end < start or topic_start > end:
-        return 0
-    topic_end = topic_start + int.from_bytes(buffer[body_end:topic_start])
-    if topic_end + 2 > end:
-        return 0
-    return topic_end + 2 + int.from_bytes(buffer[topic_end : topic_end + 2])

@@ -8,11 +8,9 @@ from cometmq.codec.record import (
     MAGIC_V2,
     RECORD_HEAD,
     RECORD_HEADS,
-    NoRecordError,
     Record,
     blank_tail,
     body_crc,
-    check_record,
     decode_record,
     decode_records,
     encode_record,
@@ -20,6 +18,7 @@ from cometmq.codec.record import (
     store_time_at,
     topic_block,
 )
+from cometmq.codec.record_check import NoRecordError, check_record
 from cometmq.kernel import WalkEnd
 from cometmq.model.errors import CodecError
 from cometmq.model.flags import BORN_HOST_V6, STORE_HOST_V6
@@ -92,10 +91,21 @@ def test_every_record_of_a_body_is_read():
     assert decode_records(b"") == []
 
 
+def test_records_of_all_kinds_may_stand_in_one_body():
+    kinds = [
+        RECORD._replace(topic=topic, born_host=born, body=body)
+        for topic in ("Topic", "T", "", "Topic", "ü" * 100)
+        for born in (V4, V6)
+        for body in (b"", b"x" * 300, b"hello")
+    ]
+    stream = [encode_record(record) for record in kinds]
+    assert decode_records(b"".join(stream)) == [decode_record(one) for one in stream]
+
+
 def test_a_body_with_anything_but_whole_records_is_refused():
     encoded = encode_record(RECORD)
     for broken in (encoded[:-1], encoded + b"\0", encoded + blank_tail(100) + bytes(92)):
-        with pytest.raises(CodecError, match="no whole record at byte"):
+        with pytest.raises(CodecError, match="record"):
             decode_records(broken)
 
 
@@ -129,6 +139,9 @@ def change(at: int, content: bytes) -> bytes:
 def test_sizes_that_do_not_add_up_are_refused(broken):
     with pytest.raises(CodecError, match=r"record at byte 0 (has|ends)"):
         decode_record(broken)
+    good = encode_record(RECORD)
+    with pytest.raises(CodecError, match="record at byte "):
+        decode_records(good + broken)
     with pytest.raises(NoRecordError, match="parts") as caught:
         check_record(broken, 0)
     assert caught.value.why is WalkEnd.UNKNOWN

@@ -1,0 +1,95 @@
+"""Whether the bytes at a place are a whole record: for verifying a store, and after a crash.
+
+The sizes must add up and the body's CRC must hold; the topic and the properties are not read.
+"""
+
+from struct import Struct
+
+from cometmq.codec.record import (
+    BLANK_TAIL_SIZE,
+    BODY_CRC_AT,
+    HOST_BITS,
+    QUEUE_ID_AT,
+    RECORD_HEADS,
+    SYS_FLAG_AT,
+    body_crc,
+)
+from cometmq.kernel import MAGIC_V1, MAGIC_V2, RECORD_SIZE_MIN, WalkEnd, why_no_record
+from cometmq.model.errors import CodecError
+
+_SIZE_AND_MAGIC = Struct(">iI")
+_SYS_FLAG = Struct(">i")
+
+
+class NoRecordError(CodecError):
+    """What stands where a record should, and why it is none.
+
+    Attributes:
+        why: how the walk ends here; WalkEnd.UNKNOWN for a record whose parts or CRC are wrong.
+    """
+
+    def __init__(self, why: WalkEnd, text: str) -> None:
+        super().__init__(text)
+        self.why = why
+
+
+def check_record(
+    buffer: bytes | bytearray | memoryview, position: int, *, is_crc_checked: bool = True
+) -> int:
+    """Whether a whole record starts here, for recovery and for verifying a store.
+
+    Args:
+        buffer: a piece of a log.
+        position: where a record should start in it.
+        is_crc_checked: False: sizes only, the body is not read (`checkCRCOnRecover`).
+
+    Returns:
+        Its size in bytes.
+
+    Raises:
+        NoRecordError: blank (go on in the next file), empty, short, or no valid record.
+    """
+    left = len(buffer) - position
+    if left < BLANK_TAIL_SIZE:
+        raise NoRecordError(WalkEnd.SHORT, f"{max(left, 0)} bytes at byte {position}")
+    size: int
+    size, magic = _SIZE_AND_MAGIC.unpack_from(buffer, position)
+    if magic not in (MAGIC_V1, MAGIC_V2) or size < RECORD_SIZE_MIN:
+        why = why_no_record(size, magic)
+        raise NoRecordError(why, f"{why.name} at byte {position}: {size=}, {magic=:#010x}")
+    if size > left:
+        raise NoRecordError(WalkEnd.SHORT, f"{left} of {size} bytes at byte {position}")
+    end = position + size
+    (sys_flag,) = _SYS_FLAG.unpack_from(buffer, position + SYS_FLAG_AT)
+    layout = RECORD_HEADS[sys_flag & HOST_BITS]
+    start = position + layout.size
+    body_end = start + int.from_bytes(buffer[start - 4 : start], signed=True)
+    found = _parts_end(buffer, start=start, body_end=body_end, end=end, magic=magic) - position
+    if found != size:
+        raise NoRecordError(
+            WalkEnd.UNKNOWN,
+            f"the record at byte {position} has {size} bytes, its parts {found}",
+        )
+    if is_crc_checked:
+        crc = body_crc(memoryview(buffer)[start:body_end])
+        stored = int.from_bytes(buffer[position + BODY_CRC_AT : position + QUEUE_ID_AT])
+        if crc != stored:
+            raise NoRecordError(
+                WalkEnd.UNKNOWN,
+                f"the record at byte {position}: body CRC {crc:#010x}, stored {stored:#010x}",
+            )
+    return size
+
+
+def _parts_end(
+    buffer: bytes | bytearray | memoryview, *, start: int, body_end: int, end: int, magic: int
+) -> int:
+    """Where the properties end by the sizes stored; 0 if these leave the record."""
+    width = 1 if magic == MAGIC_V1 else 2
+    topic_start = body_end + width
+    if body_end < start or topic_start > end:
+        return 0
+    topic_end = topic_start + int.from_bytes(buffer[body_end:topic_start])
+    if topic_end + 2 > end:
+        return 0
+    return topic_end + 2 + int.from_bytes(buffer[topic_end : topic_end + 2])
