@@ -1,0 +1,167 @@
+"""Nameserver and broker on the running loop, with real sockets and real files.
+
+    async with AsyncEmbedded() as cluster:
+        async with AsyncProducer(cluster.nameserver) as producer: ...
+
+They differ from the programs in their defaults only: free ports, loopback, a folder of their own, and
+log files of 64 MiB instead of 1 GiB, since the space of a log file is taken when it is made.
+
+Next: cometmq.nameserver.server
+"""
+
+import logging
+import tempfile
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from cometmq.broker.server import Broker
+from cometmq.broker.settings import KEYS_WITHOUT_EFFECT, BrokerSettings
+from cometmq.model.errors import SettingsError
+from cometmq.model.settings import Layer, read_settings
+from cometmq.nameserver.server import NameServer
+from cometmq.nameserver.settings import NameServerSettings
+from cometmq.net.clock import SystemClock
+
+_log = logging.getLogger(__name__)
+
+LOG_FILE_SIZE = 64 << 20
+FOLDER_PREFIX = "cometmq-"
+_OUR_KEYS = frozenset(("namesrvAddr", "listenPort", "storePathRootDir", "storePathCommitLog"))
+
+
+class AsyncEmbedded:
+    """A nameserver and a broker on the running loop.
+
+    Args:
+        data_dir: where the files lie, made if missing and kept afterwards; None: a temporary
+            folder that goes when it closes.
+        settings: keys and values of a `broker.conf`, e.g. {"flushDiskType": "SYNC_FLUSH"}.
+        nameserver_port: 0 takes a free one.
+        broker_port: 0 takes a free one.
+
+    Attributes:
+        nameserver: "host:port" once it is started: what clients are given.
+        broker: "host:port" once it is started.
+
+    Raises:
+        SettingsError: a value that cannot be used.
+    """
+
+    def __init__(
+        self,
+        data_dir: str | Path | None = None,
+        *,
+        settings: Mapping[str, str | int | bool] | None = None,
+        nameserver_port: int = 0,
+        broker_port: int = 0,
+    ) -> None:
+        self.nameserver = ""
+        self.broker = ""
+        self._data_dir = None if data_dir is None else Path(data_dir)
+        self._temporary: tempfile.TemporaryDirectory[str] | None = None
+        self._nameserver_port = nameserver_port
+        self._settings = _read_settings(settings or {}, broker_port)
+        self._running: list[NameServer | Broker] = []
+
+    def __repr__(self) -> str:
+        """Where it is."""
+        return f"<{type(self).__name__} {self.nameserver or 'not started'}>"
+
+    @property
+    def data_dir(self) -> Path:
+        """Where the files lie; of a temporary folder known once it is started."""
+        assert self._data_dir is not None, "the temporary folder is made by start()"
+        return self._data_dir
+
+    async def start(self) -> None:
+        """Start both; clients can send when it returns.
+
+        Raises:
+            NetError: a port is taken.
+            StoreError: the files cannot be used; another broker has them open, say.
+            OSError: the folder cannot be made.
+        """
+        try:
+            self._make_folder()
+            await self._start_nameserver()
+            await self._start_broker()
+        except BaseException:
+            await self.close()
+            raise
+
+    def _make_folder(self) -> None:
+        if self._data_dir is None:
+            self._temporary = tempfile.TemporaryDirectory(prefix=FOLDER_PREFIX)
+            self._data_dir = Path(self._temporary.name)
+        self._data_dir.mkdir(parents=True, exist_ok=True)
+
+    async def _start_nameserver(self) -> None:
+        settings = NameServerSettings(
+            listen_port=self._nameserver_port,
+            kv_config_path=str(self.data_dir / "kvConfig.json"),
+        )
+        nameserver = NameServer(settings, SystemClock())
+        self._running.append(nameserver)
+        await nameserver.start()
+        self.nameserver = nameserver.address
+
+    async def _start_broker(self) -> None:
+        settings = replace(
+            self._settings,
+            nameservers=self.nameserver,
+            store_path=str(self.data_dir.absolute() / "store"),
+        )
+        broker = Broker(settings, SystemClock())
+        self._running.append(broker)
+        await broker.start()
+        self.broker = broker.address
+
+    async def close(self) -> None:
+        """End the broker, then the nameserver; what is not flushed is flushed."""
+        while self._running:
+            await self._running.pop().close()
+        if self._temporary is not None:
+            self._temporary.cleanup()
+
+    async def __aenter__(self) -> Self:
+        """Start."""
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self,
+        _kind: type[BaseException] | None,
+        _error: BaseException | None,
+        _trace: TracebackType | None,
+    ) -> None:
+        """Close."""
+        await self.close()
+
+
+def _read_settings(given: Mapping[str, str | int | bool], port: int) -> BrokerSettings:
+    if clash := _OUR_KEYS.intersection(given):
+        raise SettingsError(f"{', '.join(sorted(clash))}: set by the arguments of Embedded")
+    defaults = {
+        "brokerName": "broker-a",
+        "listenPort": port,
+        "mappedFileSizeCommitLog": LOG_FILE_SIZE,
+    }
+    settings, warnings = read_settings(
+        BrokerSettings,
+        [Layer("embedded", _texts(defaults)), Layer("settings", _texts(given))],
+        also_known=KEYS_WITHOUT_EFFECT,
+    )
+    for warning in warnings:
+        _log.warning(warning)
+    return settings
+
+
+def _texts(values: Mapping[str, object]) -> dict[str, str]:
+    """Values as a properties file writes them."""
+    return {
+        key: str(value).lower() if isinstance(value, bool) else str(value)
+        for key, value in values.items()
+    }

@@ -1,0 +1,120 @@
+"""`cometmq.embedded`: a real cluster within a process, quickly there and cleanly gone."""
+
+import asyncio
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from cometmq.client import AsyncProducer, AsyncPullConsumer, Message, SendStatus
+from cometmq.embedded import AsyncEmbedded, Embedded
+from cometmq.model.errors import NetError, SettingsError, StoreLocked
+from tests.support.processes import answers
+
+
+async def send_and_fetch(nameserver: str, body: bytes, topic: str = "greetings") -> list[bytes]:
+    """Send one message; all bodies of the topic, in the order of their queues."""
+    async with AsyncProducer(nameserver) as producer, AsyncPullConsumer(nameserver) as consumer:
+        result = await producer.send(Message(topic, body))
+        assert result.status is SendStatus.OK
+        bodies = []
+        for queue in await consumer.queues(topic):
+            pull = await consumer.fetch(queue, await consumer.min_offset(queue))
+            bodies += [message.body for message in pull.messages]
+        return bodies
+
+
+def port_of(address: str) -> int:
+    return int(address.rpartition(":")[2])
+
+
+def test_a_message_goes_through_and_nothing_stays() -> None:
+    with Embedded() as cluster:
+        assert asyncio.run(send_and_fetch(cluster.nameserver, b"hello")) == [b"hello"]
+        folder = cluster.data_dir
+        assert folder.is_dir()
+        ports = port_of(cluster.nameserver), port_of(cluster.broker)
+    assert not folder.exists()
+    assert not any(answers(port) for port in ports)
+    assert not [each for each in threading.enumerate() if each.name.startswith("cometmq")]
+
+
+def test_it_is_up_in_well_under_half_a_second() -> None:
+    with Embedded():
+        pass  # Imports are not what is measured.
+    started = time.monotonic()
+    with Embedded() as cluster:
+        took = time.monotonic() - started
+        assert cluster.nameserver
+    assert took < 0.5, f"{took:.2f} s"
+
+
+def test_messages_of_a_folder_are_there_again_after_a_restart(tmp_path: Path) -> None:
+    data = tmp_path / "not" / "made" / "yet"
+    with Embedded(data) as cluster:
+        asyncio.run(send_and_fetch(cluster.nameserver, b"first"))
+    with Embedded(data) as cluster:
+        bodies = asyncio.run(send_and_fetch(cluster.nameserver, b"second"))
+    assert sorted(bodies) == [b"first", b"second"]
+
+
+def test_its_log_files_are_small(tmp_path: Path) -> None:
+    with Embedded(tmp_path) as cluster:
+        asyncio.run(send_and_fetch(cluster.nameserver, b"one"))
+        sizes = {path.stat().st_size for path in (tmp_path / "store" / "commitlog").iterdir()}
+    assert sizes == {64 << 20}
+
+
+def test_two_live_side_by_side() -> None:
+    with Embedded() as one, Embedded() as other:
+        assert asyncio.run(send_and_fetch(one.nameserver, b"one")) == [b"one"]
+        assert asyncio.run(send_and_fetch(other.nameserver, b"other")) == [b"other"]
+
+
+def test_settings_are_those_of_a_broker_conf() -> None:
+    with Embedded(settings={"flushDiskType": "SYNC_FLUSH", "maxMessageSize": 100}) as cluster:
+        assert asyncio.run(send_and_fetch(cluster.nameserver, b"small")) == [b"small"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"flushDiskType": "SOMETIMES"}, "flushDiskType=SOMETIMES must be one of"),
+        ({"listenPort": 1}, "listenPort: set by the arguments of Embedded"),
+    ],
+)
+def test_a_setting_that_cannot_be_used_is_said_at_once(
+    settings: dict[str, str | int | bool], said: str
+) -> None:
+    with pytest.raises(SettingsError, match=said):
+        Embedded(settings=settings)
+
+
+def test_a_folder_in_use_is_refused(tmp_path: Path) -> None:
+    with Embedded(tmp_path), pytest.raises(StoreLocked), Embedded(tmp_path):
+        pass
+
+
+def test_a_port_in_use_is_refused_with_what_to_do(tmp_path: Path) -> None:
+    with Embedded() as cluster:
+        taken = port_of(cluster.nameserver)
+        with (
+            pytest.raises(NetError, match=f"cannot listen on 127.0.0.1:{taken}"),
+            Embedded(nameserver_port=taken),
+        ):
+            pass
+
+
+async def test_the_same_runs_on_a_loop_of_ones_own() -> None:
+    async with AsyncEmbedded() as cluster:
+        assert await send_and_fetch(cluster.nameserver, b"async") == [b"async"]
+
+
+def test_closing_twice_and_closing_what_never_started_are_allowed() -> None:
+    never = Embedded()
+    never.close()
+    cluster = Embedded()
+    cluster.start()
+    cluster.close()
+    cluster.close()
