@@ -63,31 +63,25 @@ class NameServerSettings:
     idle_seconds_max: int = setting(120, key="serverChannelMaxIdleTimeSeconds", least=1)
     kv_config_path: str | None = setting(f"{_HOME}/kvConfig.json")
     scan_interval_ms: int = setting(5000, key="scanNotActiveBrokerInterval", least=1)
-    is_order_message_enabled: bool = setting(
-        default=False, key="orderMessageEnable", is_remote=True
-    )
+    is_order_message_enabled: bool = setting(False, key="orderMessageEnable", is_remote=True)
     is_order_config_returned: bool = setting(
-        default=True, key="returnOrderTopicConfigToBroker", is_remote=True
+        True, key="returnOrderTopicConfigToBroker", is_remote=True
     )
-    is_all_topic_list_enabled: bool = setting(
-        default=True, key="enableAllTopicList", is_remote=True
-    )
-    is_topic_list_enabled: bool = setting(default=True, key="enableTopicList", is_remote=True)
-    is_acting_master_supported: bool = setting(
-        default=False, key="supportActingMaster", is_remote=True
-    )
+    is_all_topic_list_enabled: bool = setting(True, key="enableAllTopicList", is_remote=True)
+    is_topic_list_enabled: bool = setting(True, key="enableTopicList", is_remote=True)
+    is_acting_master_supported: bool = setting(False, key="supportActingMaster", is_remote=True)
     deletes_missing_topics: bool = setting(
-        default=False, key="deleteTopicWithBrokerRegistration", is_remote=True
+        False, key="deleteTopicWithBrokerRegistration", is_remote=True
     )
-    waits_for_brokers: bool = setting(default=False, key="needWaitForService", is_remote=True)
+    waits_for_brokers: bool = setting(False, key="needWaitForService", is_remote=True)
     wait_seconds: int = setting(45, key="waitSecondsForService", least=0, is_remote=True)
 
     # Not built yet: whoever switches them on is told.
     is_min_id_change_notified: bool = setting(
-        default=False, key="notifyMinBrokerIdChanged", has_effect=False
+        False, key="notifyMinBrokerIdChanged", has_effect=False
     )
     is_controller_enabled: bool = setting(
-        default=False, key="enableControllerInNamesrv", has_effect=False
+        False, key="enableControllerInNamesrv", has_effect=False
     )
 
     @property

@@ -1,0 +1,20 @@
+"""A clock that only the test turns."""
+
+from __future__ import annotations
+
+
+class HandClock:
+    """A `model.clock.Clock`: both times move together, and only by `turn`."""
+
+    def __init__(self, start_ms: int = 1_700_000_000_000) -> None:
+        self._start_ms = start_ms
+        self._seconds = 0.0
+
+    def now_ms(self) -> int:
+        return self._start_ms + int(self._seconds * 1000)
+
+    def monotonic(self) -> float:
+        return self._seconds
+
+    def turn(self, seconds: float) -> None:
+        self._seconds += seconds

@@ -1,0 +1,35 @@
+"""Brokers as the route table sees them: headers, topics, connections."""
+
+from __future__ import annotations
+
+from cometmq.codec.bodies.register import Registration
+from cometmq.codec.bodies.topic_config import TopicTable
+from cometmq.codec.headers.nameserver import RegisterBroker
+from cometmq.model.data_version import DataVersion
+from cometmq.model.topic import TopicConfig
+
+CLUSTER = "DefaultCluster"
+
+
+class Wire:
+    """A connection that only knows whether it was closed."""
+
+    def __init__(self) -> None:
+        self.is_closed = False
+
+    def close(self) -> None:
+        self.is_closed = True
+
+
+def header(
+    address: str = "10.0.0.1:10911", *, broker_id: int = 0, name: str = "broker-a", **more
+):
+    """The header of a registration; `more` are further fields of RegisterBroker."""
+    values = {"cluster_name": CLUSTER, "ha_server_addr": address[:-1] + "2", **more}
+    return RegisterBroker(broker_name=name, broker_addr=address, broker_id=broker_id, **values)
+
+
+def topics(*names: str, counter: int = 1, state: int = 0, **more) -> Registration:
+    """The body of a registration with these topics; `more` are fields of TopicConfig."""
+    table = {name: TopicConfig(name, 4, 4, **more) for name in names}
+    return Registration(TopicTable(DataVersion(1000, counter, state), table))

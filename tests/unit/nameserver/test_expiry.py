@@ -1,0 +1,68 @@
+"""Brokers leave when they fall silent or their connection closes, and not before."""
+
+from __future__ import annotations
+
+import pytest
+
+from cometmq.nameserver.expiry import Expiry
+from cometmq.nameserver.routes import SILENCE_MS_MAX, BrokerKey, RouteTable
+from tests.support.hand_clock import HandClock
+from tests.unit.nameserver.brokers import CLUSTER, Wire, header, topics
+
+
+@pytest.fixture
+def clock() -> HandClock:
+    return HandClock()
+
+
+@pytest.fixture
+def table(clock) -> RouteTable:
+    return RouteTable(clock)
+
+
+def test_a_broker_that_was_silent_for_120_s_leaves_and_its_connection_is_closed(table, clock):
+    wire = Wire()
+    table.register(header(), topics("A", "B"), wire)
+    clock.turn(SILENCE_MS_MAX / 1000)
+    Expiry(table).scan()
+    assert not wire.is_closed
+    clock.turn(0.001)
+    Expiry(table).scan()
+    assert wire.is_closed
+    assert (table.groups, table.topics, table.live) == ({}, {}, {})
+
+
+def test_a_heartbeat_is_a_sign_of_life(table, clock):
+    table.register(header(), topics("A", "B"), Wire())
+    clock.turn(100)
+    table.touch(CLUSTER, "10.0.0.1:10911")
+    table.touch(CLUSTER, "stranger:1")
+    clock.turn(100)
+    Expiry(table).scan()
+    assert "A" in table.topics
+
+
+def test_a_broker_may_name_its_own_timeout(table, clock):
+    table.register(header("h:1", heartbeat_timeout_millis=10_000), topics("A", "B"), Wire())
+    table.register(header("h:2", name="broker-b"), topics("A", "B"), Wire())
+    clock.turn(10.5)
+    Expiry(table).scan()
+    assert set(table.groups) == {"broker-b"}
+
+
+def test_a_closed_connection_takes_its_brokers_away_at_once(table):
+    wire, other = Wire(), Wire()
+    table.register(header("h:1"), topics("A", "B"), wire)
+    table.register(header("h:2", name="broker-b"), topics("A", "B"), wire)
+    table.register(header("h:3", name="broker-c"), topics("A", "B"), other)
+    Expiry(table).closed(wire)
+    assert set(table.live) == {BrokerKey(CLUSTER, "h:3")}
+    assert set(table.topics["A"]) == {"broker-c"}
+
+
+def test_the_old_connection_of_a_broker_that_came_back_takes_nothing_away(table):
+    old, new = Wire(), Wire()
+    table.register(header(), topics("A", "B"), old)
+    table.register(header(), topics("A", "B"), new)
+    Expiry(table).closed(old)
+    assert "A" in table.topics

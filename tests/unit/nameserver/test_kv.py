@@ -1,0 +1,52 @@
+"""Key-value configuration: what is answered is on the disk, in Java's form."""
+
+from __future__ import annotations
+
+import pytest
+
+from cometmq.model.errors import CodecError, RequestError
+from cometmq.nameserver.kv import KvConfig
+from cometmq.store.config_file import ConfigFile
+from cometmq.store.disk import RealDisk
+
+
+def file_in(folder) -> ConfigFile:
+    return ConfigFile(str(folder / "kvConfig.json"), RealDisk())
+
+
+async def test_a_value_is_there_after_a_restart(tmp_path):
+    await KvConfig(file_in(tmp_path)).put("ORDER_TOPIC_CONFIG", "T", "broker-a:4")
+    text = (tmp_path / "kvConfig.json").read_text()
+    assert text == '{"configTable":{"ORDER_TOPIC_CONFIG":{"T":"broker-a:4"}}}'
+    again = KvConfig(file_in(tmp_path))
+    assert again.value("ORDER_TOPIC_CONFIG", "T") == "broker-a:4"
+    await again.delete("ORDER_TOPIC_CONFIG", "T")
+    last = KvConfig(file_in(tmp_path))
+    assert last.value("ORDER_TOPIC_CONFIG", "T") is None
+    assert last.table("ORDER_TOPIC_CONFIG") == {}
+    assert last.table("never") is None
+
+
+async def test_to_delete_what_is_not_there_is_no_error(tmp_path):
+    await KvConfig(file_in(tmp_path)).delete("n", "k")
+    assert not (tmp_path / "kvConfig.json").exists()
+
+
+async def test_without_a_file_values_last_as_long_as_the_process():
+    kv = KvConfig(None)
+    await kv.put("n", "k", "v")
+    assert kv.value("n", "k") == "v"
+
+
+async def test_a_value_that_cannot_be_written_does_not_hold(tmp_path):
+    kv = KvConfig(ConfigFile(str(tmp_path / "a-file" / "kvConfig.json"), RealDisk()))
+    (tmp_path / "a-file").write_text("no folder")
+    with pytest.raises(RequestError, match=r"kvConfig\.json could not be written"):
+        await kv.put("n", "k", "v")
+    assert kv.value("n", "k") is None
+
+
+def test_a_broken_file_is_named_and_not_overwritten(tmp_path):
+    (tmp_path / "kvConfig.json").write_text('{"configTable":{"n":7}}')
+    with pytest.raises(CodecError, match=r"kvConfig\.json.*must be an object, not 7"):
+        KvConfig(file_in(tmp_path))
