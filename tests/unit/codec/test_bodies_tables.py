@@ -1,0 +1,181 @@
+"""Bodies of topics, groups, offsets and key-value tables: both ages of them, and broken ones."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from cometmq.codec.bodies.consumer_offset import (
+    OffsetTable,
+    decode_offset_table,
+    encode_offset_table,
+    encode_offsets_file,
+)
+from cometmq.codec.bodies.group_config import (
+    decode_group_config,
+    decode_group_configs,
+    decode_group_table,
+    encode_group_config,
+    encode_group_configs,
+    encode_group_table,
+    encode_groups_file,
+)
+from cometmq.codec.bodies.kv import (
+    decode_kv_file,
+    decode_kv_table,
+    encode_kv_file,
+    encode_kv_table,
+)
+from cometmq.codec.bodies.topic_config import (
+    decode_data_version,
+    decode_topic_config,
+    decode_topic_configs,
+    decode_topic_table,
+    encode_data_version,
+    encode_topic_config,
+    encode_topic_configs,
+    encode_topic_table,
+    encode_topics_file,
+)
+from cometmq.codec.bodies.topic_list import TopicList, decode_topic_list, encode_topic_list
+from cometmq.model.data_version import DataVersion
+from cometmq.model.errors import CodecError
+from cometmq.model.group import GroupConfig
+from cometmq.model.topic import TopicConfig
+
+STORES = Path(__file__).parents[2] / "golden" / "stores"
+FILES = {
+    "topics.json": (decode_topic_table, encode_topics_file),
+    "subscriptionGroup.json": (decode_group_table, encode_groups_file),
+    "consumerOffset.json": (decode_offset_table, encode_offsets_file),
+}
+
+
+@pytest.mark.parametrize("store", ["clean", "crash"])
+@pytest.mark.parametrize("name", FILES)
+def test_a_file_that_java_wrote_is_written_again_byte_for_byte(store, name):
+    content = (STORES / store / "store" / "config" / name).read_bytes()
+    decode, encode = FILES[name]
+    assert encode(decode(content)).encode() == content
+
+
+def test_topics_as_4_9_writes_them_are_read():
+    table = decode_topic_table(
+        '{"dataVersion":{"counter":3,"timestamp":7},"topicConfigTable":{"T":{"order":true,'
+        '"perm":4,"readQueueNums":2,"topicFilterType":"SINGLE_TAG","topicName":"T",'
+        '"topicSysFlag":1,"writeQueueNums":1}}}'
+    )
+    assert table.version == DataVersion(7, 3, 0)
+    assert table.topics == {"T": TopicConfig("T", 2, 1, 4, sys_flag=1, is_ordered=True)}
+    assert decode_topic_table(encode_topic_table(table)) == table
+
+
+def test_a_topic_that_says_little_has_java_s_defaults():
+    topic = decode_topic_table('{"topicConfigTable":{"T":{}}}').topics["T"]
+    assert topic == TopicConfig("T", 16, 16)
+
+
+def test_single_topics_and_lists_of_them_come_back():
+    topic = TopicConfig("T", 1, 2, attributes={"+message.type": "FIFO"})
+    assert decode_topic_config(encode_topic_config(topic)) == topic
+    assert decode_topic_configs(encode_topic_configs([topic, topic])) == (topic, topic)
+
+
+def test_a_group_as_4_9_writes_it_is_read():
+    group = decode_group_config(
+        '{"brokerId":0,"consumeBroadcastEnable":true,"consumeEnable":false,'
+        '"consumeFromMinEnable":true,"groupName":"g","notifyConsumerIdsChangedEnable":true,'
+        '"retryMaxTimes":3,"retryQueueNums":1,"whichBrokerWhenConsumeSlowly":1}'
+    )
+    assert group == GroupConfig("g", is_consume_enabled=False, retry_max_times=3)
+
+
+def test_groups_and_what_is_forbidden_to_them_come_back():
+    text = (
+        '{"dataVersion":{"counter":1,"stateVersion":2,"timestamp":3},'
+        '"forbiddenTable":{"g":{"T":5}},"subscriptionGroupTable":{"g":{"groupName":"g",'
+        '"groupRetryPolicy":{"type":"EXPONENTIAL","exponentialRetryPolicy":{"initial":5000}}}}}'
+    )
+    table = decode_group_table(text)
+    assert table.forbidden == {"g": {"T": 5}}
+    assert table.groups["g"].retry_policy["type"] == "EXPONENTIAL"
+    assert decode_group_table(encode_group_table(table)) == table
+    group = table.groups["g"]
+    assert decode_group_config(encode_group_config(group)) == group
+    assert decode_group_configs(encode_group_configs([group])) == (group,)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ['{"offsetTable":{"T@g":{0:12,1:3}}}', '{"offsetTable":{"T@g":{"0":12,"1":3,}}}'],
+)
+def test_offsets_are_read_with_and_without_quotes(text):
+    assert decode_offset_table(text).offsets == {"T@g": {0: 12, 1: 3}}
+
+
+def test_offsets_are_written_without_quotes():
+    table = OffsetTable(DataVersion(1, 2, 3), {"T@g": {0: 12, 1: 3}})
+    assert encode_offset_table(table) == (
+        b'{"dataVersion":{"counter":2,"stateVersion":3,"timestamp":1},'
+        b'"offsetTable":{"T@g":{0:12,1:3}}}'
+    )
+
+
+def test_key_value_tables_and_their_file_come_back():
+    assert encode_kv_table({"T": "broker-a:4"}) == b'{"table":{"T":"broker-a:4"}}'
+    assert decode_kv_table(b'{"table":{"T":"broker-a:4"}}') == {"T": "broker-a:4"}
+    assert decode_kv_table(b"{}") == {}
+    tables = {"n": {"k": 'v "quoted"'}, "empty": {}}
+    assert decode_kv_file(encode_kv_file(tables)) == tables
+
+
+def test_topic_lists_and_data_versions_come_back():
+    body = encode_topic_list(["A", "B"], broker_address="h:1")
+    assert body == b'{"brokerAddr":"h:1","topicList":["A","B"]}'
+    assert decode_topic_list(body) == TopicList(("A", "B"), "h:1")
+    assert decode_topic_list(b'{"topicList":[]}') == TopicList()
+    version = DataVersion(1, 2, 3)
+    assert decode_data_version(encode_data_version(version)) == version
+
+
+@pytest.mark.parametrize(
+    ("decode", "text", "complaint"),
+    [
+        (decode_topic_table, "", "topic table must be an object, not None"),
+        (decode_topic_table, "[]", "topic table must be an object"),
+        (decode_topic_table, '{"topicConfigTable"', "topic table: "),
+        (decode_topic_table, '{"topicConfigTable":7}', "topicConfigTable must be an object"),
+        (
+            decode_topic_table,
+            '{"topicConfigTable":{"T":{"perm":"RW"}}}',
+            "topicConfigTable.T: perm must be a number of 32 bits, not 'RW'",
+        ),
+        (
+            decode_topic_table,
+            '{"topicConfigTable":{"T":{"readQueueNums":4294967296}}}',
+            "readQueueNums must be a number of 32 bits",
+        ),
+        (decode_topic_config, "{}", "topicName is missing"),
+        (decode_topic_configs, '{"topicConfigList":{}}', "topicConfigList must be a list"),
+        (decode_group_config, '{"groupName":1}', "groupName must be a text, not 1"),
+        (
+            decode_group_config,
+            '{"groupName":"g","consumeEnable":"maybe"}',
+            "consumeEnable must be true or false",
+        ),
+        (
+            decode_offset_table,
+            '{"offsetTable":{"T@g":{"x":1}}}',
+            "T@g: the name 'x' must be a number",
+        ),
+        (decode_offset_table, '{"offsetTable":{"T@g":{0:true}}}', "0 must be a number"),
+        (decode_kv_table, '{"table":{"k":[]}}', "k must be a text"),
+        (decode_topic_list, '{"topicList":["a",1]}', "topicList must be a list of texts"),
+        (decode_data_version, '{"counter":1.5}', "counter must be a number of 64 bits"),
+    ],
+)
+def test_a_broken_body_is_refused_with_the_name_of_what_is_wrong(decode, text, complaint):
+    with pytest.raises(CodecError) as refused:
+        decode(text)
+    assert complaint in str(refused.value)
