@@ -2,34 +2,46 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from cometmq.codec.bodies.register import Registration
 from cometmq.codec.bodies.topic_config import TopicTable
 from cometmq.codec.headers.nameserver import RegisterBroker
 from cometmq.model.data_version import DataVersion
+from cometmq.model.route import TopicRoute
 from cometmq.model.topic import TopicConfig
+from cometmq.nameserver.lookup import find_route
+from cometmq.nameserver.routes import RouteTable
 
 CLUSTER = "DefaultCluster"
 
 
 class Wire:
-    """A connection that only knows whether it was closed."""
+    """A connection that only counts how often it was closed."""
 
     def __init__(self) -> None:
-        self.is_closed = False
+        self.closings = 0
 
     def close(self) -> None:
-        self.is_closed = True
+        self.closings += 1
 
 
 def header(
-    address: str = "10.0.0.1:10911", *, broker_id: int = 0, name: str = "broker-a", **more
-):
+    address: str = "10.0.0.1:10911", *, broker_id: int = 0, name: str = "broker-a", **more: Any
+) -> RegisterBroker:
     """The header of a registration; `more` are further fields of RegisterBroker."""
     values = {"cluster_name": CLUSTER, "ha_server_addr": address[:-1] + "2", **more}
     return RegisterBroker(broker_name=name, broker_addr=address, broker_id=broker_id, **values)
 
 
-def topics(*names: str, counter: int = 1, state: int = 0, **more) -> Registration:
+def topics(*names: str, counter: int = 1, state: int = 0, **more: Any) -> Registration:
     """The body of a registration with these topics; `more` are fields of TopicConfig."""
     table = {name: TopicConfig(name, 4, 4, **more) for name in names}
     return Registration(TopicTable(DataVersion(1000, counter, state), table))
+
+
+def route(table: RouteTable, topic: str, **options: bool) -> TopicRoute:
+    """The route of a topic that is there."""
+    found = find_route(table, topic, **options)
+    assert found is not None
+    return found

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from cometmq.codec.bodies.register import Registration
@@ -9,7 +11,7 @@ from cometmq.model.flags import TOPIC_UNIT, TOPIC_UNIT_SUB
 from cometmq.nameserver import lookup
 from cometmq.nameserver.routes import BrokerKey, RouteTable
 from tests.support.hand_clock import HandClock
-from tests.unit.nameserver.brokers import CLUSTER, Wire, header, topics
+from tests.unit.nameserver.brokers import CLUSTER, Wire, header, route, topics
 
 
 @pytest.fixture
@@ -18,11 +20,11 @@ def table() -> RouteTable:
 
 
 def routed(table: RouteTable, topic: str, **options) -> dict[int, str]:
-    return dict(lookup.find_route(table, topic, **options).brokers[0].addresses)
+    return dict(route(table, topic, **options).brokers[0].addresses)
 
 
 def test_the_first_slave_stands_in_for_a_lost_master_where_that_is_supported(table):
-    acting = {"enable_acting_master": True}
+    acting: dict[str, Any] = {"enable_acting_master": True}
     member_topic = "rmq_sys_SYNC_BROKER_MEMBER_broker-a"
     table.register(header("h:1", broker_id=2, **acting), topics("A", member_topic), Wire())
     table.register(header("h:2", broker_id=3, **acting), topics("A", member_topic), Wire())
@@ -43,7 +45,7 @@ def test_a_zone_sees_its_own_brokers_and_groups_without_a_master(table):
     table.register(header("h:3", name="broker-c"), topics("A", "B"), Wire())
     table.register(header("h:4", name="broker-c", broker_id=1), topics("A", "B"), Wire())
     table.unregister(BrokerKey(CLUSTER, "h:3"), "broker-c")
-    near = lookup.in_zone(lookup.find_route(table, "A"), "NORTH")
+    near = lookup.in_zone(route(table, "A"), "NORTH")
     assert {broker.broker_name for broker in near.brokers} == {"broker-a", "broker-c"}
     assert {data.broker_name for data in near.queues} == {"broker-a", "broker-c"}
 
@@ -51,7 +53,7 @@ def test_a_zone_sees_its_own_brokers_and_groups_without_a_master(table):
 def test_filter_servers_are_in_the_route_by_broker_address(table):
     body = topics("A", "B")
     table.register(header("h:1"), Registration(body.table, ("f:1",)), Wire())
-    assert lookup.find_route(table, "A").filter_servers == {"h:1": ["f:1"]}
+    assert route(table, "A").filter_servers == {"h:1": ["f:1"]}
 
 
 def test_clusters_members_and_system_topics_are_listed(table):

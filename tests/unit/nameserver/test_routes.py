@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from cometmq.codec.bodies.register import Registration
@@ -12,7 +14,7 @@ from cometmq.model.route import QueueData
 from cometmq.nameserver.lookup import find_route
 from cometmq.nameserver.routes import BrokerKey, RouteTable
 from tests.support.hand_clock import HandClock
-from tests.unit.nameserver.brokers import CLUSTER, Wire, header, topics
+from tests.unit.nameserver.brokers import CLUSTER, Wire, header, route, topics
 
 MASTER, SLAVE = "10.0.0.1:10911", "10.0.0.2:10911"
 
@@ -34,16 +36,16 @@ def test_a_registered_broker_is_in_its_cluster_and_its_topics_have_routes(table)
     table.register(header(), topics("A", "B"), Wire())
     assert table.clusters == {CLUSTER: {"broker-a"}}
     assert addresses(table) == {0: MASTER}
-    assert find_route(table, "A").queues == (QueueData("broker-a", 4, 4, 6),)
+    assert route(table, "A").queues == (QueueData("broker-a", 4, 4, 6),)
     assert find_route(table, "missing") is None
 
 
 def test_a_topic_of_two_brokers_has_the_queues_of_both(table):
     table.register(header(), topics("A", "B"), Wire())
     table.register(header(SLAVE, name="broker-b"), topics("A", "C"), Wire())
-    route = find_route(table, "A")
-    assert {data.broker_name for data in route.queues} == {"broker-a", "broker-b"}
-    assert {broker.broker_name for broker in route.brokers} == {"broker-a", "broker-b"}
+    found = route(table, "A")
+    assert {data.broker_name for data in found.queues} == {"broker-a", "broker-b"}
+    assert {broker.broker_name for broker in found.brokers} == {"broker-a", "broker-b"}
 
 
 def test_a_slave_is_told_its_living_master_and_a_master_is_told_nothing(table):
@@ -61,7 +63,7 @@ def test_the_topics_of_an_ordinary_slave_are_not_taken(table):
 
 
 def test_the_first_slave_of_a_group_with_acting_master_gives_its_topics_without_write(table):
-    acting = {"enable_acting_master": True}
+    acting: dict[str, Any] = {"enable_acting_master": True}
     table.register(header(SLAVE, broker_id=1, **acting), topics("A", "B"), Wire())
     assert perm(table, "A") == 4
     table.register(header(**acting), topics("A", "B"), Wire())
@@ -117,8 +119,8 @@ def test_queue_mappings_of_static_topics_are_in_their_routes(table):
     mapping = {"topic": "A", "bname": "broker-a", "totalQueues": 8}
     body = topics("A", "B")
     table.register(header(), Registration(body.table, (), {"A": mapping}), Wire())
-    assert find_route(table, "A").queue_mappings == {"broker-a": mapping}
-    assert find_route(table, "B").queue_mappings is None
+    assert route(table, "A").queue_mappings == {"broker-a": mapping}
+    assert route(table, "B").queue_mappings is None
 
 
 def test_a_group_goes_with_its_last_address_and_its_topics_with_it(table):
@@ -132,7 +134,7 @@ def test_a_group_goes_with_its_last_address_and_its_topics_with_it(table):
 
 
 def test_nobody_sends_to_a_group_with_acting_master_once_its_master_is_gone(table):
-    acting = {"enable_acting_master": True}
+    acting: dict[str, Any] = {"enable_acting_master": True}
     table.register(header(**acting), topics("A", "B"), Wire())
     table.register(header(SLAVE, broker_id=1, **acting), topics("A", "B"), Wire())
     table.unregister(BrokerKey(CLUSTER, MASTER), "broker-a")
@@ -174,4 +176,4 @@ def test_one_topic_is_added_at_known_brokers_only(table):
     table.register_topic("N", (QueueData("broker-a", 2, 2, 6), QueueData("stranger", 2, 2, 6)))
     assert "N" not in table.topics
     table.register_topic("N", (QueueData("broker-a", 2, 2, 6),))
-    assert find_route(table, "N").queues == (QueueData("broker-a", 2, 2, 6),)
+    assert route(table, "N").queues == (QueueData("broker-a", 2, 2, 6),)
