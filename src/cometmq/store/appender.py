@@ -12,6 +12,7 @@ import struct
 from collections.abc import Sequence
 from zlib import crc32
 
+from cometmq.codec.host import HOST_V4_SIZE, HOST_V6_SIZE, NO_HOST
 from cometmq.codec.record import (
     BLANK_TAIL_SIZE,
     MAGIC_V1,
@@ -42,7 +43,7 @@ PutResult = tuple[int, int, int]
 # (queue, queue offset, physical offset, record size, tags code): a queue entry that is due.
 Arrival = tuple[ConsumeQueue, int, int, int, int]
 
-_HOST_V4_SIZE = 8
+_SHORT_SIZE = 2  # The size of the properties, in front of them.
 _IN_A_QUEUE = (0, TRANSACTION_COMMIT)  # Half and rolled-back messages have no place in one.
 _CLOCK_STEP_BACK_MS = 60_000  # More than this is a correction of a clock that ran ahead.
 _TOPIC_BLOCK_V1_MAX = TOPIC_SIZE_V1_MAX + 1
@@ -111,8 +112,22 @@ class Appender:
         self._clock = clock
         self._delay_levels_ms = delay_levels_ms
         self._record_size_max = log.chain.file_size - BLANK_TAIL_SIZE
-        self.store_host = bytes(_HOST_V4_SIZE)
         self.store_ms = 0
+        self.set_store_host(NO_HOST)
+
+    def set_store_host(self, host: bytes) -> None:
+        """Name this broker in records, by 8 or 20 bytes."""
+        assert len(host) in (HOST_V4_SIZE, HOST_V6_SIZE)
+        self.store_host = host
+        store_bit = STORE_HOST_V6 if len(host) == HOST_V6_SIZE else 0
+        # By the born host's size: how its head is packed, bytes beside the parts, host bits.
+        self._layouts = {
+            size: (RECORD_HEADS[bits].pack, RECORD_HEADS[bits].size + _SHORT_SIZE, bits)
+            for size, bits in (
+                (HOST_V4_SIZE, store_bit),
+                (HOST_V6_SIZE, store_bit | BORN_HOST_V6),
+            )
+        }
 
     def append(
         self, puts: Sequence[Put], *, is_together: bool
@@ -142,7 +157,7 @@ class Appender:
         except BaseException as error:
             for arrival in batch.arrivals:
                 arrival[0].next_offset -= 1
-            if isinstance(error, struct.error):
+            if isinstance(error, (struct.error, KeyError)):
                 raise RecordIllegal(f"a field out of its range: {error}") from error
             raise
         return results, batch
@@ -150,11 +165,11 @@ class Appender:
     def _pack(self, puts: Sequence[Put], batch: Batch, results: list[PutResult]) -> int:
         """Lay the records out; gives the physical offset behind the last."""
         store_host = self.store_host
-        store_bit = STORE_HOST_V6 if len(store_host) > _HOST_V4_SIZE else 0
+        layouts = self._layouts
         store_ms = self._store_time()
         position, end = batch.position, batch.end
-        add, arrive = batch.content.append, batch.arrivals.append
-        in_a_queue = _IN_A_QUEUE
+        add, arrive, note = batch.content.extend, batch.arrivals.append, results.append
+        in_a_queue, v1_max = _IN_A_QUEUE, _TOPIC_BLOCK_V1_MAX
         for (
             queue,
             topic,
@@ -169,10 +184,9 @@ class Appender:
             prepared_offset,
             transaction,
         ) in puts:
-            bits = store_bit if len(born_host) == _HOST_V4_SIZE else store_bit | BORN_HOST_V6
-            layout = RECORD_HEADS[bits]
+            pack, fixed_size, bits = layouts[len(born_host)]
             body_size, properties_size = len(body), len(properties)
-            size = layout.size + 2 + body_size + len(topic) + properties_size
+            size = fixed_size + body_size + len(topic) + properties_size
             if position + size > end:
                 self._check_size(size)
                 position = batch.roll(position)
@@ -184,30 +198,25 @@ class Appender:
                 arrive((queue, queue_offset, position, size, code))
             else:
                 queue_offset = 0
-            add(
-                layout.pack(
-                    size,
-                    MAGIC_V1 if len(topic) <= _TOPIC_BLOCK_V1_MAX else MAGIC_V2,
-                    crc32(body) & 0x7FFFFFFF,
-                    queue.queue_id,
-                    flag,
-                    queue_offset,
-                    position,
-                    sys_flag | bits,
-                    born_ms,
-                    born_host,
-                    store_ms,
-                    store_host,
-                    reconsume_times,
-                    prepared_offset,
-                    body_size,
-                )
+            head = pack(
+                size,
+                MAGIC_V1 if len(topic) <= v1_max else MAGIC_V2,
+                crc32(body) & 0x7FFFFFFF,
+                queue.queue_id,
+                flag,
+                queue_offset,
+                position,
+                sys_flag | bits,
+                born_ms,
+                born_host,
+                store_ms,
+                store_host,
+                reconsume_times,
+                prepared_offset,
+                body_size,
             )
-            add(body)
-            add(topic)
-            add(properties_size.to_bytes(2))
-            add(properties)
-            results.append((queue_offset, position, size))
+            add((head, body, topic, properties_size.to_bytes(2), properties))
+            note((queue_offset, position, size))
             position += size
         return position
 
@@ -221,12 +230,9 @@ class Appender:
 
     def _make_room(self, puts: Sequence[Put], batch: Batch) -> None:
         """Roll before a batch message that would otherwise lie in two files."""
-        store_bit = STORE_HOST_V6 if len(self.store_host) > _HOST_V4_SIZE else 0
         size = 0
         for _, topic, body, properties, _, _, _, _, born_host, _, _, _ in puts:
-            born_bit = BORN_HOST_V6 if len(born_host) > _HOST_V4_SIZE else 0
-            head = RECORD_HEADS[store_bit | born_bit].size
-            size += head + len(body) + len(topic) + 2 + len(properties)
+            size += self._layouts[len(born_host)][1] + len(body) + len(topic) + len(properties)
         if batch.position + size > batch.end:
             self._check_size(size)
             batch.roll(batch.position)

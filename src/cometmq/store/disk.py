@@ -71,7 +71,7 @@ class Disk(Protocol):
         """Read at an offset; fewer bytes only at the end of the file."""
         ...
 
-    def pread_nowait(self, fd: int, size: int, offset: int) -> bytes | None:
+    def pread_nowait(self, fd: int, size: int, offset: int) -> Buffer | None:
         """The same if it need not wait for the device, else None."""
         ...
 
@@ -170,7 +170,7 @@ class RealDisk:
             piece += more
         return piece
 
-    def pread_nowait(self, fd: int, size: int, offset: int) -> bytes | None:
+    def pread_nowait(self, fd: int, size: int, offset: int) -> Buffer | None:
         """Read from the page cache alone."""
         piece = bytearray(size)
         try:
@@ -182,7 +182,7 @@ class RealDisk:
                 return self.pread(fd, size, offset)
             raise
         if count == size:
-            return bytes(piece)
+            return piece
         # The rest may be not cached, or behind the end of the file; only a waiting read knows.
         return None
 

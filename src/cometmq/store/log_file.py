@@ -67,7 +67,7 @@ class LogFile:
         """Read at a physical offset; may wait for the device."""
         return self._disk.pread(self.fd, size, offset - self.start)
 
-    def read_nowait(self, offset: int, size: int) -> bytes | None:
+    def read_nowait(self, offset: int, size: int) -> Buffer | None:
         """Read what need not wait for the device; None where that is not all of it."""
         return self._disk.pread_nowait(self.fd, size, offset - self.start)
 

@@ -222,7 +222,7 @@ class MessageStore:
 
     @store_host.setter
     def store_host(self, host: bytes) -> None:
-        self._appender.store_host = host
+        self._appender.set_store_host(host)
 
     @property
     def record_size_max(self) -> int:

@@ -13,7 +13,7 @@ from contextlib import suppress
 
 from cometmq.codec.queue_entry import BLANK_ENTRY, QUEUE_ENTRY_SIZE
 from cometmq.store.consume_queue import ConsumeQueue
-from cometmq.store.disk import Disk, write_whole
+from cometmq.store.disk import Buffer, Disk, write_whole
 
 # Descriptors kept open: what a default limit of 1024 leaves beside connections and log files.
 OPEN_FILES_MAX = 256
@@ -101,7 +101,7 @@ class QueueFiles:
             self._disk.close(oldest)
         return fd
 
-    def read_nowait(self, queue: ConsumeQueue, offset: int, count: int) -> bytes | None:
+    def read_nowait(self, queue: ConsumeQueue, offset: int, count: int) -> Buffer | None:
         """Up to `count` entries of one file; None where the device must be waited for.
 
         Raises:

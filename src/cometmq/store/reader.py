@@ -19,6 +19,7 @@ from typing import NamedTuple
 from cometmq.codec.queue_entry import QUEUE_ENTRY, QUEUE_ENTRY_SIZE
 from cometmq.store.commitlog import CommitLog
 from cometmq.store.consume_queue import ConsumeQueue
+from cometmq.store.disk import Buffer
 from cometmq.store.log_file import LogFile
 from cometmq.store.queue_files import QueueFiles
 from cometmq.store.queue_loading import BLANK_SIZE
@@ -156,7 +157,7 @@ class Reader:
         stop = min(offset + count, high if offset >= tail_start else tail_start)
         wanted = Wanted(queue, offset, stop - offset, low, high, max_count, max_bytes, matches)
         if offset >= tail_start:
-            entries: bytes | None = queue.tail_entries(offset, stop - offset)
+            entries: Buffer | None = queue.tail_entries(offset, stop - offset)
         else:
             try:
                 entries = self._files.read_nowait(queue, offset, stop - offset)
@@ -192,7 +193,7 @@ class Reader:
             GetStatus.OFFSET_FOUND_NULL, after, wanted.min_offset, wanted.max_offset
         )
 
-    def _answer(self, wanted: Wanted, entries: bytes, *, may_wait: bool) -> GetResult:
+    def _answer(self, wanted: Wanted, entries: Buffer, *, may_wait: bool) -> GetResult:
         """Choose entries and read their records."""
         chosen = self._choose(wanted, entries)
         if not chosen.looked:
@@ -219,7 +220,7 @@ class Reader:
             behind > self._in_memory_bytes,
         )
 
-    def _choose(self, wanted: Wanted, entries: bytes) -> Chosen:
+    def _choose(self, wanted: Wanted, entries: Buffer) -> Chosen:
         """Take entries until a limit is reached, joining neighbours in the log."""
         _, _, _, _, _, count_max, size_max, match = wanted
         log_start = self._log.chain.start
@@ -286,7 +287,8 @@ class Reader:
         records: list[memoryview] = []
         for file, start, span in self._spans(runs):
             size = span[-1][1] - start
-            piece = file.read(start, size) if may_wait else file.read_nowait(start, size)
+            read = file.read if may_wait else file.read_nowait
+            piece: Buffer | None = read(start, size)
             if piece is None:
                 return None
             view = memoryview(piece)
