@@ -1,0 +1,196 @@
+"""The registrar against real nameservers in this process: changes, losses, leaving."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+import pytest
+
+from cometmq.broker.registrar import Registrar, RegistrarSettings
+from cometmq.codec.bodies.topic_config import TopicTable
+from cometmq.codec.headers.nameserver import BrokerIdentity, RegisterBrokerResponse
+from cometmq.codec.remoting import Command
+from cometmq.model.codes import RequestCode
+from cometmq.model.data_version import DataVersion
+from cometmq.model.topic import TopicConfig
+from cometmq.nameserver.server import NameServer
+from cometmq.nameserver.settings import NameServerSettings
+from cometmq.net.answer import Answer
+from cometmq.net.channels import Channels
+from cometmq.net.clock import SystemClock
+from cometmq.net.dispatcher import Dispatcher
+from cometmq.net.server import Server
+from tests.support.processes import free_port
+
+IDENTITY = BrokerIdentity("broker-a", "127.0.0.1:10911", "DefaultCluster", 0)
+
+
+class Topics:
+    """The broker's topics, as the registrar sees them."""
+
+    def __init__(self, *names: str) -> None:
+        self.table = TopicTable(DataVersion(1, 1), {name: TopicConfig(name) for name in names})
+
+    def add(self, name: str) -> None:
+        version = self.table.version.next(2)
+        self.table = TopicTable(version, {**self.table.topics, name: TopicConfig(name)})
+
+    def __call__(self) -> TopicTable:
+        return self.table
+
+
+@asynccontextmanager
+async def nameserver(port: int = 0) -> AsyncIterator[NameServer]:
+    settings = NameServerSettings(listen_port=port, kv_config_path=None)
+    server = NameServer(settings, SystemClock())
+    await server.start()
+    try:
+        yield server
+    finally:
+        await server.close()
+
+
+@asynccontextmanager
+async def registrar(
+    *addresses: str, topics: Topics, identity: BrokerIdentity = IDENTITY, **settings: bool
+) -> AsyncIterator[Registrar]:
+    channels = Channels(SystemClock())
+    made = Registrar(
+        addresses,
+        identity,
+        topics,
+        ha_address="127.0.0.1:10912",
+        channels=channels,
+        settings=RegistrarSettings(**settings),
+    )
+    await made.start()
+    try:
+        yield made
+    finally:
+        await made.close()
+        await channels.close()
+
+
+async def eventually(look: Callable[[], bool], *, seconds: float = 10) -> None:
+    async with asyncio.timeout(seconds):
+        while not look():  # noqa: ASYNC110  What is looked at signals nothing.
+            await asyncio.sleep(0.01)
+
+
+@pytest.mark.parametrize("is_compressed", [False, True])
+async def test_after_the_start_every_nameserver_knows_the_broker(is_compressed):
+    async with nameserver() as first, nameserver() as second:
+        servers = (first, second)
+        addresses = [server.address for server in servers]
+        topics = Topics("A", "B")
+        async with registrar(*addresses, topics=topics, is_compressed=is_compressed):
+            assert all(set(server.routes.topics) == {"A", "B"} for server in servers)
+        assert all(server.routes.groups == {} for server in servers)
+
+
+async def test_a_change_is_known_when_register_returns():
+    async with nameserver() as names:
+        topics = Topics("A", "B")
+        async with registrar(names.address, topics=topics) as told:
+            topics.add("C")
+            await told.register()
+            assert set(names.routes.topics) == {"A", "B", "C"}
+            topics.add("D")
+            told.changed()
+            await eventually(lambda: "D" in names.routes.topics)
+
+
+async def test_many_changes_at_once_are_told_together():
+    counts: list[int] = []
+
+    def count(command: Command, _peer: object) -> Answer:
+        counts.append(len(command.body))
+        return Answer()
+
+    dispatcher = Dispatcher()
+    dispatcher.register(RequestCode.REGISTER_BROKER, count)
+    dispatcher.register(RequestCode.UNREGISTER_BROKER, lambda _command, _peer: Answer())
+    server = Server(dispatcher, SystemClock())
+    port = await server.start("127.0.0.1", 0)
+    topics = Topics("A", "B")
+    async with registrar(f"127.0.0.1:{port}", topics=topics) as told:
+        for number in range(100):
+            topics.add(f"T{number}")
+            told.changed()
+        await told.register()
+        assert len(counts) <= 3
+    await server.close()
+
+
+async def test_a_nameserver_that_is_down_delays_nobody_and_is_told_once_it_is_up():
+    port = free_port()
+    async with nameserver() as up:
+        topics = Topics("A", "B")
+        async with registrar(f"127.0.0.1:{port}", up.address, topics=topics) as told:
+            assert set(up.routes.topics) == {"A", "B"}
+            topics.add("C")
+            async with asyncio.timeout(1):
+                await told.register()
+            assert "C" in up.routes.topics
+            async with nameserver(port) as late:
+                await eventually(lambda: set(late.routes.topics) == {"A", "B", "C"})
+
+
+async def test_a_nameserver_that_was_restarted_is_told_again():
+    port = free_port()
+    topics = Topics("A", "B")
+    async with nameserver(port) as before:
+        made = registrar(before.address, topics=topics)
+        await made.__aenter__()
+    try:
+        async with nameserver(port) as after:
+            await eventually(lambda: set(after.routes.topics) == {"A", "B"})
+    finally:
+        await made.__aexit__(None, None, None)
+
+
+async def test_what_did_not_change_is_not_sent_again_where_force_register_is_off():
+    async with nameserver() as names:
+        topics = Topics("A", "B")
+        async with registrar(names.address, topics=topics, is_forced=False) as told:
+            assert set(names.routes.topics) == {"A", "B"}
+            names.routes.delete_topic("B")
+            await told.register()
+            assert set(names.routes.topics) == {"A"}
+            topics.add("C")
+            await told.register()
+            assert set(names.routes.topics) == {"A", "B", "C"}
+
+
+async def test_a_slave_learns_its_master_and_everyone_the_order_configuration():
+    async with nameserver() as names:
+        master = registrar(names.address, topics=Topics("A", "B"))
+        async with master as first:
+            assert first.master == RegisterBrokerResponse()
+            channels = Channels(SystemClock())
+            fields = {"namespace": "ORDER_TOPIC_CONFIG", "key": "A", "value": "broker-a:4"}
+            await channels.call(
+                names.address, Command(RequestCode.PUT_KV_CONFIG, fields=fields)
+            )
+            await channels.close()
+            slave = BrokerIdentity("broker-a", "127.0.0.1:10921", "DefaultCluster", 1)
+            async with registrar(
+                names.address, topics=Topics("A", "B"), identity=slave
+            ) as told:
+                assert told.master == RegisterBrokerResponse(
+                    ha_server_addr="127.0.0.1:10912", master_addr="127.0.0.1:10911"
+                )
+                assert told.order_topics == {"A": "broker-a:4"}
+
+
+async def test_without_nameservers_there_is_nothing_to_do():
+    async with registrar(topics=Topics("A", "B")) as told:
+        await told.register()
+
+
+def test_the_period_stays_within_the_bounds_of_rocketmq():
+    assert RegistrarSettings(period_ms=1).period_seconds == 10
+    assert RegistrarSettings().period_seconds == 30
+    assert RegistrarSettings(period_ms=10**9).period_seconds == 60
