@@ -71,7 +71,7 @@ class RouteTable:
     Attributes:
         clock: time.
         groups: broker groups by name. Invariant: each has an address.
-        clusters: names of broker groups by cluster.
+        clusters: names of broker groups by cluster. Invariant: none is empty.
         topics: queues by topic and broker name. Invariant: no topic is without queues.
         live: the brokers that are alive.
         mappings: TopicQueueMappingInfo by topic and broker name (static topics, 5.x).
@@ -112,18 +112,9 @@ class RouteTable:
                 follows a change of that topic, and all others would seem not to exist.
         """
         key = BrokerKey(header.cluster_name, header.broker_addr)
-        group = self.groups.get(header.broker_name)
-        # The same address under another id: a slave that became the master, or the reverse.
-        addresses = {
-            broker_id: address
-            for broker_id, address in (group.addresses if group else {}).items()
-            if address != header.broker_addr or broker_id == header.broker_id
-        }
+        addresses = self._addresses_beside(header)
         if self._has_newer_owner(header, addresses, registration):
-            _log.warning("%s: %s is held by a newer broker; ignored", key, header.broker_name)
-            if group is not None:
-                self.groups[header.broker_name] = replace(group, addresses=addresses)
-            self.live.pop(key, None)
+            self._turn_away(header, addresses)
             return RegisterBrokerResponse()
         is_first = header.broker_id not in addresses
         topics = registration.table.topics
@@ -134,6 +125,30 @@ class RouteTable:
                 "yet and named one topic only; register all of its topics first",
             )
         addresses[header.broker_id] = header.broker_addr
+        self._seat(header, addresses, zone_name)
+        if header.broker_id == MASTER_ID or _is_prime_slave(header, addresses):
+            if deletes_missing_topics and not registration.queue_mappings:
+                self._forget_missing(header.broker_name, topics)
+            self._take_topics(header, registration, is_first=is_first)
+        self._keep_alive(key, header, registration, connection)
+        return self._master_of(header, addresses)
+
+    def _addresses_beside(self, header: RegisterBroker) -> dict[int, str]:
+        """The group's addresses by id, without this address under another id.
+
+        Such a one is a slave that became the master, or the reverse.
+        """
+        group = self.groups.get(header.broker_name)
+        return {
+            broker_id: address
+            for broker_id, address in (group.addresses if group else {}).items()
+            if address != header.broker_addr or broker_id == header.broker_id
+        }
+
+    def _seat(
+        self, header: RegisterBroker, addresses: Mapping[int, str], zone_name: str | None
+    ) -> None:
+        group = self.groups.get(header.broker_name)
         self.clusters.setdefault(header.cluster_name, set()).add(header.broker_name)
         self.groups[header.broker_name] = BrokerData(
             cluster=group.cluster if group else header.cluster_name,
@@ -142,12 +157,15 @@ class RouteTable:
             is_acting_master_enabled=bool(header.enable_acting_master),
             zone_name=zone_name,
         )
-        if header.broker_id == MASTER_ID or _is_prime_slave(header, addresses):
-            if deletes_missing_topics and not registration.queue_mappings:
-                self._forget_missing(header.broker_name, topics)
-            self._take_topics(header, registration, is_first=is_first)
-        self._keep_alive(key, header, registration, connection)
-        return self._master_of(header, addresses)
+
+    def _turn_away(self, header: RegisterBroker, addresses: Mapping[int, str]) -> None:
+        _log.warning(
+            "%s id %d is held by a newer broker; %s is ignored",
+            header.broker_name, header.broker_id, header.broker_addr,
+        )  # fmt: skip
+        group = self.groups[header.broker_name]
+        self.groups[header.broker_name] = replace(group, addresses=addresses)
+        self.live.pop(BrokerKey(header.cluster_name, header.broker_addr), None)
 
     def _has_newer_owner(
         self, header: RegisterBroker, addresses: Mapping[int, str], registration: Registration
@@ -263,10 +281,9 @@ class RouteTable:
                 self.wipe_write_perm(broker_name)
             return
         del self.groups[broker_name]
-        members = self.clusters.get(key.cluster, set())
-        members.discard(broker_name)
-        if not members:
-            self.clusters.pop(key.cluster, None)
+        for members in self.clusters.values():
+            members.discard(broker_name)
+        self.clusters = {name: members for name, members in self.clusters.items() if members}
         for topic in self.topics_of(broker_name):
             self._drop_queues(topic, broker_name)
 
