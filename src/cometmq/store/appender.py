@@ -170,20 +170,9 @@ class Appender:
         position, end = batch.position, batch.end
         add, arrive, note = batch.content.extend, batch.arrivals.append, results.append
         in_a_queue, v1_max = _IN_A_QUEUE, _TOPIC_BLOCK_V1_MAX
-        for (
-            queue,
-            topic,
-            body,
-            properties,
-            tags_code,
-            flag,
-            sys_flag,
-            born_ms,
-            born_host,
-            reconsume_times,
-            prepared_offset,
-            transaction,
-        ) in puts:
+        # fmt: off
+        for (queue, topic, body, properties, tags_code, flag, sys_flag, born_ms, born_host,
+             reconsume_times, prepared_offset, transaction) in puts:
             pack, fixed_size, bits = layouts[len(born_host)]
             body_size, properties_size = len(body), len(properties)
             size = fixed_size + body_size + len(topic) + properties_size
@@ -199,25 +188,14 @@ class Appender:
             else:
                 queue_offset = 0
             head = pack(
-                size,
-                MAGIC_V1 if len(topic) <= v1_max else MAGIC_V2,
-                crc32(body) & 0x7FFFFFFF,
-                queue.queue_id,
-                flag,
-                queue_offset,
-                position,
-                sys_flag | bits,
-                born_ms,
-                born_host,
-                store_ms,
-                store_host,
-                reconsume_times,
-                prepared_offset,
-                body_size,
+                size, MAGIC_V1 if len(topic) <= v1_max else MAGIC_V2, crc32(body) & 0x7FFFFFFF,
+                queue.queue_id, flag, queue_offset, position, sys_flag | bits, born_ms,
+                born_host, store_ms, store_host, reconsume_times, prepared_offset, body_size,
             )
             add((head, body, topic, properties_size.to_bytes(2), properties))
             note((queue_offset, position, size))
             position += size
+        # fmt: on
         return position
 
     def _check_size(self, size: int) -> None:

@@ -21,8 +21,7 @@ import logging
 from collections.abc import Sequence
 from pathlib import Path
 
-from cometmq.codec.record import BLANK_TAIL_SIZE, PHYSICAL_OFFSET_AT
-from cometmq.kernel import RECORD_SIZE_MIN
+from cometmq.codec.record import BLANK_TAIL_SIZE
 from cometmq.model.clock import Clock
 from cometmq.model.errors import (
     StoreClosed,
@@ -43,11 +42,10 @@ from cometmq.store.group_flush import OnDone
 from cometmq.store.lock import AbortMarker, DirectoryLock
 from cometmq.store.log_file import NO_ROOM
 from cometmq.store.queue_files import QueueFiles
-from cometmq.store.reader import GetResult, Match, Reader
+from cometmq.store.read_side import ReadSide
 from cometmq.store.recovery import Recovery
 from cometmq.store.running_flags import Flag, RunningFlags
 from cometmq.store.settings import StoreSettings
-from cometmq.store.time_search import TimeSearch
 from cometmq.store.upkeep import Upkeep
 
 logger = logging.getLogger(__name__)
@@ -55,7 +53,7 @@ logger = logging.getLogger(__name__)
 __all__ = ["MessageStore", "Put", "PutResult"]
 
 
-class MessageStore:
+class MessageStore(ReadSide):
     """A store directory that is open. Made by `MessageStore.open`.
 
     Attributes:
@@ -75,18 +73,15 @@ class MessageStore:
         self._abort = AbortMarker(disk, path)
         self._disk = disk
         self._path = path
-        self._log = CommitLog(disk, f"{path}/commitlog", settings)
-        entries_per_file = settings.queue_entries_per_file
-        files = QueueFiles(disk, f"{path}/consumequeue", entries_per_file)
-        self._queues = ConsumeQueues(files, read_only=read_only)
+        log = CommitLog(disk, f"{path}/commitlog", settings)
+        files = QueueFiles(disk, f"{path}/consumequeue", settings.queue_entries_per_file)
+        super().__init__(log, ConsumeQueues(files, read_only=read_only), settings)
         self._checkpoints = CheckpointFiles(disk, path)
         self._appender = Appender(
             self._log, clock=clock, delay_levels_ms=settings.delay_levels_ms
         )
         self._dispatcher = Dispatcher(self._queues)
         self._flushing = Flushing(self._log, settings, clock)
-        self._reader = Reader(self._log, files, settings)
-        self._times = TimeSearch(self._log, files)
         self._upkeep = Upkeep(
             disk,
             settings,
@@ -282,7 +277,7 @@ class MessageStore:
                 f"disk full: {error.strerror}; free space and sending goes on"
             )
             return StoreFull(self.flags.refusal)
-        self._poison(f"the log cannot be written ({error.strerror})")
+        self._poison(f"the log cannot be written ({error.strerror or error})")
         return StorePoisoned(self.flags.refusal)
 
     def _poison(self, reason: str) -> None:
@@ -339,7 +334,7 @@ class MessageStore:
 
     def flush_failed(self, error: OSError) -> None:
         """A flush failed; it is not tried again, for the next one would prove nothing."""
-        self._poison(f"a flush of the log failed ({error.strerror})")
+        self._poison(f"a flush of the log failed ({error.strerror or error})")
 
     # --- files ahead, checkpoints, timer
 
@@ -373,60 +368,7 @@ class MessageStore:
         if self._refused_as is StoreFull:
             self._upkeep.tick()
 
-    # --- read
-
-    def queue(self, topic: str, queue_id: int) -> ConsumeQueue | None:
-        """A queue; None where nothing was ever written."""
-        return self._queues.find(topic, queue_id)
-
-    def queues_of(self, topic: str) -> list[ConsumeQueue]:
-        """The queues of a topic."""
-        return self._queues.of_topic(topic)
-
-    def topics(self) -> list[str]:
-        """Topics that have a queue."""
-        return self._queues.topics()
-
-    def get(
-        self,
-        topic: str,
-        queue_id: int,
-        offset: int,
-        *,
-        max_count: int = 32,
-        max_bytes: int = 1 << 28,
-        match: Match | None = None,
-    ) -> GetResult:
-        """Messages of a queue from an offset on (see `Reader.get`)."""
-        return self._reader.get(
-            self._queues.find(topic, queue_id),
-            offset,
-            max_count=max_count,
-            max_bytes=max_bytes,
-            match=match,
-        )
-
-    def read_record(self, physical_offset: int) -> bytes | None:
-        """The record at a physical offset; None where none begins. May wait for the device."""
-        head = self._log.read(physical_offset, PHYSICAL_OFFSET_AT + 8)
-        if head is None or int.from_bytes(head[PHYSICAL_OFFSET_AT:]) != physical_offset:
-            return None
-        size = int.from_bytes(head[:4])
-        return self._log.read(physical_offset, size) if size >= RECORD_SIZE_MIN else None
-
-    def store_time_at(self, queue: ConsumeQueue, offset: int) -> int:
-        """Store time of a message in ms; -1 where there is none. May wait for the device."""
-        return self._times.store_time_at(queue, offset)
-
-    def earliest_store_time(self, queue: ConsumeQueue) -> int:
-        """Store time of a queue's oldest message in ms; -1 without one."""
-        return self._times.store_time_at(queue, queue.min_offset)
-
-    def offset_by_time(
-        self, queue: ConsumeQueue, timestamp_ms: int, *, upper: bool = False
-    ) -> int:
-        """Queue offset of a time (see `TimeSearch.offset_by_time`). May wait for the device."""
-        return self._times.offset_by_time(queue, timestamp_ms, upper=upper)
+    # --- delete, positions
 
     def delete_topic(self, topic: str) -> None:
         """Remove a topic's queues; its records stay in the log until that file goes.
@@ -436,16 +378,6 @@ class MessageStore:
         """
         self._upkeep.forget_entries(sum(queue.max_offset for queue in self.queues_of(topic)))
         self._queues.delete_topic(topic)
-
-    @property
-    def min_offset(self) -> int:
-        """Physical offset of the oldest log file."""
-        return self._log.chain.start
-
-    @property
-    def max_offset(self) -> int:
-        """Physical offset behind the last record."""
-        return self._log.written
 
     @property
     def flushed_offset(self) -> int:

@@ -1,0 +1,89 @@
+"""What a store can be asked: its queues, messages and their times.
+
+Nothing here changes anything. What may wait for the device says so; the broker runs it in a
+reader thread.
+
+Next: cometmq.store.reader
+"""
+
+from cometmq.codec.record import PHYSICAL_OFFSET_AT
+from cometmq.kernel import RECORD_SIZE_MIN
+from cometmq.store.commitlog import CommitLog
+from cometmq.store.consume_queue import ConsumeQueue
+from cometmq.store.consume_queues import ConsumeQueues
+from cometmq.store.reader import GetResult, Match, Reader
+from cometmq.store.settings import StoreSettings
+from cometmq.store.time_search import TimeSearch
+
+
+class ReadSide:
+    """The questions that `cometmq.store.message_store.MessageStore` answers."""
+
+    def __init__(self, log: CommitLog, queues: ConsumeQueues, settings: StoreSettings) -> None:
+        self._log = log
+        self._queues = queues
+        self._reader = Reader(log, queues.files, settings)
+        self._times = TimeSearch(log, queues.files)
+
+    def queue(self, topic: str, queue_id: int) -> ConsumeQueue | None:
+        """A queue; None where nothing was ever written."""
+        return self._queues.find(topic, queue_id)
+
+    def queues_of(self, topic: str) -> list[ConsumeQueue]:
+        """The queues of a topic."""
+        return self._queues.of_topic(topic)
+
+    def topics(self) -> list[str]:
+        """Topics that have a queue."""
+        return self._queues.topics()
+
+    def get(
+        self,
+        topic: str,
+        queue_id: int,
+        offset: int,
+        *,
+        max_count: int = 32,
+        max_bytes: int = 1 << 28,
+        match: Match | None = None,
+    ) -> GetResult:
+        """Messages of a queue from an offset on (see `Reader.get`)."""
+        return self._reader.get(
+            self._queues.find(topic, queue_id),
+            offset,
+            max_count=max_count,
+            max_bytes=max_bytes,
+            match=match,
+        )
+
+    def read_record(self, physical_offset: int) -> bytes | None:
+        """The record at a physical offset; None where none begins. May wait for the device."""
+        head = self._log.read(physical_offset, PHYSICAL_OFFSET_AT + 8)
+        if head is None or int.from_bytes(head[PHYSICAL_OFFSET_AT:]) != physical_offset:
+            return None
+        size = int.from_bytes(head[:4])
+        return self._log.read(physical_offset, size) if size >= RECORD_SIZE_MIN else None
+
+    def store_time_at(self, queue: ConsumeQueue, offset: int) -> int:
+        """Store time of a message in ms; -1 where there is none. May wait for the device."""
+        return self._times.store_time_at(queue, offset)
+
+    def earliest_store_time(self, queue: ConsumeQueue) -> int:
+        """Store time of a queue's oldest message in ms; -1 without one."""
+        return self._times.store_time_at(queue, queue.min_offset)
+
+    def offset_by_time(
+        self, queue: ConsumeQueue, timestamp_ms: int, *, upper: bool = False
+    ) -> int:
+        """Queue offset of a time (see `TimeSearch.offset_by_time`). May wait for the device."""
+        return self._times.offset_by_time(queue, timestamp_ms, upper=upper)
+
+    @property
+    def min_offset(self) -> int:
+        """Physical offset of the oldest log file."""
+        return self._log.chain.start
+
+    @property
+    def max_offset(self) -> int:
+        """Physical offset behind the last record."""
+        return self._log.written
