@@ -89,11 +89,14 @@ class Program:
         log: Path,
         port: int,
         env: Mapping[str, str] | None = None,
+        own_group: bool = False,
     ) -> None:
+        """Describe it; `own_group` makes it and its children a process group of their own."""
         self.command = [str(part) for part in command]
         self.log = log
         self.port = port
         self.env = {**os.environ, **(env or {})}
+        self.own_group = own_group
         self.process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -110,7 +113,12 @@ class Program:
         self.log.parent.mkdir(parents=True, exist_ok=True)
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
-                self.command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=self.env
+                self.command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env=self.env,
+                process_group=0 if self.own_group else None,
             )
         try:
             wait_until(self.came_up, seconds=START_SECONDS_MAX, what=f"port {self.port}")

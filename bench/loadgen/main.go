@@ -1,0 +1,77 @@
+// loadgen drives a broker over the remoting protocol with as little client work as possible, so
+// that what is measured is the broker. It speaks the JSON header, as every official client does.
+//
+//	loadgen floor :PORT                                          answer each frame at once, keep nothing
+//	loadgen send  ADDR -conns 4 -window 256 -size 128 -secs 8 -topic T -queues 4 [-topics 1000] [-keys]
+//	              [-messages N]                                  and end after N requests, if that is sooner
+//	loadgen pull  ADDR -conns 4 -secs 8 -topic T -queues 4       read each queue from its start, again and again
+//	loadgen count ADDR -topic T -queues 4                        read each queue once, to its end
+//
+// send, pull and count print one line of JSON; count fails where a queue has a gap. `floor` is the limit that this machine and this generator
+// set: no broker can be faster than a server that parses no header and stores nothing.
+package main
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"sort"
+)
+
+type report struct {
+	Mode     string  `json:"mode"`
+	Conns    int     `json:"conns"`
+	Window   int     `json:"window,omitempty"`
+	Size     int     `json:"size,omitempty"`
+	Messages int64   `json:"messages"`
+	Refused  int64   `json:"refused"`
+	PerSec   float64 `json:"per_second"`
+	MBPerSec float64 `json:"mb_per_second,omitempty"`
+	P50us    int64   `json:"p50_us,omitempty"`
+	P99us    int64   `json:"p99_us,omitempty"`
+	P999us   int64   `json:"p999_us,omitempty"`
+}
+
+func (r *report) latencies(ns []int64) {
+	if len(ns) == 0 {
+		return
+	}
+	sort.Slice(ns, func(i, j int) bool { return ns[i] < ns[j] })
+	at := func(q float64) int64 { return ns[int(float64(len(ns)-1)*q)] / 1000 }
+	r.P50us, r.P99us, r.P999us = at(.5), at(.99), at(.999)
+}
+
+func main() {
+	if len(os.Args) < 3 {
+		fmt.Fprintln(os.Stderr, "usage: loadgen floor|send|pull|count ADDR [flags]")
+		os.Exit(2)
+	}
+	mode, addr := os.Args[1], os.Args[2]
+	f := flag.NewFlagSet(mode, flag.ExitOnError)
+	conns := f.Int("conns", 4, "connections")
+	window := f.Int("window", 256, "requests in flight on each connection")
+	size := f.Int("size", 128, "body bytes")
+	secs := f.Int("secs", 8, "seconds of load")
+	topic := f.String("topic", "Yardstick", "topic")
+	queues := f.Int("queues", 4, "queues of the topic")
+	topics := f.Int("topics", 1, "send over so many topics in turn: T0, T1, …")
+	messages := f.Int64("messages", 1<<62, "end after so many requests")
+	keys := f.Bool("keys", false, "give each message a key of its own")
+	broker := f.String("broker", "broker-a", "broker name put in the request")
+	f.Parse(os.Args[3:])
+	var r report
+	switch mode {
+	case "floor":
+		floor(addr)
+	case "send":
+		r = send(addr, *conns, *window, *size, *secs, *topic, *topics, *queues, *messages, *keys, *broker)
+	case "pull":
+		r = pull(addr, *conns, *secs, *topic, *queues, *broker)
+	case "count":
+		r = count(addr, *topic, *queues, *broker)
+	}
+	r.Mode = mode
+	out, _ := json.Marshal(r)
+	fmt.Println(string(out))
+}

@@ -1,0 +1,82 @@
+"""Measures Java, CometMQ and the floor in turn, three rounds in one session, and writes the table.
+
+Usage: python -m bench.run [--rounds 3] [--seconds 8] [--systems java,cometmq,floor] [--results FILE] [--dry]
+
+Machines are noisy, so only ratios within one round mean something; the table shows their medians. Run
+nothing else meanwhile.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import json
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from bench import table
+from bench.systems import COMETMQ, FLOOR, JAVA, running
+from bench.work import do_all
+from tests.interop.reference import VERSION, java
+
+RESULTS = Path(__file__).resolve().parent / "results" / "latest.json"
+
+
+def machine() -> dict[str, Any]:
+    """What ran it; figures of two machines must never be compared."""
+    models = [
+        line.split(":", 1)[1].strip()
+        for line in Path("/proc/cpuinfo").read_text().splitlines()
+        if line.startswith("model name")
+    ]
+    said = subprocess.run([java(), "-version"], capture_output=True, text=True, check=True)
+    commit = subprocess.run(
+        ["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False
+    )
+    return {
+        "cores": os.cpu_count(),
+        "processor": models[0] if models else platform.machine(),
+        "kernel": platform.release(),
+        "python": platform.python_version(),
+        "java": said.stderr.splitlines()[0],
+        "rocketmq": VERSION,
+        "commit": commit.stdout.strip(),
+        "when": datetime.datetime.now(tz=datetime.UTC).isoformat(timespec="seconds"),
+    }
+
+
+def main() -> int:
+    """Run the rounds, write the results, and the table from them."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--seconds", type=int, default=8, help="of load for each row")
+    parser.add_argument("--systems", default=",".join((JAVA, COMETMQ, FLOOR)))
+    parser.add_argument("--results", type=Path, default=RESULTS)
+    parser.add_argument("--dry", action="store_true", help="do not touch bench/README.md")
+    given = parser.parse_args()
+    results: dict[str, Any] = {"machine": machine(), "seconds": given.seconds, "rounds": []}
+    for number in range(given.rounds):
+        measured: dict[str, Any] = {}
+        for name in given.systems.split(","):
+            print(f"round {number + 1}, {name}", flush=True)
+            with (
+                tempfile.TemporaryDirectory(prefix="cometmq-bench-") as folder,
+                running(name, Path(folder)) as system,
+            ):
+                measured[name] = do_all(system, seconds=given.seconds, with_memory=number == 0)
+        results["rounds"].append(measured)
+        given.results.parent.mkdir(parents=True, exist_ok=True)
+        given.results.write_text(json.dumps(results, indent=1) + "\n")
+    print(table.markdown(results))
+    if not given.dry:
+        table.write_readme(results)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,130 @@
+"""Makes the table of `bench/README.md` from the results of a run.
+
+Usage: python -m bench.table [RESULTS]      writes the table that stands between the marks in README.md
+
+A cell with a ratio is the median of the rounds' ratios, ours to the other's, never a ratio of medians.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from bench.systems import COMETMQ, FLOOR, JAVA
+
+HERE = Path(__file__).resolve().parent
+BEGIN, END = "<!-- made by bench.table -->", "<!-- end -->"
+Results = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line of the table: which figure of which row, against whom, and what it must reach."""
+
+    title: str
+    row: str
+    figure: str
+    target: float
+    against: str | None = JAVA  # None: an absolute figure of ours
+    at_least: bool = True
+    unit: str = "/s"
+    scale: float = 1.0
+
+
+PROCESSOR = "processor time a message"
+LINES = [
+    Line(f"send 128 B, 4 connections, window 256: {PROCESSOR}", "send 128", "processor_us", 0.4, at_least=False, unit=" us"),
+    Line("the same: throughput", "send 128", "per_second", 2.0),
+    Line(f"send 1 KiB, 4 connections, window 256: {PROCESSOR}", "send 1024", "processor_us", 0.4, at_least=False, unit=" us"),
+    Line("the same: throughput", "send 1024", "per_second", 1.8),
+    Line("send 128 B, 1 connection, window 1: p50", "send alone", "p50_us", 0.4, at_least=False, unit=" us"),
+    Line("the same, against the floor", "send alone", "p50_us", 2.5, against=FLOOR, at_least=False, unit=" us"),
+    Line(f"pull, 4 connections: {PROCESSOR}", "pull", "processor_us", 0.6, at_least=False, unit=" us"),
+    Line("the same: throughput", "pull", "per_second", 1.0),
+    Line("Java client: sync, 16 threads", "java sync", "per_second", 1.2),
+    Line("Java client: async, 1,024 in flight", "java async", "per_second", 1.2),
+    Line("Java client: batches of 32", "java batch", "per_second", 1.2),
+    Line("Java client: consume", "java consume", "per_second", 1.0),
+    Line("start, empty, to the first answered send", "start", "seconds", 0.7, against=None, at_least=False, unit=" s"),
+    Line("anonymous memory after 5 million messages", "memory", "anonymous_bytes", 150.0, against=None, at_least=False, unit=" MB", scale=1e-6),
+]  # fmt: skip
+
+
+def figures(results: Results, line: Line, system: str) -> list[float]:
+    """A figure of one system in every round that has it."""
+    return [
+        measured[system][line.row][line.figure] * line.scale
+        for measured in results["rounds"]
+        if line.row in measured.get(system, {})
+    ]
+
+
+def reached(results: Results, line: Line) -> float | None:
+    """What the line's target is compared with: a median of ratios, or of our own figures."""
+    ours = figures(results, line, COMETMQ)
+    if line.against is None:
+        return median(ours) if ours else None
+    theirs = figures(results, line, line.against)
+    ratios = [our / their for our, their in zip(ours, theirs, strict=False)]
+    return median(ratios) if ratios else None
+
+
+def shown(values: list[float], unit: str) -> str:
+    """A median with its unit, short."""
+    if not values:
+        return "-"
+    value = median(values)
+    digits = 0 if value >= 100 else 1 if value >= 10 else 2
+    return f"{value:,.{digits}f}{unit}"
+
+
+def markdown(results: Results) -> str:
+    """The table."""
+    rows = [
+        "| work | Java | CometMQ | floor | ratio | must be | holds |",
+        "| --- | ---: | ---: | ---: | ---: | ---: | --- |",
+    ]
+    for line in LINES:
+        cells = [
+            shown(figures(results, line, name), line.unit) for name in (JAVA, COMETMQ, FLOOR)
+        ]
+        value = reached(results, line)
+        holds = value is not None and (value >= line.target) == line.at_least
+        limit = f"{'>=' if line.at_least else '<='} {line.target:g}" + (
+            f"{line.unit}" if line.against is None else "x"
+        )
+        ratio = "" if line.against is None or value is None else f"{value:.2f}x"
+        verdict = "not measured" if value is None else "yes" if holds else "**no**"
+        rows.append("| " + " | ".join([line.title, *cells, ratio, limit, verdict]) + " |")
+    return "\n".join(rows)
+
+
+def write_readme(results: Results) -> None:
+    """Put the table, and what ran it, between the marks of README.md."""
+    path = HERE / "README.md"
+    head, _, rest = path.read_text().partition(BEGIN)
+    tail = rest.partition(END)[2]
+    about = results["machine"]
+    words = (
+        f"{len(results['rounds'])} rounds of {results['seconds']} s a row on {about['cores']} cores"
+        f" ({about['processor']}), Python {about['python']}, {about['java']}, RocketMQ"
+        f" {about['rocketmq']}, commit {about['commit']}, {about['when']}."
+    )
+    path.write_text(f"{head}{BEGIN}\n{markdown(results)}\n\n{words}\n{END}{tail}")
+
+
+def main() -> int:
+    """Write the table from a file of results."""
+    source = Path(sys.argv[1]) if len(sys.argv) > 1 else HERE / "results" / "latest.json"
+    results = json.loads(source.read_text())
+    write_readme(results)
+    print(markdown(results))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,138 @@
+"""The work that every system does in a round, row by row, and what is measured of it."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from bench.load import Report, run_java_client, run_loadgen
+from bench.measure import anonymous_bytes, processor_seconds
+from bench.systems import COMETMQ, FLOOR, JAVA, Running
+
+Measured = dict[str, Any]
+WARM_SECONDS = {JAVA: 10, COMETMQ: 3, FLOOR: 1}
+CONSUMED_MESSAGES = (
+    1_000_000  # what the consumer finds; the same for all, for it warms on the way
+)
+MEMORY_MESSAGES = 5_000_000
+JAVA_CLIENT_THREADS = {"sync": 16, "async": 4, "batch": 4}
+
+
+@dataclass
+class Round:
+    """One system through all rows; `rows` fills up."""
+
+    system: Running
+    seconds: int
+    rows: dict[str, Measured] = field(default_factory=dict)
+    acknowledged: dict[str, int] = field(default_factory=lambda: defaultdict(int))
+
+    def send(self, row: str, *, topic: str, **flags: int) -> Measured:
+        """A row of loadgen sends; what was acknowledged is remembered by topic."""
+        with self.measured(row) as measured:
+            measured.update(
+                run_loadgen("send", self.system.broker.address, topic=topic, **flags)
+            )
+        self.acknowledged[topic] += measured["messages"]
+        return measured
+
+    def pull(self, row: str, *, topic: str) -> None:
+        """A row of loadgen pulls: four connections, each a queue again and again."""
+        with self.measured(row) as measured:
+            measured.update(
+                run_loadgen(
+                    "pull", self.system.broker.address, topic=topic, conns=4, secs=self.seconds
+                )
+            )
+
+    def java_client(self, row: str, mode: str, *, topic: str, threads: int) -> None:
+        """A row of the official client; its own load uses the same two cores."""
+        with self.measured(row) as measured:
+            report: Report = run_java_client(
+                self.system.nameserver,
+                mode,
+                seconds=self.seconds if mode != "consume" else 60,
+                threads=threads,
+                size=128,
+                topic=topic,
+            )
+            measured.update(report)
+
+    @contextmanager
+    def measured(self, row: str) -> Iterator[Measured]:
+        """Adds the system's processor time for a message to what the load reports."""
+        before = processor_seconds(self.system.group)
+        measured: Measured = {}
+        yield measured
+        used = processor_seconds(self.system.group) - before
+        measured["processor_us"] = used * 1e6 / max(1, measured["messages"])
+        self.rows[row] = measured
+        print(
+            f"  {self.system.name:8} {row:16} {measured['per_second']:>12,.0f}/s"
+            f" {measured['processor_us']:8.2f} us/msg p50 {measured.get('p50_us', 0)} us",
+            flush=True,
+        )
+
+    def read_back(self) -> None:
+        """Read all that was acknowledged by loadgen, and count it.
+
+        Raises:
+            AssertionError: something that was acknowledged is not there.
+        """
+        for topic, acknowledged in self.acknowledged.items():
+            found = run_loadgen("count", self.system.broker.address, topic=topic)["messages"]
+            print(
+                f"  {self.system.name:8} {topic}: {acknowledged:,} acknowledged, {found:,} read"
+            )
+            assert found >= acknowledged, f"{self.system.name} lost messages of {topic}"
+            self.rows[f"read back {topic}"] = {"acknowledged": acknowledged, "read": found}
+
+
+def do_all(system: Running, *, seconds: int, with_memory: bool) -> dict[str, Measured]:
+    """All rows on one system that was just started."""
+    work = Round(system, seconds)
+    work.rows["start"] = {"seconds": system.start_seconds}
+    print(f"  {system.name:8} start            {system.start_seconds:12.2f} s", flush=True)
+    address = system.broker.address
+    warm = WARM_SECONDS[system.name]
+    run_loadgen(
+        "send", address, warming=True, topic="Warm", conns=4, window=256, size=128, secs=warm
+    )
+    work.send("send 128", topic="Small", conns=4, window=256, size=128, secs=seconds)
+    work.send("send 1024", topic="Large", conns=4, window=256, size=1024, secs=seconds)
+    work.send("send alone", topic="Alone", conns=1, window=1, size=128, secs=seconds)
+    if system.name == FLOOR:
+        return work.rows
+    run_loadgen("pull", address, topic="Small", conns=4, secs=min(3, warm))
+    work.pull("pull", topic="Small")
+    for mode, threads in JAVA_CLIENT_THREADS.items():
+        work.java_client(f"java {mode}", mode, topic=f"Java{mode}", threads=threads)
+    fill(work, "Consumed", CONSUMED_MESSAGES)
+    work.java_client("java consume", "consume", topic="Consumed", threads=1)
+    if with_memory:
+        fill(work, "Many", MEMORY_MESSAGES - sum(work.acknowledged.values()))
+        work.rows["memory"] = {
+            "messages": sum(work.acknowledged.values()),
+            "anonymous_bytes": anonymous_bytes(system.group),
+        }
+    work.read_back()
+    return work.rows
+
+
+def fill(work: Round, topic: str, messages: int) -> None:
+    """Send `messages` of 128 bytes, unmeasured."""
+    if messages > 0:
+        report = run_loadgen(
+            "send",
+            work.system.broker.address,
+            topic=topic,
+            conns=4,
+            window=256,
+            size=128,
+            secs=300,
+            messages=messages,
+        )
+        work.acknowledged[topic] += report["messages"]
