@@ -70,7 +70,8 @@ class Dispatcher:
                 left = commands[index:]
                 break
             else:
-                self._handle_one(Command(*command), peer)
+                handler = self._handlers.get(command[0], _not_supported)
+                run_handler(handler, Command(*command), peer)
         for batch, requests in gathered.items():
             batch.handle(requests, peer)
         peer.flush()
@@ -78,26 +79,27 @@ class Dispatcher:
             batch.written()
         return left
 
-    def _handle_one(self, command: Command, peer: "Peer") -> None:
-        handler = self._handlers.get(command.code, _not_supported)
-        try:
-            answer = handler(command, peer)
-        except Exception as error:  # noqa: BLE001  The one place where errors become answers.
-            answer = answer_to_error(error, command)
-        if answer is None or command.flag & ONEWAY:
-            if isawaitable(answer):
-                peer.tasks.spawn(_settle(answer), f"request-{command.code}")
-            return
-        if isinstance(answer, Answer):
-            peer.answer(command, answer)
-        else:
-            peer.tasks.spawn(_answer_later(answer, command, peer), f"request-{command.code}")
+
+def run_handler(handler: Handler, command: Command, peer: "Peer") -> None:
+    """Let a handler answer a request, now or in a task of the peer; its errors become answers."""
+    try:
+        answer = handler(command, peer)
+    except Exception as error:  # noqa: BLE001  The one place where errors become answers.
+        answer = answer_to_error(error, command)
+    if answer is None or command.flag & ONEWAY:
+        if isawaitable(answer):
+            peer.tasks.spawn(_settle(answer), f"request-{command.code}")
+        return
+    if isinstance(answer, Answer):
+        peer.answer(command, answer)
+    else:
+        peer.tasks.spawn(_answer_later(answer, command, peer), f"request-{command.code}")
 
 
 async def _answer_later(work: Awaitable[Answer | None], command: Command, peer: "Peer") -> None:
     try:
         answer = await work
-    except Exception as error:  # noqa: BLE001  See Dispatcher._handle_one.
+    except Exception as error:  # noqa: BLE001  See run_handler.
         answer = answer_to_error(error, command)
     if answer is not None:
         peer.answer(command, answer)

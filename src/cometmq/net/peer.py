@@ -157,6 +157,9 @@ class Peer(asyncio.Protocol):
             return
         self._gathered.append(data)
         self._gathered_size += len(data)
+        self._send_unless_gathering()
+
+    def _send_unless_gathering(self) -> None:
         if not self._is_gathering or self._gathered_size > GATHER_SIZE_MAX:
             self._send_gathered()
 
@@ -178,9 +181,14 @@ class Peer(asyncio.Protocol):
             return
         body = answer.body
         pieces = body if isinstance(body, list) else [body] if body else []
-        self.write(answer_head(command, answer, sum(map(len, pieces))))
-        for piece in pieces:
-            self.write(piece)
+        size = sum(map(len, pieces))
+        head = answer_head(command, answer, size)
+        if self.is_closed:
+            return
+        self._gathered.append(head)
+        self._gathered += pieces
+        self._gathered_size += len(head) + size
+        self._send_unless_gathering()
 
     def notify(self, code: int, fields: dict[str, str], body: bytes = b"") -> None:
         """Send the peer a request that it does not answer."""

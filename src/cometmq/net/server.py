@@ -6,6 +6,7 @@ Next: cometmq.net.peer
 import asyncio
 import contextlib
 import logging
+import socket
 
 from cometmq.model.clock import Clock
 from cometmq.model.errors import NetError
@@ -55,6 +56,7 @@ class Server:
         self._peers: set[Peer] = set()
         self._all_gone = asyncio.Event()
         self._all_gone.set()
+        self._bound: list[socket.socket] = []
         self._sockets: list[asyncio.Server] = []
 
     @property
@@ -70,24 +72,48 @@ class Server:
         Raises:
             NetError: the address cannot be listened on; the message says which and why.
         """
-        loop = asyncio.get_running_loop()
+        bound = self.bind(host, port)
+        await self.serve()
+        return bound
+
+    def bind(self, host: str, port: int) -> int:
+        """Take an address without listening yet; its port, for those who must know it before.
+
+        Raises:
+            NetError: as `start`.
+        """
         try:
-            listening = await loop.create_server(
-                lambda: Peer(self), host, port, backlog=_BACKLOG, reuse_address=True
-            )
+            family, kind, protocol, _, address = socket.getaddrinfo(
+                host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+            )[0]
+            taken = socket.socket(family, kind, protocol)
+            taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            self._bound.append(taken)
+            taken.bind(address)
         except OSError as error:
             raise NetError(
                 f"cannot listen on {host}:{port}: {error.strerror or error}; "
                 "is another broker or nameserver running there?"
             ) from error
+        port_taken: int = taken.getsockname()[1]
+        return port_taken
+
+    async def serve(self) -> None:
+        """Accept connections at every address that was bound."""
+        loop = asyncio.get_running_loop()
         if not self._sockets:
             self.tasks.spawn(self._close_idle(), "idle")
-        self._sockets.append(listening)
-        bound: int = listening.sockets[0].getsockname()[1]
-        return bound
+        bound, self._bound = self._bound, []
+        for taken in bound:
+            self._sockets.append(
+                await loop.create_server(lambda: Peer(self), sock=taken, backlog=_BACKLOG)
+            )
 
     async def close(self) -> None:
         """Stop listening, close every connection and wait until they are gone."""
+        for taken in self._bound:
+            taken.close()
+        self._bound.clear()
         for listening in self._sockets:
             listening.close()
         for peer in list(self._peers):

@@ -1,0 +1,102 @@
+"""`python -m cometmq.broker -c broker.conf [-n namesrv] [-p | -m] [--listen-port N ...]`.
+
+Arguments are those of RocketMQ's mqbroker: `-c` a conf file, `-n` nameservers, `-p` print all settings
+and end, `-m` print those that users set and end. Flags outrank the file. SIGTERM and SIGINT end it
+in good order.
+
+Next: cometmq.broker.server
+"""
+
+import asyncio
+import contextlib
+import logging
+import signal
+import sys
+
+from cometmq.broker.server import Broker
+from cometmq.broker.settings import BrokerSettings, load_settings
+from cometmq.model.errors import CometError
+from cometmq.model.settings import settings_table
+from cometmq.net.clock import SystemClock
+from cometmq.net.loop import run
+
+_log = logging.getLogger("cometmq.broker")
+
+# What `mqbroker -m` shows (fields with @ImportantField in RocketMQ).
+_IMPORTANT = (
+    "namesrvAddr", "brokerIP1", "brokerName", "brokerClusterName", "brokerId", "brokerRole",
+    "autoCreateTopicEnable", "autoCreateSubscriptionGroup", "listenPort", "storePathRootDir",
+    "flushDiskType", "brokerPermission", "defaultTopicQueueNums", "maxMessageSize",
+)  # fmt: skip
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run a broker until it is told to end; the exit status."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        conf, flags, shown = _split(words)
+        settings, warnings = load_settings(conf, arguments=flags)
+        if shown is not None:
+            _print_settings(settings, is_all=shown == "-p")
+            return 0
+        return run(_serve(settings, warnings))
+    except (CometError, OSError) as error:
+        sys.stderr.write(f"The broker cannot start: {error}\n")
+        return 1
+
+
+def _split(words: list[str]) -> tuple[str | None, list[str], str | None]:
+    """The conf file, the flags that settings have, and -p or -m."""
+    conf, shown = None, None
+    flags: list[str] = []
+    waiting = iter(words)
+    for word in waiting:
+        if word in ("-p", "-m"):
+            shown = word
+        elif word in ("-c", "--configFile"):
+            conf = next(waiting, None)
+        elif word in ("-n", "--namesrvAddr"):
+            flags += ["--namesrv-addr", next(waiting, "")]
+        else:
+            flags.append(word)
+    return conf, flags, shown
+
+
+def _print_settings(settings: BrokerSettings, *, is_all: bool) -> None:
+    for name, value in settings_table(settings).items():
+        if is_all or name in _IMPORTANT:
+            sys.stdout.write(f"{name}={value}\n")
+
+
+async def _serve(settings: BrokerSettings, warnings: list[str]) -> int:
+    logging.basicConfig(
+        level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s"
+    )
+    for warning in warnings:
+        _log.warning("%s", warning)
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    broker = Broker(settings, SystemClock())
+    await broker.start()
+    if settings.listen_host not in ("127.0.0.1", "::1", "localhost"):
+        _log.warning(
+            "LISTENING ON %s: everybody who reaches this address may send and consume; "
+            "administrative requests are taken from this machine only",
+            settings.listen_host,
+        )
+    # The words of RocketMQ's BrokerStartup, which people and scripts wait for.
+    sys.stdout.write(
+        f"The broker[{settings.broker_name}, {broker.address}] boot success. "
+        f"serializeType=JSON and name server is {settings.nameservers or 'none'}\n"
+    )
+    sys.stdout.flush()
+    with contextlib.suppress(asyncio.CancelledError):
+        await stop.wait()
+    await broker.close()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,341 @@
+"""May this message be stored, and as what? Every check of a send, in the order of RocketMQ.
+
+The order, codes and words follow AbstractSendMessageProcessor.msgCheck and SendMessageProcessor of
+RocketMQ 5.3.3. It answers either with the records to be stored or with a refusal. The hot path skips
+it for what it can see to be plain (broker.handlers.send).
+
+Next: cometmq.broker.lanes
+"""
+
+import asyncio
+import json
+import random
+from dataclasses import dataclass
+
+from cometmq.broker.groups import Groups
+from cometmq.broker.lanes import Lane, Lanes
+from cometmq.broker.settings import BrokerSettings
+from cometmq.broker.topics import Topics
+from cometmq.codec.batch import decode_batch
+from cometmq.codec.fields import decode_fields
+from cometmq.codec.headers.send import SendRequest, SendRequestV2
+from cometmq.codec.message_id import UniqueIds
+from cometmq.codec.properties import PROPERTIES_SIZE_MAX, decode_properties, join_blocks
+from cometmq.codec.remoting import Command
+from cometmq.model import properties as keys_of
+from cometmq.model.codes import RequestCode, ResponseCode
+from cometmq.model.errors import CodecError, RequestError
+from cometmq.model.flags import PERM_READ_WRITE, TRANSACTION_MASK, is_writable
+from cometmq.model.java_hash import java_hash
+from cometmq.model.names import (
+    NOT_SENDABLE_TOPICS,
+    RETRY_PREFIX,
+    TOPIC_LENGTH_MAX,
+    check_topic,
+    dead_letter_topic,
+)
+from cometmq.model.topic import TopicConfig
+from cometmq.net.peer import Peer
+from cometmq.store.appender import Put
+
+# Properties by which a message asks to be delivered later (protocol: delay levels, timer).
+_DELAYS = (
+    keys_of.DELAY, keys_of.TIMER_DELAY_SEC, keys_of.TIMER_DELAY_MS, keys_of.TIMER_DELIVER_MS,
+)  # fmt: skip
+
+AnySend = SendRequest | SendRequestV2
+
+
+@dataclass(frozen=True, slots=True)
+class Admitted:
+    """A send that may be stored.
+
+    Attributes:
+        puts: its records; one, or those of a batch.
+        answer_start: header of the answer up to the first physical offset.
+        transaction_id: the unique key, escaped for JSON.
+        is_batch: whether the records must lie together.
+        is_flush_awaited: whether a synchronous flush comes before the answer (property WAIT).
+        saving: its topic was just made and is on its way to the disk, or None.
+    """
+
+    puts: list[Put]
+    answer_start: str
+    transaction_id: str
+    is_batch: bool = False
+    is_flush_awaited: bool = True
+    saving: asyncio.Future[None] | None = None
+
+    @property
+    def is_ordinary(self) -> bool:
+        """Whether it may be stored and answered together with others."""
+        return not self.is_batch and self.is_flush_awaited and self.saving is None
+
+
+class Admission:
+    """Checks sends against settings, topics and groups.
+
+    Attributes:
+        property_suffix: what the broker adds to each message's properties.
+        body_size_max: bytes of the largest body (maxMessageSize).
+    """
+
+    def __init__(
+        self,
+        settings: BrokerSettings,
+        *,
+        topics: Topics,
+        groups: Groups,
+        lanes: Lanes,
+        unique_ids: UniqueIds,
+        chance: random.Random,
+    ) -> None:
+        """`chance` picks queues for those who name none."""
+        self.property_suffix = "".join(
+            f"{name}\1{value}\2"
+            for name, value in (
+                (keys_of.MSG_REGION, settings.region_id),
+                (keys_of.CLUSTER, settings.cluster_name),
+                (keys_of.TRACE_ON, "true" if settings.is_trace_on else "false"),
+            )
+        )
+        self.body_size_max = settings.body_size_max
+        self._settings = settings
+        self._topics = topics
+        self._groups = groups
+        self._lanes = lanes
+        self._unique_ids = unique_ids
+        self._chance = chance
+
+    def admit(self, command: Command, peer: Peer) -> Admitted:
+        """Decide about one send.
+
+        Raises:
+            RequestError: it is refused; the code says why.
+            CodecError: its batch or properties cannot be read.
+        """
+        is_long_form = command.code == RequestCode.SEND_MESSAGE
+        header: type[AnySend] = SendRequest if is_long_form else SendRequestV2
+        request: AnySend = decode_fields(header, command.fields)
+        _check_ranges(request)
+        self._check_time()
+        topic = self._topic_of(request, peer)
+        properties = _read_properties(request.properties)
+        queue_id = self._queue_of(request, topic, peer)
+        if topic.name.startswith(RETRY_PREFIX):
+            topic, queue_id = self._after_retries(request, topic, queue_id)
+        self._refuse_what_is_not_there_yet(request, properties)
+        lane = self._lanes.open(topic, queue_id)
+        if request.batch or command.code == RequestCode.SEND_BATCH_MESSAGE:
+            puts = self._batch_puts(command, request, properties, lane, peer)
+            is_batch = True
+        else:
+            puts = [self._put(command.body, request.flag, properties, request, lane, peer)]
+            is_batch = False
+        return Admitted(
+            puts,
+            lane.answer_start,
+            json.dumps(properties[keys_of.UNIQ_KEY])[1:-1],
+            is_batch,
+            properties.get(keys_of.WAIT, "true") != "false",
+            self._topics.saving_of(topic.name),
+        )
+
+    # --- the checks, in their order
+
+    def _check_time(self) -> None:
+        start_ms = self._settings.accept_sends_from_ms
+        if self._topics.clock.now_ms() < start_ms:
+            raise RequestError(
+                ResponseCode.SYSTEM_ERROR,
+                f"broker unable to service, until {start_ms} (startAcceptSendRequestTimeStamp)",
+            )
+
+    def _topic_of(self, request: AnySend, peer: Peer) -> TopicConfig:
+        name = request.topic
+        topic = self._topics.get(name)
+        if not is_writable(self._settings.perm) and topic is not None and topic.is_ordered:
+            raise RequestError(
+                ResponseCode.NO_PERMISSION,
+                f"the broker[{self._settings.broker_name}] sending message is forbidden",
+            )
+        check_topic(name, code=ResponseCode.MESSAGE_ILLEGAL)
+        if name in NOT_SENDABLE_TOPICS:
+            raise RequestError(
+                ResponseCode.NO_PERMISSION, f"Sending message to topic[{name}] is forbidden."
+            )
+        if topic is None:
+            topic = self._make_topic(request, peer)
+        if not is_writable(topic.perm):
+            # Differs: RocketMQ leaves this to its producers, who see it in the route.
+            raise RequestError(
+                ResponseCode.NO_PERMISSION, f"the topic[{name}] sending message is forbidden"
+            )
+        return topic
+
+    def _make_topic(self, request: AnySend, peer: Peer) -> TopicConfig:
+        if request.topic.startswith(RETRY_PREFIX):
+            group = self._groups.get(request.topic.removeprefix(RETRY_PREFIX))
+            if group is not None:
+                return self._topics.ensure(request.topic, queues=1, perm=PERM_READ_WRITE)
+        made = self._topics.make_from(
+            request.default_topic, request.topic, queues=request.default_topic_queue_nums
+        )
+        if made is None:
+            raise RequestError(
+                ResponseCode.TOPIC_NOT_EXIST,
+                f"topic[{request.topic}] not exist, apply first please! "
+                f"(producer {peer.address}; autoCreateTopicEnable decides)",
+            )
+        return made
+
+    def _queue_of(self, request: AnySend, topic: TopicConfig, peer: Peer) -> int:
+        queue_id = request.queue_id
+        # Differs: RocketMQ takes any negative id for "choose one".
+        if queue_id == -1:
+            return self._chance.randrange(topic.write_queues)
+        if not 0 <= queue_id < topic.queue_count:
+            raise RequestError(
+                ResponseCode.INVALID_PARAMETER,
+                f"request queueId[{queue_id}] is illegal, topic[{topic.name}] has "
+                f"{topic.write_queues} write and {topic.read_queues} read queues. "
+                f"Producer: {peer.address}",
+            )
+        return queue_id
+
+    def _after_retries(
+        self, request: AnySend, topic: TopicConfig, queue_id: int
+    ) -> tuple[TopicConfig, int]:
+        """A message sent back by its consumer: its retry topic, or the dead letters."""
+        name = topic.name.removeprefix(RETRY_PREFIX)
+        group = self._groups.get(name)
+        if group is None:
+            raise RequestError(
+                ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
+                f"subscription group not exist, {name}",
+            )
+        tries_max = (
+            group.retry_max_times
+            if request.max_reconsume_times is None
+            else request.max_reconsume_times
+        )
+        if (request.reconsume_times or 0) <= tries_max:
+            return topic, queue_id
+        return self._topics.ensure(dead_letter_topic(name), queues=1, perm=PERM_READ_WRITE), 0
+
+    def _refuse_what_is_not_there_yet(
+        self, request: AnySend, properties: dict[str, str]
+    ) -> None:
+        for name in _DELAYS:
+            if name in properties and properties[name] != "0":
+                raise RequestError(
+                    ResponseCode.MESSAGE_ILLEGAL,
+                    f"the property {name} asks for delayed delivery, which this broker has not "
+                    "yet; send without it",
+                )
+        if properties.get(keys_of.TRAN_MSG) == "true" or request.sys_flag & TRANSACTION_MASK:
+            raise RequestError(
+                ResponseCode.MESSAGE_ILLEGAL,
+                "the message is half of a transaction, which this broker has not yet; "
+                "send it without",
+            )
+
+    # --- the records
+
+    def _put(
+        self,
+        body: bytes,
+        flag: int,
+        properties: dict[str, str],
+        request: AnySend,
+        lane: Lane,
+        peer: Peer,
+    ) -> Put:
+        if not body:
+            raise RequestError(ResponseCode.MESSAGE_ILLEGAL, "message body is empty")
+        if len(body) > self.body_size_max:
+            raise RequestError(
+                ResponseCode.MESSAGE_ILLEGAL,
+                f"message body size {len(body)} exceeds {self.body_size_max} (maxMessageSize)",
+            )
+        if keys_of.UNIQ_KEY not in properties:
+            properties[keys_of.UNIQ_KEY] = self._unique_ids.next_id()
+        block = "".join(f"{name}\1{value}\2" for name, value in properties.items()).encode()
+        block = join_blocks(block, self.property_suffix.encode())
+        return self._pack(body, flag, block, properties.get(keys_of.TAGS), request, lane, peer)
+
+    def _batch_puts(
+        self,
+        command: Command,
+        request: AnySend,
+        properties: dict[str, str],
+        lane: Lane,
+        peer: Peer,
+    ) -> list[Put]:
+        """An item's own properties, then the batch's: where both have one, the batch's holds."""
+        topic = request.topic
+        if len(topic) > TOPIC_LENGTH_MAX or topic.startswith(RETRY_PREFIX):
+            raise RequestError(
+                ResponseCode.MESSAGE_ILLEGAL, f"batch request does not support topic {topic}"
+            )
+        if len(command.body) > self.body_size_max:
+            raise RequestError(
+                ResponseCode.MESSAGE_ILLEGAL,
+                f"batch size {len(command.body)} exceeds {self.body_size_max} (maxMessageSize)",
+            )
+        try:
+            items = decode_batch(command.body)
+        except CodecError as error:
+            raise RequestError(ResponseCode.MESSAGE_ILLEGAL, str(error)) from None
+        if not items:
+            raise RequestError(ResponseCode.MESSAGE_ILLEGAL, "message body is empty")
+        if keys_of.UNIQ_KEY not in properties:
+            properties[keys_of.UNIQ_KEY] = self._unique_ids.next_id()
+        shared = "".join(f"{name}\1{value}\2" for name, value in properties.items())
+        block = (shared + self.property_suffix).encode()
+        puts = []
+        for item in items:
+            own = decode_properties(item.property_block)
+            self._refuse_what_is_not_there_yet(request, own)
+            tag = properties.get(keys_of.TAGS, own.get(keys_of.TAGS))
+            joined = join_blocks(item.property_block, block)
+            puts.append(self._pack(item.body, item.flag, joined, tag, request, lane, peer))
+        return puts
+
+    def _pack(
+        self,
+        body: bytes,
+        flag: int,
+        block: bytes,
+        tag: str | None,
+        request: AnySend,
+        lane: Lane,
+        peer: Peer,
+    ) -> Put:
+        if len(block) > PROPERTIES_SIZE_MAX:
+            raise RequestError(
+                ResponseCode.MESSAGE_ILLEGAL,
+                f"message properties length {len(block)} exceeds {PROPERTIES_SIZE_MAX}",
+            )
+        return (
+            lane.queue, lane.topic_block, body, block,
+            java_hash(tag) if tag else 0,
+            flag, request.sys_flag | lane.sys_flag, request.born_timestamp, peer.host,
+            request.reconsume_times or 0, 0, 0,
+        )  # fmt: skip
+
+
+def _read_properties(text: str | None) -> dict[str, str]:
+    properties = decode_properties((text or "").encode())
+    properties.pop(keys_of.POP_CK, None)
+    return properties
+
+
+def _check_ranges(request: AnySend) -> None:
+    """Refuse numbers that a record has no room for."""
+    for name in ("flag", "sys_flag", "reconsume_times", "queue_id"):
+        value = getattr(request, name)
+        if value is not None and not -(1 << 31) <= value < 1 << 31:
+            raise RequestError(
+                ResponseCode.INVALID_PARAMETER, f"{name} {value} does not fit 32 bits"
+            )

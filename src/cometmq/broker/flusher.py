@@ -1,0 +1,118 @@
+"""Drives the store's work in time: flushes, files ahead, checkpoints, its timer.
+
+The store says what is due; this lends it the threads (decision 4d): one that flushes, one that makes
+files and checkpoints. Nothing here decides anything about durability.
+
+Next: cometmq.store.group_flush
+"""
+
+import asyncio
+import logging
+from typing import Any
+
+from cometmq.broker.worker import Worker
+from cometmq.store.checkpoint import CheckpointJob
+from cometmq.store.commitlog import FilePlan
+from cometmq.store.message_store import MessageStore
+
+_log = logging.getLogger(__name__)
+
+# The store wants its timer at most this far apart; waiters of a late flush are told by it.
+TICK_SECONDS = 0.05
+
+
+class Flusher:
+    """Keeps a store flushed, and its files made ahead of need."""
+
+    def __init__(self, store: MessageStore) -> None:
+        """Nothing runs until `start`."""
+        self._store = store
+        self._is_flush_sync = store.settings.flush_sync
+        self._timer: asyncio.TimerHandle | None = None
+        self._under_way: set[asyncio.Future[None]] = set()
+        self._is_closed = False
+
+    def start(self) -> None:
+        """Start the threads and the timer."""
+        self._loop = asyncio.get_running_loop()
+        self._flush_thread = Worker("flusher")
+        self._file_thread = Worker("file-maker")
+        self._tick()
+
+    def written(self) -> None:
+        """Something was written: ask for what may be due at once. Called once a read."""
+        if self._is_flush_sync:
+            self._flush()
+        plan = self._store.file_ahead_needed()
+        if plan is not None:
+            self._make_file(plan)
+
+    async def close(self) -> None:
+        """End the timer and the threads; the store may be closed then."""
+        self._is_closed = True
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._under_way:
+            await asyncio.wait(self._under_way)
+        self._flush_thread.close()
+        self._file_thread.close()
+
+    def _tick(self) -> None:
+        try:
+            self._store.tick()
+            self._flush()
+            plan = self._store.file_ahead_needed()
+            if plan is not None:
+                self._make_file(plan)
+            job = self._store.checkpoint_due()
+            if job is not None:
+                self._checkpoint(job)
+        except Exception:  # noqa: BLE001
+            # A fault here must not end flushing for good; the next tick tries again.
+            _log.exception("the store's timer failed")
+        self._timer = self._loop.call_later(TICK_SECONDS, self._tick)
+
+    def _flush(self) -> None:
+        target = None if self._is_closed else self._store.flush_target()
+        if target is None:
+            return
+        ended = self._begin()
+
+        def done(_result: Any, error: Exception | None) -> None:
+            ended.set_result(None)
+            if isinstance(error, OSError):
+                self._store.flush_failed(error)
+            elif error is not None:
+                _log.error("the flusher failed", exc_info=error)
+                self._store.flush_failed(OSError(str(error)))
+            else:
+                self._store.flushed(target)
+                if self._is_flush_sync:
+                    # Those who wrote during this flush wait for the next one.
+                    self._flush()
+
+        self._flush_thread.do(lambda: self._store.flush_files(target), done)
+
+    def _make_file(self, plan: FilePlan) -> None:
+        ended = self._begin()
+
+        def done(why_not: Exception | None, error: Exception | None) -> None:
+            ended.set_result(None)
+            self._store.adopt(plan, error or why_not)
+
+        self._file_thread.do(lambda: self._store.make_file(plan), done)
+
+    def _checkpoint(self, job: CheckpointJob) -> None:
+        ended = self._begin()
+
+        def done(_result: Any, _error: Exception | None) -> None:
+            ended.set_result(None)
+            self._store.checkpointed(job)
+
+        self._file_thread.do(job.run, done)
+
+    def _begin(self) -> "asyncio.Future[None]":
+        ended: asyncio.Future[None] = self._loop.create_future()
+        self._under_way.add(ended)
+        ended.add_done_callback(self._under_way.discard)
+        return ended

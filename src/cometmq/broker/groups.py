@@ -1,0 +1,103 @@
+"""The consumer groups of a broker: made by administrators or by their first use, kept in a file.
+
+Follows SubscriptionGroupManager of RocketMQ 5.3.3; the file is subscriptionGroup.json.
+
+Next: cometmq.broker.members
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from concurrent.futures import Executor
+
+from cometmq.broker.saving import Saver
+from cometmq.codec.bodies.group_config import (
+    GroupTable,
+    decode_group_table,
+    encode_groups_file,
+)
+from cometmq.model.clock import Clock
+from cometmq.model.data_version import DataVersion
+from cometmq.model.group import GroupConfig
+from cometmq.model.names import SYSTEM_GROUPS, group_fault, is_system_group
+from cometmq.store.config_file import ConfigFile
+
+
+class Groups:
+    """The table of consumer groups.
+
+    Attributes:
+        version: changes with each change.
+    """
+
+    def __init__(
+        self, file: ConfigFile, *, is_auto_created: bool, clock: Clock, pool: Executor
+    ) -> None:
+        """The table is empty until `load`; `is_auto_created` is autoCreateSubscriptionGroup."""
+        self.version = DataVersion(clock.now_ms())
+        self._file = file
+        self._is_auto_created = is_auto_created
+        self._clock = clock
+        self._groups: dict[str, GroupConfig] = {}
+        self._forbidden: Mapping[str, Mapping[str, int]] = {}
+        self._saver = Saver(file, self._snapshot, pool)
+
+    def load(self) -> None:
+        """Read the file and add the system's groups where they are missing.
+
+        Raises:
+            CodecError: the file means nothing; the message names it.
+        """
+        table = self._file.load(decode_group_table)
+        if table is not None:
+            self._groups = dict(table.groups)
+            self._forbidden = table.forbidden
+            self.version = table.version
+        known = len(self._groups)
+        for name in SYSTEM_GROUPS:
+            self._groups.setdefault(name, GroupConfig(name))
+        if len(self._groups) > known:
+            self._changed()
+
+    def get(self, name: str) -> GroupConfig | None:
+        """The group; made when it is missing and that is allowed, else None."""
+        found = self._groups.get(name)
+        if found is None and (self._is_auto_created or is_system_group(name)):
+            if group_fault(name) is not None:
+                return None
+            found = self._groups[name] = GroupConfig(name)
+            self._changed()
+        return found
+
+    def peek(self, name: str) -> GroupConfig | None:
+        """The group if it is there; nothing is made."""
+        return self._groups.get(name)
+
+    def table(self) -> GroupTable:
+        """All of them, as they are now."""
+        return GroupTable(self.version, dict(self._groups), self._forbidden)
+
+    def put(self, config: GroupConfig) -> asyncio.Future[None]:
+        """Make or change a group; the future is done when that is on disk."""
+        self._groups[config.name] = config
+        return self._changed()
+
+    def delete(self, name: str) -> asyncio.Future[None]:
+        """Forget a group; the future is done when that is on disk."""
+        self._groups.pop(name, None)
+        return self._changed()
+
+    def save_if_dirty(self) -> None:
+        """Try again to save what could not be saved."""
+        self._saver.save_if_dirty()
+
+    async def close(self) -> None:
+        """Bring everything to disk."""
+        await self._saver.close()
+
+    def _changed(self) -> asyncio.Future[None]:
+        self.version = self.version.next(self._clock.now_ms())
+        return self._saver.save_soon()
+
+    def _snapshot(self) -> Callable[[], str]:
+        table = self.table()
+        return lambda: encode_groups_file(table)

@@ -1,0 +1,77 @@
+"""Consumer groups: make, change, delete, list (200, 201, 207, 225, 352).
+
+Follows AdminBrokerProcessor of RocketMQ 5.3.3; an answer comes when the change is on disk.
+
+Next: cometmq.broker.groups
+"""
+
+import logging
+
+from cometmq.broker.groups import Groups
+from cometmq.broker.offsets import Offsets
+from cometmq.codec.bodies.group_config import (
+    decode_group_config,
+    decode_group_configs,
+    encode_group_config,
+    encode_group_table,
+)
+from cometmq.codec.fields import decode_fields
+from cometmq.codec.headers.topic import DeleteGroup, GroupRequest
+from cometmq.codec.remoting import Command
+from cometmq.model.codes import ResponseCode
+from cometmq.model.errors import RequestError
+from cometmq.model.names import check_group
+from cometmq.net.answer import Answer
+from cometmq.net.peer import Peer
+
+_log = logging.getLogger(__name__)
+
+
+class GroupHandler:
+    """Handles requests about consumer groups."""
+
+    def __init__(self, *, groups: Groups, offsets: Offsets) -> None:
+        self._groups = groups
+        self._offsets = offsets
+
+    async def create(self, command: Command, _peer: Peer) -> Answer:
+        """UPDATE_AND_CREATE_SUBSCRIPTIONGROUP 200."""
+        group = decode_group_config(command.body)
+        check_group(group.name)
+        await self._groups.put(group)
+        return Answer()
+
+    async def create_many(self, command: Command, _peer: Peer) -> Answer:
+        """UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST 225: all of them, or none."""
+        groups = decode_group_configs(command.body)
+        for group in groups:
+            check_group(group.name)
+        for group in groups:
+            saving = self._groups.put(group)
+            if group is groups[-1]:
+                await saving
+        return Answer()
+
+    async def delete(self, command: Command, peer: Peer) -> Answer:
+        """DELETE_SUBSCRIPTIONGROUP 207."""
+        request = decode_fields(DeleteGroup, command.fields)
+        _log.info("deleting group %s, asked by %s", request.group_name, peer.address)
+        saving = self._groups.delete(request.group_name)
+        if request.clean_offset:
+            self._offsets.forget_group(request.group_name)
+        await saving
+        return Answer()
+
+    def all(self, _command: Command, _peer: Peer) -> Answer:
+        """GET_ALL_SUBSCRIPTIONGROUP_CONFIG 201."""
+        return Answer(body=encode_group_table(self._groups.table()))
+
+    def get(self, command: Command, _peer: Peer) -> Answer:
+        """GET_SUBSCRIPTIONGROUP_CONFIG 352."""
+        name = decode_fields(GroupRequest, command.fields).group
+        group = self._groups.peek(name)
+        if group is None:
+            raise RequestError(
+                ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"No group in this broker. {name}"
+            )
+        return Answer(body=encode_group_config(group))

@@ -1,0 +1,314 @@
+"""Pulls: found messages are answered at once as views of the log; the others may wait for one.
+
+Checks and their codes are in the order of PullMessageProcessor of RocketMQ 5.3.3. A pull that finds
+nothing new and may wait is held until a message arrives that passes its filter, and is then run
+again; a second miss is answered.
+
+Next: cometmq.store.reader
+"""
+
+import asyncio
+from collections.abc import Awaitable
+from concurrent.futures import Executor
+from functools import lru_cache
+from typing import NamedTuple
+
+from cometmq.broker.counters import Counters
+from cometmq.broker.groups import Groups
+from cometmq.broker.long_poll import HeldPull, HeldPulls
+from cometmq.broker.members import Members
+from cometmq.broker.offsets import Offsets
+from cometmq.broker.settings import BrokerSettings
+from cometmq.broker.topics import Topics
+from cometmq.codec.bodies.heartbeat import BROADCASTING
+from cometmq.codec.fields import decode_fields
+from cometmq.codec.headers.pull import PullRequest
+from cometmq.codec.remoting import Command
+from cometmq.model.clock import Clock
+from cometmq.model.codes import ResponseCode
+from cometmq.model.errors import RequestError, SubscriptionError
+from cometmq.model.flags import (
+    PULL_COMMIT_OFFSET,
+    PULL_SUBSCRIPTION,
+    PULL_SUSPEND,
+    is_readable,
+)
+from cometmq.model.group import GroupConfig
+from cometmq.model.subscription import TAG, Subscription, parse_subscription
+from cometmq.model.topic import TopicConfig
+from cometmq.net.answer import Answer
+from cometmq.net.dispatcher import run_handler
+from cometmq.net.peer import Peer
+from cometmq.store.message_store import MessageStore
+from cometmq.store.reader import GetResult, GetStatus
+
+# A client that asks to be held for longer is answered after this; RocketMQ's ask for 15 to 30 s.
+SUSPEND_SECONDS_MAX = 120
+# A pull that names no limit (maxMsgBytes is of 5.x) is bounded by the store's settings.
+BYTES_MAX = 1 << 28
+
+_CODES = {
+    GetStatus.FOUND: ResponseCode.SUCCESS,
+    GetStatus.NO_MATCHED_MESSAGE: ResponseCode.PULL_RETRY_IMMEDIATELY,
+    GetStatus.MESSAGE_WAS_REMOVING: ResponseCode.PULL_RETRY_IMMEDIATELY,
+    GetStatus.OFFSET_FOUND_NULL: ResponseCode.PULL_NOT_FOUND,
+    GetStatus.OFFSET_OVERFLOW_ONE: ResponseCode.PULL_NOT_FOUND,
+    GetStatus.OFFSET_OVERFLOW_BADLY: ResponseCode.PULL_OFFSET_MOVED,
+    GetStatus.OFFSET_TOO_SMALL: ResponseCode.PULL_OFFSET_MOVED,
+}
+
+# forbiddenType of a pull that is refused with NO_PERMISSION (ForbiddenType of RocketMQ 5.x).
+_BY_BROKER, _BY_GROUP, _BY_TOPIC, _BY_BROADCAST = "1", "2", "3", "4"
+
+
+class PullHandler:
+    """Handles PULL_MESSAGE 11 and LITE_PULL_MESSAGE 361."""
+
+    def __init__(  # noqa: PLR0913  What a pull asks, it asks of these.
+        self,
+        settings: BrokerSettings,
+        *,
+        store: MessageStore,
+        topics: Topics,
+        groups: Groups,
+        members: Members,
+        offsets: Offsets,
+        held: HeldPulls,
+        counters: Counters,
+        clock: Clock,
+        pool: Executor,
+    ) -> None:
+        """`pool` reads what would have to wait for the device."""
+        self._settings = settings
+        self._store = store
+        self._topics = topics
+        self._groups = groups
+        self._members = members
+        self._offsets = offsets
+        self._held = held
+        self._counters = counters
+        self._clock = clock
+        self._pool = pool
+        held.resume = self._resume
+
+    def pull(self, command: Command, peer: Peer) -> Answer | Awaitable[Answer | None] | None:
+        """Answer a pull, or hold it."""
+        return self._pull(command, peer, may_hold=True)
+
+    def lite_pull(
+        self, command: Command, peer: Peer
+    ) -> Answer | Awaitable[Answer | None] | None:
+        """The same for lite pull consumers of 5.x.
+
+        Raises:
+            RequestError: the settings do not allow it.
+        """
+        if not self._settings.is_lite_pull:
+            raise RequestError(
+                ResponseCode.REQUEST_CODE_NOT_SUPPORTED,
+                "lite pull is switched off (litePullMessageEnable=false)",
+            )
+        return self._pull(command, peer, may_hold=True)
+
+    def _resume(self, held: HeldPull) -> None:
+        """Run a held pull again, for the last time."""
+        run_handler(self._pull_again, held.command, held.peer)
+
+    def _pull_again(
+        self, command: Command, peer: Peer
+    ) -> Answer | Awaitable[Answer | None] | None:
+        return self._pull(command, peer, may_hold=False)
+
+    def _pull(
+        self, command: Command, peer: Peer, *, may_hold: bool
+    ) -> Answer | Awaitable[Answer | None] | None:
+        pull = self._admit(command, peer, may_hold=may_hold)
+        result = self._get(pull)
+        if result.cold is None:
+            return self._settle(pull, result)
+        return self._get_cold(pull, result)
+
+    # --- what is asked, and whether it may be
+
+    def _admit(self, command: Command, peer: Peer, *, may_hold: bool) -> "Pull":
+        request = decode_fields(PullRequest, command.fields)
+        self._check_broker()
+        group = self._group_of(request)
+        topic = self._topic_of(request)
+        subscription = self._subscription_of(request, group)
+        can_suspend = may_hold and request.sys_flag & PULL_SUSPEND != 0
+        if may_hold and request.sys_flag & PULL_COMMIT_OFFSET and request.commit_offset >= 0:
+            self._offsets.commit(
+                request.consumer_group,
+                request.topic,
+                request.queue_id,
+                offset=request.commit_offset,
+            )
+        return Pull(
+            command,
+            peer,
+            request,
+            subscription.codes if subscription.tags else None,
+            {"groupSysFlag": str(group.sys_flag), "topicSysFlag": str(topic.sys_flag)},
+            can_suspend,
+        )
+
+    def _check_broker(self) -> None:
+        if not is_readable(self._settings.perm):
+            raise RequestError(
+                ResponseCode.NO_PERMISSION,
+                f"the broker[{self._settings.listen_host}] pulling message is forbidden",
+                {"forbiddenType": _BY_BROKER},
+            )
+
+    def _group_of(self, request: PullRequest) -> GroupConfig:
+        name = request.consumer_group
+        group = self._groups.get(name)
+        if group is None:
+            raise RequestError(
+                ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
+                f"subscription group [{name}] does not exist, create it or set "
+                "autoCreateSubscriptionGroup=true",
+            )
+        if not group.is_consume_enabled:
+            raise RequestError(
+                ResponseCode.NO_PERMISSION,
+                f"subscription group no permission, {name}",
+                {"forbiddenType": _BY_GROUP},
+            )
+        return group
+
+    def _topic_of(self, request: PullRequest) -> TopicConfig:
+        topic = self._topics.get(request.topic)
+        if topic is None:
+            raise RequestError(
+                ResponseCode.TOPIC_NOT_EXIST,
+                f"topic[{request.topic}] not exist, apply first please!",
+            )
+        if not is_readable(topic.perm):
+            raise RequestError(
+                ResponseCode.NO_PERMISSION,
+                f"the topic[{request.topic}] pulling message is forbidden",
+                {"forbiddenType": _BY_TOPIC},
+            )
+        if not 0 <= request.queue_id < topic.queue_count:
+            raise RequestError(
+                ResponseCode.INVALID_PARAMETER,
+                f"queueId[{request.queue_id}] is illegal, topic:[{request.topic}] "
+                f"topicConfig.readQueueNums:[{topic.read_queues}]",
+            )
+        return topic
+
+    def _subscription_of(self, request: PullRequest, group: GroupConfig) -> Subscription:
+        if request.sys_flag & PULL_SUBSCRIPTION:
+            if (request.expression_type or TAG) != TAG:
+                raise _unsupported_expression(request.expression_type)
+            return _parse(request.topic, request.subscription)
+        members = self._members.consumer_group(group.name)
+        found = None if members is None else members.subscriptions.get(request.topic)
+        if members is None or found is None:
+            raise RequestError(
+                ResponseCode.SUBSCRIPTION_NOT_EXIST, "the consumer's subscription not exist"
+            )
+        if members.model == BROADCASTING and not group.is_broadcast_enabled:
+            raise RequestError(
+                ResponseCode.NO_PERMISSION,
+                f"subscription group [{group.name}] may not consume in broadcasting mode",
+                {"forbiddenType": _BY_BROADCAST},
+            )
+        if found.version < request.sub_version:
+            raise RequestError(
+                ResponseCode.SUBSCRIPTION_NOT_LATEST, "the consumer's subscription not latest"
+            )
+        if found.kind != TAG:
+            raise _unsupported_expression(found.kind)
+        return found
+
+    # --- reading and answering
+
+    def _get(self, pull: "Pull") -> GetResult:
+        request = pull.request
+        return self._store.get(
+            request.topic,
+            request.queue_id,
+            request.queue_offset,
+            max_count=max(request.max_msg_nums, 1),
+            max_bytes=request.max_msg_bytes or BYTES_MAX,
+            match=pull.codes,
+        )
+
+    async def _get_cold(self, pull: "Pull", result: GetResult) -> Answer | None:
+        assert result.cold is not None
+        loop = asyncio.get_running_loop()
+        return self._settle(pull, await loop.run_in_executor(self._pool, result.cold))
+
+    def _settle(self, pull: "Pull", result: GetResult) -> Answer | None:
+        code = _code_of(result.status, pull.request.queue_offset)
+        if code == ResponseCode.PULL_NOT_FOUND and pull.can_suspend and self._hold(pull):
+            return None
+        self._counters.count_get(result.message_count, result.size)
+        fields = {
+            "suggestWhichBrokerId": "0",
+            "nextBeginOffset": str(result.next_offset),
+            "minOffset": str(result.min_offset),
+            "maxOffset": str(result.max_offset),
+            **pull.answer_fields,
+        }
+        return Answer(code, result.status, fields, [*result.records])
+
+    def _hold(self, pull: "Pull") -> bool:
+        request = pull.request
+        wait_ms = (
+            request.suspend_timeout_millis
+            if self._settings.is_long_polling
+            else self._settings.short_polling_ms
+        )
+        queue = self._store.queue_for_append(request.topic, request.queue_id)
+        if wait_ms <= 0 or queue.max_offset > request.queue_offset:
+            # The second: a message came while a cold read was under way.
+            return False
+        seconds = min(wait_ms / 1000, SUSPEND_SECONDS_MAX)
+        deadline = self._clock.monotonic() + seconds
+        return self._held.hold(queue, HeldPull(pull.command, pull.peer, pull.codes, deadline))
+
+
+class Pull(NamedTuple):
+    """A pull that may be done.
+
+    Attributes:
+        command: the request.
+        peer: who asked.
+        request: its header.
+        codes: tag hashes wanted, None for all.
+        answer_fields: what each answer to it carries.
+        can_suspend: whether it may wait for a message.
+    """
+
+    command: Command
+    peer: Peer
+    request: PullRequest
+    codes: frozenset[int] | None
+    answer_fields: dict[str, str]
+    can_suspend: bool
+
+
+def _code_of(status: GetStatus, queue_offset: int) -> int:
+    code = _CODES.get(status)
+    if code is None:  # No queue, or an empty one: who asks for its beginning is right to wait.
+        return ResponseCode.PULL_OFFSET_MOVED if queue_offset else ResponseCode.PULL_NOT_FOUND
+    return code
+
+
+@lru_cache(maxsize=4096)
+def _parse(topic: str, expression: str | None) -> Subscription:
+    try:
+        return parse_subscription(topic, expression)
+    except SubscriptionError as error:
+        raise RequestError(ResponseCode.SUBSCRIPTION_PARSE_FAILED, str(error)) from None
+
+
+def _unsupported_expression(kind: str | None) -> RequestError:
+    return RequestError(
+        ResponseCode.SYSTEM_ERROR,
+        f"The broker does not support consumer to filter message by {kind}",
+    )

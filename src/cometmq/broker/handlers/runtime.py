@@ -1,0 +1,130 @@
+"""What a broker tells of itself (28): numbers that consoles and mqadmin show.
+
+The keys are those of AdminBrokerProcessor.prepareRuntimeInfo and StoreStatsService of RocketMQ 5.3.3.
+What this design has not (thread pools and their queues) stands there with 0, for tools that expect it.
+
+Next: cometmq.broker.counters
+"""
+
+import shutil
+
+from cometmq.broker.counters import Counters
+from cometmq.broker.settings import BrokerSettings
+from cometmq.codec.bodies.kv import encode_kv_table
+from cometmq.codec.remoting import Command
+from cometmq.model.clock import Clock
+from cometmq.model.codes import VERSION, VERSION_DESCRIPTION
+from cometmq.net.answer import Answer
+from cometmq.net.peer import Peer
+from cometmq.store.message_store import MessageStore
+
+_POOLS = ("send", "pull", "litePull", "query", "ack")
+_GIB = 1 << 30
+
+
+class RuntimeHandler:
+    """Handles GET_BROKER_RUNTIME_INFO."""
+
+    def __init__(
+        self, settings: BrokerSettings, *, store: MessageStore, counters: Counters, clock: Clock
+    ) -> None:
+        self._settings = settings
+        self._store = store
+        self._counters = counters
+        self._clock = clock
+        self._started_ms = clock.now_ms()
+
+    def runtime(self, _command: Command, _peer: Peer) -> Answer:
+        """GET_BROKER_RUNTIME_INFO 28."""
+        table = {
+            **self._identity(),
+            **self._totals(),
+            **self._rates(),
+            **self._positions(),
+            **self._disk(),
+        }
+        for pool in _POOLS:
+            table[f"{pool}ThreadPoolQueueSize"] = "0"
+            table[f"{pool}ThreadPoolQueueCapacity"] = "0"
+            table[f"{pool}ThreadPoolQueueHeadWaitTimeMills"] = "0"
+        return Answer(body=encode_kv_table(dict(sorted(table.items()))))
+
+    def _identity(self) -> dict[str, str]:
+        return {
+            "brokerActive": "true",
+            "brokerVersionDesc": VERSION_DESCRIPTION,
+            "brokerVersion": str(VERSION),
+            "bootTimestamp": str(self._started_ms),
+            "runtime": _age_text(self._clock.now_ms() - self._started_ms),
+            "startAcceptSendRequestTimeStamp": str(self._settings.accept_sends_from_ms),
+        }
+
+    def _totals(self) -> dict[str, str]:
+        counters = self._counters
+        put, got = str(counters.put_count), str(counters.get_count)
+        average = counters.put_size / counters.put_count if counters.put_count else 0.0
+        return {
+            # Totals begin with the process; there is no yesterday to compare with.
+            "msgPutTotalYesterdayMorning": "0",
+            "msgPutTotalTodayMorning": "0",
+            "msgPutTotalTodayNow": put,
+            "msgGetTotalYesterdayMorning": "0",
+            "msgGetTotalTodayMorning": "0",
+            "msgGetTotalTodayNow": got,
+            "putMessageTimesTotal": put,
+            "putMessageFailedTimes": str(counters.put_failed),
+            "putMessageSizeTotal": str(counters.put_size),
+            "putMessageAverageSize": f"{average:.1f}",
+            "putMessageEntireTimeMax": "0",
+            "getMessageEntireTimeMax": "0",
+            "putMessageDistributeTime": "",
+        }
+
+    def _rates(self) -> dict[str, str]:
+        rates = self._counters.rates()
+        names = {
+            "put": "putTps", "found": "getFoundTps", "missed": "getMissTps",
+            "get": "getTransferredTps",
+        }  # fmt: skip
+        table = {names[kind]: _three(values) for kind, values in rates.items()}
+        both = tuple(sum(pair) for pair in zip(rates["found"], rates["missed"], strict=True))
+        return {**table, "getTotalTps": _three(both)}
+
+    def _positions(self) -> dict[str, str]:
+        store = self._store
+        return {
+            "commitLogMinOffset": str(store.min_offset),
+            "commitLogMaxOffset": str(store.max_offset),
+            "dispatchBehindBytes": str(store.max_offset - store.dispatched_offset),
+            "dispatchMaxBuffer": "0",
+            "pageCacheLockTimeMills": "0",
+            "remainHowManyDataToFlush": f"{store.max_offset - store.flushed_offset} B",
+            "remainHowManyDataToCommit": "0 B",
+            "remainTransientStoreBufferNumbs": "0",
+            "earliestMessageTimeStamp": "-1",
+            "storeRefusal": store.refusal or "",
+        }
+
+    def _disk(self) -> dict[str, str]:
+        usage = shutil.disk_usage(self._settings.store_directory)
+        ratio = f"{usage.used / usage.total:.4f}"
+        return {
+            "commitLogDiskRatio": ratio,
+            "consumeQueueDiskRatio": ratio,
+            "commitLogDirCapacity": (
+                f"Total : {usage.total / _GIB:.1f} GiB, Free : {usage.free / _GIB:.1f} GiB."
+            ),
+        }
+
+
+def _three(values: tuple[float, ...]) -> str:
+    """Rates of 10, 60 and 600 seconds as Java writes them."""
+    return " ".join(f"{value:.4f}" for value in values)
+
+
+def _age_text(age_ms: int) -> str:
+    seconds = age_ms // 1000
+    return (
+        f"[ {seconds // 86400} days, {seconds // 3600 % 24} hours, "
+        f"{seconds // 60 % 60} minutes, {seconds % 60} seconds ]"
+    )

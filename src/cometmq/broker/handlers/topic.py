@@ -1,0 +1,153 @@
+"""Topics: make, change, delete, list (17, 18, 21, 215, 305, 351).
+
+Follows AdminBrokerProcessor of RocketMQ 5.3.3; an answer comes when the change is on disk.
+
+Next: cometmq.broker.topics
+"""
+
+import logging
+from collections.abc import Mapping
+from dataclasses import replace
+
+from cometmq.broker.offsets import Offsets
+from cometmq.broker.topics import Topics
+from cometmq.codec.bodies.topic_config import (
+    decode_topic_configs,
+    encode_topic_config,
+    encode_topic_table,
+)
+from cometmq.codec.bodies.topic_list import encode_topic_list
+from cometmq.codec.fields import decode_fields
+from cometmq.codec.headers.topic import CreateTopic, TopicRequest
+from cometmq.codec.remoting import Command
+from cometmq.model.codes import ResponseCode
+from cometmq.model.errors import RequestError
+from cometmq.model.names import check_topic
+from cometmq.model.topic import TopicConfig
+from cometmq.net.answer import Answer
+from cometmq.net.peer import Peer
+from cometmq.store.message_store import MessageStore
+
+_log = logging.getLogger(__name__)
+
+# A queue costs memory; RocketMQ itself makes 1024 for BenchmarkTest.
+QUEUES_MAX = 65_536
+_PERM_BITS = 15
+
+
+class TopicHandler:
+    """Handles requests about topics."""
+
+    def __init__(self, *, topics: Topics, offsets: Offsets, store: MessageStore) -> None:
+        self._topics = topics
+        self._offsets = offsets
+        self._store = store
+
+    async def create(self, command: Command, _peer: Peer) -> Answer:
+        """UPDATE_AND_CREATE_TOPIC 17."""
+        request = decode_fields(CreateTopic, command.fields)
+        known = self._topics.get(request.topic)
+        attributes = _changed(known.attributes if known else {}, request.attributes)
+        config = TopicConfig(
+            request.topic,
+            request.read_queue_nums,
+            request.write_queue_nums,
+            request.perm,
+            request.topic_filter_type,
+            request.topic_sys_flag or 0,
+            request.order,
+            attributes,
+        )
+        self._check(config)
+        await self._topics.put(config)
+        return Answer()
+
+    async def create_many(self, command: Command, _peer: Peer) -> Answer:
+        """UPDATE_AND_CREATE_TOPIC_LIST 18: all of them, or none."""
+        configs = decode_topic_configs(command.body)
+        for config in configs:
+            self._check(config)
+        for config in configs:
+            known = self._topics.get(config.name)
+            saving = self._topics.put(
+                replace(config, attributes=known.attributes) if known else config
+            )
+            if config is configs[-1]:
+                await saving
+        return Answer()
+
+    def _check(self, config: TopicConfig) -> None:
+        check_topic(config.name)
+        if self._topics.is_system(config.name):
+            raise RequestError(
+                ResponseCode.INVALID_PARAMETER,
+                f"The topic[{config.name}] is conflict with system topic.",
+            )
+        counts = (config.read_queues, config.write_queues)
+        if min(counts) < 0 or not 1 <= max(counts) <= QUEUES_MAX:
+            raise RequestError(
+                ResponseCode.INVALID_PARAMETER,
+                f"{counts[0]} read and {counts[1]} write queues; give 1 to {QUEUES_MAX}",
+            )
+        if not 0 <= config.perm <= _PERM_BITS:
+            raise RequestError(
+                ResponseCode.INVALID_PARAMETER,
+                f"perm {config.perm} is none; 6 is read and write, 4 read, 2 write",
+            )
+
+    async def delete(self, command: Command, peer: Peer) -> Answer:
+        """DELETE_TOPIC_IN_BROKER 215."""
+        name = decode_fields(TopicRequest, command.fields).topic
+        check_topic(name)
+        if self._topics.is_system(name):
+            raise RequestError(
+                ResponseCode.INVALID_PARAMETER,
+                f"The topic[{name}] is conflict with system topic.",
+            )
+        _log.info("deleting topic %s, asked by %s", name, peer.address)
+        saving = self._topics.delete(name)
+        self._offsets.forget_topic(name)
+        try:
+            self._store.delete_topic(name)
+        except OSError as error:
+            raise RequestError(
+                ResponseCode.SYSTEM_ERROR,
+                f"topic {name} is deleted, but files of it remain: {error.strerror}",
+            ) from error
+        await saving
+        return Answer()
+
+    def all(self, _command: Command, _peer: Peer) -> Answer:
+        """GET_ALL_TOPIC_CONFIG 21."""
+        return Answer(body=encode_topic_table(self._topics.table()))
+
+    def get(self, command: Command, _peer: Peer) -> Answer:
+        """GET_TOPIC_CONFIG 351."""
+        name = decode_fields(TopicRequest, command.fields).topic
+        config = self._topics.get(name)
+        if config is None:
+            raise RequestError(
+                ResponseCode.TOPIC_NOT_EXIST, f"No topic in this broker. topic: {name}"
+            )
+        return Answer(body=encode_topic_config(config))
+
+    def system(self, _command: Command, _peer: Peer) -> Answer:
+        """GET_SYSTEM_TOPIC_LIST_FROM_BROKER 305."""
+        return Answer(body=encode_topic_list(self._topics.system_names()))
+
+
+def _changed(attributes: Mapping[str, str], text: str | None) -> dict[str, str]:
+    """Attributes after changes such as `+cleanup.policy=COMPACTION,-reserve.time`."""
+    changed = dict(attributes)
+    for word in (text or "").split(","):
+        key, separator, value = word.strip()[1:].partition("=")
+        if word.strip().startswith("+") and key and separator:
+            changed[key] = value
+        elif word.strip().startswith("-") and key:
+            changed.pop(key, None)
+        elif word.strip():
+            raise RequestError(
+                ResponseCode.INVALID_PARAMETER,
+                f"attribute {word.strip()!r}: write +key=value to set and -key to remove",
+            )
+    return changed

@@ -1,0 +1,75 @@
+"""Where a queue's sends go: what the hot path needs of it, made once and found by two texts.
+
+A lane is opened by the first send to a queue, after all checks of topic and queue. The sends behind
+it find the lane by the texts of their header and skip those checks; so whatever changes a topic
+forgets its lanes.
+
+Next: cometmq.broker.handlers.send
+"""
+
+import json
+from typing import NamedTuple
+
+from cometmq.model.flags import MULTI_TAGS
+from cometmq.model.names import DLQ_PREFIX, RETRY_PREFIX
+from cometmq.model.topic import TopicConfig
+from cometmq.store.appender import encode_topic_block
+from cometmq.store.consume_queue import ConsumeQueue
+from cometmq.store.message_store import MessageStore
+
+_MULTI_TAG = "MULTI_TAG"
+
+
+class Lane(NamedTuple):
+    """A queue as the hot path wants it.
+
+    Attributes:
+        queue: where entries go.
+        topic_block: the topic as records hold it.
+        answer_start: header of an answer, up to the physical offset in its message id.
+        sys_flag: bits that each record of this topic gets.
+    """
+
+    queue: ConsumeQueue
+    topic_block: bytes
+    answer_start: str
+    sys_flag: int
+
+
+class Lanes:
+    """The lanes of a broker.
+
+    Attributes:
+        straight: topic -> queue id as text -> lane, of topics without any special treatment.
+    """
+
+    def __init__(self, store: MessageStore, *, region: str, is_trace_on: bool) -> None:
+        """`region` and `is_trace_on` are told to the producer with each answer."""
+        self.straight: dict[str, dict[str, Lane]] = {}
+        self._store = store
+        self._fields = json.dumps(
+            {"MSG_REGION": region, "TRACE_ON": "true" if is_trace_on else "false"},
+            separators=(",", ":"),
+        )[:-1]
+
+    def open(self, topic: TopicConfig, queue_id: int) -> Lane:
+        """The lane of a queue that may be sent to; found without this call from now on."""
+        found = self.straight.get(topic.name, {}).get(str(queue_id))
+        if found is not None:
+            return found
+        host = self._store.store_host.hex().upper()
+        sys_flag = MULTI_TAGS if topic.filter_type == _MULTI_TAG else 0
+        lane = Lane(
+            self._store.queue_for_append(topic.name, queue_id),
+            encode_topic_block(topic.name),
+            f'{{"code":0,"extFields":{self._fields},"queueId":"{queue_id}","msgId":"{host}',
+            sys_flag,
+        )
+        is_straight = not sys_flag and not topic.name.startswith((RETRY_PREFIX, DLQ_PREFIX))
+        if is_straight:
+            self.straight.setdefault(topic.name, {})[str(queue_id)] = lane
+        return lane
+
+    def forget(self, topic: str) -> None:
+        """The topic changed or is gone: its next sends are checked again."""
+        self.straight.pop(topic, None)

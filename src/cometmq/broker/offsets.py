@@ -1,0 +1,90 @@
+"""Where each consumer group stands in each queue: in memory, saved every 5 s to a file.
+
+An offset is the next one to consume. A crash loses at most the commits of the last seconds, so that a
+consumer sees a few messages again; that is RocketMQ's promise too (at least once). The file is
+consumerOffset.json, as ConsumerOffsetManager of RocketMQ 5.3.3 keeps it.
+
+Next: cometmq.store.config_file
+"""
+
+from collections.abc import Callable
+from concurrent.futures import Executor
+
+from cometmq.broker.saving import Saver
+from cometmq.codec.bodies.consumer_offset import (
+    TOPIC_GROUP_SEPARATOR,
+    OffsetTable,
+    decode_offset_table,
+    encode_offsets_file,
+)
+from cometmq.model.clock import Clock
+from cometmq.model.data_version import DataVersion
+from cometmq.store.config_file import ConfigFile
+
+
+class Offsets:
+    """The table of consumer offsets."""
+
+    def __init__(self, file: ConfigFile, *, clock: Clock, pool: Executor) -> None:
+        """The table is empty until `load`."""
+        self._file = file
+        self._clock = clock
+        self._version = DataVersion(clock.now_ms())
+        self._offsets: dict[str, dict[int, int]] = {}
+        self._saver = Saver(file, self._snapshot, pool)
+
+    def load(self) -> None:
+        """Read the file.
+
+        Raises:
+            CodecError: the file means nothing; the message names it.
+        """
+        table = self._file.load(decode_offset_table)
+        if table is not None:
+            self._offsets = {key: dict(queues) for key, queues in table.offsets.items()}
+            self._version = table.version
+
+    def get(self, group: str, topic: str, queue_id: int) -> int | None:
+        """The next offset to consume, or None when the group has none there."""
+        queues = self._offsets.get(topic + TOPIC_GROUP_SEPARATOR + group)
+        return None if queues is None else queues.get(queue_id)
+
+    def commit(self, group: str, topic: str, queue_id: int, *, offset: int) -> None:
+        """The group will go on at `offset`; a smaller one than before is taken, as in RocketMQ."""
+        key = topic + TOPIC_GROUP_SEPARATOR + group
+        queues = self._offsets.get(key)
+        if queues is None:
+            queues = self._offsets[key] = {}
+        queues[queue_id] = offset
+        self._saver.is_dirty = True
+
+    def forget_topic(self, topic: str) -> None:
+        """The topic is gone."""
+        self._drop(lambda key: key.partition(TOPIC_GROUP_SEPARATOR)[0] == topic)
+
+    def forget_group(self, group: str) -> None:
+        """The group is gone."""
+        self._drop(lambda key: key.partition(TOPIC_GROUP_SEPARATOR)[2] == group)
+
+    def _drop(self, is_gone: Callable[[str], bool]) -> None:
+        for key in [key for key in self._offsets if is_gone(key)]:
+            del self._offsets[key]
+            self._saver.is_dirty = True
+
+    def table(self) -> OffsetTable:
+        """All of them, as they are now."""
+        offsets = {key: dict(queues) for key, queues in self._offsets.items()}
+        return OffsetTable(self._version, offsets)
+
+    def save_if_dirty(self) -> None:
+        """Save what was committed since the last save; the caller's timer decides when."""
+        self._saver.save_if_dirty()
+
+    async def close(self) -> None:
+        """Bring everything to disk."""
+        await self._saver.close()
+
+    def _snapshot(self) -> Callable[[], str]:
+        self._version = self._version.next(self._clock.now_ms())
+        table = self.table()
+        return lambda: encode_offsets_file(table)

@@ -1,0 +1,91 @@
+"""Keeps a table's file in step with the table: one save at a time, in a thread that is lent.
+
+Changes that come while a save runs share the next one; whoever must not be answered before a change
+is on disk waits for the future that its `save_soon` gave.
+
+Next: cometmq.store.config_file
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from concurrent.futures import Executor
+
+from cometmq.model.codes import ResponseCode
+from cometmq.model.errors import RequestError
+from cometmq.store.config_file import ConfigFile
+
+_log = logging.getLogger(__name__)
+
+# Takes the table's present content, on the loop; what it gives makes the text, in the thread.
+Snapshot = Callable[[], Callable[[], str]]
+
+
+class Saver:
+    """Saves one table.
+
+    Attributes:
+        is_dirty: whether something has changed that no save has brought to disk.
+    """
+
+    def __init__(self, file: ConfigFile, snapshot: Snapshot, pool: Executor) -> None:
+        self.is_dirty = False
+        self._file = file
+        self._snapshot = snapshot
+        self._pool = pool
+        self._running: asyncio.Future[None] | None = None
+        self._next: asyncio.Future[None] | None = None
+
+    def save_soon(self) -> asyncio.Future[None]:
+        """Save the table as it is now; done when it is on disk, RequestError when it cannot be."""
+        self.is_dirty = True
+        if self._running is None:
+            return self._begin(asyncio.get_running_loop().create_future())
+        if self._next is None:
+            self._next = asyncio.get_running_loop().create_future()
+        return self._next
+
+    def save_if_dirty(self) -> None:
+        """Save what has changed, or what could not be saved before."""
+        if self.is_dirty and self._running is None:
+            self.save_soon()
+
+    async def close(self) -> None:
+        """Bring everything to disk; failures are logged."""
+        while self._running is not None:
+            await asyncio.wait([self._running])
+        if self.is_dirty:
+            await asyncio.wait([self.save_soon()])
+
+    def _begin(self, waiter: asyncio.Future[None]) -> asyncio.Future[None]:
+        self._running = waiter
+        self.is_dirty = False
+        encode = self._snapshot()
+        work = asyncio.get_running_loop().run_in_executor(self._pool, self._write, encode)
+        work.add_done_callback(self._written)
+        return waiter
+
+    def _write(self, encode: Callable[[], str]) -> None:
+        self._file.save(encode())
+
+    def _written(self, work: "asyncio.Future[None]") -> None:
+        waiter, self._running = self._running, None
+        assert waiter is not None
+        error = work.exception()
+        if error is None:
+            if not waiter.done():  # Cancelled: its peer went away meanwhile.
+                waiter.set_result(None)
+        else:
+            self.is_dirty = True
+            _log.error("cannot write %s: %s", self._file.path, error)
+            if not waiter.done():
+                waiter.set_exception(
+                    RequestError(
+                        ResponseCode.SERVICE_NOT_AVAILABLE,
+                        "the change is in force but could not be written to disk; see the broker's log",
+                    )
+                )
+                waiter.exception()  # Nobody has to wait for it.
+        if self._next is not None:
+            following, self._next = self._next, None
+            self._begin(following)

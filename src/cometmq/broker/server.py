@@ -1,0 +1,317 @@
+"""A whole broker, put together: store, tables, handlers, ports, threads, timers.
+
+Nothing is decided here; each part says in its own module what it does. The broker owns every thread
+there is (decision 4d): the loop, the flusher's and the file maker's (broker.flusher), and a pool for
+reads that wait and for config files.
+
+Next: cometmq.net.server
+"""
+
+import asyncio
+import logging
+import os
+import random
+import secrets
+import socket
+from concurrent.futures import ThreadPoolExecutor
+from ipaddress import ip_address
+
+from cometmq.broker.admission import Admission
+from cometmq.broker.counters import Counters
+from cometmq.broker.flusher import Flusher
+from cometmq.broker.groups import Groups
+from cometmq.broker.handlers.client import ClientHandler
+from cometmq.broker.handlers.group import GroupHandler
+from cometmq.broker.handlers.offset import OffsetHandler
+from cometmq.broker.handlers.pull import PullHandler
+from cometmq.broker.handlers.query import QueryHandler
+from cometmq.broker.handlers.runtime import RuntimeHandler
+from cometmq.broker.handlers.send import SendHandler
+from cometmq.broker.handlers.topic import TopicHandler
+from cometmq.broker.lanes import Lanes
+from cometmq.broker.locks import QueueLocks
+from cometmq.broker.long_poll import HeldPulls
+from cometmq.broker.members import Members
+from cometmq.broker.offsets import Offsets
+from cometmq.broker.registrar import Registrar, RegistrarSettings
+from cometmq.broker.requests import Handlers, register_requests
+from cometmq.broker.settings import FAST_PORT_DISTANCE, LOOPBACK, BrokerSettings
+from cometmq.broker.topics import Topics
+from cometmq.codec.headers.nameserver import BrokerIdentity
+from cometmq.codec.host import encode_host
+from cometmq.codec.message_id import UniqueIds
+from cometmq.model.clock import Clock
+from cometmq.model.errors import NetError
+from cometmq.net.channels import Channels
+from cometmq.net.dispatcher import Dispatcher
+from cometmq.net.server import Server
+from cometmq.net.tasks import Tasks
+from cometmq.store.config_file import ConfigFile
+from cometmq.store.disk import Disk, RealDisk
+from cometmq.store.message_store import MessageStore
+
+_log = logging.getLogger(__name__)
+
+POOL_THREADS = 4  # Reads that wait for the device; more would only wait for each other.
+_HOUSEKEEPING_SECONDS = 0.2
+_MEMBERS_SECONDS = 10  # ClientHousekeepingService scans as often.
+_HA_PORT_DISTANCE = 1
+
+
+class Broker:
+    """A broker: `await start()`, then it serves until `await close()`.
+
+    Attributes:
+        settings: what it was told.
+        port: where it listens; the real one when settings say 0.
+        fast_port: the second port, for old clients' sends.
+    """
+
+    def __init__(
+        self, settings: BrokerSettings, clock: Clock, *, disk: Disk | None = None
+    ) -> None:
+        """Nothing is opened yet."""
+        self.settings = settings
+        self.port = 0
+        self.fast_port = 0
+        self._clock = clock
+        self._disk = disk or RealDisk()
+        self._tasks = Tasks("broker")
+
+    @property
+    def address(self) -> str:
+        """What it tells others to connect to, "ip:port"."""
+        ip = self._ip
+        return f"[{ip}]:{self.port}" if ":" in ip else f"{ip}:{self.port}"
+
+    # --- start and close
+
+    async def start(self) -> None:
+        """Open the store, listen, register.
+
+        Raises:
+            SettingsError: a setting cannot be used.
+            StoreError, OSError: the store cannot be opened; the message says why.
+            CodecError: a file of its configuration cannot be read.
+            NetError: its port is taken.
+        """
+        settings = self.settings
+        self._ip = settings.broker_ip or _own_ip(settings.listen_host)
+        self._store = MessageStore.open(
+            settings.store_directory,
+            settings.store_settings(),
+            clock=self._clock,
+            disk=self._disk,
+        )
+        self._pool = ThreadPoolExecutor(POOL_THREADS, "broker-pool")
+        self._channels = Channels(self._clock)
+        try:
+            self._load_tables()
+            self._server = self._bind()
+        except BaseException:
+            self._pool.shutdown()
+            self._store.close()
+            raise
+        register_requests(self._server.dispatcher, self._make_handlers())
+        self._registrar = self._make_registrar()
+        self._flusher.start()
+        await self._server.serve()
+        self._tasks.spawn(self._keep_house(), "housekeeping")
+        await self._registrar.start()
+
+    def _config_file(self, name: str) -> ConfigFile:
+        return ConfigFile(f"{self.settings.store_directory}/config/{name}", self._disk)
+
+    def _load_tables(self) -> None:
+        settings, clock, pool = self.settings, self._clock, self._pool
+        self._topics = Topics(
+            self._config_file("topics.json"), settings, clock=clock, pool=pool
+        )
+        self._groups = Groups(
+            self._config_file("subscriptionGroup.json"),
+            is_auto_created=settings.is_group_auto_created,
+            clock=clock,
+            pool=pool,
+        )
+        self._offsets = Offsets(
+            self._config_file("consumerOffset.json"), clock=clock, pool=pool
+        )
+        for table in (self._topics, self._groups, self._offsets):
+            table.load()
+        self._counters = Counters()
+        self._members = Members(
+            clock, timeout_ms=settings.client_timeout_ms, is_notified=self._is_notified
+        )
+        self._locks = QueueLocks(clock)
+        self._held = HeldPulls()
+        self._store.on_arrival = self._held.arrived
+        self._flusher = Flusher(self._store)
+
+    def _is_notified(self, name: str) -> bool:
+        group = self._groups.peek(name)
+        return self.settings.is_change_notified and (group is None or group.is_change_notified)
+
+    def _bind(self) -> Server:
+        """Take both ports; message ids hold the first, so it comes before the handlers."""
+        settings, host = self.settings, self.settings.listen_host
+        server = Server(
+            Dispatcher(),
+            self._clock,
+            connections_max=settings.connections_max,
+            idle_seconds_max=settings.idle_seconds_max,
+        )
+        self.port = server.bind(host, settings.listen_port)
+        fast_port = max(settings.listen_port - FAST_PORT_DISTANCE, 0)
+        try:
+            self.fast_port = server.bind(host, fast_port)
+        except NetError as error:
+            # Only old clients use it; without it they find the first port by themselves.
+            _log.warning("the second port is not served: %s", error)
+        self._store.store_host = encode_host(self.address)
+        return server
+
+    def _make_handlers(self) -> Handlers:
+        settings, store, clock, pool = self.settings, self._store, self._clock, self._pool
+        topics, groups, offsets = self._topics, self._groups, self._offsets
+        lanes = Lanes(store, region=settings.region_id, is_trace_on=settings.is_trace_on)
+        topics.on_change.append(lanes.forget)
+        return Handlers(
+            send=SendHandler(
+                store=store,
+                lanes=lanes,
+                admission=Admission(
+                    settings,
+                    topics=topics,
+                    groups=groups,
+                    lanes=lanes,
+                    unique_ids=self._unique_ids(),
+                    chance=random.Random(secrets.randbits(64)),  # noqa: S311  Picks queues.
+                ),
+                counters=self._counters,
+                on_written=self._flusher.written,
+            ),
+            pull=PullHandler(
+                settings,
+                store=store,
+                topics=topics,
+                groups=groups,
+                members=self._members,
+                offsets=offsets,
+                held=self._held,
+                counters=self._counters,
+                clock=clock,
+                pool=pool,
+            ),
+            offset=OffsetHandler(
+                store=store, topics=topics, groups=groups, offsets=offsets, pool=pool
+            ),
+            client=ClientHandler(
+                members=self._members,
+                groups=groups,
+                topics=topics,
+                locks=self._locks,
+                clock=clock,
+            ),
+            topic=TopicHandler(topics=topics, offsets=offsets, store=store),
+            group=GroupHandler(groups=groups, offsets=offsets),
+            query=QueryHandler(store=store, pool=pool),
+            runtime=RuntimeHandler(settings, store=store, counters=self._counters, clock=clock),
+        )
+
+    def _unique_ids(self) -> UniqueIds:
+        return UniqueIds(
+            ip=ip_address(self._ip).packed,
+            pid=os.getpid(),
+            loader=secrets.randbits(32),
+            clock=self._clock,
+        )
+
+    def _make_registrar(self) -> Registrar:
+        settings = self.settings
+        registrar = Registrar(
+            settings.nameserver_addresses,
+            BrokerIdentity(
+                broker_name=settings.broker_name,
+                broker_addr=self.address,
+                cluster_name=settings.cluster_name,
+                broker_id=settings.broker_id,
+            ),
+            self._topics.table,
+            ha_address=f"{settings.ha_ip or self._ip}:{self.port + _HA_PORT_DISTANCE}",
+            channels=self._channels,
+            settings=RegistrarSettings(
+                period_ms=settings.register_period_ms,
+                timeout_ms=settings.register_timeout_ms,
+                is_compressed=settings.is_registration_compressed,
+            ),
+        )
+        self._topics.on_change.append(lambda _name: registrar.changed())
+        return registrar
+
+    async def _keep_house(self) -> None:
+        """What is done now and then; no part of it waits."""
+        clock, settings = self._clock, self.settings
+        due = {"sample": 0.0, "members": 0.0, "offsets": 0.0}
+        periods = {
+            "sample": 1.0,
+            "members": _MEMBERS_SECONDS,
+            "offsets": settings.flush_offsets_interval_ms / 1000,
+        }
+
+        def is_due(what: str, now: float) -> bool:
+            if now < due[what]:
+                return False
+            due[what] = now + periods[what]
+            return True
+
+        while True:
+            await asyncio.sleep(_HOUSEKEEPING_SECONDS)
+            now = clock.monotonic()
+            self._held.expire(now)
+            if is_due("sample", now):
+                self._counters.sample(now)
+            if is_due("members", now):
+                self._members.expire()
+                self._locks.expire()
+            if is_due("offsets", now):
+                self._offsets.save_if_dirty()
+                self._topics.save_if_dirty()
+                self._groups.save_if_dirty()
+
+    async def close(self) -> None:
+        """Leave the nameservers, end connections, bring everything to disk, give the store up."""
+        await self._tasks.close()
+        await self._registrar.close()
+        await self._channels.close()
+        await self._server.close()
+        await self._flusher.close()
+        await self._close_store()
+
+    async def _close_store(self) -> None:
+        for table in (self._topics, self._groups, self._offsets):
+            await table.close()
+        self._pool.shutdown()
+        self._store.close()
+
+
+def _own_ip(host: str) -> str:
+    """The address that others reach this host by; `host` itself unless it means "every address"."""
+    ip = ip_address(socket.gethostbyname(host) if not _is_ip(host) else host)
+    if not ip.is_unspecified:
+        return str(ip)
+    # The kernel names the address it would send from; nothing is sent.
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect(("192.0.2.1", 9))
+        except OSError:
+            return LOOPBACK
+        own: str = probe.getsockname()[0]
+        return own
+
+
+def _is_ip(text: str) -> bool:
+    try:
+        ip_address(text)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,270 @@
+"""The broker's settings: RocketMQ's keys, so that an unmodified Java broker.conf is understood.
+
+Every key that RocketMQ's documentation gives to users is known here. Those in
+`KEYS_WITHOUT_EFFECT` are taken and change nothing: thread pools that this design has not, and
+features that are not built yet (docs/operate/settings.md is made from this module).
+
+Next: cometmq.broker.server
+"""
+
+import os
+import platform
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+
+from cometmq.model.errors import SettingsError
+from cometmq.model.settings import (
+    Layer,
+    environment_layer,
+    flags_layer,
+    read_settings,
+    setting,
+)
+from cometmq.store.conf_file import ConfFile
+from cometmq.store.disk import RealDisk
+from cometmq.store.settings import StoreSettings
+
+LISTEN_PORT = 10911
+LOOPBACK = "127.0.0.1"
+# The fast port, which old clients use for sending ("VIP channel"), lies this far below.
+FAST_PORT_DISTANCE = 2
+
+_HOST_NAME = platform.node() or "broker-a"
+_LOG_FILE_SIZE = 1 << 30
+_DELAY_LEVELS = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
+_UNITS_MS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+
+
+class FlushDiskType(Enum):
+    """When a send is answered: once written, or once it is on the device."""
+
+    ASYNC_FLUSH = "ASYNC_FLUSH"
+    SYNC_FLUSH = "SYNC_FLUSH"
+
+
+class BrokerRole(Enum):
+    """The part a broker plays in its group."""
+
+    ASYNC_MASTER = "ASYNC_MASTER"
+    SYNC_MASTER = "SYNC_MASTER"
+    SLAVE = "SLAVE"
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerSettings:
+    """BrokerConfig, MessageStoreConfig and NettyServerConfig of RocketMQ 5.3.3, as far as used.
+
+    Attributes have units at their ends; the defaults are RocketMQ's but for architecture decision
+    10 (loopback) and cleanFileForciblyEnable.
+    """
+
+    # --- who it is and where it listens
+    cluster_name: str = setting("DefaultCluster", key="brokerClusterName")
+    broker_name: str = setting(_HOST_NAME)
+    broker_id: int = setting(0, least=0)
+    broker_role: BrokerRole = setting(BrokerRole.ASYNC_MASTER)  # noqa: RUF009
+    nameservers: str = setting("", key="namesrvAddr")
+    broker_ip: str | None = setting(None, key="brokerIP1")
+    ha_ip: str | None = setting(None, key="brokerIP2")
+    bind_address: str | None = setting(None)
+    listen_port: int = setting(LISTEN_PORT, least=0, most=65535)
+    connections_max: int = setting(10_000, key="connectionsMax", least=1)
+    idle_seconds_max: int = setting(120, key="serverChannelMaxIdleTimeSeconds", least=1)
+
+    # --- topics, groups, permissions
+    perm: int = setting(6, key="brokerPermission", least=0, most=15, is_remote=True)
+    is_topic_auto_created: bool = setting(default=True, key="autoCreateTopicEnable")
+    is_group_auto_created: bool = setting(default=True, key="autoCreateSubscriptionGroup")
+    default_topic_queues: int = setting(8, key="defaultTopicQueueNums", least=1)
+    is_cluster_topic: bool = setting(default=True, key="clusterTopicEnable")
+    is_broker_topic: bool = setting(default=True, key="brokerTopicEnable")
+    is_trace_topic: bool = setting(default=False, key="traceTopicEnable")
+    trace_topic: str = setting("RMQ_SYS_TRACE_TOPIC", key="msgTraceTopicName")
+    is_trace_on: bool = setting(default=True, key="traceOn")
+    region_id: str = setting("DefaultRegion")
+
+    # --- sending and pulling
+    body_size_max: int = setting(4_194_304, key="maxMessageSize", least=1)
+    accept_sends_from_ms: int = setting(0, key="startAcceptSendRequestTimeStamp", least=0)
+    is_long_polling: bool = setting(default=True, key="longPollingEnable")
+    short_polling_ms: int = setting(1_000, key="shortPollingTimeMills", least=1)
+    is_lite_pull: bool = setting(default=True, key="litePullMessageEnable")
+    is_change_notified: bool = setting(default=True, key="notifyConsumerIdsChangedEnable")
+    client_timeout_ms: int = setting(120_000, key="channelExpiredTimeout", least=1_000)
+
+    # --- registration
+    register_period_ms: int = setting(30_000, key="registerNameServerPeriod", least=1)
+    register_timeout_ms: int = setting(24_000, key="registerBrokerTimeoutMills", least=1)
+    is_registration_compressed: bool = setting(default=False, key="compressedRegister")
+
+    # --- the store
+    store_path: str = setting("~/store", key="storePathRootDir")
+    commitlog_path: str | None = setting(None, key="storePathCommitLog")
+    commitlog_file_size: int = setting(
+        _LOG_FILE_SIZE,
+        key="mappedFileSizeCommitLog",
+        aliases=("mapedFileSizeCommitLog",),
+        least=4096,
+    )
+    queue_file_size: int = setting(
+        6_000_000,
+        key="mappedFileSizeConsumeQueue",
+        aliases=("mapedFileSizeConsumeQueue",),
+        least=20,
+    )
+    flush_disk_type: FlushDiskType = setting(FlushDiskType.ASYNC_FLUSH)  # noqa: RUF009
+    flush_interval_ms: int = setting(500, key="flushIntervalCommitLog", least=1)
+    flush_least_pages: int = setting(4, key="flushCommitLogLeastPages", least=0)
+    flush_thorough_interval_ms: int = setting(
+        10_000, key="flushCommitLogThoroughInterval", least=1
+    )
+    sync_flush_timeout_ms: int = setting(5_000, key="syncFlushTimeout", least=1)
+    checkpoint_interval_ms: int = setting(1_000, key="flushIntervalConsumeQueue", least=1)
+    flush_offsets_interval_ms: int = setting(5_000, key="flushConsumerOffsetInterval", least=1)
+    disk_warning_ratio: int = setting(90, key="diskSpaceWarningLevelRatio", least=1, most=100)
+    access_in_memory_ratio: int = setting(
+        40, key="accessMessageInMemoryMaxRatio", least=0, most=100
+    )
+    transfer_bytes_in_memory: int = setting(
+        262_144, key="maxTransferBytesOnMessageInMemory", least=1, is_remote=True
+    )
+    transfer_count_in_memory: int = setting(
+        32, key="maxTransferCountOnMessageInMemory", least=1, is_remote=True
+    )
+    transfer_bytes_on_disk: int = setting(
+        65_536, key="maxTransferBytesOnMessageInDisk", least=1, is_remote=True
+    )
+    transfer_count_on_disk: int = setting(
+        8, key="maxTransferCountOnMessageInDisk", least=1, is_remote=True
+    )
+    delay_levels: str = setting(_DELAY_LEVELS, key="messageDelayLevel")
+
+    @property
+    def listen_host(self) -> str:
+        """Where it listens: loopback unless an address was given (decision 10)."""
+        return self.bind_address or self.broker_ip or LOOPBACK
+
+    @property
+    def nameserver_addresses(self) -> tuple[str, ...]:
+        """The nameservers, "host:port" each."""
+        return tuple(part.strip() for part in self.nameservers.split(";") if part.strip())
+
+    @property
+    def store_directory(self) -> str:
+        """The root (storePathRootDir) with the home directory in place of ~."""
+        return str(Path(self.store_path).expanduser().absolute())
+
+    def store_settings(self) -> StoreSettings:
+        """What the store wants to know.
+
+        Raises:
+            SettingsError: a delay level that means nothing, or a log outside the root.
+        """
+        self._check_commitlog_path()
+        return StoreSettings(
+            commitlog_file_size=self.commitlog_file_size,
+            queue_file_size=self.queue_file_size,
+            flush_sync=self.flush_disk_type is FlushDiskType.SYNC_FLUSH,
+            flush_interval_ms=self.flush_interval_ms,
+            flush_least_pages=self.flush_least_pages,
+            flush_thorough_interval_ms=self.flush_thorough_interval_ms,
+            sync_flush_timeout_ms=self.sync_flush_timeout_ms,
+            checkpoint_interval_ms=self.checkpoint_interval_ms,
+            disk_warning_ratio=self.disk_warning_ratio,
+            transfer_bytes_in_memory=self.transfer_bytes_in_memory,
+            transfer_count_in_memory=self.transfer_count_in_memory,
+            transfer_bytes_on_disk=self.transfer_bytes_on_disk,
+            transfer_count_on_disk=self.transfer_count_on_disk,
+            access_in_memory_ratio=self.access_in_memory_ratio,
+            delay_levels_ms=_delay_levels_ms(self.delay_levels),
+        )
+
+    def _check_commitlog_path(self) -> None:
+        if self.commitlog_path is None:
+            return
+        given = Path(self.commitlog_path).expanduser().absolute()
+        expected = Path(self.store_directory) / "commitlog"
+        if given != expected:
+            # Taking it silently would begin an empty log beside somebody's data.
+            raise SettingsError(
+                f"storePathCommitLog={self.commitlog_path} must be {expected}: a log outside "
+                "storePathRootDir, or in several directories, is not supported yet"
+            )
+
+
+# Keys that users set for parts this broker does not have, or has not yet; a warning would only be
+# noise in a file that works. docs/operate/settings.md lists them.
+KEYS_WITHOUT_EFFECT = frozenset(
+    """
+    storePathConsumeQueue storePathIndex storeCheckpoint abortFile
+    haListenPort haMasterAddress haSendHeartbeatInterval haHousekeepingInterval haTransferBatchSize
+    haMaxGapNotInSync haSlaveFallbehindMax totalReplicas inSyncReplicas minInSyncReplicas
+    slaveTimeout slaveReadEnable offsetCheckInSlave
+    maxHashSlotNum maxIndexNum messageIndexEnable messageIndexSafe
+    deleteWhen fileReservedTime diskMaxUsedSpaceRatio diskSpaceCleanForciblyRatio
+    cleanFileForciblyEnable deleteFileBatchMax
+    flushCommitLogTimed commitIntervalCommitLog commitCommitLogLeastPages
+    commitCommitLogThoroughInterval flushConsumeQueueLeastPages flushConsumeQueueThoroughInterval
+    transientStorePoolEnable transientStorePoolSize fastFailIfNoBufferInStorePool
+    warmMapedFileEnable useReentrantLockWhenPutMessage osPageCacheBusyTimeOutMills
+    flushDelayOffsetInterval enableScheduleAsyncDeliver
+    timerWheelEnable timerPrecisionMs timerMaxDelaySec timerRollWindowSlot timerStopEnqueue
+    timerStopDequeue recallMessageEnable
+    enableConsumeQueueExt enableLmq enableMultiDispatch maxLmqConsumeQueueNum
+    enableDLegerCommitLog dLegerGroup dLegerPeers dLegerSelfId duplicationEnable
+    aclEnable authenticationEnabled authorizationEnabled
+    enablePropertyFilter filterSupportRetry enableCalcFilterBitMap expectConsumerNumUseFilter
+    maxErrorRateOfBloomFilter
+    sendMessageThreadPoolNums pullMessageThreadPoolNums sendThreadPoolQueueCapacity
+    pullThreadPoolQueueCapacity queryThreadPoolQueueCapacity waitTimeMillsInSendQueue
+    waitTimeMillsInPullQueue waitTimeMillsInHeartbeatQueue waitTimeMillsInTransactionQueue
+    brokerFastFailureEnable disableConsumeIfConsumerReadSlowly consumerFallbehindThreshold
+    transferMsgByHeap rejectTransactionMessage transactionTimeOut transactionCheckMax
+    transactionCheckInterval forceRegister fetchNamesrvAddrByAddressServer
+    storeReplyMessageEnable serverLoadBalancerEnable defaultMessageRequestMode reviveQueueNum
+    enableRetryTopicV2 popPollingSize useServerSideResetOffset enableSlaveActingMaster
+    enableRemoteEscape enableControllerMode controllerAddr brokerElectionPriority
+    brokerHeartbeatInterval brokerNotActiveTimeoutMillis metricsExporterType
+    metricsPromExporterPort rejectPullConsumerEnable coldDataFlowControlEnable
+    serverWorkerThreads serverSelectorThreads serverOnewaySemaphoreValue
+    serverAsyncSemaphoreValue serverCallbackExecutorThreads useEpollNativeSelector
+    configBlackList rocketmqHome storeType
+    """.split()  # noqa: SIM905  One to a line would be two pages.
+)
+
+
+def load_settings(
+    conf: str | None = None,
+    *,
+    environment: Mapping[str, str] | None = None,
+    arguments: Sequence[str] = (),
+) -> tuple[BrokerSettings, list[str]]:
+    """The settings of a broker from its conf file, environment and flags, and warnings.
+
+    Flags outrank COMETMQ_* variables, those the file, that NAMESRV_ADDR, that the defaults.
+
+    Raises:
+        SettingsError: the file cannot be read, or a value cannot be used.
+    """
+    environ = os.environ if environment is None else environment
+    layers = []
+    if environ.get("NAMESRV_ADDR"):
+        layers.append(Layer("NAMESRV_ADDR", {"namesrvAddr": environ["NAMESRV_ADDR"]}))
+    path = None if conf is None else str(Path(conf).absolute())
+    layers += ConfFile(path, RealDisk()).layers()
+    layers.append(environment_layer(BrokerSettings, environ))
+    layers.append(flags_layer(BrokerSettings, arguments))
+    return read_settings(BrokerSettings, layers, also_known=KEYS_WITHOUT_EFFECT)
+
+
+def _delay_levels_ms(text: str) -> tuple[int, ...]:
+    levels = []
+    for word in text.split():
+        if word[-1] not in _UNITS_MS or not word[:-1].isdecimal():
+            raise SettingsError(
+                f"messageDelayLevel: {word} is no delay; write a number and s, m, h or d"
+            )
+        levels.append(int(word[:-1]) * _UNITS_MS[word[-1]])
+    return tuple(levels)

@@ -1,0 +1,197 @@
+"""The topics of a broker: made by administrators or by the first send, kept in topics.json.
+
+Follows TopicConfigManager of RocketMQ 5.3.3: the same system topics, the same way of making a topic
+from TBW102, the same file.
+
+Next: cometmq.broker.admission
+"""
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import Executor
+from dataclasses import replace
+
+from cometmq.broker.saving import Saver
+from cometmq.broker.settings import BrokerSettings
+from cometmq.codec.bodies.topic_config import (
+    TopicTable,
+    decode_topic_table,
+    encode_topics_file,
+)
+from cometmq.model import names
+from cometmq.model.clock import Clock
+from cometmq.model.data_version import DataVersion
+from cometmq.model.flags import (
+    PERM_INHERIT,
+    PERM_READ_WRITE,
+    is_inherited,
+)
+from cometmq.model.topic import TopicConfig
+from cometmq.store.config_file import ConfigFile
+
+_DELAY_QUEUES = 18  # One for each delay level (TopicValidator.SCHEDULE_TOPIC_QUEUE_NUM).
+_REVIVE_QUEUES = 8  # reviveQueueNum, of pop.
+_BENCHMARK_QUEUES = 1024
+_CLUSTER_QUEUES = 16  # TopicConfig's own default.
+
+
+class Topics:
+    """The table of topics.
+
+    Attributes:
+        clock: time, for the table's version.
+        version: changes with each change.
+        on_change: called with the name of each topic that was made, changed or deleted.
+    """
+
+    def __init__(
+        self, file: ConfigFile, settings: BrokerSettings, *, clock: Clock, pool: Executor
+    ) -> None:
+        """The table is empty until `load`."""
+        self.clock = clock
+        self.version = DataVersion(clock.now_ms())
+        self.on_change: list[Callable[[str], None]] = []
+        self._file = file
+        self._settings = settings
+        self._topics: dict[str, TopicConfig] = {}
+        self._system: set[str] = set()
+        self._saver = Saver(file, self._snapshot, pool)
+        self._unsaved: dict[str, asyncio.Future[None]] = {}
+
+    def load(self) -> None:
+        """Read topics.json and add the system's topics where they are missing.
+
+        Raises:
+            CodecError: the file means nothing; the message names it.
+        """
+        table = self._file.load(decode_topic_table)
+        if table is not None:
+            self._topics = dict(table.topics)
+            self.version = table.version
+        known = len(self._topics)
+        for config in self._system_topics():
+            self._system.add(config.name)
+            self._topics.setdefault(config.name, config)
+        if len(self._topics) > known:
+            self._changed()
+
+    def _system_topics(self) -> list[TopicConfig]:
+        settings = self._settings
+        cluster, broker = settings.cluster_name, settings.broker_name
+        make = TopicConfig
+        inherit = PERM_READ_WRITE | PERM_INHERIT
+        made = [
+            make(names.SELF_TEST_TOPIC, 1, 1),
+            make(names.BENCHMARK_TOPIC, _BENCHMARK_QUEUES, _BENCHMARK_QUEUES),
+            make(
+                cluster, _CLUSTER_QUEUES, _CLUSTER_QUEUES,
+                inherit if settings.is_cluster_topic else PERM_INHERIT,
+            ),
+            make(broker, 1, 1, inherit if settings.is_broker_topic else PERM_INHERIT),
+            make(names.OFFSET_MOVED_TOPIC, 1, 1),
+            make(names.SCHEDULE_TOPIC, _DELAY_QUEUES, _DELAY_QUEUES),
+            make(f"{cluster}_{names.REPLY_TOPIC_SUFFIX}", 1, 1),
+            make(f"rmq_sys_REVIVE_LOG_{cluster}", _REVIVE_QUEUES, _REVIVE_QUEUES),
+            make(f"rmq_sys_SYNC_BROKER_MEMBER_{broker}", 1, 1, PERM_INHERIT),
+            make(names.HALF_TOPIC, 1, 1),
+            make(names.OP_HALF_TOPIC, 1, 1),
+            make(names.WHEEL_TIMER_TOPIC, 1, 1),
+        ]  # fmt: skip
+        if settings.is_topic_auto_created:
+            queues = settings.default_topic_queues
+            made.append(make(names.DEFAULT_TOPIC, queues, queues, inherit))
+        if settings.is_trace_topic:
+            made.append(make(settings.trace_topic, 1, 1))
+        return made
+
+    # --- reading
+
+    def get(self, name: str) -> TopicConfig | None:
+        """The topic, or None."""
+        return self._topics.get(name)
+
+    def table(self) -> TopicTable:
+        """All of them, as they are now."""
+        return TopicTable(self.version, dict(self._topics))
+
+    def is_system(self, name: str) -> bool:
+        """Whether users may neither change nor delete it."""
+        return name in self._system or names.is_system_topic(name)
+
+    def system_names(self) -> list[str]:
+        """The system's topics."""
+        return sorted(self._system)
+
+    def saving_of(self, name: str) -> asyncio.Future[None] | None:
+        """Done when the topic's last change is on disk; None when it is already."""
+        return self._unsaved.get(name)
+
+    # --- changing
+
+    def put(self, config: TopicConfig) -> asyncio.Future[None]:
+        """Make or change a topic; the future is done when that is on disk."""
+        self._topics[config.name] = config
+        return self._changed(config.name)
+
+    def delete(self, name: str) -> asyncio.Future[None]:
+        """Forget a topic; the future is done when that is on disk."""
+        self._topics.pop(name, None)
+        return self._changed(name)
+
+    def ensure(self, name: str, *, queues: int, perm: int) -> TopicConfig:
+        """The topic, made when it is missing: a group's retry and dead-letter topics."""
+        found = self._topics.get(name)
+        if found is None:
+            found = TopicConfig(name, queues, queues, perm)
+            self.put(found)
+        return found
+
+    def make_from(self, default_topic: str, name: str, *, queues: int) -> TopicConfig | None:
+        """Make a topic on its first send, with at most the queues of the default topic.
+
+        None when that may not be inherited from, or is not there.
+        """
+        source = self._topics.get(default_topic)
+        if source is None:
+            return None
+        perm = source.perm
+        if default_topic == names.DEFAULT_TOPIC and not self._settings.is_topic_auto_created:
+            perm &= ~PERM_INHERIT
+        if not is_inherited(perm):
+            return None
+        count = min(max(queues, 0), source.write_queues)
+        if count == 0:
+            return None
+        made = replace(
+            source,
+            name=name, read_queues=count, write_queues=count,
+            perm=perm & ~PERM_INHERIT, is_ordered=False, attributes={},
+        )  # fmt: skip
+        self.put(made)
+        return made
+
+    def save_if_dirty(self) -> None:
+        """Try again to save what could not be saved."""
+        self._saver.save_if_dirty()
+
+    async def close(self) -> None:
+        """Bring everything to disk."""
+        await self._saver.close()
+
+    def _changed(self, name: str | None = None) -> asyncio.Future[None]:
+        self.version = self.version.next(self.clock.now_ms())
+        saving = self._saver.save_soon()
+        if name is not None:
+            self._unsaved[name] = saving
+            saving.add_done_callback(lambda done: self._saved(name, done))
+            for listener in self.on_change:
+                listener(name)
+        return saving
+
+    def _saved(self, name: str, done: "asyncio.Future[None]") -> None:
+        if self._unsaved.get(name) is done:
+            del self._unsaved[name]
+
+    def _snapshot(self) -> Callable[[], str]:
+        table = self.table()
+        return lambda: encode_topics_file(table)
