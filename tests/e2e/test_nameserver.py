@@ -10,7 +10,6 @@ import subprocess
 import sys
 import time
 from contextlib import ExitStack, contextmanager
-from pathlib import Path
 
 import pytest
 
@@ -29,14 +28,8 @@ CLUSTER = "DefaultCluster"
 def names(tmp_path_factory):
     """One nameserver for the tests that leave it as they found it."""
     folder = tmp_path_factory.mktemp("names")
-    with started(folder) as program:
+    with processes.nameserver(folder) as program:
         yield program
-
-
-def started(folder: Path, **settings) -> processes.Program:
-    """Key-value configuration stays in the test's folder; Java's default is the user's home."""
-    settings = {"kvConfigPath": folder / "kvConfig.json", **settings}
-    return processes.nameserver(folder, **settings)
 
 
 def identity(
@@ -150,12 +143,12 @@ def test_a_deleted_topic_has_no_route(names):
 
 def test_key_value_configuration_survives_a_kill(tmp_path):
     key = {"namespace": "n", "key": "k"}
-    with started(tmp_path) as program:
+    with processes.nameserver(tmp_path) as program:
         assert code_of(program, GET_KV, key) == 22
         assert code_of(program, KV_TABLE, key) == 22
         assert code_of(program, PUT_KV, {**key, "value": "v"}) == 0
         program.kill()
-    with started(tmp_path) as program:
+    with processes.nameserver(tmp_path) as program:
         header, _ = ask(program.address, GET_KV, key)
         assert header["extFields"] == {"value": "v"}
         assert ask(program.address, KV_TABLE, key)[1] == b'{"table":{"k":"v"}}'
@@ -165,7 +158,7 @@ def test_key_value_configuration_survives_a_kill(tmp_path):
 
 def test_the_order_configuration_goes_to_brokers_and_into_routes(tmp_path):
     order = {"namespace": "ORDER_TOPIC_CONFIG", "key": "A", "value": "broker-a:4"}
-    with started(tmp_path, orderMessageEnable="true") as program:
+    with processes.nameserver(tmp_path, orderMessageEnable="true") as program:
         assert code_of(program, PUT_KV, order) == 0
         header, body = ask(
             program.address, REGISTER, {**identity(), "haServerAddr": ""}, body_of("A", "B")
@@ -178,14 +171,14 @@ def test_the_order_configuration_goes_to_brokers_and_into_routes(tmp_path):
 
 def test_two_nameservers_know_nothing_of_each_other(tmp_path):
     with ExitStack() as stack:
-        first = stack.enter_context(started(tmp_path / "first"))
-        second = stack.enter_context(started(tmp_path / "second"))
+        first = stack.enter_context(processes.nameserver(tmp_path / "first"))
+        second = stack.enter_context(processes.nameserver(tmp_path / "second"))
         stack.enter_context(broker_at(first, "A", "B"))
         assert (route_code(first, "A"), route_code(second, "A")) == (0, 17)
 
 
 def test_a_broker_that_falls_silent_is_dropped_and_disconnected(tmp_path):
-    with started(tmp_path, scanNotActiveBrokerInterval=100) as program:
+    with processes.nameserver(tmp_path, scanNotActiveBrokerInterval=100) as program:
         host, port = program.address.split(":")
         with socket.create_connection((host, int(port)), timeout=10) as connection:
             fields = {
@@ -200,7 +193,7 @@ def test_a_broker_that_falls_silent_is_dropped_and_disconnected(tmp_path):
 
 
 def test_settings_on_the_allow_list_change_over_the_wire_and_last(tmp_path):
-    with started(tmp_path) as program:
+    with processes.nameserver(tmp_path) as program:
         assert b"enableAllTopicList=true\n" in ask(program.address, GET_SETTINGS)[1]
         assert code_of(program, CHANGE_SETTINGS, body=b"enableAllTopicList=false\n") == 0
         header, _ = ask(program.address, ALL_TOPICS)
@@ -215,12 +208,12 @@ def test_settings_on_the_allow_list_change_over_the_wire_and_last(tmp_path):
             assert header["code"] == 16
             assert header["remark"].startswith("Can not update config in black list.")
         assert code_of(program, CHANGE_SETTINGS, body=b"enableTopicList=perhaps") == 29
-    with started(tmp_path, port=program.port) as program:
+    with processes.nameserver(tmp_path, port=program.port) as program:
         assert code_of(program, ALL_TOPICS) == 1
 
 
 def test_routes_wait_for_brokers_where_that_is_asked(tmp_path):
-    with started(tmp_path, needWaitForService="true") as program:
+    with processes.nameserver(tmp_path, needWaitForService="true") as program:
         header, _ = ask(program.address, ROUTE, {"topic": "A"})
         assert header["code"] == 1
         assert header["remark"].startswith("name server not ready")
@@ -260,7 +253,7 @@ def test_bad_input_is_answered_by_name(names, code, fields, body, answer, remark
 
 def test_a_peer_from_beyond_this_machine_reads_but_changes_nothing(tmp_path):
     outside = outside_address()
-    with started(tmp_path, bindAddress="0.0.0.0") as program:
+    with processes.nameserver(tmp_path, bindAddress="0.0.0.0") as program:
         address = f"{outside}:{program.port}"
         assert ask(address, CLUSTERS)[0]["code"] == 0
         header, _ = ask(address, PUT_KV, {"namespace": "n", "key": "k", "value": "v"})

@@ -166,7 +166,9 @@ class Program:
 def nameserver(folder: Path, *, port: int | None = None, **settings: object) -> Program:
     """Our nameserver, from the command line and a Java conf file; not yet started."""
     port = port or free_port()
-    conf = write_conf(folder / "namesrv.conf", {"listenPort": port, **settings})
+    # Its default is a file in the user's home, as in Java.
+    ours = {"listenPort": port, "kvConfigPath": folder / "kvConfig.json"}
+    conf = write_conf(folder / "namesrv.conf", {**ours, **settings})
     command = [sys.executable, "-m", "cometmq.nameserver", "-c", str(conf)]
     return Program(command, log=folder / "nameserver.log", port=port)
 
