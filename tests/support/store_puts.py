@@ -1,0 +1,128 @@
+"""Opens stores and puts messages, the way a broker does, for tests of the store."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from cometmq.codec.properties import encode_properties
+from cometmq.codec.record import Record, decode_records
+from cometmq.model.java_hash import java_hash
+from cometmq.store.appender import Put, encode_topic_block
+from cometmq.store.disk import Disk
+from cometmq.store.message_store import MessageStore
+from cometmq.store.settings import StoreSettings
+from tests.support.hand_clock import HandClock
+
+ROOT = "/store"
+HOST_V4 = bytes((127, 0, 0, 1, 0, 0, 0x2A, 0x9F))
+HOST_V6 = bytes(15) + b"\x01" + bytes((0, 0, 0x2A, 0x9F))
+SMALL = StoreSettings(commitlog_file_size=16_384, queue_file_size=400, disk_reserve=0)
+
+
+def open_store(
+    path: Path | str = ROOT,
+    settings: StoreSettings = SMALL,
+    *,
+    disk: Disk | None = None,
+    clock: HandClock | None = None,
+    read_only: bool = False,
+) -> MessageStore:
+    """A store that can be put into."""
+    store = MessageStore.open(
+        path, settings, clock=clock or HandClock(), disk=disk, read_only=read_only
+    )
+    store.store_host = HOST_V4
+    return store
+
+
+def make_put(
+    store: MessageStore,
+    topic: str = "orders",
+    queue_id: int = 0,
+    body: bytes = b"hello",
+    *,
+    tag: str | None = None,
+    transaction: int = 0,
+    born_host: bytes = HOST_V4,
+) -> Put:
+    """One message."""
+    properties = encode_properties({"TAGS": tag} if tag else {"k": "v"})
+    return (
+        store.queue_for_append(topic, queue_id),
+        encode_topic_block(topic),
+        body,
+        properties,
+        java_hash(tag) if tag else 0,
+        7,
+        transaction,
+        1_600_000_000_000,
+        born_host,
+        0,
+        0,
+        transaction,
+    )
+
+
+def put(store: MessageStore, *bodies: bytes, topic: str = "orders", queue_id: int = 0) -> int:
+    """Put bodies as one batch and show them; gives the log's end."""
+    store.put_many([make_put(store, topic, queue_id, body) for body in bodies])
+    store.dispatch_pending()
+    return store.max_offset
+
+
+def run_jobs(store: MessageStore, *, ticks: int = 3) -> None:
+    """What the broker's threads would do, here and now."""
+    for _ in range(ticks):
+        store.tick()
+        flush(store)
+        plan = store.file_ahead_needed()
+        if plan is not None:
+            store.adopt(plan, store.make_file(plan))
+        job = store.checkpoint_due()
+        if job is not None:
+            job.run()
+            store.checkpointed(job)
+
+
+def flush(store: MessageStore) -> None:
+    """One flush, if it is due."""
+    target = store.flush_target()
+    if target is None:
+        return
+    try:
+        store.flush_files(target)
+    except OSError as error:
+        store.flush_failed(error)
+    else:
+        store.flushed(target)
+
+
+def read_all(
+    store: MessageStore, topic: str = "orders", queue_id: int = 0, offset: int | None = None
+) -> list[Record]:
+    """Every message of a queue, through `get`."""
+    queue = store.queue(topic, queue_id)
+    if queue is None:
+        return []
+    offset = queue.min_offset if offset is None else offset
+    records: list[Record] = []
+    while offset < queue.max_offset:
+        result = store.get(topic, queue_id, offset)
+        if result.cold is not None:
+            result = result.cold()
+        assert result.next_offset > offset, result
+        found = decode_records(b"".join(result.records))
+        assert len(found) == result.message_count
+        assert sum(record.store_size for record in found) == result.size
+        records += found
+        offset = result.next_offset
+    return records
+
+
+def bodies_of(store: MessageStore, topic: str = "orders", queue_id: int = 0) -> list[bytes]:
+    """The bodies of a queue; its offsets must have no gap."""
+    records = read_all(store, topic, queue_id)
+    offsets = [record.queue_offset for record in records]
+    if offsets:
+        assert offsets == list(range(offsets[0], offsets[0] + len(offsets)))
+    return [record.body for record in records]

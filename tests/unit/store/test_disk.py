@@ -1,0 +1,179 @@
+"""The suite that every `Disk` passes: a fake one is only trusted for what it shows here."""
+
+import errno
+from pathlib import Path
+
+import pytest
+
+from cometmq.store.disk import Disk, RealDisk, read_file, write_file, write_whole
+from tests.support.fake_disk import FakeDisk
+
+
+@pytest.fixture(params=["real", "fake"])
+def place(request, tmp_path: Path) -> tuple[Disk, str]:
+    if request.param == "real":
+        return RealDisk(), str(tmp_path)
+    disk = FakeDisk()
+    disk.make_directory("/place")
+    return disk, "/place"
+
+
+def test_what_is_written_at_an_offset_is_read_there(place):
+    disk, root = place
+    fd = disk.open(f"{root}/file", create=True)
+    assert disk.pwrite(fd, memoryview(b"abcdef"), 10) == 6
+    assert disk.pread(fd, 4, 12) == b"cdef"
+    assert disk.pread(fd, 100, 12) == b"cdef"
+    assert disk.pread(fd, 4, 0) == bytes(4)
+    assert disk.size(fd) == 16
+    disk.close(fd)
+
+
+def test_a_missing_file_is_not_made_by_opening_it(place):
+    disk, root = place
+    with pytest.raises(FileNotFoundError):
+        disk.open(f"{root}/file")
+    assert not disk.exists(f"{root}/file")
+
+
+def test_a_file_opened_for_reading_cannot_be_written(place):
+    disk, root = place
+    disk.close(disk.open(f"{root}/file", create=True))
+    fd = disk.open(f"{root}/file", write=False)
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        disk.pwrite(fd, b"x", 0)
+    disk.close(fd)
+
+
+def test_allocated_and_resized_files_read_as_zeros(place):
+    disk, root = place
+    fd = disk.open(f"{root}/allocated", create=True)
+    disk.allocate(fd, 10_000)
+    assert disk.size(fd) == 10_000
+    assert disk.pread(fd, 10_000, 0) == bytes(10_000)
+    disk.resize(fd, 20_000)
+    assert disk.pread(fd, 20_000, 0) == bytes(20_000)
+    disk.resize(fd, 5)
+    assert disk.size(fd) == 5
+    disk.close(fd)
+
+
+def test_a_map_shows_what_is_written_later(place):
+    disk, root = place
+    fd = disk.open(f"{root}/file", create=True)
+    disk.allocate(fd, 8192)
+    view = disk.map_readonly(fd, 8192)
+    disk.pwrite(fd, b"late", 5000)
+    assert view[5000:5004] == b"late"
+    with pytest.raises(TypeError):
+        view[0] = 1
+    disk.close(fd)
+    assert view[5000:5004] == b"late"
+
+
+def test_clearing_leaves_the_front_and_the_size(place):
+    disk, root = place
+    fd = disk.open(f"{root}/file", create=True)
+    disk.resize(fd, 3 << 20)
+    disk.pwrite(fd, b"x" * 9000, 0)
+    disk.pwrite(fd, b"y" * 9000, 2 << 20)
+    disk.clear_from(fd, 100)
+    assert disk.pread(fd, 101, 0) == b"x" * 100 + b"\0"
+    assert disk.pread(fd, 3 << 20, 100) == bytes((3 << 20) - 100)
+    assert disk.size(fd) == 3 << 20
+    disk.close(fd)
+
+
+def test_reading_without_waiting_gives_all_or_nothing(place):
+    disk, root = place
+    fd = disk.open(f"{root}/file", create=True)
+    disk.pwrite(fd, b"abcdef", 0)
+    piece = disk.pread_nowait(fd, 6, 0)
+    assert piece is None or bytes(piece) == b"abcdef"
+    assert disk.pread_nowait(fd, 7, 0) is None
+    disk.will_need(fd, 0, 6)
+    disk.close(fd)
+
+
+def test_names_come_and_go(place):
+    disk, root = place
+    assert disk.list_names(f"{root}/none") == []
+    disk.make_directory(f"{root}/a/b")
+    disk.make_directory(f"{root}/a/b")
+    for name in ("two", "one"):
+        disk.close(disk.open(f"{root}/a/{name}", create=True))
+    disk.sync_directory(f"{root}/a")
+    assert disk.list_names(f"{root}/a") == ["b", "one", "two"]
+    disk.rename(f"{root}/a/one", f"{root}/a/two")
+    assert disk.list_names(f"{root}/a") == ["b", "two"]
+    with pytest.raises(OSError, match="not empty"):
+        disk.remove_directory(f"{root}/a")
+    disk.unlink(f"{root}/a/two")
+    disk.remove_directory(f"{root}/a/b")
+    disk.remove_directory(f"{root}/a")
+    assert not disk.exists(f"{root}/a")
+    with pytest.raises(FileNotFoundError):
+        disk.unlink(f"{root}/a/two")
+
+
+def test_space_is_counted_as_df_does(place):
+    disk, root = place
+    space = disk.space(root)
+    assert space.available > 0
+    assert 0 <= space.used_percent <= 100
+
+
+def test_a_small_file_is_replaced_whole(place):
+    disk, root = place
+    write_file(disk, f"{root}/file", b"first, and longer")
+    write_file(disk, f"{root}/file", b"second")
+    assert read_file(disk, f"{root}/file") == b"second"
+    assert disk.list_names(root) == ["file"]
+
+
+def test_a_byte_zero_can_be_locked(place):
+    disk, root = place
+    fd = disk.open(f"{root}/lock", create=True)
+    assert disk.lock(fd)
+    disk.close(fd)
+
+
+def test_short_writes_are_completed():
+    disk = FakeDisk()
+    disk.write_max = 3
+    disk.make_directory("/d")
+    fd = disk.open("/d/file", create=True)
+    write_whole(disk, fd, b"0123456789", 2)
+    assert disk.content("/d/file") == b"\0\0" + b"0123456789"
+    assert disk.calls["pwrite"] == 4
+
+
+def test_a_power_cut_takes_what_was_not_synced():
+    disk = FakeDisk()
+    disk.make_directory("/d")
+    for name in ("synced", "unsynced", "nameless"):
+        fd = disk.open(f"/d/{name}", create=True)
+        disk.pwrite(fd, b"x", 0)
+        if name != "unsynced":
+            disk.fdatasync(fd)
+        if name == "unsynced":
+            disk.sync_directory("/d")
+    after = disk.power_cut()
+    assert after.content("/d/synced") == b"x"
+    assert after.content("/d/unsynced") == b""
+    assert not after.exists("/d/nameless")
+    assert disk.kill().content("/d/nameless") == b"x"
+
+
+def test_a_full_fake_disk_says_so_and_takes_again_after_an_unlink():
+    disk = FakeDisk(room=8192)
+    disk.make_directory("/d")
+    first = disk.open("/d/first", create=True)
+    disk.allocate(first, 8192)
+    second = disk.open("/d/second", create=True)
+    with pytest.raises(OSError, match="No space") as caught:
+        disk.pwrite(second, b"x", 0)
+    assert caught.value.errno == errno.ENOSPC
+    disk.pwrite(first, b"x", 0)
+    disk.unlink("/d/first")
+    assert disk.pwrite(second, b"x", 0) == 1
