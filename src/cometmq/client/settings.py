@@ -6,6 +6,7 @@ DefaultLitePullConsumer) unless a line says otherwise.
 
 import os
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 
 from cometmq.codec.compression import LEVEL_DEFAULT, Compression
@@ -34,6 +35,18 @@ def nameserver_addresses(text: str | None) -> tuple[str, ...]:
     if not addresses:
         raise SettingsError(f"{text!r} names no nameserver; write host:port;host:port")
     return addresses
+
+
+class ConsumeFrom(StrEnum):
+    """Where a group begins in a queue in which it has no offset yet (ConsumeFromWhere).
+
+    A broker says 0 for a queue whose first message it still has in memory, so in a young queue every
+    new group begins at the start, LAST or not.
+    """
+
+    LAST = "CONSUME_FROM_LAST_OFFSET"
+    FIRST = "CONSUME_FROM_FIRST_OFFSET"
+    TIMESTAMP = "CONSUME_FROM_TIMESTAMP"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,6 +115,12 @@ class ConsumerSettings(ClientSettings):
         queue_count_max: pullThresholdForQueue; messages cached for a queue before pulls wait.
         queue_bytes_max: pullThresholdSizeForQueue, bytes (Java: MiB).
         queue_span_max: consumeConcurrentlyMaxSpan; between the smallest and largest offset cached.
+        consume_from: consumeFromWhere.
+        consume_timestamp_ms: consumeTimestamp, for TIMESTAMP: ms since 1970. None: half an hour
+            before the start.
+        is_broadcasting: messageModel; every member gets every message, and keeps its offsets in
+            a local file.
+        is_auto_commit: autoCommit; whether what a pull consumer received is committed by itself.
         body_size_max: the longest body after decompression, bytes; protects against bombs. Java
             has no such bound.
         offsets_folder: rocketmq.client.localOffsetStoreDir; where broadcasting consumers keep
@@ -117,6 +136,10 @@ class ConsumerSettings(ClientSettings):
     queue_count_max: int = 1000
     queue_bytes_max: int = 100 * 1024 * 1024
     queue_span_max: int = 2000
+    consume_from: ConsumeFrom = ConsumeFrom.LAST
+    consume_timestamp_ms: int | None = None
+    is_broadcasting: bool = False
+    is_auto_commit: bool = True
     body_size_max: int = 64 * 1024 * 1024
     offsets_folder: str = ""
 

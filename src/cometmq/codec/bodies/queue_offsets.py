@@ -34,12 +34,16 @@ def decode_queue_offsets(content: bytes | str) -> dict[MessageQueue, int]:
     """
     body = load_object(content, "queue offsets")
     listed = body.raw().get("offsetTable")
-    if isinstance(listed, list):  # What a broker sends to clients that are not Java's.
+    if isinstance(listed, list):  # Where an admin of another language than Java asked for it.
         return {_queue(part): part.int64("offset") for part in body.objects("offsetTable")}
     table = body.member("offsetTable").raw()
     offsets = {}
     for key, offset in table.items():
-        if not isinstance(key, Mapping) or isinstance(offset, bool) or not isinstance(offset, int):
+        if (
+            not isinstance(key, Mapping)
+            or isinstance(offset, bool)
+            or not isinstance(offset, int)
+        ):
             raise CodecError(f"queue offsets: {key!r:.60} must be a queue and have an offset")
         offsets[_queue(JsonObject(dict(key), "queue offsets"))] = offset
     return offsets

@@ -1,0 +1,194 @@
+"""Runs a listener on messages, several at once: in threads where it is a `def`, else on the loop.
+
+A listener takes one message (a list where `batch_count` is over 1) and says by what it returns how it
+went: None or True, consumed; False, or any exception: not now, once more later.
+
+Next: cometmq.client.send_back
+"""
+
+import asyncio
+import inspect
+import logging
+import queue
+import threading
+from collections import deque
+from collections.abc import Awaitable, Callable
+from typing import Any, NamedTuple, Protocol
+
+from cometmq.client.inflight import Inflight
+from cometmq.client.pull_loop import PullLoop
+from cometmq.model.message import StoredMessage
+from cometmq.net.tasks import Tasks
+
+_log = logging.getLogger(__name__)
+
+# Takes a StoredMessage, or a list of them; gives None or a bool, or an awaitable of that.
+Listener = Callable[[Any], bool | Awaitable[bool | None] | None]
+
+
+class Job(NamedTuple):
+    """Messages for one call of the listener, and where they came from."""
+
+    loop: PullLoop
+    inflight: Inflight
+    messages: list[StoredMessage]
+
+
+# Takes a job and whether it was consumed; called on the event loop.
+Done = Callable[[Job, bool], None]
+
+
+class Workers(Protocol):
+    """Those who run the listener."""
+
+    def submit(self, job: Job) -> None:
+        """Run the listener on a job as soon as someone is free; `Done` is called in the end."""
+        ...
+
+    async def close(self, timeout_ms: int) -> None:
+        """Begin no further job, and wait for those under way, but not longer than this."""
+        ...
+
+
+def make_workers(
+    listener: Listener, *, concurrency: int, batch_count: int, done: Done
+) -> Workers:
+    """The workers that suit a listener."""
+    run = _first_only(listener) if batch_count <= 1 else _whole_list(listener)
+    is_async = inspect.iscoroutinefunction(listener) or inspect.iscoroutinefunction(
+        getattr(listener, "__call__", None)  # noqa: B004  Objects with an async __call__.
+    )
+    kind = TaskWorkers if is_async else ThreadWorkers
+    return kind(run, concurrency=concurrency, done=done)
+
+
+def _first_only(listener: Listener) -> Callable[[Job], Any]:
+    return lambda job: listener(job.messages[0])
+
+
+def _whole_list(listener: Listener) -> Callable[[Job], Any]:
+    return lambda job: listener(job.messages)
+
+
+def is_consumed(said: object) -> bool:
+    """What a listener's answer means."""
+    if said is None or said is True:
+        return True
+    if said is not False:
+        _log.warning("a listener must return None, True or False, not %r; trying later", said)
+    return False
+
+
+def _report(job: Job, error: BaseException) -> None:
+    _log.error("the listener failed on %r; trying later", job.messages[0], exc_info=error)
+
+
+class TaskWorkers:
+    """Tasks that await an `async def` listener."""
+
+    def __init__(self, run: Callable[[Job], Any], *, concurrency: int, done: Done) -> None:
+        self._run = run
+        self._done = done
+        self._jobs: asyncio.Queue[Job | None] = asyncio.Queue()
+        self._tasks = Tasks("listener")
+        self._workers = [
+            self._tasks.spawn(self._work(), str(number)) for number in range(concurrency)
+        ]
+
+    def submit(self, job: Job) -> None:
+        """Hand it to the next free task."""
+        self._jobs.put_nowait(job)
+
+    async def _work(self) -> None:
+        while (job := await self._jobs.get()) is not None:
+            if job.loop.is_dropped:
+                continue
+            try:
+                consumed = is_consumed(await self._run(job))
+            except Exception as error:  # noqa: BLE001  A listener may raise anything.
+                _report(job, error)
+                consumed = False
+            self._done(job, consumed)
+
+    async def close(self, timeout_ms: int) -> None:
+        """See `Workers`."""
+        while not self._jobs.empty():
+            self._jobs.get_nowait()
+        for _ in self._workers:
+            self._jobs.put_nowait(None)
+        await asyncio.wait(self._workers, timeout=timeout_ms / 1000)
+        await self._tasks.close()
+
+
+class ThreadWorkers:
+    """Threads that call a `def` listener.
+
+    Results come back to the loop in bunches: one wake-up serves all that finished meanwhile.
+    """
+
+    def __init__(self, run: Callable[[Job], Any], *, concurrency: int, done: Done) -> None:
+        self._run = run
+        self._done = done
+        self._jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
+        self._finished: deque[tuple[Job, bool]] = deque()
+        self._loop = asyncio.get_running_loop()
+        self._stopped = asyncio.Event()
+        self._alive = concurrency
+        self._threads = [
+            threading.Thread(target=self._work, name=f"listener-{number}", daemon=True)
+            for number in range(concurrency)
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def submit(self, job: Job) -> None:
+        """Hand it to the next free thread."""
+        self._jobs.put(job)
+
+    def _work(self) -> None:
+        while (job := self._jobs.get()) is not None:
+            if job.loop.is_dropped:
+                continue
+            try:
+                consumed = is_consumed(self._run(job))
+            except Exception as error:  # noqa: BLE001  A listener may raise anything.
+                _report(job, error)
+                consumed = False
+            is_first = not self._finished
+            self._finished.append((job, consumed))
+            if is_first:
+                self._wake(self._collect)
+        self._wake(self._one_stopped)
+
+    def _wake(self, function: Callable[[], None]) -> None:
+        try:
+            self._loop.call_soon_threadsafe(function)
+        except RuntimeError:
+            _log.debug("a listener ended after its consumer's loop")
+
+    def _collect(self) -> None:
+        while self._finished:
+            self._done(*self._finished.popleft())
+
+    def _one_stopped(self) -> None:
+        self._alive -= 1
+        if not self._alive:
+            self._stopped.set()
+
+    async def close(self, timeout_ms: int) -> None:
+        """See `Workers`."""
+        try:
+            while True:
+                self._jobs.get_nowait()
+        except queue.Empty:
+            pass
+        for _ in self._threads:
+            self._jobs.put(None)
+        try:
+            async with asyncio.timeout(timeout_ms / 1000):
+                await self._stopped.wait()
+        except TimeoutError:
+            _log.warning(
+                "listeners still ran %s ms after close; not waiting longer", timeout_ms
+            )
+        self._collect()

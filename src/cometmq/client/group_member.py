@@ -1,0 +1,250 @@
+"""A member of a consumer group: keeps its share of queues, one pull loop each, and its progress.
+
+Push and pull consumers differ only in what they do with the messages that it delivers.
+
+Next: cometmq.client.rebalance
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable
+
+from cometmq.client.hub import Hub
+from cometmq.client.offset_store import ClusterOffsets, LocalOffsets, Progress
+from cometmq.client.offsets import BrokerOffsets
+from cometmq.client.pull_loop import Batch, PullLoop, Reading
+from cometmq.client.pulls import Puller
+from cometmq.client.rebalance import Shares
+from cometmq.client.settings import ConsumerSettings
+from cometmq.client.start_offset import StartOffset
+from cometmq.codec.bodies.heartbeat import (
+    BROADCASTING,
+    CLUSTERING,
+    CONSUME_ACTIVELY,
+    CONSUME_PASSIVELY,
+    ConsumerPart,
+)
+from cometmq.codec.bodies.queue_offsets import decode_queue_offsets
+from cometmq.codec.record import Record
+from cometmq.codec.remoting import Command
+from cometmq.model.codes import RequestCode, ResponseCode, request_name
+from cometmq.model.errors import CometError
+from cometmq.model.names import retry_topic
+from cometmq.model.queue import MessageQueue
+from cometmq.model.subscription import Subscription, parse_subscription
+from cometmq.net.answer import Answer
+from cometmq.net.tasks import Tasks
+
+_log = logging.getLogger(__name__)
+
+# How soon a share that could not be worked out is tried again (rebalance minInterval of 5.3.3).
+_INCOMPLETE_PAUSE_SECONDS = 1.0
+
+Deliver = Callable[[PullLoop, Batch], None]
+Discard = Callable[[PullLoop, Record], None]
+
+
+class GroupMember:
+    """One member.
+
+    Attributes:
+        group: the consumer group.
+        loops: the queues that are ours now.
+        progress: where we stand.
+
+    Args:
+        hub: routes and connections.
+        group: the consumer group.
+        settings: times and sizes.
+        is_push: whether it has listeners, and so a retry topic.
+        deliver: takes messages as they come.
+        discard: takes records that cannot be read.
+        revoked: told of a queue that is not ours any more.
+    """
+
+    def __init__(
+        self,
+        hub: Hub,
+        group: str,
+        settings: ConsumerSettings,
+        *,
+        is_push: bool,
+        deliver: Deliver,
+        discard: Discard,
+        revoked: Callable[[PullLoop], None] | None = None,
+    ) -> None:
+        self.group = group
+        self.loops: dict[MessageQueue, PullLoop] = {}
+        self._hub = hub
+        self._settings = settings
+        self._is_push = is_push
+        self._revoked = revoked
+        offsets = BrokerOffsets(hub)
+        self.progress = Progress(
+            LocalOffsets(settings.offsets_path(group))
+            if settings.is_broadcasting
+            else ClusterOffsets(offsets, group)
+        )
+        self._reading = Reading(
+            Puller(hub, group),
+            self.progress,
+            settings,
+            StartOffset(self.progress, offsets, settings, hub.clock).find,
+            deliver,
+            discard,
+        )
+        self._shares = Shares(hub, group, is_broadcasting=settings.is_broadcasting)
+        self._subscriptions: dict[str, Subscription] = {}
+        self._pulling: dict[MessageQueue, asyncio.Task[None]] = {}
+        self._wake = asyncio.Event()
+        self._tasks = Tasks(group)
+        self._is_started = False
+        if is_push and not settings.is_broadcasting:
+            self.subscribe(retry_topic(group), "*")
+
+    # --- life
+
+    async def start(self) -> None:
+        """Join the group and begin to pull."""
+        self._is_started = True
+        for topic in self._subscriptions:
+            try:
+                await self._hub.known(topic)
+            except CometError as error:
+                _log.debug("%s: %s", topic, error)
+        await self._hub.join(self)
+        self._tasks.spawn(self._rebalance_forever(), "rebalance")
+        self._tasks.spawn(self._store_forever(), "offsets")
+
+    async def stop_pulling(self) -> None:
+        """Pull no more; what was pulled may still be finished."""
+        await self._tasks.close()
+        self._pulling.clear()
+
+    async def leave(self) -> None:
+        """Store the progress and leave the group; call `stop_pulling` first."""
+        await self._store()
+        for loop in self.loops.values():
+            loop.is_dropped = True
+        self.loops.clear()
+        await self._hub.leave(self)
+
+    def subscribe(self, topic: str, expression: str) -> None:
+        """Want a topic; a running member takes its share at once.
+
+        Raises:
+            SubscriptionError: the expression has no tag.
+        """
+        version = self._hub.clock.now_ms()
+        self._subscriptions[topic] = parse_subscription(topic, expression, version=version)
+        if self._is_started:
+            self._tasks.spawn(self._announce(topic), f"subscribe {topic}")
+
+    async def _announce(self, topic: str) -> None:
+        self._drop_loops([queue for queue in self.loops if queue.topic == topic])
+        await self._hub.beat()
+        self._wake.set()
+
+    # --- shares
+
+    async def _rebalance_forever(self) -> None:
+        while True:
+            self._wake.clear()
+            await self.rebalance()
+            pause = self._settings.rebalance_interval_ms / 1000
+            if not self._shares.is_complete:
+                pause = min(pause, _INCOMPLETE_PAUSE_SECONDS)
+            try:
+                async with asyncio.timeout(pause):
+                    await self._wake.wait()
+            except TimeoutError:
+                continue
+
+    async def rebalance(self) -> None:
+        """Give up the queues that are not ours any more and take those that are new."""
+        shares = await self._shares.work_out(list(self._subscriptions))
+        for topic, queues in shares.items():
+            ours = set(queues)
+            gone = [each for each in self.loops if each.topic == topic and each not in ours]
+            await self._give_up(gone)
+            for queue in queues:
+                if queue not in self.loops:
+                    self._take(queue)
+
+    async def _give_up(self, queues: list[MessageQueue]) -> None:
+        for queue in queues:
+            _log.info("%s gives up %s", self.group, queue)
+            try:
+                await self.progress.store(queue)
+            except (CometError, OSError) as error:
+                _log.warning("the offset of %s was not stored: %s", queue, error)
+        self._drop_loops(queues)
+
+    def _drop_loops(self, queues: Iterable[MessageQueue]) -> None:
+        for queue in queues:
+            loop = self.loops.pop(queue)
+            loop.is_dropped = True
+            self._pulling.pop(queue).cancel()
+            self.progress.forget(queue)
+            if self._revoked is not None:
+                self._revoked(loop)
+
+    def _take(self, queue: MessageQueue) -> None:
+        _log.info("%s takes %s", self.group, queue)
+        loop = PullLoop(queue, self._subscriptions[queue.topic], self._reading)
+        self.loops[queue] = loop
+        self._pulling[queue] = self._tasks.spawn(loop.run(), f"pull {queue}")
+
+    # --- progress
+
+    async def _store_forever(self) -> None:
+        while True:
+            await asyncio.sleep(self._settings.persist_interval_ms / 1000)
+            await self._store()
+
+    async def _store(self) -> None:
+        try:
+            await self.progress.store()
+        except (CometError, OSError) as error:
+            _log.warning("the offsets of %s were not stored: %s", self.group, error)
+
+    # --- for the hub
+
+    def heartbeat_part(self) -> ConsumerPart:
+        """What brokers are told of this member."""
+        return ConsumerPart(
+            self.group,
+            tuple(self._subscriptions.values()),
+            consume_type=CONSUME_PASSIVELY if self._is_push else CONSUME_ACTIVELY,
+            model=BROADCASTING if self._settings.is_broadcasting else CLUSTERING,
+            from_where=self._settings.consume_from,
+        )
+
+    def topics(self) -> list[str]:
+        """Topics whose routes must be kept fresh."""
+        return list(self._subscriptions)
+
+    def take_request(self, command: Command) -> Answer | None:
+        """What a broker asks of this member."""
+        match command.code:
+            case RequestCode.NOTIFY_CONSUMER_IDS_CHANGED:
+                self._wake.set()
+                return None
+            case RequestCode.RESET_CONSUMER_CLIENT_OFFSET:
+                self._tasks.spawn(self._reset(decode_queue_offsets(command.body)), "reset")
+                return None
+            case _:
+                return Answer(
+                    ResponseCode.REQUEST_CODE_NOT_SUPPORTED,
+                    f"this client does not answer {request_name(command.code)}; "
+                    "ask the broker for connections and offsets instead",
+                )
+
+    async def _reset(self, offsets: dict[MessageQueue, int]) -> None:
+        for queue, offset in offsets.items():
+            loop = self.loops.get(queue)
+            if loop is not None:
+                _log.info("%s is reset to %s", queue, offset)
+                loop.seek(offset)
+                self.progress.update(queue, offset)
+        await self._store()

@@ -1,0 +1,147 @@
+"""Where a group stands, as its member knows it: kept in memory, stored every 5 s and at the end.
+
+A clustering group's offsets lie at the brokers; those of a broadcasting member in a file of its
+own, offsets.json, as the Java client keeps it. An offset is the next one to consume.
+"""
+
+import os
+from pathlib import Path
+from typing import Protocol
+
+from cometmq.client.offsets import BrokerOffsets
+from cometmq.codec.bodies.queue_offsets import decode_queue_offsets, encode_queue_offsets
+from cometmq.model.errors import CodecError
+from cometmq.model.queue import MessageQueue
+
+
+class OffsetStore(Protocol):
+    """Where offsets come from and go to."""
+
+    async def read(self, queue: MessageQueue) -> int | None:
+        """What is stored; None when nothing is."""
+        ...
+
+    async def write(self, changed: dict[MessageQueue, int]) -> None:
+        """Store these offsets."""
+        ...
+
+
+class ClusterOffsets:
+    """A clustering group's offsets, at the brokers. Raises what `BrokerOffsets` raises."""
+
+    def __init__(self, offsets: BrokerOffsets, group: str) -> None:
+        """Of this group."""
+        self._offsets = offsets
+        self._group = group
+
+    async def read(self, queue: MessageQueue) -> int | None:
+        """What the broker has."""
+        return await self._offsets.committed(self._group, queue)
+
+    async def write(self, changed: dict[MessageQueue, int]) -> None:
+        """Tell the brokers; oneway, as all clients do: the next round tells it again."""
+        for queue, offset in changed.items():
+            await self._offsets.commit(self._group, queue, offset, is_oneway=True)
+
+
+class LocalOffsets:
+    """A broadcasting member's offsets, in a file that is replaced as a whole."""
+
+    def __init__(self, path: Path) -> None:
+        """Nothing is read yet."""
+        self._path = path
+        self._stored: dict[MessageQueue, int] | None = None
+
+    async def read(self, queue: MessageQueue) -> int | None:
+        """What the file has.
+
+        Raises:
+            CodecError: neither the file nor its .bak can be read.
+        """
+        return self._load().get(queue)
+
+    async def write(self, changed: dict[MessageQueue, int]) -> None:
+        """Replace the file; the one before becomes .bak.
+
+        Raises:
+            OSError: it cannot be written.
+        """
+        stored = self._load()
+        stored.update(changed)
+        path = self._path
+        path.parent.mkdir(parents=True, exist_ok=True)
+        fresh = path.with_name(path.name + ".tmp")
+        with fresh.open("wb") as file:
+            file.write(encode_queue_offsets(stored, is_pretty=True))
+            file.flush()
+            os.fsync(file.fileno())
+        if path.exists():
+            path.replace(path.with_name(path.name + ".bak"))
+        fresh.replace(path)
+
+    def _load(self) -> dict[MessageQueue, int]:
+        if self._stored is None:
+            self._stored = self._read_file()
+        return self._stored
+
+    def _read_file(self) -> dict[MessageQueue, int]:
+        trouble: CodecError | None = None
+        for path in (self._path, self._path.with_name(self._path.name + ".bak")):
+            try:
+                return decode_queue_offsets(path.read_bytes())
+            except FileNotFoundError:
+                continue
+            except CodecError as error:
+                trouble = trouble or CodecError(f"{path} cannot be read: {error}")
+        if trouble is not None:
+            raise trouble
+        return {}
+
+
+class Progress:
+    """What a member has consumed and not stored yet.
+
+    Args:
+        store: where offsets lie.
+    """
+
+    def __init__(self, store: OffsetStore) -> None:
+        self._store = store
+        self._known: dict[MessageQueue, int] = {}
+        self._changed: dict[MessageQueue, int] = {}
+
+    def get(self, queue: MessageQueue) -> int | None:
+        """The offset that will be stored next, None when nothing was consumed yet."""
+        return self._known.get(queue)
+
+    async def read(self, queue: MessageQueue) -> int | None:
+        """What is stored."""
+        return await self._store.read(queue)
+
+    def update(self, queue: MessageQueue, offset: int) -> None:
+        """Everything before `offset` is consumed."""
+        if self._known.get(queue) != offset:
+            self._known[queue] = self._changed[queue] = offset
+
+    def forget(self, queue: MessageQueue) -> None:
+        """The queue belongs to someone else now."""
+        self._known.pop(queue, None)
+        self._changed.pop(queue, None)
+
+    async def store(self, queue: MessageQueue | None = None) -> None:
+        """Store what changed, of one queue or of all.
+
+        Raises:
+            CometError, OSError: it could not be stored; the next call tries again.
+        """
+        chosen = (
+            dict(self._changed)
+            if queue is None
+            else {each: at for each, at in self._changed.items() if each == queue}
+        )
+        if not chosen:
+            return
+        await self._store.write(chosen)
+        for each, offset in chosen.items():
+            if self._changed.get(each) == offset:
+                del self._changed[each]

@@ -1,0 +1,193 @@
+"""Pulls one queue for as long as it belongs to this member: long polls, flow control, patience.
+
+The broker holds a pull that finds nothing for up to 15 s and answers when a message comes, so a loop
+costs nothing while its queue is quiet. Follows DefaultMQPushConsumerImpl.pullMessage of 5.3.3.
+
+Next: cometmq.client.inflight
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from cometmq.client.inflight import Inflight
+from cometmq.client.offset_store import Progress
+from cometmq.client.pulls import Ask, Puller
+from cometmq.client.received import unpack
+from cometmq.client.results import PullStatus, RawPull
+from cometmq.client.settings import ConsumerSettings
+from cometmq.codec.record import Record, decode_records
+from cometmq.codec.remoting import Command
+from cometmq.model.codes import ResponseCode
+from cometmq.model.errors import BrokerRefused, CodecError, CometError
+from cometmq.model.message import StoredMessage
+from cometmq.model.queue import MessageQueue
+from cometmq.model.subscription import Subscription
+
+_log = logging.getLogger(__name__)
+
+# pullTimeDelayMillsWhenBrokerFlowControl and pullTimeDelayMillsWhenException of 5.3.3, seconds.
+_BUSY_PAUSE = 0.02
+_FAILURE_PAUSE = 1.0
+_BUSY_CODES = (ResponseCode.SYSTEM_BUSY, ResponseCode.FLOW_CONTROL)
+
+Batch = list[StoredMessage]
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What all loops of a member share.
+
+    Attributes:
+        puller: who pulls.
+        progress: where the group stands.
+        settings: sizes and times.
+        find_start: gives the first offset, from storage or by the group's rule.
+        deliver: takes messages that match, with their loop.
+        discard: takes a record that cannot be read.
+    """
+
+    puller: Puller
+    progress: Progress
+    settings: ConsumerSettings
+    find_start: Callable[[MessageQueue], Awaitable[int]]
+    deliver: "Callable[[PullLoop, Batch], None]"
+    discard: "Callable[[PullLoop, Record], None]"
+
+
+class PullLoop:
+    """The reading of one queue.
+
+    Attributes:
+        queue: which.
+        inflight: what was pulled and is not consumed; a new one after each jump of the offset,
+            so that what is still being consumed from before cannot move the new position.
+        is_dropped: the queue is not ours any more; what comes out of it late is ignored.
+
+    Args:
+        queue: which.
+        subscription: which messages of it.
+        reading: what all loops of a member share.
+    """
+
+    def __init__(
+        self, queue: MessageQueue, subscription: Subscription, reading: Reading
+    ) -> None:
+        self.queue = queue
+        self.inflight = Inflight()
+        self.is_dropped = False
+        self._subscription = subscription
+        self._reading = reading
+        self._progress = reading.progress
+        self._settings = reading.settings
+        self._next_offset: int | None = None
+        self._has_room = asyncio.Event()
+        self._answer: asyncio.Future[Command] | None = None
+
+    async def run(self) -> None:
+        """Pull until cancelled."""
+        while True:
+            try:
+                if self._next_offset is None:
+                    self._next_offset = await self._reading.find_start(self.queue)
+                await self._wait_room()
+                await self._pull_once(self._next_offset)
+            except _Sought:
+                continue
+            except BrokerRefused as refused:
+                is_busy = refused.code in _BUSY_CODES
+                if not is_busy:
+                    _log.warning("pulling %s: %s", self.queue, refused)
+                await asyncio.sleep(_BUSY_PAUSE if is_busy else _FAILURE_PAUSE)
+            except CometError as error:
+                _log.warning("pulling %s: %s; trying again", self.queue, error)
+                await asyncio.sleep(_FAILURE_PAUSE)
+
+    async def _wait_room(self) -> None:
+        settings = self._settings
+        while (
+            self.inflight.count > settings.queue_count_max
+            or self.inflight.size > settings.queue_bytes_max
+            or self.inflight.span > settings.queue_span_max
+        ):
+            self._has_room.clear()
+            await self._has_room.wait()
+
+    async def _pull_once(self, offset: int) -> None:
+        settings = self._settings
+        commit_offset = None if settings.is_broadcasting else self._progress.get(self.queue)
+        ask = Ask(
+            self._subscription,
+            settings.pull_count,
+            settings.pull_bytes or None,
+            settings.suspend_ms,
+            commit_offset,
+        )
+        self._answer = await self._reading.puller.start(self.queue, offset, ask)
+        try:
+            pull = self._reading.puller.read(self.queue, await self._answer)
+        finally:
+            self._answer = None
+        if pull.status is PullStatus.OFFSET_ILLEGAL:
+            _log.warning(
+                "%s has no offset %s (it holds %s to %s); going on at %s",
+                self.queue, offset, pull.min_offset, pull.max_offset, pull.next_offset,
+            )  # fmt: skip
+            self.seek(pull.next_offset)
+            self._progress.update(self.queue, pull.next_offset)
+            return
+        self._next_offset = pull.next_offset
+        if pull.status is PullStatus.FOUND:
+            self._take(pull)
+        if not self.inflight.count:
+            # Nothing that matched is open: what was passed over needs no second look.
+            self._progress.update(self.queue, pull.next_offset)
+
+    def _take(self, pull: RawPull) -> None:
+        messages: Batch = []
+        unreadable: list[Record] = []
+        records = decode_records(pull.body)
+        for record in records:
+            try:
+                message = unpack(record, self.queue, body_size_max=self._settings.body_size_max)
+            except CodecError as error:
+                _log.error("a message of %s cannot be read: %s", self.queue, error)
+                unreadable.append(record)
+                continue
+            # The broker compares hashes only; two tags may share one.
+            if self._subscription.matches_tag(message.tag):
+                messages.append(message)
+        kept = sorted(
+            [(message.queue_offset, len(message.body)) for message in messages]
+            + [(record.queue_offset, 0) for record in unreadable]
+        )
+        self.inflight.add(kept)
+        for record in unreadable:
+            self._reading.discard(self, record)
+        if messages:
+            self._reading.deliver(self, messages)
+
+    def finish(self, inflight: Inflight, offsets: list[int]) -> None:
+        """Messages are consumed: their offsets, and the `inflight` that they came with."""
+        for offset in offsets:
+            inflight.finish(offset)
+        if self.is_dropped or inflight is not self.inflight:
+            return
+        if inflight.next_offset is not None:
+            self._progress.update(self.queue, inflight.next_offset)
+        if not inflight.count and self._next_offset is not None:
+            self._progress.update(self.queue, self._next_offset)
+        self._has_room.set()
+
+    def seek(self, offset: int) -> None:
+        """Go on at another place; what was pulled and not consumed is forgotten."""
+        self.inflight = Inflight()
+        self._next_offset = offset
+        self._has_room.set()
+        if self._answer is not None and not self._answer.done():
+            self._answer.set_exception(_Sought())
+
+
+class _Sought(CometError):
+    """Another offset was asked for while a pull waited."""

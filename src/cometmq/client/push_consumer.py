@@ -1,0 +1,219 @@
+"""Calls your function with each message of its topics: the usual way to consume.
+
+    async def handle(message: StoredMessage) -> None: ...
+
+    async with AsyncPushConsumer(
+        "127.0.0.1:9876", group="billing", listener=handle, subscriptions={"orders": "paid || sent"}
+    ) as consumer:
+        await consumer.wait()
+
+The members of a group share the queues of its topics. A message is given again later when the
+listener raises or returns False, and may be given twice after a crash: handle it so that twice does no
+harm. `cometmq.client.PushConsumer` is the same for threads.
+
+Next: cometmq.client.group_member
+"""
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Self
+
+from cometmq.client.concurrent import Job, Listener, Workers, make_workers
+from cometmq.client.group_member import GroupMember
+from cometmq.client.hub import Hub
+from cometmq.client.pull_loop import Batch, PullLoop
+from cometmq.client.send_back import DEAD_LETTER, SendBack
+from cometmq.client.settings import PushSettings
+from cometmq.codec.record import Record
+from cometmq.model.errors import CometError, SubscriptionError
+from cometmq.model.message import StoredMessage
+from cometmq.model.names import check_group
+from cometmq.net.tasks import Tasks
+
+_log = logging.getLogger(__name__)
+
+# How long a message that nobody took back waits here (submitConsumeRequestLater of 5.3.3), seconds.
+_LOCAL_RETRY_SECONDS = 5.0
+
+
+class AsyncPushConsumer:
+    """A consumer with a listener.
+
+    Args:
+        nameservers: "ip:port;ip:port"; None: NAMESRV_ADDR, then 127.0.0.1:9876.
+        group: its consumer group; all members must have the same subscriptions.
+        listener: `def` (run in threads) or `async def`, given one message; None or True:
+            consumed; False or an exception: later. See `PushSettings.batch_count` for lists.
+        subscriptions: tag expressions by topic; more by `subscribe`.
+        settings: times, sizes, where to begin, broadcasting.
+        hub: share another client's connections; its owner closes it.
+
+    Raises:
+        SettingsError: a nameserver address cannot be read.
+        SubscriptionError: an expression has no tag.
+        RequestError: the group's name is illegal.
+    """
+
+    def __init__(
+        self,
+        nameservers: str | None = None,
+        *,
+        group: str,
+        listener: Listener,
+        subscriptions: Mapping[str, str] | None = None,
+        settings: PushSettings | None = None,
+        hub: Hub | None = None,
+    ) -> None:
+        check_group(group)
+        self._settings = settings or PushSettings()
+        self._listener = listener
+        self._hub = hub or Hub(nameservers, self._settings)
+        self._owns_hub = hub is None
+        self._member = GroupMember(
+            self._hub,
+            group,
+            self._settings,
+            is_push=True,
+            deliver=self._deliver,
+            discard=self._discard,
+        )
+        self._subscribed: dict[str, str] = {}
+        for topic, expression in (subscriptions or {}).items():
+            self.subscribe(topic, expression)
+        self._workers: Workers | None = None
+        self._back: SendBack | None = None
+        self._tasks = Tasks(f"{group} listener")
+        self._closed = asyncio.Event()
+
+    def __repr__(self) -> str:
+        """Group, subscriptions, client and nameservers."""
+        return f"<{type(self).__name__} {self.group} of {self._subscribed} at {self._hub!r}>"
+
+    @property
+    def group(self) -> str:
+        """The consumer group."""
+        return self._member.group
+
+    @property
+    def client_id(self) -> str:
+        """How brokers know this client."""
+        return self._hub.client_id
+
+    def subscribe(self, topic: str, expression: str = "*") -> None:
+        """Also consume this topic; on a running consumer it begins at once.
+
+        Args:
+            topic: any number of them.
+            expression: tags wanted, `TagA || TagB`; `*` for all.
+
+        Raises:
+            SubscriptionError: the expression has no tag.
+        """
+        self._member.subscribe(topic, expression)
+        self._subscribed[topic] = expression
+
+    # --- life
+
+    async def start(self) -> None:
+        """Join the group and begin to consume.
+
+        Raises:
+            SubscriptionError: nothing is subscribed.
+        """
+        if self._workers is not None:
+            return
+        if not self._subscribed:
+            raise SubscriptionError(f"{self!r} has no topic; call subscribe(topic) first")
+        settings = self._settings
+        self._closed.clear()
+        await self._hub.start()
+        self._back = SendBack(self._hub, self.group, settings.retries_max)
+        self._workers = make_workers(
+            self._listener,
+            concurrency=settings.concurrency,
+            batch_count=settings.batch_count,
+            done=self._done,
+        )
+        await self._member.start()
+
+    async def close(self) -> None:
+        """Stop: pull no more, wait for running listeners, store offsets, leave the group."""
+        if self._workers is None:
+            return
+        workers, self._workers = self._workers, None
+        await self._member.stop_pulling()
+        await workers.close(self._settings.close_timeout_ms)
+        await self._tasks.close()
+        await self._member.leave()
+        if self._owns_hub:
+            await self._hub.close()
+        self._closed.set()
+
+    async def wait(self) -> None:
+        """Wait until someone closes this consumer."""
+        await self._closed.wait()
+
+    async def __aenter__(self) -> Self:
+        """Start."""
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self,
+        _kind: type[BaseException] | None,
+        _error: BaseException | None,
+        _trace: TracebackType | None,
+    ) -> None:
+        """Close."""
+        await self.close()
+
+    # --- messages
+
+    def _deliver(self, loop: PullLoop, messages: Batch) -> None:
+        if self._workers is None:
+            return
+        step = max(self._settings.batch_count, 1)
+        for start in range(0, len(messages), step):
+            self._workers.submit(Job(loop, loop.inflight, messages[start : start + step]))
+
+    def _done(self, job: Job, is_consumed: bool) -> None:  # noqa: FBT001  As `Done` gives it.
+        if is_consumed or self._settings.is_broadcasting:
+            if not is_consumed:
+                # Follows RocketMQ: nobody else could be given it.
+                _log.warning(
+                    "%r was not consumed; broadcasting has no retries", job.messages[0]
+                )
+            job.loop.finish(job.inflight, [each.queue_offset for each in job.messages])
+            return
+        if not job.loop.is_dropped:
+            for message in job.messages:
+                self._tasks.spawn(self._give_back(job, message), "send back")
+
+    async def _give_back(self, job: Job, message: StoredMessage) -> None:
+        assert self._back is not None, "made at start"
+        if await self._back.give_back(message):
+            job.loop.finish(job.inflight, [message.queue_offset])
+            return
+        await asyncio.sleep(_LOCAL_RETRY_SECONDS)
+        if self._workers is not None:
+            self._workers.submit(job._replace(messages=[message]))
+
+    def _discard(self, loop: PullLoop, record: Record) -> None:
+        self._tasks.spawn(self._bury(loop, record), "dead letter")
+
+    async def _bury(self, loop: PullLoop, record: Record) -> None:
+        """A record that cannot be read goes to the dead letters; it stays open until it is there."""
+        assert self._back is not None, "made at start"
+        inflight = loop.inflight
+        while not (loop.is_dropped or self._settings.is_broadcasting):
+            try:
+                await self._back.tell(
+                    loop.queue.broker_name, record.physical_offset, DEAD_LETTER
+                )
+                break
+            except CometError as error:
+                _log.warning("%s: no dead letter: %s; trying again", loop.queue, error)
+                await asyncio.sleep(_LOCAL_RETRY_SECONDS)
+        loop.finish(inflight, [record.queue_offset])

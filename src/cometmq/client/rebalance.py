@@ -1,0 +1,82 @@
+"""Which queues are ours: asks who else is in the group, and works out our share of each topic.
+
+Every member does so every 20 s, and at once when a broker tells that the group changed. Follows
+RebalanceImpl of RocketMQ 5.3.3.
+
+Next: cometmq.client.allocation
+"""
+
+import logging
+from collections.abc import Iterable
+
+from cometmq.client.allocation import allocate_averagely
+from cometmq.client.hub import Hub
+from cometmq.codec.bodies.consumer import decode_consumer_ids
+from cometmq.codec.fields import encode_fields
+from cometmq.codec.headers.client import ConsumerGroupRequest
+from cometmq.codec.remoting import Command
+from cometmq.model.codes import RequestCode
+from cometmq.model.errors import CometError, TopicNotFound
+from cometmq.model.names import is_retry_topic
+from cometmq.model.queue import MessageQueue
+
+_log = logging.getLogger(__name__)
+
+
+class Shares:
+    """The shares of one member.
+
+    Attributes:
+        is_complete: whether the last `work_out` could do so for every topic.
+
+    Args:
+        hub: routes and connections.
+        group: the consumer group.
+        is_broadcasting: whether every member takes every queue.
+    """
+
+    def __init__(self, hub: Hub, group: str, *, is_broadcasting: bool) -> None:
+        self.is_complete = False
+        self._hub = hub
+        self._group = group
+        self._is_broadcasting = is_broadcasting
+
+    async def work_out(self, topics: Iterable[str]) -> dict[str, list[MessageQueue]]:
+        """Our queues of each topic; a topic for which nobody could be asked is left out."""
+        self.is_complete = True
+        shares = {}
+        for topic in topics:
+            try:
+                shares[topic] = await self._share(topic)
+            except CometError as error:
+                self.is_complete = False
+                # Brokers make a retry topic on the first heartbeat; it takes a moment.
+                is_expected = isinstance(error, TopicNotFound) and is_retry_topic(topic)
+                level = logging.DEBUG if is_expected else logging.WARNING
+                _log.log(level, "no share of %s for %s: %s", topic, self._group, error)
+        return shares
+
+    async def _share(self, topic: str) -> list[MessageQueue]:
+        queues = (await self._hub.known(topic)).read_queues
+        if self._is_broadcasting:
+            return list(queues)
+        members = await self._members(topic)
+        if self._hub.client_id not in members:
+            # A broker that restarted does not know us; the others took our queues over.
+            self.is_complete = False
+            await self._hub.beat()
+        return allocate_averagely(queues, members, self._hub.client_id)
+
+    async def _members(self, topic: str) -> tuple[str, ...]:
+        known = await self._hub.known(topic)
+        addresses = [
+            address
+            for broker in known.route.brokers
+            if (address := broker.master_or_any()) is not None
+        ]
+        if not addresses:
+            raise TopicNotFound(f"no broker of {topic!r} is there")
+        header = ConsumerGroupRequest(self._group)
+        command = Command(RequestCode.GET_CONSUMER_LIST_BY_GROUP, fields=encode_fields(header))
+        answer = await self._hub.ask(self._hub.chance.choice(addresses), command)
+        return decode_consumer_ids(answer.body)
