@@ -26,7 +26,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 CLIENT = ROOT / "src" / "cometmq" / "client"
-MODULES = ("producer", "pull_consumer")
+MODULES = ("producer", "push_consumer", "pull_consumer", "admin")
 PREFIX = "Async"
 # An argument that only makes sense on the caller's own loop.
 LEFT_OUT = "hub"

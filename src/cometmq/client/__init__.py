@@ -3,31 +3,41 @@
 Each comes twice with the same methods: `AsyncProducer` for asyncio, `Producer` for threads.
 """
 
+from cometmq.client.admin import AsyncAdmin
 from cometmq.client.choose_queue import Selector, at_random, by_hash
 from cometmq.client.producer import AsyncProducer
 from cometmq.client.pull_consumer import AsyncPullConsumer
+from cometmq.client.push_consumer import AsyncPushConsumer
 from cometmq.client.results import (
     PullResult,
     PullStatus,
+    QueueRange,
     RawPull,
     SendResult,
     SendStatus,
 )
 from cometmq.client.settings import (
     ClientSettings,
+    ConsumeFrom,
     ConsumerSettings,
     ProducerSettings,
     PushSettings,
 )
+from cometmq.client.sync.admin import Admin
 from cometmq.client.sync.producer import Producer
 from cometmq.client.sync.pull_consumer import PullConsumer
+from cometmq.client.sync.push_consumer import PushConsumer
 from cometmq.model.message import Message, StoredMessage
 from cometmq.model.queue import MessageQueue
 
 __all__ = [
+    "Admin",
+    "AsyncAdmin",
     "AsyncProducer",
     "AsyncPullConsumer",
+    "AsyncPushConsumer",
     "ClientSettings",
+    "ConsumeFrom",
     "ConsumerSettings",
     "Message",
     "MessageQueue",
@@ -36,7 +46,9 @@ __all__ = [
     "PullConsumer",
     "PullResult",
     "PullStatus",
+    "PushConsumer",
     "PushSettings",
+    "QueueRange",
     "RawPull",
     "Selector",
     "SendResult",

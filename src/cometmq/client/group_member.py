@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable, Iterable
 
 from cometmq.client.hub import Hub
-from cometmq.client.offset_store import ClusterOffsets, LocalOffsets, Progress
+from cometmq.client.offset_store import ClusterOffsets, LocalOffsets, OffsetStore, Progress
 from cometmq.client.offsets import BrokerOffsets
 from cometmq.client.pull_loop import Batch, PullLoop, Reading
 from cometmq.client.pulls import Puller
@@ -50,6 +50,7 @@ class GroupMember:
     Attributes:
         group: the consumer group.
         loops: the queues that are ours now.
+        is_assigned: whether its queues were given by hand.
         progress: where we stand.
 
     Args:
@@ -80,11 +81,7 @@ class GroupMember:
         self._is_push = is_push
         self._revoked = revoked
         offsets = BrokerOffsets(hub)
-        self.progress = Progress(
-            LocalOffsets(settings.offsets_path(group))
-            if settings.is_broadcasting
-            else ClusterOffsets(offsets, group)
-        )
+        self.progress = Progress(_store_for(settings, offsets, group))
         self._reading = Reading(
             Puller(hub, group),
             self.progress,
@@ -99,6 +96,7 @@ class GroupMember:
         self._wake = asyncio.Event()
         self._tasks = Tasks(group)
         self._is_started = False
+        self.is_assigned = False
         if is_push and not settings.is_broadcasting:
             self.subscribe(retry_topic(group), "*")
 
@@ -106,6 +104,8 @@ class GroupMember:
 
     async def start(self) -> None:
         """Join the group and begin to pull."""
+        if self._is_started:
+            return
         self._is_started = True
         for topic in self._subscriptions:
             try:
@@ -115,6 +115,16 @@ class GroupMember:
         await self._hub.join(self)
         self._tasks.spawn(self._rebalance_forever(), "rebalance")
         self._tasks.spawn(self._store_forever(), "offsets")
+
+    async def assign(self, queues: Iterable[MessageQueue]) -> None:
+        """Pull exactly these queues, without joining the group."""
+        if not self.is_assigned:
+            self.is_assigned = True
+            self._tasks.spawn(self._store_forever(), "offsets")
+        wanted = set(queues)
+        await self._give_up([queue for queue in self.loops if queue not in wanted])
+        for queue in sorted(wanted - self.loops.keys()):
+            self._take(queue)
 
     async def stop_pulling(self) -> None:
         """Pull no more; what was pulled may still be finished."""
@@ -191,9 +201,12 @@ class GroupMember:
 
     def _take(self, queue: MessageQueue) -> None:
         _log.info("%s takes %s", self.group, queue)
-        loop = PullLoop(queue, self._subscriptions[queue.topic], self._reading)
+        loop = PullLoop(queue, self._subscription_of(queue.topic), self._reading)
         self.loops[queue] = loop
         self._pulling[queue] = self._tasks.spawn(loop.run(), f"pull {queue}")
+
+    def _subscription_of(self, topic: str) -> Subscription:
+        return self._subscriptions.get(topic) or parse_subscription(topic, "*")
 
     # --- progress
 
@@ -248,3 +261,9 @@ class GroupMember:
                 loop.seek(offset)
                 self.progress.update(queue, offset)
         await self._store()
+
+
+def _store_for(settings: ConsumerSettings, offsets: BrokerOffsets, group: str) -> OffsetStore:
+    if settings.is_broadcasting:
+        return LocalOffsets(settings.offsets_path(group))
+    return ClusterOffsets(offsets, group, is_written=settings.is_auto_commit)

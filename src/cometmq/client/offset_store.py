@@ -29,10 +29,11 @@ class OffsetStore(Protocol):
 class ClusterOffsets:
     """A clustering group's offsets, at the brokers. Raises what `BrokerOffsets` raises."""
 
-    def __init__(self, offsets: BrokerOffsets, group: str) -> None:
-        """Of this group."""
+    def __init__(self, offsets: BrokerOffsets, group: str, *, is_written: bool = True) -> None:
+        """Of this group; not `is_written`: its user commits by hand."""
         self._offsets = offsets
         self._group = group
+        self._is_written = is_written
 
     async def read(self, queue: MessageQueue) -> int | None:
         """What the broker has."""
@@ -40,7 +41,7 @@ class ClusterOffsets:
 
     async def write(self, changed: dict[MessageQueue, int]) -> None:
         """Tell the brokers; oneway, as all clients do: the next round tells it again."""
-        for queue, offset in changed.items():
+        for queue, offset in changed.items() if self._is_written else ():
             await self._offsets.commit(self._group, queue, offset, is_oneway=True)
 
 

@@ -5,25 +5,33 @@
             pull = await consumer.fetch(queue, await consumer.min_offset(queue))
             for message in pull.messages: ...
 
+    async with AsyncPullConsumer("127.0.0.1:9876", group="reports") as consumer:
+        await consumer.subscribe("orders", "paid")      # shared with the group's other members
+        async for message in consumer: ...
+
 `cometmq.client.PullConsumer` is the same for threads.
 
 Next: cometmq.client.pulls
 """
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import aclosing
 from types import TracebackType
 from typing import Self
 
+from cometmq.client.group_member import GroupMember
 from cometmq.client.hub import Hub
+from cometmq.client.inbox import Inbox
 from cometmq.client.offsets import BrokerOffsets
+from cometmq.client.pull_loop import PullLoop
 from cometmq.client.pulls import Ask, Puller
 from cometmq.client.ranges import RangeReader
 from cometmq.client.received import unpack
 from cometmq.client.results import PullResult, RawPull
 from cometmq.client.settings import ConsumerSettings
-from cometmq.codec.record import decode_records
-from cometmq.model.errors import ClientClosed
+from cometmq.codec.record import Record, decode_records
+from cometmq.model.errors import ClientClosed, ClientError
+from cometmq.model.message import StoredMessage
 from cometmq.model.names import check_group
 from cometmq.model.queue import MessageQueue
 from cometmq.model.subscription import parse_subscription
@@ -59,6 +67,16 @@ class AsyncPullConsumer:
         self._puller = Puller(self._hub, group)
         self._offsets = BrokerOffsets(self._hub)
         self._is_running = False
+        self._inbox = Inbox()
+        self._member = GroupMember(
+            self._hub,
+            group,
+            self._settings,
+            is_push=False,
+            deliver=self._inbox.put,
+            discard=_pass_over,
+            revoked=self._inbox.drop,
+        )
 
     def __repr__(self) -> str:
         """Group, client and nameservers."""
@@ -87,6 +105,10 @@ class AsyncPullConsumer:
         if not self._is_running:
             return
         self._is_running = False
+        self._inbox.finish()
+        self._inbox.wake()
+        await self._member.stop_pulling()
+        await self._member.leave()
         if self._owns_hub:
             await self._hub.close()
 
@@ -98,10 +120,12 @@ class AsyncPullConsumer:
     async def __aexit__(
         self,
         _kind: type[BaseException] | None,
-        _error: BaseException | None,
+        error: BaseException | None,
         _trace: TracebackType | None,
     ) -> None:
-        """Close."""
+        """Close; what was being worked on when an error left the block comes again."""
+        if error is not None:
+            self._inbox.forget()
         await self.close()
 
     def _check_running(self) -> None:
@@ -224,6 +248,82 @@ class AsyncPullConsumer:
             async for pull in pulls:
                 yield pull
 
+    # --- by subscription or assignment
+
+    async def subscribe(self, topic: str, expression: str = "*") -> None:
+        """Receive this topic's messages, sharing its queues with the group's other members.
+
+        Args:
+            topic: any number of them.
+            expression: tags wanted, `TagA || TagB`; `*` for all.
+
+        Raises:
+            SubscriptionError: the expression has no tag.
+            ClientError: queues were assigned already.
+            ClientClosed: not started, or closed.
+        """
+        self._check_running()
+        if self._member.is_assigned:
+            raise ClientError(f"{self!r} has assigned queues; subscribe with another consumer")
+        self._member.subscribe(topic, expression)
+        await self._member.start()
+
+    async def assign(self, queues: Iterable[MessageQueue]) -> None:
+        """Receive the messages of exactly these queues, whoever else does; none of others.
+
+        Raises:
+            ClientError: topics were subscribed already.
+            ClientClosed: not started, or closed.
+        """
+        self._check_running()
+        if self._member.topics():
+            raise ClientError(f"{self!r} has subscriptions; assign with another consumer")
+        await self._member.assign(queues)
+
+    async def seek(self, queue: MessageQueue, offset: int) -> None:
+        """Go on receiving a queue at another offset.
+
+        Raises:
+            ClientError: the queue is not this consumer's now.
+            ClientClosed: not started, or closed.
+        """
+        self._check_running()
+        loop = self._member.loops.get(queue)
+        if loop is None:
+            raise ClientError(
+                f"{queue} is not received by {self!r}; it receives "
+                f"{', '.join(map(str, sorted(self._member.loops))) or 'nothing yet'}"
+            )
+        self._inbox.drop(loop)
+        loop.seek(offset)
+
+    async def assignment(self) -> list[MessageQueue]:
+        """The queues that are received now, sorted: assigned, or this member's share."""
+        return sorted(self._member.loops)
+
+    async def receive(self, max_count: int = 32, *, wait_ms: int = 5000) -> list[StoredMessage]:
+        """The next messages of what was subscribed or assigned.
+
+        What the call before gave counts as consumed from now on and will be committed
+        (`is_auto_commit`).
+
+        Args:
+            max_count: messages at most.
+            wait_ms: how long to wait for the first one.
+
+        Raises:
+            ClientClosed: not started, or closed.
+        """
+        self._check_running()
+        self._inbox.finish()
+        return await self._inbox.take(max_count, wait_ms)
+
+    async def __aiter__(self) -> AsyncIterator[StoredMessage]:
+        """Every message of what was subscribed or assigned, until the consumer is closed."""
+        while self._is_running:
+            for message in await self.receive(1):
+                yield message
+
     # --- offsets
 
     async def min_offset(self, queue: MessageQueue) -> int:
@@ -275,3 +375,8 @@ class AsyncPullConsumer:
         """
         self._check_running()
         await self._offsets.commit(self._group, queue, offset)
+
+
+def _pass_over(loop: PullLoop, record: Record) -> None:
+    # There is no listener that could fail on it; `PullLoop` has logged where it is and why.
+    loop.finish(loop.inflight, [record.queue_offset])

@@ -116,7 +116,8 @@ class PullLoop:
 
     async def _pull_once(self, offset: int) -> None:
         settings = self._settings
-        commit_offset = None if settings.is_broadcasting else self._progress.get(self.queue)
+        is_told = settings.is_auto_commit and not settings.is_broadcasting
+        commit_offset = self._progress.get(self.queue) if is_told else None
         ask = Ask(
             self._subscription,
             settings.pull_count,

@@ -92,3 +92,20 @@ class PullResult(NamedTuple):
     min_offset: int
     max_offset: int
     messages: tuple[StoredMessage, ...]
+
+
+class QueueRange(NamedTuple):
+    """What a queue holds.
+
+    Attributes:
+        min_offset: of its first message.
+        max_offset: what its next message will get.
+    """
+
+    min_offset: int
+    max_offset: int
+
+    @property
+    def message_count(self) -> int:
+        """Messages in it."""
+        return self.max_offset - self.min_offset

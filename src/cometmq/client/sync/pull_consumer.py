@@ -1,6 +1,6 @@
 """The blocking `PullConsumer`: made by tools/sync_facade.py from cometmq.client.pull_consumer; do not edit."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from types import TracebackType
 from typing import Self
 
@@ -8,6 +8,7 @@ from cometmq.client.pull_consumer import AsyncPullConsumer
 from cometmq.client.results import PullResult, RawPull
 from cometmq.client.settings import ConsumerSettings
 from cometmq.client.sync.portal import portal
+from cometmq.model.message import StoredMessage
 from cometmq.model.queue import MessageQueue
 
 
@@ -64,10 +65,10 @@ class PullConsumer:
     def __exit__(
         self,
         _kind: type[BaseException] | None,
-        _error: BaseException | None,
+        error: BaseException | None,
         _trace: TracebackType | None,
     ) -> None:
-        """Close."""
+        """Close; what was being worked on when an error left the block comes again."""
         self.close()
 
     def queues(self, topic: str) -> list[MessageQueue]:
@@ -187,6 +188,65 @@ class PullConsumer:
             expression=expression,
         )
         return result
+
+    def subscribe(self, topic: str, expression: str = "*") -> None:
+        """Receive this topic's messages, sharing its queues with the group's other members.
+
+        Args:
+            topic: any number of them.
+            expression: tags wanted, `TagA || TagB`; `*` for all.
+
+        Raises:
+            SubscriptionError: the expression has no tag.
+            ClientError: queues were assigned already.
+            ClientClosed: not started, or closed.
+        """
+        self._portal.call(self._client.subscribe, topic, expression)
+
+    def assign(self, queues: Iterable[MessageQueue]) -> None:
+        """Receive the messages of exactly these queues, whoever else does; none of others.
+
+        Raises:
+            ClientError: topics were subscribed already.
+            ClientClosed: not started, or closed.
+        """
+        self._portal.call(self._client.assign, queues)
+
+    def seek(self, queue: MessageQueue, offset: int) -> None:
+        """Go on receiving a queue at another offset.
+
+        Raises:
+            ClientError: the queue is not this consumer's now.
+            ClientClosed: not started, or closed.
+        """
+        self._portal.call(self._client.seek, queue, offset)
+
+    def assignment(self) -> list[MessageQueue]:
+        """The queues that are received now, sorted: assigned, or this member's share."""
+        result: list[MessageQueue] = self._portal.call(self._client.assignment)
+        return result
+
+    def receive(self, max_count: int = 32, *, wait_ms: int = 5000) -> list[StoredMessage]:
+        """The next messages of what was subscribed or assigned.
+
+        What the call before gave counts as consumed from now on and will be committed
+        (`is_auto_commit`).
+
+        Args:
+            max_count: messages at most.
+            wait_ms: how long to wait for the first one.
+
+        Raises:
+            ClientClosed: not started, or closed.
+        """
+        result: list[StoredMessage] = self._portal.call(
+            self._client.receive, max_count, wait_ms=wait_ms
+        )
+        return result
+
+    def __iter__(self) -> Iterator[StoredMessage]:
+        """Every message of what was subscribed or assigned, until the consumer is closed."""
+        return self._portal.iterate(self._client.__aiter__)
 
     def min_offset(self, queue: MessageQueue) -> int:
         """The offset of the queue's first message.

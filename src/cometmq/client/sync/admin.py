@@ -1,0 +1,208 @@
+"""The blocking `Admin`: made by tools/sync_facade.py from cometmq.client.admin; do not edit."""
+
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Self
+
+from cometmq.client.admin import AsyncAdmin
+from cometmq.client.results import QueueRange
+from cometmq.client.settings import ClientSettings
+from cometmq.client.sync.portal import portal
+from cometmq.codec.bodies.cluster import ClusterInfo
+from cometmq.codec.bodies.connection import ClientConnection, ConsumerConnections
+from cometmq.model.flags import PERM_READ_WRITE
+from cometmq.model.group import GroupConfig
+from cometmq.model.queue import MessageQueue
+from cometmq.model.route import TopicRoute
+from cometmq.model.topic import TopicConfig
+
+
+class Admin:
+    """An administrator. Its methods raise NetError, BrokerRefused and CodecError besides what they name.
+
+    Args:
+        nameservers: "ip:port;ip:port"; None: NAMESRV_ADDR, then 127.0.0.1:9876.
+        settings: times.
+
+    Raises:
+        SettingsError: a nameserver address cannot be read.
+    """
+
+    def __init__(
+        self, nameservers: str | None = None, *, settings: ClientSettings | None = None
+    ) -> None:
+        self._portal = portal()
+        self._client = AsyncAdmin(nameservers, settings=settings)
+
+    def __repr__(self) -> str:
+        """Client and nameservers."""
+        return repr(self._client).replace("Async", "", 1)
+
+    def start(self) -> None:
+        """Nothing is connected before the first call."""
+        self._portal.call(self._client.start)
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._portal.call(self._client.close)
+
+    def __enter__(self) -> Self:
+        """Start."""
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        _kind: type[BaseException] | None,
+        _error: BaseException | None,
+        _trace: TracebackType | None,
+    ) -> None:
+        """Close."""
+        self.close()
+
+    def cluster(self) -> ClusterInfo:
+        """All clusters that the nameserver knows, with their brokers."""
+        result: ClusterInfo = self._portal.call(self._client.cluster)
+        return result
+
+    def route(self, topic: str) -> TopicRoute:
+        """Brokers and queues of a topic.
+
+        Raises:
+            TopicNotFound: the nameserver knows none.
+        """
+        result: TopicRoute = self._portal.call(self._client.route, topic)
+        return result
+
+    def topics(self) -> list[str]:
+        """Names of all topics, sorted, the system's among them."""
+        result: list[str] = self._portal.call(self._client.topics)
+        return result
+
+    def create_topic(
+        self,
+        topic: str,
+        *,
+        queues: int = 8,
+        read_queues: int | None = None,
+        perm: int = PERM_READ_WRITE,
+        cluster: str | None = None,
+        attributes: Mapping[str, str] | None = None,
+    ) -> None:
+        """Make a topic, or change it.
+
+        Args:
+            topic: its name.
+            queues: to write to, on each broker.
+            read_queues: to read from; None: as many.
+            perm: bits of `model.flags.PERM_*`.
+            cluster: where; None: on every master.
+            attributes: such as `message.type` (5.x).
+
+        Raises:
+            RequestError: the name is illegal.
+            BrokerNotFound: no broker is there.
+        """
+        self._portal.call(
+            self._client.create_topic,
+            topic,
+            queues=queues,
+            read_queues=read_queues,
+            perm=perm,
+            cluster=cluster,
+            attributes=attributes,
+        )
+
+    def delete_topic(self, topic: str, *, cluster: str | None = None) -> None:
+        """Delete a topic and all its messages, at the brokers and then at every nameserver.
+
+        Raises:
+            BrokerNotFound: no broker is there.
+        """
+        self._portal.call(self._client.delete_topic, topic, cluster=cluster)
+
+    def topic_configs(self, topic: str) -> dict[str, TopicConfig]:
+        """A topic's settings, by broker name.
+
+        Raises:
+            TopicNotFound: the nameserver knows none.
+        """
+        result: dict[str, TopicConfig] = self._portal.call(self._client.topic_configs, topic)
+        return result
+
+    def topic_offsets(self, topic: str) -> dict[MessageQueue, QueueRange]:
+        """What each queue of a topic holds.
+
+        Raises:
+            TopicNotFound: the nameserver knows none.
+        """
+        result: dict[MessageQueue, QueueRange] = self._portal.call(
+            self._client.topic_offsets, topic
+        )
+        return result
+
+    def create_group(self, group: GroupConfig, *, cluster: str | None = None) -> None:
+        """Make a consumer group, or change it.
+
+        Raises:
+            RequestError: the name is illegal.
+            BrokerNotFound: no broker is there.
+        """
+        self._portal.call(self._client.create_group, group, cluster=cluster)
+
+    def delete_group(
+        self, group: str, *, is_offset_deleted: bool = True, cluster: str | None = None
+    ) -> None:
+        """Delete a consumer group, and where it stood.
+
+        Raises:
+            BrokerNotFound: no broker is there.
+        """
+        self._portal.call(
+            self._client.delete_group,
+            group,
+            is_offset_deleted=is_offset_deleted,
+            cluster=cluster,
+        )
+
+    def groups(self, *, cluster: str | None = None) -> dict[str, GroupConfig]:
+        """All consumer groups by name; where brokers differ, the last one's settings.
+
+        Raises:
+            BrokerNotFound: no broker is there.
+        """
+        result: dict[str, GroupConfig] = self._portal.call(self._client.groups, cluster=cluster)
+        return result
+
+    def group_offsets(self, group: str, topic: str) -> dict[MessageQueue, int | None]:
+        """Where a group stands in a topic: the next offset of each queue, None where unknown.
+
+        Raises:
+            TopicNotFound: the nameserver knows none.
+        """
+        result: dict[MessageQueue, int | None] = self._portal.call(
+            self._client.group_offsets, group, topic
+        )
+        return result
+
+    def consumer_connections(self, group: str) -> dict[str, ConsumerConnections]:
+        """The members of a consumer group that each broker sees, by broker name.
+
+        Raises:
+            BrokerNotFound: no broker is there.
+        """
+        result: dict[str, ConsumerConnections] = self._portal.call(
+            self._client.consumer_connections, group
+        )
+        return result
+
+    def producer_connections(self, group: str) -> dict[str, tuple[ClientConnection, ...]]:
+        """The members of a producer group that each broker sees, by broker name.
+
+        Raises:
+            BrokerNotFound: no broker is there.
+        """
+        result: dict[str, tuple[ClientConnection, ...]] = self._portal.call(
+            self._client.producer_connections, group
+        )
+        return result

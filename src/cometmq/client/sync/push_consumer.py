@@ -1,0 +1,102 @@
+"""The blocking `PushConsumer`: made by tools/sync_facade.py from cometmq.client.push_consumer; do not edit."""
+
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Self
+
+from cometmq.client.concurrent import Listener
+from cometmq.client.push_consumer import AsyncPushConsumer
+from cometmq.client.settings import PushSettings
+from cometmq.client.sync.portal import portal
+
+
+class PushConsumer:
+    """A consumer with a listener.
+
+    Args:
+        nameservers: "ip:port;ip:port"; None: NAMESRV_ADDR, then 127.0.0.1:9876.
+        group: its consumer group; all members must have the same subscriptions.
+        listener: `def` (run in threads) or `async def`, given one message; None or True:
+            consumed; False or an exception: later. See `PushSettings.batch_count` for lists.
+        subscriptions: tag expressions by topic; more by `subscribe`.
+        settings: times, sizes, where to begin, broadcasting.
+
+    Raises:
+        SettingsError: a nameserver address cannot be read.
+        SubscriptionError: an expression has no tag.
+        RequestError: the group's name is illegal.
+    """
+
+    def __init__(
+        self,
+        nameservers: str | None = None,
+        *,
+        group: str,
+        listener: Listener,
+        subscriptions: Mapping[str, str] | None = None,
+        settings: PushSettings | None = None,
+    ) -> None:
+        self._portal = portal()
+        self._client = AsyncPushConsumer(
+            nameservers,
+            group=group,
+            listener=listener,
+            subscriptions=subscriptions,
+            settings=settings,
+        )
+
+    def __repr__(self) -> str:
+        """Group, subscriptions, client and nameservers."""
+        return repr(self._client).replace("Async", "", 1)
+
+    @property
+    def group(self) -> str:
+        """The consumer group."""
+        return self._client.group
+
+    @property
+    def client_id(self) -> str:
+        """How brokers know this client."""
+        return self._client.client_id
+
+    def subscribe(self, topic: str, expression: str = "*") -> None:
+        """Also consume this topic; on a running consumer it begins at once.
+
+        Args:
+            topic: any number of them.
+            expression: tags wanted, `TagA || TagB`; `*` for all.
+
+        Raises:
+            SubscriptionError: the expression has no tag.
+        """
+        self._portal.call(self._client.subscribe, topic, expression)
+
+    def start(self) -> None:
+        """Join the group and begin to consume.
+
+        Raises:
+            SubscriptionError: nothing is subscribed.
+        """
+        self._portal.call(self._client.start)
+
+    def close(self) -> None:
+        """Stop: pull no more, wait for running listeners, store offsets, leave the group."""
+        self._portal.call(self._client.close)
+
+    def wait(self) -> None:
+        """Wait until someone closes this consumer."""
+        self._portal.call(self._client.wait)
+
+    def __enter__(self) -> Self:
+        """Start."""
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        _kind: type[BaseException] | None,
+        _error: BaseException | None,
+        _trace: TracebackType | None,
+    ) -> None:
+        """Close."""
+        self.close()
