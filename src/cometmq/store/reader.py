@@ -163,6 +163,10 @@ class Reader:
                 entries = self._files.read_nowait(queue, offset, stop - offset)
             except FileNotFoundError:
                 return self._hole(wanted)
+            if entries is not None and len(entries) == (stop - offset) * QUEUE_ENTRY_SIZE:
+                # A file's entries and the tail's are one queue to its readers.
+                rest = min(count - (stop - offset), high - stop)
+                entries = bytes(entries) + queue.tail_entries(stop, rest) if rest else entries
         if entries is None:
             return self._cold(wanted)
         return self._answer(wanted, entries, may_wait=False)
