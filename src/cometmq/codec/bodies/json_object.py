@@ -16,16 +16,25 @@ Value = TypeVar("Value")
 
 
 class JsonObject:
-    """One object, and the words that say where it stood."""
+    """One object, and where it stood: its text is the path that errors show."""
 
-    __slots__ = ("_values", "_where")
+    __slots__ = ("_above", "_name", "_values")
 
-    def __init__(self, values: Any, where: str) -> None:
-        """Raises: CodecError: `values` is no object."""
+    def __init__(self, values: Any, name: str, above: "JsonObject | None" = None) -> None:
+        """An object called `name`, within the object `above`.
+
+        Raises:
+            CodecError: `values` is no object.
+        """
+        self._name = name
+        self._above = above
         if not isinstance(values, dict):
-            raise CodecError(f"{where} must be an object, not {_shown(values)}")
+            raise CodecError(f"{self} must be an object, not {_shown(values)}")
         self._values = values
-        self._where = where
+
+    def __str__(self) -> str:
+        # Made only when something is wrong: a registration has thousands of objects.
+        return self._name if self._above is None else f"{self._above}.{self._name}"
 
     def __contains__(self, key: str) -> bool:
         return self._values.get(key) is not None
@@ -55,7 +64,7 @@ class JsonObject:
         value = self._values.get(key)
         if value is None:
             return self._required(key, default)
-        number = _as_integer(value, bits=bits)
+        number = _as_integer(value, bits)
         if number is None:
             raise self._wrong(key, f"a number of {bits} bits", value)
         return number
@@ -74,12 +83,12 @@ class JsonObject:
     def member(self, key: str) -> "JsonObject":
         """An object; empty where it is missing."""
         value = self._values.get(key)
-        return JsonObject({} if value is None else value, f"{self._where}.{key}")
+        return JsonObject({} if value is None else value, key, self)
 
     def objects(self, key: str) -> Iterator["JsonObject"]:
         """The objects of a list; none where it is missing."""
         for index, value in enumerate(self._list(key)):
-            yield JsonObject(value, f"{self._where}.{key}[{index}]")
+            yield JsonObject(value, f"{key}[{index}]", self)
 
     def texts(self, key: str) -> tuple[str, ...]:
         """The texts of a list; none where it is missing."""
@@ -131,16 +140,13 @@ class JsonObject:
             self.int64("timestamp", 0), self.int64("counter", 0), self.int64("stateVersion", 0)
         )
 
-    def __str__(self) -> str:
-        return self._where
-
     def _required(self, key: str, default: Value | None) -> Value:
         if default is None:
-            raise CodecError(f"{self._where}: {key} is missing")
+            raise CodecError(f"{self}: {key} is missing")
         return default
 
     def _wrong(self, key: str, wanted: str, value: Any) -> CodecError:
-        return CodecError(f"{self._where}: {key} must be {wanted}, not {_shown(value)}")
+        return CodecError(f"{self}: {key} must be {wanted}, not {_shown(value)}")
 
 
 def load_object(content: bytes | str, what: str) -> JsonObject:
@@ -157,20 +163,24 @@ def load_object(content: bytes | str, what: str) -> JsonObject:
 
 
 def _as_key(name: Any, table: JsonObject) -> int:
-    number = _as_integer(name, bits=64)
+    number = _as_integer(name, 64)
     if number is None:
         raise CodecError(f"{table}: the name {_shown(name)} must be a number")
     return number
 
 
-def _as_integer(value: Any, *, bits: int) -> int | None:
-    if isinstance(value, bool) or not isinstance(value, int | str):
+def _as_integer(value: Any, bits: int) -> int | None:
+    if type(value) is int:
+        number = value
+    elif isinstance(value, str):
+        try:
+            number = int(value)
+        except ValueError:
+            return None
+    else:
         return None
-    try:
-        number = int(value)
-    except ValueError:
-        return None
-    return number if -(1 << bits - 1) <= number < 1 << bits - 1 else None
+    limit = 1 << bits - 1
+    return number if -limit <= number < limit else None
 
 
 def _shown(value: Any) -> str:
