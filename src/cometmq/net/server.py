@@ -86,15 +86,17 @@ class Server:
             family, kind, protocol, _, address = socket.getaddrinfo(
                 host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
             )[0]
-            taken = socket.socket(family, kind, protocol)
-            taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            self._bound.append(taken)
-            taken.bind(address)
+            with contextlib.ExitStack() as on_failure:
+                taken = on_failure.enter_context(socket.socket(family, kind, protocol))
+                taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                taken.bind(address)
+                on_failure.pop_all()
         except OSError as error:
             raise NetError(
                 f"cannot listen on {host}:{port}: {error.strerror or error}; "
                 "is another broker or nameserver running there?"
             ) from error
+        self._bound.append(taken)
         port_taken: int = taken.getsockname()[1]
         return port_taken
 
