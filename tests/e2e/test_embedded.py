@@ -3,26 +3,39 @@
 import asyncio
 import threading
 import time
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
-from cometmq.client import AsyncProducer, AsyncPullConsumer, Message, SendStatus
+from cometmq.client import AsyncProducer, AsyncPullConsumer, Message, MessageQueue, SendStatus
 from cometmq.embedded import AsyncEmbedded, Embedded
 from cometmq.model.errors import NetError, SettingsError, StoreLocked
 from tests.support.processes import answers
 
+TOPIC = "greetings"
 
-async def send_and_fetch(nameserver: str, body: bytes, topic: str = "greetings") -> list[bytes]:
-    """Send one message; all bodies of the topic, in the order of their queues."""
+
+async def send_and_fetch(nameserver: str, body: bytes) -> list[bytes]:
+    """Send one message; the bodies of all that are there."""
     async with AsyncProducer(nameserver) as producer, AsyncPullConsumer(nameserver) as consumer:
-        result = await producer.send(Message(topic, body))
+        result = await producer.send(Message(TOPIC, body))
         assert result.status is SendStatus.OK
-        bodies = []
-        for queue in await consumer.queues(topic):
-            pull = await consumer.fetch(queue, await consumer.min_offset(queue))
-            bodies += [message.body for message in pull.messages]
-        return bodies
+        return [
+            body
+            for queue in await consumer.queues(TOPIC)
+            async for body in bodies(consumer, queue)
+        ]
+
+
+async def bodies(consumer: AsyncPullConsumer, queue: MessageQueue) -> AsyncIterator[bytes]:
+    """All bodies of a queue; one pull need not give all."""
+    offset, end = await consumer.min_offset(queue), await consumer.max_offset(queue)
+    while offset < end:
+        pull = await consumer.fetch(queue, offset)
+        for message in pull.messages:
+            yield message.body
+        offset = pull.next_offset
 
 
 def port_of(address: str) -> int:

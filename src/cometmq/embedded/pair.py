@@ -104,8 +104,8 @@ class AsyncEmbedded:
             kv_config_path=str(self.data_dir / "kvConfig.json"),
         )
         nameserver = NameServer(settings, SystemClock())
-        self._running.append(nameserver)
         await nameserver.start()
+        self._running.append(nameserver)
         self.nameserver = nameserver.address
 
     async def _start_broker(self) -> None:
@@ -115,8 +115,8 @@ class AsyncEmbedded:
             store_path=str(self.data_dir.absolute() / "store"),
         )
         broker = Broker(settings, SystemClock())
-        self._running.append(broker)
         await broker.start()
+        self._running.append(broker)
         self.broker = broker.address
 
     async def close(self) -> None:
