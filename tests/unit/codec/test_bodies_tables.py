@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -45,7 +47,7 @@ from cometmq.model.group import GroupConfig
 from cometmq.model.topic import TopicConfig
 
 STORES = Path(__file__).parents[2] / "golden" / "stores"
-FILES = {
+FILES: dict[str, tuple[Callable[[bytes], Any], Callable[[Any], str]]] = {
     "topics.json": (decode_topic_table, encode_topics_file),
     "subscriptionGroup.json": (decode_group_table, encode_groups_file),
     "consumerOffset.json": (decode_offset_table, encode_offsets_file),
