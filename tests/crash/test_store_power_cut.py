@@ -195,3 +195,22 @@ def test_synchronous_flush_shows_nothing_that_is_not_on_disk():
     flush(run.store)
     assert run.consumed() == run.put
     assert run.acknowledged == dict.fromkeys(QUEUES, 1)
+
+
+def test_queue_entries_of_a_log_that_was_lost_do_not_come_back():
+    """The queue was synced, the log behind it not: its entries go with their records."""
+    run = Run(settings=SMALL)
+    run.put_some(6, 7)
+    run.clock.turn(11)
+    run_jobs(run.store)
+    flushed = run.store.flushed_offset
+    run.put_some(12, 7)
+    run.clock.turn(2)
+    run_jobs(run.store)  # A checkpoint, but too little for a flush.
+    assert run.store.flushed_offset == flushed < run.store.max_offset
+    run.open_again(run.disk.power_cut())
+    assert run.store.max_offset == flushed
+    run.put_some(3, 7)
+    run.store.close()
+    run.open_again(run.disk.kill())
+    assert run.consumed() == run.put
