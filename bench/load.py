@@ -46,11 +46,17 @@ def client_classes() -> Path:
     return folder
 
 
-def run_loadgen(mode: str, address: str, *, warming: bool = False, **flags: object) -> Report:
+def run_loadgen(
+    mode: str,
+    address: str,
+    *,
+    refused_share_max: float = REFUSED_SHARE_MAX,
+    **flags: object,
+) -> Report:
     """One run of loadgen; what it reports.
 
     Raises:
-        RuntimeError: it failed, or much was refused and it was not for warming.
+        RuntimeError: it failed, or more was refused than may be.
     """
     options = [part for name, value in flags.items() for part in (f"-{name}", str(value))]
     done = subprocess.run(
@@ -63,7 +69,7 @@ def run_loadgen(mode: str, address: str, *, warming: bool = False, **flags: obje
     if done.returncode != 0:
         raise RuntimeError(f"loadgen {mode} {options}: {done.stderr[-1000:]}")
     report: Report = json.loads(done.stdout)
-    if report["refused"] > REFUSED_SHARE_MAX * report["messages"] and not warming:
+    if report["refused"] > refused_share_max * report["messages"]:
         raise RuntimeError(f"loadgen {mode} {options}: {report}: {done.stderr[-1000:]}")
     return report
 

@@ -99,7 +99,14 @@ def do_all(system: Running, *, seconds: int, with_memory: bool) -> dict[str, Mea
     address = system.broker.address
     warm = WARM_SECONDS[system.name]
     run_loadgen(
-        "send", address, warming=True, topic="Warm", conns=4, window=256, size=128, secs=warm
+        "send",
+        address,
+        refused_share_max=1.0,
+        topic="Warm",
+        conns=4,
+        window=256,
+        size=128,
+        secs=warm,
     )
     work.send("send 128", topic="Small", conns=4, window=256, size=128, secs=seconds)
     work.send("send 1024", topic="Large", conns=4, window=256, size=1024, secs=seconds)

@@ -19,26 +19,24 @@ FUNCTION_LINES_MAX = 40  # without the docstring: explaining costs nothing
 
 # Words that name nothing. Everything that is, is some data; everything that acts is some manager.
 EMPTY_WORDS = {
-    *(
-        "util",
-        "utils",
-        "common",
-        "helper",
-        "helpers",
-        "manager",
-        "impl",
-        "misc",
-        "service",
-        "info",
-        "data",
-    ),
+    "util",
+    "utils",
+    "common",
+    "helper",
+    "helpers",
+    "manager",
+    "impl",
+    "misc",
+    "service",
 }
+# And these where they end a name: a data folder is one, a TopicInfo is only a topic.
+EMPTY_ENDINGS = {"info", "data"}
 # Words of the protocol itself keep their names, alone or within a longer one: its users know them.
 PROTOCOL_NAMES = re.compile(
     r"DataVersion|data_version|BrokerData|QueueData|RuntimeInfo|runtime_info|ClusterInfo|cluster_info"
 )
 # Names that Python, asyncio or pytest give.
-GIVEN_NAMES = {"data_received", "receive_data"}
+GIVEN_NAMES = {"receive_data"}
 
 # A path of somebody's machine, or of the place where the work was done, helps no reader.
 MACHINE_PATH = re.compile(
@@ -121,7 +119,8 @@ def empty_words(source: Source) -> Iterator[Complaint]:
     else:
         names = []
     for line, name in names:
-        empty = EMPTY_WORDS.intersection(words(PROTOCOL_NAMES.sub("", name)))
+        parts = words(PROTOCOL_NAMES.sub("", name))
+        empty = EMPTY_WORDS.intersection(parts) | EMPTY_ENDINGS.intersection(parts[-1:])
         if empty and name not in GIVEN_NAMES and not name.startswith("test_"):
             yield line, f"{name}: '{empty.pop()}' names nothing"
 
@@ -158,9 +157,9 @@ def functions(source: Source) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef
             yield node
 
 
-def words(name: str) -> set[str]:
+def words(name: str) -> list[str]:
     """The words of a name: `TopicTable_of` is topic, table, of."""
-    return {word.lower() for word in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+", name)}
+    return [word.lower() for word in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+", name)]
 
 
 def check(root: Path, paths: list[Path]) -> list[str]:

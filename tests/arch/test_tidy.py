@@ -38,6 +38,7 @@ def test_a_file_that_keeps_the_rules_is_not_named(tmp_path):
         (GOOD.replace("reader", "nowhere"), "Next: cometmq.store.nowhere is no module"),
         (GOOD.replace("def read", "def read_helper"), "'helper' names nothing"),
         (GOOD + "\n\nclass TopicManager:\n    pass\n", "'manager' names nothing"),
+        (GOOD + "\n\nclass TopicInfo:\n    pass\n", "'info' names nothing"),
         (GOOD + "# see /ro" + "ot/notes\n", "a path of one machine"),
         (GOOD + "# TO" + "DO later\n", "an open end"),
     ],
@@ -63,4 +64,4 @@ def test_an_empty_package_file_needs_no_docstring(tmp_path):
 
 
 def test_words_of_a_name_are_found_in_every_spelling():
-    assert tidy.words("HTTPInfoTable_of_topics") == {"http", "info", "table", "of", "topics"}
+    assert tidy.words("HTTPInfoTable_of_topics") == ["http", "info", "table", "of", "topics"]

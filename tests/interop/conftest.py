@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -9,7 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from cometmq.client import Producer, ProducerSettings
 from tests.interop import clients, reference
+from tests.interop.ours import new_topic
 from tests.support import processes
 
 
@@ -53,3 +56,36 @@ def java_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         if served.process is not None:
             served.kill()
         names.kill()
+
+
+@pytest.fixture(params=["our_cluster", "java_cluster"], ids=["ours", "java"], scope="module")
+def cluster(request: pytest.FixtureRequest) -> Cluster:
+    """Both clusters, one after the other."""
+    found: Cluster = request.getfixturevalue(request.param)
+    return found
+
+
+@pytest.fixture(scope="module")
+def names(cluster: Cluster) -> str:
+    """The address of the cluster's nameserver."""
+    return cluster.nameserver.address
+
+
+@pytest.fixture(scope="module")
+def producer(names: str) -> Iterator[Producer]:
+    """A producer of ours that gives a busy machine time."""
+    settings = ProducerSettings(send_timeout_ms=10_000)
+    with Producer(names, group="our_producer", settings=settings) as made:
+        yield made
+
+
+@pytest.fixture
+def topic(names: str) -> str:
+    """A topic of four queues for one test."""
+    return new_topic(names)
+
+
+@pytest.fixture
+def group() -> str:
+    """A consumer group for one test."""
+    return f"our_group_{time.time_ns()}"
