@@ -21,7 +21,8 @@ class ConfigFile:
     def __init__(self, path: str, disk: Disk) -> None:
         self.path = path
         self._disk = disk
-        self._written: bytes | None = None
+        self._good: bytes | None = None  # The last content that was loaded or saved.
+        self._is_in_place = False  # The file itself has it, not the .bak alone.
 
     def load(self, decode: Callable[[str], T]) -> T | None:
         """Its content, or that of NAME.bak where it is missing, empty or cannot be decoded.
@@ -41,7 +42,9 @@ class ConfigFile:
             try:
                 content = read_file(self._disk, path)
                 if content.strip():
-                    return decode(content.decode())
+                    value = decode(content.decode())
+                    self._good, self._is_in_place = content, path == self.path
+                    return value
             except FileNotFoundError:
                 continue
             except (ValueError, CodecError, RecursionError) as error:
@@ -60,16 +63,20 @@ class ConfigFile:
             OSError: it could not be written; the old content stands.
         """
         content = text.encode()
-        try:
-            present = self._written if self._written is not None else self._read()
-        except FileNotFoundError:
-            present = b""
-        if content == present:
+        if self._good is None:
+            self._read()
+        if content == self._good and self._is_in_place:
             return
-        if present.strip():
-            write_file(self._disk, self.path + ".bak", present)
+        # What load could not decode never becomes the backup.
+        if self._good is not None and self._good.strip() and self._is_in_place:
+            write_file(self._disk, self.path + ".bak", self._good)
         write_file(self._disk, self.path, content)
-        self._written = content
+        self._good, self._is_in_place = content, True
 
-    def _read(self) -> bytes:
-        return read_file(self._disk, self.path)
+    def _read(self) -> None:
+        """Take what is there as good, for one that saves without having loaded."""
+        try:
+            self._good = read_file(self._disk, self.path)
+        except FileNotFoundError:
+            return
+        self._is_in_place = True

@@ -17,8 +17,8 @@ OnDone = Callable[[bool], None]
 class GroupFlush:
     """The waiters, in the order of the log.
 
-    Invariant: offsets and deadlines both grow along the queue, for a waiter is added when its
-    records are written, and all wait equally long.
+    Invariant: offsets and deadlines both grow along the queue. All wait equally long; who is
+    added late, behind a waiter for a later offset, waits with that one.
     """
 
     def __init__(self) -> None:
@@ -39,6 +39,8 @@ class GroupFlush:
         if self._is_failed:
             on_done(False)  # noqa: FBT003  # the callback's one argument
             return
+        if self._waiters and self._waiters[-1][0] > end_offset:
+            end_offset = self._waiters[-1][0]
         self._waiters.append((end_offset, deadline, on_done))
 
     def advance(self, flushed: int) -> None:
