@@ -28,6 +28,16 @@ TagFilter = Annotated[
         "--tag", metavar="EXPRESSION", help="Only messages with this tag: a, or 'a || b'."
     ),
 ]
+CountMax = Annotated[
+    int | None,
+    typer.Option("--max", min=1, metavar="COUNT", help="End after so many messages."),
+]
+Start = Annotated[
+    str,
+    typer.Option(
+        "--from", metavar="PLACE", help="earliest, latest, or a time like 2026-05-01T12:00."
+    ),
+]
 
 
 def read_properties(pairs: list[str]) -> dict[str, str]:

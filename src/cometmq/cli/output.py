@@ -20,6 +20,7 @@ from cometmq.model.message import StoredMessage
 # Told apart on dark and light backgrounds; red is left for errors.
 _COLOURS = ("cyan", "green", "magenta", "yellow", "blue", "bright_cyan", "bright_magenta")
 _BYTES_SHOWN_MAX = 32
+_TABLE_WIDTH_MAX = 10_000
 
 
 def screen() -> Console:
@@ -52,8 +53,20 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Non
         is_number = bool(cells) and all(isinstance(row[place], int) for row in cells)
         table.add_column(column, justify="right" if is_number else "left", no_wrap=True)
     for row in cells:
-        table.add_row(*(Text(str(cell)) for cell in row))
-    screen().print(table)
+        table.add_row(*(Text(visible(str(cell))) for cell in row))
+    console = screen()
+    wide = console.options.update(max_width=_TABLE_WIDTH_MAX)
+    # A name is never cut: a terminal wraps a line that is too long, and a pipe has no width.
+    console.width = max(console.width, console.measure(table, options=wide).maximum)
+    console.print(table)
+
+
+def print_message(message: StoredMessage, *, as_json: bool) -> None:
+    """A message, in one line."""
+    if as_json:
+        print_json(message_json(message))
+    else:
+        screen().print(message_line(message))
 
 
 def message_line(message: StoredMessage) -> Text:

@@ -1,0 +1,80 @@
+"""`cometmq`: puts the commands together and turns every error into one line.
+
+Next: cometmq.cli.programs
+"""
+
+import contextlib
+import os
+import sys
+from importlib.metadata import version
+from typing import Annotated
+
+import typer
+
+from cometmq.cli.consume import consume
+from cometmq.cli.output import print_error
+from cometmq.cli.programs import SETTINGS_AS_FLAGS, broker, nameserver, up
+from cometmq.cli.send import send
+from cometmq.cli.tail import tail
+from cometmq.cli.topics import topics
+from cometmq.model.errors import CometError
+
+PROGRAMS = "Programs"
+MESSAGES = "Messages"
+
+app = typer.Typer(
+    name="cometmq",
+    help="Apache RocketMQ as Python software: run it, send, and see what is there.",
+    epilog="Begin with `cometmq up`. Every command explains itself with --help.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command(rich_help_panel=PROGRAMS)(up)
+app.command(rich_help_panel=PROGRAMS, context_settings=SETTINGS_AS_FLAGS)(nameserver)
+app.command(rich_help_panel=PROGRAMS, context_settings=SETTINGS_AS_FLAGS)(broker)
+app.add_typer(topics, name="topic", rich_help_panel=MESSAGES)
+app.command(rich_help_panel=MESSAGES)(send)
+app.command(rich_help_panel=MESSAGES)(tail)
+app.command(rich_help_panel=MESSAGES)(consume)
+
+
+def print_version(is_wanted: bool) -> None:
+    """`--version`."""
+    if is_wanted:
+        print(f"cometmq {version('cometmq')}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    _version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=print_version, is_eager=True, help="Print the version."
+        ),
+    ] = False,
+) -> None:
+    """What stands before every command."""
+
+
+def main() -> None:
+    """Run the command that the arguments name; its exit status becomes the process's."""
+    try:
+        app()
+    except BrokenPipeError:
+        # Whoever read our output (head, say) has enough. Python would complain once more at exit.
+        with contextlib.suppress(OSError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except CometError as error:
+        print_error(str(error))
+        sys.exit(1)
+    except OSError as error:
+        what = f"{error.filename}: {error.strerror}" if error.filename else str(error)
+        print_error(what)
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,130 @@
+"""`cometmq consume`: a member of a consumer group that prints what it is given.
+
+What was printed is consumed: the group's offsets move, and other members do not get it. Nothing else
+is.
+
+Next: cometmq.client.push_consumer
+"""
+
+import asyncio
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cometmq.cli.options import (
+    NAMESERVER_DEFAULT,
+    START_EARLIEST,
+    START_LATEST,
+    AsJson,
+    CountMax,
+    Nameserver,
+    Start,
+    TagFilter,
+    read_start,
+)
+from cometmq.cli.output import print_message
+from cometmq.cli.running import until_stopped
+from cometmq.model.message import StoredMessage
+
+if TYPE_CHECKING:
+    from cometmq.client import PushSettings
+
+# A listener that prints is done at once; one that waits is to be left behind.
+_CLOSE_TIMEOUT_MS = 200
+
+
+def consume(
+    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="Whose messages.")],
+    *,
+    group: Annotated[
+        str, typer.Option("--group", "-g", help="The consumer group to be a member of.")
+    ],
+    nameserver: Nameserver = NAMESERVER_DEFAULT,
+    start: Start = START_LATEST,
+    tag: TagFilter = "*",
+    count_max: CountMax = None,
+    as_json: AsJson = False,
+) -> None:
+    """Consume as a member of a group.
+
+    --from counts only where the group never was before.
+    """
+    from cometmq.net.loop import run
+
+    printer = _Printer(count_max, as_json=as_json)
+    run(until_stopped(_consume(nameserver, group, {topic: tag}, read_start(start), printer)))
+
+
+class _Printer:
+    """A listener that prints so many messages, then takes no more."""
+
+    def __init__(self, count_max: int | None, *, as_json: bool) -> None:
+        self._count_max = count_max
+        self._as_json = as_json
+        self._count = 0
+        self._failure: OSError | None = None
+        self._ended = asyncio.Event()
+
+    async def __call__(self, message: StoredMessage) -> None:
+        if self._ended.is_set():
+            await _never()
+        try:
+            print_message(message, as_json=self._as_json)
+        except OSError as error:
+            # Nobody reads us any more: to be said by the command, not by a retry of the message.
+            self._failure = error
+            self._ended.set()
+            await _never()
+        self._count += 1
+        if self._count == self._count_max:
+            self._ended.set()
+
+    async def wait_ended(self) -> None:
+        """Wait for the last message.
+
+        Raises:
+            OSError: a message could not be printed.
+        """
+        await self._ended.wait()
+        if self._failure is not None:
+            raise self._failure
+
+
+async def _never() -> None:
+    """Neither consumed nor given back: the message stays for the next member."""
+    await asyncio.get_running_loop().create_future()
+
+
+async def _consume(
+    nameserver: str,
+    group: str,
+    subscriptions: dict[str, str],
+    place: str | int,
+    printer: _Printer,
+) -> None:
+    from cometmq.client import AsyncPushConsumer
+
+    async with AsyncPushConsumer(
+        nameserver,
+        group=group,
+        listener=printer,
+        subscriptions=subscriptions,
+        settings=_settings(place),
+    ):
+        await printer.wait_ended()
+
+
+def _settings(place: str | int) -> "PushSettings":
+    from cometmq.client import ConsumeFrom, PushSettings
+
+    if isinstance(place, int):
+        rule, timestamp_ms = ConsumeFrom.TIMESTAMP, place
+    else:
+        rules = {START_EARLIEST: ConsumeFrom.FIRST, START_LATEST: ConsumeFrom.LAST}
+        rule, timestamp_ms = rules[place], None
+    return PushSettings(
+        concurrency=1,
+        consume_from=rule,
+        consume_timestamp_ms=timestamp_ms,
+        close_timeout_ms=_CLOSE_TIMEOUT_MS,
+    )

@@ -1,0 +1,118 @@
+"""`cometmq up`, `nameserver` and `broker`: start what others talk to.
+
+Next: cometmq.embedded.pair
+"""
+
+import asyncio
+import logging
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.panel import Panel
+from rich.table import Table
+from rich.text import Text
+
+from cometmq.cli.options import NAMESERVER_DEFAULT
+from cometmq.cli.output import notes
+from cometmq.cli.running import until_stopped
+
+if TYPE_CHECKING:
+    from cometmq.embedded import AsyncEmbedded
+
+NAMESERVER_PORT = 9876
+BROKER_PORT = 10911
+
+Conf = Annotated[
+    str | None,
+    typer.Option("-c", "--config", metavar="FILE", help="RocketMQ's own file, as it is."),
+]
+PrintsSettings = Annotated[
+    bool, typer.Option("-p", "--print", help="Print all settings in force, and end.")
+]
+# Every setting is a flag, too; the programs read those.
+SETTINGS_AS_FLAGS = {"allow_extra_args": True, "ignore_unknown_options": True}
+
+
+def up(
+    *,
+    data: Annotated[
+        Path, typer.Option(metavar="FOLDER", help="Where messages are kept.")
+    ] = Path("cometmq-data"),
+    nameserver_port: Annotated[
+        int, typer.Option(min=0, max=65535, help="0 takes a free one.")
+    ] = NAMESERVER_PORT,
+    broker_port: Annotated[
+        int, typer.Option(min=0, max=65535, help="0 takes a free one.")
+    ] = BROKER_PORT,
+) -> None:
+    """Run nameserver and broker in one process, for this machine."""
+    from cometmq.embedded import AsyncEmbedded
+    from cometmq.net.loop import run
+
+    logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
+    cluster = AsyncEmbedded(data, nameserver_port=nameserver_port, broker_port=broker_port)
+    run(until_stopped(_stay_up(cluster)))
+    notes().print(f"Ended in order; messages stay in {data}.")
+
+
+def nameserver(
+    context: typer.Context, *, conf: Conf = None, prints_settings: PrintsSettings = False
+) -> None:
+    """Run a nameserver.
+
+    Every setting is a flag, too: --listen-port 0 is listenPort=0.
+    """
+    from cometmq.nameserver.program import run_nameserver
+
+    run_nameserver(conf, context.args, prints_settings=prints_settings)
+
+
+def broker(
+    context: typer.Context,
+    *,
+    conf: Conf = None,
+    nameservers: Annotated[
+        str | None,
+        typer.Option("--nameserver", "-n", metavar="HOST:PORT", help="As namesrvAddr=."),
+    ] = None,
+    prints_settings: PrintsSettings = False,
+) -> None:
+    """Run a broker.
+
+    Every setting is a flag, too: --listen-port 0 is listenPort=0.
+    """
+    from cometmq.broker.__main__ import main
+
+    arguments = ["-c", conf] if conf else []
+    arguments += ["-n", nameservers] if nameservers else []
+    arguments += ["-p"] if prints_settings else []
+    raise typer.Exit(main([*arguments, *context.args]))
+
+
+async def _stay_up(cluster: "AsyncEmbedded") -> None:
+    async with cluster:
+        notes().print(_welcome(cluster))
+        await asyncio.Event().wait()
+
+
+def _welcome(cluster: "AsyncEmbedded") -> Panel:
+    """Where everything is, and what to do next."""
+    where = Table.grid(padding=(0, 2))
+    where.add_row("nameserver", Text(cluster.nameserver, style="bold cyan"))
+    where.add_row("broker", Text(cluster.broker, style="cyan"))
+    where.add_row("data", Text(str(cluster.data_dir)))
+    is_default = cluster.nameserver == NAMESERVER_DEFAULT
+    option = "" if is_default else f" -n {cluster.nameserver}"
+    steps = Text.assemble(
+        "\nIn another terminal:\n",
+        (f'  cometmq send greetings "Hello" --tag first{option}\n', "green"),
+        (f"  cometmq tail greetings --from earliest{option}\n\n", "green"),
+        ("Ctrl-C ends it in order.", "dim"),
+    )
+    page = Table.grid()
+    page.add_row(where)
+    page.add_row(steps)
+    return Panel(
+        page, title="CometMQ is up", title_align="left", expand=False, border_style="dim"
+    )

@@ -1,0 +1,139 @@
+"""`cometmq send`: one message, one many times, or each line of stdin.
+
+What one read of stdin brings is sent together, so a file goes at full speed and a line that is typed
+goes at once.
+
+Next: cometmq.client.producer
+"""
+
+import io
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Annotated, cast
+
+import typer
+
+from cometmq.cli.options import NAMESERVER_DEFAULT, AsJson, Nameserver, read_properties
+from cometmq.cli.output import notes, print_json, screen
+from cometmq.model.message import Message
+
+if TYPE_CHECKING:
+    from cometmq.client.results import SendResult
+    from cometmq.model.queue import MessageQueue
+
+STDIN = "-"
+_READ_SIZE = 256 * 1024  # Bytes: some thousand short lines, one window of the producer.
+_GROUP_COUNT = 4096
+
+
+def send(
+    topic: Annotated[
+        str, typer.Argument(metavar="TOPIC", help="Where to; it is made if brokers allow it.")
+    ],
+    body: Annotated[
+        str,
+        typer.Argument(
+            metavar="BODY", help="The text; '-' sends each line of stdin as a message."
+        ),
+    ] = STDIN,
+    *,
+    nameserver: Nameserver = NAMESERVER_DEFAULT,
+    tag: Annotated[str | None, typer.Option(help="Tag, for consumers to filter by.")] = None,
+    key: Annotated[
+        list[str] | None, typer.Option(help="Key to find it by; may be given again.")
+    ] = None,
+    property_: Annotated[
+        list[str] | None,
+        typer.Option("--property", metavar="NAME=VALUE", help="May be given again."),
+    ] = None,
+    count: Annotated[int, typer.Option(min=1, help="How often BODY is sent.")] = 1,
+    queue: Annotated[
+        str | None, typer.Option(metavar="[BROKER:]ID", help="The queue; else one by one.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Send one message, or many."""
+    if body == STDIN and count != 1:
+        raise typer.BadParameter(
+            "it repeats BODY, and there is none: stdin is read", param_hint="--count"
+        )
+    if body == STDIN and sys.stdin.isatty():
+        notes().print("[dim]Each line is a message. Ctrl-D ends.")
+    properties = read_properties(property_ or [])
+    stdin = cast(io.BufferedReader, sys.stdin.buffer)
+    groups = lines(stdin) if body == STDIN else repeated(body.encode(), count)
+    from cometmq.client import Producer
+
+    sent = 0
+    started = time.monotonic()
+    with Producer(nameserver) as producer:
+        target = None if queue is None else find_queue(producer.queues(topic), queue)
+        for group in groups:
+            messages = [
+                Message(topic, text, tag=tag, keys=tuple(key or ()), properties=properties)
+                for text in group
+            ]
+            show(producer.send_many(messages, queue=target), as_json=as_json)
+            sent += len(group)
+    if sent != 1:
+        seconds = time.monotonic() - started
+        notes().print(f"{sent:,} messages in {seconds:.2f} s, {sent / seconds:,.0f}/s")
+
+
+def lines(stream: io.BufferedIOBase) -> Iterator[list[bytes]]:
+    """The lines of a stream without their ends, in groups as reads bring them; none is empty."""
+    rest = b""
+    while piece := stream.read1(_READ_SIZE):  # What is there; read() would wait for all of it.
+        *whole, rest = (rest + piece).split(b"\n")
+        if group := [line for line in whole if line]:
+            yield group
+    if rest:
+        yield [rest]
+
+
+def repeated(text: bytes, count: int) -> Iterator[list[bytes]]:
+    """`text`, `count` times, in groups."""
+    for start in range(0, count, _GROUP_COUNT):
+        yield [text] * min(_GROUP_COUNT, count - start)
+
+
+def find_queue(queues: Sequence["MessageQueue"], wanted: str) -> "MessageQueue":
+    """The queue that `wanted` ("3", or "broker-a:3") names.
+
+    Raises:
+        typer.BadParameter: there is none, or several brokers have one of this number.
+    """
+    broker, _, number = wanted.rpartition(":")
+    found = [
+        queue
+        for queue in queues
+        if str(queue.queue_id) == number and broker in {"", queue.broker_name}
+    ]
+    if len(found) == 1:
+        return found[0]
+    known = ", ".join(f"{queue.broker_name}:{queue.queue_id}" for queue in sorted(queues))
+    what = f"several brokers have queue {wanted}" if found else f"there is no queue {wanted}"
+    raise typer.BadParameter(f"{what}; choose one of {known}", param_hint="--queue")
+
+
+def show(results: Sequence["SendResult"], *, as_json: bool) -> None:
+    """Each result as JSON; for people only single ones, and those that are not all well."""
+    for result in results:
+        queue = result.queue
+        if as_json:
+            print_json(
+                {
+                    "status": result.status,
+                    "topic": queue.topic,
+                    "broker": queue.broker_name,
+                    "queue": queue.queue_id,
+                    "offset": result.queue_offset,
+                    "id": result.message_id,
+                    "offsetId": result.offset_message_id,
+                }
+            )
+        elif len(results) == 1 or result.status != "SEND_OK":
+            place = f"{queue.broker_name} q{queue.queue_id}#{result.queue_offset}"
+            colour = "green" if result.status == "SEND_OK" else "yellow"
+            screen().print(f"[{colour}]{result.status}[/] {place} [dim]{result.message_id}")

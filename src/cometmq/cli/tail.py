@@ -1,0 +1,128 @@
+"""`cometmq tail`: shows the messages of a topic as they come, without being a member of a group.
+
+Every queue is followed by a long poll of its own; within a queue the order is the broker's, between
+queues it is that of arrival.
+
+Next: cometmq.client.pull_consumer
+"""
+
+import asyncio
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from cometmq.cli.options import (
+    NAMESERVER_DEFAULT,
+    START_EARLIEST,
+    START_LATEST,
+    AsJson,
+    CountMax,
+    Nameserver,
+    Start,
+    TagFilter,
+    read_start,
+)
+from cometmq.cli.output import notes, print_message
+from cometmq.cli.running import until_stopped
+from cometmq.model.errors import NetError
+from cometmq.model.message import StoredMessage
+from cometmq.model.names import TOOLS_GROUP
+
+if TYPE_CHECKING:
+    from cometmq.client import AsyncPullConsumer, MessageQueue
+
+WAIT_MS = 15_000  # A broker holds a poll this long, as for a push consumer.
+_RETRY_SECONDS = 1.0
+_WAITING_MAX = 1000  # Messages between network and screen; a slow pipe slows the polls.
+
+_Arrivals = asyncio.Queue[StoredMessage]
+
+
+def tail(
+    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="Whose messages.")],
+    *,
+    nameserver: Nameserver = NAMESERVER_DEFAULT,
+    start: Start = START_LATEST,
+    tag: TagFilter = "*",
+    count_max: CountMax = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show messages as they come."""
+    from cometmq.net.loop import run
+
+    place = read_start(start)
+    run(until_stopped(_tail(nameserver, topic, place, tag, count_max, as_json)))
+
+
+async def _tail(
+    nameserver: str,
+    topic: str,
+    place: str | int,
+    expression: str,
+    count_max: int | None,
+    as_json: bool,
+) -> None:
+    from cometmq.client import AsyncPullConsumer
+
+    async with AsyncPullConsumer(nameserver, group=TOOLS_GROUP) as consumer:
+        arrivals: _Arrivals = asyncio.Queue(_WAITING_MAX)
+        queues = await consumer.queues(topic)
+        notes().print(f"[dim]Following {len(queues)} queues of {topic}; Ctrl-C ends.")
+        offsets = await asyncio.gather(*(_first(consumer, queue, place) for queue in queues))
+        following = asyncio.gather(
+            *(
+                _follow(consumer, queue, offset, expression, arrivals)
+                for queue, offset in zip(queues, offsets, strict=True)
+            )
+        )
+        showing = asyncio.ensure_future(_show(arrivals, count_max, as_json=as_json))
+        await _until_first_ends(following, showing)
+
+
+async def _first(consumer: "AsyncPullConsumer", queue: "MessageQueue", place: str | int) -> int:
+    """The queue offset to begin at."""
+    if place == START_EARLIEST:
+        return await consumer.min_offset(queue)
+    if isinstance(place, int):
+        return await consumer.offset_by_time(queue, place)
+    return await consumer.max_offset(queue)
+
+
+async def _follow(
+    consumer: "AsyncPullConsumer",
+    queue: "MessageQueue",
+    offset: int,
+    expression: str,
+    arrivals: _Arrivals,
+) -> None:
+    """Put every message of a queue into `arrivals`, from an offset on and without end."""
+    while True:
+        try:
+            pull = await consumer.fetch(queue, offset, wait_ms=WAIT_MS, expression=expression)
+        except NetError as error:
+            # A broker that restarts comes back; who looks at its messages should not start again.
+            notes().print(f"{queue}: {error}; trying again", style="yellow", markup=False)
+            await asyncio.sleep(_RETRY_SECONDS)
+            continue
+        for message in pull.messages:
+            await arrivals.put(message)
+        offset = pull.next_offset
+
+
+async def _show(arrivals: _Arrivals, count_max: int | None, *, as_json: bool) -> None:
+    shown = 0
+    while count_max is None or shown < count_max:
+        print_message(await arrivals.get(), as_json=as_json)
+        shown += 1
+
+
+async def _until_first_ends(*futures: "asyncio.Future[Any]") -> None:
+    """Wait until one ends, end the others, and raise what it raised."""
+    try:
+        done, _ = await asyncio.wait(futures, return_when=asyncio.FIRST_COMPLETED)
+        for each in done:
+            each.result()
+    finally:
+        for each in futures:
+            each.cancel()
+        await asyncio.gather(*futures, return_exceptions=True)

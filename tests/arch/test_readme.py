@@ -1,0 +1,89 @@
+"""README and the pages beside it can be followed: links, commands and code in them work."""
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+from typer.main import get_command
+
+from cometmq.cli.__main__ import app
+from cometmq.embedded import Embedded
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = [ROOT / "README.md", ROOT / "ARCHITECTURE.md", *sorted((ROOT / "docs").rglob("*.md"))]
+LINK = re.compile(r"\[[^\]]*\]\((?P<target>[^)#\s]+)(?:#[^)]*)?\)")
+BLOCK = re.compile(r"^```(?P<language>\w+)\n(?P<code>.*?)^```", re.DOTALL | re.MULTILINE)
+QUOTED_FILE = re.compile(r"`(?P<path>[\w/.-]+\.(?:py|md|toml|conf))`")
+
+
+def blocks(page: Path, language: str) -> list[str]:
+    """The code blocks of a page in one language."""
+    found = BLOCK.finditer(page.read_text())
+    return [match["code"] for match in found if match["language"] == language]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_lead_somewhere(page: Path) -> None:
+    targets = {match["target"] for match in LINK.finditer(page.read_text())}
+    local = {target for target in targets if "://" not in target}
+    assert {target for target in local if not (page.parent / target).exists()} == set()
+
+
+def test_files_that_the_architecture_names_exist() -> None:
+    # `client/send.py` is below src/cometmq, `Makefile` and `docs/...` below the root.
+    text = (ROOT / "ARCHITECTURE.md").read_text()
+    named = {match["path"] for match in QUOTED_FILE.finditer(text) if "/" in match["path"]}
+    folders = (ROOT, ROOT / "src" / "cometmq")
+    assert {
+        path for path in named if not any((each / path).exists() for each in folders)
+    } == set()
+
+
+def test_make_knows_every_target_that_is_named() -> None:
+    makefile = (ROOT / "Makefile").read_text()
+    targets = set(re.findall(r"^([a-z]+):", makefile, re.MULTILINE))
+    named = {
+        match for page in PAGES for match in re.findall(r"\bmake ([a-z]+)`", page.read_text())
+    }
+    named |= set(re.findall(r"^make ([a-z]+)", blocks(PAGES[0], "sh")[0], re.MULTILINE))
+    assert {"demo", "test"} <= named <= targets
+
+
+def commands() -> list[str]:
+    """Every `cometmq …` line that a page tells to type."""
+    found = set()
+    for page in PAGES:
+        text = page.read_text()
+        found |= set(
+            re.findall(r"^(cometmq .*?)(?: +#.*)?$", "".join(blocks(page, "sh")), re.MULTILINE)
+        )
+        found |= {
+            match for match in re.findall(r"`(cometmq [^`…]*)`", text) if "store" not in match
+        }
+    return sorted(found)
+
+
+@pytest.mark.parametrize("line", commands())
+def test_the_command_line_understands_what_is_told_to_type(line: str) -> None:
+    command = get_command(app)
+    arguments = shlex.split(line)[1:]
+    while arguments and isinstance(commands_of := getattr(command, "commands", None), dict):
+        command = commands_of[arguments.pop(0)]
+    if "--help" not in arguments:
+        command.make_context("cometmq", arguments, resilient_parsing=False)
+
+
+@pytest.mark.parametrize(
+    "code", [code for code in blocks(PAGES[0], "python") if "spark" not in code]
+)
+def test_the_code_of_the_readme_runs(code: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with Embedded() as cluster:
+        program = compile(
+            code.replace("127.0.0.1:9876", cluster.nameserver), "README.md", "exec"
+        )
+        exec(program, {})
+    if "print" in code:
+        sent, received = capsys.readouterr().out.splitlines()
+        assert sent.startswith("SEND_OK")
+        assert received == """paid ('order-17',) b'{"id": 17}'"""

@@ -1,0 +1,397 @@
+"""The command `cometmq`, as its users run it: real processes, real sockets."""
+
+import os
+import re
+import resource
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from uuid import uuid4
+
+import orjson
+import pytest
+
+from cometmq.embedded import Embedded
+from tests.support.processes import broker_port, free_port, wait_until, write_conf
+
+COMETMQ = (sys.executable, "-m", "cometmq.cli")
+HELP_SECONDS_MAX = 0.4
+SECONDS_MAX = 30.0
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Embedded]:
+    with Embedded() as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def topic() -> str:
+    return f"topic-{uuid4().hex[:8]}"
+
+
+def environment(nameserver: str | None) -> dict[str, str]:
+    given = {key: value for key, value in os.environ.items() if key != "NAMESRV_ADDR"}
+    return given if nameserver is None else {**given, "NAMESRV_ADDR": nameserver}
+
+
+def run(
+    *arguments: str, nameserver: str | None, stdin: bytes = b""
+) -> subprocess.CompletedProcess[bytes]:
+    return subprocess.run(
+        [*COMETMQ, *arguments],
+        input=stdin,
+        capture_output=True,
+        env=environment(nameserver),
+        timeout=SECONDS_MAX,
+        check=False,
+    )
+
+
+def output(*arguments: str, cluster: Embedded, stdin: bytes = b"") -> str:
+    """What a command prints that must succeed."""
+    done = run(*arguments, nameserver=cluster.nameserver, stdin=stdin)
+    assert done.returncode == 0, done.stderr.decode()
+    return done.stdout.decode()
+
+
+def json_lines(
+    *arguments: str, cluster: Embedded, stdin: bytes = b""
+) -> list[dict[str, object]]:
+    printed = output(*arguments, "--json", cluster=cluster, stdin=stdin)
+    return [orjson.loads(line) for line in printed.splitlines()]
+
+
+class Running:
+    """A command that runs until it is told to end; its output grows in files."""
+
+    def __init__(self, folder: Path, *arguments: str, nameserver: str | None) -> None:
+        self.out, self.err = folder / "out", folder / "err"
+        with self.out.open("wb") as out, self.err.open("wb") as err:
+            self.process = subprocess.Popen(
+                [*COMETMQ, *arguments],
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=err,
+                env=environment(nameserver),
+            )
+
+    def __enter__(self) -> "Running":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+
+    def wait_for(self, pattern: str, *, path: Path | None = None) -> re.Match[str]:
+        """Wait until stdout (or another file) holds `pattern`."""
+        file = path or self.out
+
+        def look() -> re.Match[str] | None:
+            assert self.process.poll() is None, self.err.read_text()
+            return re.search(pattern, file.read_text())
+
+        match = wait_until(look, seconds=SECONDS_MAX, what=f"{pattern!r} in {file.name}")
+        assert match is not None
+        return match
+
+    def end(self, how: signal.Signals = signal.SIGINT) -> int:
+        """End it as Ctrl-C does; its exit status."""
+        self.process.send_signal(how)
+        return self.process.wait(SECONDS_MAX)
+
+
+# --- the command itself
+
+
+def test_help_is_there_at_once() -> None:
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    done = run("--help", nameserver=None)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    assert done.returncode == 0
+    # Processor time: what a busy machine does besides is not ours.
+    took = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    assert took < HELP_SECONDS_MAX, f"{took:.2f} s"
+    for command in ("up", "nameserver", "broker", "topic", "send", "tail", "consume"):
+        assert command in done.stdout.decode()
+
+
+@pytest.mark.parametrize(
+    ("module", "unwanted"),
+    [
+        ("cometmq.cli.__main__", {"cometmq.client", "cometmq.broker", "uvloop", "pyspark"}),
+        ("cometmq.broker.__main__", {"typer", "rich", "pyspark", "cometmq.client"}),
+    ],
+)
+def test_a_program_imports_only_what_it_starts(module: str, unwanted: set[str]) -> None:
+    code = f"import sys, {module}; print(*sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert unwanted.isdisjoint(done.stdout.split())
+
+
+def test_the_version_is_that_of_the_package() -> None:
+    assert run("--version", nameserver=None).stdout.startswith(b"cometmq 0.")
+
+
+# --- sending
+
+
+def test_a_message_is_sent_and_its_place_is_printed(cluster: Embedded, topic: str) -> None:
+    printed = output("send", topic, "hello", cluster=cluster)
+    assert re.fullmatch(r"SEND_OK broker-a q\d#0 [0-9A-F]{32}\n", printed)
+
+
+def test_tag_keys_and_properties_arrive(cluster: Embedded, topic: str) -> None:
+    options = ("--tag", "paid", "--key", "A-1", "--key", "B-2", "--property", "colour=blue")
+    [sent] = json_lines("send", topic, "hello", *options, cluster=cluster)
+    [got] = json_lines("tail", topic, "--from", "earliest", "--max", "1", cluster=cluster)
+    assert sent["status"] == "SEND_OK"
+    expected = {
+        "body": "hello",
+        "tag": "paid",
+        "keys": ["A-1", "B-2"],
+        "properties": {"colour": "blue"},
+        "id": sent["id"],
+        "queue": sent["queue"],
+        "offset": 0,
+    }
+    assert {name: got[name] for name in expected} == expected
+
+
+def test_each_line_of_stdin_is_a_message(cluster: Embedded, topic: str) -> None:
+    lines = [f"line {number} {'x' * (number % 100)}".encode() for number in range(5000)]
+    run("send", topic, "-", nameserver=cluster.nameserver, stdin=b"\n".join(lines) + b"\n\n")
+    got = json_lines("tail", topic, "--from", "earliest", "--max", "5000", cluster=cluster)
+    assert sorted(str(each["body"]) for each in got) == sorted(line.decode() for line in lines)
+
+
+def test_a_body_is_sent_as_often_as_asked(cluster: Embedded, topic: str) -> None:
+    done = run("send", topic, "again", "--count", "300", nameserver=cluster.nameserver)
+    assert done.stdout == b""
+    assert re.fullmatch(r"300 messages in \d+\.\d\d s, [\d,]+/s\n", done.stderr.decode())
+
+
+def test_a_queue_can_be_named(cluster: Embedded, topic: str) -> None:
+    output("send", topic, "first", cluster=cluster)
+    for _ in range(2):
+        [sent] = json_lines("send", topic, "there", "--queue", "2", cluster=cluster)
+        assert sent["queue"] == 2
+    refused = run("send", topic, "nowhere", "--queue", "99", nameserver=cluster.nameserver)
+    assert refused.returncode == 2
+    assert b"there is no queue 99" in refused.stderr
+
+
+# --- receiving
+
+
+def test_tail_shows_messages_as_they_come(
+    cluster: Embedded, topic: str, tmp_path: Path
+) -> None:
+    output("send", topic, "before", cluster=cluster)
+    with Running(tmp_path, "tail", topic, nameserver=cluster.nameserver) as tail:
+        tail.wait_for("Ctrl-C", path=tail.err)
+        output("send", topic, "while it looks", "--tag", "t", cluster=cluster)
+        line = tail.wait_for(r"\d\d:\d\d:\d\d\.\d{3} q\d#\d t  while it looks\n")
+        assert "before" not in line.string
+        assert tail.end() == 0
+        assert "Traceback" not in tail.err.read_text()
+
+
+def test_tail_filters_by_tag(cluster: Embedded, topic: str) -> None:
+    for tag in ("a", "b", "c", "a"):
+        output("send", topic, f"of {tag}", "--tag", tag, cluster=cluster)
+    options = ("--from", "earliest", "--tag", "a || c", "--max", "3")
+    got = json_lines("tail", topic, *options, cluster=cluster)
+    assert sorted(str(each["body"]) for each in got) == ["of a", "of a", "of c"]
+
+
+def test_tail_begins_at_a_time(cluster: Embedded, topic: str) -> None:
+    output("send", topic, "old", "--queue", "0", cluster=cluster)
+    [old] = json_lines("tail", topic, "--from", "earliest", "--max", "1", cluster=cluster)
+    later = str(int(str(old["storedMs"])) + 1)
+    output("send", topic, "new", "--queue", "0", cluster=cluster)
+    [new] = json_lines("tail", topic, "--from", later, "--max", "1", cluster=cluster)
+    assert new["body"] == "new"
+
+
+def test_a_reader_that_has_enough_ends_tail_without_a_word(
+    cluster: Embedded, topic: str
+) -> None:
+    output("send", topic, "x" * 1000, "--count", "500", cluster=cluster)
+    command = " ".join((*COMETMQ, "tail", topic, "--from", "earliest", "|", "head", "-n", "1"))
+    done = subprocess.run(
+        command,
+        shell=True,
+        capture_output=True,
+        env=environment(cluster.nameserver),
+        timeout=SECONDS_MAX,
+        check=False,
+    )
+    assert done.stdout.count(b"\n") == 1
+    assert b"rror" not in done.stderr
+    assert b"Traceback" not in done.stderr
+
+
+def test_what_a_group_consumed_it_is_not_given_again(cluster: Embedded, topic: str) -> None:
+    bodies = [f"message {number}" for number in range(6)]
+    output("send", topic, "-", cluster=cluster, stdin="\n".join(bodies).encode())
+    options = ("--group", f"group-{topic}", "--from", "earliest", "--max", "3")
+    first = json_lines("consume", topic, *options, cluster=cluster)
+    second = json_lines("consume", topic, *options, cluster=cluster)
+    assert sorted(str(each["body"]) for each in first + second) == bodies
+
+
+def test_ctrl_c_ends_consume_in_order(cluster: Embedded, topic: str, tmp_path: Path) -> None:
+    output("send", topic, "one", cluster=cluster)
+    arguments = ("consume", topic, "--group", f"group-{topic}", "--from", "earliest")
+    with Running(tmp_path, *arguments, nameserver=cluster.nameserver) as consume:
+        consume.wait_for("one")
+        assert consume.end() == 0
+        assert "Traceback" not in consume.err.read_text()
+
+
+# --- topics
+
+
+def test_a_topic_is_created_described_listed_and_deleted(cluster: Embedded, topic: str) -> None:
+    output("topic", "create", topic, "--queues", "3", cluster=cluster)
+    output("send", topic, "one", "--queue", "2", cluster=cluster)
+    [described] = json_lines("topic", "describe", topic, cluster=cluster)
+    queues = described["queues"]
+    assert isinstance(queues, list)
+    assert [(each["queue"], each["first"], each["next"]) for each in queues] == [
+        (0, 0, 0),
+        (1, 0, 0),
+        (2, 0, 1),
+    ]
+    assert topic in output("topic", "list", cluster=cluster)
+    output("topic", "delete", topic, "--yes", cluster=cluster)
+    assert topic not in output("topic", "list", cluster=cluster)
+
+
+def test_tables_hold_long_names_whole_even_in_a_pipe(cluster: Embedded) -> None:
+    name = "long-" + "x" * 100
+    output("topic", "create", name, cluster=cluster)
+    assert name in output("topic", "list", cluster=cluster)
+
+
+# --- what goes wrong
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("tail", "not-there"), "not-there"),
+        (("topic", "describe", "not-there"), "not-there"),
+        (("send", "a/b", "x"), "a/b"),
+        (("send", "orders", "x", "--property", "UNIQ_KEY=1"), "UNIQ_KEY"),
+        (("consume", "orders", "--group", "a b"), "a b"),
+    ],
+)
+def test_what_cannot_be_done_is_one_line_and_status_1(
+    cluster: Embedded, arguments: tuple[str, ...], said: str
+) -> None:
+    done = run(*arguments, nameserver=cluster.nameserver)
+    error = done.stderr.decode()
+    assert done.returncode == 1, error
+    assert error.startswith("error: ")
+    assert error.count("\n") == 1
+    assert said in error
+
+
+@pytest.mark.parametrize("command", [("send", "t", "x"), ("tail", "t"), ("topic", "list")])
+def test_a_nameserver_that_is_not_there_is_named(command: tuple[str, ...]) -> None:
+    address = f"127.0.0.1:{free_port()}"
+    done = run(*command, nameserver=address)
+    error = done.stderr.decode()
+    assert done.returncode == 1
+    assert error.startswith("error: ")
+    assert error.count("\n") == 1
+    assert address in error
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("send",),
+        ("tail", "t", "--from", "yesterday"),
+        ("send", "t", "x", "--property", "novalue"),
+        ("send", "t", "--count", "3"),
+        ("frobnicate",),
+    ],
+)
+def test_wrong_arguments_are_explained_with_status_2(arguments: tuple[str, ...]) -> None:
+    done = run(*arguments, nameserver=None)
+    assert done.returncode == 2
+    assert b"Traceback" not in done.stderr
+
+
+# --- programs
+
+
+def test_up_says_where_it_is_and_keeps_messages(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    command = ("up", "--data", str(data), "--nameserver-port", "0", "--broker-port", "0")
+    for round_ in range(2):
+        with Running(tmp_path, *command, nameserver=None) as up:
+            where = up.wait_for(r"nameserver +(127\.0\.0\.1:\d+)", path=up.err)[1]
+            up.wait_for("Ctrl-C", path=up.err)
+            assert f"-n {where}" in up.err.read_text()
+            assert run("send", "kept", f"in round {round_}", nameserver=where).returncode == 0
+            got = run(
+                "tail", "kept", "--from", "earliest", "--max", str(round_ + 1), nameserver=where
+            )
+            assert b"in round 0" in got.stdout
+            assert up.end() == 0
+            assert "Traceback" not in up.err.read_text()
+
+
+def test_up_on_a_taken_port_says_what_to_do(cluster: Embedded, tmp_path: Path) -> None:
+    taken = cluster.nameserver.rpartition(":")[2]
+    done = run("up", "--data", str(tmp_path), "--nameserver-port", taken, nameserver=None)
+    assert done.returncode == 1
+    assert done.stderr.startswith(b"error: cannot listen on 127.0.0.1:" + taken.encode())
+
+
+def test_both_programs_run_from_unmodified_conf_files(tmp_path: Path, topic: str) -> None:
+    ports = free_port(), broker_port()
+    where = f"127.0.0.1:{ports[0]}"
+    namesrv_conf = write_conf(
+        tmp_path / "namesrv.conf",
+        {"listenPort": ports[0], "kvConfigPath": tmp_path / "kvConfig.json"},
+    )
+    broker_conf = write_conf(
+        tmp_path / "broker.conf",
+        {
+            "brokerClusterName": "DefaultCluster",
+            "brokerName": "broker-a",
+            "brokerId": 0,
+            "deleteWhen": "04",
+            "fileReservedTime": 48,
+            "brokerRole": "ASYNC_MASTER",
+            "flushDiskType": "ASYNC_FLUSH",
+            "listenPort": ports[1],
+            "storePathRootDir": tmp_path / "store",
+            "mappedFileSizeCommitLog": 64 << 20,
+        },
+    )
+    (tmp_path / "n").mkdir()
+    (tmp_path / "b").mkdir()
+    with (
+        Running(
+            tmp_path / "n", "nameserver", "-c", str(namesrv_conf), nameserver=None
+        ) as first,
+        Running(
+            tmp_path / "b", "broker", "-c", str(broker_conf), "-n", where, nameserver=None
+        ) as second,
+    ):
+        first.wait_for("boot success")
+        second.wait_for("boot success")
+        assert run("send", topic, "x", nameserver=where).returncode == 0
+        assert second.end(signal.SIGTERM) == 0
+        assert first.end(signal.SIGTERM) == 0

@@ -1,0 +1,76 @@
+"""What `cometmq send` makes of stdin and of --queue."""
+
+import io
+
+import pytest
+import typer
+
+from cometmq.cli.send import find_queue, lines, repeated
+from cometmq.model.queue import MessageQueue
+
+
+class Pipe(io.BytesIO):
+    """Gives its pieces one read after the other, as a pipe does."""
+
+    def __init__(self, *pieces: bytes) -> None:
+        super().__init__()
+        self._pieces = list(pieces)
+
+    def read1(self, _size: int | None = -1) -> bytes:
+        return self._pieces.pop(0) if self._pieces else b""
+
+
+@pytest.mark.parametrize(
+    ("pieces", "groups"),
+    [
+        ((), []),
+        ((b"a\nb\n",), [[b"a", b"b"]]),
+        ((b"a\n", b"b\n"), [[b"a"], [b"b"]]),
+        ((b"be", b"gun\nrest"), [[b"begun"], [b"rest"]]),
+        ((b"a\n\n\nb\n",), [[b"a", b"b"]]),
+        ((b"\n", b"\n"), []),
+        ((b"\xff\x00\n",), [[b"\xff\x00"]]),
+    ],
+)
+def test_lines_come_in_the_groups_that_reads_bring(
+    pieces: tuple[bytes, ...], groups: list[list[bytes]]
+) -> None:
+    assert list(lines(Pipe(*pieces))) == groups
+
+
+@pytest.mark.parametrize("count", [1, 4095, 4096, 4097, 10_000])
+def test_a_text_is_repeated_exactly_so_often(count: int) -> None:
+    groups = list(repeated(b"x", count))
+    assert sum(map(len, groups)) == count
+    assert max(map(len, groups)) <= 4096
+
+
+QUEUES = [
+    MessageQueue("t", "broker-a", 0),
+    MessageQueue("t", "broker-a", 1),
+    MessageQueue("t", "broker-b", 1),
+]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "place"), [("0", 0), ("broker-a:0", 0), ("broker-a:1", 1), ("broker-b:1", 2)]
+)
+def test_a_queue_is_found_by_number_or_by_broker_and_number(wanted: str, place: int) -> None:
+    assert find_queue(QUEUES, wanted) == QUEUES[place]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "said"),
+    [
+        ("7", "there is no queue 7; choose one of broker-a:0, broker-a:1, broker-b:1"),
+        ("broker-c:0", "there is no queue broker-c:0"),
+        ("1", "several brokers have queue 1"),
+        ("x", "there is no queue x"),
+        ("-1", "there is no queue -1"),
+    ],
+)
+def test_a_queue_that_is_not_one_is_refused_with_those_there_are(
+    wanted: str, said: str
+) -> None:
+    with pytest.raises(typer.BadParameter, match=said):
+        find_queue(QUEUES, wanted)
