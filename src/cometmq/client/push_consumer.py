@@ -17,6 +17,7 @@ Next: cometmq.client.group_member
 import asyncio
 import logging
 from collections.abc import Mapping
+from dataclasses import replace
 from types import TracebackType
 from typing import Self
 
@@ -198,7 +199,8 @@ class AsyncPushConsumer:
             return
         await asyncio.sleep(_LOCAL_RETRY_SECONDS)
         if self._workers is not None:
-            self._workers.submit(job._replace(messages=[message]))
+            again = replace(message, reconsume_times=message.reconsume_times + 1)
+            self._workers.submit(job._replace(messages=[again]))
 
     def _discard(self, loop: PullLoop, record: Record) -> None:
         self._tasks.spawn(self._bury(loop, record), "dead letter")
