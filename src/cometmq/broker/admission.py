@@ -135,7 +135,7 @@ class Admission:
         return Admitted(
             puts,
             lane.answer_start,
-            json.dumps(properties[keys_of.UNIQ_KEY])[1:-1],
+            json.dumps(properties.get(keys_of.UNIQ_KEY, ""))[1:-1],
             is_batch,
             properties.get(keys_of.WAIT, "true") != "false",
             self._topics.saving_of(topic.name),
@@ -289,8 +289,7 @@ class Admission:
             raise RequestError(ResponseCode.MESSAGE_ILLEGAL, str(error)) from None
         if not items:
             raise RequestError(ResponseCode.MESSAGE_ILLEGAL, "message body is empty")
-        if keys_of.UNIQ_KEY not in properties:
-            properties[keys_of.UNIQ_KEY] = self._unique_ids.next_id()
+        # Follows RocketMQ: a batch without an id gets none, which would hide those of its items.
         shared = "".join(f"{name}\1{value}\2" for name, value in properties.items())
         block = (shared + self.property_suffix).encode()
         puts = []
