@@ -1,6 +1,6 @@
 """Bodies as a column: taken from the buffer, the compressed ones unpacked one by one.
 
-Next: cometmq.spark.batch
+Next: cometmq.codec.compression
 """
 
 import numpy as np

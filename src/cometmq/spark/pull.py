@@ -78,14 +78,16 @@ class RangeReader:
         for wanted in ranges:
             window: list[bytes] = []
             size = rows = 0
+            floor = wanted.start
             for pull, expected_rows in self._pulls(wanted):
                 window.append(pull.body)
                 size += len(pull.body)
                 rows += expected_rows
                 if rows >= WINDOW_ROWS or size >= WINDOW_BYTES:
-                    yield from self._decoded(window, wanted)
+                    yield from self._decoded(window, wanted, floor)
                     window, size, rows = [], 0, 0
-            yield from self._decoded(window, wanted)
+                    floor = pull.next_offset
+            yield from self._decoded(window, wanted, floor)
 
     def _pulls(self, wanted: QueueRange) -> Iterator[tuple[RawPull, int]]:
         """The answers with messages of a range, and how many offsets each covers."""
@@ -132,17 +134,16 @@ class RangeReader:
     def _lost(self, what: str) -> None:
         report_loss(what, is_failure=self.settings.fail_on_data_loss)
 
-    def _decoded(self, bodies: Sequence[bytes], wanted: QueueRange) -> Iterator[pa.RecordBatch]:
-        """One batch of what was pulled, without what lies outside the range."""
+    def _decoded(
+        self, bodies: Sequence[bytes], wanted: QueueRange, floor: int
+    ) -> Iterator[pa.RecordBatch]:
+        """One batch of what was pulled, from the offset `floor` to the range's end."""
         if not bodies:
             return
         buffer = bodies[0] if len(bodies) == 1 else b"".join(bodies)
         try:
             window = unwrapped(RecordWindow(buffer, record_starts(buffer)))
-            inside = (window.queue_offset >= wanted.start) & (window.queue_offset < wanted.end)
-            if not np.all(inside):
-                window = window.select(inside)
-            columns = self._columns(window, wanted)
+            columns = self._columns(_once(window, floor, wanted.end), wanted)
             if len(columns.window):
                 yield columns.batch(self.schema)
         except CodecError as error:
@@ -158,6 +159,18 @@ class RangeReader:
         has_tag = pc.is_in(columns.properties.column(keys_of.TAGS), value_set=pa.array(tags))
         kept = window.select(has_tag.to_numpy(zero_copy_only=False))
         return WindowColumns(kept, broker, is_decompressed)
+
+
+def _once(window: RecordWindow, floor: int, end: int) -> RecordWindow:
+    """The messages of [floor, end), each once.
+
+    A broker that filters goes on until it has found as many as asked for, beyond where the next
+    pull, already under way, begins: what lies behind an offset that was seen has been seen.
+    """
+    offsets = window.queue_offset
+    seen = np.maximum.accumulate(np.concatenate(([floor - 1], offsets)))[:-1]
+    is_new = (offsets > seen) & (offsets < end)
+    return window if np.all(is_new) else window.select(is_new)
 
 
 class Patience:

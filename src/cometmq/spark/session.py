@@ -3,9 +3,13 @@
 For a cluster of your own, make the session as you always do and call `register`.
 """
 
+import atexit
 import os
+import shutil
 import sys
+import tempfile
 from collections.abc import Mapping
+from pathlib import Path
 
 from pyspark.sql import SparkSession
 
@@ -15,12 +19,22 @@ from cometmq.spark.register import register
 _CONF = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
-    "spark.log.level": "ERROR",
     # Loopback: a session for one person serves nobody else.
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.sql.python.filterPushdown.enabled": "true",
 }
+
+
+_LOGGING = """\
+rootLogger.level = error
+rootLogger.appenderRef.stderr.ref = stderr
+appender.stderr.type = Console
+appender.stderr.name = stderr
+appender.stderr.target = SYSTEM_ERR
+appender.stderr.layout.type = PatternLayout
+appender.stderr.layout.pattern = %d{HH:mm:ss} %p %c{1}: %m%n%ex
+"""
 
 
 def session(
@@ -44,7 +58,17 @@ def session(
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     os.environ["JAVA_HOME"] = str(java_home())
+    os.environ.setdefault("PYSPARK_SUBMIT_ARGS", f"{_quiet_start()} pyspark-shell")
     builder = SparkSession.builder.appName(app_name).master(master)
     for name, value in {**_CONF, **(conf or {})}.items():
         builder = builder.config(name, value)
     return register(builder.getOrCreate())
+
+
+def _quiet_start() -> str:
+    """What keeps Spark's first lines quiet: they are written before any session's settings."""
+    folder = Path(tempfile.mkdtemp(prefix="cometmq-spark-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    settings = folder / "log4j2.properties"
+    settings.write_text(_LOGGING)
+    return f"--driver-java-options -Dlog4j2.configurationFile=file:{settings}"

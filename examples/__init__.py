@@ -1,0 +1,1 @@
+"""Programs that show what CometMQ does; each folder is one."""

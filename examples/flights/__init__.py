@@ -1,0 +1,1 @@
+"""336,776 real flights through a broker and a Spark job: `python -m examples.flights`."""

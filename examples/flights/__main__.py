@@ -1,0 +1,130 @@
+"""The demo: a broker, 336,776 flights, a streaming Spark job, and a check of what comes out.
+
+    python -m examples.flights [--out FOLDER]
+
+Everything is real: a nameserver and a broker on free ports with their files in a temporary folder,
+a client that sends, Spark on two threads that reads, computes, and sends a summary back. The last
+line says whether the result is equal to what pyarrow computes from the file; so does the exit status.
+"""
+
+import argparse
+import shutil
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from time import monotonic
+
+import pyarrow as pa
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from cometmq.embedded import Embedded
+from cometmq.spark import session
+from examples.flights.job import SUMMARY_TOPIC, read_delays, run_stream, send_summary
+from examples.flights.sending import TOPIC, send_flights
+from examples.flights.show import carriers_table, draw_chart
+from examples.flights.table import (
+    PACKAGE,
+    ROWS,
+    Delays,
+    Group,
+    differences,
+    expected_delays,
+    read_flights,
+)
+
+
+def main() -> int:
+    """Run the demo; 0 when the result is equal."""
+    parser = argparse.ArgumentParser(prog="examples.flights", description=__doc__)
+    parser.add_argument(
+        "--out", type=Path, default=Path("build/flights"), help="where results go"
+    )
+    folder: Path = parser.parse_args().out
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    console = Console()
+    began = monotonic()
+    flights = read_flights()
+    console.print(f"{flights.num_rows:,} flights read from {PACKAGE}")
+    table = _through_the_broker(console, flights, folder)
+    delays = read_delays(table)
+    draw_chart(delays, folder / "delays.png")
+    console.print(carriers_table(delays))
+    console.print(f"table: {table}\nchart: {folder / 'delays.png'}", soft_wrap=True)
+    is_equal = _compare(console, delays, flights)
+    console.print(f"{monotonic() - began:.0f} s")
+    return 0 if is_equal else 1
+
+
+def _through_the_broker(console: Console, flights: pa.Table, folder: Path) -> Path:
+    """Send the flights, run the Spark job over them, and give where its table is."""
+    # Java takes seconds to start, in a process of its own: meanwhile the flights are sent.
+    with Embedded() as cluster, ThreadPoolExecutor(1) as aside:
+        console.print(f"nameserver on {cluster.nameserver}, broker on {cluster.broker}")
+        starting = aside.submit(session, "flights", master="local[2]", conf=_SPARK)
+        _send(console, flights, cluster.nameserver)
+        spark = starting.result()
+        try:
+            with _progress(console) as progress:
+                bar = progress.add_task("Spark stream", total=flights.num_rows, rate="")
+                table = run_stream(
+                    spark,
+                    cluster.nameserver,
+                    folder,
+                    on_batch=lambda rows: progress.update(bar, completed=rows),
+                )
+            sent = send_summary(spark, cluster.nameserver, table)
+            console.print(f"{sent} carrier summaries sent back to the topic {SUMMARY_TOPIC}")
+        finally:
+            spark.stop()
+    return table
+
+
+def _compare(console: Console, delays: dict[Group, Delays], flights: pa.Table) -> bool:
+    """Say in one line whether the table is what pyarrow computes from the file."""
+    rows = sum(each.flights for each in delays.values())
+    wrong = differences(delays, expected_delays(flights))
+    for line in wrong[:10]:
+        console.print(line)
+    is_equal = not wrong and rows == ROWS == flights.num_rows
+    console.print(
+        f"[bold {'green' if is_equal else 'red'}]{'EQUAL' if is_equal else 'NOT EQUAL'}[/]: "
+        f"{rows:,} of {ROWS:,} flights in {len(delays)} groups, Spark over the broker against "
+        f"pyarrow from the file; {len(wrong)} groups differ",
+        soft_wrap=True,
+    )
+    return is_equal
+
+
+_SPARK = {"spark.sql.shuffle.partitions": "2"}  # As many as there are cores to use.
+
+
+def _send(console: Console, flights: pa.Table, nameserver: str) -> None:
+    with _progress(console) as progress:
+        bar = progress.add_task(f"send to {TOPIC}", total=flights.num_rows, rate="")
+        began = monotonic()
+        sent = 0
+
+        def move(rows: int) -> None:
+            nonlocal sent
+            sent += rows
+            rate = f"{sent / (monotonic() - began):,.0f} messages/s"
+            progress.update(bar, advance=rows, rate=rate)
+
+        send_flights(flights, nameserver, on_sent=move)
+
+
+def _progress(console: Console) -> Progress:
+    return Progress(
+        TextColumn("{task.description:<16}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("{task.fields[rate]}"),
+        console=console,
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,57 @@
+"""One Spark session and one cluster for all tests that need them; both are real."""
+
+from collections.abc import Callable, Iterator
+from itertools import count
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from cometmq.embedded import Embedded
+from cometmq.spark import session
+
+_numbers = count(1)
+
+
+@pytest.fixture(scope="session")
+def cluster() -> Iterator[Embedded]:
+    with Embedded() as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    spark = session("tests", master="local[2]", conf={"spark.sql.shuffle.partitions": "2"})
+    yield spark
+    spark.stop()
+
+
+@pytest.fixture
+def topic() -> str:
+    """A topic that no other test has."""
+    return f"spark-{next(_numbers)}"
+
+
+@pytest.fixture
+def send(spark: SparkSession, cluster: Embedded, topic: str) -> Callable[..., None]:
+    """Sends the numbers of a range, as text, to the topic."""
+
+    def send(start: int, end: int, **options: str) -> None:
+        rows = spark.range(start, end).selectExpr("cast(id AS string) AS body")
+        save(rows, cluster, topic, **options)
+
+    return send
+
+
+def save(rows: DataFrame, cluster: Embedded, topic: str, **options: str) -> None:
+    writer = rows.write.format("rocketmq").option("nameServer", cluster.nameserver)
+    writer.option("topic", topic).options(**options).mode("append").save()
+
+
+def load(spark: SparkSession, cluster: Embedded, topic: str, **options: str) -> DataFrame:
+    reader = spark.read.format("rocketmq").option("nameServer", cluster.nameserver)
+    return reader.option("subscribe", topic).options(**options).load()
+
+
+def numbers_of(rows: DataFrame) -> list[int]:
+    """The numbers that the bodies say, sorted."""
+    return sorted(int(bytes(row.body)) for row in rows.select("body").collect())
