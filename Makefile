@@ -58,7 +58,7 @@ golden: setup ## the stores and frames that Java wrote
 	$(PYTEST) tests/golden $(ARGS)
 
 crash: setup ## kill -9, and what was acknowledged must be there
-	$(PYTEST) tests/crash $(ARGS)
+	$(PYTEST) tests/crash -s $(ARGS)
 
 interop: setup ## official Java clients and servers (needs a JDK 17 and Maven)
 	$(PYTEST) tests/interop $(ARGS)
@@ -70,7 +70,7 @@ fuzz: setup ## 100,000 broken frames against real servers
 	$(PYTEST) tests/fuzz $(ARGS)
 
 demo: setup ## 336,776 flights through the broker and a Spark job to a table
-	$(BIN)/cometmq demo $(ARGS)
+	$(BIN)/python -m examples.flights $(ARGS)
 
 bench: setup ## Java, CometMQ and the floor side by side (needs JDK 17, Maven and Go; about 40 minutes)
 	$(BIN)/python -m bench.run $(ARGS)

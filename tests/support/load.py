@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+import struct
 import time
 from collections.abc import Callable, Sequence
 
@@ -74,3 +75,49 @@ def send_all(
             if on_answer is not None:
                 on_answer(header["opaque"], header["code"])
     return codes
+
+
+PULL_MESSAGE = 11
+FOUND = 0
+SUBSCRIPTION_IN_REQUEST = 4  # PullSysFlag.FLAG_SUBSCRIPTION: the group need not exist
+BODY_SIZE_AT = 84  # in a record with IPv4 hosts (docs/format/record.md)
+
+
+def read_queue(
+    address: str, topic: str, queue_id: int, *, start: int = 0
+) -> list[tuple[int, bytes]]:
+    """Queue offset and body of everything in a queue from `start` on, in the order it came."""
+    host, port = address.rsplit(":", 1)
+    found: list[tuple[int, bytes]] = []
+    with socket.create_connection((host, int(port)), timeout=30) as peer:
+        while True:
+            fields = {
+                "consumerGroup": "by_hand",
+                "topic": topic,
+                "queueId": str(queue_id),
+                "queueOffset": str(start + len(found)),
+                "maxMsgNums": "32",
+                "sysFlag": str(SUBSCRIPTION_IN_REQUEST),
+                "commitOffset": "0",
+                "suspendTimeoutMillis": "0",
+                "subscription": "*",
+                "subVersion": "0",
+                "expressionType": "TAG",
+            }
+            peer.sendall(json_frame(PULL_MESSAGE, fields))
+            _, header, body = parts_of(read_frame(peer))
+            if json.loads(header)["code"] != FOUND:
+                return found
+            found += records_in(body)
+
+
+def records_in(body: bytes) -> list[tuple[int, bytes]]:
+    """Queue offset and body of each record of a pull answer."""
+    found, at = [], 0
+    while at < len(body):
+        size, queue_offset = struct.unpack_from(">i16xq", body, at)
+        body_size = struct.unpack_from(">i", body, at + BODY_SIZE_AT)[0]
+        start = at + BODY_SIZE_AT + 4
+        found.append((queue_offset, body[start : start + body_size]))
+        at += size
+    return found
