@@ -90,7 +90,9 @@ class PullLoop:
         while True:
             try:
                 if self._next_offset is None:
-                    self._next_offset = await self._reading.find_start(self.queue)
+                    start = await self._reading.find_start(self.queue)
+                    if self._next_offset is None:  # Else someone sought meanwhile.
+                        self._next_offset = start
                 await self._wait_room()
                 await self._pull_once(self._next_offset)
             except _Sought:
@@ -116,6 +118,7 @@ class PullLoop:
 
     async def _pull_once(self, offset: int) -> None:
         settings = self._settings
+        inflight = self.inflight
         is_told = settings.is_auto_commit and not settings.is_broadcasting
         commit_offset = self._progress.get(self.queue) if is_told else None
         ask = Ask(
@@ -130,6 +133,8 @@ class PullLoop:
             pull = self._reading.puller.read(self.queue, await self._answer)
         finally:
             self._answer = None
+        if inflight is not self.inflight:
+            return  # Sought after the request, or between the answer and now.
         if pull.status is PullStatus.OFFSET_ILLEGAL:
             _log.warning(
                 "%s has no offset %s (it holds %s to %s); going on at %s",
