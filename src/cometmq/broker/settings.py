@@ -64,7 +64,7 @@ class BrokerSettings:
     cluster_name: str = setting("DefaultCluster", key="brokerClusterName")
     broker_name: str = setting(_HOST_NAME)
     broker_id: int = setting(0, least=0)
-    broker_role: BrokerRole = setting(BrokerRole.ASYNC_MASTER)  # noqa: RUF009
+    broker_role: BrokerRole = setting(BrokerRole.ASYNC_MASTER)
     nameservers: str = setting("", key="namesrvAddr")
     broker_ip: str | None = setting(None, key="brokerIP1")
     ha_ip: str | None = setting(None, key="brokerIP2")
@@ -114,7 +114,7 @@ class BrokerSettings:
         aliases=("mapedFileSizeConsumeQueue",),
         least=20,
     )
-    flush_disk_type: FlushDiskType = setting(FlushDiskType.ASYNC_FLUSH)  # noqa: RUF009
+    flush_disk_type: FlushDiskType = setting(FlushDiskType.ASYNC_FLUSH)
     flush_interval_ms: int = setting(500, key="flushIntervalCommitLog", least=1)
     flush_least_pages: int = setting(4, key="flushCommitLogLeastPages", least=0)
     flush_thorough_interval_ms: int = setting(

@@ -78,7 +78,9 @@ def decode_command(kind: int, header: bytes, body: bytes) -> RawCommand:
         CodecError: on an unknown kind or a header that means nothing.
     """
     if kind == JSON:
-        return (*decode_json_header(header), body, kind)
+        # Written out: a star would build a list first.
+        code, flag, opaque, language, version, remark, fields = decode_json_header(header)
+        return code, flag, opaque, language, version, remark, fields, body, kind
     if kind == ROCKETMQ:
         return (*decode_binary_header(header), body, kind)
     raise CodecError(f"header kind {kind} is neither 0 (JSON) nor 1 (ROCKETMQ)")

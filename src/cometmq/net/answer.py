@@ -38,7 +38,7 @@ def answer_head(command: Command | RawCommand, answer: Answer, body_size: int) -
     return encode_frame_head(values, body_size)
 
 
-def answer_to_error(error: Exception, command: Command | RawCommand) -> Answer:
+def answer_to_error(error: BaseException, command: Command | RawCommand) -> Answer:
     """The answer that tells a peer of a failure; bugs are logged under an id that it names."""
     if isinstance(error, RequestError):
         return Answer(error.code, error.remark, error.fields)

@@ -57,15 +57,15 @@ class Dispatcher:
         gathered: dict[BatchHandler, list[RawCommand]] = {}
         batches = self._batches
         left: list[RawCommand] = []
+        latest, add = None, left.append
         for index, command in enumerate(commands):
             batch = batches.get(command[0])
             if command[1] & RESPONSE:
                 peer.take_answer(command)
             elif batch is not None:
-                if batch in gathered:
-                    gathered[batch].append(command)
-                else:
-                    gathered[batch] = [command]
+                if batch is not latest:  # Most often a read is nothing but sends.
+                    latest, add = batch, gathered.setdefault(batch, []).append
+                add(command)
             elif peer.is_paused:
                 left = commands[index:]
                 break

@@ -98,13 +98,12 @@ class Connection(Generic[Waiter]):
 
     def _decode(self, data: bytes, frames: list[Frame], commands: list[RawCommand]) -> None:
         header_size_max = self._header_size_max
+        append = commands.append
         for kind, start, body_start, end in frames:
             try:
                 if body_start > end or body_start - start > header_size_max:
                     raise _header_error(start, body_start, end, header_size_max)
-                commands.append(
-                    decode_command(kind, data[start:body_start], data[body_start:end])
-                )
+                append(decode_command(kind, data[start:body_start], data[body_start:end]))
             except CodecError as error:
                 header = data[start : min(body_start, end)]
                 self.bad_frames.append(BadFrame(error, _salvage_opaque(kind, header)))

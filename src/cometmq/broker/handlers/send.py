@@ -11,6 +11,7 @@ flush the same answers go out with FLUSH_DISK_TIMEOUT.
 Next: cometmq.store.appender
 """
 
+import asyncio
 from collections.abc import Callable
 
 from cometmq.broker.admission import Admission, Admitted
@@ -22,7 +23,7 @@ from cometmq.model.codes import RequestCode, ResponseCode
 from cometmq.model.errors import CometError, RecordIllegal, StoreError
 from cometmq.model.flags import ONEWAY
 from cometmq.model.java_hash import java_hash
-from cometmq.net.answer import Answer, answer_to_error
+from cometmq.net.answer import answer_to_error
 from cometmq.net.dispatcher import BatchHandler
 from cometmq.net.peer import Peer
 from cometmq.store.appender import Put, PutResult
@@ -38,10 +39,13 @@ _END = ',"serializeTypeCurrentRPC":"JSON","version":479}'
 # Prefix of a frame without a body, by the size of its header; the answers of a read are joined as
 # text and become bytes at once.
 _PREFIX_SIZE_MAX = 1024
-_PREFIXES = tuple(
-    ((size + 4).to_bytes(4) + size.to_bytes(4)).decode("latin-1")
-    for size in range(_PREFIX_SIZE_MAX)
-)
+
+
+def _prefix(size: int) -> str:
+    return ((size + 4).to_bytes(4) + size.to_bytes(4)).decode("latin-1")
+
+
+_PREFIXES = tuple(map(_prefix, range(_PREFIX_SIZE_MAX)))
 # Every header begins so; after a late flush it begins with the other.
 _CODE_SIZE = len('{"code":0')
 _LATE_START = f'{{"code":{ResponseCode.FLUSH_DISK_TIMEOUT:d}'
@@ -164,7 +168,7 @@ class SendHandler(BatchHandler):
             pending.append(one)
             return
         # It keeps its place behind what this read has gathered so far.
-        self._store_and_answer(puts, pending, peer)
+        self._store_and_answer(puts.copy(), pending.copy(), peer)
         puts.clear()
         pending.clear()
         self._store_apart(admitted, one, peer)
@@ -178,20 +182,22 @@ class SendHandler(BatchHandler):
             self._refuse([one], error, peer)
             return
         self._count(results)
-        headers = [] if one[1] is None else [_batch_header(one, results, self._host)]
-        end_offset = _end_of(results)
+        answered = _as_one(one, results, self._host)
 
-        def answer(_saved: object = None) -> None:
-            if admitted.is_flush_awaited:
-                self._answer(headers, end_offset, peer)
+        def saved(saving: "asyncio.Future[None] | None") -> None:
+            error = saving.exception() if saving is not None else None
+            if error is not None:
+                self._refuse([one], error, peer)
+            elif admitted.is_flush_awaited:
+                self._answer(*answered, peer)
             else:
-                _write(headers, peer)
+                peer.write(_frames(*answered))
 
         if admitted.saving is None:
-            answer()
+            saved(None)
         else:
             # Who is told of a message in a new topic must find the topic after a power cut.
-            admitted.saving.add_done_callback(answer)
+            admitted.saving.add_done_callback(saved)
 
     # --- storing and answering
 
@@ -212,39 +218,29 @@ class SendHandler(BatchHandler):
             self._refuse(pending, error, peer)
             return
         self._count(results)
-        headers = [
-            f'{start}{physical_offset:016X}","queueOffset":"{queue_offset}","transactionId":"{key}'
-            f"{_MIDDLE}{opaque}{_END}"
-            for (opaque, start, key), (queue_offset, physical_offset, _) in zip(
-                pending, results, strict=True
-            )
-            if start is not None
-        ]
-        self._answer(headers, _end_of(results), peer)
+        self._answer(pending, results, peer)
 
     def _count(self, results: list[PutResult]) -> None:
         self._counters.count_put(len(results), _end_of(results) - results[0][1])
 
-    def _answer(self, headers: list[str], end_offset: int, peer: Peer) -> None:
-        """Answer now, or with SYNC_FLUSH when everything before `end_offset` is on disk."""
+    def _answer(self, pending: list[Pending], results: list[PutResult], peer: Peer) -> None:
+        """Answer now, or with SYNC_FLUSH when all of it is on disk."""
+        answers = _frames(pending, results)
         if not self._is_flush_sync:
-            _write(headers, peer)
+            peer.write(answers)
             return
 
         def flushed(is_flushed: bool) -> None:  # noqa: FBT001  The store calls it so.
-            if is_flushed:
-                _write(headers, peer)
-            else:
-                _write([_LATE_START + header[_CODE_SIZE:] for header in headers], peer)
+            peer.write(answers if is_flushed else _frames(_late(pending), results))
 
-        self._store.wait_flushed(end_offset, flushed)
+        self._store.wait_flushed(_end_of(results), flushed)
 
-    def _refuse(self, pending: list[Pending], error: StoreError, peer: Peer) -> None:
+    def _refuse(self, pending: list[Pending], error: BaseException, peer: Peer) -> None:
         self._counters.count_put_failed(len(pending))
-        answer = Answer(error.code, str(error))
         for opaque, start, _ in pending:
             if start is not None:
-                peer.answer(Command(_SEND_V2, opaque=opaque), answer)
+                command = Command(_SEND_V2, opaque=opaque)
+                peer.answer(command, answer_to_error(error, command))
 
 
 def _end_of(results: list[PutResult]) -> int:
@@ -252,26 +248,43 @@ def _end_of(results: list[PutResult]) -> int:
     return physical_offset + size
 
 
-def _batch_header(one: Pending, results: list[PutResult], host: str) -> str:
-    """The answer's header with the message ids of all records, joined by commas."""
-    opaque, start, key = one
-    offsets = f",{host}".join(f"{physical_offset:016X}" for _, physical_offset, _ in results)
-    return (
-        f'{start}{offsets}","queueOffset":"{results[0][0]}","transactionId":"{key}'
-        f"{_MIDDLE}{opaque}{_END}"
-    )
-
-
-def _write(headers: list[str], peer: Peer) -> None:
-    """Send frames that have a header and no body."""
-    if not headers:
-        return
-    if len(headers) == 1 and len(headers[0]) >= _PREFIX_SIZE_MAX:
-        size = len(headers[0])
-        peer.write((size + 4).to_bytes(4) + size.to_bytes(4) + headers[0].encode("latin-1"))
-        return
+def _frames(pending: list[Pending], results: list[PutResult]) -> bytes:
+    """The answers of these sends, one behind the other."""
     prefixes = _PREFIXES
-    peer.write("".join([prefixes[len(text)] + text for text in headers]).encode("latin-1"))
+    frames = []
+    for (opaque, start, key), (queue_offset, physical_offset, _) in zip(
+        pending, results, strict=True
+    ):
+        if start is not None:
+            header = (
+                f'{start}{physical_offset:016X}","queueOffset":"{queue_offset}",'
+                f'"transactionId":"{key}{_MIDDLE}{opaque}{_END}'
+            )
+            size = len(header)
+            frames.append(
+                (prefixes[size] if size < _PREFIX_SIZE_MAX else _prefix(size)) + header
+            )
+    return "".join(frames).encode("latin-1")
+
+
+def _as_one(
+    one: Pending, results: list[PutResult], host: str
+) -> tuple[list[Pending], list[PutResult]]:
+    """A batch is answered as one send, whose message id is those of its records with commas."""
+    opaque, start, key = one
+    if start is None or len(results) == 1:
+        return [one], results[-1:]
+    ids = "".join(f"{physical_offset:016X},{host}" for _, physical_offset, _ in results[:-1])
+    _, last_offset, size = results[-1]
+    return [(opaque, start + ids, key)], [(results[0][0], last_offset, size)]
+
+
+def _late(pending: list[Pending]) -> list[Pending]:
+    """The same sends, to be answered with FLUSH_DISK_TIMEOUT."""
+    return [
+        (opaque, None if start is None else _LATE_START + start[_CODE_SIZE:], key)
+        for opaque, start, key in pending
+    ]
 
 
 def _int32(text: str) -> int:
