@@ -46,6 +46,7 @@ class FakeDisk:
 
     Attributes:
         room: bytes that files may still take; None: no end of them.
+        used: bytes that `space` reports as used, so that a small disk is not above a level.
         write_max: most bytes that one `pwrite` takes; None: all.
         is_cold: `pread_nowait` always says that it would have to wait.
         calls: how often each call was made.
@@ -53,7 +54,7 @@ class FakeDisk:
 
     def __init__(self, *, room: int | None = None) -> None:
         self.room = room
-        self.size_total = 1 << 40
+        self.used = 0
         self.write_max: int | None = None
         self.is_cold = False
         self.calls: Counter[str] = Counter()
@@ -114,7 +115,7 @@ class FakeDisk:
 
     def _copy(self) -> FakeDisk:
         after = FakeDisk(room=self.room)
-        after.size_total = self.size_total
+        after.used = self.used
         return after
 
     def content(self, path: str) -> bytes:
@@ -278,8 +279,7 @@ class FakeDisk:
 
     def space(self, path: str) -> Space:
         self._called("space")
-        available = self.size_total if self.room is None else self.room
-        return Space(max(self.size_total - available, 0), available)
+        return Space(self.used, (1 << 40) if self.room is None else self.room)
 
     def real_path(self, path: str) -> str:
         return f"fake disk {self._serial}: {path}"

@@ -77,7 +77,7 @@ class CommitLog:
     def file_from(self, start: int) -> LogFile:
         """The file that begins at an offset: of the chain, made ahead, or made now.
 
-        A new one becomes part of the chain when `commit` writes to it.
+        A new one is part of the chain at once; that nothing is written to it harms nobody.
 
         Raises:
             StoreFull: no room for it.
@@ -87,9 +87,11 @@ class CommitLog:
         if file is not None:
             return file
         with self._making:
-            if self._spare is None or self._spare.start != start:
-                self._spare = self._make(FilePlan(self.chain.path(start), start))
-            return self._spare
+            file, self._spare = self._spare, None
+            if file is None:
+                file = self._make(FilePlan(self.chain.path(start), start))
+            self.chain.append(file)
+            return file
 
     def _make(self, plan: FilePlan) -> LogFile:
         size, reserve = self._settings.commitlog_file_size, self._settings.file_reserve
@@ -129,11 +131,7 @@ class CommitLog:
         """
         if self._torn:
             self.mend()
-        for piece in pieces:
-            file, offset, content = piece
-            if file is self._spare:
-                self.chain.append(file)
-                self._spare = None
+        for file, offset, content in pieces:
             try:
                 file.write(content, offset)
             except OSError:
@@ -149,8 +147,7 @@ class CommitLog:
             OSError: that failed too; the next try may not.
         """
         for file, offset, content in self._torn:
-            if file is not self._spare:
-                file.write(bytes(len(content)), offset)
+            file.write(bytes(len(content)), offset)
         self._torn = []
 
     @property

@@ -114,7 +114,9 @@ class ConsumeQueues:
             if queue.deleted:
                 queue.tail.clear()
             elif queue.tail:
-                self.files.write(queue, queue.tail_start, queue.tail)
+                # A copy: the traceback of a failed write would keep a view of the tail, and a
+                # tail with a view cannot be emptied.
+                self.files.write(queue, queue.tail_start, bytes(queue.tail))
                 queue.tail_start += len(queue.tail) // QUEUE_ENTRY_SIZE
                 queue.tail.clear()
             self.dirty.pop(queue, None)

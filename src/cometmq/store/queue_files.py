@@ -45,7 +45,7 @@ class QueueFiles:
         start = offset // self.entries_per_file * self._file_size
         return f"{self.directory}/{queue.topic}/{queue.queue_id}/{start:020d}"
 
-    def write(self, queue: ConsumeQueue, offset: int, entries: bytes | bytearray) -> None:
+    def write(self, queue: ConsumeQueue, offset: int, entries: bytes) -> None:
         """Write entries from a queue offset on.
 
         Raises:
@@ -71,7 +71,12 @@ class QueueFiles:
             return fd
         if not self._disk.exists(path):
             self._make(path, index)
-        return self._remember(path, self._disk.open(path))
+        fd = self._disk.open(path)
+        if self._disk.size(fd) == 0:  # A stop while it was made.
+            self._disk.close(fd)
+            self._make(path, index)
+            fd = self._disk.open(path)
+        return self._remember(path, fd)
 
     def _make(self, path: str, index: int) -> None:
         """Make a file whose first entry comes at `index`; nothing is left if that fails."""

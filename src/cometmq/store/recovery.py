@@ -34,7 +34,7 @@ from cometmq.store.consume_queues import ConsumeQueues
 from cometmq.store.disk import Disk
 from cometmq.store.log_file import LogFile
 from cometmq.store.queue_files import remove_tree
-from cometmq.store.queue_loading import QueueLoader
+from cometmq.store.queue_loading import LoadedQueue, QueueLoader
 from cometmq.store.settings import StoreSettings
 
 logger = logging.getLogger(__name__)
@@ -126,10 +126,18 @@ class Recovery:
             self._forget_queues()
             return log_start
         if not is_clean and not self._read_only:
-            for entry in loaded:
-                self._queues.files.clear_from(entry.queue, entry.queue.max_offset)
+            self._drop_untrusted(loaded, dispatched)
         self._begun = {entry.queue for entry in loaded if entry.stored_end}
         return max(dispatched, log_start)
+
+    def _drop_untrusted(self, loaded: list[LoadedQueue], dispatched: int) -> None:
+        """Remove what stands behind the entries taken, in files; first say that it is gone."""
+        entries = sum(entry.queue.max_offset for entry in loaded)
+        self._checkpoints.write(
+            self._checkpoints.times, Progress(dispatched, dispatched, entries)
+        )
+        for entry in loaded:
+            self._queues.files.clear_from(entry.queue, entry.queue.max_offset)
 
     def _dispatched_before_stop(self) -> int:
         """Before which offset every entry is on the device, after an unclean stop."""
@@ -159,13 +167,14 @@ class Recovery:
 
         The checkpoint goes first: a stop in between must not make the rest look whole.
         """
-        if not self._read_only:
+        root = self._queues.files.directory
+        topics = self._disk.list_names(root)
+        if not self._read_only and (topics or self._checkpoints.progress is not None):
             times = Checkpoint(index_timestamp=self._checkpoints.times.index_timestamp)
             self._checkpoints.write(times, Progress(0, 0, 0))
             for queue in list(self._queues):
                 self._queues.files.forget(queue)
-            root = self._queues.files.directory
-            for topic in self._disk.list_names(root):
+            for topic in topics:
                 for name in self._disk.list_names(f"{root}/{topic}"):
                     remove_tree(self._disk, f"{root}/{topic}/{name}")
         self._queues.clear()
