@@ -89,8 +89,8 @@ class Packer:
         body = bytes(message.body)
         head = self._head(message.topic)
         sys_flag = 0
+        self._check_size(len(body), message.topic)
         if len(body) > self._settings.compress_over:
-            self._check_size(len(body), message.topic)
             small = compress(
                 body, self._settings.compression, level=self._settings.compression_level
             )

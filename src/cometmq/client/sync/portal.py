@@ -9,7 +9,7 @@ import asyncio
 import atexit
 import os
 import threading
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator
 from typing import Any, TypeVar, cast
 
 import uvloop
@@ -62,7 +62,7 @@ class Portal:
 
     def iterate(
         self, function: Callable[..., AsyncIterator[Value]], *args: Any, **kwargs: Any
-    ) -> Iterator[Value]:
+    ) -> Generator[Value, None, None]:
         """What an async iterator gives, one call each."""
         source = cast("AsyncGenerator[Value]", function(*args, **kwargs))
         try:

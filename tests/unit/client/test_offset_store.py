@@ -1,0 +1,99 @@
+"""Offsets of a group: what is kept, stored, and found again."""
+
+import pytest
+
+from cometmq.client.offset_store import LocalOffsets, Progress
+from cometmq.model.errors import CodecError
+from cometmq.model.queue import MessageQueue
+
+FIRST, SECOND = MessageQueue("T", "broker-a", 0), MessageQueue("T", "broker-a", 1)
+
+
+class Stored:
+    """An offset store that remembers what it was told."""
+
+    def __init__(self) -> None:
+        self.rounds: list[dict[MessageQueue, int]] = []
+        self.error: Exception | None = None
+
+    async def read(self, queue: MessageQueue) -> int | None:
+        return None
+
+    async def write(self, changed: dict[MessageQueue, int]) -> None:
+        if self.error is not None:
+            raise self.error
+        self.rounds.append(changed)
+
+
+async def test_only_what_changed_is_stored():
+    stored = Stored()
+    progress = Progress(stored)
+    progress.update(FIRST, 5)
+    progress.update(SECOND, 7)
+    await progress.store()
+    progress.update(FIRST, 5)
+    await progress.store()
+    progress.update(FIRST, 6)
+    await progress.store()
+    assert stored.rounds == [{FIRST: 5, SECOND: 7}, {FIRST: 6}]
+
+
+async def test_what_could_not_be_stored_is_tried_again():
+    stored = Stored()
+    progress = Progress(stored)
+    progress.update(FIRST, 5)
+    stored.error = OSError("disk")
+    with pytest.raises(OSError, match="disk"):
+        await progress.store()
+    stored.error = None
+    await progress.store()
+    assert stored.rounds == [{FIRST: 5}]
+
+
+async def test_a_queue_that_was_given_up_is_not_stored_later():
+    stored = Stored()
+    progress = Progress(stored)
+    progress.update(FIRST, 5)
+    progress.update(SECOND, 7)
+    await progress.store(FIRST)
+    progress.update(FIRST, 6)
+    progress.forget(FIRST)
+    await progress.store()
+    assert stored.rounds == [{FIRST: 5}, {SECOND: 7}]
+    assert progress.get(FIRST) is None
+
+
+async def test_local_offsets_are_found_again_in_the_form_of_java(tmp_path):
+    path = tmp_path / "a" / "offsets.json"
+    assert await LocalOffsets(path).read(FIRST) is None
+    await LocalOffsets(path).write({FIRST: 5})
+    await LocalOffsets(path).write({SECOND: 9})
+    again = LocalOffsets(path)
+    assert (await again.read(FIRST), await again.read(SECOND)) == (5, 9)
+    text = path.read_text()
+    assert '"offsetTable"' in text
+    assert '"brokerName":"broker-a"' in text
+
+
+async def test_a_file_of_java_is_read(tmp_path):
+    path = tmp_path / "offsets.json"
+    path.write_text(
+        '{\n\t"offsetTable":{{\n\t\t\t"brokerName":"broker-a",\n\t\t\t"queueId":1,\n\t\t\t'
+        '"topic":"T"\n\t\t}:12\n\t}\n}'
+    )
+    assert await LocalOffsets(path).read(SECOND) == 12
+
+
+async def test_a_broken_file_is_replaced_by_the_one_before(tmp_path):
+    path = tmp_path / "offsets.json"
+    await LocalOffsets(path).write({FIRST: 5})
+    await LocalOffsets(path).write({FIRST: 6})
+    path.write_text("{")
+    assert await LocalOffsets(path).read(FIRST) == 5
+
+
+async def test_two_broken_files_are_an_error_that_names_one(tmp_path):
+    path = tmp_path / "offsets.json"
+    path.write_text("[1]")
+    with pytest.raises(CodecError, match=r"offsets\.json"):
+        await LocalOffsets(path).read(FIRST)

@@ -1,0 +1,91 @@
+"""What a message becomes on its way out."""
+
+import pytest
+
+from cometmq.client.parcel import Packer
+from cometmq.client.settings import ProducerSettings
+from cometmq.codec.batch import decode_batch
+from cometmq.codec.compression import Compression, decompress
+from cometmq.codec.message_id import UniqueIds
+from cometmq.codec.properties import decode_properties
+from cometmq.model.codes import RequestCode
+from cometmq.model.errors import MessageError
+from cometmq.model.message import Message
+from tests.support.hand_clock import HandClock
+
+
+def packer(**settings) -> Packer:
+    clock = HandClock()
+    ids = UniqueIds(ip=bytes(4), pid=1, loader=2, clock=clock)
+    return Packer("PG", ProducerSettings(**settings), clock, ids)
+
+
+def test_a_small_body_goes_out_as_it_is():
+    parcel = packer().pack(Message("T", b"hello", tag="A", keys=("k1", "k2"), flag=5))
+    assert parcel.code == RequestCode.SEND_MESSAGE_V2
+    assert (parcel.body, parcel.topic) == (b"hello", "T")
+    properties = decode_properties(parcel.fields.pop("i").encode())
+    assert properties == {
+        "TAGS": "A", "KEYS": "k1 k2", "WAIT": "true", "UNIQ_KEY": parcel.message_id,
+    }  # fmt: skip
+    assert parcel.fields == {
+        "a": "PG", "b": "T", "c": "TBW102", "d": "4", "f": "0", "g": "1700000000000", "h": "5",
+    }  # fmt: skip
+
+
+def test_every_message_has_an_id_of_its_own():
+    made = packer()
+    assert len({made.pack(Message("T", b"")).message_id for _ in range(1000)}) == 1000
+
+
+@pytest.mark.parametrize("algorithm", Compression)
+def test_a_long_body_is_compressed_and_says_how(algorithm):
+    body = b"again and again " * 1000
+    parcel = packer(compression=algorithm).pack(Message("T", body))
+    assert len(parcel.body) < 1000
+    sys_flag = int(parcel.fields["f"])
+    assert sys_flag == 1 | algorithm
+    assert decompress(parcel.body, sys_flag, limit=len(body)) == body
+
+
+def test_a_body_over_the_limit_is_refused_before_any_network():
+    with pytest.raises(MessageError, match="body_size_max"):
+        packer(body_size_max=5000).pack(Message("T", b"x" * 5001))
+    with pytest.raises(MessageError, match="101 bytes"):
+        packer(body_size_max=100).pack(Message("T", b"x" * 101))
+
+
+def test_nobody_sends_to_the_systems_topics():
+    with pytest.raises(MessageError, match="SCHEDULE_TOPIC_XXXX"):
+        packer().pack(Message("SCHEDULE_TOPIC_XXXX", b"x"))
+
+
+def test_a_batch_holds_its_messages_with_ids_of_their_own():
+    parcel = packer().pack_batch([Message("T", b"%d" % n, tag="A") for n in range(3)])
+    assert parcel.code == RequestCode.SEND_BATCH_MESSAGE
+    assert parcel.fields["m"] == "true"
+    items = decode_batch(parcel.body)
+    assert [item.body for item in items] == [b"0", b"1", b"2"]
+    ids = [decode_properties(item.property_block)["UNIQ_KEY"] for item in items]
+    assert parcel.message_id == ",".join(ids)
+    assert len(set(ids)) == 3
+
+
+@pytest.mark.parametrize(
+    ("messages", "reason"),
+    [
+        ([], "at least one"),
+        ([Message("T", b""), Message("U", b"")], "one topic"),
+        ([Message("T", b"", delay_level=1)], "delay"),
+        ([Message("T", b""), Message("T", b"", is_wait_store_ok=False)], "is_wait_store_ok"),
+        ([Message("T", b"x" * 60)] * 10, "body_size_max"),
+    ],
+)
+def test_a_batch_that_no_broker_would_take_is_refused(messages, reason):
+    with pytest.raises(MessageError, match=reason):
+        packer(body_size_max=500).pack_batch(messages)
+
+
+def test_an_empty_encoded_batch_is_refused():
+    with pytest.raises(MessageError, match="at least one"):
+        packer().pack_encoded("T", b"", "")

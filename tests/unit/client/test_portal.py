@@ -1,0 +1,127 @@
+"""The thread behind the blocking clients."""
+
+import asyncio
+import os
+import signal
+import threading
+import time
+
+import pytest
+
+from cometmq.client.sync.portal import portal
+from cometmq.model.errors import ClientClosed
+
+
+async def double(value: int) -> int:
+    await asyncio.sleep(0)
+    return 2 * value
+
+
+async def fail() -> None:
+    raise ZeroDivisionError("as asked")
+
+
+async def count(most: int):
+    for number in range(most):
+        yield number
+
+
+def test_a_call_gives_what_the_coroutine_the_future_or_the_function_gives():
+    def future() -> asyncio.Future[str]:
+        made = asyncio.get_running_loop().create_future()
+        made.set_result("later")
+        return made
+
+    assert portal().call(double, 4) == 8
+    assert portal().call(future) == "later"
+    assert portal().call(str.upper, "x") == "X"
+
+
+def test_an_error_comes_to_its_caller():
+    with pytest.raises(ZeroDivisionError, match="as asked"):
+        portal().call(fail)
+    with pytest.raises(TypeError):
+        portal().call(str.upper, 5)
+
+
+def test_an_async_iterator_is_read_step_by_step_and_closed():
+    assert list(portal().iterate(count, 3)) == [0, 1, 2]
+    closed = threading.Event()
+
+    async def endless():
+        try:
+            while True:
+                yield 1
+        finally:
+            closed.set()
+
+    steps = portal().iterate(endless)
+    assert next(steps) == 1
+    steps.close()
+    assert closed.wait(5)
+
+
+def test_many_threads_call_at_once():
+    results: list[int] = []
+    threads = [
+        threading.Thread(target=lambda n=n: results.append(portal().call(double, n)))
+        for n in range(50)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(10)
+    assert sorted(results) == [2 * n for n in range(50)]
+
+
+def test_a_call_from_the_loop_itself_is_refused():
+    async def inside() -> None:
+        portal().call(double, 1)
+
+    with pytest.raises(ClientClosed, match="Async"):
+        portal().call(inside)
+
+
+def test_an_interrupted_wait_cancels_the_work():
+    started, cancelled = threading.Event(), threading.Event()
+
+    async def long_work() -> None:
+        started.set()
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            cancelled.set()
+            raise
+
+    def interrupt() -> None:
+        started.wait(10)
+        time.sleep(0.05)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    threading.Thread(target=interrupt, daemon=True).start()
+    with pytest.raises(KeyboardInterrupt):
+        portal().call(long_work)
+    assert cancelled.wait(10)
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_client_from_before_a_fork_says_so_and_one_made_in_the_child_works():
+    parent = portal()
+    assert parent.call(double, 1) == 2
+    reader, writer = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        said = b"no error"
+        try:
+            parent.call(double, 1)
+        except ClientClosed as error:
+            said = str(error).encode()
+        own = portal().call(double, 21)
+        os.write(writer, b"%s|%d" % (said, own))
+        os._exit(0)
+    os.waitpid(pid, 0)
+    said, _, own = os.read(reader, 4096).partition(b"|")
+    os.close(reader)
+    os.close(writer)
+    assert b"fork" in said
+    assert own == b"42"

@@ -1,0 +1,76 @@
+"""What follows from a route."""
+
+from cometmq.client.routes import RouteTable, inherited_route
+from cometmq.model.flags import PERM_INHERIT, PERM_READ, PERM_READ_WRITE, PERM_WRITE
+from cometmq.model.queue import MessageQueue
+from cometmq.model.route import BrokerData, QueueData, TopicRoute
+
+MASTER = BrokerData("c", "a", {0: "a0:1", 1: "a1:1"})
+SLAVE_ONLY = BrokerData("c", "b", {1: "b1:1", 2: "b2:1"})
+
+
+def route(*queues: QueueData, brokers=(MASTER, SLAVE_ONLY)) -> TopicRoute:
+    return TopicRoute(queues, brokers)
+
+
+def test_only_writable_queues_with_a_master_are_sent_to():
+    table = RouteTable()
+    table.put(
+        "T",
+        route(
+            QueueData("a", 2, 1, PERM_READ_WRITE),
+            QueueData("b", 1, 1, PERM_READ_WRITE),
+        ),
+    )
+    known = table.get("T")
+    assert known is not None
+    assert known.write_queues == (MessageQueue("T", "a", 0),)
+    assert known.read_queues == tuple(
+        MessageQueue("T", name, number) for name, number in [("a", 0), ("a", 1), ("b", 0)]
+    )
+
+
+def test_permissions_take_queues_from_readers_or_writers():
+    table = RouteTable()
+    table.put("R", route(QueueData("a", 1, 1, PERM_READ)))
+    table.put("W", route(QueueData("a", 1, 1, PERM_WRITE)))
+    readable, writable = table.get("R"), table.get("W")
+    assert readable is not None
+    assert writable is not None
+    assert (len(readable.write_queues), len(readable.read_queues)) == (0, 1)
+    assert (len(writable.write_queues), len(writable.read_queues)) == (1, 0)
+
+
+def test_a_route_that_did_not_change_is_no_change():
+    table = RouteTable()
+    given = route(QueueData("a", 1, 1, PERM_READ_WRITE))
+    assert table.put("T", given)
+    assert not table.put("T", given)
+    assert table.put("T", given, is_inherited=True)
+
+
+def test_addresses_go_with_the_last_route_that_names_them():
+    table = RouteTable()
+    table.put("T", route())
+    assert (table.address("a"), table.address("a", 1), table.address("b")) == (
+        "a0:1", "a1:1", None,
+    )  # fmt: skip
+    table.drop("T")
+    assert table.brokers == {}
+
+
+def test_readers_fall_back_to_whoever_has_the_messages():
+    table = RouteTable()
+    table.put("T", route())
+    assert table.address_to_read("a", 1) == "a1:1"
+    assert table.address_to_read("a", 7) == "a0:1"
+    assert table.address_to_read("b") == "b1:1"
+    assert table.address_to_read("unknown") is None
+
+
+def test_an_inherited_topic_has_as_many_queues_as_the_sender_asks_for_and_no_inheritance():
+    default = route(QueueData("a", 8, 8, PERM_READ_WRITE | PERM_INHERIT))
+    (queue,) = inherited_route(default, queues_max=4).queues
+    assert (queue.read_queues, queue.write_queues, queue.perm) == (4, 4, PERM_READ_WRITE)
+    (few,) = inherited_route(default, queues_max=16).queues
+    assert few.write_queues == 8

@@ -1,0 +1,78 @@
+"""The blocking clients are the asyncio ones, method by method."""
+
+import ast
+import inspect
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from cometmq import client
+from tools import sync_facade
+
+ROOT = Path(__file__).resolve().parents[3]
+PAIRS = [
+    (client.AsyncProducer, client.Producer),
+    (client.AsyncPushConsumer, client.PushConsumer),
+    (client.AsyncPullConsumer, client.PullConsumer),
+    (client.AsyncAdmin, client.Admin),
+]
+
+
+def public(cls: type) -> dict[str, object]:
+    return {name: value for name, value in vars(cls).items() if not name.startswith("_")}
+
+
+@pytest.mark.parametrize(("one", "other"), PAIRS, ids=lambda cls: cls.__name__)
+def test_methods_and_their_parameters_agree(one, other):
+    assert public(one).keys() == public(other).keys()
+    for name, value in public(one).items():
+        if inspect.isfunction(value):
+            twin = getattr(other, name)
+            assert inspect.signature(value).parameters == inspect.signature(twin).parameters
+
+
+@pytest.mark.parametrize(("one", "other"), PAIRS, ids=lambda cls: cls.__name__)
+def test_nothing_of_the_blocking_side_speaks_of_await(one, other):
+    text = inspect.getsource(other)
+    assert "await " not in text.replace("asyncio", "")
+    assert "async with" not in text
+    assert "async for" not in text
+
+
+def test_the_made_files_are_what_their_sources_make():
+    done = subprocess.run(
+        [sys.executable, ROOT / "tools" / "sync_facade.py", "--check"],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stdout
+
+
+def test_every_async_class_of_the_client_has_a_twin():
+    folder = ROOT / "src" / "cometmq" / "client"
+    named = {
+        node.name
+        for path in folder.glob("*.py")
+        for node in ast.parse(path.read_text()).body
+        if isinstance(node, ast.ClassDef) and node.name.startswith("Async")
+    }
+    assert named == {one.__name__ for one, _ in PAIRS}
+
+
+def test_a_rule_that_finds_nothing_is_an_error():
+    with pytest.raises(ValueError, match="no class"):
+        sync_facade.make("class Producer: ...", "producer")
+    with pytest.raises(ValueError, match="no method"):
+        sync_facade.make("class AsyncProducer:\n    '''Doc.'''\n    x = 1", "producer")
+
+
+def test_no_thread_is_made_by_the_import():
+    code = "import threading, cometmq.client; print(threading.active_count())"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert done.stdout.strip() == "1"
