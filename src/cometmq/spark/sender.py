@@ -16,7 +16,7 @@ from cometmq.client.results import SendResult
 from cometmq.model.errors import NetError, SendFailed, SettingsError, TopicNotFound
 from cometmq.model.java_hash import java_hash
 from cometmq.model.queue import MessageQueue
-from cometmq.spark.batcher import Batch
+from cometmq.spark.batches import Batch, Place
 from cometmq.spark.cluster import Sending, SinkCluster
 from cometmq.spark.settings import SinkSettings
 from cometmq.spark.sink_columns import Target
@@ -49,20 +49,21 @@ class Sender:
     _queues: dict[str, Sequence[MessageQueue]] = field(default_factory=dict)
     _under_way: deque[tuple[Batch, Sending]] = field(default_factory=deque)
 
-    def queue_of(self, target: Target) -> MessageQueue | None:
-        """The queue that a row names or its key chooses; None for any.
+    def place_of(self, target: Target) -> Place:
+        """Where a row goes: to the queue that it names or its key chooses, or to any.
 
         Raises:
             SettingsError: the topic has no such queue, or several brokers have it.
             TopicNotFound: nobody knows the topic.
         """
         if target.queue_id is not None or target.broker_name is not None:
-            return self._named(target)
+            return Place(target.topic, self._named(target))
         if target.sharding_key:
             queues = self._writable(target.topic)
             # Follows SelectMessageQueueByHash of the Java client, so both choose alike.
-            return queues[abs(java_hash(target.sharding_key)) % len(queues)]
-        return None
+            number = abs(java_hash(target.sharding_key)) % len(queues)
+            return Place(target.topic, queues[number])
+        return Place(target.topic)
 
     def send(self, batch: Batch) -> None:
         """Start to send; waits when too much is under way.
@@ -84,23 +85,23 @@ class Sender:
             self._wait_oldest()
 
     def _has_under_way(self, batch: Batch) -> bool:
-        return batch.queue is not None and any(
-            each.queue == batch.queue for each, _ in self._under_way
+        return batch.place.queue is not None and any(
+            each.place == batch.place for each, _ in self._under_way
         )
 
     def _start(self, batch: Batch) -> Sending:
-        return self.cluster.send_batch(batch.topic, batch.queue, b"".join(batch.items))
+        return self.cluster.send_batch(batch.place.topic, batch.place.queue, batch.body)
 
     def _wait_oldest(self) -> None:
         batch, sending = self._under_way.popleft()
         for attempt in count():
             try:
-                self._note(sending.result(), len(batch.items))
+                self._note(sending.result(), batch.rows)
             except (NetError, SendFailed) as error:
                 # The client has tried a free batch on other queues itself.
-                if batch.queue is None or attempt >= self.settings.retries:
+                if batch.place.queue is None or attempt >= self.settings.retries:
                     raise
-                log.warning("a batch for %s is sent again: %s", batch.queue, error)
+                log.warning("a batch for %s is sent again: %s", batch.place.queue, error)
                 sending = self._start(batch)
             else:
                 return

@@ -20,7 +20,8 @@ from pyspark.sql.datasource import (
 )
 
 from cometmq.model.queue import MessageQueue
-from cometmq.spark.batcher import Batcher
+from cometmq.spark.batches import Place, cut, slices
+from cometmq.spark.encode import encode_rows
 from cometmq.spark.pool import sink_cluster
 from cometmq.spark.sender import Sender, Stored
 from cometmq.spark.settings import SinkSettings
@@ -54,13 +55,17 @@ def write_rows(
     """
     cluster = sink_cluster(settings)
     sender = Sender(cluster, settings)
-    batcher = Batcher(settings.batch_rows_max, settings.batch_bytes_max)
     for batch in batches:
-        for target, item in columns.rows(batch, new_id=cluster.new_message_id):
-            for full in batcher.add(target.topic, sender.queue_of(target), item):
-                sender.send(full)
-    for rest in batcher.rest():
-        sender.send(rest)
+        for piece in slices(batch):
+            items = encode_rows(piece, columns, cluster.new_message_id)
+            targets = columns.targets(piece)
+            places = (
+                Place(columns.topic or "")
+                if targets is None
+                else [sender.place_of(each) for each in targets]
+            )
+            for request in cut(items, places, settings):
+                sender.send(request)
     sender.finish()
     return TaskStored(sender.stored)
 

@@ -1,9 +1,9 @@
-"""The columns that the sink takes, and rows as batch items for a queue.
+"""The columns that the sink takes, and where its rows go.
 
-Next: cometmq.spark.sink
+Next: cometmq.spark.encode
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -20,10 +20,7 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from cometmq.codec.batch import encode_item
-from cometmq.codec.properties import encode_properties
-from cometmq.model import properties as keys_of
-from cometmq.model.errors import CodecError, MessageError, SettingsError
+from cometmq.model.errors import MessageError, SettingsError
 from cometmq.model.names import topic_fault
 from cometmq.spark.schema import nearest
 
@@ -106,77 +103,33 @@ class SinkColumns:
             _check_topic(topic)
         return cls(names, topic)
 
-    def rows(
-        self, batch: pa.RecordBatch, *, new_id: Callable[[], str]
-    ) -> Iterator[tuple[Target, bytes]]:
-        """Each row as a batch item, and where it goes.
-
-        Args:
-            batch: rows of Spark.
-            new_id: makes the message ids.
+    def targets(self, batch: pa.RecordBatch) -> list[Target] | None:
+        """Where each row goes; None: all of them to any queue of `topic`.
 
         Raises:
-            MessageError: a row that cannot be a message; it names the row's fault.
+            MessageError: a row has no topic.
         """
-        columns = {meaning: _values(batch, name) for meaning, name in self.names.items()}
+        places = [
+            name for name in ("brokerName", "queueId", "shardingKey") if name in self.names
+        ]
+        if self.topic is not None and not places:
+            return None
         nothing = [None] * batch.num_rows
 
         def column(meaning: str) -> list[Any]:
-            return columns.get(meaning, nothing)
+            name = self.names.get(meaning)
+            if name is None:
+                return nothing
+            values: list[Any] = batch.column(batch.schema.get_field_index(name)).to_pylist()
+            return values
 
         topics = [self.topic] * batch.num_rows if self.topic else column("topic")
-        places = zip(
+        if None in topics:
+            raise MessageError("a row has no topic: its column 'topic' is null")
+        wanted = zip(
             topics, column("brokerName"), column("queueId"), column("shardingKey"), strict=True
         )
-        contents = zip(
-            column("body"),
-            column("tags"),
-            column("keys"),
-            column("properties"),
-            column("flag"),
-            strict=True,
-        )
-        for place, (body, tag, keys, properties, flag) in zip(places, contents, strict=True):
-            target = Target(*place)
-            block = _block(new_id(), tag, keys, properties, target.sharding_key)
-            yield target, _item(target, body, flag, block)
-
-
-def _values(batch: pa.RecordBatch, name: str) -> list[Any]:
-    values: list[Any] = batch.column(batch.schema.get_field_index(name)).to_pylist()
-    return values
-
-
-def _item(target: Target, body: bytes | str | None, flag: int | None, block: bytes) -> bytes:
-    if target.topic is None:
-        raise MessageError("a row has no topic: its column 'topic' is null")
-    if body is None:
-        raise MessageError(
-            f"a row for {target.topic} has no body: it is null; send empty bytes"
-        )
-    content = body.encode() if isinstance(body, str) else body
-    try:
-        return encode_item(flag or 0, content, block)
-    except CodecError as error:
-        raise MessageError(f"a row for {target.topic} is no message: {error}") from error
-
-
-def _block(
-    unique_id: str, tag: str | None, keys: str | list[str] | None, pairs: Any, shard: str | None
-) -> bytes:
-    """The stored properties. What the system owns is made anew, so a read can be written back."""
-    stored = {name: text for name, text in pairs or () if name not in keys_of.RESERVED and text}
-    stored[keys_of.UNIQ_KEY] = unique_id
-    if tag:
-        stored[keys_of.TAGS] = tag
-    if keys:
-        stored[keys_of.KEYS] = keys if isinstance(keys, str) else " ".join(keys)
-    if shard:
-        stored[keys_of.SHARDING_KEY] = shard
-    try:
-        return encode_properties(stored)
-    except CodecError as error:
-        raise MessageError(f"a row's properties cannot be stored: {error}") from error
+        return [Target(*each) for each in wanted]
 
 
 def _check_topic(topic: str) -> None:
