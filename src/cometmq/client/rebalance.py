@@ -16,7 +16,7 @@ from cometmq.codec.fields import encode_fields
 from cometmq.codec.headers.client import ConsumerGroupRequest
 from cometmq.codec.remoting import Command
 from cometmq.model.codes import RequestCode
-from cometmq.model.errors import CometError, TopicNotFound
+from cometmq.model.errors import BrokerRefused, CometError, TopicNotFound
 from cometmq.model.names import is_retry_topic
 from cometmq.model.queue import MessageQueue
 
@@ -60,7 +60,12 @@ class Shares:
         queues = (await self._hub.known(topic)).read_queues
         if self._is_broadcasting:
             return list(queues)
-        members = await self._members(topic)
+        try:
+            members = await self._members(topic)
+        except BrokerRefused:
+            # A broker that is new to us, or has restarted, knows nobody of this group: not us either.
+            await self._hub.beat()
+            raise
         if self._hub.client_id not in members:
             # A broker that restarted does not know us; the others took our queues over.
             self.is_complete = False
