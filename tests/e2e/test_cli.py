@@ -382,16 +382,12 @@ def test_both_programs_run_from_unmodified_conf_files(tmp_path: Path, topic: str
     )
     (tmp_path / "n").mkdir()
     (tmp_path / "b").mkdir()
-    with (
-        Running(
-            tmp_path / "n", "nameserver", "-c", str(namesrv_conf), nameserver=None
-        ) as first,
-        Running(
-            tmp_path / "b", "broker", "-c", str(broker_conf), "-n", where, nameserver=None
-        ) as second,
-    ):
+    names = ("nameserver", "-c", str(namesrv_conf))
+    keeps = ("broker", "-c", str(broker_conf), "-n", where)
+    with Running(tmp_path / "n", *names, nameserver=None) as first:
         first.wait_for("boot success")
-        second.wait_for("boot success")
-        assert run("send", topic, "x", nameserver=where).returncode == 0
-        assert second.end(signal.SIGTERM) == 0
+        with Running(tmp_path / "b", *keeps, nameserver=None) as second:
+            second.wait_for("boot success")
+            assert run("send", topic, "x", nameserver=where).returncode == 0
+            assert second.end(signal.SIGTERM) == 0
         assert first.end(signal.SIGTERM) == 0

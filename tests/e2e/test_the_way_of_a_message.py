@@ -1,0 +1,131 @@
+"""docs/the-way-of-a-message.md and README's short table are true: their files and functions run.
+
+One message goes from a producer through an embedded broker to a consumer while every function that
+is entered is written down; each function that the page names must be among them.
+"""
+
+import ast
+import asyncio
+import re
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from types import FrameType
+from typing import Any, NamedTuple
+
+import pytest
+
+from cometmq.client import (
+    AsyncProducer,
+    AsyncPushConsumer,
+    ConsumeFrom,
+    Message,
+    PushSettings,
+    StoredMessage,
+)
+from cometmq.embedded import Embedded
+
+ROOT = Path(__file__).resolve().parents[2]
+SOURCE = ROOT / "src" / "cometmq"
+TOPIC = "way"
+SECONDS_MAX = 30.0
+PAGES = ("docs/the-way-of-a-message.md", "README.md")
+# | what happens | `client/send.py` | `Sender.start` |
+STEP = re.compile(
+    r"^\|[^|]*\| `(?P<file>[\w/]+\.py)` \| `(?P<function>[\w.]+)`[^|]*\|$", re.MULTILINE
+)
+
+
+class Step(NamedTuple):
+    """A step of a message, as a page names it."""
+
+    page: str
+    file: str
+    function: str
+
+
+def steps() -> list[Step]:
+    """The steps of both pages."""
+    return [
+        Step(page, match["file"], match["function"])
+        for page in PAGES
+        for match in STEP.finditer((ROOT / page).read_text())
+    ]
+
+
+@cache
+def functions(file: str) -> frozenset[str]:
+    """Functions and methods of a file, as `name` and `Class.name`."""
+    tree = ast.parse((SOURCE / file).read_text())
+    found = set()
+    for node in tree.body:
+        inner = node.body if isinstance(node, ast.ClassDef) else [node]
+        prefix = f"{node.name}." if isinstance(node, ast.ClassDef) else ""
+        found |= {
+            prefix + part.name
+            for part in inner
+            if isinstance(part, ast.FunctionDef | ast.AsyncFunctionDef)
+        }
+    return frozenset(found)
+
+
+@contextmanager
+def entered() -> Iterator[set[tuple[str, str]]]:
+    """(file, function) of everything of ours that any thread enters meanwhile."""
+    seen: set[tuple[str, str]] = set()
+    start = f"{SOURCE}/"
+
+    def note(frame: FrameType, event: str, _argument: Any) -> None:
+        code = frame.f_code
+        if event == "call" and code.co_filename.startswith(start):
+            seen.add((code.co_filename.removeprefix(start), code.co_qualname))
+
+    threading.setprofile(note)
+    sys.setprofile(note)
+    try:
+        yield seen
+    finally:
+        sys.setprofile(None)
+        threading.setprofile(None)
+
+
+async def one_message(nameserver: str) -> StoredMessage:
+    """Send a message and take it with a push consumer that waits for it already."""
+    taken: asyncio.Queue[StoredMessage] = asyncio.Queue()
+    async with (
+        AsyncProducer(nameserver) as producer,
+        AsyncPushConsumer(
+            nameserver,
+            group="travellers",
+            listener=taken.put,
+            subscriptions={TOPIC: "*"},
+            settings=PushSettings(consume_from=ConsumeFrom.FIRST),
+        ),
+    ):
+        await producer.send(Message(TOPIC, b"to find the queues"))
+        await asyncio.wait_for(taken.get(), SECONDS_MAX)
+        await producer.send(Message(TOPIC, b"one message", tag="all", keys="the-way"))
+        return await asyncio.wait_for(taken.get(), SECONDS_MAX)
+
+
+def test_each_page_names_steps() -> None:
+    assert {step.page for step in steps()} == set(PAGES)
+
+
+@pytest.mark.parametrize("step", steps(), ids=lambda step: f"{step.file}:{step.function}")
+def test_the_function_of_each_step_exists(step: Step) -> None:
+    assert (SOURCE / step.file).is_file()
+    assert step.function in functions(step.file)
+
+
+def test_one_message_goes_the_way_that_the_pages_draw() -> None:
+    with entered() as seen:
+        for flush in ("ASYNC_FLUSH", "SYNC_FLUSH"):
+            with Embedded(settings={"flushDiskType": flush}) as cluster:
+                message = asyncio.run(one_message(cluster.nameserver))
+            assert message.body == b"one message"
+    not_taken = {(step.file, step.function) for step in steps()} - seen
+    assert not_taken == set()
