@@ -78,12 +78,11 @@ async def test_a_queue_that_does_not_exist_is_refused_by_its_code(sender, topic)
     assert refused.value.code == ResponseCode.INVALID_PARAMETER
 
 
-async def test_a_topic_that_cannot_be_written_fails_every_attempt(names, sender, topic):
-    async with AsyncAdmin(names) as admin:
-        await sender.send(Message(topic, b"while it could"))
+async def test_a_topic_that_cannot_be_written_is_not_sent_to(names, topic):
+    async with AsyncAdmin(names) as admin, AsyncProducer(names) as late:
         await admin.create_topic(topic, queues=4, perm=4)
-    with pytest.raises(SendFailed, match=r"3 attempt.*NO_PERMISSION"):
-        await sender.send(Message(topic, b"too late"))
+        with pytest.raises(SendFailed, match=r"no queue of .* can be written"):
+            await late.send(Message(topic, b"too late"))
 
 
 @pytest.mark.parametrize("algorithm", Compression, ids=lambda each: each.name)
@@ -101,7 +100,9 @@ async def test_each_compression_is_read_by_java(names, topic, algorithm):
 async def test_a_range_is_read_raw_in_order_with_pulls_under_way(names, sender, topic):
     count = 2_000
     queue = (await sender.queues(topic))[1]
-    await sender.send_many((Message(topic, b"%d" % n) for n in range(count)), queue=queue)
+    # A window that a Java broker on a busy machine does not call a flood (waitTimeMillsInSendQueue).
+    numbered = (Message(topic, b"%d" % n) for n in range(count))
+    await sender.send_many(numbered, queue=queue, window=32)
     async with AsyncPullConsumer(names) as consumer:
         records = [
             record

@@ -27,6 +27,7 @@ class Inflight:
 
     def add(self, arrived: Iterable[tuple[int, int]]) -> None:
         """Messages came: (queue offset, bytes) of each, offsets rising."""
+        was_empty = not self._order
         for offset, size in arrived:
             if offset in self._sizes:
                 continue
@@ -35,7 +36,8 @@ class Inflight:
             self._sizes[offset] = size
             self.count += 1
             self.size += size
-        if self.next_offset is None and self._order:
+        if was_empty and self._order:
+            # What lay between matched nothing, and needs no second look.
             self.next_offset = self._order[0]
 
     def finish(self, offset: int) -> None:

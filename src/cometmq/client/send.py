@@ -108,8 +108,10 @@ class Sender:
 
 
 def make_command(parcel: Parcel, queue: MessageQueue) -> Command:
-    """The request for one queue."""
-    fields = {**parcel.fields, "e": str(queue.queue_id), "n": queue.broker_name}
+    """The request for one queue; the parcel's own fields are completed, never copied."""
+    fields = parcel.fields
+    fields["e"] = str(queue.queue_id)
+    fields["n"] = queue.broker_name
     return Command(parcel.code, fields=fields, body=parcel.body)
 
 

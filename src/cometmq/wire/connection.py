@@ -132,7 +132,8 @@ class Connection(Generic[Waiter]):
             deadline: on the caller's monotonic clock, seconds.
         """
         opaque = self.next_opaque()
-        frame = encode_command(command._replace(opaque=opaque))
+        # By hand: _replace takes 1 us, of the 15 that a gathered send may take.
+        frame = encode_command((command[0], command[1], opaque, *command[3:]))
         self._waiting[opaque] = (deadline, waiter)
         return frame
 
