@@ -202,6 +202,26 @@ def test_tail_shows_messages_as_they_come(
         assert "Traceback" not in tail.err.read_text()
 
 
+def test_tail_goes_on_when_the_broker_has_restarted(topic: str, tmp_path: Path) -> None:
+    data, ports = (
+        tmp_path / "data",
+        {"nameserver_port": free_port(), "broker_port": broker_port()},
+    )
+    with Embedded(data, **ports) as cluster:
+        where = cluster.nameserver
+        output("send", topic, "before", cluster=cluster)
+        tail = Running(tmp_path, "tail", topic, "--from", "earliest", nameserver=where)
+        with tail:
+            tail.wait_for("before")
+            cluster.close()
+            tail.wait_for("broker-a is lost", path=tail.err)
+            with Embedded(data, **ports) as again:
+                output("send", topic, "after", cluster=again)
+                tail.wait_for("after")
+            assert tail.err.read_text().count("is lost") <= 2
+            assert tail.end() == 0
+
+
 def test_tail_filters_by_tag(cluster: Embedded, topic: str) -> None:
     for tag in ("a", "b", "c", "a"):
         output("send", topic, f"of {tag}", "--tag", tag, cluster=cluster)

@@ -10,6 +10,7 @@ import asyncio
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.text import Text
 
 from cometmq.cli.options import (
     NAMESERVER_DEFAULT,
@@ -65,17 +66,12 @@ async def _tail(
     from cometmq.client import AsyncPullConsumer
 
     async with AsyncPullConsumer(nameserver, group=TOOLS_GROUP) as consumer:
-        arrivals: _Arrivals = asyncio.Queue(_WAITING_MAX)
+        follower = _Follower(consumer, expression)
         queues = await consumer.queues(topic)
-        notes().print(f"[dim]Following {len(queues)} queues of {topic}; Ctrl-C ends.")
         offsets = await asyncio.gather(*(_first(consumer, queue, place) for queue in queues))
-        following = asyncio.gather(
-            *(
-                _follow(consumer, queue, offset, expression, arrivals)
-                for queue, offset in zip(queues, offsets, strict=True)
-            )
-        )
-        showing = asyncio.ensure_future(_show(arrivals, count_max, as_json=as_json))
+        notes().print(f"[dim]Following {len(queues)} queues of {topic}; Ctrl-C ends.")
+        following = asyncio.gather(*map(follower.follow, queues, offsets))
+        showing = asyncio.ensure_future(_show(follower.arrivals, count_max, as_json=as_json))
         await _until_first_ends(following, showing)
 
 
@@ -88,25 +84,43 @@ async def _first(consumer: "AsyncPullConsumer", queue: "MessageQueue", place: st
     return await consumer.max_offset(queue)
 
 
-async def _follow(
-    consumer: "AsyncPullConsumer",
-    queue: "MessageQueue",
-    offset: int,
-    expression: str,
-    arrivals: _Arrivals,
-) -> None:
-    """Put every message of a queue into `arrivals`, from an offset on and without end."""
-    while True:
-        try:
-            pull = await consumer.fetch(queue, offset, wait_ms=WAIT_MS, expression=expression)
-        except NetError as error:
-            # A broker that restarts comes back; who looks at its messages should not start again.
-            notes().print(f"{queue}: {error}; trying again", style="yellow", markup=False)
-            await asyncio.sleep(_RETRY_SECONDS)
-            continue
-        for message in pull.messages:
-            await arrivals.put(message)
-        offset = pull.next_offset
+class _Follower:
+    """Puts the messages of queues into `arrivals`, as they come.
+
+    A broker that restarts comes back, and who looks at its messages should not have to start
+    again: it is said once that it is lost, and once that it is back.
+    """
+
+    def __init__(self, consumer: "AsyncPullConsumer", expression: str) -> None:
+        self.arrivals: _Arrivals = asyncio.Queue(_WAITING_MAX)
+        self._consumer = consumer
+        self._expression = expression
+        self._lost: set[str] = set()
+
+    async def follow(self, queue: "MessageQueue", offset: int) -> None:
+        """Follow a queue from an offset on, without end."""
+        while True:
+            try:
+                pull = await self._consumer.fetch(
+                    queue, offset, wait_ms=WAIT_MS, expression=self._expression
+                )
+            except NetError as error:
+                self._lose(queue.broker_name, error)
+                await asyncio.sleep(_RETRY_SECONDS)
+                continue
+            if queue.broker_name in self._lost:
+                self._lost.remove(queue.broker_name)
+                notes().print(f"[dim]{queue.broker_name} is back.")
+            for message in pull.messages:
+                await self.arrivals.put(message)
+            offset = pull.next_offset
+
+    def _lose(self, broker_name: str, error: NetError) -> None:
+        if broker_name not in self._lost:
+            self._lost.add(broker_name)
+            notes().print(
+                Text(f"{broker_name} is lost ({error}); trying again.", style="yellow")
+            )
 
 
 async def _show(arrivals: _Arrivals, count_max: int | None, *, as_json: bool) -> None:
