@@ -1,7 +1,8 @@
 """Keeps a table's file in step with the table: one save at a time, in a thread that is lent.
 
 Changes that come while a save runs share the next one; whoever must not be answered before a change
-is on disk waits for the future that its `save_soon` gave.
+is on disk waits for the future that its `save_soon` gave. Several share it: await it with
+`asyncio.shield`, or one whose peer goes away takes it from the others.
 
 Next: cometmq.store.config_file
 """
@@ -73,19 +74,17 @@ class Saver:
         assert waiter is not None
         error = work.exception()
         if error is None:
-            if not waiter.done():  # Cancelled: its peer went away meanwhile.
-                waiter.set_result(None)
+            waiter.set_result(None)
         else:
             self.is_dirty = True
             _log.error("cannot write %s: %s", self._file.path, error)
-            if not waiter.done():
-                waiter.set_exception(
-                    RequestError(
-                        ResponseCode.SERVICE_NOT_AVAILABLE,
-                        "the change is in force but could not be written to disk; see the broker's log",
-                    )
+            waiter.set_exception(
+                RequestError(
+                    ResponseCode.SERVICE_NOT_AVAILABLE,
+                    "the change is in force but could not be written to disk; see the broker's log",
                 )
-                waiter.exception()  # Nobody has to wait for it.
+            )
+            waiter.exception()  # Nobody has to wait for it.
         if self._next is not None:
             following, self._next = self._next, None
             self._begin(following)

@@ -88,7 +88,7 @@ def run_handler(handler: Handler, command: Command, peer: "Peer") -> None:
         answer = answer_to_error(error, command)
     if answer is None or command.flag & ONEWAY:
         if isawaitable(answer):
-            peer.tasks.spawn(_settle(answer), f"request-{command.code}")
+            peer.tasks.spawn(_settle(answer, command), f"request-{command.code}")
         return
     if isinstance(answer, Answer):
         peer.answer(command, answer)
@@ -105,8 +105,11 @@ async def _answer_later(work: Awaitable[Answer | None], command: Command, peer: 
         peer.answer(command, answer)
 
 
-async def _settle(work: Awaitable[Answer | None]) -> None:
-    await work
+async def _settle(work: Awaitable[Answer | None], command: Command) -> None:
+    try:
+        await work
+    except Exception as error:  # noqa: BLE001  See run_handler; nobody waits for this answer.
+        answer_to_error(error, command)
 
 
 def _not_supported(command: Command, _peer: "Peer") -> Answer:

@@ -5,6 +5,7 @@ Follows AdminBrokerProcessor of RocketMQ 5.3.3; an answer comes when the change 
 Next: cometmq.broker.groups
 """
 
+import asyncio
 import logging
 
 from cometmq.broker.groups import Groups
@@ -38,7 +39,7 @@ class GroupHandler:
         """UPDATE_AND_CREATE_SUBSCRIPTIONGROUP 200."""
         group = decode_group_config(command.body)
         check_group(group.name)
-        await self._groups.put(group)
+        await asyncio.shield(self._groups.put(group))
         return Answer()
 
     async def create_many(self, command: Command, _peer: Peer) -> Answer:
@@ -49,7 +50,7 @@ class GroupHandler:
         for group in groups:
             saving = self._groups.put(group)
             if group is groups[-1]:
-                await saving
+                await asyncio.shield(saving)
         return Answer()
 
     async def delete(self, command: Command, peer: Peer) -> Answer:
@@ -59,7 +60,7 @@ class GroupHandler:
         saving = self._groups.delete(request.group_name)
         if request.clean_offset:
             self._offsets.forget_group(request.group_name)
-        await saving
+        await asyncio.shield(saving)
         return Answer()
 
     def all(self, _command: Command, _peer: Peer) -> Answer:

@@ -5,6 +5,7 @@ Follows AdminBrokerProcessor of RocketMQ 5.3.3; an answer comes when the change 
 Next: cometmq.broker.topics
 """
 
+import asyncio
 import logging
 from collections.abc import Mapping
 from dataclasses import replace
@@ -59,7 +60,7 @@ class TopicHandler:
             attributes,
         )
         self._check(config)
-        await self._topics.put(config)
+        await asyncio.shield(self._topics.put(config))
         return Answer()
 
     async def create_many(self, command: Command, _peer: Peer) -> Answer:
@@ -73,7 +74,7 @@ class TopicHandler:
                 replace(config, attributes=known.attributes) if known else config
             )
             if config is configs[-1]:
-                await saving
+                await asyncio.shield(saving)
         return Answer()
 
     def _check(self, config: TopicConfig) -> None:
@@ -114,7 +115,7 @@ class TopicHandler:
                 ResponseCode.SYSTEM_ERROR,
                 f"topic {name} is deleted, but files of it remain: {error.strerror}",
             ) from error
-        await saving
+        await asyncio.shield(saving)
         return Answer()
 
     def all(self, _command: Command, _peer: Peer) -> Answer:
