@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from uuid import uuid4
 
@@ -203,11 +204,10 @@ def test_tail_shows_messages_as_they_come(
 
 
 def test_tail_goes_on_when_the_broker_has_restarted(topic: str, tmp_path: Path) -> None:
-    data, ports = (
-        tmp_path / "data",
-        {"nameserver_port": free_port(), "broker_port": broker_port()},
+    same = partial(
+        Embedded, tmp_path / "data", nameserver_port=free_port(), broker_port=broker_port()
     )
-    with Embedded(data, **ports) as cluster:
+    with same() as cluster:
         where = cluster.nameserver
         output("send", topic, "before", cluster=cluster)
         tail = Running(tmp_path, "tail", topic, "--from", "earliest", nameserver=where)
@@ -215,7 +215,7 @@ def test_tail_goes_on_when_the_broker_has_restarted(topic: str, tmp_path: Path) 
             tail.wait_for("before")
             cluster.close()
             tail.wait_for("broker-a is lost", path=tail.err)
-            with Embedded(data, **ports) as again:
+            with same() as again:
                 output("send", topic, "after", cluster=again)
                 tail.wait_for("after")
             assert tail.err.read_text().count("is lost") <= 2
