@@ -1,0 +1,41 @@
+"""The table of the bench says of a line that it holds exactly when its median does."""
+
+from __future__ import annotations
+
+import pytest
+
+from bench import table
+
+
+def results(*rounds: tuple[float, float]) -> table.Results:
+    """Rounds of (Java's, our) sends a second."""
+    return {
+        "rounds": [
+            {
+                "java": {"send 128": {"per_second": theirs}},
+                "cometmq": {"send 128": {"per_second": ours}},
+            }
+            for theirs, ours in rounds
+        ]
+    }
+
+
+THROUGHPUT = table.Line("sends", "send 128", "per_second", 2.0)
+
+
+def test_a_ratio_is_the_median_of_the_rounds_and_not_a_ratio_of_medians():
+    assert table.reached(results((100, 100), (10, 40), (50, 150)), THROUGHPUT) == 3.0
+
+
+@pytest.mark.parametrize(("ours", "verdict"), [(199, "**no**"), (200, "yes")])
+def test_a_line_holds_from_its_target_on(monkeypatch, ours, verdict):
+    monkeypatch.setattr(table, "LINES", [THROUGHPUT])
+    last = table.markdown(results((100, ours))).splitlines()[-1]
+    assert last.endswith(f"| >= 2x | {verdict} |")
+
+
+def test_what_was_not_measured_does_not_hold():
+    assert all(
+        line.endswith("| not measured |")
+        for line in table.markdown({"rounds": []}).splitlines()[2:]
+    )
