@@ -62,9 +62,10 @@ def _through_the_broker(console: Console, flights: pa.Table, folder: Path) -> Pa
     # Java takes seconds to start, in a process of its own: meanwhile the flights are sent.
     with Embedded() as cluster, ThreadPoolExecutor(1) as aside:
         console.print(f"nameserver on {cluster.nameserver}, broker on {cluster.broker}")
-        starting = aside.submit(session, "flights", master="local[2]", conf=_SPARK)
-        _send(console, flights, cluster.nameserver)
-        spark = starting.result()
+        # Spark ties a session to the thread that makes it, so the sending goes aside.
+        sending = aside.submit(_send, console, flights, cluster.nameserver)
+        spark = session("flights", master="local[2]", conf=_SPARK)
+        sending.result()
         try:
             with _progress(console) as progress:
                 bar = progress.add_task("Spark stream", total=flights.num_rows, rate="")

@@ -39,7 +39,8 @@ SPARK = {
 ARROW = {
     "body": pa.binary(),
     "tags": pa.string(),
-    "keys": pa.list_(pa.string()),
+    # Spark says of array(...) that its elements are never null.
+    "keys": pa.list_(pa.field("element", pa.string(), nullable=False)),
     "properties": pa.map_(pa.string(), pa.string()),
     "flag": pa.int32(),
     "shardingKey": pa.string(),
@@ -120,6 +121,14 @@ def test_a_slice_of_rows_is_encoded_as_itself():
     assert [
         (item.flag, item.body, decode_properties(item.property_block)) for item in found
     ] == [expected(n, values[n]) for n in (2, 3, 4)]
+
+
+def test_a_null_key_is_no_key():
+    batch = pa.record_batch({"body": [b"x", b"x"], "keys": [["a", None, "b"], None]})
+    columns = SinkColumns.of(schema(body=BinaryType(), keys=ArrayType(TEXT)), topic="t")
+    first, second = decode_batch(b"".join(encode_rows(batch, columns, lambda: "i").to_pylist()))
+    assert decode_properties(first.property_block)["KEYS"].split() == ["a", "b"]
+    assert "KEYS" not in decode_properties(second.property_block)
 
 
 def row(**given) -> dict:

@@ -86,6 +86,18 @@ def test_what_spark_adds_itself_is_passed_over():
     SinkSettings.parse({"nameserver": "x:1", "checkpointlocation": "somewhere"})
 
 
+def test_a_table_of_sql_has_one_list_of_options_for_reading_and_writing():
+    options = {
+        "nameserver": "x:1",
+        "topic": "t",
+        "option.topic": "t",
+        "startingoffsets": "latest",
+    }
+    assert SinkSettings.parse(options).topic == "t"
+    both = {**options, "batch.maxmessages": "5"}
+    assert SourceSettings.parse(both, is_stream=False).topics.names == ("t",)
+
+
 @pytest.mark.parametrize(
     ("text", "ms"),
     [("250", 250), ("250ms", 250), ("30s", 30_000), ("15m", 900_000), ("1h", 3_600_000)],

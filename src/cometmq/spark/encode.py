@@ -77,7 +77,7 @@ def _property_blocks(
         if meaning in columns.names:
             values = _column(batch, columns, meaning, None)
             if pa.types.is_list(values.type):
-                values = pc.binary_join(values, " ")
+                values = _words(values)
             _refuse_separators(values, columns.names[meaning])
             parts.append(_entries(name, values))
     return pc.binary_join_element_wise(*parts, "")
@@ -103,6 +103,13 @@ def _map_entries(maps: pa.Array) -> pa.Array:
     )
     pairs = pc.if_else(is_kept, pairs, "")
     return pc.binary_join(pa.ListArray.from_arrays(maps.offsets, pairs), "")
+
+
+def _words(lists: pa.Array) -> pa.Array:
+    """Lists of words as one text each, with blanks between; a null word is none."""
+    words = pc.fill_null(lists.values.cast(STRING), "")
+    texts = pc.binary_join(pa.ListArray.from_arrays(lists.offsets, words), " ")
+    return pc.if_else(pc.is_valid(lists), texts, None)
 
 
 def _is_text(values: pa.Array) -> pa.Array:

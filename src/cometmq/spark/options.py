@@ -14,7 +14,8 @@ from cometmq.model.errors import SettingsError
 from cometmq.spark.schema import nearest
 
 # What Spark itself puts among the options of a source or sink; lower case, as Spark hands them.
-_SPARKS_OWN = frozenset(("checkpointlocation", "queryname", "serialization.format"))
+_SPARKS_OWN = frozenset(("checkpointlocation", "queryname", "provider", "owner", "location"))
+_OF_A_TABLE = "option."  # CREATE TABLE hands each option twice, once with this in front.
 
 
 @dataclass(frozen=True)
@@ -36,8 +37,16 @@ class Option:
     aliases: tuple[str, ...] = ()
 
 
-def read_options(given: Mapping[str, str], known: Sequence[Option]) -> dict[str, Any]:
+def read_options(
+    given: Mapping[str, str], known: Sequence[Option], others: Sequence[Option] = ()
+) -> dict[str, Any]:
     """The value of every known option, by its name; None where it is neither given nor defaulted.
+
+    Args:
+        given: what the user wrote.
+        known: the options of this side.
+        others: those of the other side, which are passed over: a table of SQL has one list of
+            options for SELECT and INSERT.
 
     Raises:
         SettingsError: for an unknown name, a value that does not parse, or one option given twice
@@ -46,11 +55,12 @@ def read_options(given: Mapping[str, str], known: Sequence[Option]) -> dict[str,
     by_name = {
         name.lower(): option for option in known for name in (option.name, *option.aliases)
     }
+    passed_over = _SPARKS_OWN | {name.lower() for name in _spelt(others)}
     texts: dict[str, str] = {}
     for name, text in given.items():
         option = by_name.get(name.lower())
         if option is None:
-            if name.lower() not in _SPARKS_OWN:
+            if name.lower() not in passed_over and not name.lower().startswith(_OF_A_TABLE):
                 raise SettingsError(f"no option {name!r}{nearest(name, _spelt(known))}")
             continue
         if texts.setdefault(option.name, text) != text:

@@ -28,6 +28,8 @@ _CONF = {
 
 _LOGGING = """\
 rootLogger.level = error
+logger.shell.name = org.apache.spark.repl.Main
+logger.shell.level = error
 rootLogger.appenderRef.stderr.ref = stderr
 appender.stderr.type = Console
 appender.stderr.name = stderr

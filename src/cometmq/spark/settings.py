@@ -145,7 +145,7 @@ class SourceSettings:
         Raises:
             SettingsError: for an option that is unknown, wrong, missing or does not fit another.
         """
-        value = read_options(options, SOURCE_OPTIONS)
+        value = read_options(options, SOURCE_OPTIONS, SINK_OPTIONS)
         _require(value, "nameServer")
         _refuse_other_mode(value, is_stream=is_stream)
         return cls(
@@ -193,7 +193,7 @@ class SinkSettings:
         Raises:
             SettingsError: for an option that is unknown, wrong or missing.
         """
-        value = read_options(options, SINK_OPTIONS)
+        value = read_options(options, SINK_OPTIONS, SOURCE_OPTIONS)
         _require(value, "nameServer")
         return cls(
             name_servers=value["nameServer"],
@@ -261,5 +261,5 @@ def read_columns(options: Mapping[str, str]) -> tuple[tuple[str, ...], Propertie
     Raises:
         SettingsError: for an option that is unknown or wrong.
     """
-    value = read_options(options, SOURCE_OPTIONS)
+    value = read_options(options, SOURCE_OPTIONS, SINK_OPTIONS)
     return value["columns"], value["propertiesFormat"]
