@@ -53,7 +53,7 @@ class Admitted:
     Attributes:
         puts: its records; one, or those of a batch.
         answer_start: header of the answer up to the first physical offset.
-        transaction_id: the unique key, escaped for JSON.
+        transaction_id: the unique key.
         is_batch: whether the records must lie together.
         is_flush_awaited: whether a synchronous flush comes before the answer (property WAIT).
         saving: its topic was just made and is on its way to the disk, or None.

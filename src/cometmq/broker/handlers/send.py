@@ -16,10 +16,11 @@ from collections.abc import Callable
 
 from cometmq.broker.admission import Admission, Admitted
 from cometmq.broker.counters import Counters
+from cometmq.broker.handlers.send_answers import Pending, as_late, as_one, encode_answers
 from cometmq.broker.lanes import Lanes
 from cometmq.codec.properties import PROPERTIES_SIZE_MAX
 from cometmq.codec.remoting import Command, RawCommand
-from cometmq.model.codes import RequestCode, ResponseCode
+from cometmq.model.codes import RequestCode
 from cometmq.model.errors import CometError, RecordIllegal, StoreError
 from cometmq.model.flags import ONEWAY
 from cometmq.model.java_hash import java_hash
@@ -30,30 +31,13 @@ from cometmq.store.appender import Put, PutResult
 from cometmq.store.message_store import MessageStore
 
 _SEND_V2 = int(RequestCode.SEND_MESSAGE_V2)
-# Born times of 13 digits (the years 2001 to 2286) need no check of their range.
-_BORN_DIGITS = 13
-
-# An answer's header around its numbers; `Lane.answer_start` stands in front.
-_MIDDLE = '"},"flag":1,"language":"PYTHON","opaque":'
-_END = ',"serializeTypeCurrentRPC":"JSON","version":479}'
-# Prefix of a frame without a body, by the size of its header; the answers of a read are joined as
-# text and become bytes at once.
-_PREFIX_SIZE_MAX = 1024
-
-
-def _prefix(size: int) -> str:
-    return ((size + 4).to_bytes(4) + size.to_bytes(4)).decode("latin-1")
-
-
-_PREFIXES = tuple(map(_prefix, range(_PREFIX_SIZE_MAX)))
-# Every header begins so; after a late flush it begins with the other.
-_CODE_SIZE = len('{"code":0')
-_LATE_START = f'{{"code":{ResponseCode.FLUSH_DISK_TIMEOUT:d}'
-
-
-# A send whose record is being written: opaque, the answer's header up to the physical offset (None
-# when nobody waits for an answer), the unique key as JSON has it.
-Pending = tuple[int, str | None, str]
+# The unique key of official clients comes first of the properties.
+_KEY_AT = len("UNIQ_KEY\1")
+# Properties (or ends of their names) that only admission knows how to treat.
+_SPECIAL_MARKS = ("DELAY\1", "TIMER_D", "TRAN_MSG\1", "WAIT\1f", "POP_CK\1")
+# Bound what a sender can make us remember: 128 KB of text.
+_PLAIN_TAILS_MAX = 1024
+_PLAIN_TAIL_SIZE_MAX = 128
 
 
 class SendHandler(BatchHandler):
@@ -75,7 +59,7 @@ class SendHandler(BatchHandler):
         self._counters = counters
         self._on_written = on_written
         self._suffix = admission.property_suffix.encode()
-        self._text_size_max = PROPERTIES_SIZE_MAX - len(self._suffix) - 1
+        self._plain_tails: dict[str, int] = {}
         self._body_size_max = admission.body_size_max
         self._host = store.store_host.hex().upper()
         self._is_flush_sync = store.settings.flush_sync
@@ -87,57 +71,77 @@ class SendHandler(BatchHandler):
         (bench/README.md).
         """
         straight, suffix, host = self._straight, self._suffix, peer.host
-        text_size_max, body_size_max = self._text_size_max, self._body_size_max
+        body_size_max, plain_tails = self._body_size_max, self._plain_tails
         puts: list[Put] = []
         pending: list[Pending] = []
+        born_text, born_ms = "", 0
         for command in commands:
             code, flag, opaque, _, _, _, fields, body, _ = command
             try:
                 queue, topic, answer_start, _ = straight[fields["b"]][fields["e"]]
                 text = fields["i"]
-                key_at = text.index("UNIQ_KEY\1") + 9
-                key = text[key_at : text.index("\2", key_at)]
+                key_at = text.index("UNIQ_KEY\1") + _KEY_AT
+                key_end = text.index("\2", key_at)
                 born = fields["g"]
                 if (
-                    fields["m"] == "true"
+                    code != _SEND_V2
                     or fields["f"] != "0"
-                    or code != _SEND_V2
+                    or fields.get("m") == "true"
                     or not 0 < len(body) <= body_size_max
-                    or len(born) != _BORN_DIGITS
-                    or not (key.isascii() and key.isalnum())
-                    or not text.endswith("\2")
-                    or "DELAY\1" in text
-                    or "TIMER_D" in text
-                    or "TRAN_MSG\1" in text
-                    or "WAIT\1f" in text
-                    or "POP_CK\1" in text
                 ):
                     raise ValueError  # noqa: TRY301  One way out of the straight way.
+                tags_code = plain_tails.get(text[key_end:]) if key_at == _KEY_AT else None
+                if tags_code is None:
+                    tags_code = self._look_at(text, key_end)
+                if born != born_text:
+                    # Messages of one read are mostly of one millisecond.
+                    born_text, born_ms = born, _born_ms(born)
                 properties = text.encode() + suffix
-                tags_at = text.find("TAGS\1")
-                if tags_at < 0:
-                    tags_code = 0
-                elif tags_at == 0 or text[tags_at - 1] == "\2":
-                    tags_code = java_hash(text[tags_at + 5 : text.index("\2", tags_at)])
-                else:
-                    raise ValueError  # noqa: TRY301
-                if len(properties) > text_size_max:
+                if len(properties) > PROPERTIES_SIZE_MAX:
                     raise ValueError  # noqa: TRY301
                 user_flag, tries = fields["h"], fields.get("j")
                 puts.append(
                     (
                         queue, topic, body, properties, tags_code,
                         0 if user_flag == "0" else _int32(user_flag),
-                        0, int(born), host,
+                        0, born_ms, host,
                         0 if tries == "0" or tries is None else _int32(tries),
                         0, 0,
                     )
                 )  # fmt: skip
-                pending.append((opaque, None if flag & ONEWAY else answer_start, key))
-            except (KeyError, ValueError, TypeError, AttributeError):
+                pending.append(
+                    (opaque, None if flag & ONEWAY else answer_start, text[key_at:key_end])
+                )
+            except (LookupError, ValueError, TypeError, AttributeError):
                 # Also a field that is no text: the header's JSON may hold anything.
                 self._take_special(command, peer, puts, pending)
         self._store_and_answer(puts, pending, peer)
+
+    def _look_at(self, text: str, key_end: int) -> int:
+        """The tags code of properties that are plain, by substrings that cannot overlook any.
+
+        What stands behind the unique key is the same for most messages of a producer, so it is
+        remembered.
+
+        Raises:
+            ValueError: they may be special.
+        """
+        if text[-1] != "\2" or any(mark in text for mark in _SPECIAL_MARKS):
+            raise ValueError("not plain")
+        tags_at = text.find("TAGS\1")
+        tags_code = 0
+        if tags_at >= 0:
+            if tags_at > 0 and text[tags_at - 1] != "\2":
+                raise ValueError("not plain")
+            tags_code = java_hash(text[tags_at + 5 : text.index("\2", tags_at)])
+        tail = text[key_end:]
+        if (
+            len(tail) <= _PLAIN_TAIL_SIZE_MAX
+            and len(self._plain_tails) < _PLAIN_TAILS_MAX
+            and text.startswith("UNIQ_KEY\1")
+        ):
+            self._plain_tails[tail] = tags_code
+        return tags_code
 
     def written(self) -> None:
         """The answers are on the wire: now consumers may see the messages."""
@@ -182,7 +186,7 @@ class SendHandler(BatchHandler):
             self._refuse([one], error, peer)
             return
         self._count(results)
-        answered = _as_one(one, results, self._host)
+        answered = as_one(one, results, self._host)
 
         def saved(saving: "asyncio.Future[None] | None") -> None:
             error = saving.exception() if saving is not None else None
@@ -191,7 +195,7 @@ class SendHandler(BatchHandler):
             elif admitted.is_flush_awaited:
                 self._answer(*answered, peer)
             else:
-                peer.write(_frames(*answered))
+                peer.write(encode_answers(*answered))
 
         if admitted.saving is None:
             saved(None)
@@ -225,13 +229,13 @@ class SendHandler(BatchHandler):
 
     def _answer(self, pending: list[Pending], results: list[PutResult], peer: Peer) -> None:
         """Answer now, or with SYNC_FLUSH when all of it is on disk."""
-        answers = _frames(pending, results)
+        answers = encode_answers(pending, results)
         if not self._is_flush_sync:
             peer.write(answers)
             return
 
         def flushed(is_flushed: bool) -> None:  # noqa: FBT001  The store calls it so.
-            peer.write(answers if is_flushed else _frames(_late(pending), results))
+            peer.write(answers if is_flushed else encode_answers(as_late(pending), results))
 
         self._store.wait_flushed(_end_of(results), flushed)
 
@@ -248,43 +252,11 @@ def _end_of(results: list[PutResult]) -> int:
     return physical_offset + size
 
 
-def _frames(pending: list[Pending], results: list[PutResult]) -> bytes:
-    """The answers of these sends, one behind the other."""
-    prefixes = _PREFIXES
-    frames = []
-    for (opaque, start, key), (queue_offset, physical_offset, _) in zip(
-        pending, results, strict=True
-    ):
-        if start is not None:
-            header = (
-                f'{start}{physical_offset:016X}","queueOffset":"{queue_offset}",'
-                f'"transactionId":"{key}{_MIDDLE}{opaque}{_END}'
-            )
-            size = len(header)
-            frames.append(
-                (prefixes[size] if size < _PREFIX_SIZE_MAX else _prefix(size)) + header
-            )
-    return "".join(frames).encode("latin-1")
-
-
-def _as_one(
-    one: Pending, results: list[PutResult], host: str
-) -> tuple[list[Pending], list[PutResult]]:
-    """A batch is answered as one send, whose message id is those of its records with commas."""
-    opaque, start, key = one
-    if start is None or len(results) == 1:
-        return [one], results[-1:]
-    ids = "".join(f"{physical_offset:016X},{host}" for _, physical_offset, _ in results[:-1])
-    _, last_offset, size = results[-1]
-    return [(opaque, start + ids, key)], [(results[0][0], last_offset, size)]
-
-
-def _late(pending: list[Pending]) -> list[Pending]:
-    """The same sends, to be answered with FLUSH_DISK_TIMEOUT."""
-    return [
-        (opaque, None if start is None else _LATE_START + start[_CODE_SIZE:], key)
-        for opaque, start, key in pending
-    ]
+def _born_ms(text: str) -> int:
+    number = int(text)
+    if not -(1 << 63) <= number < 1 << 63:
+        raise ValueError("beyond 64 bits")
+    return number
 
 
 def _int32(text: str) -> int:
