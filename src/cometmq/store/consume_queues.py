@@ -9,6 +9,7 @@ Next: cometmq.store.reader
 
 import logging
 from collections.abc import Iterable, Iterator
+from itertools import islice
 
 from cometmq.codec.queue_entry import BLANK_ENTRY, QUEUE_ENTRY_SIZE
 from cometmq.store.consume_queue import ConsumeQueue
@@ -134,7 +135,7 @@ class ConsumeQueues:
             OSError: the disk failed or is full; the round is given up.
         """
         assert self._round is not None
-        part = [queue for queue, _ in zip(self._round, range(self._round_step), strict=False)]
+        part = list(islice(self._round, self._round_step))
         try:
             self.write_tails(part)
         except OSError:

@@ -39,11 +39,12 @@ from cometmq.store.settings import StoreSettings
 
 logger = logging.getLogger(__name__)
 
-_CHUNK_SIZE = 4 << 20
+_CHUNK_SIZE = 1 << 20
 _TAIL_SIZE_MAX = 64 << 10  # A queue's entries are written in pieces of this size meanwhile.
-# How far behind the end valid records are looked for: four times the largest message.
-_LOOK_BEHIND_SIZE = 16 << 20
+# How far behind the end valid records are looked for: the largest message and a little more.
+_LOOK_BEHIND_SIZE = 5 << 20
 
+_IN_A_QUEUE = (0, TRANSACTION_COMMIT)
 _MAGICS = tuple(magic.to_bytes(4) for magic in (MAGIC_V1, MAGIC_V2))
 _TAGS_NAME = TAGS.encode()
 _DELAY_NAME = DELAY.encode()
@@ -84,6 +85,7 @@ class Recovery:
         self._read_only = read_only
         self._store_ms = 0
         self._begun: set[ConsumeQueue] = set()  # Queues of which an entry is known.
+        self._walked: dict[tuple[str, int], ConsumeQueue] = {}  # Queues met on the walk.
 
     def run(self, *, is_clean: bool) -> Recovered:
         """Bring log and queues into step.
@@ -133,9 +135,10 @@ class Recovery:
     def _drop_untrusted(self, loaded: list[LoadedQueue], dispatched: int) -> None:
         """Remove what stands behind the entries taken, in files; first say that it is gone."""
         entries = sum(entry.queue.max_offset for entry in loaded)
-        self._checkpoints.write(
-            self._checkpoints.times, Progress(dispatched, dispatched, entries)
-        )
+        known = self._checkpoints.progress
+        flushed = max(dispatched, known.flushed) if known is not None else dispatched
+        progress = Progress(dispatched, flushed, entries)
+        self._checkpoints.write(self._checkpoints.times, progress)
         for entry in loaded:
             self._queues.files.clear_from(entry.queue, entry.queue.max_offset)
 
@@ -218,21 +221,31 @@ class Recovery:
     def _dispatch(self, record: Record) -> None:
         """Make a record's queue entry again."""
         self._store_ms = record.store_timestamp
-        if record.sys_flag & TRANSACTION_MASK not in (0, TRANSACTION_COMMIT):
+        if record.sys_flag & TRANSACTION_MASK not in _IN_A_QUEUE:
             return
-        if not is_directory_name(record.topic):
-            return
-        queue = self._queues.find_or_make(record.topic, record.queue_id)
-        if queue not in self._begun:
-            self._begun.add(queue)
-            if record.queue_offset != queue.max_offset:
-                queue.begin_at(record.queue_offset)
-        elif not self._queues.align(queue, record.queue_offset):
-            return
+        queue = self._walked.get((record.topic, record.queue_id))
+        if queue is None or record.queue_offset != queue.max_offset:
+            queue = self._queue_of(record)
+            if queue is None:
+                return
+        if not queue.tail:
+            self._queues.dirty[queue] = None
         queue.append(record.physical_offset, record.store_size, self._tags_code(record))
-        self._queues.dirty[queue] = None
         if len(queue.tail) >= _TAIL_SIZE_MAX and not self._read_only:
             self._queues.write_tails((queue,))
+
+    def _queue_of(self, record: Record) -> ConsumeQueue | None:
+        """A record's queue, ready to take it; None for a record that no queue can take."""
+        if not is_directory_name(record.topic):
+            return None
+        queue = self._queues.find_or_make(record.topic, record.queue_id)
+        self._walked[record.topic, record.queue_id] = queue
+        if queue not in self._begun:
+            self._begun.add(queue)
+            queue.begin_at(record.queue_offset)
+        elif not self._queues.align(queue, record.queue_offset):
+            return None
+        return queue
 
     def _tags_code(self, record: Record) -> int:
         """What a queue entry holds for a record (CommitLog.checkMessageAndReturnSize)."""
@@ -243,6 +256,8 @@ class Recovery:
                     levels = self._settings.delay_levels_ms
                     delay_ms = delay_of_level(levels, min(int(level), len(levels)))
                     return record.store_timestamp + delay_ms
+            if _TAGS_NAME not in record.property_block:
+                return 0
             tags = find_property(record.property_block, _TAGS_NAME)
         except (CodecError, ValueError):
             return 0

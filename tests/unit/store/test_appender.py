@@ -1,0 +1,179 @@
+"""Records as the appender packs them: the codec reads them, RocketMQ's rules hold."""
+
+from typing import Any
+
+import pytest
+
+from cometmq.codec.record import BLANK_TAIL_SIZE, MAGIC_V1, MAGIC_V2, decode_record
+from cometmq.codec.record_check import check_record
+from cometmq.kernel import MAGIC_BLANK
+from cometmq.model.errors import RecordIllegal
+from cometmq.model.flags import BORN_HOST_V6, STORE_HOST_V6
+from cometmq.model.names import SCHEDULE_TOPIC
+from tests.support.fake_disk import FakeDisk
+from tests.support.hand_clock import HandClock
+from tests.support.store_puts import (
+    HOST_V4,
+    HOST_V6,
+    SMALL,
+    bodies_of,
+    make_put,
+    open_store,
+    put,
+    read_all,
+)
+
+
+def records(store):
+    """Every record of the log's first file, in order."""
+    found, offset = [], 0
+    while (piece := store.read_record(offset)) is not None:
+        check_record(piece, 0)
+        found.append(decode_record(piece))
+        offset += len(piece)
+    return found
+
+
+@pytest.mark.parametrize("born_host", [HOST_V4, HOST_V6])
+@pytest.mark.parametrize("store_host", [HOST_V4, HOST_V6])
+@pytest.mark.parametrize("topic", ["t", "t" * 127, "t" * 128, "t" * 255])
+def test_every_layout_is_what_the_codec_reads(born_host, store_host, topic):
+    clock = HandClock()
+    store = open_store(disk=FakeDisk(), clock=clock)
+    store.store_host = store_host
+    clock.turn(5)
+    put_one = make_put(store, topic, 3, b"body", tag="paid", born_host=born_host)
+    [(queue_offset, physical_offset, size)] = store.put_many([put_one])
+    [record] = records(store)
+    assert (queue_offset, physical_offset, size) == (0, 0, record.store_size)
+    assert record.magic == (MAGIC_V1 if len(topic) <= 127 else MAGIC_V2)
+    assert (record.topic, record.queue_id, record.body) == (topic, 3, b"body")
+    assert (record.born_host, record.store_host) == (born_host, store_host)
+    bits = (BORN_HOST_V6 if born_host is HOST_V6 else 0) | (
+        STORE_HOST_V6 if store_host is HOST_V6 else 0
+    )
+    assert record.sys_flag == bits
+    assert record.store_timestamp == clock.now_ms()
+    assert (record.flag, record.born_timestamp) == (7, 1_600_000_000_000)
+    assert record.properties() == {"TAGS": "paid"}
+
+
+def test_offsets_go_up_by_one_in_each_queue():
+    store = open_store(disk=FakeDisk())
+    store.put_many([make_put(store, queue_id=n % 3) for n in range(6)])
+    results = store.put_many([make_put(store, queue_id=n % 3) for n in range(6)])
+    assert [offset for offset, _, _ in results] == [2, 2, 2, 3, 3, 3]
+    found = records(store)
+    assert [record.physical_offset for record in found] == [
+        n * found[0].store_size for n in range(12)
+    ]
+
+
+def test_bodies_may_be_any_bytes_and_empty():
+    store = open_store(disk=FakeDisk())
+    start = make_put(store)
+    bodies = (b"", bytearray(b"array"), memoryview(b"view"))
+    store.put_many([(*start[:2], body, *start[3:]) for body in bodies])
+    store.dispatch_pending()
+    assert bodies_of(store) == [b"", b"array", b"view"]
+
+
+def test_half_and_rolled_back_messages_take_no_place_in_the_queue():
+    store = open_store(disk=FakeDisk())
+    results = store.put_many(
+        [make_put(store, body=bytes([kind]), transaction=kind) for kind in (0, 4, 8, 12, 0)]
+    )
+    store.dispatch_pending()
+    assert [offset for offset, _, _ in results] == [0, 0, 1, 0, 2]
+    assert bodies_of(store) == [bytes([0]), bytes([8]), bytes([0])]
+    assert [record.sys_flag for record in records(store)] == [0, 4, 8, 12, 0]
+
+
+def test_a_file_ends_with_a_blank_mark_and_the_record_goes_to_the_next():
+    disk = FakeDisk()
+    store = open_store(disk=disk)
+    size = SMALL.commitlog_file_size
+    put(store, b"x" * 8000)
+    end = store.max_offset
+    put(store, b"y" * 8200)
+    queue = store.queue("orders", 0)
+    assert queue is not None
+    content = disk.content("/store/commitlog/00000000000000000000")
+    assert int.from_bytes(content[end : end + 4]) == size - end
+    assert int.from_bytes(content[end + 4 : end + 8]) == MAGIC_BLANK
+    assert content[end + 8 :] == bytes(size - end - 8)
+    assert [record.physical_offset for record in read_all(store)] == [0, size]
+
+
+@pytest.mark.parametrize("left", [0, 1, 7])
+def test_a_record_leaves_room_for_the_blank_mark(left):
+    """It fits only if 8 bytes are left behind it (CommitLog.DefaultAppendMessageCallback)."""
+    store = open_store(disk=FakeDisk())
+    overhead = put(store, b"")
+    room = SMALL.commitlog_file_size - overhead - overhead - BLANK_TAIL_SIZE
+    put(store, b"x" * (room + left))
+    starts = [record.physical_offset for record in read_all(store)]
+    assert starts == [0, overhead if left == 0 else SMALL.commitlog_file_size]
+
+
+def test_a_record_longer_than_a_file_is_refused_and_nothing_of_its_batch_stored():
+    store = open_store(disk=FakeDisk())
+    longest = store.record_size_max - put(store, b"")
+    with pytest.raises(RecordIllegal, match="mappedFileSizeCommitLog"):
+        store.put_many([make_put(store), make_put(store, body=b"x" * (longest + 1))])
+    assert store.refusal is None
+    put(store, b"x" * longest)
+    assert [len(body) for body in bodies_of(store)] == [0, longest]
+
+
+@pytest.mark.parametrize("field", [5, 7, 9, 10])
+def test_a_number_out_of_its_range_is_refused_and_nothing_of_its_batch_stored(field):
+    store = open_store(disk=FakeDisk())
+    bad: Any = (*make_put(store)[:field], 1 << 70, *make_put(store)[field + 1 :])
+    with pytest.raises(RecordIllegal, match="out of its range"):
+        store.put_many([make_put(store), bad])
+    put(store, b"good")
+    assert bodies_of(store) == [b"good"]
+
+
+def test_a_batch_message_lies_in_one_file():
+    store = open_store(disk=FakeDisk())
+    put(store, b"x" * 8000)
+    batch = [make_put(store, body=b"%d" % n * 1000) for n in range(9)]
+    results = store.put_batch(batch)
+    store.dispatch_pending()
+    assert results[0][1] == SMALL.commitlog_file_size
+    assert len(bodies_of(store)) == 10
+    with pytest.raises(RecordIllegal):
+        store.put_batch(batch * 2)
+
+
+def test_an_empty_batch_writes_nothing():
+    store = open_store(disk=FakeDisk())
+    assert store.put_many([]) == []
+    assert store.max_offset == 0
+
+
+def test_a_clock_that_steps_back_a_little_does_not_take_store_times_with_it():
+    clock = HandClock()
+    store = open_store(disk=FakeDisk(), clock=clock)
+    for seconds in (10, -5, 3, -100):
+        clock.turn(seconds)
+        put(store, b"x")
+    start = HandClock().now_ms()
+    times = [record.store_timestamp - start for record in read_all(store)]
+    assert times == [10_000, 10_000, 10_000, -92_000]
+
+
+def test_a_delayed_message_is_due_at_its_store_time_and_its_levels_delay():
+    clock = HandClock()
+    store = open_store(disk=FakeDisk(), clock=clock)
+    clock.turn(1)
+    level_3 = make_put(store, SCHEDULE_TOPIC, 2)
+    store.put_many([(*level_3[:4], None, *level_3[5:])])
+    seen = []
+    queue = store.queue_for_append(SCHEDULE_TOPIC, 2)
+    queue.watched = True
+    store.on_arrival = lambda _, codes: seen.extend(codes)
+    store.dispatch_pending()
+    assert seen == [clock.now_ms() + 10_000]

@@ -1,0 +1,201 @@
+"""Reading a queue: RocketMQ's statuses, next offsets and limits."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from cometmq.codec.record import decode_records
+from cometmq.model.java_hash import java_hash
+from cometmq.store.reader import GetStatus
+from tests.support.fake_disk import FakeDisk
+from tests.support.hand_clock import HandClock
+from tests.support.store_puts import SMALL, bodies_of, make_put, open_store, put, run_jobs
+
+ROOMY = replace(SMALL, commitlog_file_size=1 << 20)
+
+
+def status(store, offset, queue_id=0, **limits):
+    result = store.get("orders", queue_id, offset, **limits)
+    return result.status, result.next_offset, result.min_offset, result.max_offset
+
+
+def test_statuses_and_next_offsets_are_those_of_rocketmq():
+    store = open_store(disk=FakeDisk())
+    assert status(store, 5) == (GetStatus.NO_MATCHED_LOGIC_QUEUE, 0, 0, 0)
+    queue = store.queue_for_append("orders", 0)
+    assert status(store, 5) == (GetStatus.NO_MESSAGE_IN_QUEUE, 0, 0, 0)
+    put(store, b"0", b"1", b"2")
+    assert status(store, 0) == (GetStatus.FOUND, 3, 0, 3)
+    assert status(store, 3) == (GetStatus.OFFSET_OVERFLOW_ONE, 3, 0, 3)
+    assert status(store, 4) == (GetStatus.OFFSET_OVERFLOW_BADLY, 3, 0, 3)
+    queue.min_offset = 2
+    assert status(store, 1) == (GetStatus.OFFSET_TOO_SMALL, 2, 2, 3)
+    assert status(store, -1) == (GetStatus.OFFSET_TOO_SMALL, 2, 2, 3)
+    assert status(store, 0, match=frozenset([9]))[0] == GetStatus.OFFSET_TOO_SMALL
+    assert status(store, 2, match=frozenset([9])) == (GetStatus.NO_MATCHED_MESSAGE, 3, 2, 3)
+
+
+def test_a_status_is_the_remark_of_an_answer():
+    assert f"{GetStatus.FOUND}" == "FOUND"
+
+
+def test_at_most_32_messages_and_256_kib_are_given_but_always_one():
+    store = open_store(settings=replace(ROOMY, commitlog_file_size=4 << 20), disk=FakeDisk())
+    put(store, *[b"x"] * 40)
+    assert store.get("orders", 0, 0, max_count=100).message_count == 32
+    assert store.get("orders", 0, 0, max_count=5).message_count == 5
+    result = store.get("orders", 0, 0, max_bytes=250)
+    assert (result.message_count, result.next_offset) == (2, 2)
+    assert store.get("orders", 0, 0, max_bytes=1).message_count == 1
+    put(store, *[b"y" * 100_000] * 4, queue_id=1)
+    assert store.get("orders", 1, 0).message_count == 2
+    put(store, b"z" * 1_000_000, queue_id=2)
+    assert store.get("orders", 2, 0).message_count == 1
+
+
+def test_old_messages_have_the_smaller_limits_and_a_slave_is_suggested():
+    settings = replace(ROOMY, memory_bytes=10_000)  # 40 % of it: the last 4000 bytes.
+    store = open_store(settings=settings, disk=FakeDisk())
+    put(store, *[b"x"] * 100)
+    old = store.get("orders", 0, 0)
+    assert (old.message_count, old.suggest_slave) == (8, True)
+    new = store.get("orders", 0, 65)
+    assert (new.message_count, new.suggest_slave) == (32, False)
+
+
+def test_records_that_lie_together_are_one_view():
+    store = open_store(disk=FakeDisk())
+    put(store, b"0", b"1", b"2")
+    put(store, b"elsewhere", queue_id=1)
+    put(store, b"3")
+    result = store.get("orders", 0, 0)
+    assert [len(decode_records(piece)) for piece in result.records] == [3, 1]
+    assert result.size == sum(len(piece) for piece in result.records)
+
+
+def test_a_read_goes_over_the_ends_of_log_files_and_from_file_to_tail():
+    clock = HandClock()
+    store = open_store(disk=FakeDisk(), clock=clock)
+    bodies = [b"%d" % n + b"x" * 1500 for n in range(15)]
+    put(store, *bodies[:7])
+    clock.turn(2)
+    run_jobs(store)
+    put(store, *bodies[7:])
+    result = store.get("orders", 0, 0)
+    assert [record.body for record in decode_records(b"".join(result.records))] == bodies
+
+
+@pytest.mark.parametrize("as_function", [False, True])
+def test_tags_are_matched_by_their_code_and_what_was_looked_at_is_behind(as_function):
+    store = open_store(settings=ROOMY, disk=FakeDisk())
+    store.put_many([make_put(store, body=b"%d" % n, tag="ab"[n % 2]) for n in range(100)])
+    store.dispatch_pending()
+    codes = frozenset([java_hash("b")])
+    match = codes.__contains__ if as_function else codes
+    first = store.get("orders", 0, 0, match=match)
+    assert (first.message_count, first.next_offset) == (32, 64)
+    second = store.get("orders", 0, 64, match=match)
+    found = decode_records(b"".join([*first.records, *second.records]))
+    assert [record.body for record in found] == [b"%d" % n for n in range(1, 100, 2)]
+    assert second.next_offset == 100
+
+
+def test_a_filter_looks_at_800_entries_at_most():
+    store = open_store(settings=replace(ROOMY, queue_file_size=40_000), disk=FakeDisk())
+    put(store, *[b""] * 1000)
+    result = store.get("orders", 0, 0, match=frozenset([1]))
+    assert (result.status, result.next_offset) == (GetStatus.NO_MATCHED_MESSAGE, 800)
+
+
+def test_messages_whose_log_file_is_gone_are_passed_over():
+    disk = FakeDisk()
+    store = open_store(disk=disk)
+    put(store, *[b"x" * 1500] * 20)
+    first = store._log.chain.files.pop(0)
+    result = store.get("orders", 0, 0)
+    assert result.status == GetStatus.FOUND
+    assert decode_records(b"".join(result.records))[0].physical_offset == first.end
+    result = store.get("orders", 0, 0, match=frozenset([1]))
+    assert result.status == GetStatus.MESSAGE_WAS_REMOVING
+    assert store.read_record(0) is None
+
+
+def test_where_the_device_must_be_waited_for_the_result_is_cold():
+    disk, clock = FakeDisk(), HandClock()
+    store = open_store(disk=disk, clock=clock)
+    bodies = [b"%d" % n * 300 for n in range(30)]
+    put(store, *bodies)
+    store.close()
+    disk = disk.kill()
+    disk.is_cold = True
+    store = open_store(disk=disk, clock=clock)
+    result = store.get("orders", 0, 0)
+    assert result.cold is not None
+    assert result.records == []
+    answer = result.cold()
+    assert answer.cold is None
+    assert answer.status == GetStatus.FOUND
+    assert decode_records(b"".join(answer.records))[0].body == bodies[0]
+    assert disk.calls["will_need"] > 0
+    assert bodies_of(store) == bodies
+    put(store, b"warm")
+    assert store.get("orders", 0, 30).cold is None
+
+
+def test_after_a_restart_neighbours_in_the_log_are_read_at_once(tmp_path: Path):
+    store = open_store(tmp_path, ROOMY)
+    for n in range(32):
+        put(store, b"%d" % n)
+        put(store, b"between" * 20, queue_id=1)
+    store.close()
+    store = open_store(tmp_path, ROOMY)
+    assert bodies_of(store) == [b"%d" % n for n in range(32)]
+    runs = [(n * 300, n * 300 + 100) for n in range(32)]
+    [(_, start, span)] = store._reader._spans(runs)
+    assert (start, span) == (0, runs)
+    store.close()
+
+
+def test_a_queue_file_that_is_gone_is_jumped_over_as_rocketmq_does():
+    disk, clock = FakeDisk(), HandClock()
+    store = open_store(disk=disk, clock=clock)
+    put(store, *[b"x"] * 50)
+    clock.turn(2)
+    run_jobs(store)
+    store.close()
+    store = open_store(disk=disk.kill(), clock=clock)
+    store._disk.unlink("/store/consumequeue/orders/0/00000000000000000400")
+    assert status(store, 25) == (GetStatus.OFFSET_FOUND_NULL, 40, 0, 50)
+    assert status(store, 45)[0] == GetStatus.FOUND
+    queue = store.queue("orders", 0)
+    assert queue is not None
+    assert store.store_time_at(queue, 25) == -1
+    assert store.store_time_at(queue, 45) > 0
+
+
+def test_times_are_found_in_tails_and_files():
+    disk, clock = FakeDisk(), HandClock()
+    store = open_store(disk=disk, clock=clock)
+    start = clock.now_ms()
+    for n in range(60):
+        clock.turn(1)
+        put(store, b"x" * (500 if n % 3 else 2000))
+        if n == 40:
+            run_jobs(store)
+    queue = store.queue("orders", 0)
+    assert queue is not None
+    assert queue.tail_start > 0
+    for n in range(60):
+        at = start + (n + 1) * 1000
+        assert store.store_time_at(queue, n) == at
+        assert store.offset_by_time(queue, at) == n
+        assert store.offset_by_time(queue, at - 1) == n
+        assert store.offset_by_time(queue, at, upper=True) == n
+        assert store.offset_by_time(queue, at + 1, upper=True) == n
+    assert store.offset_by_time(queue, start + 10**9) == 60
+    assert store.offset_by_time(queue, 0) == 0
+    assert store.offset_by_time(queue, 0, upper=True) == 0
+    assert store.earliest_store_time(queue) == start + 1000
+    assert store.earliest_store_time(store.queue_for_append("orders", 9)) == -1
+    assert store.offset_by_time(store.queue_for_append("orders", 9), 5) == 0
