@@ -211,7 +211,12 @@ class _Sending:
         if error is not None:
             self._failed(error)
             return
-        answer = waiter.result()
+        try:
+            self._take(waiter.result())
+        except Exception as trouble:  # noqa: BLE001  Whatever it is, the caller learns of it.
+            self.settle(trouble)
+
+    def _take(self, answer: Command) -> None:
         queue = self.queue
         assert queue is not None, "an answer comes from a queue"
         if self.sender.faults is not None:
@@ -253,7 +258,8 @@ class _Sending:
             return False
         if isinstance(error, BrokerRefused):
             return error.code in RETRIABLE_CODES
-        return isinstance(error, NetError | CodecError) and self.queue is not None
+        # What was answered, but cannot be read, may well be stored: it is the caller's to judge.
+        return isinstance(error, NetError) and self.queue is not None
 
     def _final_error(self, error: CometError) -> CometError:
         if len(self.failures) == 1 and not isinstance(error, ConnectionLost | RequestTimeout):

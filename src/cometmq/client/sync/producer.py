@@ -110,7 +110,8 @@ class Producer:
     ) -> list[SendResult]:
         """Send messages with many under way at once; results in their order.
 
-        Messages for one queue are stored in their order unless one of them had to be retried.
+        Where the order within a queue matters, one send before the next or use `send_batch`:
+        a Java broker works on the requests of a connection in parallel.
 
         Args:
             messages: any number.
