@@ -14,7 +14,10 @@ import pytest
 
 from cometmq.codec.bodies import (
     cluster,
+    connection,
+    consumer,
     group_config,
+    heartbeat,
     kv,
     register,
     route,
@@ -201,6 +204,18 @@ BODIES = {
     ("answer", RequestCode.GET_ALL_TOPIC_CONFIG): (
         topic_config.decode_topic_table,
         topic_config.encode_topic_table,
+    ),
+    ("request", RequestCode.HEART_BEAT): (
+        heartbeat.decode_heartbeat,
+        heartbeat.encode_heartbeat,
+    ),
+    ("answer", RequestCode.GET_CONSUMER_LIST_BY_GROUP): (
+        consumer.decode_consumer_ids,
+        consumer.encode_consumer_ids,
+    ),
+    ("answer", RequestCode.GET_CONSUMER_CONNECTION_LIST): (
+        connection.decode_consumer_connections,
+        connection.encode_consumer_connections,
     ),
     ("request", RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP): (
         group_config.decode_group_config,
