@@ -52,6 +52,9 @@ class Progress(NamedTuple):
         return self._replace(entries=max(self.entries - entries, 0))
 
 
+NOTHING_DONE = Progress(0, 0, 0)
+
+
 def encode_progress(progress: Progress) -> bytes:
     """The bytes of our file."""
     content = _PROGRESS.pack(*progress)

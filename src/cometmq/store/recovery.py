@@ -27,7 +27,7 @@ from cometmq.model.java_hash import java_hash
 from cometmq.model.names import SCHEDULE_TOPIC
 from cometmq.model.properties import DELAY, TAGS
 from cometmq.store.appender import delay_of_level
-from cometmq.store.checkpoint import CheckpointFiles, Progress
+from cometmq.store.checkpoint import NOTHING_DONE, CheckpointFiles, Progress
 from cometmq.store.commitlog import CommitLog
 from cometmq.store.consume_queue import ConsumeQueue
 from cometmq.store.consume_queues import ConsumeQueues
@@ -174,7 +174,7 @@ class Recovery:
         topics = self._disk.list_names(root)
         if not self._read_only and (topics or self._checkpoints.progress is not None):
             times = Checkpoint(index_timestamp=self._checkpoints.times.index_timestamp)
-            self._checkpoints.write(times, Progress(0, 0, 0))
+            self._checkpoints.write(times, NOTHING_DONE)
             for queue in list(self._queues):
                 self._queues.files.forget(queue)
             for topic in topics:

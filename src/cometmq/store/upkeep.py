@@ -10,7 +10,7 @@ import logging
 
 from cometmq.codec.checkpoint import Checkpoint
 from cometmq.model.clock import Clock
-from cometmq.store.checkpoint import CheckpointFiles, CheckpointJob, Progress
+from cometmq.store.checkpoint import NOTHING_DONE, CheckpointFiles, CheckpointJob, Progress
 from cometmq.store.disk import Disk
 from cometmq.store.dispatch import Dispatcher
 from cometmq.store.flushing import Flushing
@@ -63,12 +63,16 @@ class Upkeep:
     def tick(self) -> None:
         """Do what is due."""
         now = self._clock.monotonic()
-        if self._queues.dirty or self._queues.is_in_round:
+        if self._queues.dirty or self._queues.is_in_round or self._is_checkpoint_old():
             self._write_tails(now)
         if now >= self._disk_look_at:
             self._disk_look_at = now + DISK_LOOK_INTERVAL_S
             self._look_at_disk()
             self._log.forget_cold_views()
+
+    def _is_checkpoint_old(self) -> bool:
+        """Whether a flush alone has brought something new since the last checkpoint."""
+        return self.progress() != (self._checkpoints.progress or NOTHING_DONE)
 
     def _write_tails(self, now: float) -> None:
         """Begin or continue a round over the queues' tails."""
