@@ -1,0 +1,60 @@
+"""The examples run, as their first lines say."""
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from cometmq.embedded import Embedded
+from tests.support.processes import wait_until
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    with Embedded() as made:
+        yield made
+
+
+def run(name: str, nameserver: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-m", f"examples.{name}", nameserver],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+        cwd=ROOT,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_a_message_goes_through_all_three_examples(cluster, tmp_path):
+    assert "1000 messages in 4 queues" in run("producer", cluster.nameserver)
+    pulled = run("pull", cluster.nameserver)
+    assert pulled.count("messages,") == 4
+    assert len(pulled.splitlines()) == 4 + 8 + 10
+    said = tmp_path / "consumer.log"
+    with said.open("w") as log:
+        consumer = subprocess.Popen(
+            [sys.executable, "-u", "-m", "examples.consumer", cluster.nameserver],
+            stdout=log,
+            stderr=log,
+            cwd=ROOT,
+        )
+        try:
+            # All but the batch, which has no tag, and the state "packed".
+            wait_until(
+                lambda: len(said.read_text().splitlines()) >= 1003,
+                seconds=30,
+                what="1003 messages",
+            )
+            consumer.send_signal(signal.SIGINT)
+            assert consumer.wait(20) == 0
+        finally:
+            consumer.kill()
+            consumer.wait()
+    assert len(said.read_text().splitlines()) == 1003
