@@ -4,7 +4,7 @@ Next: cometmq.client.pull_consumer
 """
 
 import asyncio
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import AsyncGenerator, Collection, Iterator, Sequence
 from typing import NamedTuple
 
 from cometmq.client import AsyncProducer, AsyncPullConsumer, ProducerSettings
@@ -18,9 +18,15 @@ from cometmq.codec.properties import encode_properties
 from cometmq.codec.remoting import Command
 from cometmq.model import properties as keys_of
 from cometmq.model.codes import RequestCode
+from cometmq.model.errors import CometError
 from cometmq.model.queue import MessageQueue
 from cometmq.spark.cluster import PullPlan
 from cometmq.spark.settings import SinkSettings, SourceSettings
+
+# What is gathered at once: about what is decoded at once (`pull.WINDOW_ROWS`, `WINDOW_BYTES`), so
+# that a read holds two such windows.
+GATHER_PULLS = 256
+GATHER_BYTES = 8 << 20
 
 _ADVANCING = (PullStatus.FOUND, PullStatus.NO_MATCHED_MESSAGE)
 
@@ -78,23 +84,67 @@ class ClientSourceCluster:
         self, queue: MessageQueue, *, start: int, end: int, plan: PullPlan
     ) -> Iterator[RawPull]:
         """The answers for [start, end), up to the first that has nothing at its offset."""
-        answers = portal().iterate(
-            self._consumer.fetch_range_raw,
-            queue,
-            start,
-            end,
-            max_count=plan.rows,
-            depth=plan.depth,
-            expression=plan.expression,
+        answers = self._consumer.fetch_range_raw(
+            queue, start, end, max_count=plan.rows, depth=plan.depth, expression=plan.expression
         )
-        for pull in answers:
-            yield pull
-            if pull.status not in _ADVANCING:
-                return
+        ahead = portal().call(Gathering.begin, answers)
+        try:
+            while pulls := portal().call(ahead.given):
+                # The next answers come in while these are decoded.
+                ahead = portal().call(Gathering.begin, answers)
+                for pull in pulls:
+                    yield pull
+                    if pull.status not in _ADVANCING:
+                        return
+        finally:
+            portal().call(ahead.end)
 
     def _ask_nameserver(self, command: Command) -> Command:
         answer: Command = portal().call(self._hub.nameservers.ask, command)
         return answer
+
+
+class Gathering(NamedTuple):
+    """Answers gathered on the loop, many for one crossing between threads.
+
+    Attributes:
+        answers: where they come from.
+        task: gathers the next ones.
+    """
+
+    answers: AsyncGenerator[RawPull, None]
+    task: asyncio.Task[list[RawPull]]
+
+    @classmethod
+    def begin(cls, answers: AsyncGenerator[RawPull, None]) -> "Gathering":
+        """Gather the next answers; called on the loop."""
+        return cls(answers, asyncio.get_running_loop().create_task(_gather(answers)))
+
+    def given(self) -> asyncio.Task[list[RawPull]]:
+        """What is gathered; an empty list at the end. Called on the loop."""
+        return self.task
+
+    async def end(self) -> None:
+        """Ask for no more."""
+        self.task.cancel()
+        await asyncio.wait([self.task])
+        await self.answers.aclose()
+
+
+async def _gather(answers: AsyncGenerator[RawPull, None]) -> list[RawPull]:
+    pulls: list[RawPull] = []
+    size = 0
+    try:
+        async for pull in answers:
+            pulls.append(pull)
+            size += len(pull.body)
+            if size >= GATHER_BYTES or len(pulls) >= GATHER_PULLS:
+                break
+    except CometError:
+        # What came before the failure counts; the next pull will meet it again.
+        if not pulls:
+            raise
+    return pulls
 
 
 class ClientSinkCluster:

@@ -28,7 +28,7 @@ _CONF = {
 
 _LOGGING = """\
 rootLogger.level = error
-logger.shell.name = org.apache.spark.repl.Main
+logger.shell.name = org.apache.spark.api.python.PythonGatewayServer
 logger.shell.level = error
 rootLogger.appenderRef.stderr.ref = stderr
 appender.stderr.type = Console
