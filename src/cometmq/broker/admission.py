@@ -8,7 +8,6 @@ Next: cometmq.broker.lanes
 """
 
 import asyncio
-import json
 import random
 from dataclasses import dataclass
 
@@ -135,7 +134,7 @@ class Admission:
         return Admitted(
             puts,
             lane.answer_start,
-            json.dumps(properties.get(keys_of.UNIQ_KEY, ""))[1:-1],
+            properties.get(keys_of.UNIQ_KEY, ""),
             is_batch,
             properties.get(keys_of.WAIT, "true") != "false",
             self._topics.saving_of(topic.name),

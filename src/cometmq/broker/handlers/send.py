@@ -126,7 +126,10 @@ class SendHandler(BatchHandler):
         Raises:
             ValueError: they may be special.
         """
+        is_first = text.startswith("UNIQ_KEY\1")
         if text[-1] != "\2" or any(mark in text for mark in _SPECIAL_MARKS):
+            raise ValueError("not plain")
+        if not is_first and "\2UNIQ_KEY\1" not in text:
             raise ValueError("not plain")
         tags_at = text.find("TAGS\1")
         tags_code = 0
@@ -138,7 +141,7 @@ class SendHandler(BatchHandler):
         if (
             len(tail) <= _PLAIN_TAIL_SIZE_MAX
             and len(self._plain_tails) < _PLAIN_TAILS_MAX
-            and text.startswith("UNIQ_KEY\1")
+            and is_first
         ):
             self._plain_tails[tail] = tags_code
         return tags_code

@@ -1,0 +1,47 @@
+"""A whole broker in the test's own loop, and a channel to it."""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from cometmq.broker.server import Broker
+from cometmq.broker.settings import BrokerSettings
+from cometmq.codec.remoting import Command
+from cometmq.net.channels import Channels
+from cometmq.net.clock import SystemClock
+
+
+class Served:
+    """A running broker and a client's connections to it."""
+
+    def __init__(self, broker: Broker, channels: Channels) -> None:
+        self.broker = broker
+        self.channels = channels
+
+    async def ask(self, code: int, fields=None, body: bytes = b"", **more) -> Command:
+        command = Command(int(code), fields=fields or {}, body=body, **more)
+        return await self.channels.call(self.broker.address, command, timeout_ms=20_000)
+
+
+@asynccontextmanager
+async def serve(path: Path, **settings):
+    """A broker on free ports with its store at `path`; closed in the end."""
+    clock = SystemClock()
+    values = {"listen_port": 0, "store_path": str(path), "commitlog_file_size": 1 << 20}
+    broker = Broker(BrokerSettings(broker_name="broker-a", **{**values, **settings}), clock)
+    await broker.start()
+    channels = Channels(clock)
+    try:
+        yield Served(broker, channels)
+    finally:
+        await channels.close()
+        await broker.close()
+
+
+@pytest.fixture
+async def served(tmp_path):
+    async with serve(tmp_path / "store") as running:
+        yield running

@@ -1,0 +1,284 @@
+"""What is sent is what is stored and answered, on the straight way and on every other."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from cometmq.broker.settings import FlushDiskType
+from cometmq.codec.batch import encode_batch
+from cometmq.codec.properties import decode_properties, encode_properties
+from cometmq.codec.record import decode_record, decode_records
+from cometmq.codec.remoting import Command
+from cometmq.model.codes import RequestCode, ResponseCode
+from tests.unit.broker.conftest import serve
+
+KEY = "7F0000010000000118B4AAC200000001"
+LETTERS = {
+    "producerGroup": "a", "topic": "b", "defaultTopic": "c", "defaultTopicQueueNums": "d",
+    "queueId": "e", "sysFlag": "f", "bornTimestamp": "g", "flag": "h", "properties": "i",
+    "reconsumeTimes": "j", "unitMode": "k", "maxReconsumeTimes": "l", "batch": "m",
+}  # fmt: skip
+
+
+def long_fields(topic="Orders", queue_id=0, properties=None, **more):
+    text = "" if properties is None else encode_properties(properties).decode()
+    fields = {
+        "producerGroup": "p", "topic": topic, "defaultTopic": "TBW102",
+        "defaultTopicQueueNums": "4", "queueId": str(queue_id), "sysFlag": "0",
+        "bornTimestamp": "1700000000000", "flag": "0", "properties": text,
+        "reconsumeTimes": "0", "unitMode": "false", "batch": "false",
+    }  # fmt: skip
+    return fields | more
+
+
+def short_fields(*args, **more):
+    return {LETTERS[name]: value for name, value in long_fields(*args, **more).items()}
+
+
+async def stored(served, answer):
+    """The record of a send's answer."""
+    offset = str(int(answer.fields["msgId"][-16:], 16))
+    view = await served.ask(RequestCode.VIEW_MESSAGE_BY_ID, {"offset": offset})
+    return decode_record(view.body)
+
+
+PLAIN = [
+    {"UNIQ_KEY": KEY, "WAIT": "true"},
+    {"UNIQ_KEY": KEY, "TAGS": "TagA", "KEYS": "k1 k2", "WAIT": "true"},
+    {"KEYS": "k", "UNIQ_KEY": KEY, "TAGS": "é", "WAIT": "true", "color": "blauw ü"},
+    {"TAGS": "t", "UNIQ_KEY": KEY * 2, "XTAGS": "no"},
+    {"UNIQ_KEY": 'a"b\\c', "n": "1"},
+    {"XUNIQ_KEY": "x", "n": "1"},
+]
+
+
+@pytest.mark.parametrize("properties", PLAIN)
+async def test_the_straight_way_stores_what_admission_stores(served, properties):
+    await served.ask(RequestCode.SEND_MESSAGE, long_fields(), b"makes the topic")
+    records = []
+    for _ in range(2):  # The second time the tail of the properties is remembered.
+        for code, fields in (
+            (RequestCode.SEND_MESSAGE, long_fields(properties=properties, flag="7")),
+            (RequestCode.SEND_MESSAGE_V2, short_fields(properties=properties, flag="7")),
+        ):
+            answer = await served.ask(code, fields, b"body")
+            assert answer.code == ResponseCode.SUCCESS, answer.remark
+            record = await stored(served, answer)
+            assert answer.fields["queueOffset"] == str(record.queue_offset)
+            assert answer.fields["transactionId"] == record.properties()["UNIQ_KEY"]
+            records.append(record)
+    first = records[0]
+    for record in records:
+        found = record.properties()
+        if "UNIQ_KEY" not in properties:
+            found["UNIQ_KEY"] = first.properties()["UNIQ_KEY"]
+        assert found == first.properties()
+        assert found.items() >= properties.items()
+        assert (record.body, record.flag, record.born_host) == (b"body", 7, first.born_host)
+    assert [r.queue_offset for r in records] == list(range(1, 5))
+
+
+async def test_the_broker_adds_region_cluster_and_trace(served):
+    answer = await served.ask(
+        RequestCode.SEND_MESSAGE_V2, short_fields(properties={"CLUSTER": "mine"}), b"b"
+    )
+    record = await stored(served, answer)
+    assert record.properties().items() >= {
+        ("MSG_REGION", "DefaultRegion"), ("CLUSTER", "DefaultCluster"), ("TRACE_ON", "true"),
+    }  # fmt: skip
+    assert answer.fields["MSG_REGION"] == "DefaultRegion"
+    assert answer.fields["TRACE_ON"] == "true"
+
+
+async def test_a_batch_is_stored_in_one_queue_and_answered_with_every_id(served):
+    items = [(i, b"b%d" % i, encode_properties({"KEYS": f"k{i}"})) for i in range(30)]
+    answer = await served.ask(
+        RequestCode.SEND_BATCH_MESSAGE,
+        short_fields(properties={"UNIQ_KEY": KEY}, batch="true", queue_id=2),
+        encode_batch(items),
+    )
+    assert answer.code == ResponseCode.SUCCESS, answer.remark
+    ids = answer.fields["msgId"].split(",")
+    assert len(ids) == 30
+    assert answer.fields["queueOffset"] == "0"
+    pulled = await served.ask(RequestCode.PULL_MESSAGE, pull_fields("Orders", 2))
+    records = decode_records(pulled.body)
+    assert [r.body for r in records] == [b"b%d" % i for i in range(30)]
+    assert [r.flag for r in records] == list(range(30))
+    assert decode_properties(records[3].property_block)["KEYS"] == "k3"
+    assert [int(i[-16:], 16) for i in ids] == [r.physical_offset for r in records]
+
+
+def pull_fields(topic, queue_id=0, offset=0, **more):
+    fields = {
+        "consumerGroup": "g", "topic": topic, "queueId": str(queue_id),
+        "queueOffset": str(offset), "maxMsgNums": "32", "sysFlag": "4", "commitOffset": "0",
+        "suspendTimeoutMillis": "0", "subscription": "*", "subVersion": "0",
+        "expressionType": "TAG",
+    }  # fmt: skip
+    return fields | more
+
+
+async def test_a_oneway_send_is_stored_and_not_answered(served):
+    await served.ask(RequestCode.SEND_MESSAGE_V2, short_fields(), b"first")
+    channel = await served.channels.get(served.broker.address)
+    channel.oneway(Command(310, fields=short_fields(properties=PLAIN[0]), body=b"second"))
+    # It asks on the same connection, but a read's sends are stored behind its other requests.
+    waits = pull_fields("Orders", offset=1, sysFlag="6", suspendTimeoutMillis="10000")
+    pulled = await served.ask(RequestCode.PULL_MESSAGE, waits)
+    assert [r.body for r in decode_records(pulled.body)] == [b"second"]
+
+
+async def test_sends_of_one_read_keep_their_order_whatever_they_are(served):
+    channel = await served.channels.get(served.broker.address)
+    await served.ask(RequestCode.SEND_MESSAGE_V2, short_fields(), b"0")
+    kinds = [
+        PLAIN[0],
+        {"UNIQ_KEY": KEY, "WAIT": "false"},
+        PLAIN[4],
+        {"UNIQ_KEY": KEY, "DELAY": "0"},
+    ]
+    waiting = [
+        channel.start_call(
+            Command(310, fields=short_fields(properties=kinds[i % 4]), body=b"%d" % i),
+            timeout_ms=10_000,
+        )
+        for i in range(1, 40)
+    ]
+    answers = await asyncio.gather(*waiting)
+    assert [a.fields["queueOffset"] for a in answers] == [str(i) for i in range(1, 40)]
+
+
+REFUSED = {
+    "a topic name that is a path": (short_fields("../x"), b"b", 13),
+    "a topic name of 128 characters": (short_fields("t" * 128), b"b", 13),
+    "an empty topic name": (short_fields(""), b"b", 13),
+    "a topic name with control characters": (short_fields("a\x07b"), b"b", 13),
+    "a topic that users may not send to": (short_fields("SCHEDULE_TOPIC_XXXX"), b"b", 16),
+    "a queue beyond the topic's": (short_fields(queue_id=99), b"b", 29),
+    "a queue below -1": (short_fields(queue_id=-2), b"b", 29),
+    "an empty body": (short_fields(), b"", 13),
+    "a body over the limit": (short_fields(), b"b" * 4_194_305, 13),
+    "properties over the limit": (short_fields(properties={"p": "x" * 32_700}), b"b", 13),
+    "a delay that could not be kept": (short_fields(properties={"DELAY": "3"}), b"b", 13),
+    "a timer that could not be kept": (
+        short_fields(properties={"TIMER_DELAY_SEC": "3"}), b"b", 13,
+    ),
+    "half of a transaction": (short_fields(properties={"TRAN_MSG": "true"}), b"b", 13),
+    "a missing field": ({"b": "Orders"}, b"b", 29),
+    "a number that is none": (short_fields(bornTimestamp="today"), b"b", 29),
+    "a number beyond a record's": (short_fields(flag="2147483648"), b"b", 29),
+    "a default topic that may not be inherited": (
+        short_fields("Other", defaultTopic="SELF_TEST_TOPIC"), b"b", 17,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", REFUSED)
+async def test_a_send_is_refused_by_code_and_words(served, case):
+    await served.ask(RequestCode.SEND_MESSAGE_V2, short_fields(), b"makes the topic")
+    fields, body, code = REFUSED[case]
+    answer = await served.ask(RequestCode.SEND_MESSAGE_V2, fields, body)
+    assert answer.code == code
+    assert answer.remark
+    again = await served.ask(RequestCode.SEND_MESSAGE_V2, short_fields(), b"still here")
+    assert again.code == ResponseCode.SUCCESS
+
+
+async def test_queue_minus_one_is_any_queue(served):
+    queues = set()
+    for _ in range(60):
+        answer = await served.ask(RequestCode.SEND_MESSAGE_V2, short_fields(queue_id=-1), b"b")
+        queues.add(answer.fields["queueId"])
+    assert queues == {"0", "1", "2", "3"}
+
+
+async def test_a_message_too_long_for_a_log_file_refuses_only_itself(tmp_path):
+    async with serve(tmp_path, commitlog_file_size=65_536) as served:
+        await served.ask(RequestCode.SEND_MESSAGE_V2, short_fields(), b"makes the topic")
+        channel = await served.channels.get(served.broker.address)
+        sizes = [10, 100_000, 20]
+        waiting = [
+            channel.start_call(
+                Command(310, fields=short_fields(properties=PLAIN[0]), body=b"x" * size),
+                timeout_ms=10_000,
+            )
+            for size in sizes
+        ]
+        codes = [answer.code for answer in await asyncio.gather(*waiting)]
+    assert codes == [0, ResponseCode.MESSAGE_ILLEGAL, 0]
+
+
+async def test_without_auto_creation_an_unknown_topic_is_named(tmp_path):
+    async with serve(tmp_path, is_topic_auto_created=False) as served:
+        answer = await served.ask(RequestCode.SEND_MESSAGE_V2, short_fields("Nobody"), b"b")
+    assert answer.code == ResponseCode.TOPIC_NOT_EXIST
+    assert "Nobody" in (answer.remark or "")
+
+
+async def test_a_sent_message_survives_a_restart_with_its_topic(tmp_path):
+    async with serve(tmp_path, flush_disk_type=FlushDiskType.SYNC_FLUSH) as served:
+        answer = await served.ask(
+            RequestCode.SEND_MESSAGE_V2, short_fields(properties=PLAIN[1]), b"kept"
+        )
+        assert answer.code == ResponseCode.SUCCESS
+    async with serve(tmp_path) as served:
+        pulled = await served.ask(RequestCode.PULL_MESSAGE, pull_fields("Orders"))
+        assert [r.body for r in decode_records(pulled.body)] == [b"kept"]
+        more = await served.ask(
+            RequestCode.SEND_MESSAGE_V2, short_fields(properties=PLAIN[1]), b"more"
+        )
+        assert more.fields["queueOffset"] == "1"
+
+
+async def test_with_synchronous_flush_nobody_reads_what_is_not_on_disk(tmp_path, monkeypatch):
+    async with serve(tmp_path, flush_disk_type=FlushDiskType.SYNC_FLUSH) as served:
+        await served.ask(RequestCode.SEND_MESSAGE_V2, short_fields(), b"0")
+        store = served.broker._store
+        real, opened = store.flush_files, asyncio.Event()
+        loop = asyncio.get_running_loop()
+
+        def slow(upto):
+            asyncio.run_coroutine_threadsafe(opened.wait(), loop).result(20)
+            real(upto)
+
+        monkeypatch.setattr(store, "flush_files", slow)
+        channel = await served.channels.get(served.broker.address)
+        sends = [
+            channel.start_call(
+                Command(310, fields=short_fields(properties=PLAIN[0]), body=b"x"),
+                timeout_ms=20_000,
+            )
+            for _ in range(10)
+        ]
+        pulled = await served.ask(RequestCode.PULL_MESSAGE, pull_fields("Orders", offset=1))
+        assert pulled.code == ResponseCode.PULL_NOT_FOUND
+        assert not any(send.done() for send in sends)
+        opened.set()
+        answers = await asyncio.gather(*sends)
+        assert {answer.code for answer in answers} == {0}
+        pulled = await served.ask(RequestCode.PULL_MESSAGE, pull_fields("Orders", offset=1))
+        assert len(decode_records(pulled.body)) == 10
+
+
+async def test_a_failed_flush_is_told_and_final(tmp_path, monkeypatch):
+    async with serve(tmp_path, flush_disk_type=FlushDiskType.SYNC_FLUSH) as served:
+        await served.ask(RequestCode.SEND_MESSAGE_V2, short_fields(), b"0")
+
+        def broken(_upto):
+            raise OSError(5, "Input/output error")
+
+        monkeypatch.setattr(served.broker._store, "flush_files", broken)
+        first = await served.ask(
+            RequestCode.SEND_MESSAGE_V2, short_fields(properties=PLAIN[0]), b"1"
+        )
+        assert first.code == ResponseCode.FLUSH_DISK_TIMEOUT
+        assert first.fields["msgId"]
+        assert first.fields["transactionId"] == KEY
+        second = await served.ask(
+            RequestCode.SEND_MESSAGE_V2, short_fields(properties=PLAIN[0]), b"2"
+        )
+        assert second.code == ResponseCode.SERVICE_NOT_AVAILABLE
+        assert second.remark
