@@ -4,8 +4,9 @@ Next: cometmq.client.pull_consumer
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Collection, Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import AsyncGenerator, Callable, Collection, Iterator, Sequence
+from time import sleep
+from typing import Any, NamedTuple
 
 from cometmq.client import AsyncProducer, AsyncPullConsumer, ProducerSettings
 from cometmq.client.hub import Hub
@@ -18,7 +19,7 @@ from cometmq.codec.properties import encode_properties
 from cometmq.codec.remoting import Command
 from cometmq.model import properties as keys_of
 from cometmq.model.codes import RequestCode
-from cometmq.model.errors import CometError
+from cometmq.model.errors import CometError, NetError
 from cometmq.model.queue import MessageQueue
 from cometmq.spark.cluster import PullPlan
 from cometmq.spark.settings import SinkSettings, SourceSettings
@@ -43,6 +44,7 @@ class ClientSourceCluster:
     """
 
     def __init__(self, settings: SourceSettings) -> None:
+        self._settings = settings
         self._hub = Hub(";".join(settings.name_servers))
         self._consumer = AsyncPullConsumer(group=settings.group, hub=self._hub)
         portal().call(self._hub.start)
@@ -60,24 +62,24 @@ class ClientSourceCluster:
 
     def queues(self, topic: str) -> Sequence[MessageQueue]:
         """The readable queues of a topic."""
-        queues: list[MessageQueue] = portal().call(self._consumer.queues, topic)
+        queues: list[MessageQueue] = self._ask(self._consumer.queues, topic)
         return queues
 
     def min_offset(self, queue: MessageQueue) -> int:
         """The first offset that the queue still holds."""
-        return int(portal().call(self._consumer.min_offset, queue))
+        return int(self._ask(self._consumer.min_offset, queue))
 
     def max_offset(self, queue: MessageQueue) -> int:
         """The next offset that the queue will write."""
-        return int(portal().call(self._consumer.max_offset, queue))
+        return int(self._ask(self._consumer.max_offset, queue))
 
     def offset_by_time(self, queue: MessageQueue, timestamp_ms: int) -> int:
         """The first message stored at or after a time; the maximum when there is none."""
-        return int(portal().call(self._consumer.offset_by_time, queue, timestamp_ms))
+        return int(self._ask(self._consumer.offset_by_time, queue, timestamp_ms))
 
     def committed_offset(self, queue: MessageQueue) -> int | None:
         """What the group has committed, or None."""
-        offset: int | None = portal().call(self._consumer.committed, queue)
+        offset: int | None = self._ask(self._consumer.committed, queue)
         return offset
 
     def pulls(
@@ -100,8 +102,17 @@ class ClientSourceCluster:
             portal().call(ahead.end)
 
     def _ask_nameserver(self, command: Command) -> Command:
-        answer: Command = portal().call(self._hub.nameservers.ask, command)
+        answer: Command = self._ask(self._hub.nameservers.ask, command)
         return answer
+
+    def _ask(self, function: Callable[..., Any], *args: Any) -> Any:
+        """Ask, and again some times where nobody answers."""
+        for _ in range(self._settings.retries):
+            try:
+                return portal().call(function, *args)
+            except NetError:
+                sleep(self._settings.retry_interval_ms / 1000)
+        return portal().call(function, *args)
 
 
 class Gathering(NamedTuple):

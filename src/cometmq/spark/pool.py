@@ -23,7 +23,8 @@ _lock = Lock()
 
 def source_cluster(settings: SourceSettings) -> SourceCluster:
     """The cluster that a source reads, connected."""
-    key = ("source", settings.name_servers, settings.group)
+    retries = settings.retries, settings.retry_interval_ms
+    key = ("source", settings.name_servers, settings.group, retries)
     return _shared(key, lambda: ClientSourceCluster(settings))
 
 

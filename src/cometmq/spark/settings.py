@@ -73,7 +73,7 @@ SOURCE_OPTIONS = (
     Option("pull.batchSize", whole(1, 65536), "1024", "Messages in one pull. Brokers bound it themselves (Java: 32)."),
     Option("pull.pipelineDepth", whole(1, 64), "4", "Pulls under way at once for each queue."),
     Option("pullTimeoutMs", whole(1), "30000", "How long a task waits, trying again, for a broker that cannot be reached."),
-    Option("fetchOffset.numRetries", whole(), "3", "How often an offset is asked for again before the query fails."),
+    Option("fetchOffset.numRetries", whole(), "3", "How often offsets and routes are asked for again before the query fails."),
     Option("fetchOffset.retryIntervalMs", whole(), "10", "The wait before asking again."),
 )  # fmt: skip
 

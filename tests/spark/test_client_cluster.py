@@ -1,0 +1,137 @@
+"""The cluster as the source and the sink see it, over a real client and a real broker."""
+
+import os
+import time
+from dataclasses import replace
+
+import pytest
+
+from cometmq.client import Message, Producer, PullConsumer, PullStatus
+from cometmq.codec.batch import encode_batch
+from cometmq.codec.record import decode_records
+from cometmq.embedded import Embedded
+from cometmq.model.errors import NetError, TopicNotFound
+from cometmq.model.queue import MessageQueue
+from cometmq.spark import pool
+from cometmq.spark.client_cluster import ClientSinkCluster, ClientSourceCluster
+from cometmq.spark.cluster import PullPlan
+from cometmq.spark.settings import SinkSettings, SourceSettings
+
+COUNT = 500
+
+
+def source_settings(nameserver: str) -> SourceSettings:
+    options = {"nameserver": nameserver, "subscribe": "t", "group": "spark-test"}
+    return SourceSettings.parse(options, is_stream=False)
+
+
+@pytest.fixture
+def source(cluster: Embedded) -> ClientSourceCluster:
+    return ClientSourceCluster(source_settings(cluster.nameserver))
+
+
+@pytest.fixture
+def queue(cluster: Embedded, topic: str) -> MessageQueue:
+    """A queue with COUNT messages: bodies are their offsets, tags alternate."""
+    with Producer(cluster.nameserver) as producer:
+        queue = producer.queues(topic)[0]
+        messages = [
+            Message(topic, str(number).encode(), tag="even" if number % 2 == 0 else "odd")
+            for number in range(COUNT)
+        ]
+        for start in range(0, COUNT, 100):
+            producer.send_batch(messages[start : start + 100], queue=queue)
+    return queue
+
+
+def offsets_of(pulls) -> list[int]:
+    return [record.queue_offset for pull in pulls for record in decode_records(pull.body)]
+
+
+@pytest.mark.parametrize(("rows", "depth"), [(1024, 4), (32, 8), (7, 3), (1, 1)])
+def test_a_range_comes_whole_and_in_order(source, queue, rows, depth):
+    pulls = list(source.pulls(queue, start=3, end=COUNT - 3, plan=PullPlan(rows, depth)))
+    assert offsets_of(pulls) == list(range(3, COUNT - 3))
+    assert pulls[-1].next_offset == COUNT - 3
+
+
+def test_a_range_beyond_the_end_stops_with_what_the_broker_says(source, queue):
+    pulls = list(source.pulls(queue, start=COUNT, end=COUNT + 9, plan=PullPlan(32, 4)))
+    assert [pull.status for pull in pulls] == [PullStatus.NO_NEW_MESSAGE]
+    pulls = list(source.pulls(queue, start=COUNT + 50, end=COUNT + 90, plan=PullPlan(32, 4)))
+    assert [pull.status for pull in pulls] == [PullStatus.OFFSET_ILLEGAL]
+    assert pulls[0].max_offset == COUNT
+
+
+def test_a_reader_that_stops_early_leaves_nothing_behind(source, queue):
+    pulls = source.pulls(queue, start=0, end=COUNT, plan=PullPlan(10, 4))
+    next(pulls)
+    pulls.close()
+    again = source.pulls(queue, start=0, end=5, plan=PullPlan(10, 4))
+    assert offsets_of(again) == [0, 1, 2, 3, 4]
+
+
+def test_the_broker_filters_by_tag(source, queue):
+    plan = PullPlan(16, 4, "even")
+    found = offsets_of(source.pulls(queue, start=0, end=COUNT, plan=plan))
+    assert sorted(set(found)) == list(range(0, COUNT, 2))
+
+
+def test_offsets_are_known_by_place_time_and_group(cluster, source, queue):
+    assert (source.min_offset(queue), source.max_offset(queue)) == (0, COUNT)
+    now_ms = int(time.time() * 1000)
+    assert source.offset_by_time(queue, now_ms + 60_000) == COUNT
+    assert source.offset_by_time(queue, now_ms - 3_600_000) == 0
+    with PullConsumer(cluster.nameserver, group="spark-test") as consumer:
+        consumer.commit(queue, 42)
+    assert source.committed_offset(queue) == 42
+
+
+def test_topics_brokers_and_queues_are_known(source, queue):
+    assert queue.topic in source.topics()
+    assert queue.broker_name in source.brokers()
+    assert queue in source.queues(queue.topic)
+    with pytest.raises(TopicNotFound, match="nobody-has-it"):
+        source.queues("nobody-has-it")
+
+
+def test_batches_are_under_way_together_and_keep_their_own_ids(cluster, topic):
+    sink = ClientSinkCluster(SinkSettings.parse({"nameserver": cluster.nameserver}))
+    queue = sink.writable_queues(topic)[1]
+    ids = [sink.new_message_id() for _ in range(20)]
+    assert len(set(ids)) == 20
+    bodies = [
+        encode_batch([(0, b"x", f"UNIQ_KEY\x01{one}\x02".encode()) for one in ids[n : n + 5]])
+        for n in range(0, 20, 5)
+    ]
+    sendings = [sink.send_batch(topic, queue, body) for body in bodies]
+    assert [sending.result().queue_offset for sending in sendings] == [0, 5, 10, 15]
+    with PullConsumer(cluster.nameserver) as consumer:
+        found = [message.message_id for message in consumer.fetch(queue, 0).messages]
+    assert found == ids
+
+
+def test_a_nameserver_that_is_not_there_is_a_net_error():
+    source = ClientSourceCluster(source_settings("127.0.0.1:1"))
+    with pytest.raises(NetError):
+        source.queues("t")
+
+
+def test_a_process_shares_one_client_for_each_cluster_and_role(cluster):
+    settings = source_settings(cluster.nameserver)
+    assert pool.source_cluster(settings) is pool.source_cluster(settings)
+    other = replace(settings, group="another")
+    assert pool.source_cluster(other) is not pool.source_cluster(settings)
+    sink = SinkSettings.parse({"nameserver": cluster.nameserver})
+    assert pool.sink_cluster(sink) is pool.sink_cluster(sink)
+
+
+def test_a_forked_process_makes_its_own_client(cluster):
+    settings = source_settings(cluster.nameserver)
+    parent = pool.source_cluster(settings)
+    child = os.fork()
+    if child == 0:
+        is_own = pool.source_cluster(settings) is not parent
+        os._exit(0 if is_own and pool.source_cluster(settings).topics() else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    assert parent.topics()
