@@ -72,7 +72,8 @@ class AsyncAdmin:
         return f"<{type(self).__name__} of {self._hub!r}>"
 
     async def start(self) -> None:
-        """Nothing is connected before the first call."""
+        """Begin; nothing is connected before the first call."""
+        await self._hub.start()
 
     async def close(self) -> None:
         """Close the connections."""
@@ -172,6 +173,7 @@ class AsyncAdmin:
         command = Command(RequestCode.UPDATE_AND_CREATE_TOPIC, fields=encode_fields(header))
         for address in (await self._masters(cluster)).values():
             await self._hub.ask(address, command, timeout_ms=_CHANGE_TIMEOUT_MS)
+        self._hub.routes.drop(topic)
 
     async def delete_topic(self, topic: str, *, cluster: str | None = None) -> None:
         """Delete a topic and all its messages, at the brokers and then at every nameserver.

@@ -81,7 +81,7 @@ class GroupMember:
         self._is_push = is_push
         self._revoked = revoked
         offsets = BrokerOffsets(hub)
-        self.progress = Progress(_store_for(settings, offsets, group))
+        self.progress = Progress(_store_for(hub, settings, group))
         self._reading = Reading(
             Puller(hub, group),
             self.progress,
@@ -263,7 +263,7 @@ class GroupMember:
         await self._store()
 
 
-def _store_for(settings: ConsumerSettings, offsets: BrokerOffsets, group: str) -> OffsetStore:
+def _store_for(hub: Hub, settings: ConsumerSettings, group: str) -> OffsetStore:
     if settings.is_broadcasting:
-        return LocalOffsets(settings.offsets_path(group))
-    return ClusterOffsets(offsets, group, is_written=settings.is_auto_commit)
+        return LocalOffsets(settings.offsets_path(hub.ip, group))
+    return ClusterOffsets(BrokerOffsets(hub), group, is_written=settings.is_auto_commit)

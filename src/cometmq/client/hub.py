@@ -11,6 +11,7 @@ import asyncio
 import logging
 import random
 from typing import Protocol
+from weakref import WeakSet
 
 from cometmq.client.identity import make_client_id, own_ip
 from cometmq.client.nameservers import Nameservers
@@ -107,6 +108,8 @@ class Hub:
         self.tasks = Tasks(self.client_id)
         self._members: list[Member] = []
         self._asking: dict[str, asyncio.Task[KnownTopic]] = {}
+        self._introduced: WeakSet[Channel] = WeakSet()
+        self._introducing: asyncio.Task[None] | None = None
         self._is_started = False
 
     def __repr__(self) -> str:
@@ -124,6 +127,8 @@ class Hub:
 
     async def close(self) -> None:
         """Stop everything and close the connections."""
+        for asking in list(self._asking.values()):
+            asking.cancel()
         await self.tasks.close()
         await self.channels.close()
 
@@ -192,8 +197,13 @@ class Hub:
         if asking is None:
             asking = asyncio.get_running_loop().create_task(self._fetch_route(topic))
             self._asking[topic] = asking
-            asking.add_done_callback(lambda _task: self._asking.pop(topic, None))
+            asking.add_done_callback(lambda task: self._asked(topic, task))
         return await asyncio.shield(asking)
+
+    def _asked(self, topic: str, task: "asyncio.Task[KnownTopic]") -> None:
+        self._asking.pop(topic, None)
+        # Those who asked may all have given up; then nobody else looks at the error.
+        _ = task.cancelled() or task.exception()
 
     async def _fetch_route(self, topic: str) -> KnownTopic:
         route = await self.nameservers.route(topic)
@@ -247,6 +257,22 @@ class Hub:
             f"no route names an address of the broker {broker_name!r} (id {broker_id}); known are "
             f"{', '.join(sorted(self.routes.brokers)) or 'none'}; is it registered?"
         )
+
+    async def channel(self, address: str) -> Channel:
+        """The connection to a broker; on a new one the broker is told at once who we are.
+
+        A broker forgets the members of groups with their connections, and gives their queues to
+        others: waiting for the next heartbeat would have everyone consume twice.
+
+        Raises:
+            NetError: there is nobody.
+        """
+        channel = await self.channels.get(address)
+        if channel not in self._introduced:
+            self._introduced.add(channel)
+            if self._members and (self._introducing is None or self._introducing.done()):
+                self._introducing = self.tasks.spawn(self.beat(), "introduction")
+        return channel
 
     async def ask(
         self, address: str, command: Command, *, timeout_ms: float | None = None

@@ -33,6 +33,8 @@ from cometmq.net.answer import Answer
 # Sends of `send_many` that may wait for answers at once: enough to keep a broker busy over a
 # long line, and a bound on memory.
 WINDOW = 4096
+# After so many the loop may write what is there, and the broker begins while we go on.
+_BUNCH = 256
 
 
 class AsyncProducer:
@@ -93,6 +95,7 @@ class AsyncProducer:
         """Leave the group and close the connections; sends under way fail."""
         if self._sender is None:
             return
+        self._sender.is_closed = True
         self._sender = None
         await self._hub.leave(self._membership)
         if self._owns_hub:
@@ -174,9 +177,11 @@ class AsyncProducer:
         """
         flight = _Flight(window)
         try:
-            for message in messages:
+            for count, message in enumerate(messages):
                 if flight.is_full:
                     await flight.wait_room()
+                elif count % _BUNCH == 0:
+                    await asyncio.sleep(0)
                 flight.add(
                     self.send(message, queue=queue, selector=selector, timeout_ms=timeout_ms)
                 )

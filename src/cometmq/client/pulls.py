@@ -79,7 +79,7 @@ class Puller:
         address = hub.routes.address_to_read(queue.broker_name, broker_id)
         if address is None:
             raise hub.not_found(queue.broker_name, broker_id)
-        return await hub.channels.get(address)
+        return await hub.channel(address)
 
     def command(self, queue: MessageQueue, offset: int, ask: Ask) -> Command:
         """The request."""

@@ -20,6 +20,7 @@ from cometmq.codec.remoting import Command
 from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import (
     BrokerRefused,
+    ClientClosed,
     CodecError,
     CometError,
     ConnectionLost,
@@ -50,6 +51,9 @@ Pick = Callable[[Sequence[MessageQueue]], MessageQueue]
 class Sender:
     """Sends parcels for one producer.
 
+    Attributes:
+        is_closed: whether further attempts are useless; set by the producer when it closes.
+
     Args:
         hub: routes and connections.
         settings: attempts and times.
@@ -61,6 +65,7 @@ class Sender:
         self.clock = hub.clock
         self.faults = FaultTable(hub.clock) if settings.is_latency_fault_enabled else None
         self.turn = RoundRobin(hub.chance, self.faults.is_available if self.faults else None)
+        self.is_closed = False
         self._loop = asyncio.get_running_loop()
 
     def start(
@@ -87,7 +92,7 @@ class Sender:
     async def oneway(self, parcel: Parcel, pick: Pick | None) -> None:
         """Send a parcel that nobody answers; one attempt."""
         queue = self.choose(parcel.topic, await self.queues(parcel.topic), pick, None)
-        channel = await self.hub.channels.get(self.hub.address(queue.broker_name))
+        channel = await self.hub.channel(self.hub.address(queue.broker_name))
         channel.oneway(make_command(parcel, queue))
         await channel.drain()
 
@@ -152,6 +157,11 @@ class _Sending:
     def attempt(self) -> None:
         """Send now if route and connection are there, else when they are."""
         sender = self.sender
+        if sender.is_closed:
+            self.settle(
+                ClientClosed("the producer was closed; the message may be stored or not")
+            )
+            return
         try:
             if self.queue is None:
                 known = sender.hub.routes.get(self.parcel.topic)
@@ -196,7 +206,10 @@ class _Sending:
                     await sender.queues(self.parcel.topic)
                 else:
                     address = sender.hub.address(self.queue.broker_name)
-                    await sender.hub.channels.get(address)
+                    await sender.hub.channel(address)
+        except asyncio.CancelledError:
+            self.settle(ClientClosed("the producer was closed before this message was sent"))
+            raise
         except TimeoutError:
             self._failed(RequestTimeout("no route or connection within the time of the send"))
         except CometError as error:

@@ -143,11 +143,10 @@ class ConsumerSettings(ClientSettings):
     body_size_max: int = 64 * 1024 * 1024
     offsets_folder: str = ""
 
-    def offsets_path(self, group: str) -> Path:
-        """The offsets.json of a broadcasting group, where the Java client keeps it."""
+    def offsets_path(self, ip: str, group: str) -> Path:
+        """The offsets.json of a broadcasting group on this machine, where Java's client keeps it."""
         folder = Path(self.offsets_folder or Path.home() / ".rocketmq_offsets")
-        instance = f"{self.client_ip or '127.0.0.1'}@{self.instance_name or 'DEFAULT'}"
-        return folder / instance / group / "offsets.json"
+        return folder / f"{ip}@{self.instance_name or 'DEFAULT'}" / group / "offsets.json"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

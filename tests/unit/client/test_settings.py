@@ -35,7 +35,7 @@ def test_an_address_without_a_port_is_refused_by_name(text):
 
 
 def test_a_broadcasting_group_finds_its_file_again():
-    settings = ConsumerSettings(offsets_folder="/o", client_ip="10.0.0.1", instance_name="me")
-    path = settings.offsets_path("g")
-    assert str(path) == "/o/10.0.0.1@me/g/offsets.json"
-    assert path == settings.offsets_path("g")
+    settings = ConsumerSettings(offsets_folder="/o", instance_name="me")
+    assert str(settings.offsets_path("10.0.0.1", "g")) == "/o/10.0.0.1@me/g/offsets.json"
+    home = ConsumerSettings().offsets_path("10.0.0.1", "g")
+    assert home.parts[-4:] == (".rocketmq_offsets", "10.0.0.1@DEFAULT", "g", "offsets.json")

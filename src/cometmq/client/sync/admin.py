@@ -39,7 +39,7 @@ class Admin:
         return repr(self._client).replace("Async", "", 1)
 
     def start(self) -> None:
-        """Nothing is connected before the first call."""
+        """Begin; nothing is connected before the first call."""
         self._portal.call(self._client.start)
 
     def close(self) -> None:
