@@ -83,3 +83,20 @@ class ConsumeQueue:
         """Entries of the tail, from a queue offset in it."""
         first = (start - self.tail_start) * QUEUE_ENTRY_SIZE
         return bytes(self.tail[first : first + count * QUEUE_ENTRY_SIZE])
+
+    def tail_written(self, count: int) -> None:
+        """The tail's first and only `count` entries are in a file now.
+
+        A new tail first, then its start: `tail_entry` counts on this order.
+        """
+        self.tail = bytearray()
+        self.tail_start += count
+
+    def tail_entry(self, offset: int) -> bytes:
+        """The entry at an offset, if the tail has it; else nothing, and a file has. Any thread."""
+        while True:
+            start, tail = self.tail_start, self.tail
+            first = (offset - start) * QUEUE_ENTRY_SIZE
+            entry = bytes(tail[first : first + QUEUE_ENTRY_SIZE]) if first >= 0 else b""
+            if start == self.tail_start:
+                return entry

@@ -116,10 +116,9 @@ class ConsumeQueues:
                 queue.tail.clear()
             elif queue.tail:
                 # A copy: the traceback of a failed write would keep a view of the tail, and a
-                # tail with a view cannot be emptied.
+                # tail with a view cannot grow.
                 self.files.write(queue, queue.tail_start, bytes(queue.tail))
-                queue.tail_start += len(queue.tail) // QUEUE_ENTRY_SIZE
-                queue.tail.clear()
+                queue.tail_written(len(queue.tail) // QUEUE_ENTRY_SIZE)
             self.dirty.pop(queue, None)
 
     def begin_round(self) -> None:

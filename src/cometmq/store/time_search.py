@@ -17,7 +17,7 @@ _HEAD_SIZE = STORE_TIME_AT + 20  # The store time of a record with an IPv6 born 
 
 
 class TimeSearch:
-    """Looks up store times. Each call may wait for the device."""
+    """Looks up store times. Each call may wait for the device. Any thread."""
 
     def __init__(self, log: CommitLog, files: QueueFiles) -> None:
         self._log = log
@@ -28,10 +28,7 @@ class TimeSearch:
         if not queue.min_offset <= offset < queue.max_offset:
             return -1
         try:
-            if offset >= queue.tail_start:
-                entry = queue.tail_entries(offset, 1)
-            else:
-                entry = self._files.read(queue, offset, 1)
+            entry = queue.tail_entry(offset) or self._files.read(queue, offset, 1)
         except FileNotFoundError:
             return -1
         if not entry:

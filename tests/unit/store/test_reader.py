@@ -1,5 +1,6 @@
 """Reading a queue: RocketMQ's statuses, next offsets and limits."""
 
+import threading
 from dataclasses import replace
 from pathlib import Path
 
@@ -199,3 +200,35 @@ def test_times_are_found_in_tails_and_files():
     assert store.earliest_store_time(queue) == start + 1000
     assert store.earliest_store_time(store.queue_for_append("orders", 9)) == -1
     assert store.offset_by_time(store.queue_for_append("orders", 9), 5) == 0
+
+
+def test_times_are_found_by_another_thread_while_tails_are_written(tmp_path: Path):
+    """The broker asks for times in its reader threads."""
+    clock = HandClock()
+    store = open_store(tmp_path, replace(ROOMY, queue_file_size=1_000_000), clock=clock)
+    queue = store.queue_for_append("orders", 0)
+    put(store, b"first")
+    start = clock.now_ms()
+    wrong: list[tuple[int, int]] = []
+    is_over = threading.Event()
+
+    def ask() -> None:
+        while not is_over.is_set():
+            offset = queue.max_offset - 1
+            found = store.store_time_at(queue, offset)
+            if found != start + offset * 1000:
+                wrong.append((offset, found))
+
+    readers = [threading.Thread(target=ask) for _ in range(3)]
+    for reader in readers:
+        reader.start()
+    for _ in range(1500):
+        clock.turn(1)
+        put(store, b"x")
+        store.tick()
+    is_over.set()
+    for reader in readers:
+        reader.join()
+    assert wrong == []
+    assert queue.tail_start > 0
+    store.close()
