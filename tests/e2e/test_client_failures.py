@@ -4,27 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 
 import pytest
 
 from cometmq.client import (
     AsyncProducer,
     AsyncPullConsumer,
-    AsyncPushConsumer,
-    ConsumeFrom,
     Message,
     MessageQueue,
     ProducerSettings,
-    PushSettings,
     SendStatus,
-    StoredMessage,
 )
-from cometmq.codec.bodies.consumer import encode_consumer_ids
-from cometmq.codec.bodies.heartbeat import decode_heartbeat
-from cometmq.codec.bodies.queue_offsets import encode_queue_offsets
-from cometmq.codec.bodies.route import encode_topic_route
-from cometmq.codec.record import Record, encode_record
 from cometmq.codec.remoting import Command
 from cometmq.model.codes import RequestCode, ResponseCode
 from cometmq.model.errors import (
@@ -36,133 +27,23 @@ from cometmq.model.errors import (
     SendFailed,
     TopicNotFound,
 )
-from cometmq.model.flags import COMPRESSED
-from cometmq.model.names import retry_topic
-from cometmq.model.route import BrokerData, QueueData, TopicRoute
 from cometmq.net.answer import Answer
-from cometmq.net.clock import SystemClock
-from cometmq.net.dispatcher import Dispatcher
 from cometmq.net.peer import Peer
-from cometmq.net.server import Server
 from tests.support.processes import free_port
-
-TOPIC = "T"
-GROUP = "GID_script"
-SECONDS_MAX = 10.0
-
-Script = Callable[[Command, Peer], Answer | None]
-
-
-class Scripted:
-    """A server on a free port that answers by `scripts`; keeps what it was asked."""
-
-    def __init__(self) -> None:
-        self.scripts: dict[int, Script] = {}
-        self.asked: list[Command] = []
-        self.peers: list[Peer] = []
-        self.address = ""
-        dispatcher = Dispatcher()
-        for code in RequestCode:
-            dispatcher.register(code, self._answer)
-        self.server = Server(dispatcher, SystemClock())
-
-    def _answer(self, command: Command, peer: Peer) -> Answer | None:
-        self.asked.append(command)
-        if peer not in self.peers:
-            self.peers.append(peer)
-        script = self.scripts.get(command.code)
-        return script(command, peer) if script else Answer()
-
-    def requests(self, code: int) -> list[Command]:
-        return [command for command in self.asked if command.code == code]
-
-    async def __aenter__(self) -> Scripted:
-        self.address = f"127.0.0.1:{await self.server.start('127.0.0.1', 0)}"
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.server.close()
-
-
-class Cluster:
-    """A scripted nameserver and two scripted brokers, each with two queues of the topic."""
-
-    def __init__(self) -> None:
-        self.names, self.a, self.b = Scripted(), Scripted(), Scripted()
-        self.client_ids: set[str] = set()
-        self.names.scripts[RequestCode.GET_ROUTEINFO_BY_TOPIC] = self.route
-        self.brokers = {"a": self.a, "b": self.b}
-        self.topics = {TOPIC}
-        for broker in (self.a, self.b):
-            broker.scripts = {
-                RequestCode.SEND_MESSAGE_V2: stored,
-                RequestCode.HEART_BEAT: self.beat,
-                RequestCode.GET_CONSUMER_LIST_BY_GROUP: self.members,
-                RequestCode.QUERY_CONSUMER_OFFSET: refuse(ResponseCode.QUERY_NOT_FOUND),
-                RequestCode.PULL_MESSAGE: lambda command, _peer: nothing(command),
-            }
-
-    def route(self, command: Command, _peer: Peer) -> Answer:
-        if command.fields["topic"] not in self.topics:
-            return Answer(ResponseCode.TOPIC_NOT_EXIST, "No topic route info")
-        route = TopicRoute(
-            tuple(QueueData(name, 2, 2, 6) for name in self.brokers),
-            tuple(
-                BrokerData("c", name, {0: each.address}) for name, each in self.brokers.items()
-            ),
-        )
-        return Answer(body=encode_topic_route(route, is_standard=True))
-
-    def beat(self, command: Command, _peer: Peer) -> Answer:
-        self.client_ids.add(decode_heartbeat(command.body).client_id)
-        return Answer()
-
-    def members(self, _command: Command, _peer: Peer) -> Answer:
-        return Answer(body=encode_consumer_ids(self.client_ids))
-
-    def sends(self) -> list[int]:
-        """How many messages came to each broker."""
-        return [len(each.requests(RequestCode.SEND_MESSAGE_V2)) for each in (self.a, self.b)]
-
-
-def stored(command: Command, _peer: Peer) -> Answer:
-    return Answer(
-        fields={"msgId": "0" * 32, "queueId": command.fields["e"], "queueOffset": "7"}
-    )
-
-
-def refuse(code: int) -> Script:
-    return lambda _command, _peer: Answer(code, "as the script says")
-
-
-def nothing(command: Command) -> Answer:
-    offset = command.fields["queueOffset"]
-    fields = {"nextBeginOffset": offset, "minOffset": "0", "maxOffset": offset}
-    return Answer(ResponseCode.PULL_NOT_FOUND, fields={**fields, "suggestWhichBrokerId": "0"})
-
-
-def never(_command: Command, _peer: Peer) -> None:
-    return None
+from tests.support.scripted import TOPIC, ScriptedCluster, never, refuse, stored, until
 
 
 @pytest.fixture
-async def cluster() -> AsyncIterator[Cluster]:
-    made = Cluster()
+async def cluster() -> AsyncIterator[ScriptedCluster]:
+    made = ScriptedCluster()
     async with made.names, made.a, made.b:
         yield made
 
 
 @pytest.fixture
-async def producer(cluster: Cluster) -> AsyncIterator[AsyncProducer]:
+async def producer(cluster: ScriptedCluster) -> AsyncIterator[AsyncProducer]:
     async with AsyncProducer(cluster.names.address) as made:
         yield made
-
-
-async def until(look: Callable[[], object], what: str) -> None:
-    deadline = time.monotonic() + SECONDS_MAX
-    while not look():
-        assert time.monotonic() < deadline, f"{what}: not within {SECONDS_MAX} s"
-        await asyncio.sleep(0.005)
 
 
 MESSAGE = Message(TOPIC, b"x")
@@ -329,21 +210,6 @@ async def test_connections_to_brokers_that_left_are_closed(cluster):
     assert {each.queue.broker_name for each in results} == {"b"}
 
 
-async def test_a_broker_is_told_who_we_are_on_each_new_connection(cluster):
-    async with AsyncPushConsumer(
-        cluster.names.address, group=GROUP, listener=print, subscriptions={TOPIC: "*"},
-        settings=SETTINGS,
-    ):  # fmt: skip
-        await until(lambda: pulls(cluster.a) > 0, "a pull")
-        told = len(cluster.a.requests(RequestCode.HEART_BEAT))
-        for peer in list(cluster.a.server.peers):
-            peer.close()
-        # The next ordinary heartbeat would come in 30 s.
-        await until(
-            lambda: len(cluster.a.requests(RequestCode.HEART_BEAT)) > told, "a heartbeat"
-        )
-
-
 async def test_sends_under_way_end_when_the_producer_closes(cluster):
     for broker in (cluster.a, cluster.b):
         broker.scripts[RequestCode.SEND_MESSAGE_V2] = never
@@ -370,211 +236,3 @@ async def test_a_client_that_is_not_running_says_so(cluster):
         producer.send(MESSAGE)
     with pytest.raises(ClientClosed):
         await AsyncPullConsumer(cluster.names.address).queues(TOPIC)
-
-
-# ---------------------------------------------------------------- consuming
-
-SETTINGS = PushSettings(consume_from=ConsumeFrom.FIRST, suspend_ms=100, persist_interval_ms=50)
-
-
-class Log:
-    """Pulls of a broker's queue 0, answered from records."""
-
-    def __init__(self, *records: Record) -> None:
-        self.records = records
-
-    def pull(self, command: Command, _peer: Peer) -> Answer:
-        fields = command.fields
-        offset = int(fields["queueOffset"])
-        found = self.records[offset:] if fields["queueId"] == "0" else ()
-        if fields["topic"] != TOPIC or not found:
-            return nothing(command)
-        answer = {
-            "nextBeginOffset": str(len(self.records)),
-            "minOffset": "0",
-            "maxOffset": str(len(self.records)),
-        }
-        return Answer(fields=answer, body=b"".join(map(encode_record, found)))
-
-
-def record(offset: int, body: bytes = b"x", **fields) -> Record:
-    return Record(
-        topic=TOPIC, body=body, queue_offset=offset, physical_offset=1000 + offset, **fields
-    )
-
-
-async def test_a_message_that_cannot_be_unpacked_goes_to_the_dead_letters(cluster):
-    cluster.a.scripts[RequestCode.PULL_MESSAGE] = Log(
-        record(0, b"good"), record(1, b"not zlib", sys_flag=COMPRESSED), record(2, b"good too")
-    ).pull
-    got: list[StoredMessage] = []
-    async with AsyncPushConsumer(
-        cluster.names.address, group=GROUP, listener=got.append, subscriptions={TOPIC: "*"},
-        settings=SETTINGS,
-    ):  # fmt: skip
-        await until(
-            lambda: cluster.a.requests(RequestCode.CONSUMER_SEND_MSG_BACK), "the dead letter"
-        )
-        await until(lambda: committed(cluster.a) == 3, "the offset behind all three")
-    (back,) = cluster.a.requests(RequestCode.CONSUMER_SEND_MSG_BACK)
-    assert (back.fields["offset"], back.fields["delayLevel"]) == ("1001", "-1")
-    assert sorted(each.body for each in got) == [b"good", b"good too"]
-
-
-def committed(broker: Scripted) -> int | None:
-    """The offset that was last stored for queue 0 of the topic."""
-    offsets = [
-        int(each.fields["commitOffset"])
-        for each in broker.requests(RequestCode.UPDATE_CONSUMER_OFFSET)
-        if (each.fields["topic"], each.fields["queueId"]) == (TOPIC, "0")
-    ]
-    return offsets[-1] if offsets else None
-
-
-async def test_a_message_that_is_not_taken_back_is_sent_to_the_retry_topic(cluster):
-    cluster.topics.add(retry_topic(GROUP))
-    cluster.a.scripts[RequestCode.PULL_MESSAGE] = Log(
-        record(0, b"again", reconsume_times=2, property_block=b"k\x01v\x02")
-    ).pull
-    cluster.a.scripts[RequestCode.CONSUMER_SEND_MSG_BACK] = refuse(ResponseCode.SYSTEM_ERROR)
-    async with AsyncPushConsumer(
-        cluster.names.address, group=GROUP, listener=lambda _message: False,
-        subscriptions={TOPIC: "*"}, settings=SETTINGS,
-    ):  # fmt: skip
-        await until(lambda: sum(cluster.sends()) == 1, "the retry message")
-        await until(lambda: committed(cluster.a) == 1, "the offset behind it")
-    (sent,) = (
-        each
-        for broker in (cluster.a, cluster.b)
-        for each in broker.requests(RequestCode.SEND_MESSAGE_V2)
-    )
-    assert (sent.fields["b"], sent.fields["j"], sent.body) == (
-        retry_topic(GROUP),
-        "3",
-        b"again",
-    )
-    for part in ("k\x01v", f"RETRY_TOPIC\x01{TOPIC}", "DELAY\x015"):
-        assert part in sent.fields["i"]
-
-
-async def test_close_waits_for_running_listeners_and_stores_only_what_they_finished(cluster):
-    cluster.a.scripts[RequestCode.PULL_MESSAGE] = Log(*(record(n) for n in range(3))).pull
-    started, may_end = asyncio.Event(), asyncio.Event()
-    ended: list[int] = []
-
-    async def listen(message: StoredMessage) -> None:
-        if message.queue_offset == 1:
-            started.set()
-            await may_end.wait()
-        ended.append(message.queue_offset)
-
-    consumer = AsyncPushConsumer(
-        cluster.names.address, group=GROUP, listener=listen, subscriptions={TOPIC: "*"},
-        settings=SETTINGS,
-    )  # fmt: skip
-    await consumer.start()
-    await started.wait()
-    await until(lambda: len(ended) == 2, "the others")
-    await until(lambda: committed(cluster.a) == 1, "the offset of the one that still runs")
-    closing = asyncio.create_task(consumer.close())
-    await asyncio.sleep(0.05)
-    assert not closing.done()
-    may_end.set()
-    await closing
-    assert committed(cluster.a) == 3
-    assert len(cluster.a.requests(RequestCode.UNREGISTER_CLIENT)) == 1
-
-
-async def test_a_listener_that_never_ends_holds_close_only_for_its_time(cluster):
-    cluster.a.scripts[RequestCode.PULL_MESSAGE] = Log(record(0)).pull
-    started = asyncio.Event()
-
-    async def listen(_message: StoredMessage) -> None:
-        started.set()
-        await asyncio.Event().wait()
-
-    settings = PushSettings(consume_from=ConsumeFrom.FIRST, close_timeout_ms=100)
-    async with AsyncPushConsumer(
-        cluster.names.address, group=GROUP, listener=listen, subscriptions={TOPIC: "*"},
-        settings=settings,
-    ):  # fmt: skip
-        await started.wait()
-        began = time.monotonic()
-    assert time.monotonic() - began < 3
-    assert committed(cluster.a) in (None, 0)
-
-
-async def test_a_reset_offset_is_followed_at_once(cluster):
-    cluster.a.scripts[RequestCode.PULL_MESSAGE] = Log(*(record(n) for n in range(5))).pull
-    got: list[int] = []
-
-    async def listen(message: StoredMessage) -> None:
-        got.append(message.queue_offset)
-
-    async with AsyncPushConsumer(
-        cluster.names.address, group=GROUP, listener=listen, subscriptions={TOPIC: "*"},
-        settings=PushSettings(consume_from=ConsumeFrom.FIRST, persist_interval_ms=50),
-    ):  # fmt: skip
-        await until(lambda: len(got) == 5, "all five")
-        body = encode_queue_offsets({MessageQueue(TOPIC, "a", 0): 3})
-        fields = {"topic": TOPIC, "group": GROUP, "timestamp": "0", "isForce": "true"}
-        cluster.a.peers[0].notify(RequestCode.RESET_CONSUMER_CLIENT_OFFSET, fields, body)
-        await until(lambda: len(got) == 7, "two of them again")
-    assert sorted(got) == [0, 1, 2, 3, 3, 4, 4]
-
-
-async def test_what_the_client_cannot_tell_a_broker_is_refused_with_a_reason(cluster):
-    async with AsyncPushConsumer(
-        cluster.names.address, group=GROUP, listener=print, subscriptions={TOPIC: "*"},
-        settings=SETTINGS,
-    ):  # fmt: skip
-        await until(lambda: cluster.a.peers, "its connection")
-        for code in (
-            RequestCode.GET_CONSUMER_RUNNING_INFO,
-            RequestCode.CONSUME_MESSAGE_DIRECTLY,
-            RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT,
-        ):
-            fields = {"consumerGroup": GROUP, "group": GROUP, "topic": TOPIC}
-            answer = await cluster.a.peers[0].call(code, fields, timeout_ms=3000)
-            assert answer.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED
-            assert code.name in (answer.remark or "")
-        stranger = await cluster.a.peers[0].call(
-            RequestCode.GET_CONSUMER_RUNNING_INFO, {"consumerGroup": "other"}, timeout_ms=3000
-        )
-        assert "other" in (stranger.remark or "")
-
-
-async def test_a_full_cache_pauses_the_pulls_until_listeners_catch_up(cluster):
-    cluster.a.scripts[RequestCode.PULL_MESSAGE] = lambda command, _peer: endless(command)
-    may_go_on = asyncio.Event()
-    got: list[int] = []
-
-    async def listen(message: StoredMessage) -> None:
-        await may_go_on.wait()
-        got.append(message.queue_offset)
-
-    settings = PushSettings(consume_from=ConsumeFrom.FIRST, queue_count_max=50, concurrency=4)
-    async with AsyncPushConsumer(
-        cluster.names.address, group=GROUP, listener=listen, subscriptions={TOPIC: "*"},
-        settings=settings,
-    ):  # fmt: skip
-        await until(lambda: pulls(cluster.a) >= 2, "pulls")
-        await asyncio.sleep(0.2)
-        held = pulls(cluster.a)
-        # 32 and 32 are over 50: each of the two queues was pulled twice.
-        assert held == 4
-        may_go_on.set()
-        await until(lambda: pulls(cluster.a) > held + 4, "more pulls")
-
-
-def pulls(broker: Scripted) -> int:
-    return sum(
-        each.fields["topic"] == TOPIC for each in broker.requests(RequestCode.PULL_MESSAGE)
-    )
-
-
-def endless(command: Command) -> Answer:
-    start = int(command.fields["queueOffset"])
-    fields = {"nextBeginOffset": str(start + 32), "minOffset": "0", "maxOffset": str(1 << 40)}
-    body = b"".join(encode_record(record(offset)) for offset in range(start, start + 32))
-    return Answer(fields=fields, body=body)
