@@ -1,6 +1,7 @@
 """Records decoded many at once say what the codec says of each."""
 
 from contextlib import suppress
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -14,12 +15,15 @@ from cometmq.codec.host import decode_host
 from cometmq.codec.message_id import encode_message_id
 from cometmq.codec.properties import encode_properties
 from cometmq.codec.record import Record, decode_record, encode_record
+from cometmq.kernel import walk_records
 from cometmq.model import flags
 from cometmq.model.errors import CodecError
 from cometmq.spark.columns import WindowColumns
 from cometmq.spark.inner_batch import unwrapped
 from cometmq.spark.schema import arrow_schema, message_schema
 from cometmq.spark.window import RecordWindow, record_starts
+
+STORES = Path(__file__).parents[1] / "golden" / "stores"
 
 ints = st.integers(-(2**31), 2**31 - 1)
 longs = st.integers(-(2**63), 2**63 - 1)
@@ -142,6 +146,17 @@ def test_broken_bytes_give_only_a_codec_error(messages, data):
     cut = data.draw(st.integers(0, len(buffer)))
     with suppress(CodecError):
         batch_of(bytes(buffer[:cut] if data.draw(st.booleans()) else buffer))
+
+
+def test_every_record_that_java_wrote_is_decoded_the_same():
+    count = 0
+    for path in STORES.glob("*/store/commitlog/*"):
+        log = path.read_bytes()
+        log = log[: walk_records(log, 0, len(log))[1]]
+        starts = record_starts(log)
+        assert rows_of(batch_of(log)) == [expected(log, int(start)) for start in starts]
+        count += len(starts)
+    assert count > 500
 
 
 def test_an_empty_answer_is_an_empty_batch():

@@ -84,6 +84,10 @@ def test_queues_begin_where_the_options_say(cluster, options, expected):
         ({"startingOffsets": '{"t": -7}'}, "-7 is no offset"),
         ({"startingOffsets": '{"t": -3}'}, "-3 is no offset"),
         (
+            {"startingOffsets": '{"t": {"b": {"0": 21}}}'},
+            "21 lies beyond t@b:0, which ends at 20",
+        ),
+        (
             {"startingTimestamp": "99000", "startingOffsetsByTimestampStrategy": "error"},
             "t@b:0 has no message stored at or after 99000",
         ),

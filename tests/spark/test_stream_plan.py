@@ -99,6 +99,17 @@ def test_available_now_stops_where_the_queues_ended_at_its_start(cluster):
     assert reader.latestOffset(end, ReadAllAvailable()) == end
 
 
+def test_available_now_from_latest_reads_nothing_that_came_before(cluster):
+    queue = cluster.add("t", next=10)
+    reader = reader_of()
+    reader.prepareForTriggerAvailableNow()
+    cluster.queues_by_name[queue].next = 15
+    start = reader.initialOffset()
+    end = reader.latestOffset(start, ReadAllAvailable())
+    assert rows(reader, start, end) == []
+    assert end["q"] == {"t": {"b": {"0": 10}}}
+
+
 def test_a_new_queue_is_read_from_its_beginning_durably(cluster):
     cluster.add("t", next=10)
     reader = reader_of()

@@ -75,9 +75,7 @@ def _property_blocks(
         ("shardingKey", keys_of.SHARDING_KEY),
     ):
         if meaning in columns.names:
-            values = _column(batch, columns, meaning, None)
-            if pa.types.is_list(values.type):
-                values = _words(values)
+            values = _texts(_column(batch, columns, meaning, None))
             _refuse_separators(values, columns.names[meaning])
             parts.append(_entries(name, values))
     return pc.binary_join_element_wise(*parts, "")
@@ -105,8 +103,11 @@ def _map_entries(maps: pa.Array) -> pa.Array:
     return pc.binary_join(pa.ListArray.from_arrays(maps.offsets, pairs), "")
 
 
-def _words(lists: pa.Array) -> pa.Array:
-    """Lists of words as one text each, with blanks between; a null word is none."""
+def _texts(values: pa.Array) -> pa.Array:
+    """Text as it is; lists of words as one text each, with blanks between; a null word is none."""
+    if not pa.types.is_list(values.type):
+        return values.cast(STRING)
+    lists = values
     words = pc.fill_null(lists.values.cast(STRING), "")
     texts = pc.binary_join(pa.ListArray.from_arrays(lists.offsets, words), " ")
     return pc.if_else(pc.is_valid(lists), texts, None)

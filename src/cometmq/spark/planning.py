@@ -122,9 +122,16 @@ def _resolve(bound: Bound, queue: MessageQueue, cluster: SourceCluster) -> int:
         return cluster.min_offset(queue)
     if offset == LATEST:
         return cluster.max_offset(queue)
+    _check_explicit(offset, queue, cluster)
+    return offset
+
+
+def _check_explicit(offset: int, queue: MessageQueue, cluster: SourceCluster) -> None:
     if offset < 0:
         raise SettingsError(f"{offset} is no offset of {queue}; -2 is earliest, -1 latest")
-    return offset
+    end = cluster.max_offset(queue)
+    if offset > end:
+        raise SettingsError(f"offset {offset} lies beyond {queue}, which ends at {end}")
 
 
 def _at_time(bound: Bound, queue: MessageQueue, timestamp: int, cluster: SourceCluster) -> int:

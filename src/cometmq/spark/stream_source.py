@@ -140,7 +140,9 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         cluster = source_cluster(self._settings)
         new = [queue for queue in self._latest if queue not in known.ends]
         if known.is_initial:
-            return planning.resolve(self._settings.starting, new, cluster)
+            begins = planning.resolve(self._settings.starting, new, cluster)
+            # A queue that has grown since its end was asked for does not begin behind it.
+            return {queue: min(begin, self._latest[queue]) for queue, begin in begins.items()}
         return {queue: cluster.min_offset(queue) for queue in new}
 
     def _settled(self, known: Offsets) -> Offsets:
