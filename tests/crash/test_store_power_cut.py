@@ -112,7 +112,7 @@ def take(run: Run, step: tuple[str, int, int]) -> None:
         run.open_again(run.disk.power_cut(random.Random(first) if first % 3 else None))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=400, deadline=None)
 @given(STEPS)
 def test_synchronous_flush_loses_nothing_acknowledged_whatever_happens(steps):
     run = Run()
@@ -121,7 +121,7 @@ def test_synchronous_flush_loses_nothing_acknowledged_whatever_happens(steps):
     run.open_again(run.disk.power_cut())
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=400, deadline=None)
 @given(STEPS)
 def test_asynchronous_flush_leaves_queues_dense_whatever_happens(steps):
     run = Run(settings=SMALL)
@@ -130,7 +130,7 @@ def test_asynchronous_flush_leaves_queues_dense_whatever_happens(steps):
     run.open_again(run.disk.kill())
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(STEPS)
 def test_the_death_of_the_process_loses_nothing_at_all(steps):
     run = Run(settings=SMALL)

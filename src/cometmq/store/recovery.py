@@ -274,7 +274,8 @@ class Recovery:
         file = self._log.chain.find(end)
         assert file is not None
         is_known = progress is not None and end < progress.flushed
-        if is_known or behind.store_timestamp <= times.log_timestamp:
+        # One of the very millisecond may have come after the flush.
+        if is_known or behind.store_timestamp < times.log_timestamp:
             return (
                 f"{file.path} is damaged at byte {end - file.start} (physical offset {end}): "
                 f"no valid record there, but one at {behind.physical_offset}; nothing was cut, "
