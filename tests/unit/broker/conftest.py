@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from contextlib import asynccontextmanager
+from inspect import isawaitable
 from pathlib import Path
 
 import pytest
@@ -24,6 +26,18 @@ class Served:
     async def ask(self, code: int, fields=None, body: bytes = b"", **more) -> Command:
         command = Command(int(code), fields=fields or {}, body=body, **more)
         return await self.channels.call(self.broker.address, command, timeout_ms=20_000)
+
+
+async def eventually(look, *, seconds: float = 10):
+    """Look until the answer is true; give it."""
+    async with asyncio.timeout(seconds):
+        while True:
+            answer = look()
+            if isawaitable(answer):
+                answer = await answer
+            if answer:
+                return answer
+            await asyncio.sleep(0.01)
 
 
 @asynccontextmanager

@@ -257,6 +257,7 @@ async def test_with_synchronous_flush_nobody_reads_what_is_not_on_disk(tmp_path,
         assert pulled.code == ResponseCode.PULL_NOT_FOUND
         assert not any(send.done() for send in sends)
         opened.set()
+        monkeypatch.undo()
         answers = await asyncio.gather(*sends)
         assert {answer.code for answer in answers} == {0}
         pulled = await served.ask(RequestCode.PULL_MESSAGE, pull_fields("Orders", offset=1))

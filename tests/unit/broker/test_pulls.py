@@ -1,0 +1,189 @@
+"""Pulls find what is there, wait for what is not, and are refused by code."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import pytest
+
+from cometmq.codec.record import decode_records
+from cometmq.codec.remoting import Command
+from cometmq.model.codes import RequestCode, ResponseCode
+from tests.unit.broker.conftest import eventually, serve
+from tests.unit.broker.test_sends import pull_fields, short_fields
+
+PULL = RequestCode.PULL_MESSAGE
+SUSPEND, SUBSCRIBED = 2, 4
+
+
+async def send(served, count=1, topic="Orders", tag=None, queue_id=0):
+    for number in range(count):
+        properties = {"UNIQ_KEY": "K1"} | ({} if tag is None else {"TAGS": tag})
+        answer = await served.ask(
+            RequestCode.SEND_MESSAGE_V2,
+            short_fields(topic, queue_id, properties=properties),
+            b"%d" % number,
+        )
+        assert answer.code == ResponseCode.SUCCESS, answer.remark
+
+
+@pytest.mark.parametrize(
+    ("offset", "code", "next_offset", "count"),
+    [
+        (0, ResponseCode.SUCCESS, 5, 5),
+        (3, ResponseCode.SUCCESS, 5, 2),
+        (5, ResponseCode.PULL_NOT_FOUND, 5, 0),
+        (6, ResponseCode.PULL_OFFSET_MOVED, 5, 0),
+        (1 << 40, ResponseCode.PULL_OFFSET_MOVED, 5, 0),
+        (-1, ResponseCode.PULL_OFFSET_MOVED, 0, 0),
+    ],
+)
+async def test_an_offset_decides_what_a_pull_is_answered(
+    served, offset, code, next_offset, count
+):
+    await send(served, 5)
+    answer = await served.ask(PULL, pull_fields("Orders", offset=offset))
+    assert answer.code == code
+    assert answer.fields["nextBeginOffset"] == str(next_offset)
+    assert (answer.fields["minOffset"], answer.fields["maxOffset"]) == ("0", "5")
+    assert len(decode_records(answer.body)) == count
+
+
+@pytest.mark.parametrize(("offset", "code"), [(0, 19), (7, 21)])
+async def test_an_empty_queue_waits_at_its_beginning_only(served, offset, code):
+    await send(served, queue_id=1)
+    answer = await served.ask(PULL, pull_fields("Orders", 0, offset))
+    assert answer.code == code
+
+
+async def test_a_filter_passes_over_what_is_not_wanted(served):
+    await send(served, 3, tag="A")
+    await send(served, 2, tag="B")
+    found = await served.ask(PULL, pull_fields("Orders", subscription="B || C"))
+    assert [record.queue_offset for record in decode_records(found.body)] == [3, 4]
+    nothing = await served.ask(PULL, pull_fields("Orders", subscription="Z"))
+    assert nothing.code == ResponseCode.PULL_RETRY_IMMEDIATELY
+    assert nothing.fields["nextBeginOffset"] == "5"
+
+
+async def test_a_held_pull_is_answered_by_a_message_that_passes_its_filter(served):
+    await send(served, tag="A")
+    channel = await served.channels.get(served.broker.address)
+    fields = pull_fields(
+        "Orders",
+        offset=1,
+        sysFlag=str(SUSPEND | SUBSCRIBED),
+        suspendTimeoutMillis="20000",
+        subscription="B",
+    )
+    waiting = channel.start_call(Command(PULL, fields=fields), timeout_ms=20_000)
+    await send(served, 2, tag="A")
+    assert not waiting.done()
+    await send(served, 1, tag="B")
+    answer = await waiting
+    assert [record.queue_offset for record in decode_records(answer.body)] == [3]
+
+
+async def test_a_held_pull_is_answered_when_its_time_is_over(served):
+    await send(served)
+    loop = asyncio.get_running_loop()
+    began = loop.time()
+    fields = pull_fields(
+        "Orders", offset=1, sysFlag=str(SUSPEND | SUBSCRIBED), suspendTimeoutMillis="300"
+    )
+    answer = await served.ask(PULL, fields)
+    assert answer.code == ResponseCode.PULL_NOT_FOUND
+    assert 0.3 <= loop.time() - began < 10
+
+
+async def test_a_held_pull_learns_that_its_topic_was_deleted(served):
+    await send(served)
+    channel = await served.channels.get(served.broker.address)
+    fields = pull_fields(
+        "Orders", offset=1, sysFlag=str(SUSPEND | SUBSCRIBED), suspendTimeoutMillis="20000"
+    )
+    waiting = channel.start_call(Command(PULL, fields=fields), timeout_ms=20_000)
+    deleted = await served.ask(RequestCode.DELETE_TOPIC_IN_BROKER, {"topic": "Orders"})
+    assert deleted.code == ResponseCode.SUCCESS
+    assert (await waiting).code == ResponseCode.TOPIC_NOT_EXIST
+
+
+async def test_the_memory_of_held_pulls_goes_with_their_connection(served):
+    await send(served)
+    channel = await served.channels.get(served.broker.address)
+    fields = pull_fields(
+        "Orders", offset=1, sysFlag=str(SUSPEND | SUBSCRIBED), suspendTimeoutMillis="20000"
+    )
+    for _ in range(10):
+        channel.start_call(Command(PULL, fields=fields), timeout_ms=20_000).add_done_callback(
+            lambda done: done.exception()
+        )
+    held = served.broker._held
+    await eventually(lambda: len(held) == 10)
+    channel.close()
+    await eventually(lambda: len(held) == 0)
+
+
+async def test_a_pull_may_commit_the_offset_so_far(served):
+    await send(served, 3)
+    await served.ask(PULL, pull_fields("Orders", sysFlag="5", commitOffset="2"))
+    answer = await served.ask(
+        RequestCode.QUERY_CONSUMER_OFFSET,
+        {"consumerGroup": "g", "topic": "Orders", "queueId": "0"},
+    )
+    assert answer.fields["offset"] == "2"
+
+
+REFUSED = {
+    "an unknown topic": ({"topic": "Nobody"}, 17),
+    "a queue beyond the topic's": ({"queueId": "4"}, 29),
+    "a queue below zero": ({"queueId": "-1"}, 29),
+    "an illegal group": ({"consumerGroup": "a b"}, 26),
+    "no subscription anywhere": ({"sysFlag": "0"}, 24),
+    "an expression without a tag": ({"subscription": "||"}, 23),
+    "a filter language that is not there": ({"expressionType": "SQL92"}, 1),
+    "a missing offset": ({"queueOffset": None}, 29),
+    "an offset that is no number": ({"queueOffset": "x"}, 29),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+async def test_a_pull_is_refused_by_code_and_words(served, case):
+    await send(served)
+    changes, code = REFUSED[case]
+    fields = pull_fields("Orders") | changes
+    fields = {name: value for name, value in fields.items() if value is not None}
+    answer = await served.ask(PULL, fields)
+    assert answer.code == code
+    assert answer.remark
+
+
+def heartbeat(expression="*", version=1, model="CLUSTERING"):
+    subscription = {
+        "topic": "Orders", "subString": expression, "subVersion": version,
+        "expressionType": "TAG", "tagsSet": [], "codeSet": [],
+    }  # fmt: skip
+    consumer = {
+        "groupName": "g", "consumeType": "CONSUME_PASSIVELY", "messageModel": model,
+        "consumeFromWhere": "CONSUME_FROM_LAST_OFFSET", "subscriptionDataSet": [subscription],
+    }  # fmt: skip
+    body = {"clientID": "c1", "consumerDataSet": [consumer], "producerDataSet": []}
+    return json.dumps(body).encode()
+
+
+async def test_a_subscription_comes_from_the_heartbeat(served):
+    await send(served, 2, tag="A")
+    await send(served, 1, tag="B")
+    await served.ask(RequestCode.HEART_BEAT, body=heartbeat("B"))
+    answer = await served.ask(PULL, pull_fields("Orders", sysFlag="0", subVersion="1"))
+    assert [record.queue_offset for record in decode_records(answer.body)] == [2]
+    older = await served.ask(PULL, pull_fields("Orders", sysFlag="0", subVersion="2"))
+    assert older.code == ResponseCode.SUBSCRIPTION_NOT_LATEST
+
+
+async def test_a_broker_without_permission_to_read_refuses_pulls(tmp_path):
+    async with serve(tmp_path, perm=2) as served:
+        answer = await served.ask(PULL, pull_fields("Orders"))
+    assert answer.code == ResponseCode.NO_PERMISSION
+    assert answer.fields["forbiddenType"] == "1"

@@ -1,0 +1,102 @@
+"""A Java broker.conf is understood as it is, and what is wrong in it is named."""
+
+from __future__ import annotations
+
+import pytest
+
+from cometmq.broker.settings import BrokerRole, FlushDiskType, load_settings
+from cometmq.model.errors import SettingsError
+
+JAVA_CONF = """\
+# Licensed to the Apache Software Foundation (ASF) under one or more
+brokerClusterName = DefaultCluster
+brokerName = broker-a
+brokerId = 0
+deleteWhen = 04
+fileReservedTime = 48
+brokerRole = SYNC_MASTER
+flushDiskType = SYNC_FLUSH
+namesrvAddr=10.0.0.1:9876;10.0.0.2:9876
+brokerIP1=127.0.0.1
+mapedFileSizeCommitLog=1048576
+storePathRootDir=/data/store
+storePathCommitLog=/data/store/commitlog
+storePathConsumeQueue=/data/store/consumequeue
+storePathIndex=/data/store/index
+storeCheckpoint=/data/store/checkpoint
+abortFile=/data/store/abort
+maxMessageSize=65536
+messageDelayLevel=1s 2m 3h
+sendMessageThreadPoolNums=128
+"""
+
+
+def load(tmp_path, text, **more):
+    path = tmp_path / "broker.conf"
+    path.write_text(text)
+    return load_settings(str(path), environment=more.pop("environment", {}), **more)
+
+
+def test_an_unmodified_java_file_is_read_without_a_warning(tmp_path):
+    settings, warnings = load(tmp_path, JAVA_CONF)
+    assert warnings == []
+    assert settings.broker_role is BrokerRole.SYNC_MASTER
+    assert settings.flush_disk_type is FlushDiskType.SYNC_FLUSH
+    assert settings.nameserver_addresses == ("10.0.0.1:9876", "10.0.0.2:9876")
+    assert settings.listen_host == "127.0.0.1"
+    store = settings.store_settings()
+    assert store.commitlog_file_size == 1 << 20
+    assert store.flush_sync
+    assert store.delay_levels_ms == (1_000, 120_000, 10_800_000)
+    assert settings.body_size_max == 65_536
+
+
+def test_without_an_address_it_listens_on_loopback(tmp_path):
+    settings, _ = load(tmp_path, "")
+    assert settings.listen_host == "127.0.0.1"
+    assert settings.listen_port == 10911
+    settings, _ = load(tmp_path, "bindAddress=0.0.0.0\nbrokerIP1=10.0.0.9\n")
+    assert settings.listen_host == "0.0.0.0"
+
+
+def test_a_mistyped_key_is_warned_of_with_the_nearest(tmp_path):
+    _, warnings = load(tmp_path, "flushDiskTypo=SYNC_FLUSH\n")
+    assert len(warnings) == 1
+    assert "flushDiskType" in warnings[0]
+
+
+def test_flags_outrank_environment_outranks_file_outranks_namesrv_addr(tmp_path):
+    text = "listenPort=1000\nbrokerName=file\nbrokerId=1\nnamesrvAddr=file:1\n"
+    environment = {
+        "COMETMQ_BROKER_NAME": "environment", "COMETMQ_BROKER_ID": "2", "NAMESRV_ADDR": "n:1",
+    }  # fmt: skip
+    settings, _ = load(tmp_path, text, environment=environment, arguments=["--broker-id", "3"])
+    assert (settings.listen_port, settings.broker_name) == (1000, "environment")
+    assert (settings.broker_id, settings.nameservers) == (3, "file:1")
+    settings, _ = load(tmp_path, "", environment=environment)
+    assert settings.nameservers == "n:1"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "listenPort=99999",
+        "flushDiskType=SOMETIMES",
+        "autoCreateTopicEnable=perhaps",
+        "mappedFileSizeCommitLog=1GB",
+    ],
+)
+def test_a_value_that_cannot_be_is_refused_by_name(tmp_path, line):
+    key, _, value = line.partition("=")
+    with pytest.raises(SettingsError, match=f"{key}={value}"):
+        load(tmp_path, line)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["messageDelayLevel=1s soon", "storePathRootDir=/a\nstorePathCommitLog=/elsewhere\n"],
+)
+def test_what_the_store_cannot_take_is_refused_at_the_start(tmp_path, text):
+    settings, _ = load(tmp_path, text)
+    with pytest.raises(SettingsError):
+        settings.store_settings()

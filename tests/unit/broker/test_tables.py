@@ -1,0 +1,178 @@
+"""Topics, groups and offsets outlive the process, in files as Java keeps them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from cometmq.codec.bodies.group_config import encode_group_config
+from cometmq.codec.fastjson import loads
+from cometmq.codec.remoting import Command
+from cometmq.model.codes import RequestCode, ResponseCode
+from cometmq.model.group import GroupConfig
+from cometmq.net.channels import Channels
+from cometmq.net.clock import SystemClock
+from cometmq.net.peer import Peer
+from tests.unit.broker.conftest import eventually, serve
+
+CREATE = RequestCode.UPDATE_AND_CREATE_TOPIC
+
+
+def create_fields(topic="Made", **more):
+    return {
+        "topic": topic, "defaultTopic": "TBW102", "readQueueNums": "4", "writeQueueNums": "4",
+        "perm": "6", "topicFilterType": "SINGLE_TAG", "topicSysFlag": "0", "order": "false",
+    } | more  # fmt: skip
+
+
+def config(path: Path, name: str):
+    return loads((path / "config" / name).read_bytes())
+
+
+async def test_a_topic_is_on_disk_when_its_maker_is_answered(tmp_path):
+    async with serve(tmp_path) as served:
+        answer = await served.ask(CREATE, create_fields(attributes="+message.type=NORMAL"))
+        assert answer.code == ResponseCode.SUCCESS, answer.remark
+        made = config(tmp_path, "topics.json")["topicConfigTable"]["Made"]
+    assert (made["writeQueueNums"], made["perm"]) == (4, 6)
+    assert made["attributes"] == {"message.type": "NORMAL"}
+    async with serve(tmp_path) as served:
+        answer = await served.ask(RequestCode.GET_TOPIC_CONFIG, {"topic": "Made"})
+        assert json.loads(answer.body)["topicName"] == "Made"
+
+
+async def test_the_system_has_its_topics_and_groups(served):
+    answer = await served.ask(RequestCode.GET_ALL_TOPIC_CONFIG)
+    topics = json.loads(answer.body)["topicConfigTable"]
+    wanted = {
+        "SELF_TEST_TOPIC": (1, 6), "TBW102": (8, 7), "BenchmarkTest": (1024, 6),
+        "DefaultCluster": (16, 7), "broker-a": (1, 7), "OFFSET_MOVED_EVENT": (1, 6),
+        "SCHEDULE_TOPIC_XXXX": (18, 6), "DefaultCluster_REPLY_TOPIC": (1, 6),
+        "RMQ_SYS_TRANS_HALF_TOPIC": (1, 6), "rmq_sys_wheel_timer": (1, 6),
+    }  # fmt: skip
+    found = {name: (t["writeQueueNums"], t["perm"]) for name, t in topics.items()}
+    assert found.items() >= wanted.items()
+    answer = await served.ask(RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG)
+    assert "TOOLS_CONSUMER" in json.loads(answer.body)["subscriptionGroupTable"]
+
+
+REFUSED = {
+    "a path": create_fields("../x"),
+    "128 characters": create_fields("t" * 128),
+    "nothing": create_fields(""),
+    "control characters": create_fields("a\x00b"),
+    "a topic of the system": create_fields("TBW102"),
+    "no queue at all": create_fields(readQueueNums="0", writeQueueNums="0"),
+    "more queues than memory": create_fields(writeQueueNums="2000000000"),
+    "a permission that is none": create_fields(perm="99"),
+    "an attribute without a sign": create_fields(attributes="a=b"),
+    "a missing field": {"topic": "T"},
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+async def test_a_topic_that_cannot_be_is_refused(served, case):
+    answer = await served.ask(CREATE, REFUSED[case])
+    assert answer.code == ResponseCode.INVALID_PARAMETER
+    assert answer.remark
+
+
+async def test_a_deleted_topic_is_gone_with_its_offsets_and_files(tmp_path):
+    async with serve(tmp_path) as served:
+        await served.ask(CREATE, create_fields())
+        place = {"consumerGroup": "g", "topic": "Made", "queueId": "0"}
+        await served.ask(RequestCode.UPDATE_CONSUMER_OFFSET, place | {"commitOffset": "3"})
+        await served.ask(RequestCode.DELETE_TOPIC_IN_BROKER, {"topic": "Made"})
+        gone = await served.ask(RequestCode.GET_TOPIC_CONFIG, {"topic": "Made"})
+        assert gone.code == ResponseCode.TOPIC_NOT_EXIST
+        offset = await served.ask(RequestCode.QUERY_CONSUMER_OFFSET, place)
+        assert offset.code == ResponseCode.QUERY_NOT_FOUND
+    assert not (tmp_path / "consumequeue" / "Made").exists()
+    assert "Made" not in config(tmp_path, "topics.json")["topicConfigTable"]
+
+
+async def test_a_group_is_made_changed_and_deleted(tmp_path):
+    async with serve(tmp_path) as served:
+        body = encode_group_config(GroupConfig("g", retry_max_times=3))
+        await served.ask(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body=body)
+        saved = config(tmp_path, "subscriptionGroup.json")["subscriptionGroupTable"]["g"]
+        assert saved["retryMaxTimes"] == 3
+        answer = await served.ask(RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG, {"group": "g"})
+        assert json.loads(answer.body)["retryMaxTimes"] == 3
+        fields = {"groupName": "g", "cleanOffset": "true"}
+        await served.ask(RequestCode.DELETE_SUBSCRIPTIONGROUP, fields)
+        answer = await served.ask(RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG, {"group": "g"})
+        assert answer.code == ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST
+
+
+async def test_committed_offsets_outlive_a_clean_stop(tmp_path):
+    place = {"consumerGroup": "g", "topic": "Made", "queueId": "2"}
+    async with serve(tmp_path) as served:
+        await served.ask(CREATE, create_fields())
+        await served.ask(RequestCode.UPDATE_CONSUMER_OFFSET, place | {"commitOffset": "17"})
+    assert config(tmp_path, "consumerOffset.json")["offsetTable"] == {"Made@g": {2: 17}}
+    async with serve(tmp_path) as served:
+        answer = await served.ask(RequestCode.QUERY_CONSUMER_OFFSET, place)
+        assert answer.fields["offset"] == "17"
+
+
+async def test_committed_offsets_are_saved_by_time(tmp_path):
+    place = {"consumerGroup": "g", "topic": "Made", "queueId": "0", "commitOffset": "5"}
+    async with serve(tmp_path, flush_offsets_interval_ms=100) as served:
+        await served.ask(CREATE, create_fields())
+        await served.ask(RequestCode.UPDATE_CONSUMER_OFFSET, place)
+        await eventually((tmp_path / "config" / "consumerOffset.json").exists)
+
+
+@pytest.mark.parametrize(
+    ("fields", "code"),
+    [
+        ({"topic": "Nobody"}, 17),
+        ({"consumerGroup": "a b"}, 26),
+        ({"commitOffset": "-5"}, 29),
+        ({"queueId": "x"}, 29),
+    ],
+)
+async def test_an_offset_that_cannot_be_committed_is_refused(served, fields, code):
+    await served.ask(CREATE, create_fields())
+    place = {"consumerGroup": "g", "topic": "Made", "queueId": "0", "commitOffset": "5"}
+    answer = await served.ask(RequestCode.UPDATE_CONSUMER_OFFSET, place | fields)
+    assert answer.code == code
+    assert answer.remark
+
+
+async def test_a_table_that_cannot_be_saved_says_so_and_is_saved_later(tmp_path, monkeypatch):
+    async with serve(tmp_path, flush_offsets_interval_ms=100) as served:
+        file = served.broker._topics._saver._file
+        real = file.save
+
+        def full(_text):
+            raise OSError(28, "No space left on device")
+
+        monkeypatch.setattr(file, "save", full)
+        answer = await served.ask(CREATE, create_fields())
+        assert answer.code == ResponseCode.SERVICE_NOT_AVAILABLE
+        monkeypatch.setattr(file, "save", real)
+        await eventually(lambda: "Made" in config(tmp_path, "topics.json")["topicConfigTable"])
+
+
+async def test_runtime_numbers_are_there_for_consoles(served):
+    answer = await served.ask(RequestCode.GET_BROKER_RUNTIME_INFO)
+    table = json.loads(answer.body)["table"]
+    assert table["brokerVersionDesc"] == "V5_3_3"
+    for name in ("putTps", "getTotalTps", "bootTimestamp", "runtime", "commitLogMaxOffset"):
+        assert table[name]
+
+
+async def test_administration_from_elsewhere_is_refused(served, monkeypatch):
+    monkeypatch.setattr(
+        Peer, "is_loopback", property(lambda _: False, lambda *_: None), raising=False
+    )
+    channels = Channels(SystemClock())
+    command = Command(RequestCode.DELETE_TOPIC_IN_BROKER, fields={"topic": "Made"})
+    answer = await channels.call(served.broker.address, command)
+    await channels.close()
+    assert answer.code == ResponseCode.NO_PERMISSION
+    assert "DELETE_TOPIC_IN_BROKER" in (answer.remark or "")
