@@ -105,6 +105,12 @@ class TaskWorkers:
                 continue
             try:
                 consumed = is_consumed(await self._run(job))
+            except asyncio.CancelledError as error:
+                task = asyncio.current_task()
+                if task is None or task.cancelling():
+                    raise
+                _report(job, error)  # Something within the listener was cancelled, not we.
+                consumed = False
             except Exception as error:  # noqa: BLE001  A listener may raise anything.
                 _report(job, error)
                 consumed = False
@@ -151,7 +157,7 @@ class ThreadWorkers:
                 continue
             try:
                 consumed = is_consumed(self._run(job))
-            except Exception as error:  # noqa: BLE001  A listener may raise anything.
+            except BaseException as error:  # noqa: BLE001  Even sys.exit(): the thread is ours.
                 _report(job, error)
                 consumed = False
             is_first = not self._finished

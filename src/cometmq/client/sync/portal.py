@@ -5,15 +5,16 @@ the caller sleeps until then: about 30 us a call. The thread is made with the fi
 import. Design note: docs/design/0003-sync-facade.md.
 """
 
-import asyncio
 import atexit
 import os
 import threading
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator
+from functools import cache
 from typing import Any, TypeVar, cast
 
 import uvloop
 
+from cometmq.client.sync.handoff import Handoff
 from cometmq.model.errors import ClientClosed
 
 Value = TypeVar("Value")
@@ -32,6 +33,7 @@ class Portal:
             target=self._loop.run_forever, name="cometmq-clients", daemon=True
         )
         self._thread.start()
+        atexit.register(self.stop)
 
     def call(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         """Run a function on the loop and await what it gives; cancelled if the wait is broken off.
@@ -49,7 +51,7 @@ class Portal:
             raise ClientClosed(
                 "this client was made before fork(); make a new one in this process"
             )
-        call = _Call(function, args, kwargs)
+        call = Handoff(function, args, kwargs)
         try:
             self._loop.call_soon_threadsafe(call.start, self._loop)
             call.finished.acquire()
@@ -59,6 +61,17 @@ class Portal:
         if call.error is not None:
             raise call.error
         return call.value
+
+    def _check_usable(self) -> None:
+        if threading.current_thread() is self._thread:
+            raise ClientClosed(
+                "a blocking client was called from the thread on which it works (an async "
+                "listener?); use its Async twin there"
+            )
+        if os.getpid() != self._pid:
+            raise ClientClosed(
+                "this client was made before fork(); make a new one in this process"
+            )
 
     def iterate(
         self, function: Callable[..., AsyncIterator[Value]], *args: Any, **kwargs: Any
@@ -81,73 +94,11 @@ class Portal:
             self._thread.join(_STOP_SECONDS_MAX)
 
 
-class _Call:
-    """One call on its way to the loop and back."""
-
-    __slots__ = ("_function", "_under_way", "error", "finished", "value")
-
-    def __init__(
-        self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> None:
-        self._function = (function, args, kwargs)
-        self._under_way: asyncio.Future[Any] | None = None
-        self.value: Any = None
-        self.error: BaseException | None = None
-        self.finished = threading.Lock()
-        self.finished.acquire()
-
-    def start(self, loop: asyncio.AbstractEventLoop) -> None:
-        function, args, kwargs = self._function
-        try:
-            given = function(*args, **kwargs)
-        except BaseException as error:  # noqa: BLE001  It belongs to the caller.
-            self.error = error
-            self.finished.release()
-            return
-        if asyncio.isfuture(given):
-            self._under_way = given
-        elif isinstance(given, Awaitable):
-            self._under_way = loop.create_task(_wait(given))
-        else:
-            self.value = given
-            self.finished.release()
-            return
-        self._under_way.add_done_callback(self._settle)
-
-    def _settle(self, future: asyncio.Future[Any]) -> None:
-        try:
-            self.value = future.result()
-        except BaseException as error:  # noqa: BLE001  It belongs to the caller.
-            self.error = error
-        self.finished.release()
-
-    def cancel(self) -> None:
-        if self._under_way is not None:
-            self._under_way.cancel()
-
-
-async def _wait(given: Awaitable[Value]) -> Value:
-    return await given
-
-
-_lock = threading.Lock()
-_current: list[Portal] = []
-
-
+@cache
 def portal() -> Portal:
     """The portal of this process, made now if there is none."""
-    with _lock:
-        if not _current:
-            _current.append(Portal())
-            atexit.register(_current[0].stop)
-        return _current[0]
+    return Portal()
 
 
-def _forget() -> None:
-    # The child has the objects but not the thread; the lock may have been held while forking.
-    global _lock  # noqa: PLW0603
-    _lock = threading.Lock()
-    _current.clear()
-
-
-os.register_at_fork(after_in_child=_forget)
+# The child of a fork has the object, but not its thread.
+os.register_at_fork(after_in_child=portal.cache_clear)

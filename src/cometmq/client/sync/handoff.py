@@ -1,0 +1,68 @@
+"""One call of a blocking client on its way to the loop's thread and back.
+
+Next: cometmq.client.sync.portal
+"""
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+
+Value = TypeVar("Value")
+
+
+class Handoff:
+    """A function to run there, and what became of it.
+
+    Attributes:
+        finished: held until it is; `value` and `error` count from then on.
+        value: what it gave.
+        error: what it raised.
+    """
+
+    __slots__ = ("_function", "_under_way", "error", "finished", "value")
+
+    def __init__(
+        self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> None:
+        self._function = (function, args, kwargs)
+        self._under_way: asyncio.Future[Any] | None = None
+        self.value: Any = None
+        self.error: BaseException | None = None
+        self.finished = threading.Lock()
+        self.finished.acquire()
+
+    def start(self, loop: asyncio.AbstractEventLoop) -> None:
+        """On the loop: run the function, and await what it gives."""
+        function, args, kwargs = self._function
+        try:
+            given = function(*args, **kwargs)
+        except BaseException as error:  # noqa: BLE001  It belongs to the caller.
+            self.error = error
+            self.finished.release()
+            return
+        if asyncio.isfuture(given):
+            self._under_way = given
+        elif isinstance(given, Awaitable):
+            self._under_way = loop.create_task(_wait(given))
+        else:
+            self.value = given
+            self.finished.release()
+            return
+        self._under_way.add_done_callback(self._settle)
+
+    def _settle(self, future: asyncio.Future[Any]) -> None:
+        try:
+            self.value = future.result()
+        except BaseException as error:  # noqa: BLE001  It belongs to the caller.
+            self.error = error
+        self.finished.release()
+
+    def cancel(self) -> None:
+        """On the loop: nobody waits any more."""
+        if self._under_way is not None:
+            self._under_way.cancel()
+
+
+async def _wait(given: Awaitable[Value]) -> Value:
+    return await given

@@ -1,0 +1,149 @@
+"""Who runs listeners, and what becomes of what they say."""
+
+import asyncio
+import threading
+import time
+from typing import Any
+
+import pytest
+
+from cometmq.client.concurrent import Job, TaskWorkers, ThreadWorkers, is_consumed, make_workers
+from cometmq.client.inflight import Inflight
+
+
+class Loop:
+    """What a job needs of its pull loop."""
+
+    is_dropped = False
+
+
+def job(*messages: object) -> Job:
+    return Job(Loop(), Inflight(), list(messages))  # type: ignore[arg-type]
+
+
+class Results:
+    """Collects what `done` is told."""
+
+    def __init__(self) -> None:
+        self.said: dict[object, bool] = {}
+
+    def __call__(self, done: Job, is_consumed: bool) -> None:
+        self.said[done.messages[0]] = is_consumed
+
+    async def wait(self, count: int) -> None:
+        deadline = time.monotonic() + 10
+        while len(self.said) < count:
+            assert time.monotonic() < deadline, f"{len(self.said)} of {count}"
+            await asyncio.sleep(0.005)
+
+
+ANSWERS = {
+    "none": None, "true": True, "false": False, "odd": "yes", "error": ValueError("no"),
+    "exit": SystemExit(1), "cancelled": asyncio.CancelledError(),
+}  # fmt: skip
+CONSUMED = {"none", "true"}
+
+
+def listen(message: str) -> Any:
+    answer = ANSWERS[message]
+    if isinstance(answer, BaseException):
+        raise answer
+    return answer
+
+
+async def listen_later(message: str) -> Any:
+    await asyncio.sleep(0)
+    return listen(message)
+
+
+@pytest.mark.parametrize("listener", [listen, listen_later])
+async def test_what_a_listener_says_or_raises_is_told_and_ends_no_worker(listener):
+    results = Results()
+    workers = make_workers(listener, concurrency=1, batch_count=1, done=results)
+    # sys.exit() in a task ends its loop, as everywhere in asyncio.
+    given = [each for each in ANSWERS if each != "exit" or listener is listen]
+    for message in given:
+        workers.submit(job(message))
+    await results.wait(len(given))
+    await workers.close(5000)
+    assert results.said == {message: message in CONSUMED for message in given}
+
+
+def test_only_none_and_true_mean_consumed():
+    assert [is_consumed(each) for each in (None, True, False, 0, 1, "")] == [
+        True, True, False, False, False, False,
+    ]  # fmt: skip
+
+
+async def test_functions_run_in_threads_and_coroutines_on_the_loop():
+    names: set[str] = set()
+
+    def here(_message: object) -> None:
+        names.add(threading.current_thread().name)
+
+    class Callable:
+        async def __call__(self, message: object) -> None:
+            here(message)
+
+    results = Results()
+    for listener, kind in ((here, ThreadWorkers), (Callable(), TaskWorkers)):
+        names.clear()
+        workers = make_workers(listener, concurrency=2, batch_count=1, done=results)
+        assert isinstance(workers, kind)
+        workers.submit(job(kind.__name__))
+        await results.wait(1 if kind is ThreadWorkers else 2)
+        await workers.close(5000)
+        is_here = threading.current_thread().name in names
+        assert is_here == (kind is TaskWorkers)
+
+
+async def test_a_job_whose_queue_was_given_up_is_not_begun():
+    results = Results()
+    workers = make_workers(listen, concurrency=1, batch_count=1, done=results)
+    gone = job("none")
+    gone.loop.is_dropped = True
+    workers.submit(gone)
+    workers.submit(job("true"))
+    await results.wait(1)
+    await workers.close(5000)
+    assert results.said == {"true": True}
+
+
+@pytest.mark.parametrize("is_async", [True, False])
+async def test_close_begins_no_further_job_and_waits_for_those_under_way(is_async):
+    started, may_end, may_end_here = threading.Event(), threading.Event(), asyncio.Event()
+
+    def block(_message: object) -> None:
+        started.set()
+        may_end.wait(10)
+
+    async def wait(_message: object) -> None:
+        started.set()
+        await may_end_here.wait()
+
+    results = Results()
+    workers = make_workers(
+        wait if is_async else block, concurrency=1, batch_count=1, done=results
+    )
+    for message in ("first", "second"):
+        workers.submit(job(message))
+    assert await asyncio.to_thread(started.wait, 10)
+    closing = asyncio.create_task(workers.close(10_000))
+    await asyncio.sleep(0.05)
+    assert not closing.done()
+    may_end.set()
+    may_end_here.set()
+    await closing
+    assert results.said == {"first": True}
+
+
+async def test_close_does_not_wait_longer_than_it_was_told():
+    may_end = threading.Event()
+    workers = make_workers(
+        lambda _message: may_end.wait(20), concurrency=1, batch_count=1, done=Results()
+    )
+    workers.submit(job("x"))
+    began = time.monotonic()
+    await workers.close(100)
+    assert time.monotonic() - began < 5
+    may_end.set()
