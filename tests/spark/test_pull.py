@@ -57,7 +57,7 @@ def test_what_the_broker_filters_out_does_not_stop_the_read():
     cluster = MemoryCluster()
     hidden = frozenset(range(5, 25))
     queue = cluster.add("t", next=30, hidden=hidden)
-    reader = reader_of(cluster, **{"pull.batchSize": "10"})
+    reader = reader_of(cluster, subExpression="t", **{"pull.batchSize": "10"})
     found = offsets_of(list(reader.batches([QueueRange(queue, 0, 30)])))
     assert found == [0, 1, 2, 3, 4, 25, 26, 27, 28, 29]
 
@@ -66,9 +66,21 @@ def test_deleted_messages_fail_the_read_and_are_named():
     cluster = MemoryCluster()
     queue = cluster.add("t", first=20, next=30)
     with pytest.raises(
-        DataLossError, match=r"t@b:0: offsets 5 to 19 are deleted.*begins at 20"
+        DataLossError, match=r"t@b:0: offsets 5 to 19 are deleted.*goes on at 20"
     ):
         list(reader_of(cluster).batches([QueueRange(queue, 5, 30)]))
+
+
+def test_messages_whose_log_is_deleted_are_not_taken_for_filtered(caplog):
+    cluster = MemoryCluster()
+    queue = cluster.add("t", next=30, hidden=frozenset(range(10)))
+    options = {"pull.batchSize": "10"}
+    with pytest.raises(DataLossError, match="offsets 0 to 9 are deleted"):
+        list(reader_of(cluster, **options).batches([QueueRange(queue, 0, 30)]))
+    lenient = reader_of(cluster, failOnDataLoss="false", **options)
+    found = offsets_of(list(lenient.batches([QueueRange(queue, 0, 30)])))
+    assert found == list(range(10, 30))
+    assert "offsets 0 to 9 are deleted" in caplog.text
 
 
 def test_deleted_messages_are_skipped_where_the_user_says_so(caplog):

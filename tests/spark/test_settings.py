@@ -8,8 +8,9 @@ import pytest
 
 from cometmq.model.errors import SettingsError
 from cometmq.spark.offsets import EARLIEST, LATEST
-from cometmq.spark.schema import check_read_schema, message_schema
+from cometmq.spark.schema import COLUMNS, check_read_schema, message_schema
 from cometmq.spark.settings import SINK_OPTIONS, SOURCE_OPTIONS, SinkSettings, SourceSettings
+from cometmq.spark.sink_columns import TYPES as SINK_TYPES
 
 GOOD = {"nameserver": "localhost:9876", "subscribe": "orders"}
 
@@ -164,3 +165,11 @@ def test_the_page_lists_every_option_as_the_table_has_it(heading, options):
         )
         names = ", ".join(f"`{name}`" for name in (option.name, *option.aliases))
         assert f"| {names} | {default} | {option.says.replace('|', chr(92) + '|')} |" in rows
+
+
+def test_the_page_of_columns_has_every_column_with_its_type():
+    page = (Path(__file__).parents[2] / "docs" / "spark" / "schema.md").read_text()
+    for name, kind in COLUMNS.items():
+        assert f"| `{name}` | {kind.simpleString().upper()} |" in page
+    for name in SINK_TYPES:
+        assert f"`{name}`" in page.split("## Sink")[1]

@@ -161,6 +161,10 @@ def test_a_queue_that_goes_back_is_data_loss(cluster):
     cluster.queues_by_name[queue].next = 4
     with pytest.raises(DataLossError, match="went back from offset 10 to 4"):
         strict.latestOffset(first, ReadAllAvailable())
+    bounded = reader_of()
+    bounded.prepareForTriggerAvailableNow()
+    with pytest.raises(DataLossError, match="went back from offset 10 to 4"):
+        bounded.latestOffset(first, ReadAllAvailable())
     second = lenient.latestOffset(first, ReadAllAvailable())
     assert rows(lenient, first, second) == []
     cluster.queues_by_name[queue].next = 6

@@ -13,6 +13,7 @@ from typing import Protocol
 
 from cometmq.client.results import RawPull, SendResult
 from cometmq.model.queue import MessageQueue
+from cometmq.model.subscription import ALL
 
 
 @dataclass(frozen=True)
@@ -27,7 +28,12 @@ class PullPlan:
 
     rows: int
     depth: int
-    expression: str = "*"
+    expression: str = ALL
+
+    @property
+    def is_all(self) -> bool:
+        """Whether the broker leaves out nothing."""
+        return self.expression.strip() in ("", ALL)
 
 
 class SourceCluster(Protocol):

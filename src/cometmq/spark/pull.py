@@ -103,6 +103,9 @@ class RangeReader:
                 ):
                     if pull.status is PullStatus.FOUND:
                         yield pull, pull.next_offset - offset
+                    if pull.status is PullStatus.NO_MATCHED_MESSAGE and plan.is_all:
+                        # Every message matches, so what is passed over is not there any more.
+                        self._report_deleted(wanted, offset, pull.next_offset)
                     if pull.status in (PullStatus.FOUND, PullStatus.NO_MATCHED_MESSAGE):
                         offset = max(offset, pull.next_offset)
                         patience.reset()
@@ -115,12 +118,10 @@ class RangeReader:
 
     def _after_gap(self, pull: RawPull, offset: int, wanted: QueueRange, misses: int) -> int:
         """Where to go on when the broker has nothing at `offset`, which lies inside the range."""
-        if pull.min_offset > offset:
-            self._lost(
-                f"{wanted.queue}: offsets {offset} to {min(pull.min_offset, wanted.end) - 1} are "
-                f"deleted, the queue begins at {pull.min_offset}"
-            )
-            return pull.min_offset
+        goes_on = max(pull.min_offset, pull.next_offset)
+        if goes_on > offset:
+            self._report_deleted(wanted, offset, goes_on)
+            return goes_on
         if misses <= self.settings.retries:
             # A broker that has just taken over may not have caught up yet.
             sleep(self.settings.retry_interval_ms / 1000)
@@ -130,6 +131,12 @@ class RangeReader:
             f"more, the queue ends at {pull.max_offset}"
         )
         return wanted.end
+
+    def _report_deleted(self, wanted: QueueRange, start: int, end: int) -> None:
+        self._lost(
+            f"{wanted.queue}: offsets {start} to {min(end, wanted.end) - 1} are deleted, the queue "
+            f"goes on at {end}"
+        )
 
     def _lost(self, what: str) -> None:
         report_loss(what, is_failure=self.settings.fail_on_data_loss)

@@ -153,7 +153,7 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._report_missing(missing)
         for queue, offset in known.items():
             # A missing queue waits where it is until its broker is back.
-            if latest.setdefault(queue, offset) < offset and self._target is None:
+            if latest.setdefault(queue, offset) < offset:
                 self._report(f"{queue} went back from offset {offset} to {latest[queue]}")
         return latest
 
