@@ -173,23 +173,8 @@ class Broker:
     def _make_handlers(self) -> Handlers:
         settings, store, clock, pool = self.settings, self._store, self._clock, self._pool
         topics, groups, offsets = self._topics, self._groups, self._offsets
-        lanes = Lanes(store, region=settings.region_id, is_trace_on=settings.is_trace_on)
-        topics.on_change.append(lanes.forget)
         return Handlers(
-            send=SendHandler(
-                store=store,
-                lanes=lanes,
-                admission=Admission(
-                    settings,
-                    topics=topics,
-                    groups=groups,
-                    lanes=lanes,
-                    unique_ids=self._unique_ids(),
-                    chance=random.Random(secrets.randbits(64)),  # noqa: S311  Picks queues.
-                ),
-                counters=self._counters,
-                on_written=self._flusher.written,
-            ),
+            send=self._make_sends(),
             pull=PullHandler(
                 settings,
                 store=store,
@@ -216,6 +201,26 @@ class Broker:
             group=GroupHandler(groups=groups, offsets=offsets),
             query=QueryHandler(store=store, pool=pool),
             runtime=RuntimeHandler(settings, store=store, counters=self._counters, clock=clock),
+        )
+
+    def _make_sends(self) -> SendHandler:
+        settings = self.settings
+        lanes = Lanes(self._store, region=settings.region_id, is_trace_on=settings.is_trace_on)
+        self._topics.on_change.append(lanes.forget)
+        admission = Admission(
+            settings,
+            topics=self._topics,
+            groups=self._groups,
+            lanes=lanes,
+            unique_ids=self._unique_ids(),
+            chance=random.Random(secrets.randbits(64)),  # noqa: S311  Picks queues.
+        )
+        return SendHandler(
+            store=self._store,
+            lanes=lanes,
+            admission=admission,
+            counters=self._counters,
+            on_written=self._flusher.written,
         )
 
     def _unique_ids(self) -> UniqueIds:

@@ -56,8 +56,59 @@ class BrokerRole(Enum):
 class BrokerSettings:
     """BrokerConfig, MessageStoreConfig and NettyServerConfig of RocketMQ 5.3.3, as far as used.
 
-    Attributes have units at their ends; the defaults are RocketMQ's but for architecture decision
-    10 (loopback) and cleanFileForciblyEnable.
+    Attributes:
+        cluster_name: the cluster it belongs to.
+        broker_name: one name for a master and its slaves.
+        broker_id: 0 is a master; slaves are not there yet.
+        broker_role: ASYNC_MASTER or SYNC_MASTER; SLAVE is refused, for it is not there yet.
+        nameservers: where it registers, `host:port;host:port`.
+        broker_ip: the address that clients are told; differs: without it and without
+            `bindAddress` that is loopback.
+        ha_ip: the address that slaves are told.
+        bind_address: where it listens; differs: `brokerIP1`, else loopback, where Java listens
+            everywhere.
+        listen_port: 0 takes a free one; old clients' second port lies 2 below.
+        connections_max: more are refused; not a key of RocketMQ.
+        idle_seconds_max: a connection that is silent for longer is closed, s.
+        perm: 6 read and write, 4 read only, 2 write only.
+        is_topic_auto_created: the first send to an unknown topic makes it.
+        is_group_auto_created: the first use of an unknown consumer group makes it.
+        default_topic_queues: most queues of a topic that is made so.
+        is_cluster_topic: the topic named like the cluster may be inherited from.
+        is_broker_topic: the topic named like the broker may be inherited from.
+        is_trace_topic: make the topic for message traces.
+        trace_topic: its name.
+        is_trace_on: tell producers to trace.
+        region_id: told to producers and kept with each message.
+        body_size_max: bytes of the largest body.
+        accept_sends_from_ms: sends are refused before this time, ms since 1970.
+        is_long_polling: a pull that finds nothing waits as long as its client says.
+        short_polling_ms: how long it waits where that is off, ms.
+        is_lite_pull: lite pull consumers of 5.x are served.
+        is_change_notified: the members of a group are told when members change.
+        client_timeout_ms: a client without heartbeats for longer is dropped, ms.
+        register_period_ms: pause between registrations, 10 to 60 s, ms.
+        register_timeout_ms: how long a nameserver may take to answer, ms.
+        is_registration_compressed: send the topics compressed.
+        store_path: the store directory.
+        commitlog_path: must be `commitlog` in the store directory, if it is given.
+        commitlog_file_size: bytes of a log file.
+        queue_file_size: bytes of a queue file, 20 an entry.
+        flush_disk_type: ASYNC_FLUSH, or SYNC_FLUSH: a send is answered when it is on the device.
+        flush_interval_ms: pause between asynchronous flushes, ms.
+        flush_least_pages: pages of 4 KiB that make one worth it.
+        flush_thorough_interval_ms: after this long any dirty byte is flushed, ms.
+        sync_flush_timeout_ms: after this long a send is answered FLUSH_DISK_TIMEOUT, ms.
+        checkpoint_interval_ms: least pause between checkpoints, ms.
+        flush_offsets_interval_ms: pause between saves of consumer offsets, ms.
+        disk_warning_ratio: per cent of the disk used above which sends are refused; differs:
+            nothing is ever deleted for it.
+        access_in_memory_ratio: per cent of the memory that recent messages are taken to fill.
+        transfer_bytes_in_memory: most bytes of a pull of recent messages.
+        transfer_count_in_memory: most messages of it.
+        transfer_bytes_on_disk: most bytes of a pull of older messages.
+        transfer_count_on_disk: most messages of it.
+        delay_levels: the delay levels, from level 1.
     """
 
     # --- who it is and where it listens
@@ -160,9 +211,15 @@ class BrokerSettings:
         """What the store wants to know.
 
         Raises:
-            SettingsError: a delay level that means nothing, or a log outside the root.
+            SettingsError: a delay level that means nothing, a log outside the root, or a slave.
         """
         self._check_commitlog_path()
+        if self.broker_role is BrokerRole.SLAVE or self.broker_id:
+            # It would take messages as a second master of its name.
+            raise SettingsError(
+                f"brokerRole={self.broker_role.name}, brokerId={self.broker_id}: slaves are not "
+                "supported yet; a master has brokerId=0 and ASYNC_MASTER or SYNC_MASTER"
+            )
         return StoreSettings(
             commitlog_file_size=self.commitlog_file_size,
             queue_file_size=self.queue_file_size,
@@ -235,6 +292,15 @@ KEYS_WITHOUT_EFFECT = frozenset(
 )
 
 
+# Of those, what changes the promise that a broker gives: when one is true, a warning says that it
+# has no effect; where it would leave the broker open, it is refused.
+_NOTED_KEYS = (
+    "enableDLegerCommitLog", "enableControllerMode", "transientStorePoolEnable",
+    "enableSlaveActingMaster", "enableConsumeQueueExt", "enableLmq", "duplicationEnable",
+)  # fmt: skip
+_REFUSED_KEYS = ("aclEnable", "authenticationEnabled", "authorizationEnabled")
+
+
 def load_settings(
     conf: str | None = None,
     *,
@@ -256,7 +322,29 @@ def load_settings(
     layers += ConfFile(path, RealDisk()).layers()
     layers.append(environment_layer(BrokerSettings, environ))
     layers.append(flags_layer(BrokerSettings, arguments))
-    return read_settings(BrokerSettings, layers, also_known=KEYS_WITHOUT_EFFECT)
+    settings, warnings = read_settings(BrokerSettings, layers, also_known=KEYS_WITHOUT_EFFECT)
+    return settings, warnings + _notes(layers)
+
+
+def _notes(layers: Sequence[Layer]) -> list[str]:
+    """What is asked for and not there."""
+    asked = {
+        key: layer.origin
+        for layer in layers
+        for key, text in layer.values.items()
+        if text.strip().lower() == "true"
+    }
+    for key in _REFUSED_KEYS:
+        if key in asked:
+            raise SettingsError(
+                f"{asked[key]}: {key}=true: there is no access control yet, and without it the "
+                "broker would be open; take the key out and guard its port instead"
+            )
+    return [
+        f"{asked[key]}: {key}=true has no effect: it is not there yet"
+        for key in _NOTED_KEYS
+        if key in asked
+    ]
 
 
 def _delay_levels_ms(text: str) -> tuple[int, ...]:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
 from cometmq.broker.settings import BrokerRole, FlushDiskType, load_settings
@@ -100,3 +104,25 @@ def test_what_the_store_cannot_take_is_refused_at_the_start(tmp_path, text):
     settings, _ = load(tmp_path, text)
     with pytest.raises(SettingsError):
         settings.store_settings()
+
+
+def test_what_would_leave_the_broker_open_is_refused_and_what_is_missing_is_noted(tmp_path):
+    with pytest.raises(SettingsError, match="aclEnable"):
+        load(tmp_path, "aclEnable=true\n")
+    _, warnings = load(tmp_path, "enableDLegerCommitLog=true\nenableLmq=false\n")
+    assert len(warnings) == 1
+    assert "enableDLegerCommitLog" in warnings[0]
+
+
+def test_a_slave_is_refused(tmp_path):
+    settings, _ = load(tmp_path, "brokerRole=SLAVE\nbrokerId=1\n")
+    with pytest.raises(SettingsError, match="slaves"):
+        settings.store_settings()
+
+
+def test_the_page_of_settings_is_up_to_date():
+    check = subprocess.run(
+        [sys.executable, "tools/settings_table.py", "--check"],
+        capture_output=True, text=True, check=False, cwd=Path(__file__).parents[3],
+    )  # fmt: skip
+    assert check.returncode == 0, check.stdout

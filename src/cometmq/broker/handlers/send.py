@@ -68,7 +68,8 @@ class SendHandler(BatchHandler):
         """Store the messages of one read and answer them.
 
         One loop without calls, on purpose: this is the path that a broker's speed is made of
-        (bench/README.md).
+        (bench/README.md). Whatever is missing, special or of another kind than text ends in an
+        exception, and so in admission.
         """
         straight, suffix, host = self._straight, self._suffix, peer.host
         body_size_max, plain_tails = self._body_size_max, self._plain_tails
@@ -82,7 +83,6 @@ class SendHandler(BatchHandler):
                 text = fields["i"]
                 key_at = text.index("UNIQ_KEY\1") + _KEY_AT
                 key_end = text.index("\2", key_at)
-                born = fields["g"]
                 if (
                     code != _SEND_V2
                     or fields["f"] != "0"
@@ -93,27 +93,21 @@ class SendHandler(BatchHandler):
                 tags_code = plain_tails.get(text[key_end:]) if key_at == _KEY_AT else None
                 if tags_code is None:
                     tags_code = self._look_at(text, key_end)
-                if born != born_text:
-                    # Messages of one read are mostly of one millisecond.
+                if (born := fields["g"]) != born_text:  # Mostly one millisecond a read.
                     born_text, born_ms = born, _born_ms(born)
                 properties = text.encode() + suffix
                 if len(properties) > PROPERTIES_SIZE_MAX:
                     raise ValueError  # noqa: TRY301
                 user_flag, tries = fields["h"], fields.get("j")
-                puts.append(
-                    (
-                        queue, topic, body, properties, tags_code,
-                        0 if user_flag == "0" else _int32(user_flag),
-                        0, born_ms, host,
-                        0 if tries == "0" or tries is None else _int32(tries),
-                        0, 0,
-                    )
-                )  # fmt: skip
-                pending.append(
-                    (opaque, None if flag & ONEWAY else answer_start, text[key_at:key_end])
-                )
+                number = 0 if user_flag == "0" else _int32(user_flag)
+                tried = 0 if tries == "0" or tries is None else _int32(tries)
+                puts.append((
+                    queue, topic, body, properties, tags_code,
+                    number, 0, born_ms, host, tried, 0, 0,
+                ))  # fmt: skip
+                start = None if flag & ONEWAY else answer_start
+                pending.append((opaque, start, text[key_at:key_end]))
             except (LookupError, ValueError, TypeError, AttributeError):
-                # Also a field that is no text: the header's JSON may hold anything.
                 self._take_special(command, peer, puts, pending)
         self._store_and_answer(puts, pending, peer)
 

@@ -1,0 +1,96 @@
+"""Writes docs/operate/settings.md from the broker's settings class, so that the page cannot lag behind.
+
+python tools/settings_table.py            write it
+python tools/settings_table.py --check    say whether it is up to date
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+from cometmq.broker.settings import KEYS_WITHOUT_EFFECT, BrokerSettings
+from cometmq.model.settings import SettingKey, setting_keys
+
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "operate" / "settings.md"
+
+HEAD = """\
+# Settings of the broker
+
+<!-- made by tools/settings_table.py: change src/cometmq/broker/settings.py instead -->
+
+A `broker.conf` that was written for RocketMQ is read as it is: the same keys, the same defaults but for those
+marked "differs". Flags beat `COMETMQ_*` variables, these beat the file, that beats `NAMESRV_ADDR`:
+`flushDiskType` is also `--flush-disk-type` and `COMETMQ_FLUSH_DISK_TYPE`. A key that nobody knows is a
+warning at the start, with the nearest known one. The nameserver's settings: [nameserver](../nameserver.md).
+
+| key | default | meaning |
+| --- | --- | --- |
+"""
+
+REST = """
+## Keys without effect
+
+These are RocketMQ's, too, and are read without a warning. They belong to thread pools, which this broker
+has not, or to features that it has not yet ([compatibility](../compatibility.md)).
+
+"""
+
+
+def main(arguments: list[str]) -> int:
+    """Write or check; the exit status."""
+    text = page()
+    if "--check" in arguments:
+        is_same = PAGE.exists() and PAGE.read_text() == text
+        print("up to date" if is_same else f"{PAGE} is not; run python tools/settings_table.py")
+        return 0 if is_same else 1
+    PAGE.parent.mkdir(parents=True, exist_ok=True)
+    PAGE.write_text(text)
+    return 0
+
+
+def page() -> str:
+    """The page's text."""
+    meanings = attribute_meanings(BrokerSettings)
+    rows = "".join(row(key, meanings[key.attribute]) for key in setting_keys(BrokerSettings))
+    names = ", ".join(f"`{name}`" for name in sorted(KEYS_WITHOUT_EFFECT, key=str.lower))
+    return HEAD + rows + REST + names + "\n"
+
+
+def attribute_meanings(kind: type) -> dict[str, str]:
+    """What the Attributes section of a class's docstring says of each."""
+    _, _, section = inspect.cleandoc(kind.__doc__ or "").partition("Attributes:\n")
+    meanings: dict[str, str] = {}
+    name = ""
+    for line in section.splitlines():
+        if line.startswith("        "):
+            meanings[name] += " " + line.strip()
+        else:
+            name, _, meaning = line.strip().partition(": ")
+            meanings[name] = meaning
+    return meanings
+
+
+def row(key: SettingKey, meaning: str) -> str:
+    """One line of the table."""
+    name = f"`{key.name}`" + "".join(f", `{alias}`" for alias in key.aliases)
+    return f"| {name} | {shown(key)} | {meaning} |\n"
+
+
+def shown(key: SettingKey) -> str:
+    """The default as people write it."""
+    value: Any = key.default
+    if key.name == "brokerName":
+        return "the host's name"
+    if value is None or value == "":
+        return "none"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return value.name if isinstance(value, Enum) else str(value)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
