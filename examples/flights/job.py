@@ -7,6 +7,7 @@ the last one, and a batch that is run again changes nothing.
 
 from collections.abc import Callable
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
@@ -46,7 +47,7 @@ def run_stream(
     Args:
         spark: the session.
         nameserver: "host:port".
-        folder: where the table and the checkpoint are written.
+        folder: where the table is written.
         on_batch: told how many flights the table holds after each micro-batch.
 
     Returns:
@@ -68,15 +69,17 @@ def run_stream(
         .option("columns", "body")
         .load()
     )
-    query = (
-        delays_of(flights)
-        .writeStream.outputMode("complete")
-        .option("checkpointLocation", str(folder / "checkpoint"))
-        .trigger(availableNow=True)
-        .foreachBatch(write)
-        .start()
-    )
-    query.awaitTermination()
+    # The broker is new in each run, so the checkpoint must be new as well.
+    with TemporaryDirectory(prefix="flights-checkpoint-") as checkpoint:
+        query = (
+            delays_of(flights)
+            .writeStream.outputMode("complete")
+            .option("checkpointLocation", checkpoint)
+            .trigger(availableNow=True)
+            .foreachBatch(write)
+            .start()
+        )
+        query.awaitTermination()
     return table
 
 

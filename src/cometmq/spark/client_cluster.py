@@ -138,7 +138,8 @@ class Gathering(NamedTuple):
     async def end(self) -> None:
         """Ask for no more."""
         self.task.cancel()
-        await asyncio.wait([self.task])
+        # Gathering it takes its error, which nobody else will look at.
+        await asyncio.gather(self.task, return_exceptions=True)
         await self.answers.aclose()
 
 
