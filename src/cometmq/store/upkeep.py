@@ -58,7 +58,7 @@ class Upkeep:
         self._job_out: CheckpointJob | None = None
         self._is_checkpoint_over = False
         self._noted: tuple[Progress, Checkpoint] | None = None  # When the round began.
-        self._ready: CheckpointJob | None = None
+        self._ready: tuple[Progress, Checkpoint] | None = None  # When it was through.
 
     def tick(self) -> None:
         """Do what is due."""
@@ -115,11 +115,9 @@ class Upkeep:
 
     def _make_ready(self) -> None:
         """Everything noted when the round began is written: it can be made a checkpoint."""
-        assert self._noted is not None
-        if self._is_checkpoint_over:
-            return
-        progress, times = self._noted
-        self._ready = self.job(progress, times)
+        if not self._is_checkpoint_over:
+            self._ready = self._noted
+        self._noted = None
 
     def job(self, progress: Progress, times: Checkpoint) -> CheckpointJob:
         """A checkpoint of what has been written to queue files so far."""
@@ -139,7 +137,7 @@ class Upkeep:
         """A checkpoint that is ready to be made; one at a time."""
         if self._ready is None or self._job_out is not None:
             return None
-        self._job_out, self._ready = self._ready, None
+        self._job_out, self._ready = self.job(*self._ready), None
         self._job_began = self._clock.monotonic()
         return self._job_out
 
@@ -170,9 +168,10 @@ class Upkeep:
         """
         if self._noted is not None:
             self._noted = (self._noted[0].without(count), self._noted[1])
-        for job in (self._ready, self._job_out):
-            if job is not None:
-                job.progress = job.progress.without(count)
+        if self._ready is not None:
+            self._ready = (self._ready[0].without(count), self._ready[1])
+        if self._job_out is not None:
+            self._job_out.progress = self._job_out.progress.without(count)
         known = self._checkpoints.progress
         if known is not None and self._job_out is None:
             self._checkpoints.write(self._checkpoints.times, known.without(count))
