@@ -52,8 +52,10 @@ def test_broken_frames_cost_neither_connection_nor_process(request, target, shar
         with socket.create_connection(
             ("127.0.0.1", program.port), timeout=ROUND_SECONDS_MAX
         ) as peer:
+            received = bytearray()
             for _ in range(min(20, -(-count // ROUND))):
-                answered += one_round(peer, [mutations.frame() for _ in range(ROUND)])
+                frames = [mutations.frame() for _ in range(ROUND)]
+                answered += one_round(peer, frames, received)
                 count -= ROUND
     assert answered > 0
     assert program.process is not None
@@ -62,12 +64,14 @@ def test_broken_frames_cost_neither_connection_nor_process(request, target, shar
     assert "Traceback" not in said, said[-3000:]
 
 
-def one_round(peer: socket.socket, frames: list[bytes]) -> int:
-    """Send broken frames and then a good one; wait for its answer, and count those before it."""
+def one_round(peer: socket.socket, frames: list[bytes], received: bytearray) -> int:
+    """Send broken frames and then a good one; wait for its answer, and count those before it.
+
+    `received` keeps what came behind that answer: answers that took longer, perhaps half of one.
+    """
     alive = json_frame(UNKNOWN_CODE, opaque=ALIVE_OPAQUE)
     peer.setblocking(False)
     to_send = memoryview(b"".join(frames) + alive)
-    received = bytearray()
     count = 0
     deadline = time.monotonic() + ROUND_SECONDS_MAX
     while time.monotonic() < deadline:
@@ -93,7 +97,10 @@ def one_round(peer: socket.socket, frames: list[bytes]) -> int:
             if opaque == ALIVE_OPAQUE and code == NOT_SUPPORTED:
                 return count
             count += 1
-    raise AssertionError(f"no answer within {ROUND_SECONDS_MAX} s; seed {SEED}")
+    raise AssertionError(
+        f"no answer within {ROUND_SECONDS_MAX} s; {len(to_send)} bytes unsent, {count} answers,"
+        f" {len(received)} bytes of the next; seed {SEED}"
+    )
 
 
 @pytest.mark.parametrize("length", [17 * 1024 * 1024, 0x7FFFFFFF, 0xFFFFFFFF])

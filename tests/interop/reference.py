@@ -167,6 +167,9 @@ def broker(
         "autoCreateTopicEnable": "true",
         # Its own limit is 85 % of the disk; a full test machine is no reason to refuse.
         "diskMaxUsedSpaceRatio": 95,
+        # A busy test machine is no reason either: it refuses what waited 200 ms by default.
+        "waitTimeMillsInSendQueue": 10_000,
+        "osPageCacheBusyTimeOutMills": 10_000,
         **(settings or {}),
     }
     path = write_conf(folder / "broker.conf", conf)
