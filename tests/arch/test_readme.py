@@ -1,5 +1,6 @@
 """README and the pages beside it can be followed: links, commands and code in them work."""
 
+import ast
 import re
 import shlex
 from pathlib import Path
@@ -70,8 +71,17 @@ def test_the_command_line_understands_what_is_told_to_type(line: str) -> None:
     arguments = shlex.split(line)[1:]
     while arguments and isinstance(commands_of := getattr(command, "commands", None), dict):
         command = commands_of[arguments.pop(0)]
-    if "--help" not in arguments:
+    is_group = hasattr(command, "commands")
+    if "--help" not in arguments and not is_group:
         command.make_context("cometmq", arguments, resilient_parsing=False)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_code_is_python(page: Path) -> None:
+    for code in blocks(page, "python"):
+        # A block that begins with a dot goes on a call of the block before it.
+        whole = f"(reader\n{code})" if code.startswith(".") else code
+        compile(whole, str(page), "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
 
 
 @pytest.mark.parametrize(
