@@ -197,6 +197,10 @@ async def test_a_topic_without_route_or_default_is_not_found(cluster, producer):
 async def test_many_first_sends_ask_for_the_route_once(cluster, producer):
     await asyncio.gather(*(producer.send(MESSAGE) for _ in range(50)))
     assert len(cluster.names.requests(RequestCode.GET_ROUTEINFO_BY_TOPIC)) == 1
+    cluster.topics.add("TBW102")
+    await asyncio.gather(*(producer.send(Message("new", b"x")) for _ in range(50)))
+    asked = cluster.names.requests(RequestCode.GET_ROUTEINFO_BY_TOPIC)
+    assert [each.fields["topic"] for each in asked] == [TOPIC, "new", "TBW102"]
 
 
 async def test_connections_to_brokers_that_left_are_closed(cluster):

@@ -10,7 +10,8 @@ Next: cometmq.client.routes
 import asyncio
 import logging
 import random
-from typing import Protocol
+from collections.abc import Callable, Coroutine
+from typing import Any, Protocol
 from weakref import WeakSet
 
 from cometmq.client.identity import make_client_id, own_ip
@@ -107,7 +108,7 @@ class Hub:
         )
         self.tasks = Tasks(self.client_id)
         self._members: list[Member] = []
-        self._asking: dict[str, asyncio.Task[KnownTopic]] = {}
+        self._asking: dict[tuple[str, int], asyncio.Task[KnownTopic]] = {}
         self._introduced: WeakSet[Channel] = WeakSet()
         self._introducing: asyncio.Task[None] | None = None
         self._is_started = False
@@ -164,19 +165,40 @@ class Hub:
         known = self.routes.get(topic)
         if known is not None and not known.is_inherited:
             return known
-        return await self._ask_route(topic)
+        return await self._ask_once((topic, 0), lambda: self._fetch_route(topic))
 
     async def known_to_send(self, topic: str, *, default_queues: int) -> KnownTopic:
         """The same for a sender: a topic that does not exist takes the default topic's route.
 
         Raises:
             TopicNotFound: neither exists.
+            NetError, BrokerRefused, CodecError: as `known`.
         """
         known = self.routes.get(topic)
         if known is not None:
             return known
+        key = (topic, default_queues)
+        return await self._ask_once(key, lambda: self._fetch_to_send(topic, default_queues))
+
+    async def _ask_once(
+        self, key: tuple[str, int], fetch: Callable[[], Coroutine[Any, Any, KnownTopic]]
+    ) -> KnownTopic:
+        # Many may want a topic at the same moment, at start above all: they share one request.
+        asking = self._asking.get(key)
+        if asking is None:
+            asking = asyncio.get_running_loop().create_task(fetch())
+            self._asking[key] = asking
+            asking.add_done_callback(lambda task: self._asked(key, task))
+        return await asyncio.shield(asking)
+
+    def _asked(self, key: tuple[str, int], task: "asyncio.Task[KnownTopic]") -> None:
+        self._asking.pop(key, None)
+        # Those who asked may all have given up; then nobody else looks at the error.
+        _ = task.cancelled() or task.exception()
+
+    async def _fetch_to_send(self, topic: str, default_queues: int) -> KnownTopic:
         try:
-            return await self._ask_route(topic)
+            return await self._fetch_route(topic)
         except TopicNotFound as not_found:
             try:
                 default = await self.nameservers.route(DEFAULT_TOPIC)
@@ -186,30 +208,16 @@ class Hub:
         self.routes.put(topic, route, is_inherited=True)
         return self._known(topic)
 
-    def _known(self, topic: str) -> KnownTopic:
-        known = self.routes.get(topic)
-        assert known is not None, "just put there"
-        return known
-
-    async def _ask_route(self, topic: str) -> KnownTopic:
-        # Many may want a topic at the same moment, at start above all: they share one request.
-        asking = self._asking.get(topic)
-        if asking is None:
-            asking = asyncio.get_running_loop().create_task(self._fetch_route(topic))
-            self._asking[topic] = asking
-            asking.add_done_callback(lambda task: self._asked(topic, task))
-        return await asyncio.shield(asking)
-
-    def _asked(self, topic: str, task: "asyncio.Task[KnownTopic]") -> None:
-        self._asking.pop(topic, None)
-        # Those who asked may all have given up; then nobody else looks at the error.
-        _ = task.cancelled() or task.exception()
-
     async def _fetch_route(self, topic: str) -> KnownTopic:
         route = await self.nameservers.route(topic)
         if self.routes.put(topic, route):
             _log.debug("route of %s: %s", topic, route)
         return self._known(topic)
+
+    def _known(self, topic: str) -> KnownTopic:
+        known = self.routes.get(topic)
+        assert known is not None, "just put there"
+        return known
 
     async def _refresh_forever(self) -> None:
         while True:
@@ -223,7 +231,7 @@ class Hub:
             wanted.update(dict.fromkeys(member.topics()))
         for topic in wanted:
             try:
-                await self._ask_route(topic)
+                await self._fetch_route(topic)
             except CometError as error:
                 # What was known holds: a nameserver that restarts has no routes for a while.
                 _log.warning("the route of %s cannot be refreshed: %s", topic, error)
