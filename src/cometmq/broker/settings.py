@@ -91,7 +91,7 @@ class BrokerSettings:
         register_timeout_ms: how long a nameserver may take to answer, ms.
         is_registration_compressed: send the topics compressed.
         store_path: the store directory.
-        commitlog_path: must be `commitlog` in the store directory, if it is given.
+        commitlog_path: the log, where it is not `commitlog` in the store directory; one directory.
         commitlog_file_size: bytes of a log file.
         queue_file_size: bytes of a queue file, 20 an entry.
         flush_disk_type: ASYNC_FLUSH, or SYNC_FLUSH: a send is answered when it is on the device.
@@ -211,9 +211,9 @@ class BrokerSettings:
         """What the store wants to know.
 
         Raises:
-            SettingsError: a delay level that means nothing, a log outside the root, or a slave.
+            SettingsError: a delay level that means nothing, a log in several directories, or a
+                slave.
         """
-        self._check_commitlog_path()
         if self.broker_role is BrokerRole.SLAVE or self.broker_id:
             # It would take messages as a second master of its name.
             raise SettingsError(
@@ -221,6 +221,7 @@ class BrokerSettings:
                 "supported yet; a master has brokerId=0 and ASYNC_MASTER or SYNC_MASTER"
             )
         return StoreSettings(
+            commitlog_path=self._commitlog_directory(),
             commitlog_file_size=self.commitlog_file_size,
             queue_file_size=self.queue_file_size,
             flush_sync=self.flush_disk_type is FlushDiskType.SYNC_FLUSH,
@@ -238,17 +239,17 @@ class BrokerSettings:
             delay_levels_ms=_delay_levels_ms(self.delay_levels),
         )
 
-    def _check_commitlog_path(self) -> None:
+    def _commitlog_directory(self) -> str | None:
+        """The log's directory, where it is not in the root."""
         if self.commitlog_path is None:
-            return
-        given = Path(self.commitlog_path).expanduser().absolute()
-        expected = Path(self.store_directory) / "commitlog"
-        if given != expected:
-            # Taking it silently would begin an empty log beside somebody's data.
+            return None
+        if "," in self.commitlog_path:
+            # Taking the first silently would begin an empty log beside somebody's data.
             raise SettingsError(
-                f"storePathCommitLog={self.commitlog_path} must be {expected}: a log outside "
-                "storePathRootDir, or in several directories, is not supported yet"
+                f"storePathCommitLog={self.commitlog_path}: a log in several directories is not "
+                "supported yet; name one"
             )
+        return str(Path(self.commitlog_path).expanduser().absolute())
 
 
 # Keys that users set for parts this broker does not have, or has not yet; a warning would only be

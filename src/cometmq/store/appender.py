@@ -154,6 +154,7 @@ class Appender:
             position = self._pack(puts, batch, results)
             batch.cut(position)
             self._log.commit(batch.pieces)
+            batch.pieces = []  # With synchronous flush the batch waits, its bytes need not.
         except BaseException as error:
             for arrival in batch.arrivals:
                 arrival[0].next_offset -= 1

@@ -25,6 +25,7 @@ from cometmq.codec.record import BLANK_TAIL_SIZE
 from cometmq.model.clock import Clock
 from cometmq.model.errors import (
     StoreClosed,
+    StoreDamaged,
     StoreError,
     StoreFull,
     StorePoisoned,
@@ -73,7 +74,7 @@ class MessageStore(ReadSide):
         self._abort = AbortMarker(disk, path)
         self._disk = disk
         self._path = path
-        log = CommitLog(disk, f"{path}/commitlog", settings)
+        log = CommitLog(disk, settings.commitlog_path or f"{path}/commitlog", settings)
         files = QueueFiles(disk, f"{path}/consumequeue", settings.queue_entries_per_file)
         super().__init__(log, ConsumeQueues(files, read_only=read_only), settings)
         self._checkpoints = CheckpointFiles(disk, path)
@@ -116,7 +117,8 @@ class MessageStore(ReadSide):
 
         Raises:
             StoreLocked: it is open, here or in another process.
-            StoreDamaged: a file's size does not fit the settings, or a log file is missing.
+            StoreDamaged: a file's size does not fit the settings, a log file is missing, or
+                there is no store to be read.
             OSError: the disk failed.
         """
         store = cls(
@@ -135,11 +137,15 @@ class MessageStore(ReadSide):
 
     def _recover(self) -> None:
         """Take the directory and find out what is in it."""
+        log_directory = self._log.chain.directory
         if not self._read_only:
-            for name in ("commitlog", "consumequeue", "config"):
+            for name in ("consumequeue", "config"):
                 self._disk.make_directory(f"{self._path}/{name}")
+            self._disk.make_directory(log_directory)
             self._disk.sync_directory(self._path)
             self._lock.take()
+        elif not self._disk.exists(log_directory):
+            raise StoreDamaged(f"{log_directory} is not there: {self._path} is no store")
         is_clean = not self._abort.is_set()
         self._checkpoints.load()
         self._log.chain.load(read_only=self._read_only)

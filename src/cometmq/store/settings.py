@@ -30,6 +30,7 @@ class StoreSettings:
     """Settings of the store; the defaults are those of RocketMQ 5.3.3's MessageStoreConfig.
 
     Attributes:
+        commitlog_path: the log's directory (storePathCommitLog); None: commitlog in the root.
         commitlog_file_size: bytes of a log file (mappedFileSizeCommitLog).
         queue_file_size: bytes of a queue file (mappedFileSizeConsumeQueue).
         flush_sync: a send is answered when it is on disk (flushDiskType=SYNC_FLUSH).
@@ -38,7 +39,6 @@ class StoreSettings:
         flush_thorough_interval_ms: after this long any dirty byte is (flushCommitLogThoroughInterval).
         sync_flush_timeout_ms: longest wait for a synchronous flush (syncFlushTimeout).
         checkpoint_interval_ms: least pause between checkpoints (flushIntervalConsumeQueue).
-        queue_tail_age_ms: a queue's entries stay in memory at most this long.
         disk_warning_ratio: per cent used, as df shows it, above which sends are refused
             (diskSpaceWarningLevelRatio; Java allows 35 to 90).
         disk_reserve: bytes left free when a file is made, for queue files and configuration;
@@ -55,6 +55,7 @@ class StoreSettings:
         delay_levels_ms: delay of each level, the first is level 1 (messageDelayLevel).
     """
 
+    commitlog_path: str | None = None
     commitlog_file_size: int = 1 << 30
     queue_file_size: int = 300_000 * QUEUE_ENTRY_SIZE
     flush_sync: bool = False
@@ -63,7 +64,6 @@ class StoreSettings:
     flush_thorough_interval_ms: int = 10_000
     sync_flush_timeout_ms: int = 5_000
     checkpoint_interval_ms: int = 1_000
-    queue_tail_age_ms: int = 10_000
     disk_warning_ratio: int = 90
     disk_reserve: int = 64 << 20
     transfer_bytes_in_memory: int = 262_144

@@ -98,7 +98,7 @@ def test_a_value_that_cannot_be_is_refused_by_name(tmp_path, line):
 
 @pytest.mark.parametrize(
     "text",
-    ["messageDelayLevel=1s soon", "storePathRootDir=/a\nstorePathCommitLog=/elsewhere\n"],
+    ["messageDelayLevel=1s soon", "storePathCommitLog=/disk1/log,/disk2/log\n"],
 )
 def test_what_the_store_cannot_take_is_refused_at_the_start(tmp_path, text):
     settings, _ = load(tmp_path, text)

@@ -307,3 +307,18 @@ def test_the_next_file_is_made_ahead_and_taken():
     store.adopt(plan, store.make_file(plan))
     assert disk.calls["allocate"] == 2
     assert len(bodies_of(store)) == 3
+
+
+def test_the_log_may_stand_elsewhere(tmp_path: Path):
+    settings = replace(SMALL, commitlog_path=str(tmp_path / "elsewhere" / "log"))
+    store = open_store(tmp_path / "root", settings)
+    put(store, b"x")
+    store.close()
+    assert not (tmp_path / "root" / "commitlog").exists()
+    assert bodies_of(open_store(tmp_path / "root", settings, read_only=True)) == [b"x"]
+
+
+def test_what_is_no_store_cannot_be_read_and_is_not_made_one(tmp_path: Path):
+    with pytest.raises(StoreDamaged, match="is no store"):
+        open_store(tmp_path / "typo", read_only=True)
+    assert not (tmp_path / "typo").exists()
