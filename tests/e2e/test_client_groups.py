@@ -23,7 +23,15 @@ from cometmq.model.flags import COMPRESSED
 from cometmq.model.names import retry_topic
 from cometmq.net.answer import Answer
 from cometmq.net.peer import Peer
-from tests.support.scripted import TOPIC, Scripted, ScriptedCluster, nothing, refuse, until
+from tests.support.scripted import (
+    TOPIC,
+    Script,
+    Scripted,
+    ScriptedCluster,
+    nothing,
+    refuse,
+    until,
+)
 
 GROUP = "GID_script"
 SETTINGS = PushSettings(consume_from=ConsumeFrom.FIRST, suspend_ms=100, persist_interval_ms=50)
@@ -54,6 +62,10 @@ class Log:
             "maxOffset": str(len(self.records)),
         }
         return Answer(fields=answer, body=b"".join(map(encode_record, found)))
+
+
+def log_of(*records: Record) -> Script:
+    return Log(*records).pull
 
 
 def record(offset: int, body: bytes = b"x", **fields) -> Record:
@@ -252,3 +264,27 @@ async def test_a_broker_is_told_who_we_are_on_each_new_connection(cluster):
         await until(
             lambda: len(cluster.a.requests(RequestCode.HEART_BEAT)) > told, "a heartbeat"
         )
+
+
+async def test_an_answer_that_makes_no_sense_stops_a_queue_only_until_it_does(cluster):
+    answers: list[Script] = [
+        # Offsets that fall, records cut short, no offsets at all: then what should have come.
+        log_of(record(5), record(3)),
+        lambda command, _peer: endless(command)._replace(body=b"\x00\x00\x00\x10garbage"),
+        lambda _command, _peer: Answer(),
+    ]
+    good = log_of(record(0, b"good"))
+
+    def pull(command: Command, peer: Peer) -> Answer | None:
+        if command.fields["topic"] != TOPIC or command.fields["queueId"] != "0":
+            return nothing(command)
+        return (answers.pop() if answers else good)(command, peer)
+
+    cluster.a.scripts[RequestCode.PULL_MESSAGE] = pull
+    got: list[StoredMessage] = []
+    async with AsyncPushConsumer(
+        cluster.names.address, group=GROUP, listener=got.append, subscriptions={TOPIC: "*"},
+        settings=SETTINGS,
+    ):  # fmt: skip
+        await until(lambda: got, "the good message")
+    assert {each.body for each in got} == {b"good"}

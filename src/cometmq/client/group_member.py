@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable
 from cometmq.client.hub import Hub
 from cometmq.client.offset_store import ClusterOffsets, LocalOffsets, OffsetStore, Progress
 from cometmq.client.offsets import BrokerOffsets
+from cometmq.client.periodic import repeat
 from cometmq.client.pull_loop import Batch, PullLoop, Reading
 from cometmq.client.pulls import Puller
 from cometmq.client.rebalance import Shares
@@ -78,6 +79,7 @@ class GroupMember:
         self.loops: dict[MessageQueue, PullLoop] = {}
         self._hub = hub
         self._settings = settings
+        self._persist_ms = settings.persist_interval_ms
         self._is_push = is_push
         self._revoked = revoked
         offsets = BrokerOffsets(hub)
@@ -114,13 +116,13 @@ class GroupMember:
                 _log.debug("%s: %s", topic, error)
         await self._hub.join(self)
         self._tasks.spawn(self._rebalance_forever(), "rebalance")
-        self._tasks.spawn(self._store_forever(), "offsets")
+        self._tasks.spawn(repeat(self._store, every_ms=self._persist_ms), "offsets")
 
     async def assign(self, queues: Iterable[MessageQueue]) -> None:
         """Pull exactly these queues, without joining the group."""
         if not self.is_assigned:
             self.is_assigned = True
-            self._tasks.spawn(self._store_forever(), "offsets")
+            self._tasks.spawn(repeat(self._store, every_ms=self._persist_ms), "offsets")
         wanted = set(queues)
         await self._give_up([queue for queue in self.loops if queue not in wanted])
         for queue in sorted(wanted - self.loops.keys()):
@@ -160,7 +162,10 @@ class GroupMember:
     async def _rebalance_forever(self) -> None:
         while True:
             self._wake.clear()
-            await self.rebalance()
+            try:
+                await self.rebalance()
+            except Exception:  # noqa: BLE001  Even a bug must not end it.
+                _log.exception("the queues of %s were not shared out", self.group)
             pause = self._settings.rebalance_interval_ms / 1000
             if not self._shares.is_complete:
                 pause = min(pause, _INCOMPLETE_PAUSE_SECONDS)
@@ -192,7 +197,9 @@ class GroupMember:
 
     def _drop_loops(self, queues: Iterable[MessageQueue]) -> None:
         for queue in queues:
-            loop = self.loops.pop(queue)
+            loop = self.loops.pop(queue, None)
+            if loop is None:
+                continue  # Given up by another way while its offset was stored.
             loop.is_dropped = True
             self._pulling.pop(queue).cancel()
             self.progress.forget(queue)
@@ -209,11 +216,6 @@ class GroupMember:
         return self._subscriptions.get(topic) or parse_subscription(topic, "*")
 
     # --- progress
-
-    async def _store_forever(self) -> None:
-        while True:
-            await asyncio.sleep(self._settings.persist_interval_ms / 1000)
-            await self._store()
 
     async def _store(self) -> None:
         try:

@@ -16,6 +16,7 @@ from weakref import WeakSet
 
 from cometmq.client.identity import make_client_id, own_ip
 from cometmq.client.nameservers import Nameservers
+from cometmq.client.periodic import repeat
 from cometmq.client.routes import KnownTopic, RouteTable, inherited_route
 from cometmq.client.settings import ClientSettings, nameserver_addresses
 from cometmq.codec.bodies.heartbeat import (
@@ -123,8 +124,11 @@ class Hub:
         """Begin to refresh routes and to send heartbeats; needs the running loop."""
         if not self._is_started:
             self._is_started = True
-            self.tasks.spawn(self._refresh_forever(), "routes")
-            self.tasks.spawn(self._beat_forever(), "heartbeat")
+            times = self.settings
+            self.tasks.spawn(repeat(self.refresh, every_ms=times.route_interval_ms), "routes")
+            self.tasks.spawn(
+                repeat(self.beat, every_ms=times.heartbeat_interval_ms), "heartbeat"
+            )
 
     async def close(self) -> None:
         """Stop everything and close the connections."""
@@ -219,11 +223,6 @@ class Hub:
         assert known is not None, "just put there"
         return known
 
-    async def _refresh_forever(self) -> None:
-        while True:
-            await asyncio.sleep(self.settings.route_interval_ms / 1000)
-            await self.refresh()
-
     async def refresh(self) -> None:
         """Ask again for every route in use, and close connections that no route names."""
         wanted = dict.fromkeys(self.routes.topics)
@@ -305,11 +304,6 @@ class Hub:
             _log.info("%s was not told %s: %s", address, command.code, error)
 
     # --- heartbeats
-
-    async def _beat_forever(self) -> None:
-        while True:
-            await asyncio.sleep(self.settings.heartbeat_interval_ms / 1000)
-            await self.beat()
 
     async def beat(self) -> None:
         """Tell every broker of the routes which groups live here."""

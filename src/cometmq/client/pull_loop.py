@@ -15,7 +15,7 @@ from cometmq.client.inflight import Inflight
 from cometmq.client.offset_store import Progress
 from cometmq.client.pulls import Ask, Puller
 from cometmq.client.received import unpack
-from cometmq.client.results import PullStatus, RawPull
+from cometmq.client.results import PullStatus
 from cometmq.client.settings import ConsumerSettings
 from cometmq.codec.record import Record, decode_records
 from cometmq.codec.remoting import Command
@@ -105,6 +105,10 @@ class PullLoop:
             except CometError as error:
                 _log.warning("pulling %s: %s; trying again", self.queue, error)
                 await asyncio.sleep(_FAILURE_PAUSE)
+            except Exception:  # noqa: BLE001  Even a bug must not end it.
+                # A queue that nobody reads any more would not be noticed for long.
+                _log.exception("pulling %s; trying again", self.queue)
+                await asyncio.sleep(_FAILURE_PAUSE)
 
     async def _wait_room(self) -> None:
         settings = self._settings
@@ -143,17 +147,23 @@ class PullLoop:
             self.seek(pull.next_offset)
             self._progress.update(self.queue, pull.next_offset)
             return
+        records = decode_records(pull.body)
+        for record in records:
+            if not offset <= record.queue_offset < pull.next_offset:
+                raise CodecError(
+                    f"asked from {offset}, the broker gave offset {record.queue_offset} "
+                    f"and says to go on at {pull.next_offset}"
+                )
+        # Not before its records could be read: a broken answer must be asked for again.
         self._next_offset = pull.next_offset
-        if pull.status is PullStatus.FOUND:
-            self._take(pull)
+        self._take(records)
         if not self.inflight.count:
             # Nothing that matched is open: what was passed over needs no second look.
             self._progress.update(self.queue, pull.next_offset)
 
-    def _take(self, pull: RawPull) -> None:
+    def _take(self, records: list[Record]) -> None:
         messages: Batch = []
         unreadable: list[Record] = []
-        records = decode_records(pull.body)
         for record in records:
             try:
                 message = unpack(record, self.queue, body_size_max=self._settings.body_size_max)

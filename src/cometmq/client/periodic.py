@@ -1,0 +1,19 @@
+"""Work that is done again and again, and that no failure of one round may end."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import NoReturn
+
+_log = logging.getLogger(__name__)
+
+
+async def repeat(work: Callable[[], Awaitable[None]], *, every_ms: int) -> NoReturn:
+    """Do `work` every so many ms, for the first time after the first of them, until cancelled."""
+    while True:
+        await asyncio.sleep(every_ms / 1000)
+        try:
+            await work()
+        except Exception:  # noqa: BLE001  Whatever it was, the next round is tried.
+            # A client without heartbeats or stored offsets is worse than a line in the log.
+            _log.exception("%s failed; trying again in %s ms", work.__qualname__, every_ms)
