@@ -1,6 +1,5 @@
 """The command `cometmq`, as its users run it: real processes, real sockets."""
 
-import os
 import re
 import resource
 import signal
@@ -11,15 +10,21 @@ from functools import partial
 from pathlib import Path
 from uuid import uuid4
 
-import orjson
 import pytest
 
 from cometmq.embedded import Embedded
-from tests.support.processes import broker_port, free_port, wait_until, write_conf
+from tests.support.command_line import (
+    COMETMQ,
+    SECONDS_MAX,
+    Running,
+    environment,
+    json_lines,
+    output,
+    run,
+)
+from tests.support.processes import broker_port, free_port, write_conf
 
-COMETMQ = (sys.executable, "-m", "cometmq.cli")
 HELP_SECONDS_MAX = 0.4
-SECONDS_MAX = 30.0
 
 
 @pytest.fixture(scope="module")
@@ -31,78 +36,6 @@ def cluster() -> Iterator[Embedded]:
 @pytest.fixture
 def topic() -> str:
     return f"topic-{uuid4().hex[:8]}"
-
-
-def environment(nameserver: str | None) -> dict[str, str]:
-    given = {key: value for key, value in os.environ.items() if key != "NAMESRV_ADDR"}
-    return given if nameserver is None else {**given, "NAMESRV_ADDR": nameserver}
-
-
-def run(
-    *arguments: str, nameserver: str | None, stdin: bytes = b""
-) -> subprocess.CompletedProcess[bytes]:
-    return subprocess.run(
-        [*COMETMQ, *arguments],
-        input=stdin,
-        capture_output=True,
-        env=environment(nameserver),
-        timeout=SECONDS_MAX,
-        check=False,
-    )
-
-
-def output(*arguments: str, cluster: Embedded, stdin: bytes = b"") -> str:
-    """What a command prints that must succeed."""
-    done = run(*arguments, nameserver=cluster.nameserver, stdin=stdin)
-    assert done.returncode == 0, done.stderr.decode()
-    return done.stdout.decode()
-
-
-def json_lines(
-    *arguments: str, cluster: Embedded, stdin: bytes = b""
-) -> list[dict[str, object]]:
-    printed = output(*arguments, "--json", cluster=cluster, stdin=stdin)
-    return [orjson.loads(line) for line in printed.splitlines()]
-
-
-class Running:
-    """A command that runs until it is told to end; its output grows in files."""
-
-    def __init__(self, folder: Path, *arguments: str, nameserver: str | None) -> None:
-        self.out, self.err = folder / "out", folder / "err"
-        with self.out.open("wb") as out, self.err.open("wb") as err:
-            self.process = subprocess.Popen(
-                [*COMETMQ, *arguments],
-                stdin=subprocess.DEVNULL,
-                stdout=out,
-                stderr=err,
-                env=environment(nameserver),
-            )
-
-    def __enter__(self) -> "Running":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self.process.poll() is None:
-            self.process.kill()
-        self.process.wait()
-
-    def wait_for(self, pattern: str, *, path: Path | None = None) -> re.Match[str]:
-        """Wait until stdout (or another file) holds `pattern`."""
-        file = path or self.out
-
-        def look() -> re.Match[str] | None:
-            assert self.process.poll() is None, self.err.read_text()
-            return re.search(pattern, file.read_text())
-
-        match = wait_until(look, seconds=SECONDS_MAX, what=f"{pattern!r} in {file.name}")
-        assert match is not None
-        return match
-
-    def end(self, how: signal.Signals = signal.SIGINT) -> int:
-        """End it as Ctrl-C does; its exit status."""
-        self.process.send_signal(how)
-        return self.process.wait(SECONDS_MAX)
 
 
 # --- the command itself

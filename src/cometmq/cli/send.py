@@ -10,6 +10,7 @@ import io
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
@@ -27,30 +28,35 @@ _READ_SIZE = 256 * 1024  # Bytes: some thousand short lines, one window of the p
 _GROUP_COUNT = 4096
 
 
+Body = Annotated[
+    str,
+    typer.Argument(metavar="BODY", help="The text; '-' sends each line of stdin as a message."),
+]
+Topic = Annotated[
+    str, typer.Argument(metavar="TOPIC", help="Where to; it is made if brokers allow it.")
+]
+Tag = Annotated[str | None, typer.Option(help="Tag, for consumers to filter by.")]
+Keys = Annotated[list[str] | None, typer.Option(help="Key to find it by; may be given again.")]
+Properties = Annotated[
+    list[str] | None,
+    typer.Option("--property", metavar="NAME=VALUE", help="May be given again."),
+]
+Count = Annotated[int, typer.Option(min=1, help="How often BODY is sent.")]
+Queue = Annotated[
+    str | None, typer.Option(metavar="[BROKER:]ID", help="The queue; else one after the other.")
+]
+
+
 def send(
-    topic: Annotated[
-        str, typer.Argument(metavar="TOPIC", help="Where to; it is made if brokers allow it.")
-    ],
-    body: Annotated[
-        str,
-        typer.Argument(
-            metavar="BODY", help="The text; '-' sends each line of stdin as a message."
-        ),
-    ] = STDIN,
+    topic: Topic,
+    body: Body = STDIN,
     *,
     nameserver: Nameserver = NAMESERVER_DEFAULT,
-    tag: Annotated[str | None, typer.Option(help="Tag, for consumers to filter by.")] = None,
-    key: Annotated[
-        list[str] | None, typer.Option(help="Key to find it by; may be given again.")
-    ] = None,
-    property_: Annotated[
-        list[str] | None,
-        typer.Option("--property", metavar="NAME=VALUE", help="May be given again."),
-    ] = None,
-    count: Annotated[int, typer.Option(min=1, help="How often BODY is sent.")] = 1,
-    queue: Annotated[
-        str | None, typer.Option(metavar="[BROKER:]ID", help="The queue; else one by one.")
-    ] = None,
+    tag: Tag = None,
+    key: Keys = None,
+    property_: Properties = None,
+    count: Count = 1,
+    queue: Queue = None,
     as_json: AsJson = False,
 ) -> None:
     """Send one message, or many."""
@@ -60,9 +66,27 @@ def send(
         )
     if body == STDIN and sys.stdin.isatty():
         notes().print("[dim]Each line is a message. Ctrl-D ends.")
-    properties = read_properties(property_ or [])
+    make = partial(
+        Message,
+        topic,
+        tag=tag,
+        keys=tuple(key or ()),
+        properties=read_properties(property_ or []),
+    )
     stdin = cast(io.BufferedReader, sys.stdin.buffer)
-    groups = lines(stdin) if body == STDIN else repeated(body.encode(), count)
+    texts = lines(stdin) if body == STDIN else repeated(body.encode(), count)
+    groups = ([make(text) for text in group] for group in texts)
+    _send(nameserver, topic, groups, queue=queue, as_json=as_json)
+
+
+def _send(
+    nameserver: str,
+    topic: str,
+    groups: Iterator[list[Message]],
+    *,
+    queue: str | None,
+    as_json: bool,
+) -> None:
     from cometmq.client import Producer
 
     sent = 0
@@ -70,11 +94,7 @@ def send(
     with Producer(nameserver) as producer:
         target = None if queue is None else find_queue(producer.queues(topic), queue)
         for group in groups:
-            messages = [
-                Message(topic, text, tag=tag, keys=tuple(key or ()), properties=properties)
-                for text in group
-            ]
-            show(producer.send_many(messages, queue=target), as_json=as_json)
+            show(producer.send_many(group, queue=target), as_json=as_json)
             sent += len(group)
     if sent != 1:
         seconds = time.monotonic() - started
