@@ -14,7 +14,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, Protocol
 from weakref import WeakSet
 
-from cometmq.client.identity import make_client_id, own_ip
+from cometmq.client.identity import checked_ip, make_client_id, own_ip
 from cometmq.client.nameservers import Nameservers
 from cometmq.client.periodic import repeat
 from cometmq.client.routes import KnownTopic, RouteTable, inherited_route
@@ -87,13 +87,14 @@ class Hub:
         """No I/O yet; `start` begins.
 
         Raises:
-            SettingsError: a nameserver address cannot be read.
+            SettingsError: a nameserver address or the client's ip cannot be read.
         """
         self.settings = settings or ClientSettings()
         self.clock = clock or SystemClock()
         self.chance = chance or random.Random()  # noqa: S311  Spreads load; protects nothing.
         addresses = nameserver_addresses(nameservers)
-        self.ip = self.settings.client_ip or own_ip(addresses[0])
+        given_ip = self.settings.client_ip
+        self.ip = checked_ip(given_ip) if given_ip else own_ip(addresses[0])
         self.client_id = make_client_id(self.ip, self.settings.instance_name, self.chance)
         self.routes = RouteTable()
         self.channels = Channels(

@@ -7,6 +7,7 @@ from ipaddress import ip_address
 
 from cometmq.codec.message_id import UniqueIds
 from cometmq.model.clock import Clock
+from cometmq.model.errors import SettingsError
 
 _LOOPBACK = "127.0.0.1"
 
@@ -22,6 +23,20 @@ def own_ip(toward: str) -> str:
             return str(probe.getsockname()[0])
     except OSError:
         return _LOOPBACK
+
+
+def checked_ip(text: str) -> str:
+    """An address as a setting gives it.
+
+    Raises:
+        SettingsError: it is a name, or no address at all.
+    """
+    try:
+        return str(ip_address(text))
+    except ValueError:
+        raise SettingsError(
+            f"client_ip {text!r} is no IP address; give one, or leave it empty"
+        ) from None
 
 
 def make_client_id(ip: str, instance_name: str, chance: random.Random) -> str:
