@@ -16,11 +16,16 @@ _LANGUAGES = {language.name: int(language) for language in Language}
 _LANGUAGE_NAMES = {int(language): language.name for language in Language}
 _OTHER = int(Language.OTHER)
 
+JSON = 0  # This coding's mark in a frame.
+
+# code, flag, opaque, language, version, remark, fields
 Header = tuple[int, int, int, int, int, str | None, dict[str, str]]
+# The same, then body and header coding: a command on the hot path.
+RawCommand = tuple[int, int, int, int, int, str | None, dict[str, str], bytes, int]
 
 
-def decode_json_header(header: bytes) -> Header:
-    """(code, flag, opaque, language, version, remark, fields) of a JSON header.
+def decode_json_command(header: bytes, body: bytes) -> RawCommand:
+    """The command of a JSON header and the body behind it.
 
     Raises:
         CodecError: when it is no JSON object or a value has the wrong type.
@@ -38,10 +43,10 @@ def decode_json_header(header: bytes) -> Header:
             and fields.__class__ is dict
             and "remark" not in values
         ):
-            return code, flag, opaque, language, version, None, fields
+            return code, flag, opaque, language, version, None, fields, body, JSON
     except (ValueError, TypeError, KeyError):
         pass
-    return _decode_carefully(header)
+    return (*_decode_carefully(header), body, JSON)
 
 
 def _decode_carefully(header: bytes) -> Header:

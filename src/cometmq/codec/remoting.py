@@ -18,21 +18,21 @@ Next: cometmq.wire.connection
 import struct
 from typing import NamedTuple
 
+from cometmq.codec import header_json
 from cometmq.codec.header_binary import decode_binary_header, encode_binary_header
-from cometmq.codec.header_json import decode_json_header, encode_json_header
+from cometmq.codec.header_json import decode_json_command, encode_json_header
 from cometmq.model.codes import VERSION, Language
 from cometmq.model.errors import CodecError
 from cometmq.model.flags import ONEWAY, RESPONSE
 
-JSON = 0
+JSON = header_json.JSON
 ROCKETMQ = 1
 # Netty's frame decoder of RocketMQ closes a connection over this (frameMaxLength), bytes.
 FRAME_SIZE_MAX = 16_777_216
 
 _PREFIX = struct.Struct(">iI")
 
-# code, flag, opaque, language, version, remark, fields, body, kind
-RawCommand = tuple[int, int, int, int, int, str | None, dict[str, str], bytes, int]
+RawCommand = header_json.RawCommand
 
 
 class Command(NamedTuple):
@@ -78,9 +78,7 @@ def decode_command(kind: int, header: bytes, body: bytes) -> RawCommand:
         CodecError: on an unknown kind or a header that means nothing.
     """
     if kind == JSON:
-        # Written out: a star would build a list first.
-        code, flag, opaque, language, version, remark, fields = decode_json_header(header)
-        return code, flag, opaque, language, version, remark, fields, body, kind
+        return decode_json_command(header, body)
     if kind == ROCKETMQ:
         return (*decode_binary_header(header), body, kind)
     raise CodecError(f"header kind {kind} is neither 0 (JSON) nor 1 (ROCKETMQ)")

@@ -58,7 +58,8 @@ class Dispatcher:
         batches = self._batches
         left: list[RawCommand] = []
         latest, add = None, left.append
-        for index, command in enumerate(commands):
+        waiting = iter(commands)
+        for command in waiting:
             batch = batches.get(command[0])
             if command[1] & RESPONSE:
                 peer.take_answer(command)
@@ -67,7 +68,7 @@ class Dispatcher:
                     latest, add = batch, gathered.setdefault(batch, []).append
                 add(command)
             elif peer.is_paused:
-                left = commands[index:]
+                left = [command, *waiting]
                 break
             else:
                 handler = self._handlers.get(command[0], _not_supported)

@@ -12,6 +12,7 @@ import re
 import struct
 from typing import Generic, NamedTuple, TypeVar
 
+from cometmq.codec.header_json import decode_json_command
 from cometmq.codec.remoting import (
     FRAME_SIZE_MAX,
     JSON,
@@ -103,7 +104,10 @@ class Connection(Generic[Waiter]):
             try:
                 if body_start > end or body_start - start > header_size_max:
                     raise _header_error(start, body_start, end, header_size_max)
-                append(decode_command(kind, data[start:body_start], data[body_start:end]))
+                if kind == JSON:
+                    append(decode_json_command(data[start:body_start], data[body_start:end]))
+                else:
+                    append(decode_command(kind, data[start:body_start], data[body_start:end]))
             except CodecError as error:
                 header = data[start : min(body_start, end)]
                 self.bad_frames.append(BadFrame(error, _salvage_opaque(kind, header)))
