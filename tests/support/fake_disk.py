@@ -216,6 +216,14 @@ class FakeDisk:
         inode.durable = bytearray(inode.content)
         inode.dirty.clear()
 
+    def sync_all(self, path: str) -> None:
+        self._called("sync_all")
+        for inode in self.names.values():
+            inode.durable = bytearray(inode.content)
+            inode.dirty.clear()
+        self.durable_names = dict(self.names)
+        self.durable_directories = set(self.directories)
+
     def map_readonly(self, fd: int, size: int) -> memoryview:
         self._called("map_readonly")
         return memoryview(self._open[fd][0].content)[:size].toreadonly()

@@ -24,7 +24,8 @@ BLANK_SIZE = QUEUE_ENTRY.unpack(BLANK_ENTRY)[1]
 # (physical offset, size) -> whether the entry is before the border
 IsBefore = Callable[[int, int], bool]
 
-_FIRST_READ = 4096  # Most queues of a broker with very many are short.
+# What is read of each file at once: a page. Most queues of a broker with very many are short.
+FIRST_ENTRIES = 4096 // QUEUE_ENTRY_SIZE
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +42,62 @@ class LoadedQueue:
     queue: ConsumeQueue
     stored_end: int
     physical_end: int
+
+
+class EntryFile:
+    """One queue file, open while its queue is loaded; its first page is read with it.
+
+    Attributes:
+        start: queue offset of its first entry.
+    """
+
+    __slots__ = ("_disk", "_fd", "_head", "_path", "start")
+
+    def __init__(self, disk: Disk, path: str, start: int) -> None:
+        self._disk = disk
+        self._path = path
+        self._fd = -1
+        self._head = b""
+        self.start = start
+
+    def open(self) -> None:
+        """Open it, unless it is open."""
+        if self._fd < 0:
+            self._fd = self._disk.open(self._path, write=False)
+            self._head = self._disk.pread(self._fd, FIRST_ENTRIES * QUEUE_ENTRY_SIZE, 0)
+
+    def check_size(self, wanted: int) -> None:
+        """Refuse a file whose size does not fit the settings.
+
+        Raises:
+            StoreDamaged: it names file and setting.
+        """
+        self.open()
+        size = self._disk.size(self._fd)
+        if size not in (wanted, 0):  # 0: a stop while it was made.
+            raise StoreDamaged(
+                f"{self._path} has {size} bytes, the setting mappedFileSizeConsumeQueue says "
+                f"{wanted}; set it to the size this store was written with"
+            )
+
+    def entry(self, index: int) -> tuple[int, int]:
+        """(physical offset, size) of an entry by its place in the file; (0, 0) beyond its end."""
+        self.open()
+        at = index * QUEUE_ENTRY_SIZE
+        if at + QUEUE_ENTRY_SIZE <= len(self._head):
+            offset, size, _ = QUEUE_ENTRY.unpack_from(self._head, at)
+            return offset, size
+        entry = self._disk.pread(self._fd, QUEUE_ENTRY_SIZE, at)
+        if len(entry) < QUEUE_ENTRY_SIZE:
+            return 0, 0
+        offset, size, _ = QUEUE_ENTRY.unpack(entry)
+        return offset, size
+
+    def close(self) -> None:
+        """Close it."""
+        if self._fd >= 0:
+            self._disk.close(self._fd)
+            self._fd = -1
 
 
 class QueueLoader:
@@ -63,104 +120,71 @@ class QueueLoader:
             OSError: the disk failed.
         """
         root = self._queues.files.directory
+        loaded = []
+        for topic in self._disk.list_names(root):
+            for name in self._disk.list_names(f"{root}/{topic}"):
+                if name.isdigit():
+                    queue = self._queues.find_or_make(topic, int(name))
+                    files = self._files_of(queue)
+                    try:
+                        loaded.append(self._load_queue(queue, files, log_start, dispatched))
+                    finally:
+                        for file in files:
+                            file.close()
+        return loaded
+
+    def _files_of(self, queue: ConsumeQueue) -> list[EntryFile]:
+        """A queue's files, the oldest first."""
+        directory = self._queues.files.queue_directory(queue.topic, queue.queue_id)
         return [
-            self._load_queue(topic, int(name), log_start=log_start, dispatched=dispatched)
-            for topic in self._disk.list_names(root)
-            for name in self._disk.list_names(f"{root}/{topic}")
-            if name.isdigit()
-        ]
-
-    def _load_queue(
-        self, topic: str, queue_id: int, *, log_start: int, dispatched: int | None
-    ) -> LoadedQueue:
-        queue = self._queues.find_or_make(topic, queue_id)
-        starts = self._file_starts(topic, queue_id)
-        if not starts:
-            return LoadedQueue(queue, 0, 0)
-        stored_end = end = self._border(queue, starts, lambda _, size: size > 0)
-        if dispatched is not None:
-            limit = dispatched
-            end = self._border(queue, starts, lambda offset, size: size > 0 and offset < limit)
-        start = self._first_living(queue, starts, log_start)
-        queue.begin_at(end)
-        queue.min_offset = min(start, end)
-        return LoadedQueue(queue, stored_end, self._physical_end(queue))
-
-    def _file_starts(self, topic: str, queue_id: int) -> list[int]:
-        """Queue offset at which each file begins; the newest must have the right size."""
-        directory = self._queues.files.queue_directory(topic, queue_id)
-        names = [
-            name
+            EntryFile(self._disk, f"{directory}/{name}", int(name) // QUEUE_ENTRY_SIZE)
             for name in self._disk.list_names(directory)
             if len(name) == NAME_DIGITS and name.isdigit()
         ]
-        if not names:
-            return []
-        self._check_size(f"{directory}/{names[-1]}")
-        return [int(name) // QUEUE_ENTRY_SIZE for name in names]
 
-    def _check_size(self, path: str) -> None:
-        fd = self._disk.open(path, write=False)
-        try:
-            size = self._disk.size(fd)
-        finally:
-            self._disk.close(fd)
-        wanted = self._per_file * QUEUE_ENTRY_SIZE
-        if size not in (wanted, 0):  # 0: a stop while it was made.
-            raise StoreDamaged(
-                f"{path} has {size} bytes, the setting mappedFileSizeConsumeQueue says "
-                f"{wanted}; set it to the size this store was written with"
-            )
-
-    def _border(self, queue: ConsumeQueue, starts: list[int], is_before: IsBefore) -> int:
-        """The first offset whose entry is not before the border; files beyond are passed over."""
-        for start in reversed(starts):
-            head = self._queues.files.read(queue, start, _FIRST_READ // QUEUE_ENTRY_SIZE)
-            if head and _holds(is_before, head, 0):
-                return start + self._border_in_file(queue, start, head, is_before)
-        return starts[0]
-
-    def _border_in_file(
-        self, queue: ConsumeQueue, start: int, head: bytes, is_before: IsBefore
-    ) -> int:
-        count = len(head) // QUEUE_ENTRY_SIZE
-        if not _holds(is_before, head, count - 1):
-            return bisect_left(range(count), 1, key=lambda n: not _holds(is_before, head, n))
-        read = self._queues.files.read
-
-        def is_behind(index: int) -> bool:
-            entry = read(queue, start + index, 1)
-            return not entry or not _holds(is_before, entry, 0)
-
-        return bisect_left(range(self._per_file), 1, lo=count, key=is_behind)
-
-    def _first_living(self, queue: ConsumeQueue, starts: list[int], log_start: int) -> int:
-        """The first offset whose message is still in the log."""
-        first = self._queues.files.read(queue, starts[0], 1)
-        if first and not _is_dead(first, log_start):
-            return starts[0]
-        return self._border(
-            queue,
-            starts,
-            lambda offset, size: size == BLANK_SIZE or (size > 0 and offset < log_start),
+    def _load_queue(
+        self,
+        queue: ConsumeQueue,
+        files: list[EntryFile],
+        log_start: int,
+        dispatched: int | None,
+    ) -> LoadedQueue:
+        """Set a queue's positions; the newest file must have the right size."""
+        if not files:
+            return LoadedQueue(queue, 0, 0)
+        files[-1].check_size(self._per_file * QUEUE_ENTRY_SIZE)
+        stored_end = end = self._border(files, lambda _, size: size > 0)
+        if dispatched is not None:
+            limit = dispatched
+            end = self._border(files, lambda offset, size: size > 0 and offset < limit)
+        start = self._border(
+            files, lambda offset, size: size == BLANK_SIZE or (size > 0 and offset < log_start)
         )
+        queue.begin_at(end)
+        queue.min_offset = min(start, end)
+        return LoadedQueue(queue, stored_end, self._physical_end(queue, files))
 
-    def _physical_end(self, queue: ConsumeQueue) -> int:
-        """Behind the last message of the queue."""
-        if queue.max_offset == queue.min_offset:
+    def _border(self, files: list[EntryFile], is_before: IsBefore) -> int:
+        """The first offset whose entry is not before the border.
+
+        Where the first entry of a file is behind the border, so is the file.
+        """
+        for file in reversed(files):
+            if is_before(*file.entry(0)):
+
+                def is_behind(index: int, file: EntryFile = file) -> bool:
+                    return not is_before(*file.entry(index))
+
+                # A short queue is decided in the page that is there already.
+                known = min(FIRST_ENTRIES, self._per_file)
+                low, high = (0, known) if is_behind(known - 1) else (known, self._per_file)
+                return file.start + bisect_left(range(high), 1, lo=low, key=is_behind)
+        return files[0].start
+
+    def _physical_end(self, queue: ConsumeQueue, files: list[EntryFile]) -> int:
+        """Behind the last message of the queue; 0 without one."""
+        last = queue.max_offset - 1
+        if last < queue.min_offset:
             return 0
-        entry = self._queues.files.read(queue, queue.max_offset - 1, 1)
-        offset, size, _ = QUEUE_ENTRY.unpack(entry)
-        return int(offset + size)
-
-
-def _holds(is_before: IsBefore, entries: bytes, index: int) -> bool:
-    """Whether the entry at an index is before the border."""
-    offset, size, _ = QUEUE_ENTRY.unpack_from(entries, index * QUEUE_ENTRY_SIZE)
-    return is_before(offset, size)
-
-
-def _is_dead(entry: bytes, log_start: int) -> bool:
-    """Whether an entry's message is gone, or it never had one."""
-    offset, size, _ = QUEUE_ENTRY.unpack(entry)
-    return bool(size == BLANK_SIZE or offset < log_start)
+        file = next(file for file in reversed(files) if file.start <= last)
+        return sum(file.entry(last - file.start))

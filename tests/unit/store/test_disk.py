@@ -116,6 +116,16 @@ def test_names_come_and_go(place):
         disk.unlink(f"{root}/a/two")
 
 
+def test_everything_can_be_synced_at_once(place):
+    disk, root = place
+    fd = disk.open(f"{root}/file", create=True)
+    disk.pwrite(fd, b"x", 0)
+    disk.sync_all(root)
+    disk.close(fd)
+    if isinstance(disk, FakeDisk):
+        assert disk.power_cut().content(f"{root}/file") == b"x"
+
+
 def test_space_is_counted_as_df_does(place):
     disk, root = place
     space = disk.space(root)
