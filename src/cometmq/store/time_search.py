@@ -12,6 +12,7 @@ from cometmq.codec.record import STORE_TIME_AT, SYS_FLAG_AT, store_time_at
 from cometmq.store.commitlog import CommitLog
 from cometmq.store.consume_queue import ConsumeQueue
 from cometmq.store.queue_files import QueueFiles
+from cometmq.store.queue_loading import BLANK_SIZE
 
 _HEAD_SIZE = STORE_TIME_AT + 20  # The store time of a record with an IPv6 born host, too.
 
@@ -33,7 +34,9 @@ class TimeSearch:
             return -1
         if not entry:
             return -1
-        return self.store_time_of(QUEUE_ENTRY.unpack(entry)[0])
+        physical_offset, size, _ = QUEUE_ENTRY.unpack(entry)
+        has_message = 0 < size != BLANK_SIZE
+        return self.store_time_of(physical_offset) if has_message else -1
 
     def store_time_of(self, physical_offset: int) -> int:
         """Store time of the record at a physical offset; -1 where there is none."""

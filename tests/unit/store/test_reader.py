@@ -232,3 +232,40 @@ def test_times_are_found_by_another_thread_while_tails_are_written(tmp_path: Pat
     assert wrong == []
     assert queue.tail_start > 0
     store.close()
+
+
+def test_a_cold_read_of_what_is_gone_meanwhile_says_so():
+    disk, clock = FakeDisk(), HandClock()
+    store = open_store(disk=disk, clock=clock)
+    put(store, *[b"x"] * 50)
+    store.close()
+    disk = disk.kill()
+    store = open_store(disk=disk, clock=clock)
+    disk.is_cold = True
+    result = store.get("orders", 0, 5)
+    assert result.cold is not None
+    disk.unlink("/store/consumequeue/orders/0/00000000000000000000")
+    assert result.cold().status == GetStatus.OFFSET_FOUND_NULL
+
+
+def test_an_entry_that_is_zero_is_a_hole():
+    disk, clock = FakeDisk(), HandClock()
+    store = open_store(disk=disk, clock=clock)
+    put(store, *[b"x"] * 30)
+    clock.turn(2)
+    run_jobs(store)
+    content = disk.names["/store/consumequeue/orders/0/00000000000000000000"].content
+    content[100:200] = bytes(100)
+    assert status(store, 0) == (GetStatus.FOUND, 5, 0, 30)
+    assert status(store, 5) == (GetStatus.OFFSET_FOUND_NULL, 20, 0, 30)
+    queue = store.queue("orders", 0)
+    assert queue is not None
+    assert store.store_time_at(queue, 5) == -1
+
+
+@pytest.mark.parametrize("offset", [-5, 1, 50, 10**9])
+def test_no_record_is_read_where_none_begins(offset):
+    store = open_store(disk=FakeDisk())
+    put(store, b"x" * 200)
+    assert store.read_record(offset) is None
+    assert store._times.store_time_of(10**9) == -1
