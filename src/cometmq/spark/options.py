@@ -15,7 +15,8 @@ from cometmq.spark.schema import nearest
 
 # What Spark itself puts among the options of a source or sink; lower case, as Spark hands them.
 _SPARKS_OWN = frozenset(("checkpointlocation", "queryname", "provider", "owner", "location"))
-_OF_A_TABLE = "option."  # CREATE TABLE hands each option twice, once with this in front.
+# A table of SQL hands its options with this in front, to a SELECT also without.
+_OF_A_TABLE = "option."
 
 
 @dataclass(frozen=True)
@@ -57,11 +58,12 @@ def read_options(
     }
     passed_over = _SPARKS_OWN | {name.lower() for name in _spelt(others)}
     texts: dict[str, str] = {}
-    for name, text in given.items():
-        option = by_name.get(name.lower())
+    for spelt, text in given.items():
+        name = spelt.lower().removeprefix(_OF_A_TABLE)
+        option = by_name.get(name)
         if option is None:
-            if name.lower() not in passed_over and not name.lower().startswith(_OF_A_TABLE):
-                raise SettingsError(f"no option {name!r}{nearest(name, _spelt(known))}")
+            if name not in passed_over:
+                raise SettingsError(f"no option {spelt!r}{nearest(name, _spelt(known))}")
             continue
         if texts.setdefault(option.name, text) != text:
             raise SettingsError(f"option {option.name!r} is given twice with different values")
