@@ -83,10 +83,10 @@ def test_a_queue_file_that_cannot_be_synced_ends_checkpoints_and_sends():
         put(store, b"2")
     clock.turn(60)
     run_jobs(store, ticks=5)
-    assert not disk.exists("/store/checkpoint.cometmq")
     store.close()
+    assert not disk.exists("/store/checkpoint.cometmq")
     assert disk.exists("/store/abort")
-    assert bodies_of(open_store(disk=disk.kill())) == [b"1"]
+    assert bodies_of(open_store(disk=disk.power_cut())) == [b"1"]
 
 
 def test_a_waiter_is_told_when_its_time_is_over_and_the_message_stays():

@@ -390,3 +390,17 @@ def test_a_first_record_that_is_no_record_does_not_choose_the_file():
     disk.unlink("/store/checkpoint.cometmq")
     store = open_store(disk=disk, clock=clock)
     assert bodies_of(store) == [b"%d" % n * 400 for n in range(40)]
+
+
+def test_what_stands_behind_a_clean_end_is_cleared_too():
+    """Somebody's bytes behind the last record of a store that was closed in order."""
+    store, disk, clock = store_with(b"whole")
+    end = store.max_offset
+    store.close()
+    disk = disk.kill()
+    disk.names[FIRST].content[end : end + 500] = b"\x7f" * 500
+    store = open_store(disk=disk, clock=clock)
+    assert store.refusal is None
+    assert not any(disk.content(FIRST)[end:])
+    put(store, b"after")
+    assert bodies_of(store) == [b"whole", b"after"]

@@ -196,12 +196,13 @@ class MessageStore(ReadSide):
         self._flushing.done(end, store_ms=self._appender.store_ms)
         self._dispatcher.dispatch(end)
         self._queues.write_all()
+        if self.flags.has(Flag.QUEUE_ERROR):
+            return  # A sync of a queue file failed; none after it proves anything.
         job = self._upkeep.job(self._upkeep.progress(), self._upkeep.times())
         job.run()
         if job.error is not None:
             raise job.error
-        if not self.flags.has(Flag.QUEUE_ERROR):
-            self._abort.clear()
+        self._abort.clear()
 
     def _release(self) -> None:
         """Close every file and give the directory up."""

@@ -45,6 +45,7 @@ _TAIL_SIZE_MAX = 64 << 10  # A queue's entries are written in pieces of this siz
 _LOOK_BEHIND_SIZE = 5 << 20
 
 _IN_A_QUEUE = (0, TRANSACTION_COMMIT)
+_PLAIN_ENDS = (WalkEnd.EMPTY, WalkEnd.BLANK)
 _MAGICS = tuple(magic.to_bytes(4) for magic in (MAGIC_V1, MAGIC_V2))
 _TAGS_NAME = TAGS.encode()
 _DELAY_NAME = DELAY.encode()
@@ -105,7 +106,8 @@ class Recovery:
         end, why = self._walk(dispatched)
         damage = self._damage_behind(end, why, is_clean=is_clean)
         if damage is None and not self._read_only:
-            self._cut(end, walked_from=dispatched, is_clean=is_clean)
+            is_torn = not is_clean or why not in _PLAIN_ENDS
+            self._cut(end, walked_from=dispatched, is_torn=is_torn)
         self._queues.entries = sum(queue.max_offset for queue in self._queues)
         return Recovered(end, self._store_ms, damage)
 
@@ -265,7 +267,7 @@ class Recovery:
 
     def _damage_behind(self, end: int, why: WalkEnd, *, is_clean: bool) -> str | None:
         """What is wrong where the log seems to end; None for an end, torn or not."""
-        if is_clean and why in (WalkEnd.EMPTY, WalkEnd.BLANK):
+        if is_clean and why in _PLAIN_ENDS:
             return None
         behind = self._valid_behind(end)
         if behind is None:
@@ -305,7 +307,7 @@ class Recovery:
         following = self._log.chain.find(file.end)
         return self._record_at(following, following.start) if following is not None else None
 
-    def _cut(self, end: int, *, walked_from: int, is_clean: bool) -> None:
+    def _cut(self, end: int, *, walked_from: int, is_torn: bool) -> None:
         """Make nothing stand behind the end, and all before it be on the device.
 
         What is cut is zeroed and synced before a file goes: at whatever step this stops, nothing
@@ -314,7 +316,7 @@ class Recovery:
         chain = self._log.chain
         file = chain.find(end)
         if file is not None:
-            if not is_clean:
+            if is_torn:
                 file.clear_from(end)
                 for walked in self._log.files_between(walked_from, end + 1):
                     walked.flush()
