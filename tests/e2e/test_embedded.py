@@ -97,6 +97,7 @@ def test_settings_are_those_of_a_broker_conf() -> None:
     ("settings", "said"),
     [
         ({"flushDiskType": "SOMETIMES"}, "flushDiskType=SOMETIMES must be one of"),
+        ({"aclEnable": True}, "there is no access control yet"),
         ({"listenPort": 1}, "listenPort: set by the arguments of Embedded"),
     ],
 )

@@ -323,6 +323,15 @@ def load_settings(
     layers += ConfFile(path, RealDisk()).layers()
     layers.append(environment_layer(BrokerSettings, environ))
     layers.append(flags_layer(BrokerSettings, arguments))
+    return settings_of(layers)
+
+
+def settings_of(layers: Sequence[Layer]) -> tuple[BrokerSettings, list[str]]:
+    """The settings that these layers make, the last one first in rank, and warnings.
+
+    Raises:
+        SettingsError: a value cannot be used, or would leave the broker open.
+    """
     settings, warnings = read_settings(BrokerSettings, layers, also_known=KEYS_WITHOUT_EFFECT)
     return settings, warnings + _notes(layers)
 

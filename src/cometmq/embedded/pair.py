@@ -18,9 +18,9 @@ from types import TracebackType
 from typing import Self
 
 from cometmq.broker.server import Broker
-from cometmq.broker.settings import KEYS_WITHOUT_EFFECT, BrokerSettings
+from cometmq.broker.settings import BrokerSettings, settings_of
 from cometmq.model.errors import SettingsError
-from cometmq.model.settings import Layer, read_settings
+from cometmq.model.settings import Layer
 from cometmq.nameserver.server import NameServer
 from cometmq.nameserver.settings import NameServerSettings
 from cometmq.net.clock import SystemClock
@@ -149,11 +149,8 @@ def _read_settings(given: Mapping[str, str | int | bool], port: int) -> BrokerSe
         "listenPort": port,
         "mappedFileSizeCommitLog": LOG_FILE_SIZE,
     }
-    settings, warnings = read_settings(
-        BrokerSettings,
-        [Layer("embedded", _texts(defaults)), Layer("settings", _texts(given))],
-        also_known=KEYS_WITHOUT_EFFECT,
-    )
+    layers = [Layer("embedded", _texts(defaults)), Layer("settings", _texts(given))]
+    settings, warnings = settings_of(layers)
     for warning in warnings:
         _log.warning(warning)
     return settings
