@@ -161,3 +161,16 @@ def test_with_asynchronous_flush_no_fault_makes_a_gap(steps):
     for step in steps:
         run.take(*step)
     run.start_again(run.disk.kill())
+
+
+def test_a_spare_file_that_cannot_be_removed_does_not_keep_the_directory_locked():
+    run = Run(SMALL)
+    run.put_some(7, 900)
+    run.put_some(7, 900)
+    run_jobs(run.store)
+    run.disk.fail("unlink", forever=True)
+    run.store.close()
+    run.disk.heal()
+    again = open_store(disk=run.disk, clock=run.clock)
+    assert again.refusal is None
+    again.close()

@@ -11,6 +11,7 @@ one, so that no record which was refused can stand again after a restart (`mend`
 Next: cometmq.store.group_flush
 """
 
+from contextlib import suppress
 from threading import Lock
 from typing import NamedTuple
 
@@ -182,6 +183,7 @@ class CommitLog:
         with self._making:
             if self._spare is not None:
                 self._spare.close()
-                self._disk.unlink(self._spare.path)
+                with suppress(OSError):  # Left over, it is dropped by the next start.
+                    self._disk.unlink(self._spare.path)
                 self._spare = None
         self.chain.close()

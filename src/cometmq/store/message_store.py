@@ -206,9 +206,11 @@ class MessageStore(ReadSide):
 
     def _release(self) -> None:
         """Close every file and give the directory up."""
-        self._queues.files.close()
-        self._log.close()
-        self._lock.release()
+        try:
+            self._queues.files.close()
+            self._log.close()
+        finally:
+            self._lock.release()
 
     def _refuse(self, kind: type[StoreError], reason: str) -> None:
         """Take no message for good."""
