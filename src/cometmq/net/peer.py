@@ -64,6 +64,8 @@ class Peer(asyncio.Protocol):
             header_size_max=HEADER_SIZE_MAX
         )
         self._transport: asyncio.Transport | None = None
+        self._now = server.clock.monotonic
+        self._partial_size = 0
         self._gathered: list[bytes | memoryview] = []
         self._gathered_size = 0
         self._is_gathering = False
@@ -85,23 +87,32 @@ class Peer(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Handle all commands that this read completes."""
-        self.last_read = self._server.clock.monotonic()
-        commands = self._wire.receive_data(data)
-        if self._wire.bad_frames:
+        self.last_read = self._now()
+        wire = self._wire
+        commands = wire.receive_data(data)
+        if wire.bad_frames:
             self._refuse_bad_frames()
-        if self._wire.buffered and not self._server.has_room_for_partial(self, len(data)):
+        if wire.buffered != self._partial_size and not self._keep_partial(wire.buffered):
+            return
+        if commands:
+            self._handle(commands)
+        if wire.fault is not None:
+            self._server.count_bad_frame()
+            _log.warning("closing %s: %s", self.address, wire.fault)
+            self.close()
+
+    def _keep_partial(self, size: int) -> bool:
+        """Account for a half-received frame; closes the connection when it is one too many."""
+        has_room = self._server.keep_partial(size - self._partial_size)
+        self._partial_size = size
+        if not has_room and size:
             _log.warning(
                 "closing %s: half-received frames hold more than %d bytes in this process",
                 self.address, self._server.partial_size_max,
             )  # fmt: skip
             self.close()
-            return
-        if commands:
-            self._handle(commands)
-        if self._wire.fault is not None:
-            self._server.count_bad_frame()
-            _log.warning("closing %s: %s", self.address, self._wire.fault)
-            self.close()
+            return False
+        return True
 
     def _handle(self, commands: list[RawCommand]) -> None:
         self._is_gathering = True
@@ -138,6 +149,8 @@ class Peer(asyncio.Protocol):
         for waiter in self._wire.close():
             if not waiter.done():
                 waiter.set_exception(ConnectionLost(f"{self.address} closed the connection"))
+        self._server.keep_partial(-self._partial_size)
+        self._partial_size = 0
         self._server.forget(self)
         for callback in self.on_close:
             callback(self)
@@ -145,11 +158,6 @@ class Peer(asyncio.Protocol):
         self._server.tasks.spawn(self.tasks.close(), "close-peer")
 
     # --- the handlers' side
-
-    @property
-    def buffered(self) -> int:
-        """Bytes of a frame that has not arrived whole."""
-        return self._wire.buffered
 
     def write(self, data: bytes | memoryview) -> None:
         """Send bytes of whole frames; during a read they are gathered for one write."""

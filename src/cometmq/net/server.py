@@ -54,6 +54,7 @@ class Server:
         self._connections_max = connections_max
         self._idle_seconds_max = idle_seconds_max
         self._peers: set[Peer] = set()
+        self._partial_size = 0
         self._all_gone = asyncio.Event()
         self._all_gone.set()
         self._bound: list[socket.socket] = []
@@ -151,9 +152,10 @@ class Server:
         """A frame was refused."""
         self.bad_frames += 1
 
-    def has_room_for_partial(self, _peer: Peer, _size: int) -> bool:
-        """Whether half-received frames still fit the process's budget."""
-        return sum(peer.buffered for peer in self._peers) <= self.partial_size_max
+    def keep_partial(self, change: int) -> bool:
+        """A half-received frame grew, shrank or went; whether all still fit the budget."""
+        self._partial_size += change
+        return self._partial_size <= self.partial_size_max
 
     async def _close_idle(self) -> None:
         while True:

@@ -83,9 +83,9 @@ class Connection(Generic[Waiter]):
             data = bytes(self._partial)
             self._partial.clear()
         commands: list[RawCommand] = []
-        position = 0
+        position, size = 0, len(data)
         try:
-            while True:
+            while position < size:
                 frames, position = split_frames(data, position, self._frame_size_max)
                 if not frames:
                     break
@@ -93,7 +93,7 @@ class Connection(Generic[Waiter]):
         except CodecError as error:
             self.fault = error
             return commands
-        if position < len(data):
+        if position < size:
             self._keep_rest(data, position)
         return commands
 
