@@ -15,7 +15,7 @@ from cometmq.spark.schema import nearest
 
 # What Spark itself puts among the options of a source or sink; lower case, as Spark hands them.
 _SPARKS_OWN = frozenset(("checkpointlocation", "queryname", "provider", "owner", "location"))
-# A table of SQL hands its options with this in front, to a SELECT also without.
+# CREATE TABLE hands each option twice, once with this in front.
 _OF_A_TABLE = "option."
 
 
@@ -47,7 +47,7 @@ def read_options(
         given: what the user wrote.
         known: the options of this side.
         others: those of the other side, which are passed over: a table of SQL has one list of
-            options for SELECT and INSERT.
+            options for both.
 
     Raises:
         SettingsError: for an unknown name, a value that does not parse, or one option given twice
