@@ -126,6 +126,8 @@ def test_a_process_shares_one_client_for_each_cluster_and_role(cluster):
     assert pool.sink_cluster(sink) is pool.sink_cluster(sink)
 
 
+# Python 3.12 warns of every fork beside threads; Spark's own daemon forks its workers.
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 def test_a_forked_process_makes_its_own_client(cluster):
     settings = source_settings(cluster.nameserver)
     parent = pool.source_cluster(settings)
