@@ -60,7 +60,8 @@ def session(
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     os.environ["JAVA_HOME"] = str(java_home())
-    os.environ.setdefault("PYSPARK_SUBMIT_ARGS", f"{_quiet_start()} pyspark-shell")
+    if "PYSPARK_SUBMIT_ARGS" not in os.environ:
+        os.environ["PYSPARK_SUBMIT_ARGS"] = f"{_quiet_start()} pyspark-shell"
     builder = SparkSession.builder.appName(app_name).master(master)
     for name, value in {**_CONF, **(conf or {})}.items():
         builder = builder.config(name, value)
@@ -73,4 +74,4 @@ def _quiet_start() -> str:
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     settings = folder / "log4j2.properties"
     settings.write_text(_LOGGING)
-    return f"--driver-java-options -Dlog4j2.configurationFile=file:{settings}"
+    return f"--driver-java-options -Dlog4j2.configurationFile={settings.as_uri()}"
