@@ -6,7 +6,6 @@ Next: cometmq.cli.programs
 import contextlib
 import os
 import sys
-from importlib.metadata import version
 from typing import Annotated
 
 import typer
@@ -43,6 +42,8 @@ app.command(rich_help_panel=MESSAGES)(consume)
 def print_version(is_wanted: bool) -> None:
     """`--version`."""
     if is_wanted:
+        from importlib.metadata import version
+
         print(f"cometmq {version('cometmq')}")
         raise typer.Exit
 
