@@ -1,0 +1,106 @@
+"""The broker as a program: from the command line to its end, and what it says when it cannot start."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from tests.support import processes
+from tests.support.frames import ask
+from tests.support.processes import Program, wait_until
+
+NOBODY = "127.0.0.1:1"  # A nameserver that is not there.
+
+
+@pytest.fixture
+def broker(tmp_path):
+    with processes.broker(tmp_path, NOBODY) as program:
+        yield program
+
+
+def send(address: str, body: bytes = b"hello") -> dict:
+    fields = {
+        "a": "p", "b": "Orders", "c": "TBW102", "d": "4", "e": "0", "f": "0", "h": "0",
+        "g": "1700000000000", "i": "UNIQ_KEY\x01K\x02", "j": "0", "k": "false", "m": "false",
+    }  # fmt: skip
+    header, _ = ask(address, 310, fields, body)
+    return header
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "cometmq.broker", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+
+
+def booted(program: Program) -> bool:
+    return "boot success" in program.log.read_text()
+
+
+def test_it_says_where_it_listens_and_serves_without_a_nameserver(broker):
+    wait_until(lambda: booted(broker), seconds=20, what="the boot line")
+    line = next(line for line in broker.log.read_text().splitlines() if "boot success" in line)
+    assert line == (
+        f"The broker[broker-a, {broker.address}] boot success. "
+        f"serializeType=JSON and name server is {NOBODY}"
+    )
+    assert send(broker.address)["code"] == 0
+
+
+def test_the_second_port_of_old_clients_takes_sends(broker):
+    host, port = broker.address.split(":")
+    assert send(f"{host}:{int(port) - 2}")["code"] == 0
+
+
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_it_in_order_and_the_next_start_is_clean(tmp_path, how):
+    with processes.broker(tmp_path, NOBODY) as program:
+        wait_until(lambda: booted(program), seconds=20, what="the boot line")
+        assert send(program.address)["extFields"]["queueOffset"] == "0"
+        assert program.end(how) == 0
+    assert not (tmp_path / "store" / "abort").exists()
+    with processes.broker(tmp_path, NOBODY, port=program.port) as again:
+        assert send(again.address)["extFields"]["queueOffset"] == "1"
+
+
+def test_a_second_broker_on_the_same_store_or_port_says_so(broker, tmp_path):
+    other = processes.write_conf(
+        tmp_path / "other.conf",
+        {"listenPort": processes.broker_port(), "storePathRootDir": tmp_path / "store"},
+    )
+    result = run("-c", str(other))
+    assert result.returncode == 1
+    assert "The broker cannot start" in result.stderr
+    assert "Traceback" not in result.stderr
+    result = run(
+        "--listen-port", str(broker.port), "--store-path-root-dir", str(tmp_path / "second")
+    )
+    assert result.returncode == 1
+    assert f"cannot listen on 127.0.0.1:{broker.port}" in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["-c", "/nowhere/broker.conf"], "/nowhere/broker.conf"),
+        (["--listen-port", "many"], "listenPort=many"),
+        (["--flush-disk-typo", "x"], "--flush-disk-type"),
+    ],
+)
+def test_what_is_wrong_on_the_command_line_is_named(arguments, words):
+    result = run(*arguments)
+    assert result.returncode == 1
+    assert words in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_settings_are_printed_as_mqbroker_does(tmp_path):
+    conf = processes.write_conf(tmp_path / "b.conf", {"brokerName": "b", "listenPort": 10921})
+    every = run("-c", str(conf), "-p").stdout.splitlines()
+    important = run("-c", str(conf), "-m", "-n", "n:1").stdout.splitlines()
+    assert "mappedFileSizeCommitLog=1073741824" in every
+    assert {"brokerName=b", "listenPort=10921", "namesrvAddr=n:1"} <= set(important)
+    assert len(important) < len(every)
