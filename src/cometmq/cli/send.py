@@ -64,7 +64,8 @@ def send(
         raise typer.BadParameter(
             "it repeats BODY, and there is none: stdin is read", param_hint="--count"
         )
-    if body == STDIN and sys.stdin.isatty():
+    is_typed = body == STDIN and sys.stdin.isatty()
+    if is_typed:
         notes().print("[dim]Each line is a message. Ctrl-D ends.")
     make = partial(
         Message,
@@ -76,7 +77,11 @@ def send(
     stdin = cast(io.BufferedReader, sys.stdin.buffer)
     texts = lines(stdin) if body == STDIN else repeated(body.encode(), count)
     groups = ([make(text) for text in group] for group in texts)
-    _send(nameserver, topic, groups, queue=queue, as_json=as_json)
+    started = time.monotonic()
+    sent = _send(nameserver, topic, groups, queue=queue, as_json=as_json)
+    if sent != 1 and not is_typed:
+        seconds = time.monotonic() - started
+        notes().print(f"{sent:,} messages in {seconds:.2f} s, {sent / seconds:,.0f}/s")
 
 
 def _send(
@@ -86,19 +91,17 @@ def _send(
     *,
     queue: str | None,
     as_json: bool,
-) -> None:
+) -> int:
+    """Send all groups and show their results; how many messages it were."""
     from cometmq.client import Producer
 
     sent = 0
-    started = time.monotonic()
     with Producer(nameserver) as producer:
         target = None if queue is None else find_queue(producer.queues(topic), queue)
         for group in groups:
             show(producer.send_many(group, queue=target), as_json=as_json)
             sent += len(group)
-    if sent != 1:
-        seconds = time.monotonic() - started
-        notes().print(f"{sent:,} messages in {seconds:.2f} s, {sent / seconds:,.0f}/s")
+    return sent
 
 
 def lines(stream: io.BufferedIOBase) -> Iterator[list[bytes]]:
