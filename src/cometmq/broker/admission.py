@@ -124,7 +124,9 @@ class Admission:
         if topic.name.startswith(RETRY_PREFIX):
             topic, queue_id = self._after_retries(request, topic, queue_id)
         self._refuse_what_is_not_there_yet(request, properties)
-        lane = self._lanes.open(topic, queue_id)
+        # Until the topic is on disk, each of its sends comes here and waits for that.
+        saving = self._topics.saving_of(topic.name)
+        lane = self._lanes.open(topic, queue_id, is_kept=saving is None)
         if request.batch or command.code == RequestCode.SEND_BATCH_MESSAGE:
             puts = self._batch_puts(command, request, properties, lane, peer)
             is_batch = True
@@ -137,7 +139,7 @@ class Admission:
             properties.get(keys_of.UNIQ_KEY, ""),
             is_batch,
             properties.get(keys_of.WAIT, "true") != "false",
-            self._topics.saving_of(topic.name),
+            saving,
         )
 
     # --- the checks, in their order

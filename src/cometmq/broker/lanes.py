@@ -52,8 +52,14 @@ class Lanes:
             separators=(",", ":"),
         )[:-1]
 
-    def open(self, topic: TopicConfig, queue_id: int) -> Lane:
-        """The lane of a queue that may be sent to; found without this call from now on."""
+    def open(self, topic: TopicConfig, queue_id: int, *, is_kept: bool) -> Lane:
+        """The lane of a queue that may be sent to.
+
+        Args:
+            topic: of the queue.
+            queue_id: of the queue.
+            is_kept: whether sends may find it without this call from now on.
+        """
         found = self.straight.get(topic.name, {}).get(str(queue_id))
         if found is not None:
             return found
@@ -66,7 +72,7 @@ class Lanes:
             sys_flag,
         )
         is_straight = not sys_flag and not topic.name.startswith((RETRY_PREFIX, DLQ_PREFIX))
-        if is_straight:
+        if is_straight and is_kept:
             self.straight.setdefault(topic.name, {})[str(queue_id)] = lane
         return lane
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 
 import pytest
 
@@ -283,3 +284,27 @@ async def test_a_failed_flush_is_told_and_final(tmp_path, monkeypatch):
         )
         assert second.code == ResponseCode.SERVICE_NOT_AVAILABLE
         assert second.remark
+
+
+async def test_no_send_to_a_new_topic_is_answered_before_the_topic_is_on_disk(
+    tmp_path, monkeypatch
+):
+    async with serve(tmp_path) as served:
+        file = served.broker._topics._saver._file
+        real, may_save = file.save, threading.Event()
+
+        def slow(text):
+            may_save.wait(20)
+            real(text)
+
+        monkeypatch.setattr(file, "save", slow)
+        channel = await served.channels.get(served.broker.address)
+        command = Command(310, fields=short_fields("New", properties=PLAIN[0]), body=b"x")
+        sends = [channel.start_call(command, timeout_ms=20_000) for _ in range(3)]
+        await served.ask(RequestCode.GET_ALL_TOPIC_CONFIG)  # The sends have been read by now.
+        sends.append(channel.start_call(command, timeout_ms=20_000))
+        await served.ask(RequestCode.GET_ALL_TOPIC_CONFIG)
+        assert not any(send.done() for send in sends)
+        may_save.set()
+        answers = await asyncio.gather(*sends)
+    assert [answer.fields["queueOffset"] for answer in answers] == ["0", "1", "2", "3"]
