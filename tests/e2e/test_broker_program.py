@@ -104,3 +104,21 @@ def test_settings_are_printed_as_mqbroker_does(tmp_path):
     assert "mappedFileSizeCommitLog=1073741824" in every
     assert {"brokerName=b", "listenPort=10921", "namesrvAddr=n:1"} <= set(important)
     assert len(important) < len(every)
+
+
+def test_a_topic_has_a_route_when_its_maker_is_answered(tmp_path):
+    with (
+        processes.nameserver(tmp_path / "ns", kvConfigPath=tmp_path / "kv.json") as nameserver,
+        processes.broker(tmp_path / "broker", nameserver.address) as program,
+    ):
+        wait_until(lambda: booted(program), seconds=20, what="the boot line")
+        for number in range(20):
+            fields = {
+                "topic": f"T{number}", "defaultTopic": "TBW102", "readQueueNums": "1",
+                "writeQueueNums": "1", "perm": "6", "topicFilterType": "SINGLE_TAG",
+                "topicSysFlag": "0", "order": "false",
+            }  # fmt: skip
+            made, _ = ask(program.address, 17, fields)
+            assert made["code"] == 0
+            route, _ = ask(nameserver.address, 105, {"topic": f"T{number}"})
+            assert route["code"] == 0

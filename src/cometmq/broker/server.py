@@ -112,8 +112,8 @@ class Broker:
             self._pool.shutdown()
             self._store.close()
             raise
-        register_requests(self._server.dispatcher, self._make_handlers())
         self._registrar = self._make_registrar()
+        register_requests(self._server.dispatcher, self._make_handlers())
         self._flusher.start()
         await self._server.serve()
         self._tasks.spawn(self._keep_house(), "housekeeping")
@@ -197,7 +197,9 @@ class Broker:
                 locks=self._locks,
                 clock=clock,
             ),
-            topic=TopicHandler(topics=topics, offsets=offsets, store=store),
+            topic=TopicHandler(
+                topics=topics, offsets=offsets, store=store, announce=self._registrar.register
+            ),
             group=GroupHandler(groups=groups, offsets=offsets),
             query=QueryHandler(store=store, pool=pool),
             runtime=RuntimeHandler(settings, store=store, counters=self._counters, clock=clock),

@@ -1,13 +1,14 @@
 """Topics: make, change, delete, list (17, 18, 21, 215, 305, 351).
 
-Follows AdminBrokerProcessor of RocketMQ 5.3.3; an answer comes when the change is on disk.
+Follows AdminBrokerProcessor of RocketMQ 5.3.3; an answer comes when the change is on disk and
+the nameservers know it.
 
 Next: cometmq.broker.topics
 """
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 
 from cometmq.broker.offsets import Offsets
@@ -39,10 +40,19 @@ _PERM_BITS = 15
 class TopicHandler:
     """Handles requests about topics."""
 
-    def __init__(self, *, topics: Topics, offsets: Offsets, store: MessageStore) -> None:
+    def __init__(
+        self,
+        *,
+        topics: Topics,
+        offsets: Offsets,
+        store: MessageStore,
+        announce: Callable[[], Awaitable[None]],
+    ) -> None:
+        """`announce` tells the nameservers that are up, and returns when they know."""
         self._topics = topics
         self._offsets = offsets
         self._store = store
+        self._announce = announce
 
     async def create(self, command: Command, _peer: Peer) -> Answer:
         """UPDATE_AND_CREATE_TOPIC 17."""
@@ -60,7 +70,7 @@ class TopicHandler:
             attributes,
         )
         self._check(config)
-        await asyncio.shield(self._topics.put(config))
+        await self._settled(self._topics.put(config))
         return Answer()
 
     async def create_many(self, command: Command, _peer: Peer) -> Answer:
@@ -74,8 +84,12 @@ class TopicHandler:
                 replace(config, attributes=known.attributes) if known else config
             )
             if config is configs[-1]:
-                await asyncio.shield(saving)
+                await self._settled(saving)
         return Answer()
+
+    async def _settled(self, saving: "asyncio.Future[None]") -> None:
+        """The change is on disk, and whoever asks a nameserver next will see it."""
+        await asyncio.gather(asyncio.shield(saving), self._announce())
 
     def _check(self, config: TopicConfig) -> None:
         check_topic(config.name)
@@ -115,7 +129,7 @@ class TopicHandler:
                 ResponseCode.SYSTEM_ERROR,
                 f"topic {name} is deleted, but files of it remain: {error.strerror}",
             ) from error
-        await asyncio.shield(saving)
+        await self._settled(saving)
         return Answer()
 
     def all(self, _command: Command, _peer: Peer) -> Answer:
