@@ -23,28 +23,13 @@ from tests.support.store_puts import (
     make_put,
     open_store,
     put,
-    read_all,
     run_jobs,
+    settle,
+    store_with,
 )
 
 LOG = "/store/commitlog/"
 FIRST = LOG + "0".zfill(20)
-
-
-def settle(store: MessageStore, clock: HandClock) -> None:
-    """Everything put so far is flushed and in a checkpoint."""
-    for _ in range(3):
-        clock.turn(11)
-        run_jobs(store)
-    assert store.flushed_offset == store.max_offset
-
-
-def store_with(*bodies: bytes) -> tuple[MessageStore, FakeDisk, HandClock]:
-    disk, clock = FakeDisk(), HandClock()
-    store = open_store(disk=disk, clock=clock)
-    for body in bodies:
-        put(store, body)
-    return store, disk, clock
 
 
 @pytest.mark.parametrize("cut_at", [1, 4, 8, 60, 87, 95, 101])
@@ -300,83 +285,6 @@ def test_a_damaged_java_store_keeps_every_byte(tmp_path: Path, damage_at):
     assert store.refusal is None
     assert_all_found(store, "crash")
     store.close()
-
-
-@pytest.mark.parametrize("has_checkpoint", [True, False])
-def test_records_longer_than_what_is_read_at_once_are_walked(has_checkpoint):
-    disk, clock = FakeDisk(), HandClock()
-    settings = replace(SMALL, commitlog_file_size=6 << 20)
-    store = open_store(settings=settings, disk=disk, clock=clock)
-    bodies = [bytes([n]) * (700_000 if n % 3 else 2_500_000) for n in range(9)]
-    put(store, *bodies[:2])
-    if has_checkpoint:
-        settle(store, clock)
-    for body in bodies[2:]:
-        put(store, body)
-    end = store.max_offset
-    put(store, b"torn" * 300_000)
-    disk = disk.kill()
-    last = disk.names[max(name for name in disk.names if name.startswith(LOG))].content
-    last[end % (6 << 20) + 1_000_000 :] = bytes(len(last) - end % (6 << 20) - 1_000_000)
-    store = open_store(settings=settings, disk=disk, clock=clock)
-    assert store.refusal is None
-    assert store.max_offset == end
-    assert bodies_of(store) == bodies
-
-
-@pytest.mark.parametrize("count", [204, 205, 700, 1000, 1001, 2300])
-@pytest.mark.parametrize("is_clean", [True, False])
-def test_long_queues_end_where_they_ended(count, is_clean):
-    disk, clock = FakeDisk(), HandClock()
-    settings = replace(SMALL, commitlog_file_size=1 << 20, queue_file_size=20_000)
-    store = open_store(settings=settings, disk=disk, clock=clock)
-    bodies = [b"%d" % n for n in range(count)]
-    put(store, *bodies)
-    settle(store, clock)
-    put(store, b"last")
-    if is_clean:
-        store.close()
-    store = open_store(settings=settings, disk=disk.kill(), clock=clock)
-    assert bodies_of(store) == [*bodies, b"last"]
-
-
-def test_messages_that_are_missing_in_the_log_leave_a_gap_that_readers_pass():
-    store, disk, clock = store_with(b"0", b"1")
-    queue = store.queue_for_append("orders", 0)
-    queue.next_offset = 5
-    store.put_many([make_put(store, body=b"5"), make_put(store, body=b"6")])
-    store = open_store(disk=disk.kill(), clock=clock)
-    queue = store.queue_for_append("orders", 0)
-    assert (queue.min_offset, queue.max_offset) == (0, 7)
-    assert [record.body for record in read_all(store)] == [b"0", b"1", b"5", b"6"]
-    assert store.get("orders", 0, 3).next_offset == 7
-
-
-@pytest.mark.parametrize("offset", [-1, 5_000_000])
-def test_a_queue_offset_that_cannot_be_is_not_believed(offset):
-    store, disk, clock = store_with(b"0", b"1")
-    queue = store.queue_for_append("orders", 0)
-    queue.next_offset = offset
-    store.put_many([make_put(store, body=b"wrong")])
-    store = open_store(disk=disk.kill(), clock=clock)
-    assert store.refusal is None
-    assert bodies_of(store) == [b"0", b"1"]
-
-
-@pytest.mark.parametrize("kept", [3, 23])
-def test_a_queue_that_went_back_is_cut_in_files_and_tail(kept):
-    """As when a topic was deleted and made again, and the broker killed."""
-    store, disk, clock = store_with(*[b"old %d" % n for n in range(40)])
-    settle(store, clock)
-    put(store, *[b"old %d" % n for n in range(40, 50)])
-    store.queue_for_append("orders", 0).next_offset = kept
-    store.put_many([make_put(store, body=b"new"), make_put(store, body=b"newer")])
-    disk = disk.kill()
-    for _ in range(2):
-        store = open_store(disk=disk, clock=clock)
-        assert bodies_of(store) == [*[b"old %d" % n for n in range(kept)], b"new", b"newer"]
-        store.close()
-        disk = disk.kill()
 
 
 def test_a_first_record_that_is_no_record_does_not_choose_the_file():

@@ -11,6 +11,7 @@ from cometmq.store.appender import Put, encode_topic_block
 from cometmq.store.disk import Disk
 from cometmq.store.message_store import MessageStore
 from cometmq.store.settings import StoreSettings
+from tests.support.fake_disk import FakeDisk
 from tests.support.hand_clock import HandClock
 
 ROOT = "/store"
@@ -126,3 +127,20 @@ def bodies_of(store: MessageStore, topic: str = "orders", queue_id: int = 0) -> 
     if offsets:
         assert offsets == list(range(offsets[0], offsets[0] + len(offsets)))
     return [record.body for record in records]
+
+
+def settle(store: MessageStore, clock: HandClock) -> None:
+    """Everything put so far is flushed and in a checkpoint."""
+    for _ in range(3):
+        clock.turn(11)
+        run_jobs(store)
+    assert store.flushed_offset == store.max_offset
+
+
+def store_with(*bodies: bytes) -> tuple[MessageStore, FakeDisk, HandClock]:
+    """A store on a disk and with a clock of its own, and these messages in it."""
+    disk, clock = FakeDisk(), HandClock()
+    store = open_store(disk=disk, clock=clock)
+    for body in bodies:
+        put(store, body)
+    return store, disk, clock
