@@ -11,6 +11,9 @@ from cometmq.model.queue import MessageQueue
 
 LOCK_SECONDS = 60  # rocketmq.broker.rebalance.lockMaxLiveTime.
 
+# A broker's queues times the groups that consume them in order; beyond it nothing more is locked.
+LOCKS_MAX = 1_000_000
+
 
 class QueueLocks:
     """The locks of all groups."""
@@ -26,7 +29,9 @@ class QueueLocks:
         now = self._clock.monotonic()
         obtained = []
         for queue in queues:
-            holder, until = self._locks.get((group, queue), (client_id, 0.0))
+            holder, until = self._locks.get((group, queue), ("", 0.0))
+            if not holder and len(self._locks) >= LOCKS_MAX:
+                continue
             if holder == client_id or until <= now:
                 self._locks[group, queue] = (client_id, now + LOCK_SECONDS)
                 obtained.append(queue)

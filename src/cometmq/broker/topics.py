@@ -29,6 +29,9 @@ from cometmq.model.flags import (
 from cometmq.model.topic import TopicConfig
 from cometmq.store.config_file import ConfigFile
 
+# Most queues of a topic: each costs memory; RocketMQ itself makes 1024 for BenchmarkTest.
+QUEUES_MAX = 65_536
+
 _DELAY_QUEUES = 18  # One for each delay level (TopicValidator.SCHEDULE_TOPIC_QUEUE_NUM).
 _REVIVE_QUEUES = 8  # reviveQueueNum, of pop.
 _BENCHMARK_QUEUES = 1024

@@ -13,11 +13,16 @@ from typing import TYPE_CHECKING, Protocol
 
 from cometmq.codec.remoting import Command, RawCommand
 from cometmq.model.codes import ResponseCode
+from cometmq.model.errors import RequestError
 from cometmq.model.flags import ONEWAY, RESPONSE
 from cometmq.net.answer import Answer, answer_to_error
 
 if TYPE_CHECKING:
     from cometmq.net.peer import Peer
+
+# Requests of one connection whose answers are being worked on; an official client has at most a few
+# dozen, and each costs a task.
+PENDING_MAX = 4096
 
 Handler = Callable[[Command, "Peer"], Awaitable[Answer | None] | Answer | None]
 
@@ -84,6 +89,7 @@ class Dispatcher:
 def run_handler(handler: Handler, command: Command, peer: "Peer") -> None:
     """Let a handler answer a request, now or in a task of the peer; its errors become answers."""
     try:
+        _check_pending(peer)
         answer = handler(command, peer)
     except Exception as error:  # noqa: BLE001  The one place where errors become answers.
         answer = answer_to_error(error, command)
@@ -95,6 +101,15 @@ def run_handler(handler: Handler, command: Command, peer: "Peer") -> None:
         peer.answer(command, answer)
     else:
         peer.tasks.spawn(_answer_later(answer, command, peer), f"request-{command.code}")
+
+
+def _check_pending(peer: "Peer") -> None:
+    if len(peer.tasks) >= PENDING_MAX:
+        raise RequestError(
+            ResponseCode.SYSTEM_BUSY,
+            f"[REJECTREQUEST]system busy: {PENDING_MAX} requests of this connection are not "
+            "answered yet; wait for them",
+        )
 
 
 async def _answer_later(work: Awaitable[Answer | None], command: Command, peer: "Peer") -> None:

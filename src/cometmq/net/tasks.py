@@ -16,6 +16,10 @@ class Tasks:
         self._owner = owner
         self._running: set[asyncio.Task[Any]] = set()
 
+    def __len__(self) -> int:
+        """How many are running."""
+        return len(self._running)
+
     def spawn(self, work: Coroutine[Any, Any, Any], name: str) -> asyncio.Task[Any]:
         """Run `work` in the background; a failure is logged with its name, never lost."""
         task = asyncio.get_running_loop().create_task(work, name=f"{self._owner}/{name}")

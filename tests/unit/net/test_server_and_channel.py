@@ -18,7 +18,7 @@ from cometmq.model.errors import (
 from cometmq.net.answer import Answer
 from cometmq.net.channels import Channels
 from cometmq.net.clock import SystemClock
-from cometmq.net.dispatcher import Dispatcher
+from cometmq.net.dispatcher import PENDING_MAX, Dispatcher
 from cometmq.net.server import Server
 
 ECHO, REFUSE, FULL, BUG, LATER, NEVER, ASK_BACK = 9001, 9002, 9003, 9004, 9005, 9006, 9007
@@ -247,4 +247,29 @@ async def test_a_peer_that_does_not_read_is_not_read():
         received += len(await asyncio.wait_for(reader.read(1 << 20), 5))
     assert handled == requests
     writer.close()
+    await server.close()
+
+
+async def test_a_peer_with_too_many_unanswered_requests_is_told_to_wait():
+    may_answer = asyncio.Event()
+
+    async def slow(_command, _peer):
+        await may_answer.wait()
+        return Answer()
+
+    dispatcher = Dispatcher()
+    dispatcher.register(1, slow)
+    server = Server(dispatcher, SystemClock())
+    port = await server.start("127.0.0.1", 0)
+    channels = Channels(SystemClock())
+    channel = await channels.get(f"127.0.0.1:{port}")
+    waiting = [
+        channel.start_call(Command(1), timeout_ms=20_000) for _ in range(PENDING_MAX + 10)
+    ]
+    refused = await asyncio.gather(*waiting[PENDING_MAX:])
+    assert {answer.code for answer in refused} == {ResponseCode.SYSTEM_BUSY}
+    may_answer.set()
+    answers = await asyncio.gather(*waiting[:PENDING_MAX])
+    assert {answer.code for answer in answers} == {ResponseCode.SUCCESS}
+    await channels.close()
     await server.close()

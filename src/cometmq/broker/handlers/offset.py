@@ -11,7 +11,7 @@ from concurrent.futures import Executor
 
 from cometmq.broker.groups import Groups
 from cometmq.broker.offsets import Offsets
-from cometmq.broker.topics import Topics
+from cometmq.broker.topics import QUEUES_MAX, Topics
 from cometmq.codec.bodies.consumer_offset import encode_offset_table
 from cometmq.codec.fields import decode_fields
 from cometmq.codec.headers.offset import (
@@ -89,7 +89,7 @@ class OffsetHandler:
             )
         if self._topics.get(topic) is None:
             raise RequestError(ResponseCode.TOPIC_NOT_EXIST, f"Topic {topic} not exist!")
-        if request.commit_offset < 0 or not 0 <= request.queue_id < 1 << 31:
+        if request.commit_offset < 0 or not 0 <= request.queue_id < QUEUES_MAX:
             raise RequestError(
                 ResponseCode.INVALID_PARAMETER,
                 f"offset {request.commit_offset} of queue {request.queue_id} cannot be committed",

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 
 from cometmq.broker.offsets import Offsets
-from cometmq.broker.topics import Topics
+from cometmq.broker.topics import QUEUES_MAX, Topics
 from cometmq.codec.bodies.topic_config import (
     decode_topic_configs,
     encode_topic_config,
@@ -32,8 +32,6 @@ from cometmq.store.message_store import MessageStore
 
 _log = logging.getLogger(__name__)
 
-# A queue costs memory; RocketMQ itself makes 1024 for BenchmarkTest.
-QUEUES_MAX = 65_536
 _PERM_BITS = 15
 
 
