@@ -196,6 +196,17 @@ async def test_queue_minus_one_is_any_queue(served):
     assert queues == {"0", "1", "2", "3"}
 
 
+async def test_a_topic_that_lost_its_write_permission_refuses_at_once(served):
+    await served.ask(RequestCode.SEND_MESSAGE_V2, short_fields(), b"makes the topic")
+    queues = {"topic": "Orders", "readQueueNums": "4", "writeQueueNums": "4"}
+    await served.ask(RequestCode.UPDATE_AND_CREATE_TOPIC, queues | {"perm": "4"})
+    refused = await served.ask(RequestCode.SEND_MESSAGE_V2, short_fields(), b"b")
+    assert refused.code == ResponseCode.NO_PERMISSION
+    await served.ask(RequestCode.UPDATE_AND_CREATE_TOPIC, queues | {"perm": "6"})
+    taken = await served.ask(RequestCode.SEND_MESSAGE_V2, short_fields(), b"b")
+    assert taken.code == ResponseCode.SUCCESS
+
+
 async def test_a_message_too_long_for_a_log_file_refuses_only_itself(tmp_path):
     async with serve(tmp_path, commitlog_file_size=65_536) as served:
         await served.ask(RequestCode.SEND_MESSAGE_V2, short_fields(), b"makes the topic")
