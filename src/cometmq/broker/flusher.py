@@ -40,12 +40,12 @@ class Flusher:
         self._tick()
 
     def written(self) -> None:
-        """Something was written: ask for what may be due at once. Called once a read."""
+        """Something was written: with SYNC_FLUSH somebody waits for it. Called once a read.
+
+        The next log file can wait for the timer: half of the present one is still to be filled.
+        """
         if self._is_flush_sync:
             self._flush()
-        plan = self._store.file_ahead_needed()
-        if plan is not None:
-            self._make_file(plan)
 
     async def close(self) -> None:
         """End the timer and the threads; the store may be closed then."""

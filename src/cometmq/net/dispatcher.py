@@ -59,8 +59,15 @@ class Dispatcher:
 
     def handle(self, commands: list[RawCommand], peer: "Peer") -> list[RawCommand]:
         """Handle the commands of one read; those left when the peer stops reading come back."""
-        gathered: dict[BatchHandler, list[RawCommand]] = {}
         batches = self._batches
+        if len(commands) == 1 and not commands[0][1] & RESPONSE:
+            only = batches.get(commands[0][0])
+            if only is not None:  # What an unpipelined producer sends: no gathering for it.
+                only.handle(commands, peer)
+                peer.flush()
+                only.written()
+                return []
+        gathered: dict[BatchHandler, list[RawCommand]] = {}
         left: list[RawCommand] = []
         latest, add = None, left.append
         waiting = iter(commands)

@@ -44,7 +44,8 @@ class Peer(asyncio.Protocol):
         is_paused: whether it reads slower than we answer.
         is_closed: whether the connection is gone.
         on_close: called once with the peer when the connection is gone.
-        last_read: monotonic time of the last bytes, seconds.
+        has_read: whether bytes came since the server last looked for silent connections.
+        silent_since: monotonic time of that look, seconds.
         tasks: background tasks that die with the connection.
     """
 
@@ -56,7 +57,8 @@ class Peer(asyncio.Protocol):
         self.is_paused = False
         self.is_closed = False
         self.on_close: list[Callable[[Peer], None]] = []
-        self.last_read = 0.0
+        self.has_read = False
+        self.silent_since = server.clock.monotonic()
         self.tasks = Tasks("peer")
         self._server = server
         self._dispatcher = server.dispatcher
@@ -64,7 +66,6 @@ class Peer(asyncio.Protocol):
             header_size_max=HEADER_SIZE_MAX
         )
         self._transport: asyncio.Transport | None = None
-        self._now = server.clock.monotonic
         self._partial_size = 0
         self._gathered: list[bytes | memoryview] = []
         self._gathered_size = 0
@@ -81,13 +82,12 @@ class Peer(asyncio.Protocol):
         self.host = encode_host(self.address)
         self.is_loopback = name[0].startswith("127.") or name[0] == "::1"
         self._transport.set_write_buffer_limits(high=WRITE_BUFFER_MAX)
-        self.last_read = self._server.clock.monotonic()
         if not self._server.admit(self):
             self._transport.abort()
 
     def data_received(self, data: bytes) -> None:
         """Handle all commands that this read completes."""
-        self.last_read = self._now()
+        self.has_read = True
         wire = self._wire
         commands = wire.receive_data(data)
         if wire.bad_frames:
@@ -165,9 +165,6 @@ class Peer(asyncio.Protocol):
             return
         self._gathered.append(data)
         self._gathered_size += len(data)
-        self._send_unless_gathering()
-
-    def _send_unless_gathering(self) -> None:
         if not self._is_gathering or self._gathered_size > GATHER_SIZE_MAX:
             self._send_gathered()
 
@@ -196,7 +193,8 @@ class Peer(asyncio.Protocol):
         self._gathered.append(head)
         self._gathered += pieces
         self._gathered_size += len(head) + size
-        self._send_unless_gathering()
+        if not self._is_gathering or self._gathered_size > GATHER_SIZE_MAX:
+            self._send_gathered()
 
     def notify(self, code: int, fields: dict[str, str], body: bytes = b"") -> None:
         """Send the peer a request that it does not answer."""

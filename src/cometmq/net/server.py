@@ -160,7 +160,16 @@ class Server:
     async def _close_idle(self) -> None:
         while True:
             await asyncio.sleep(_IDLE_SCAN_SECONDS)
-            oldest = self.clock.monotonic() - self._idle_seconds_max
-            for peer in [peer for peer in self._peers if peer.last_read < oldest]:
+            self.close_silent()
+
+    def close_silent(self) -> None:
+        """Close connections that have been silent too long; called every few seconds."""
+        now = self.clock.monotonic()
+        for peer in list(self._peers):
+            # A read only raises a flag: this look, not each read, asks what time it is.
+            if peer.has_read:
+                peer.has_read = False
+                peer.silent_since = now
+            elif peer.silent_since <= now - self._idle_seconds_max:
                 _log.info("closing %s: silent for %d s", peer.address, self._idle_seconds_max)
                 peer.close()

@@ -20,6 +20,7 @@ from cometmq.net.channels import Channels
 from cometmq.net.clock import SystemClock
 from cometmq.net.dispatcher import PENDING_MAX, Dispatcher
 from cometmq.net.server import Server
+from tests.support.hand_clock import HandClock
 
 ECHO, REFUSE, FULL, BUG, LATER, NEVER, ASK_BACK = 9001, 9002, 9003, 9004, 9005, 9006, 9007
 
@@ -271,5 +272,22 @@ async def test_a_peer_with_too_many_unanswered_requests_is_told_to_wait():
     may_answer.set()
     answers = await asyncio.gather(*waiting[:PENDING_MAX])
     assert {answer.code for answer in answers} == {ResponseCode.SUCCESS}
+    await channels.close()
+    await server.close()
+
+
+async def test_a_silent_connection_is_closed_and_a_speaking_one_is_not():
+    clock = HandClock()
+    server = Server(Dispatcher(), clock, idle_seconds_max=120)
+    port = await server.start("127.0.0.1", 0)
+    silent, silent_writer = await asyncio.open_connection("127.0.0.1", port)
+    channels = Channels(SystemClock())
+    for _ in range(4):
+        await channels.call(f"127.0.0.1:{port}", Command(1))
+        clock.turn(40)
+        server.close_silent()
+    assert await asyncio.wait_for(silent.read(), 5) == b""
+    assert channels.open_addresses() == [f"127.0.0.1:{port}"]
+    silent_writer.close()
     await channels.close()
     await server.close()

@@ -182,15 +182,15 @@ class SendHandler(BatchHandler):
         except StoreError as error:
             self._refuse([one], error, peer)
             return
-        self._count(results)
+        self._counters.count_put(len(results), _end_of(results) - results[0][1])
         answered = as_one(one, results, self._host)
 
         def saved(saving: "asyncio.Future[None] | None") -> None:
             error = saving.exception() if saving is not None else None
             if error is not None:
                 self._refuse([one], error, peer)
-            elif admitted.is_flush_awaited:
-                self._answer(*answered, peer)
+            elif admitted.is_flush_awaited and self._is_flush_sync:
+                self._answer_flushed(*answered, peer)
             else:
                 peer.write(encode_answers(*answered))
 
@@ -218,18 +218,18 @@ class SendHandler(BatchHandler):
         except StoreError as error:
             self._refuse(pending, error, peer)
             return
-        self._count(results)
-        self._answer(pending, results, peer)
+        end_offset = _end_of(results)
+        self._counters.count_put(len(results), end_offset - results[0][1])
+        if self._is_flush_sync:
+            self._answer_flushed(pending, results, peer)
+        else:
+            peer.write(encode_answers(pending, results))
 
-    def _count(self, results: list[PutResult]) -> None:
-        self._counters.count_put(len(results), _end_of(results) - results[0][1])
-
-    def _answer(self, pending: list[Pending], results: list[PutResult], peer: Peer) -> None:
-        """Answer now, or with SYNC_FLUSH when all of it is on disk."""
+    def _answer_flushed(
+        self, pending: list[Pending], results: list[PutResult], peer: Peer
+    ) -> None:
+        """Answer when all of it is on disk; one waiter for all."""
         answers = encode_answers(pending, results)
-        if not self._is_flush_sync:
-            peer.write(answers)
-            return
 
         def flushed(is_flushed: bool) -> None:  # noqa: FBT001  The store calls it so.
             peer.write(answers if is_flushed else encode_answers(as_late(pending), results))
