@@ -43,7 +43,8 @@ _PREFIXES = tuple(map(_prefix, range(_PREFIX_SIZE_MAX)))
 
 def encode_answers(pending: list[Pending], results: list[PutResult]) -> bytes:
     """The frames of the answers to these sends, one behind the other."""
-    if not "".join([key for _, _, key in pending]).encode("utf-8", "replace").isalnum():
+    keys = pending[0][2] if len(pending) == 1 else "".join([key for _, _, key in pending])
+    if not keys.encode("utf-8", "replace").isalnum():
         pending = [(opaque, start, json.dumps(key)[1:-1]) for opaque, start, key in pending]
     prefixes, low_digits = _PREFIXES, _LOW_DIGITS
     high, high_digits = -1, ""
