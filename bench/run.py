@@ -46,6 +46,7 @@ def machine() -> dict[str, Any]:
         "java": said.stderr.splitlines()[0],
         "rocketmq": VERSION,
         "commit": commit.stdout.strip(),
+        "load_average": round(os.getloadavg()[0], 1),  # before it began: 0 on a quiet machine
         "when": datetime.datetime.now(tz=datetime.UTC).isoformat(timespec="seconds"),
     }
 

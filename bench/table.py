@@ -112,7 +112,8 @@ def write_readme(results: Results) -> None:
     words = (
         f"{len(results['rounds'])} rounds of {results['seconds']} s a row on {about['cores']} cores"
         f" ({about['processor']}), Python {about['python']}, {about['java']}, RocketMQ"
-        f" {about['rocketmq']}, commit {about['commit']}, {about['when']}."
+        f" {about['rocketmq']}, commit {about['commit']}, {about['when']}; load average before it"
+        f" began {about['load_average']} (a quiet machine: 0)."
     )
     path.write_text(f"{head}{BEGIN}\n{markdown(results)}\n\n{words}\n{END}{tail}")
 
