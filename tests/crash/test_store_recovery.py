@@ -109,9 +109,9 @@ def flush_only(store: MessageStore, clock: HandClock) -> None:
     assert target is not None
     store.flush_files(target)
     store.flushed(target)
-    known = store._checkpoints.progress or NOTHING_DONE
-    store._checkpoints.write(
-        store._checkpoints.times,
+    known = store._directory.checkpoints.progress or NOTHING_DONE
+    store._directory.checkpoints.write(
+        store._directory.checkpoints.times,
         Progress(known.dispatched, store.flushed_offset, known.entries),
     )
 

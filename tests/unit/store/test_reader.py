@@ -165,8 +165,9 @@ def test_a_queue_file_that_is_gone_is_jumped_over_as_rocketmq_does():
     clock.turn(2)
     run_jobs(store)
     store.close()
-    store = open_store(disk=disk.kill(), clock=clock)
-    store._disk.unlink("/store/consumequeue/orders/0/00000000000000000400")
+    disk = disk.kill()
+    store = open_store(disk=disk, clock=clock)
+    disk.unlink("/store/consumequeue/orders/0/00000000000000000400")
     assert status(store, 25) == (GetStatus.OFFSET_FOUND_NULL, 40, 0, 50)
     assert status(store, 45)[0] == GetStatus.FOUND
     queue = store.queue("orders", 0)

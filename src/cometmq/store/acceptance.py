@@ -1,0 +1,49 @@
+"""Whether the store takes messages, and what a sender is told when it does not.
+
+Some reasons pass (a full disk), some are for good: the store is closed, was opened for reading,
+or a write or flush has failed, after which nothing durable is ever tried again
+(docs/design/0004).
+"""
+
+import logging
+
+from cometmq.model.errors import StoreError, StoreFull, StorePoisoned
+from cometmq.store.log_file import NO_ROOM
+from cometmq.store.running_flags import Flag, RunningFlags
+
+logger = logging.getLogger(__name__)
+
+
+class Acceptance:
+    """The store's word on whether it takes a message.
+
+    Attributes:
+        flags: the reasons that stand (RocketMQ's running flags).
+        is_over: whether no message is taken for good.
+    """
+
+    def __init__(self) -> None:
+        self.flags = RunningFlags()
+        self.is_over = False
+        self._refused_as: type[StoreError] = StoreFull
+
+    def refusal(self) -> StoreError:
+        """The error for a message that comes while `flags.refusal` stands."""
+        return self._refused_as(self.flags.refusal)
+
+    def end(self, kind: type[StoreError], reason: str) -> None:
+        """Take no message for good."""
+        self.is_over = True
+        self._refused_as = kind
+        self.flags.raise_flag(Flag.NOT_WRITABLE, reason)
+
+    def poison(self, reason: str) -> StorePoisoned:
+        """Something durable has failed; gives the error for who is told now."""
+        logger.error("%s; the store takes no message until a restart has scanned it", reason)
+        self.end(StorePoisoned, f"{reason}; restart the broker when the disk is well")
+        return StorePoisoned(self.flags.refusal)
+
+
+def is_lack_of_room(error: OSError) -> bool:
+    """Whether a write failed for want of room, which may come again."""
+    return error.errno in NO_ROOM

@@ -1,0 +1,140 @@
+"""What a store has to do besides: flushes, files ahead, checkpoints; its owner lends the threads.
+
+- each 100 ms at most: `tick`.
+- `flush_target` says that a flush is due; it runs in the flusher thread (`flush_files`) and ends
+  in `flushed` or `flush_failed`.
+- `file_ahead_needed` and `checkpoint_due` give jobs for the file maker's thread (`make_file`,
+  `CheckpointJob.run`), which end in `adopt` and `checkpointed`.
+
+Everything else runs on the thread that owns the store.
+
+Next: cometmq.store.flushing
+"""
+
+import logging
+
+from cometmq.model.clock import Clock
+from cometmq.model.errors import StorePoisoned
+from cometmq.store.acceptance import Acceptance
+from cometmq.store.appender import Appender
+from cometmq.store.checkpoint import CheckpointJob
+from cometmq.store.commitlog import FilePlan
+from cometmq.store.directory import StoreDirectory
+from cometmq.store.disk import Disk
+from cometmq.store.dispatch import Dispatcher
+from cometmq.store.flushing import Flushing
+from cometmq.store.group_flush import OnDone
+from cometmq.store.read_side import ReadSide
+from cometmq.store.settings import StoreSettings
+from cometmq.store.upkeep import Upkeep
+
+logger = logging.getLogger(__name__)
+
+
+class Background(ReadSide):
+    """The recurring work of `cometmq.store.message_store.MessageStore`.
+
+    Attributes:
+        settings: what the store was opened with.
+        flags: why it takes no message at present (RocketMQ's running flags).
+    """
+
+    def __init__(
+        self, directory: StoreDirectory, settings: StoreSettings, *, clock: Clock, disk: Disk
+    ) -> None:
+        super().__init__(directory.log, directory.queues, settings)
+        self.settings = settings
+        self._acceptance = Acceptance()
+        self.flags = self._acceptance.flags
+        self._appender = Appender(
+            self._log, clock=clock, delay_levels_ms=settings.delay_levels_ms
+        )
+        self._dispatcher = Dispatcher(self._queues)
+        self._flushing = Flushing(self._log, settings, clock)
+        self._upkeep = Upkeep(
+            disk,
+            settings,
+            clock,
+            flushing=self._flushing,
+            dispatcher=self._dispatcher,
+            checkpoints=directory.checkpoints,
+            flags=self.flags,
+        )
+        self._dispatcher.on_queue_error = self._upkeep.queue_write_failed
+
+    def dispatch_pending(self) -> None:
+        """Make visible what may be: what is written, or with synchronous flush on disk."""
+        log = self._log
+        self._dispatcher.dispatch(log.flushed if self.settings.flush_sync else log.written)
+
+    # --- flush
+
+    def wait_flushed(self, end_offset: int, on_done: OnDone) -> None:
+        """Call back when the log is on disk up to an offset, or will not be in time.
+
+        Args:
+            end_offset: physical offset behind the last record waited for.
+            on_done: given True, or False when a flush failed or syncFlushTimeout is over.
+        """
+        self._flushing.wait(end_offset, on_done)
+
+    def flush_target(self) -> int | None:
+        """Up to which physical offset a flush is due; None while none is, or one is under way."""
+        if self._acceptance.is_over:
+            return None
+        return self._flushing.target(self._appender.store_ms)
+
+    def flush_files(self, upto: int) -> None:
+        """Bring the log to the device up to an offset. Any thread, one at a time.
+
+        Raises:
+            OSError: it failed, which is final: call `flush_failed`.
+        """
+        self._flushing.flush_files(upto)
+
+    def flushed(self, upto: int) -> None:
+        """A flush has ended: tell who waited, and show what is on disk now."""
+        self._flushing.done(upto)
+        self.dispatch_pending()
+
+    def flush_failed(self, error: OSError) -> None:
+        """A flush failed; it is not tried again, for the next one would prove nothing."""
+        self.poison(f"a flush of the log failed ({error.strerror or error})")
+
+    # --- files ahead, checkpoints, timer
+
+    def file_ahead_needed(self) -> FilePlan | None:
+        """The next log file to be made, when it is time; cheap to ask."""
+        return None if self.flags.refusal is not None else self._log.file_ahead_needed()
+
+    def make_file(self, plan: FilePlan) -> Exception | None:
+        """Make it; gives why it could not be made. Any thread; raises nothing."""
+        return self._log.make_file(plan)
+
+    def adopt(self, plan: FilePlan, error: Exception | None) -> None:
+        """The plan has been carried out. One that failed is tried again when a put needs it."""
+        if error is None:
+            self._log.plan_done()
+        else:
+            logger.warning("The log file %s could not be made ahead: %s", plan.path, error)
+            self._upkeep.file_ahead_failed()
+
+    def checkpoint_due(self) -> CheckpointJob | None:
+        """A checkpoint to be made, when there is one."""
+        return self._upkeep.checkpoint_due()
+
+    def checkpointed(self, job: CheckpointJob) -> None:
+        """A checkpoint's job has run."""
+        self._upkeep.checkpointed(job)
+
+    def tick(self) -> None:
+        """What is due: late waiters, tails to write, a look at the disk. Each 100 ms or so."""
+        self._flushing.expire()
+        if not self._acceptance.is_over:
+            self._upkeep.tick()
+
+    def poison(self, reason: str) -> StorePoisoned:
+        """Never call anything durable again; who waits is told."""
+        error = self._acceptance.poison(reason)
+        self._flushing.fail()
+        return error

@@ -1,0 +1,103 @@
+"""A store directory: taken, read and recovered at the start, given up at the end.
+
+    lock, abort            who has it, and whether the last stop was clean
+    checkpoint*            what is on the device for certain
+    commitlog/             the log
+    consumequeue/          the queues
+    config/                the broker's own files
+
+The log and the queues are made here, empty, and filled by `recover`; the store's working parts
+are built around them.
+
+Next: cometmq.store.recovery
+"""
+
+import logging
+
+from cometmq.model.errors import StoreDamaged
+from cometmq.store.checkpoint import CheckpointFiles
+from cometmq.store.commitlog import CommitLog
+from cometmq.store.consume_queues import ConsumeQueues
+from cometmq.store.disk import Disk
+from cometmq.store.lock import AbortMarker, DirectoryLock
+from cometmq.store.queue_files import QueueFiles
+from cometmq.store.recovery import Recovered, Recovery
+from cometmq.store.settings import StoreSettings
+
+logger = logging.getLogger(__name__)
+
+
+class StoreDirectory:
+    """What one directory holds.
+
+    Attributes:
+        path: storePathRootDir.
+        log: its log; without a file before `recover`.
+        queues: its queues; none before `recover`.
+        checkpoints: its checkpoint files.
+        abort: the marker of a stop that was not clean.
+    """
+
+    def __init__(
+        self, path: str, settings: StoreSettings, *, disk: Disk, read_only: bool
+    ) -> None:
+        self.path = path
+        self._settings = settings
+        self._disk = disk
+        self._read_only = read_only
+        self._lock = DirectoryLock(disk, path)
+        self.abort = AbortMarker(disk, path)
+        self.checkpoints = CheckpointFiles(disk, path)
+        self.log = CommitLog(disk, settings.commitlog_path or f"{path}/commitlog", settings)
+        files = QueueFiles(disk, f"{path}/consumequeue", settings.queue_entries_per_file)
+        self.queues = ConsumeQueues(files, read_only=read_only)
+
+    def recover(self) -> Recovered:
+        """Take the directory and find out what is in it.
+
+        Raises:
+            StoreLocked: it is open, here or in another process.
+            StoreDamaged: a file's size does not fit the settings, a log file is missing, or
+                there is no store to be read.
+            OSError: the disk failed.
+        """
+        self._take()
+        is_clean = not self.abort.is_set()
+        self.checkpoints.load()
+        self.log.chain.load(read_only=self._read_only)
+        if not self._read_only:
+            self.abort.set()
+        recovery = Recovery(
+            self._disk,
+            self._settings,
+            log=self.log,
+            queues=self.queues,
+            checkpoints=self.checkpoints,
+            read_only=self._read_only,
+        )
+        found = recovery.run(is_clean=is_clean)
+        self.log.written = self.log.flushed = self.log.warm_start = found.end
+        if found.damage is not None:
+            logger.error("%s", found.damage)
+        return found
+
+    def _take(self) -> None:
+        """Make what is missing and lock it; for reading only, see that it is there."""
+        log_directory = self.log.chain.directory
+        if self._read_only:
+            if not self._disk.exists(log_directory):
+                raise StoreDamaged(f"{log_directory} is not there: {self.path} is no store")
+            return
+        for name in ("consumequeue", "config"):
+            self._disk.make_directory(f"{self.path}/{name}")
+        self._disk.make_directory(log_directory)
+        self._disk.sync_directory(self.path)
+        self._lock.take()
+
+    def release(self) -> None:
+        """Close every file and give the directory up."""
+        try:
+            self.queues.files.close()
+            self.log.close()
+        finally:
+            self._lock.release()
