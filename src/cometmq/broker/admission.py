@@ -4,32 +4,32 @@ The order, codes and words follow AbstractSendMessageProcessor.msgCheck and Send
 RocketMQ 5.3.3. It answers either with the records to be stored or with a refusal. The hot path skips
 it for what it can see to be plain (broker.handlers.send).
 
-Next: cometmq.broker.lanes
+Next: cometmq.broker.packing
 """
 
 import asyncio
 import random
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cometmq.broker.groups import Groups
-from cometmq.broker.lanes import Lane, Lanes
+from cometmq.broker.lanes import Lanes
+from cometmq.broker.packing import Origin, Packing
+from cometmq.broker.reroute import Reroute, Sent
 from cometmq.broker.settings import BrokerSettings
 from cometmq.broker.topics import Topics
-from cometmq.codec.batch import decode_batch
 from cometmq.codec.fields import decode_fields
 from cometmq.codec.headers.send import SendRequest, SendRequestV2
 from cometmq.codec.message_id import UniqueIds
-from cometmq.codec.properties import PROPERTIES_SIZE_MAX, decode_properties, join_blocks
+from cometmq.codec.properties import decode_properties
 from cometmq.codec.remoting import Command
 from cometmq.model import properties as keys_of
 from cometmq.model.codes import RequestCode, ResponseCode
-from cometmq.model.errors import CodecError, RequestError
+from cometmq.model.errors import RequestError
 from cometmq.model.flags import PERM_READ_WRITE, TRANSACTION_MASK, is_writable
-from cometmq.model.java_hash import java_hash
 from cometmq.model.names import (
     NOT_SENDABLE_TOPICS,
     RETRY_PREFIX,
-    TOPIC_LENGTH_MAX,
     check_topic,
     dead_letter_topic,
 )
@@ -77,6 +77,7 @@ class Admission:
     Attributes:
         property_suffix: what the broker adds to each message's properties.
         body_size_max: bytes of the largest body (maxMessageSize).
+        reroutes: by which special messages are stored elsewhere, asked in this order.
     """
 
     def __init__(
@@ -88,22 +89,17 @@ class Admission:
         lanes: Lanes,
         unique_ids: UniqueIds,
         chance: random.Random,
+        reroutes: Sequence[Reroute] = (),
     ) -> None:
         """`chance` picks queues for those who name none."""
-        self.property_suffix = "".join(
-            f"{name}\1{value}\2"
-            for name, value in (
-                (keys_of.MSG_REGION, settings.region_id),
-                (keys_of.CLUSTER, settings.cluster_name),
-                (keys_of.TRACE_ON, "true" if settings.is_trace_on else "false"),
-            )
-        )
+        self.reroutes = reroutes
+        self._packing = Packing(settings, unique_ids)
+        self.property_suffix = self._packing.property_suffix
         self.body_size_max = settings.body_size_max
         self._settings = settings
         self._topics = topics
         self._groups = groups
         self._lanes = lanes
-        self._unique_ids = unique_ids
         self._chance = chance
 
     def admit(self, command: Command, peer: Peer) -> Admitted:
@@ -124,21 +120,31 @@ class Admission:
         if topic.name.startswith(RETRY_PREFIX):
             topic, queue_id = self._after_retries(request, topic, queue_id)
         self._refuse_what_is_not_there_yet(request, properties)
+        sent = Sent(topic, queue_id, properties, request.sys_flag, request.topic)
+        for reroute in self.reroutes:
+            sent = reroute(sent)
         # Until the topic is on disk, each of its sends comes here and waits for that.
         saving = self._topics.saving_of(topic.name)
-        lane = self._lanes.open(topic, queue_id, is_kept=saving is None)
-        if request.batch or command.code == RequestCode.SEND_BATCH_MESSAGE:
-            puts = self._batch_puts(command, request, properties, lane, peer)
-            is_batch = True
+        lane = self._lanes.open(sent.topic, sent.queue_id, is_kept=saving is None)
+        origin = Origin(
+            sent,
+            lane,
+            request.flag,
+            request.born_timestamp,
+            peer.host,
+            request.reconsume_times or 0,
+        )
+        is_batch = bool(request.batch) or command.code == RequestCode.SEND_BATCH_MESSAGE
+        if is_batch:
+            puts = self._packing.batch(command.body, origin)
         else:
-            puts = [self._put(command.body, request.flag, properties, request, lane, peer)]
-            is_batch = False
+            puts = [self._packing.single(command.body, origin)]
         return Admitted(
             puts,
             lane.answer_start,
-            properties.get(keys_of.UNIQ_KEY, ""),
+            sent.properties.get(keys_of.UNIQ_KEY, ""),
             is_batch,
-            properties.get(keys_of.WAIT, "true") != "false",
+            sent.properties.get(keys_of.WAIT, "true") != "false",
             saving,
         )
 
@@ -240,89 +246,6 @@ class Admission:
                 "the message is half of a transaction, which this broker has not yet; "
                 "send it without",
             )
-
-    # --- the records
-
-    def _put(
-        self,
-        body: bytes,
-        flag: int,
-        properties: dict[str, str],
-        request: AnySend,
-        lane: Lane,
-        peer: Peer,
-    ) -> Put:
-        if not body:
-            raise RequestError(ResponseCode.MESSAGE_ILLEGAL, "message body is empty")
-        if len(body) > self.body_size_max:
-            raise RequestError(
-                ResponseCode.MESSAGE_ILLEGAL,
-                f"message body size {len(body)} exceeds {self.body_size_max} (maxMessageSize)",
-            )
-        if keys_of.UNIQ_KEY not in properties:
-            properties[keys_of.UNIQ_KEY] = self._unique_ids.next_id()
-        block = "".join(f"{name}\1{value}\2" for name, value in properties.items()).encode()
-        block = join_blocks(block, self.property_suffix.encode())
-        return self._pack(body, flag, block, properties.get(keys_of.TAGS), request, lane, peer)
-
-    def _batch_puts(
-        self,
-        command: Command,
-        request: AnySend,
-        properties: dict[str, str],
-        lane: Lane,
-        peer: Peer,
-    ) -> list[Put]:
-        """An item's own properties, then the batch's: where both have one, the batch's holds."""
-        topic = request.topic
-        if len(topic) > TOPIC_LENGTH_MAX or topic.startswith(RETRY_PREFIX):
-            raise RequestError(
-                ResponseCode.MESSAGE_ILLEGAL, f"batch request does not support topic {topic}"
-            )
-        if len(command.body) > self.body_size_max:
-            raise RequestError(
-                ResponseCode.MESSAGE_ILLEGAL,
-                f"batch size {len(command.body)} exceeds {self.body_size_max} (maxMessageSize)",
-            )
-        try:
-            items = decode_batch(command.body)
-        except CodecError as error:
-            raise RequestError(ResponseCode.MESSAGE_ILLEGAL, str(error)) from None
-        if not items:
-            raise RequestError(ResponseCode.MESSAGE_ILLEGAL, "message body is empty")
-        # Follows RocketMQ: a batch without an id gets none, which would hide those of its items.
-        shared = "".join(f"{name}\1{value}\2" for name, value in properties.items())
-        block = (shared + self.property_suffix).encode()
-        puts = []
-        for item in items:
-            own = decode_properties(item.property_block)
-            self._refuse_what_is_not_there_yet(request, own)
-            tag = properties.get(keys_of.TAGS, own.get(keys_of.TAGS))
-            joined = join_blocks(item.property_block, block)
-            puts.append(self._pack(item.body, item.flag, joined, tag, request, lane, peer))
-        return puts
-
-    def _pack(
-        self,
-        body: bytes,
-        flag: int,
-        block: bytes,
-        tag: str | None,
-        request: AnySend,
-        lane: Lane,
-        peer: Peer,
-    ) -> Put:
-        if len(block) > PROPERTIES_SIZE_MAX:
-            raise RequestError(
-                ResponseCode.MESSAGE_ILLEGAL,
-                f"message properties length {len(block)} exceeds {PROPERTIES_SIZE_MAX}",
-            )
-        return (
-            lane.queue, lane.topic_block, body, block,
-            java_hash(tag) if tag else 0,
-            flag, request.sys_flag | lane.sys_flag, request.born_timestamp, peer.host,
-            request.reconsume_times or 0, 0, 0,
-        )  # fmt: skip
 
 
 def _read_properties(text: str | None) -> dict[str, str]:

@@ -6,7 +6,7 @@ RocketMQ's worst holes were exactly these (docs/compatibility.md).
 Next: cometmq.broker.handlers.send
 """
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Iterable
 from dataclasses import dataclass
 
 from cometmq.broker.handlers.client import ClientHandler
@@ -17,6 +17,7 @@ from cometmq.broker.handlers.query import QueryHandler
 from cometmq.broker.handlers.runtime import RuntimeHandler
 from cometmq.broker.handlers.send import SendHandler
 from cometmq.broker.handlers.topic import TopicHandler
+from cometmq.broker.parts import Feature
 from cometmq.codec.remoting import Command
 from cometmq.model.codes import RequestCode, ResponseCode, request_name
 from cometmq.model.errors import RequestError
@@ -39,8 +40,15 @@ class Handlers:
     runtime: RuntimeHandler
 
 
-def register_requests(dispatcher: Dispatcher, handlers: Handlers) -> None:
+def register_requests(
+    dispatcher: Dispatcher, handlers: Handlers, features: Iterable[Feature]
+) -> None:
     """Let the dispatcher know every request of this broker."""
+    for feature in features:
+        for number, handler in feature.of_clients.items():
+            dispatcher.register(number, handler)
+        for number, handler in feature.of_administrators.items():
+            dispatcher.register(number, _guarded(handler))
     for code in (
         RequestCode.SEND_MESSAGE,
         RequestCode.SEND_MESSAGE_V2,

@@ -13,6 +13,7 @@ import os
 import random
 import secrets
 import socket
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from ipaddress import ip_address
 
@@ -28,11 +29,13 @@ from cometmq.broker.handlers.query import QueryHandler
 from cometmq.broker.handlers.runtime import RuntimeHandler
 from cometmq.broker.handlers.send import SendHandler
 from cometmq.broker.handlers.topic import TopicHandler
+from cometmq.broker.inner_puts import InnerPuts
 from cometmq.broker.lanes import Lanes
 from cometmq.broker.locks import QueueLocks
 from cometmq.broker.long_poll import HeldPulls
 from cometmq.broker.members import Members
 from cometmq.broker.offsets import Offsets
+from cometmq.broker.parts import Feature, Parts
 from cometmq.broker.registrar import Registrar, RegistrarSettings
 from cometmq.broker.requests import Handlers, register_requests
 from cometmq.broker.settings import FAST_PORT_DISTANCE, LOOPBACK, BrokerSettings
@@ -56,6 +59,9 @@ POOL_THREADS = 4  # Reads that wait for the device; more would only wait for eac
 _HOUSEKEEPING_SECONDS = 0.2
 _MEMBERS_SECONDS = 10  # ClientHousekeepingService scans as often.
 _HA_PORT_DISTANCE = 1
+
+# In the order in which they are started, and see a send (broker.reroute).
+FEATURES: tuple[Callable[[Parts], Feature], ...] = ()
 
 
 class Broker:
@@ -113,8 +119,12 @@ class Broker:
             self._store.close()
             raise
         self._registrar = self._make_registrar()
-        register_requests(self._server.dispatcher, self._make_handlers())
+        parts = self._make_parts()
+        self._features = [make(parts) for make in FEATURES]
+        register_requests(self._server.dispatcher, self._make_handlers(parts), self._features)
         self._flusher.start()
+        for feature in self._features:
+            await feature.start()
         await self._server.serve()
         self._tasks.spawn(self._keep_house(), "housekeeping")
         await self._registrar.start()
@@ -170,11 +180,41 @@ class Broker:
         self._store.store_host = encode_host(self.address)
         return server
 
-    def _make_handlers(self) -> Handlers:
+    def _make_parts(self) -> Parts:
+        settings = self.settings
+        self._lanes = Lanes(
+            self._store, region=settings.region_id, is_trace_on=settings.is_trace_on
+        )
+        self._topics.on_change.append(self._lanes.forget)
+        return Parts(
+            settings=settings,
+            address=self.address,
+            store=self._store,
+            clock=self._clock,
+            disk=self._disk,
+            pool=self._pool,
+            topics=self._topics,
+            groups=self._groups,
+            offsets=self._offsets,
+            members=self._members,
+            locks=self._locks,
+            held=self._held,
+            counters=self._counters,
+            channels=self._channels,
+            inner=InnerPuts(
+                store=self._store,
+                lanes=self._lanes,
+                counters=self._counters,
+                on_written=self._flusher.written,
+            ),
+            config_file=self._config_file,
+        )
+
+    def _make_handlers(self, parts: Parts) -> Handlers:
         settings, store, clock, pool = self.settings, self._store, self._clock, self._pool
         topics, groups, offsets = self._topics, self._groups, self._offsets
         return Handlers(
-            send=self._make_sends(),
+            send=self._make_sends(parts),
             pull=PullHandler(
                 settings,
                 store=store,
@@ -205,17 +245,16 @@ class Broker:
             runtime=RuntimeHandler(settings, store=store, counters=self._counters, clock=clock),
         )
 
-    def _make_sends(self) -> SendHandler:
-        settings = self.settings
-        lanes = Lanes(self._store, region=settings.region_id, is_trace_on=settings.is_trace_on)
-        self._topics.on_change.append(lanes.forget)
+    def _make_sends(self, parts: Parts) -> SendHandler:
+        lanes = self._lanes
         admission = Admission(
-            settings,
+            self.settings,
             topics=self._topics,
             groups=self._groups,
             lanes=lanes,
             unique_ids=self._unique_ids(),
             chance=random.Random(secrets.randbits(64)),  # noqa: S311  Picks queues.
+            reroutes=parts.reroutes,
         )
         return SendHandler(
             store=self._store,
@@ -291,6 +330,8 @@ class Broker:
         await self._registrar.close()
         await self._channels.close()
         await self._server.close()
+        for feature in reversed(self._features):
+            await feature.close()
         await self._flusher.close()
         await self._close_store()
 

@@ -1,0 +1,120 @@
+"""Messages that the broker writes itself: retries, due delays, marks of transactions, dead letters.
+
+They take the same way as sends: a lane, one put, then dispatch and the flusher. Nothing here
+waits; who must not go on before a message is on disk awaits `flushed`.
+
+Next: cometmq.store.message_store
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from cometmq.broker.counters import Counters
+from cometmq.broker.lanes import Lanes
+from cometmq.codec.properties import encode_properties
+from cometmq.model.errors import StoreError
+from cometmq.model.java_hash import java_hash
+from cometmq.model.properties import TAGS
+from cometmq.model.topic import TopicConfig
+from cometmq.store.appender import Put, PutResult
+from cometmq.store.message_store import MessageStore
+
+
+@dataclass(frozen=True, slots=True)
+class InnerMessage:
+    """A message of the broker's own.
+
+    Attributes:
+        topic: where it goes; it exists.
+        queue_id: of the topic.
+        body: bytes as the record holds them (compressed when `sys_flag` says so).
+        properties: all of them; nothing is added.
+        flag: the user's flag.
+        sys_flag: without the bits of hosts.
+        born_ms: when the client made it, epoch ms.
+        born_host: the client, 8 or 20 bytes.
+        reconsume_times: how often it was consumed in vain.
+        prepared_offset: physical offset of its half message.
+        transaction: transaction bits of `sys_flag`; with prepared or rollback it gets no queue entry.
+        is_due_coded: its queue entry holds the due time by its delay level (the delay topic).
+    """
+
+    topic: TopicConfig
+    queue_id: int
+    body: bytes
+    properties: dict[str, str]
+    born_ms: int
+    born_host: bytes
+    flag: int = 0
+    sys_flag: int = 0
+    reconsume_times: int = 0
+    prepared_offset: int = 0
+    transaction: int = 0
+    is_due_coded: bool = False
+
+
+class InnerPuts:
+    """Writes the broker's own messages."""
+
+    def __init__(
+        self,
+        *,
+        store: MessageStore,
+        lanes: Lanes,
+        counters: Counters,
+        on_written: Callable[[], None],
+    ) -> None:
+        """`on_written` is what follows each write (broker.flusher)."""
+        self._store = store
+        self._lanes = lanes
+        self._counters = counters
+        self._on_written = on_written
+
+    def put(self, *messages: InnerMessage) -> list[PutResult]:
+        """Store messages with one write and make them visible.
+
+        Returns:
+            (queue offset, physical offset, size) of each, in order.
+
+        Raises:
+            StoreError: none of them was stored, and why.
+        """
+        results = self._store.put_many([self._pack(message) for message in messages])
+        size = sum([size for _, _, size in results])
+        self._counters.count_put(len(results), size)
+        self._store.dispatch_pending()
+        self._on_written()
+        return results
+
+    async def flushed(self, results: Sequence[PutResult]) -> None:
+        """Wait until messages are on disk where the store flushes synchronously.
+
+        Raises:
+            StoreError: the flush failed or came too late.
+        """
+        if not self._store.settings.flush_sync or not results:
+            return
+        done: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+
+        def flushed(is_flushed: bool) -> None:  # noqa: FBT001  The store calls it so.
+            if not done.done():
+                done.set_result(is_flushed)
+
+        _, physical_offset, size = results[-1]
+        self._store.wait_flushed(physical_offset + size, flushed)
+        if not await done:
+            raise StoreError(
+                f"messages up to {physical_offset + size} were not flushed in time"
+            )
+
+    def _pack(self, message: InnerMessage) -> Put:
+        lane = self._lanes.open(message.topic, message.queue_id, is_kept=False)
+        tag = message.properties.get(TAGS)
+        code = java_hash(tag) if tag else 0
+        return (
+            lane.queue, lane.topic_block, message.body, encode_properties(message.properties),
+            None if message.is_due_coded else code,
+            message.flag, message.sys_flag | lane.sys_flag, message.born_ms, message.born_host,
+            message.reconsume_times, message.prepared_offset, message.transaction,
+        )  # fmt: skip

@@ -1,0 +1,83 @@
+"""What a broker's features are made of, and what a feature is.
+
+Retries, delays, transactions, pop and the like are each a package or module of their own. It is
+made from the parts, names the requests that it answers, and is started and closed with the broker;
+so `broker.server` lists features and knows none of them.
+
+Next: cometmq.broker.server
+"""
+
+from collections.abc import Callable, Mapping
+from concurrent.futures import Executor
+from dataclasses import dataclass, field
+
+from cometmq.broker.counters import Counters
+from cometmq.broker.groups import Groups
+from cometmq.broker.inner_puts import InnerPuts
+from cometmq.broker.locks import QueueLocks
+from cometmq.broker.long_poll import HeldPulls
+from cometmq.broker.members import Members
+from cometmq.broker.offsets import Offsets
+from cometmq.broker.reroute import Reroute
+from cometmq.broker.settings import BrokerSettings
+from cometmq.broker.topics import Topics
+from cometmq.model.clock import Clock
+from cometmq.net.channels import Channels
+from cometmq.net.dispatcher import Handler
+from cometmq.store.config_file import ConfigFile
+from cometmq.store.disk import Disk
+from cometmq.store.message_store import MessageStore
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What a feature may use.
+
+    Attributes:
+        settings: of the broker.
+        address: of the broker, "ip:port".
+        store: where messages are; owned by the loop.
+        clock: all time.
+        disk: all files.
+        pool: threads for what waits for the device.
+        channels: connections to others.
+        inner: puts of the broker's own messages.
+        reroutes: to be appended to by who stores sends elsewhere.
+        config_file: gives a file of the folder config by its name.
+    """
+
+    settings: BrokerSettings
+    address: str
+    store: MessageStore
+    clock: Clock
+    disk: Disk
+    pool: Executor
+    topics: Topics
+    groups: Groups
+    offsets: Offsets
+    members: Members
+    locks: QueueLocks
+    held: HeldPulls
+    counters: Counters
+    channels: Channels
+    inner: InnerPuts
+    config_file: Callable[[str], ConfigFile]
+    reroutes: list[Reroute] = field(default_factory=list)
+
+
+class Feature:
+    """A part of a broker that has requests and a life of its own. Made with `Parts`.
+
+    Attributes:
+        of_clients: requests that anybody may send, by code.
+        of_administrators: requests that are taken from this machine only, until access control.
+    """
+
+    of_clients: Mapping[int, Handler] = {}
+    of_administrators: Mapping[int, Handler] = {}
+
+    async def start(self) -> None:
+        """The broker's tables are loaded and its ports are taken; nobody has been served yet."""
+
+    async def close(self) -> None:
+        """Nobody is served any more; the store is still open."""
