@@ -20,7 +20,7 @@ PAGE = Path(__file__).resolve().parents[1] / "docs" / "operate" / "settings.md"
 HEAD = """\
 # Settings of the broker
 
-<!-- made by tools/settings_table.py: change src/cometmq/broker/settings.py instead -->
+<!-- made by tools/settings_table.py: change src/cometmq/broker/settings.py and store_keys.py instead -->
 
 A `broker.conf` that was written for RocketMQ is read as it is: the same keys, the same defaults but for those
 marked "differs". Flags beat `COMETMQ_*` variables, these beat the file, that beats `NAMESRV_ADDR`:
@@ -61,16 +61,17 @@ def page() -> str:
 
 
 def attribute_meanings(kind: type) -> dict[str, str]:
-    """What the Attributes section of a class's docstring says of each."""
-    _, _, section = inspect.cleandoc(kind.__doc__ or "").partition("Attributes:\n")
+    """What the Attributes sections of a class and of those it is made from say of each."""
     meanings: dict[str, str] = {}
-    name = ""
-    for line in section.splitlines():
-        if line.startswith("        "):
-            meanings[name] += " " + line.strip()
-        else:
-            name, _, meaning = line.strip().partition(": ")
-            meanings[name] = meaning
+    for part in reversed(kind.__mro__[:-1]):
+        _, _, section = inspect.cleandoc(part.__doc__ or "").partition("Attributes:\n")
+        name = ""
+        for line in section.splitlines():
+            if line.startswith("        "):
+                meanings[name] += " " + line.strip()
+            else:
+                name, _, meaning = line.strip().partition(": ")
+                meanings[name] = meaning
     return meanings
 
 

@@ -102,6 +102,7 @@ class Broker:
             NetError: its port is taken.
         """
         settings = self.settings
+        settings.check_role()
         self._ip = settings.broker_ip or _own_ip(settings.listen_host)
         self._store = MessageStore.open(
             settings.store_directory,

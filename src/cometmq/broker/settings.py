@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
+from cometmq.broker.store_keys import StoreKeys
 from cometmq.model.errors import SettingsError
 from cometmq.model.settings import (
     Layer,
@@ -24,7 +25,6 @@ from cometmq.model.settings import (
 )
 from cometmq.store.conf_file import ConfFile
 from cometmq.store.disk import RealDisk
-from cometmq.store.settings import StoreSettings
 
 LISTEN_PORT = 10911
 LOOPBACK = "127.0.0.1"
@@ -32,16 +32,6 @@ LOOPBACK = "127.0.0.1"
 FAST_PORT_DISTANCE = 2
 
 _HOST_NAME = platform.node() or "broker-a"
-_LOG_FILE_SIZE = 1 << 30
-_DELAY_LEVELS = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
-_UNITS_MS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
-
-
-class FlushDiskType(Enum):
-    """When a send is answered: once written, or once it is on the device."""
-
-    ASYNC_FLUSH = "ASYNC_FLUSH"
-    SYNC_FLUSH = "SYNC_FLUSH"
 
 
 class BrokerRole(Enum):
@@ -53,8 +43,8 @@ class BrokerRole(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class BrokerSettings:
-    """BrokerConfig, MessageStoreConfig and NettyServerConfig of RocketMQ 5.3.3, as far as used.
+class BrokerSettings(StoreKeys):
+    """BrokerConfig and NettyServerConfig of RocketMQ 5.3.3, as far as used; the files: StoreKeys.
 
     Attributes:
         cluster_name: the cluster it belongs to.
@@ -90,25 +80,6 @@ class BrokerSettings:
         register_period_ms: pause between registrations, 10 to 60 s, ms.
         register_timeout_ms: how long a nameserver may take to answer, ms.
         is_registration_compressed: send the topics compressed.
-        store_path: the store directory.
-        commitlog_path: the log, where it is not `commitlog` in the store directory; one directory.
-        commitlog_file_size: bytes of a log file.
-        queue_file_size: bytes of a queue file, 20 an entry.
-        flush_disk_type: ASYNC_FLUSH, or SYNC_FLUSH: a send is answered when it is on the device.
-        flush_interval_ms: pause between asynchronous flushes, ms.
-        flush_least_pages: pages of 4 KiB that make one worth it.
-        flush_thorough_interval_ms: after this long any dirty byte is flushed, ms.
-        sync_flush_timeout_ms: after this long a send is answered FLUSH_DISK_TIMEOUT, ms.
-        checkpoint_interval_ms: least pause between checkpoints, ms.
-        flush_offsets_interval_ms: pause between saves of consumer offsets, ms.
-        disk_warning_ratio: per cent of the disk used above which sends are refused; differs:
-            nothing is ever deleted for it.
-        access_in_memory_ratio: per cent of the memory that recent messages are taken to fill.
-        transfer_bytes_in_memory: most bytes of a pull of recent messages.
-        transfer_count_in_memory: most messages of it.
-        transfer_bytes_on_disk: most bytes of a pull of older messages.
-        transfer_count_on_disk: most messages of it.
-        delay_levels: the delay levels, from level 1.
     """
 
     # --- who it is and where it listens
@@ -150,48 +121,6 @@ class BrokerSettings:
     register_timeout_ms: int = setting(24_000, key="registerBrokerTimeoutMills", least=1)
     is_registration_compressed: bool = setting(default=False, key="compressedRegister")
 
-    # --- the store
-    store_path: str = setting("~/store", key="storePathRootDir")
-    commitlog_path: str | None = setting(None, key="storePathCommitLog")
-    commitlog_file_size: int = setting(
-        _LOG_FILE_SIZE,
-        key="mappedFileSizeCommitLog",
-        aliases=("mapedFileSizeCommitLog",),
-        least=4096,
-    )
-    queue_file_size: int = setting(
-        6_000_000,
-        key="mappedFileSizeConsumeQueue",
-        aliases=("mapedFileSizeConsumeQueue",),
-        least=20,
-    )
-    flush_disk_type: FlushDiskType = setting(FlushDiskType.ASYNC_FLUSH)
-    flush_interval_ms: int = setting(500, key="flushIntervalCommitLog", least=1)
-    flush_least_pages: int = setting(4, key="flushCommitLogLeastPages", least=0)
-    flush_thorough_interval_ms: int = setting(
-        10_000, key="flushCommitLogThoroughInterval", least=1
-    )
-    sync_flush_timeout_ms: int = setting(5_000, key="syncFlushTimeout", least=1)
-    checkpoint_interval_ms: int = setting(1_000, key="flushIntervalConsumeQueue", least=1)
-    flush_offsets_interval_ms: int = setting(5_000, key="flushConsumerOffsetInterval", least=1)
-    disk_warning_ratio: int = setting(90, key="diskSpaceWarningLevelRatio", least=1, most=100)
-    access_in_memory_ratio: int = setting(
-        40, key="accessMessageInMemoryMaxRatio", least=0, most=100
-    )
-    transfer_bytes_in_memory: int = setting(
-        262_144, key="maxTransferBytesOnMessageInMemory", least=1, is_remote=True
-    )
-    transfer_count_in_memory: int = setting(
-        32, key="maxTransferCountOnMessageInMemory", least=1, is_remote=True
-    )
-    transfer_bytes_on_disk: int = setting(
-        65_536, key="maxTransferBytesOnMessageInDisk", least=1, is_remote=True
-    )
-    transfer_count_on_disk: int = setting(
-        8, key="maxTransferCountOnMessageInDisk", least=1, is_remote=True
-    )
-    delay_levels: str = setting(_DELAY_LEVELS, key="messageDelayLevel")
-
     @property
     def listen_host(self) -> str:
         """Where it listens: loopback unless an address was given (decision 10)."""
@@ -202,54 +131,17 @@ class BrokerSettings:
         """The nameservers, "host:port" each."""
         return tuple(part.strip() for part in self.nameservers.split(";") if part.strip())
 
-    @property
-    def store_directory(self) -> str:
-        """The root (storePathRootDir) with the home directory in place of ~."""
-        return str(Path(self.store_path).expanduser().absolute())
-
-    def store_settings(self) -> StoreSettings:
-        """What the store wants to know.
+    def check_role(self) -> None:
+        """Refuse to be what it cannot be yet.
 
         Raises:
-            SettingsError: a delay level that means nothing, a log in several directories, or a
-                slave.
+            SettingsError: a slave, which would take messages as a second master of its name.
         """
         if self.broker_role is BrokerRole.SLAVE or self.broker_id:
-            # It would take messages as a second master of its name.
             raise SettingsError(
                 f"brokerRole={self.broker_role.name}, brokerId={self.broker_id}: slaves are not "
                 "supported yet; a master has brokerId=0 and ASYNC_MASTER or SYNC_MASTER"
             )
-        return StoreSettings(
-            commitlog_path=self._commitlog_directory(),
-            commitlog_file_size=self.commitlog_file_size,
-            queue_file_size=self.queue_file_size,
-            flush_sync=self.flush_disk_type is FlushDiskType.SYNC_FLUSH,
-            flush_interval_ms=self.flush_interval_ms,
-            flush_least_pages=self.flush_least_pages,
-            flush_thorough_interval_ms=self.flush_thorough_interval_ms,
-            sync_flush_timeout_ms=self.sync_flush_timeout_ms,
-            checkpoint_interval_ms=self.checkpoint_interval_ms,
-            disk_warning_ratio=self.disk_warning_ratio,
-            transfer_bytes_in_memory=self.transfer_bytes_in_memory,
-            transfer_count_in_memory=self.transfer_count_in_memory,
-            transfer_bytes_on_disk=self.transfer_bytes_on_disk,
-            transfer_count_on_disk=self.transfer_count_on_disk,
-            access_in_memory_ratio=self.access_in_memory_ratio,
-            delay_levels_ms=_delay_levels_ms(self.delay_levels),
-        )
-
-    def _commitlog_directory(self) -> str | None:
-        """The log's directory, where it is not in the root."""
-        if self.commitlog_path is None:
-            return None
-        if "," in self.commitlog_path:
-            # Taking the first silently would begin an empty log beside somebody's data.
-            raise SettingsError(
-                f"storePathCommitLog={self.commitlog_path}: a log in several directories is not "
-                "supported yet; name one"
-            )
-        return str(Path(self.commitlog_path).expanduser().absolute())
 
 
 # Keys that users set for parts this broker does not have, or has not yet; a warning would only be
@@ -355,14 +247,3 @@ def _notes(layers: Sequence[Layer]) -> list[str]:
         for key in _NOTED_KEYS
         if key in asked
     ]
-
-
-def _delay_levels_ms(text: str) -> tuple[int, ...]:
-    levels = []
-    for word in text.split():
-        if word[-1] not in _UNITS_MS or not word[:-1].isdecimal():
-            raise SettingsError(
-                f"messageDelayLevel: {word} is no delay; write a number and s, m, h or d"
-            )
-        levels.append(int(word[:-1]) * _UNITS_MS[word[-1]])
-    return tuple(levels)

@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from cometmq.broker.settings import FlushDiskType
+from cometmq.broker.store_keys import FlushDiskType
 from cometmq.codec.batch import encode_batch
 from cometmq.codec.properties import decode_properties, encode_properties
 from cometmq.codec.record import decode_record, decode_records

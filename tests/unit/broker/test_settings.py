@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from cometmq.broker.settings import BrokerRole, FlushDiskType, load_settings
+from cometmq.broker.settings import BrokerRole, load_settings
+from cometmq.broker.store_keys import FlushDiskType
 from cometmq.model.errors import SettingsError
 
 JAVA_CONF = """\
@@ -117,7 +118,7 @@ def test_what_would_leave_the_broker_open_is_refused_and_what_is_missing_is_note
 def test_a_slave_is_refused(tmp_path):
     settings, _ = load(tmp_path, "brokerRole=SLAVE\nbrokerId=1\n")
     with pytest.raises(SettingsError, match="slaves"):
-        settings.store_settings()
+        settings.check_role()
 
 
 def test_the_page_of_settings_is_up_to_date():
