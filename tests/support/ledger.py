@@ -1,0 +1,135 @@
+"""What a producer was told, and whether the broker keeps it: nothing lost, no gap, no double, no stranger.
+
+A ledger sends numbered bodies, each once and to a known queue, and remembers what was acknowledged.
+`check` reads every queue: offsets must be dense, every body one that was sent, none of them twice, and
+all that was acknowledged must be there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+import socket
+import time
+from collections import Counter
+
+from tests.support.frames import parts_of, read_frame
+from tests.support.load import read_queue, send_frame
+
+OK = 0
+BODY_SIZES = 300  # Bodies have up to so many bytes more than their number.
+
+
+class Ledger:
+    """Sends to one topic, and its books.
+
+    Attributes:
+        acknowledged: bodies that were answered with SEND_OK.
+        sent: every body that was ever written to a socket.
+        codes: how often each answer came.
+    """
+
+    def __init__(self, topic: str, *, queues: int = 4, padding: int = 0) -> None:
+        """`padding` bytes are added to each body."""
+        self.topic = topic
+        self.queues = queues
+        self.acknowledged: set[bytes] = set()
+        self.sent: set[bytes] = set()
+        self.codes: Counter[int] = Counter()
+        self._padding = padding
+        self._numbers = itertools.count()
+        self._in_flight: dict[int, bytes] = {}
+        self._read: set[bytes] = set()
+        self._next_offsets = [0] * queues
+
+    def send(self, address: str, count: int) -> list[int]:
+        """Send one after the other, each answered before the next; the answers' codes.
+
+        Raises:
+            ConnectionError: the broker went away.
+        """
+        before = self.codes.copy()
+        with self._connect(address) as peer:
+            for _ in range(count):
+                self._send_one(peer)
+                self._take_answer(peer)
+        return sorted((self.codes - before).elements())
+
+    def flood(self, address: str, *, window: int, until: int) -> None:
+        """Keep `window` sends in flight until so many more are acknowledged; the window stays open.
+
+        Returns with requests unanswered; `abandon` takes what still comes.
+        """
+        self._peer = self._connect(address)
+        enough = len(self.acknowledged) + until
+        while len(self.acknowledged) < enough:
+            while len(self._in_flight) < window:
+                self._send_one(self._peer)
+            self._take_answer(self._peer)
+
+    def abandon(self) -> int:
+        """Take the answers that still come of a flood whose broker is gone; how many never did."""
+        with self._peer, contextlib.suppress(ConnectionError):
+            while self._in_flight:
+                self._take_answer(self._peer)
+        unanswered = len(self._in_flight)
+        self._in_flight.clear()
+        return unanswered
+
+    def check(self, address: str) -> int:
+        """Read everything and compare; how many messages there are."""
+        self._read.clear()
+        self._next_offsets = [0] * self.queues
+        return self.check_new(address)
+
+    def check_new(self, address: str) -> int:
+        """Read on from where the last check ended, and compare; how many messages there are."""
+        for queue_id, start in enumerate(self._next_offsets):
+            found = read_queue(address, self.topic, queue_id, start=start)
+            end = self._next_offsets[queue_id] = start + len(found)
+            assert [offset for offset, _ in found] == list(range(start, end))
+            bodies = {body for _, body in found}
+            twice = len(found) - len(bodies) + len(bodies & self._read)
+            assert not twice, f"queue {queue_id}: {twice} messages are there twice"
+            self._read |= bodies
+        strange, lost = self._read - self.sent, self.acknowledged - self._read
+        assert not strange, f"{len(strange)} never sent, as {list(strange)[:3]}"
+        assert not lost, f"{len(lost)} of {len(self.acknowledged)} acknowledged lost"
+        return len(self._read)
+
+    @staticmethod
+    def _connect(address: str) -> socket.socket:
+        host, port = address.rsplit(":", 1)
+        return socket.create_connection((host, int(port)), timeout=30)
+
+    def _send_one(self, peer: socket.socket) -> None:
+        number = next(self._numbers)
+        body = b"%d-" % number + b"x" * (number % BODY_SIZES + self._padding)
+        self._in_flight[number] = body
+        self.sent.add(body)
+        queue_id = number % self.queues
+        frame = send_frame(
+            self.topic, body, opaque=number, queue_id=queue_id, queues=self.queues
+        )
+        peer.sendall(frame)
+
+    def _take_answer(self, peer: socket.socket) -> None:
+        header = json.loads(parts_of(read_frame(peer))[1])
+        body = self._in_flight.pop(header["opaque"])
+        self.codes[header["code"]] += 1
+        if header["code"] == OK:
+            self.acknowledged.add(body)
+
+
+def first_accepted(ledger: Ledger, address: str, *, seconds: float) -> float:
+    """Send until one is acknowledged again; how many seconds that took.
+
+    Raises:
+        AssertionError: none was within `seconds`.
+    """
+    began = time.monotonic()
+    while ledger.send(address, 1) != [OK]:
+        assert time.monotonic() - began < seconds, f"no send taken within {seconds} s"
+        time.sleep(0.05)
+    return time.monotonic() - began
