@@ -83,8 +83,8 @@ def test_a_batch_item_is_read_and_written_as_javas():
 def test_checksums_and_hashes_are_javas():
     assert body_crc(b"hello") == crc32(b"hello") & 0x7FFFFFFF == 907060870
     texts = {"TagA": 2598919, "TopicTest#K1": 2745032, "TopicTest": -1902610879}
-    assert java_hash_many(list(texts)) == [java_hash(text) for text in texts]
-    assert java_hash_many(list(texts)) == list(texts.values())
+    assert [java_hash(text) for text in texts] == list(texts.values())
+    assert java_hash_many([text.encode() for text in texts]) == list(texts.values())
     assert key_hash("TopicTest", "K1") == 2745032
 
 

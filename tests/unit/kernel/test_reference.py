@@ -1,14 +1,17 @@
 """The kernel's loops: frames, records, hashes."""
 
 import struct
+from array import array
 
 import pytest
 
+from cometmq.codec.index_file import INDEX_ENTRY
 from cometmq.kernel import (
     MAGIC_BLANK,
     MAGIC_V1,
     MAGIC_V2,
     WalkEnd,
+    index_insert,
     java_hash_many,
     split_frames,
     walk_records,
@@ -103,4 +106,33 @@ def test_a_walk_does_not_read_behind_its_end():
 def test_hashes_are_those_of_java():
     texts = ["TagA", "TopicTest#K1", "TopicTest", "", "\U0001f600", "ü"]
     # The first three were computed by Java; the last are 31*0xD83D + 0xDE00 and 0xFC.
-    assert java_hash_many(texts) == [2598919, 2745032, -1902610879, 0, 1772899, 252]
+    hashes = java_hash_many([text.encode() for text in texts])
+    assert hashes == [2598919, 2745032, -1902610879, 0, 1772899, 252]
+
+
+def test_hashes_do_not_depend_on_what_is_hashed_beside():
+    texts = [b"k%d" % number * (number % 9) for number in range(2000)]
+    alone = [java_hash_many([text])[0] for text in texts]
+    assert java_hash_many(texts) == alone
+    assert java_hash_many([*texts, b"x" * 300])[:-1] == alone
+    assert java_hash_many([*texts, "ü".encode()])[:-1] == alone
+
+
+def test_keys_of_one_slot_are_a_chain_from_the_newest():
+    slots = memoryview(array("i", bytes(4 * 10)))
+    entries, fresh = index_insert(slots, 1, [13, -3, 4], [100, 200, 200], [0, 1, 1])
+    assert list(INDEX_ENTRY.iter_unpack(entries)) == [
+        (13, 100, 0, 0),
+        (3, 200, 1, 1),
+        (4, 200, 1, 0),
+    ]
+    assert fresh == 2
+    assert slots[3] == 2
+    assert slots[4] == 3
+
+
+def test_the_least_hash_of_all_has_no_absolute_value_and_counts_as_0():
+    slots = memoryview(array("i", bytes(4 * 10)))
+    entries, _ = index_insert(slots, 1, [-(2**31)], [0], [0])
+    assert INDEX_ENTRY.unpack(entries) == (0, 0, 0, 0)
+    assert slots[0] == 1
