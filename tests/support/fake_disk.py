@@ -15,6 +15,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from cometmq.store.disk import Buffer, Space
+from tests.support.hand_clock import HandClock
 
 PAGE = 4096
 
@@ -29,6 +30,7 @@ class Inode:
     durable: bytearray = field(default_factory=bytearray)
     dirty: set[int] = field(default_factory=set)  # Pages.
     allocated: set[int] = field(default_factory=set)
+    modified_ms: int = 0
 
 
 @dataclass
@@ -50,6 +52,8 @@ class FakeDisk:
         write_max: most bytes that one `pwrite` takes; None: all.
         is_cold: `pread_nowait` always says that it would have to wait.
         calls: how often each call was made.
+        clock: gives files the time of their last write; None: they have none.
+        capacity: bytes of it; None: `used` and `room` are all that `space` reports.
     """
 
     def __init__(self, *, room: int | None = None) -> None:
@@ -58,6 +62,8 @@ class FakeDisk:
         self.write_max: int | None = None
         self.is_cold = False
         self.calls: Counter[str] = Counter()
+        self.clock: HandClock | None = None
+        self.capacity: int | None = None
         self.faults: list[Fault] = []
         self.names: dict[str, Inode] = {}
         self.directories: set[str] = {"/"}
@@ -107,7 +113,9 @@ class FakeDisk:
                         piece = inode.content[page * PAGE : (page + 1) * PAGE]
                         content.extend(bytes(max(0, page * PAGE + len(piece) - len(content))))
                         content[page * PAGE : page * PAGE + len(piece)] = piece
-            kept = Inode(content, bytearray(content), set(), set(inode.allocated))
+            kept = Inode(
+                content, bytearray(content), set(), set(inode.allocated), inode.modified_ms
+            )
             after.names[path] = after.durable_names[path] = kept
         after.directories = set(self.durable_directories)
         after.durable_directories = set(self.durable_directories)
@@ -116,6 +124,7 @@ class FakeDisk:
     def _copy(self) -> FakeDisk:
         after = FakeDisk(room=self.room)
         after.used = self.used
+        after.clock, after.capacity = self.clock, self.capacity
         return after
 
     def content(self, path: str) -> bytes:
@@ -160,6 +169,13 @@ class FakeDisk:
     def size(self, fd: int) -> int:
         return len(self._open[fd][0].content)
 
+    def modified_ms(self, fd: int) -> int:
+        return self._open[fd][0].modified_ms
+
+    def _touch(self, inode: Inode) -> None:
+        if self.clock is not None:
+            inode.modified_ms = self.clock.now_ms()
+
     def resize(self, fd: int, size: int) -> None:
         self._called("resize")
         inode = self._open[fd][0]
@@ -174,6 +190,7 @@ class FakeDisk:
         inode = self._open[fd][0]
         inode.content.extend(bytes(max(0, size - len(inode.content))))
         self._take(inode, 0, size)
+        self._touch(inode)
         inode.dirty.add((size - 1) // PAGE)
 
     def pwrite(self, fd: int, piece: Buffer, offset: int) -> int:
@@ -188,6 +205,7 @@ class FakeDisk:
         if end > len(inode.content):
             inode.content.extend(bytes(end - len(inode.content)))
         inode.content[offset:end] = piece
+        self._touch(inode)
         inode.dirty.update(range(offset // PAGE, -(-end // PAGE)))
         return len(piece)
 
@@ -202,6 +220,12 @@ class FakeDisk:
 
     def will_need(self, fd: int, offset: int, size: int) -> None:
         self._called("will_need")
+
+    def written(self, fd: int, offset: int) -> list[tuple[int, int]]:
+        self._called("written")
+        content = self._open[fd][0].content
+        end = len(content.rstrip(b"\0"))
+        return [(offset, end)] if end > offset else []
 
     def clear_from(self, fd: int, offset: int) -> None:
         self._called("clear_from")
@@ -287,7 +311,15 @@ class FakeDisk:
 
     def space(self, path: str) -> Space:
         self._called("space")
+        if self.capacity is not None:
+            used = PAGE * sum(len(inode.allocated) for inode in self._living())
+            return Space(used, max(self.capacity - used, 0))
         return Space(self.used, (1 << 40) if self.room is None else self.room)
+
+    def _living(self) -> list[Inode]:
+        """Files that have a name, or are still open."""
+        inodes = [*self.names.values(), *(inode for inode, _ in self._open.values())]
+        return list({id(inode): inode for inode in inodes}.values())
 
     def real_path(self, path: str) -> str:
         return f"fake disk {self._serial}: {path}"
@@ -299,4 +331,5 @@ def _twin(inode: Inode) -> Inode:
         bytearray(inode.durable),
         set(inode.dirty),
         set(inode.allocated),
+        inode.modified_ms,
     )

@@ -5,6 +5,7 @@
     commitlog/             the log
     consumequeue/          the queues
     config/                the broker's own files
+    cut/                   copies of invalid tails of the log that were cut
 
 The log and the queues are made here, empty, and filled by `recover`; the store's working parts
 are built around them.
@@ -21,7 +22,7 @@ from cometmq.store.consume_queues import ConsumeQueues
 from cometmq.store.disk import Disk
 from cometmq.store.lock import AbortMarker, DirectoryLock
 from cometmq.store.queue_files import QueueFiles
-from cometmq.store.recovery import Recovered, Recovery
+from cometmq.store.recovery import Follower, Recovered, Recovery
 from cometmq.store.settings import StoreSettings
 
 logger = logging.getLogger(__name__)
@@ -36,6 +37,7 @@ class StoreDirectory:
         queues: its queues; none before `recover`.
         checkpoints: its checkpoint files.
         abort: the marker of a stop that was not clean.
+        followers: what else is built from the log; to be filled in before `recover`.
     """
 
     def __init__(
@@ -51,6 +53,7 @@ class StoreDirectory:
         self.log = CommitLog(disk, settings.commitlog_path or f"{path}/commitlog", settings)
         files = QueueFiles(disk, f"{path}/consumequeue", settings.queue_entries_per_file)
         self.queues = ConsumeQueues(files, read_only=read_only)
+        self.followers: list[Follower] = []
 
     def recover(self) -> Recovered:
         """Take the directory and find out what is in it.
@@ -73,6 +76,7 @@ class StoreDirectory:
             log=self.log,
             queues=self.queues,
             checkpoints=self.checkpoints,
+            followers=self.followers,
             read_only=self._read_only,
         )
         found = recovery.run(is_clean=is_clean)

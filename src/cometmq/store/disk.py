@@ -57,6 +57,10 @@ class Disk(Protocol):
         """Bytes of the file."""
         ...
 
+    def modified_ms(self, fd: int) -> int:
+        """When the file was last written, ms since 1970."""
+        ...
+
     def resize(self, fd: int, size: int) -> None:
         """Set its size; what is added is a hole."""
         ...
@@ -79,6 +83,10 @@ class Disk(Protocol):
 
     def will_need(self, fd: int, offset: int, size: int) -> None:
         """Tell the system what will be read next."""
+        ...
+
+    def written(self, fd: int, offset: int) -> list[tuple[int, int]]:
+        """(start, end) of what lies behind an offset and is more than a hole; maybe zeros."""
         ...
 
     def clear_from(self, fd: int, offset: int) -> None:
@@ -154,6 +162,10 @@ class RealDisk:
         """Bytes of the file."""
         return os.fstat(fd).st_size
 
+    def modified_ms(self, fd: int) -> int:
+        """When it was last written."""
+        return os.fstat(fd).st_mtime_ns // 1_000_000
+
     def resize(self, fd: int, size: int) -> None:
         """Set its size."""
         os.ftruncate(fd, size)
@@ -196,19 +208,27 @@ class RealDisk:
         """Start reading ahead."""
         os.posix_fadvise(fd, offset, size, os.POSIX_FADV_WILLNEED)
 
-    def clear_from(self, fd: int, offset: int) -> None:
-        """Overwrite every allocated piece behind the offset with zeros."""
+    def written(self, fd: int, offset: int) -> list[tuple[int, int]]:
+        """What the file system does not hold as a hole, behind an offset."""
+        pieces = []
         end = os.fstat(fd).st_size
         while offset < end:
             try:
                 offset = os.lseek(fd, offset, os.SEEK_DATA)
             except OSError as error:
                 if error.errno == errno.ENXIO:  # Only a hole is left.
-                    return
+                    break
                 raise
             stop = min(os.lseek(fd, offset, os.SEEK_HOLE), end)
-            while offset < stop:
-                offset += self._clear_piece(fd, offset, stop)
+            pieces.append((offset, stop))
+            offset = stop
+        return pieces
+
+    def clear_from(self, fd: int, offset: int) -> None:
+        """Overwrite what is written behind the offset with zeros."""
+        for start, stop in self.written(fd, offset):
+            while start < stop:
+                start += self._clear_piece(fd, start, stop)  # noqa: PLW2901
 
     def _clear_piece(self, fd: int, offset: int, stop: int) -> int:
         """Zero one piece, if it is not zero already; gives its size."""

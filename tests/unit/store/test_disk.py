@@ -84,6 +84,19 @@ def test_clearing_leaves_the_front_and_the_size(place):
     disk.close(fd)
 
 
+def test_what_is_written_is_found_between_holes(place):
+    disk, root = place
+    fd = disk.open(f"{root}/file", create=True)
+    disk.resize(fd, 3 << 20)
+    assert disk.written(fd, 0) == []
+    disk.pwrite(fd, b"y" * 9000, 2 << 20)
+    [(start, end)] = disk.written(fd, 100)
+    assert 100 <= start <= 2 << 20
+    assert (2 << 20) + 9000 <= end <= 3 << 20
+    assert not any(disk.written(fd, end))
+    disk.close(fd)
+
+
 def test_reading_without_waiting_gives_all_or_nothing(place):
     disk, root = place
     fd = disk.open(f"{root}/file", create=True)

@@ -1,0 +1,180 @@
+"""Where the log ends: an end, a torn tail that is cut, or damage that nobody may cut.
+
+Behind the last valid record there may be zeros (an end), the half of a record, or what a power
+cut left of several. Only such a tail is cut, and a copy of it is kept first:
+
+    cut/00000000001073745920.0     name = physical offset of its first byte, and a number
+
+Where valid records follow that were known to be on the device, nothing is cut: the log is damaged,
+the store opens for reading only and says so (differs from RocketMQ, which cuts there in
+silence), until `cometmq store repair` decides.
+
+Next: cometmq.store.message_store
+"""
+
+import itertools
+import logging
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+
+from cometmq.codec.record import BLANK_TAIL_SIZE, Record
+from cometmq.kernel import MAGIC_V1, MAGIC_V2, WalkEnd
+from cometmq.store.checkpoint import CheckpointFiles
+from cometmq.store.commitlog import CommitLog
+from cometmq.store.disk import Disk, write_whole
+from cometmq.store.log_file import LogFile
+from cometmq.store.stored_record import valid_record
+
+logger = logging.getLogger(__name__)
+
+CUT_DIRECTORY = "cut"
+PLAIN_ENDS = (WalkEnd.EMPTY, WalkEnd.BLANK)
+
+# How far behind the end valid records are looked for: the largest message and a little more.
+_LOOK_BEHIND_SIZE = 5 << 20
+_PIECE_SIZE = 1 << 20
+_MAGICS = tuple(magic.to_bytes(4) for magic in (MAGIC_V1, MAGIC_V2))
+
+
+class LogEnd:
+    """The end of a log that has been walked."""
+
+    def __init__(self, disk: Disk, log: CommitLog, checkpoints: CheckpointFiles) -> None:
+        self._disk = disk
+        self._log = log
+        self._checkpoints = checkpoints
+
+    def damage_behind(self, end: int, why: WalkEnd, *, is_clean: bool) -> str | None:
+        """What is wrong where the log seems to end; None for an end, torn or not.
+
+        Args:
+            end: physical offset behind the last valid record.
+            why: what stands there.
+            is_clean: the last stop was clean.
+        """
+        if is_clean and why in PLAIN_ENDS:
+            return None
+        behind = self.valid_behind(end)
+        if behind is None:
+            return None
+        progress, times = self._checkpoints.progress, self._checkpoints.times
+        file = self._log.chain.find(end)
+        assert file is not None
+        is_known = progress is not None and end < progress.flushed
+        # One of the very millisecond may have come after the flush.
+        if is_known or behind.store_timestamp < times.log_timestamp:
+            return (
+                f"{file.path} is damaged at byte {end - file.start} (physical offset {end}): "
+                f"no valid record there, but one at {behind.physical_offset}; nothing was cut, "
+                "the store takes no message until it is repaired: see `cometmq store repair`"
+            )
+        logger.warning(
+            "The log is torn at %d (%s); what follows was never known to be on the device "
+            "and is cut",
+            end,
+            file.path,
+        )
+        return None
+
+    def valid_behind(self, end: int) -> Record | None:
+        """A valid record behind the end: near it, or at the start of the next file."""
+        file = self._log.chain.find(end)
+        if file is None:
+            return None
+        piece = file.read(end, min(_LOOK_BEHIND_SIZE, file.end - end))
+        for magic in _MAGICS:
+            at = piece.find(magic, 8)
+            while at >= 0:
+                record = valid_record(piece, at - 4, end + at - 4)
+                if record is not None:
+                    return record
+                at = piece.find(magic, at + 1)
+        following = self._log.chain.find(file.end)
+        return record_at(following, following.start) if following is not None else None
+
+    def cut(self, end: int, *, walked_from: int, is_torn: bool) -> str | None:
+        """Make nothing stand behind the end, and all before it be on the device.
+
+        A copy of what is cut comes first. Then it is zeroed and synced before a file goes: at
+        whatever step this stops, nothing that was cut is found again (RocketMQ only remembers the
+        end, its issue 10666).
+
+        Args:
+            end: physical offset behind the last valid record.
+            walked_from: physical offset from which records may not be on the device.
+            is_torn: there may be something else than zeros behind it.
+
+        Returns:
+            Why it was not cut, for people; None when it was.
+
+        Raises:
+            OSError: the disk failed.
+        """
+        chain = self._log.chain
+        file = chain.find(end)
+        if file is None:
+            return None
+        if is_torn:
+            try:
+                self._keep_copies(end)
+            except OSError as error:
+                return (
+                    f"{file.path} has an invalid tail at byte {end - file.start}, of which no "
+                    f"copy can be kept ({error.strerror}); nothing was cut, the store takes no "
+                    "message until there is room and it is opened again"
+                )
+            file.clear_from(end)
+            for walked in self._log.files_between(walked_from, end + 1):
+                walked.flush()
+        chain.drop_after(file.end)
+        return None
+
+    def _keep_copies(self, end: int) -> None:
+        """Copy what is not zeros from an offset on, for each file into one of its own."""
+        for file in self._log.files_between(end, self._log.chain.end):
+            start = max(end, file.start)
+            pieces = self._data_behind(file, start)
+            first = next(pieces, None)
+            if first is not None:
+                self._keep_copy(start, itertools.chain((first,), pieces))
+
+    def _data_behind(self, file: LogFile, start: int) -> Iterator[tuple[int, bytes]]:
+        """(physical offset, bytes) of the pieces of a file that are not all zeros."""
+        for first, stop in self._disk.written(file.fd, start - file.start):
+            for at in range(first, stop, _PIECE_SIZE):
+                piece = file.read(file.start + at, min(_PIECE_SIZE, stop - at)).rstrip(b"\0")
+                if piece:
+                    yield file.start + at, piece
+
+    def _keep_copy(self, start: int, pieces: Iterable[tuple[int, bytes]]) -> None:
+        """Write a copy that is there whole, or not at all."""
+        directory = f"{self._checkpoints.root}/{CUT_DIRECTORY}"
+        self._disk.make_directory(directory)
+        taken = set(self._disk.list_names(directory))
+        numbers = (f"{start:020d}.{number}" for number in itertools.count())
+        path = f"{directory}/{next(name for name in numbers if name not in taken)}"
+        fd = self._disk.open(path + ".tmp", create=True)
+        try:
+            self._disk.resize(fd, 0)
+            for offset, piece in pieces:
+                write_whole(self._disk, fd, piece, offset - start)
+            self._disk.fdatasync(fd)
+        except OSError:
+            with suppress(OSError):
+                self._disk.unlink(path + ".tmp")
+            raise
+        finally:
+            self._disk.close(fd)
+        self._disk.rename(path + ".tmp", path)
+        self._disk.sync_directory(directory)
+        self._disk.sync_directory(self._checkpoints.root)
+        logger.warning("What stood behind the log's end at %d is kept in %s", start, path)
+
+
+def record_at(file: LogFile, offset: int) -> Record | None:
+    """The valid record at a physical offset, if there is one."""
+    head = file.read(offset, BLANK_TAIL_SIZE)
+    size = int.from_bytes(head[:4], signed=True)
+    if head[4:] not in _MAGICS or not 0 < size <= file.end - offset:
+        return None
+    return valid_record(file.read(offset, size), 0, offset)

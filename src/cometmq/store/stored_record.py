@@ -1,0 +1,82 @@
+"""What a record of the log is good for: whether it stands where it says, and what of it is queued.
+
+The CRC of a record covers its body only. What a power cut leaves of the rest shows in another
+way: a sector that did not reach the device reads as zeros. In the head these break the sizes or
+the physical offset; in the topic and the properties they are looked for (`has_lost_sector`).
+What else may change there no reader of this format can notice.
+
+Next: cometmq.store.recovery
+"""
+
+from collections.abc import Sequence
+from zlib import crc32
+
+from cometmq.codec.properties import find_property
+from cometmq.codec.record import Record, decode_record
+from cometmq.model.errors import CodecError
+from cometmq.model.flags import TRANSACTION_COMMIT, TRANSACTION_MASK
+from cometmq.model.java_hash import java_hash
+from cometmq.model.names import SCHEDULE_TOPIC
+from cometmq.model.properties import DELAY, TAGS
+from cometmq.store.appender import delay_of_level
+
+SECTOR_SIZE = 512  # The least that a device writes whole.
+
+_IN_A_QUEUE = (0, TRANSACTION_COMMIT)
+_TAGS_NAME = TAGS.encode()
+_DELAY_NAME = DELAY.encode()
+
+
+def valid_record(chunk: bytes, position: int, offset: int) -> Record | None:
+    """The record at a position, if it is whole, unchanged and belongs to this physical offset."""
+    try:
+        record = decode_record(chunk, position)
+    except CodecError:
+        return None
+    if record.physical_offset != offset or crc32(record.body) & 0x7FFFFFFF != record.body_crc:
+        return None
+    if (b"\0" in record.property_block or "\0" in record.topic) and has_lost_sector(record):
+        return None
+    return record
+
+
+def has_lost_sector(record: Record) -> bool:
+    """Whether topic and properties have a whole sector of zeros, or end in a part of one."""
+    properties = record.property_block
+    parts = record.topic.encode() + len(properties).to_bytes(2) + properties
+    end = record.physical_offset + record.store_size
+    start = end - len(parts)
+    sector = -(-start // SECTOR_SIZE) * SECTOR_SIZE
+    while sector < end:
+        if not any(parts[sector - start : sector - start + SECTOR_SIZE]):
+            return True
+        sector += SECTOR_SIZE
+    return False
+
+
+def is_queued(record: Record) -> bool:
+    """Whether a queue has an entry for it; half and rolled-back messages have none."""
+    return record.sys_flag & TRANSACTION_MASK in _IN_A_QUEUE and is_directory_name(record.topic)
+
+
+def is_directory_name(topic: str) -> bool:
+    """Whether a topic read from a record, which no CRC covers, can be a directory."""
+    return topic not in ("", ".", "..") and "/" not in topic and "\0" not in topic
+
+
+def tags_code(record: Record, delay_levels_ms: Sequence[int]) -> int:
+    """What a queue entry holds for a record (CommitLog.checkMessageAndReturnSize)."""
+    block = record.property_block
+    try:
+        if record.topic == SCHEDULE_TOPIC:
+            level = find_property(block, _DELAY_NAME)
+            if level is not None and int(level) > 0:
+                last = len(delay_levels_ms)
+                delay_ms = delay_of_level(delay_levels_ms, min(int(level), last))
+                return record.store_timestamp + delay_ms
+        if _TAGS_NAME not in block:
+            return 0
+        tags = find_property(block, _TAGS_NAME)
+    except (CodecError, ValueError):
+        return 0
+    return java_hash(tags) if tags else 0
