@@ -126,8 +126,15 @@ class Topics:
         return sorted(self._system)
 
     def saving_of(self, name: str) -> asyncio.Future[None] | None:
-        """Done when the topic's last change is on disk; None when it is already."""
-        return self._unsaved.get(name)
+        """Done when the topic's last change is on disk; None when it is already.
+
+        Where that could not be written it is tried again: nobody is told of a message in a topic
+        that a power cut would take away.
+        """
+        saving = self._unsaved.get(name)
+        if saving is not None and saving.done():
+            saving = self._await_save(name, self._saver.save_soon())
+        return saving
 
     # --- changing
 
@@ -185,14 +192,18 @@ class Topics:
         self.version = self.version.next(self.clock.now_ms())
         saving = self._saver.save_soon()
         if name is not None:
-            self._unsaved[name] = saving
-            saving.add_done_callback(lambda done: self._saved(name, done))
+            self._await_save(name, saving)
             for listener in self.on_change:
                 listener(name)
         return saving
 
+    def _await_save(self, name: str, saving: "asyncio.Future[None]") -> "asyncio.Future[None]":
+        self._unsaved[name] = saving
+        saving.add_done_callback(lambda done: self._saved(name, done))
+        return saving
+
     def _saved(self, name: str, done: "asyncio.Future[None]") -> None:
-        if self._unsaved.get(name) is done:
+        if self._unsaved.get(name) is done and done.exception() is None:
             del self._unsaved[name]
 
     def _snapshot(self) -> Callable[[], str]:
