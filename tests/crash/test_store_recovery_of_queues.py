@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from cometmq.model.errors import StoreDamaged
 from tests.support.fake_disk import FakeDisk
 from tests.support.hand_clock import HandClock
 from tests.support.store_puts import (
@@ -97,3 +98,31 @@ def test_a_queue_that_went_back_is_cut_in_files_and_tail(kept):
         assert bodies_of(store) == [*[b"old %d" % n for n in range(kept)], b"new", b"newer"]
         store.close()
         disk = disk.kill()
+
+
+@pytest.mark.parametrize("is_clean", [True, False])
+def test_a_queue_file_missing_between_two_is_built_again(is_clean):
+    bodies = [b"%d" % n for n in range(70)]
+    store, disk, clock = store_with(*bodies)
+    settle(store, clock)
+    if is_clean:
+        store.close()
+    disk = disk.kill()
+    disk.unlink("/store/consumequeue/orders/0/" + "400".zfill(20))
+    store = open_store(disk=disk, clock=clock)
+    assert bodies_of(store) == bodies
+    store.close()
+
+
+@pytest.mark.parametrize("place", [0, 400, 1200])
+@pytest.mark.parametrize("change", [-20, 20, 400])
+def test_a_queue_file_of_another_size_is_named_with_its_setting(place, change):
+    store, disk, _ = store_with(*[b"x"] * 70)
+    store.close()
+    disk = disk.kill()
+    path = f"/store/consumequeue/orders/0/{place:020d}"
+    disk.resize(disk.open(path), 400 + change)
+    with pytest.raises(StoreDamaged) as caught:
+        open_store(disk=disk)
+    assert f"{path} has {400 + change} bytes" in str(caught.value)
+    assert "mappedFileSizeConsumeQueue says 400" in str(caught.value)

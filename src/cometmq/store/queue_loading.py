@@ -37,11 +37,13 @@ class LoadedQueue:
         stored_end: queue offset behind the last entry on disk; more than `queue.max_offset`
             where entries were not taken.
         physical_end: physical offset behind its last message; 0 without one.
+        has_gap: a file is missing between two others.
     """
 
     queue: ConsumeQueue
     stored_end: int
     physical_end: int
+    has_gap: bool = False
 
 
 class EntryFile:
@@ -149,10 +151,13 @@ class QueueLoader:
         log_start: int,
         dispatched: int | None,
     ) -> LoadedQueue:
-        """Set a queue's positions; the newest file must have the right size."""
+        """Set a queue's positions; every file must have the right size."""
         if not files:
             return LoadedQueue(queue, 0, 0)
-        files[-1].check_size(self._per_file * QUEUE_ENTRY_SIZE)
+        for file in files:
+            file.check_size(self._per_file * QUEUE_ENTRY_SIZE)
+            if file is not files[-1]:
+                file.close()  # A long queue has more files than a process may have open.
         stored_end = end = self._border(files, lambda _, size: size > 0)
         if dispatched is not None:
             limit = dispatched
@@ -162,7 +167,8 @@ class QueueLoader:
         )
         queue.begin_at(end)
         queue.min_offset = min(start, end)
-        return LoadedQueue(queue, stored_end, self._physical_end(queue, files))
+        has_gap = files[-1].start - files[0].start != self._per_file * (len(files) - 1)
+        return LoadedQueue(queue, stored_end, self._physical_end(queue, files), has_gap)
 
     def _border(self, files: list[EntryFile], is_before: IsBefore) -> int:
         """The first offset whose entry is not before the border.

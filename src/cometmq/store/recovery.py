@@ -144,7 +144,8 @@ class Recovery:
             dispatched = max((entry.physical_end for entry in loaded), default=log_start)
         progress = self._checkpoints.progress
         entries = sum(entry.stored_end for entry in loaded)
-        if dispatched > log_end or (progress is not None and entries < progress.entries):
+        is_short = progress is not None and entries < progress.entries
+        if dispatched > log_end or is_short or any(entry.has_gap for entry in loaded):
             logger.warning(
                 "Queue files are missing or run ahead of the log; all are built again from %d",
                 log_start,
