@@ -46,6 +46,11 @@ SCENARIOS = [
     "admin_sub_group",
     "admin_kv_config",
     "heartbeat_second_round",
+    "request_reply",
+    "request_timeout",
+    "reset_offset_by_timestamp",
+    "admin_topic_and_consume_stats",
+    "admin_connections_running_info",
 ]
 CLIENTS = [
     (version, header) for version in ("5.3.3", "4.9.7") for header in ("JSON", "ROCKETMQ")

@@ -57,7 +57,7 @@ class HeldPulls:
 
     def arrived(self, queue: ConsumeQueue, tags_codes: list[int]) -> None:
         """Messages with these tags are visible in a watched queue (`MessageStore.on_arrival`)."""
-        self._wake(
+        self.wake(
             queue,
             lambda pull: pull.codes is None or not pull.codes.isdisjoint(tags_codes),
         )
@@ -70,9 +70,10 @@ class HeldPulls:
             def is_due(pull: HeldPull, *, is_gone: bool = is_gone) -> bool:
                 return is_gone or pull.peer.is_closed or pull.deadline <= now
 
-            self._wake(queue, is_due)
+            self.wake(queue, is_due)
 
-    def _wake(self, queue: ConsumeQueue, is_due: Callable[[HeldPull], bool]) -> None:
+    def wake(self, queue: ConsumeQueue, is_due: Callable[[HeldPull], bool]) -> None:
+        """Run those of a queue again that are due."""
         waiting = self._held.get(queue)
         if waiting is None:
             return

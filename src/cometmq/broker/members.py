@@ -67,6 +67,7 @@ class Members:
         self._timeout_seconds = timeout_ms / 1000
         self._is_notified = is_notified
         self._producers: dict[str, dict[Peer, Client]] = {}
+        self._producers_by_id: dict[str, Client] = {}
         self._consumers: dict[str, ConsumerGroup] = {}
         self._groups_of: dict[Peer, tuple[set[str], set[str]]] = {}
 
@@ -75,6 +76,20 @@ class Members:
     def consumer_group(self, name: str) -> ConsumerGroup | None:
         """A group with living members, or None."""
         return self._consumers.get(name)
+
+    def consumer(self, group: str, client_id: str) -> Client | None:
+        """The member of a group with this id."""
+        found = self._consumers.get(group)
+        clients = () if found is None else found.clients.values()
+        return next((client for client in clients if client.client_id == client_id), None)
+
+    def groups_of(self, topic: str) -> list[str]:
+        """Groups whose living members want a topic."""
+        return [name for name, group in self._consumers.items() if topic in group.subscriptions]
+
+    def producer(self, client_id: str) -> Client | None:
+        """The producer with this id, whatever its group: where replies go."""
+        return self._producers_by_id.get(client_id)
 
     def producers(self, group: str) -> list[Client]:
         """The living producers of a group."""
@@ -90,6 +105,7 @@ class Members:
     def register_producer(self, group: str, client: Client) -> None:
         """A producer is alive."""
         self._producers.setdefault(group, {})[client.peer] = client
+        self._producers_by_id[client.client_id] = client
         self._groups(client.peer)[0].add(group)
 
     def register_consumer(
@@ -162,10 +178,14 @@ class Members:
 
     def _drop_producer(self, peer: Peer, name: str) -> None:
         clients = self._producers.get(name)
-        if clients is not None:
-            clients.pop(peer, None)
-            if not clients:
-                del self._producers[name]
+        left = None if clients is None else clients.pop(peer, None)
+        if not clients:
+            self._producers.pop(name, None)
+        if left is None or any(peer in others for others in self._producers.values()):
+            return
+        known = self._producers_by_id.get(left.client_id)
+        if known is not None and known.peer is peer:  # Else it has a newer connection.
+            del self._producers_by_id[left.client_id]
 
     def _drop_consumer(self, peer: Peer, name: str) -> None:
         group = self._consumers.get(name)

@@ -31,6 +31,7 @@ class Offsets:
         self._clock = clock
         self._version = DataVersion(clock.now_ms())
         self._offsets: dict[str, dict[int, int]] = {}
+        self._resets: dict[str, dict[int, int]] = {}
         self._saver = Saver(file, self._snapshot, pool)
 
     def load(self) -> None:
@@ -58,6 +59,47 @@ class Offsets:
         queues[queue_id] = offset
         self._saver.is_dirty = True
 
+    # --- resets
+
+    def reset(self, group: str, topic: str, queue_id: int, *, offset: int) -> None:
+        """The group must go on at `offset`; whoever pulls that queue next is told so."""
+        self.commit(group, topic, queue_id, offset=offset)
+        key = topic + TOPIC_GROUP_SEPARATOR + group
+        self._resets.setdefault(key, {})[queue_id] = offset
+
+    def take_reset(self, group: str, topic: str, queue_id: int) -> int | None:
+        """The offset of a reset that nobody was told of yet; with this call somebody is."""
+        if not self._resets:  # As good as always, and this is asked at every pull.
+            return None
+        key = topic + TOPIC_GROUP_SEPARATOR + group
+        queues = self._resets.get(key)
+        if queues is None:
+            return None
+        offset = queues.pop(queue_id, None)
+        if not queues:
+            del self._resets[key]
+        return offset
+
+    # --- all of a group or topic
+
+    def topics_of(self, group: str) -> list[str]:
+        """The topics in which a group has offsets."""
+        return self._halves(group, is_of_group=True)
+
+    def groups_of(self, topic: str) -> list[str]:
+        """The groups that have offsets in a topic."""
+        return self._halves(topic, is_of_group=False)
+
+    def _halves(self, name: str, *, is_of_group: bool) -> list[str]:
+        pairs = (key.partition(TOPIC_GROUP_SEPARATOR) for key in self._offsets)
+        if is_of_group:
+            return [topic for topic, _, group in pairs if group == name]
+        return [group for topic, _, group in pairs if topic == name]
+
+    def consumed_counts(self) -> dict[str, int]:
+        """The sum of the offsets of each "topic@group"; its growth is what was consumed."""
+        return {key: sum(queues.values()) for key, queues in self._offsets.items()}
+
     def forget_topic(self, topic: str) -> None:
         """The topic is gone."""
         self._drop(lambda key: key.partition(TOPIC_GROUP_SEPARATOR)[0] == topic)
@@ -69,6 +111,7 @@ class Offsets:
     def _drop(self, is_gone: Callable[[str], bool]) -> None:
         for key in [key for key in self._offsets if is_gone(key)]:
             del self._offsets[key]
+            self._resets.pop(key, None)
             self._saver.is_dirty = True
 
     def table(self) -> OffsetTable:

@@ -18,6 +18,9 @@ from concurrent.futures import ThreadPoolExecutor
 from ipaddress import ip_address
 
 from cometmq.broker.admission import Admission
+from cometmq.broker.consoles.relay import ClientRelay
+from cometmq.broker.consoles.resets import OffsetResets
+from cometmq.broker.consoles.statistics import Statistics
 from cometmq.broker.counters import Counters
 from cometmq.broker.flusher import Flusher
 from cometmq.broker.groups import Groups
@@ -37,6 +40,7 @@ from cometmq.broker.members import Members
 from cometmq.broker.offsets import Offsets
 from cometmq.broker.parts import Feature, Parts
 from cometmq.broker.registrar import Registrar, RegistrarSettings
+from cometmq.broker.replies import Replies
 from cometmq.broker.requests import Handlers, register_requests
 from cometmq.broker.settings import FAST_PORT_DISTANCE, LOOPBACK, BrokerSettings
 from cometmq.broker.topics import Topics
@@ -61,7 +65,12 @@ _MEMBERS_SECONDS = 10  # ClientHousekeepingService scans as often.
 _HA_PORT_DISTANCE = 1
 
 # In the order in which they are started, and see a send (broker.reroute).
-FEATURES: tuple[Callable[[Parts], Feature], ...] = ()
+FEATURES: tuple[Callable[[Parts], Feature], ...] = (
+    Replies,
+    Statistics,
+    OffsetResets,
+    ClientRelay,
+)
 
 
 class Broker:

@@ -76,6 +76,8 @@ class BrokerSettings(StoreKeys):
         short_polling_ms: how long it waits where that is off, ms.
         is_lite_pull: lite pull consumers of 5.x are served.
         is_change_notified: the members of a group are told when members change.
+        is_reset_by_broker: a reset of offsets is the broker's work; else clients are told to do it.
+        is_reply_stored: replies of request-reply are also stored.
         client_timeout_ms: a client without heartbeats for longer is dropped, ms.
         register_period_ms: pause between registrations, 10 to 60 s, ms.
         register_timeout_ms: how long a nameserver may take to answer, ms.
@@ -114,6 +116,8 @@ class BrokerSettings(StoreKeys):
     short_polling_ms: int = setting(1_000, key="shortPollingTimeMills", least=1)
     is_lite_pull: bool = setting(default=True, key="litePullMessageEnable")
     is_change_notified: bool = setting(default=True, key="notifyConsumerIdsChangedEnable")
+    is_reset_by_broker: bool = setting(default=True, key="useServerSideResetOffset")
+    is_reply_stored: bool = setting(default=True, key="storeReplyMessageEnable")
     client_timeout_ms: int = setting(120_000, key="channelExpiredTimeout", least=1_000)
 
     # --- registration
@@ -173,8 +177,8 @@ KEYS_WITHOUT_EFFECT = frozenset(
     brokerFastFailureEnable disableConsumeIfConsumerReadSlowly consumerFallbehindThreshold
     transferMsgByHeap rejectTransactionMessage transactionTimeOut transactionCheckMax
     transactionCheckInterval forceRegister fetchNamesrvAddrByAddressServer
-    storeReplyMessageEnable serverLoadBalancerEnable defaultMessageRequestMode reviveQueueNum
-    enableRetryTopicV2 popPollingSize useServerSideResetOffset enableSlaveActingMaster
+    serverLoadBalancerEnable defaultMessageRequestMode reviveQueueNum
+    enableRetryTopicV2 popPollingSize enableSlaveActingMaster
     enableRemoteEscape enableControllerMode controllerAddr brokerElectionPriority
     brokerHeartbeatInterval brokerNotActiveTimeoutMillis metricsExporterType
     metricsPromExporterPort rejectPullConsumerEnable coldDataFlowControlEnable

@@ -123,10 +123,33 @@ class PullHandler:
         self, command: Command, peer: Peer, *, may_hold: bool
     ) -> Answer | Awaitable[Answer | None] | None:
         pull = self._admit(command, peer, may_hold=may_hold)
+        request = pull.request
+        moved = self._offsets.take_reset(
+            request.consumer_group, request.topic, request.queue_id
+        )
+        if moved is not None and moved != request.queue_offset:
+            return self._send_elsewhere(pull, moved)
         result = self._get(pull)
         if result.cold is None:
             return self._settle(pull, result)
         return self._get_cold(pull, result)
+
+    def _send_elsewhere(self, pull: "Pull", offset: int) -> Answer:
+        """The group's offset was reset (broker.consoles.resets): go on there."""
+        request = pull.request
+        # What this pull or the client's timer has committed since is of before the reset.
+        self._offsets.commit(
+            request.consumer_group, request.topic, request.queue_id, offset=offset
+        )
+        queue = self._store.queue_for_append(request.topic, request.queue_id)
+        fields = {
+            "suggestWhichBrokerId": "0",
+            "nextBeginOffset": str(offset),
+            "minOffset": str(queue.min_offset),
+            "maxOffset": str(queue.max_offset),
+            **pull.answer_fields,
+        }
+        return Answer(ResponseCode.PULL_OFFSET_MOVED, "OFFSET_RESET", fields)
 
     # --- what is asked, and whether it may be
 

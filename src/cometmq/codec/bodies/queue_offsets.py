@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from cometmq.codec import fastjson
 from cometmq.codec.bodies.json_object import JsonObject, load_object
-from cometmq.codec.fastjson import FrozenObject
+from cometmq.codec.bodies.queue_table import queue_json, queue_of, queue_table_json
 from cometmq.model.errors import CodecError
 from cometmq.model.queue import MessageQueue
 
@@ -17,12 +17,7 @@ def encode_queue_offsets(
     offsets: Mapping[MessageQueue, int], *, is_pretty: bool = False
 ) -> bytes:
     """The text of such a table; `is_pretty` as Java writes files."""
-    table = {
-        FrozenObject(
-            {"brokerName": queue.broker_name, "queueId": queue.queue_id, "topic": queue.topic}
-        ): offset
-        for queue, offset in offsets.items()
-    }
+    table = queue_table_json(offsets)
     return fastjson.dumps({"offsetTable": table}, pretty=is_pretty)
 
 
@@ -35,7 +30,7 @@ def decode_queue_offsets(content: bytes | str) -> dict[MessageQueue, int]:
     body = load_object(content, "queue offsets")
     listed = body.raw().get("offsetTable")
     if isinstance(listed, list):  # Where an admin of another language than Java asked for it.
-        return {_queue(part): part.int64("offset") for part in body.objects("offsetTable")}
+        return {queue_of(part): part.int64("offset") for part in body.objects("offsetTable")}
     table = body.member("offsetTable").raw()
     offsets = {}
     for key, offset in table.items():
@@ -45,9 +40,32 @@ def decode_queue_offsets(content: bytes | str) -> dict[MessageQueue, int]:
             or not isinstance(offset, int)
         ):
             raise CodecError(f"queue offsets: {key!r:.60} must be a queue and have an offset")
-        offsets[_queue(JsonObject(dict(key), "queue offsets"))] = offset
+        offsets[queue_of(JsonObject(dict(key), "queue offsets"))] = offset
     return offsets
 
 
-def _queue(part: JsonObject) -> MessageQueue:
-    return MessageQueue(part.text("topic"), part.text("brokerName"), part.int32("queueId"))
+def encode_queue_offset_list(offsets: Mapping[MessageQueue, int]) -> bytes:
+    """The table as a list: what clients in C++ read of a reset (ResetOffsetBodyForC)."""
+    listed = [{**queue_json(queue), "offset": offset} for queue, offset in offsets.items()]
+    return fastjson.dumps({"offsetTable": listed}, sort_keys=True)
+
+
+def encode_client_offsets(offsets: Mapping[MessageQueue, int]) -> bytes:
+    """The body of the answer to GET_CONSUMER_STATUS_FROM_CLIENT 221."""
+    return fastjson.dumps({"consumerTable": {}, "messageQueueTable": queue_table_json(offsets)})
+
+
+def decode_client_offsets(content: bytes | str) -> dict[MessageQueue, int]:
+    """The offsets in such a body.
+
+    Raises:
+        CodecError: it is none.
+    """
+    table = load_object(content, "consumer status").member("messageQueueTable").raw()
+    return decode_queue_offsets(fastjson.dumps({"offsetTable": table}))
+
+
+def encode_all_client_offsets(clients: Mapping[str, Mapping[MessageQueue, int]]) -> bytes:
+    """The body of the answer to INVOKE_BROKER_TO_GET_CONSUMER_STATUS 223, by client id."""
+    tables = {client_id: queue_table_json(offsets) for client_id, offsets in clients.items()}
+    return fastjson.dumps({"consumerTable": tables, "messageQueueTable": {}})

@@ -1,0 +1,1 @@
+"""What consoles and mqadmin ask of a broker about topics, groups and their clients."""

@@ -1,0 +1,39 @@
+"""How fast groups consume: samples of all offsets over the last minute.
+
+The hot path counts nothing for it: an offset that grew by n since a sample is n messages consumed.
+"""
+
+from collections import deque
+
+from cometmq.broker.offsets import Offsets
+from cometmq.codec.bodies.consumer_offset import TOPIC_GROUP_SEPARATOR
+from cometmq.model.clock import Clock
+
+WINDOW_SECONDS = 60.0  # As the tps of RocketMQ's StatsItem: the last minute.
+SAMPLE_SECONDS = 10.0
+
+
+class ConsumeRateSamples:
+    """What groups consumed lately."""
+
+    def __init__(self, offsets: Offsets, clock: Clock) -> None:
+        self._offsets = offsets
+        self._clock = clock
+        self._samples: deque[tuple[float, dict[str, int]]] = deque(
+            maxlen=int(WINDOW_SECONDS / SAMPLE_SECONDS)
+        )
+
+    def sample(self) -> None:
+        """Remember how far all groups are; every SAMPLE_SECONDS."""
+        self._samples.append((self._clock.monotonic(), self._offsets.consumed_counts()))
+
+    def rate(self, group: str, topic: str) -> float:
+        """Messages a second that a group consumed of a topic within the last minute."""
+        key = topic + TOPIC_GROUP_SEPARATOR + group
+        known = [(at, counts[key]) for at, counts in self._samples if key in counts]
+        if not known:
+            return 0.0
+        began, first = known[0]
+        seconds = self._clock.monotonic() - began
+        now = self._offsets.consumed_counts().get(key, first)
+        return max(now - first, 0) / seconds if seconds > 0 else 0.0

@@ -1,0 +1,81 @@
+"""Headers of what consoles and mqadmin ask about groups and clients: 208 to 345."""
+
+from dataclasses import dataclass, field
+
+from cometmq.codec.fields import wire
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumeStatsRequest:
+    """GET_CONSUME_STATS 208; `topic_list` has semicolons."""
+
+    consumer_group: str
+    topic: str | None = None
+    topic_list: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AllConsumeStatsRequest:
+    """GET_BROKER_CONSUME_STATS 317: of ordered topics only, or of all."""
+
+    is_order: bool = field(default=False, metadata=wire("isOrder"))
+
+
+@dataclass(frozen=True, slots=True)
+class TopicGroupRequest:
+    """A topic and a group: QUERY_CONSUME_TIME_SPAN 303, QUERY_SUBSCRIPTION_BY_CONSUMER 345."""
+
+    topic: str
+    group: str
+
+
+@dataclass(frozen=True, slots=True)
+class ResetOffsetRequest:
+    """INVOKE_BROKER_TO_RESET_OFFSET 222.
+
+    Attributes:
+        topic: whose queues.
+        group: whose offsets.
+        timestamp: go to the first message stored then or later, ms since 1970; -1: to the end.
+        queue_id: one queue; -1: all of them.
+        offset: go there instead (with a queue only).
+        is_force: also forward; the pushed form never goes forward without it.
+    """
+
+    topic: str
+    group: str
+    timestamp: int = -1
+    queue_id: int = -1
+    offset: int | None = None
+    is_force: bool = field(default=True, metadata=wire("isForce"))
+
+
+@dataclass(frozen=True, slots=True)
+class ClientStatusRequest:
+    """INVOKE_BROKER_TO_GET_CONSUMER_STATUS 223."""
+
+    topic: str
+    group: str
+    client_addr: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RunningRequest:
+    """GET_CONSUMER_RUNNING_INFO 307."""
+
+    consumer_group: str
+    client_id: str
+    jstack_enable: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class DirectRequest:
+    """CONSUME_MESSAGE_DIRECTLY 309; the broker adds the record as body, its name and the flags."""
+
+    consumer_group: str
+    client_id: str | None = None
+    msg_id: str | None = None
+    broker_name: str | None = None
+    topic: str | None = None
+    topic_sys_flag: int | None = None
+    group_sys_flag: int | None = None

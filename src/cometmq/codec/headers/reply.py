@@ -1,0 +1,35 @@
+"""Header of a reply on its way to the client that asked, PUSH_REPLY_MESSAGE_TO_CLIENT 326.
+
+Source: ReplyMessageRequestHeader of RocketMQ 5.3.3.
+"""
+
+from dataclasses import dataclass
+
+from cometmq.model.names import DEFAULT_TOPIC
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PushReply:
+    """A reply; the body is the message's.
+
+    Attributes:
+        born_timestamp: when the reply was made, ms since 1970.
+        born_host: who sent it, "ip:port".
+        store_host: the broker, "ip:port".
+        store_timestamp: when the broker passed it on, ms since 1970.
+    """
+
+    producer_group: str
+    topic: str
+    queue_id: int
+    sys_flag: int
+    born_timestamp: int
+    flag: int
+    born_host: str
+    store_host: str
+    store_timestamp: int
+    default_topic: str = DEFAULT_TOPIC
+    default_topic_queue_nums: int = 4
+    properties: str | None = None
+    reconsume_times: int | None = None
+    unit_mode: bool | None = None

@@ -1,0 +1,339 @@
+"""What consoles ask a broker about topics, groups and their clients; a hand-made client answers."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from cometmq.broker.consoles.rates import ConsumeRateSamples
+from cometmq.broker.offsets import Offsets
+from cometmq.codec.bodies.heartbeat import (
+    ConsumerPart,
+    Heartbeat,
+    ProducerPart,
+    encode_heartbeat,
+)
+from cometmq.codec.bodies.queue_offsets import (
+    decode_queue_offsets,
+    encode_client_offsets,
+)
+from cometmq.codec.bodies.stats import (
+    decode_consume_stats,
+    decode_group_list,
+    decode_topic_stats,
+)
+from cometmq.codec.bodies.topic_list import decode_topic_list
+from cometmq.codec.fastjson import loads
+from cometmq.codec.record import decode_records
+from cometmq.codec.remoting import Command
+from cometmq.model.codes import Language, RequestCode, ResponseCode
+from cometmq.model.names import DEFAULT_TOPIC
+from cometmq.model.queue import MessageQueue
+from cometmq.model.subscription import parse_subscription
+from cometmq.net.answer import Answer
+from cometmq.net.channels import Channels
+from cometmq.net.clock import SystemClock
+from tests.support.hand_clock import HandClock
+from tests.unit.broker.conftest import eventually, serve
+
+QUEUE = MessageQueue("orders", "broker-a", 0)
+
+
+async def send(served, body: bytes = b"body", topic: str = "orders", queue: str = "0") -> str:
+    fields = {"a": "p", "b": topic, "c": DEFAULT_TOPIC, "d": "2", "e": queue, "f": "0",
+              "g": "1", "h": "0", "i": "TAGS\1paid\2"}  # fmt: skip
+    answer = await served.ask(RequestCode.SEND_MESSAGE_V2, fields, body)
+    assert answer.code == 0, answer.remark
+    return answer.fields["msgId"]
+
+
+async def commit(served, offset: int, group: str = "billing") -> None:
+    fields = {"consumerGroup": group, "topic": "orders", "queueId": "0",
+              "commitOffset": str(offset)}  # fmt: skip
+    assert (await served.ask(RequestCode.UPDATE_CONSUMER_OFFSET, fields)).code == 0
+
+
+def pull_fields(offset: int, *, suspend: bool = False) -> dict[str, str]:
+    return {
+        "consumerGroup": "billing", "topic": "orders", "queueId": "0",
+        "queueOffset": str(offset), "maxMsgNums": "32", "sysFlag": "6" if suspend else "4",
+        "commitOffset": "0", "suspendTimeoutMillis": "9000", "subscription": "*",
+        "subVersion": "0", "expressionType": "TAG",
+    }  # fmt: skip
+
+
+class Client:
+    """A member of the group `billing`, whose answers to a broker's questions are given."""
+
+    def __init__(self, served, answers: dict[int, Answer], version: int = 479) -> None:
+        self.asked: list = []
+        self._answers = answers
+        self._version = version
+        self.channels = Channels(SystemClock(), on_request=self._take)
+        self._broker = served.broker
+
+    def _take(self, command, _channel):
+        self.asked.append(command)
+        return self._answers.get(command.code)
+
+    async def join(self) -> None:
+        wanted = (parse_subscription("orders", "*", version=1),)
+        heartbeat = Heartbeat(
+            "me@1", (ProducerPart("asks"),), (ConsumerPart("billing", wanted),)
+        )
+        command = Command(
+            RequestCode.HEART_BEAT, version=self._version, body=encode_heartbeat(heartbeat)
+        )
+        answer = await self.channels.call(self._broker.address, command)
+        assert answer.code == 0, answer.remark
+
+
+@pytest.fixture
+async def client(served):
+    made = []
+
+    async def join(answers=None, version: int = 479) -> Client:
+        joined = Client(served, answers or {}, version)
+        made.append(joined)
+        await joined.join()
+        return joined
+
+    yield join
+    for each in made:
+        await each.channels.close()
+
+
+# --- statistics
+
+
+async def test_a_topic_tells_offsets_times_and_how_much_came_lately(served):
+    for _ in range(3):
+        await send(served)
+    answer = await served.ask(RequestCode.GET_TOPIC_STATS_INFO, {"topic": "orders"})
+    stats = decode_topic_stats(answer.body)
+    bounds = stats.queues[QUEUE]
+    assert (bounds.min_offset, bounds.max_offset) == (0, 3)
+    assert abs(bounds.updated_ms - SystemClock().now_ms()) < 60_000
+    assert stats.queues[MessageQueue("orders", "broker-a", 1)].max_offset == 0
+    assert stats.put_rate == pytest.approx(3 / 60)
+
+
+async def test_an_unknown_topic_has_no_statistics(served):
+    answer = await served.ask(RequestCode.GET_TOPIC_STATS_INFO, {"topic": "nothing"})
+    assert answer.code == ResponseCode.TOPIC_NOT_EXIST
+
+
+async def test_a_group_tells_how_far_it_is_in_each_queue(served):
+    for _ in range(3):
+        await send(served)
+    await commit(served, 2)
+    answer = await served.ask(RequestCode.GET_CONSUME_STATS, {"consumerGroup": "billing"})
+    stats = decode_consume_stats(answer.body)
+    progress = stats.queues[QUEUE]
+    assert (progress.broker_offset, progress.consumer_offset, progress.lag) == (3, 2, 1)
+    assert progress.consumed_ms > 0
+    assert stats.lag == 1
+
+
+async def test_a_group_can_be_asked_for_some_topics_only(served):
+    await send(served)
+    await commit(served, 1)
+    fields = {"consumerGroup": "billing", "topicList": "other;nothing"}
+    answer = await served.ask(RequestCode.GET_CONSUME_STATS, fields)
+    assert decode_consume_stats(answer.body).queues == {}
+
+
+async def test_all_groups_of_a_broker_with_their_lag_together(served):
+    await send(served)
+    await send(served)
+    await commit(served, 1)
+    answer = await served.ask(RequestCode.GET_BROKER_CONSUME_STATS, {"isOrder": "false"})
+    body = loads(answer.body)
+    assert body["totalDiff"] == 1
+    assert body["brokerAddr"] == served.broker.address
+    assert any("billing" in group for group in body["consumeStatsList"])
+
+
+async def test_who_consumes_a_topic_groups_with_offsets_and_groups_that_are_there(
+    served, client
+):
+    await send(served)
+    await commit(served, 1, group="once")
+    await client()
+    answer = await served.ask(RequestCode.QUERY_TOPIC_CONSUME_BY_WHO, {"topic": "orders"})
+    assert decode_group_list(answer.body) == ("billing", "once")
+
+
+async def test_topics_of_a_group_and_what_it_wants_of_one(served, client):
+    await send(served)
+    await commit(served, 1)
+    await client()
+    answer = await served.ask(RequestCode.QUERY_TOPICS_BY_CONSUMER, {"group": "billing"})
+    assert decode_topic_list(answer.body).topics == ("orders",)
+    fields = {"group": "billing", "topic": "orders"}
+    answer = await served.ask(RequestCode.QUERY_SUBSCRIPTION_BY_CONSUMER, fields)
+    assert loads(answer.body)["subscriptionData"]["subString"] == "*"
+
+
+async def test_time_spans_say_how_old_the_next_message_is(served):
+    await send(served)
+    await send(served)
+    await commit(served, 1)
+    fields = {"topic": "orders", "group": "billing"}
+    answer = await served.ask(RequestCode.QUERY_CONSUME_TIME_SPAN, fields)
+    first, empty = loads(answer.body)["consumeTimeSpanSet"]
+    assert first["messageQueue"]["queueId"] == 0
+    assert 0 <= first["delayTime"] < 60_000
+    assert first["minTimeStamp"] <= first["consumeTimeStamp"] <= first["maxTimeStamp"]
+    assert empty["minTimeStamp"] == -1
+
+
+def test_the_rate_of_a_group_is_the_growth_of_its_offsets(tmp_path):
+    clock = HandClock()
+    offsets = Offsets(file=None, clock=clock, pool=None)  # type: ignore[arg-type]  # Saves nothing.
+    samples = ConsumeRateSamples(offsets, clock)
+    offsets.commit("billing", "orders", 0, offset=100)
+    samples.sample()
+    clock.turn(10)
+    offsets.commit("billing", "orders", 0, offset=150)
+    offsets.commit("billing", "orders", 1, offset=50)
+    assert samples.rate("billing", "orders") == pytest.approx(10.0)
+    assert samples.rate("other", "orders") == 0.0
+
+
+# --- resets
+
+
+async def test_a_reset_moves_the_offset_and_the_next_pull_is_sent_there(served):
+    for _ in range(5):
+        await send(served)
+    await commit(served, 5)
+    fields = {"topic": "orders", "group": "billing", "timestamp": "0", "isForce": "true"}
+    answer = await served.ask(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, fields)
+    assert decode_queue_offsets(answer.body)[QUEUE] == 0
+    moved = await served.ask(RequestCode.PULL_MESSAGE, pull_fields(5))
+    assert moved.code == ResponseCode.PULL_OFFSET_MOVED
+    assert moved.fields["nextBeginOffset"] == "0"
+    again = await served.ask(RequestCode.PULL_MESSAGE, pull_fields(0))
+    assert again.code == 0
+    assert len(decode_records(again.body)) == 5
+
+
+async def test_a_held_pull_learns_of_a_reset_at_once(served):
+    await send(served)
+    await commit(served, 1)
+    held = asyncio.create_task(
+        served.ask(RequestCode.PULL_MESSAGE, pull_fields(1, suspend=True))
+    )
+    await eventually(lambda: len(served.broker._held))
+    fields = {"topic": "orders", "group": "billing", "queueId": "0", "offset": "0",
+              "timestamp": "-1", "isForce": "true"}  # fmt: skip
+    await served.ask(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, fields)
+    answer = await asyncio.wait_for(held, 5)
+    assert (answer.code, answer.fields["nextBeginOffset"]) == (21, "0")
+
+
+async def test_a_commit_of_before_the_reset_does_not_undo_it(served):
+    for _ in range(3):
+        await send(served)
+    await commit(served, 3)
+    fields = {"topic": "orders", "group": "billing", "timestamp": "0", "isForce": "true"}
+    await served.ask(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, fields)
+    with_commit = {**pull_fields(3), "sysFlag": "5", "commitOffset": "3"}
+    await served.ask(RequestCode.PULL_MESSAGE, with_commit)
+    assert served.broker._offsets.get("billing", "orders", 0) == 0
+
+
+@pytest.mark.parametrize(
+    ("fields", "code"),
+    [
+        ({"topic": "nothing"}, ResponseCode.TOPIC_NOT_EXIST),
+        ({"group": "nobody"}, ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST),
+        ({"queueId": "0", "offset": "9"}, ResponseCode.SYSTEM_ERROR),
+    ],
+)
+async def test_a_reset_that_cannot_be_is_refused(served, fields, code):
+    await send(served)
+    await commit(served, 1)
+    wanted = {"topic": "orders", "group": "billing", "timestamp": "0", "isForce": "true"}
+    answer = await served.ask(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, {**wanted, **fields})
+    assert answer.code == code
+
+
+@pytest.mark.parametrize("language", [Language.JAVA, Language.CPP])
+async def test_where_clients_reset_themselves_they_are_told(tmp_path, language):
+    async with serve(tmp_path, is_reset_by_broker=False) as served:
+        await send(served)
+        await commit(served, 1)
+        member = Client(served, {})
+        await member.join()
+        fields = {"topic": "orders", "group": "billing", "timestamp": "0", "isForce": "true"}
+        answer = await served.ask(
+            RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, fields, language=int(language)
+        )
+        assert decode_queue_offsets(answer.body)[QUEUE] == 0
+        told = await eventually(
+            lambda: [
+                c for c in member.asked if c.code == RequestCode.RESET_CONSUMER_CLIENT_OFFSET
+            ]
+        )
+        assert (b'"offsetTable":[' in told[0].body) == (language is Language.CPP)
+        assert decode_queue_offsets(told[0].body)[QUEUE] == 0
+        await member.channels.close()
+
+
+# --- questions that are passed on
+
+
+async def test_a_question_to_a_consumer_is_passed_on_and_its_answer_given_back(served, client):
+    answer = Answer(0, None, {}, b'{"properties":{}}')
+    member = await client({RequestCode.GET_CONSUMER_RUNNING_INFO: answer})
+    fields = {"consumerGroup": "billing", "clientId": "me@1", "jstackEnable": "true"}
+    got = await served.ask(RequestCode.GET_CONSUMER_RUNNING_INFO, fields)
+    assert (got.code, got.body) == (0, b'{"properties":{}}')
+    assert member.asked[-1].fields["jstackEnable"] == "true"
+
+
+async def test_a_message_for_direct_consumption_goes_along(served, client):
+    message_id = await send(served, b"again")
+    member = await client({RequestCode.CONSUME_MESSAGE_DIRECTLY: Answer(body=b"{}")})
+    fields = {"consumerGroup": "billing", "clientId": "me@1", "msgId": message_id,
+              "topic": "orders"}  # fmt: skip
+    assert (await served.ask(RequestCode.CONSUME_MESSAGE_DIRECTLY, fields)).code == 0
+    told = member.asked[-1]
+    assert told.fields["brokerName"] == "broker-a"
+    assert decode_records(told.body)[0].body == b"again"
+
+
+async def test_nobody_there_is_said_in_words(served):
+    fields = {"consumerGroup": "billing", "clientId": "me@1"}
+    answer = await served.ask(RequestCode.GET_CONSUMER_RUNNING_INFO, fields)
+    assert answer.code == ResponseCode.SYSTEM_ERROR
+    assert answer.remark == "The Consumer <billing> <me@1> not online"
+
+
+async def test_a_client_that_is_too_old_is_not_asked(served, client):
+    await client(version=61)
+    fields = {"consumerGroup": "billing", "clientId": "me@1"}
+    answer = await served.ask(RequestCode.GET_CONSUMER_RUNNING_INFO, fields)
+    assert answer.code == ResponseCode.SYSTEM_ERROR
+    assert "too low" in answer.remark
+
+
+@pytest.mark.parametrize("message_id", ["nonsense", "7F00000100002A9F00000000000F4240"])
+async def test_a_message_that_is_not_there_cannot_be_consumed(served, client, message_id):
+    await client()
+    fields = {"consumerGroup": "billing", "clientId": "me@1", "msgId": message_id}
+    answer = await served.ask(RequestCode.CONSUME_MESSAGE_DIRECTLY, fields)
+    assert answer.code in (ResponseCode.INVALID_PARAMETER, ResponseCode.SYSTEM_ERROR)
+    assert message_id in answer.remark
+
+
+async def test_the_offsets_of_members_are_gathered_by_client(served, client):
+    body = encode_client_offsets({QUEUE: 7})
+    await client({RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT: Answer(body=body)})
+    fields = {"topic": "orders", "group": "billing"}
+    answer = await served.ask(RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS, fields)
+    (offsets,) = loads(answer.body)["consumerTable"]["me@1"].values()
+    assert offsets == 7
