@@ -141,3 +141,24 @@ class SendFailed(ClientError):
 
 class SubscriptionError(ClientError):
     """A subscription expression that cannot be parsed or is not supported."""
+
+
+class ExpressionError(SubscriptionError):
+    """An SQL92 expression that cannot be used.
+
+    Attributes:
+        column: where it is wrong, from 1.
+    """
+
+    def __init__(self, reason: str, expression: str, column: int) -> None:
+        start = max(column - _AROUND, 1)
+        around = expression[start - 1 : column - 1 + _AROUND]
+        super().__init__(
+            f"SQL92, column {column}: {reason}\n  {around.translate(_ONE_LINE)}\n"
+            f"  {' ' * (column - start)}^"
+        )
+        self.column = column
+
+
+_AROUND = 60  # Characters of an expression that are shown at each side of the fault.
+_ONE_LINE = {ord(sign): " " for sign in "\t\n\r\f"}

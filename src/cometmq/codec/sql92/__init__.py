@@ -1,0 +1,5 @@
+"""SQL92 expressions over message properties, as RocketMQ's brokers filter by them (docs/design/0013)."""
+
+from cometmq.codec.sql92.filter import EXPRESSION_LENGTH_MAX, Sql92Filter, sql92_filter
+
+__all__ = ["EXPRESSION_LENGTH_MAX", "Sql92Filter", "sql92_filter"]

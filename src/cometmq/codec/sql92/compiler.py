@@ -1,0 +1,290 @@
+r"""From nodes to functions: each takes a property block and says true, false or unknown (None).
+
+The block that they take begins and ends with \x02, so that a property is found by searching for
+\x02name\x01; the last of two with one name counts. What types meet in a comparison is known here,
+so a function holds nothing but the search and the comparison. Follows `evaluate` of
+ComparisonExpression, LogicExpression and UnaryExpression (RocketMQ 5.3.3).
+
+Next: cometmq.codec.sql92.filter
+"""
+
+import math
+import operator
+from collections.abc import Callable
+from typing import Any
+
+from cometmq.codec.properties import find_property
+from cometmq.codec.sql92.nodes import (
+    NUMBERS,
+    Cast,
+    Chain,
+    Constant,
+    Equal,
+    In,
+    Kind,
+    Not,
+    Operand,
+    Order,
+    Property,
+    Search,
+    Truth,
+)
+from cometmq.codec.sql92.values import (
+    Incomparable,
+    double_rank,
+    read_boolean,
+    read_double,
+    read_int32,
+    read_int64,
+)
+
+Evaluate = Callable[[bytes], bool | None]
+Fetch = Callable[[bytes], bytes | None]
+Value = Callable[[bytes], Any]
+Reading = Callable[[Any], Any]
+
+_ORDERS: dict[str, Callable[[Any, Any], bool]] = {
+    "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
+}  # fmt: skip
+_SEARCHES: dict[str, Callable[[bytes, bytes], bool]] = {
+    "CONTAINS": operator.contains,
+    "STARTSWITH": bytes.startswith,
+    "ENDSWITH": bytes.endswith,
+}
+
+
+def compile_truth(node: Truth) -> Evaluate:
+    """The function of a condition; it may raise Incomparable."""
+    if isinstance(node, Constant):
+        return _constant(node.value)
+    make: Callable[[Any], Evaluate] = _MAKERS[type(node)]
+    return make(node)
+
+
+# --- logic
+
+
+def _constant(value: Any) -> Value:
+    return lambda _block: value
+
+
+def _chain(node: Chain) -> Evaluate:
+    terms = [compile_truth(term) for term in node.terms]
+    return _all(terms) if node.word == "AND" else _any(terms)
+
+
+def _all(terms: list[Evaluate]) -> Evaluate:
+    def evaluate(block: bytes) -> bool | None:
+        result: bool | None = True
+        for term in terms:
+            truth = term(block)
+            if truth is False:
+                return False
+            if truth is None:
+                result = None
+        return result
+
+    return evaluate
+
+
+def _any(terms: list[Evaluate]) -> Evaluate:
+    def evaluate(block: bytes) -> bool | None:
+        result: bool | None = False
+        for term in terms:
+            truth = term(block)
+            if truth is True:
+                return True
+            if truth is None:
+                result = None
+        return result
+
+    return evaluate
+
+
+def _not(node: Not) -> Evaluate:
+    term = compile_truth(node.term)
+
+    def evaluate(block: bytes) -> bool | None:
+        truth = term(block)
+        return None if truth is None else not truth
+
+    return evaluate
+
+
+def _cast(node: Cast) -> Evaluate:
+    fetch = _property(node.operand.name)
+    return lambda block: None if fetch(block) is None else False
+
+
+# --- operands
+
+
+def _property(name: str) -> Fetch:
+    """The value of a property as UTF-8; an empty one is none."""
+    plain = name.encode()
+    key = b"\x02" + plain + b"\x01"
+    size = len(key)
+
+    def fetch(block: bytes) -> bytes | None:
+        start = block.rfind(key)
+        if start < 0:
+            return None
+        start += size
+        value = block[start : block.find(b"\x02", start)]
+        return value or _before_empty(block, plain)
+
+    return fetch
+
+
+def _before_empty(block: bytes, name: bytes) -> bytes | None:
+    """The last value that is not empty, which is the one that Java's decoder keeps."""
+    found = find_property(block, name)
+    return None if found is None else found.encode()
+
+
+def _operand(node: Operand) -> tuple[Kind, Value]:
+    if isinstance(node, Property):
+        return Kind.STRING, _property(node.name)
+    if isinstance(node, Constant):
+        value = node.value.encode() if isinstance(node.value, str) else node.value
+        return node.kind, _constant(value)
+    return Kind.BOOLEAN, compile_truth(node)
+
+
+# --- comparison
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def _never(_value: Any) -> object:
+    """Types that are never equal: compareTo is not even called (-1)."""
+    return object()
+
+
+def _refuse(_value: Any) -> Any:
+    """Boolean at the left, String at the right: a ClassCastException in Java."""
+    raise Incomparable
+
+
+def _double(text: bytes) -> float:
+    """A double to be compared with a finite one; NaN is greater than all of them."""
+    value = read_double(text)
+    return math.inf if math.isnan(value) else value
+
+
+_READ: dict[Kind, Reading] = {
+    Kind.INTEGER: read_int32, Kind.LONG: read_int64, Kind.DOUBLE: _double,
+    Kind.BOOLEAN: read_boolean, Kind.STRING: _same, Kind.NULL: _same,
+}  # fmt: skip
+
+
+def _readings(left: Kind, right: Kind) -> tuple[Reading, Reading]:
+    """How the two sides are read so that they can be compared (ComparisonExpression.__compare)."""
+    if left is right or Kind.NULL in (left, right):
+        return _same, _same
+    if left is Kind.STRING:
+        return _READ[right], _same
+    if right is Kind.STRING:
+        return (_refuse, _same) if left is Kind.BOOLEAN else (_same, _READ[left])
+    if Kind.BOOLEAN in (left, right):
+        return _never, _same
+    return (float, float) if Kind.DOUBLE in (left, right) else (_same, _same)
+
+
+def _equal(node: Equal) -> Evaluate:
+    left, right = node.left, node.right
+    if isinstance(left, Property) and isinstance(right, Constant) and right.value is not None:
+        return _property_equal(left, right)
+    left_kind, left_value = _operand(left)
+    right_kind, right_value = _operand(right)
+    read_left, read_right = _readings(left_kind, right_kind)
+
+    def evaluate(block: bytes) -> bool | None:
+        first, second = left_value(block), right_value(block)
+        if first is None:
+            return True if second is None else None
+        if second is None:
+            return False
+        return bool(read_left(first) == read_right(second))
+
+    return evaluate
+
+
+def _property_equal(left: Property, right: Constant) -> Evaluate:
+    """The most common term: a property and a literal."""
+    fetch, read = _property(left.name), _READ[right.kind]
+    wanted = right.value.encode() if isinstance(right.value, str) else right.value
+
+    def evaluate(block: bytes) -> bool | None:
+        value = fetch(block)
+        return None if value is None else read(value) == wanted
+
+    def evaluate_text(block: bytes) -> bool | None:
+        value = fetch(block)
+        return None if value is None else value == wanted
+
+    return evaluate_text if right.kind is Kind.STRING else evaluate
+
+
+def _order(node: Order) -> Evaluate:
+    compare = _ORDERS[node.sign]
+    left_kind, left_value = _operand(node.left)
+    right_kind, right_value = _operand(node.right)
+    read_left, read_right = _readings(left_kind, right_kind)
+    if left_kind is right_kind is Kind.STRING:  # Two texts are ordered if both are numbers.
+        read_left = read_right = double_rank
+    if right_kind in NUMBERS and isinstance(node.left, Property):
+        assert isinstance(node.right, Constant)
+        return _property_order(left_value, read_left, compare, node.right.value)
+
+    def evaluate(block: bytes) -> bool | None:
+        first = left_value(block)
+        if first is None or (second := right_value(block)) is None:
+            return None
+        return compare(read_left(first), read_right(second))
+
+    return evaluate
+
+
+def _property_order(
+    fetch: Fetch, read: Reading, compare: Callable[[Any, Any], bool], limit: object
+) -> Evaluate:
+    def evaluate(block: bytes) -> bool | None:
+        value = fetch(block)
+        return None if value is None else compare(read(value), limit)
+
+    return evaluate
+
+
+# --- sets and texts
+
+
+def _in(node: In) -> Evaluate:
+    fetch, is_negated = _property(node.operand.name), node.is_negated
+    texts = frozenset(text.encode() for text in node.texts)
+
+    def evaluate(block: bytes) -> bool | None:
+        value = fetch(block)
+        return None if value is None else (value in texts) is not is_negated
+
+    return evaluate
+
+
+def _search(node: Search) -> Evaluate:
+    kind, get = _operand(node.operand)
+    text, find, is_negated = node.text.encode(), _SEARCHES[node.word], node.is_negated
+    if not text or kind is not Kind.STRING:
+        return _constant(value=False)
+
+    def evaluate(block: bytes) -> bool | None:
+        value = get(block)
+        return value is not None and find(value, text) is not is_negated
+
+    return evaluate
+
+
+_MAKERS: dict[type, Callable[[Any], Evaluate]] = {
+    Chain: _chain, Not: _not, Cast: _cast, Equal: _equal, Order: _order, In: _in, Search: _search,
+}  # fmt: skip

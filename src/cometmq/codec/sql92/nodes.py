@@ -1,0 +1,110 @@
+"""What an expression is made of. Every operand's type is known before a message is seen.
+
+A property is a string or missing, a constant has its own type, everything else is a truth value that
+may be unknown. Follows the classes in org.apache.rocketmq.filter.expression (RocketMQ 5.3.3).
+
+Next: cometmq.codec.sql92.compiler
+"""
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Literal
+
+
+class Kind(Enum):
+    """The type of an operand, by Java's name for it."""
+
+    STRING = "String"
+    INTEGER = "Integer"
+    LONG = "Long"
+    DOUBLE = "Double"
+    BOOLEAN = "Boolean"
+    NULL = "null"
+
+
+NUMBERS = frozenset((Kind.INTEGER, Kind.LONG, Kind.DOUBLE))
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """A literal.
+
+    Attributes:
+        kind: its type.
+        value: the value; None for NULL.
+        is_literal: False for a number behind a minus sign, which Java does not check as a constant.
+    """
+
+    kind: Kind
+    value: str | int | float | bool | None
+    is_literal: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Property:
+    """A property of the message."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """Terms joined by AND or by OR, evaluated from left to right."""
+
+    word: Literal["AND", "OR"]
+    terms: "tuple[Truth, ...]"
+
+
+@dataclass(frozen=True, slots=True)
+class Not:
+    """The opposite; unknown stays unknown."""
+
+    term: "Truth"
+
+
+@dataclass(frozen=True, slots=True)
+class Cast:
+    """A property that stands alone; a string is not a truth value, so it is never true."""
+
+    operand: Property
+
+
+@dataclass(frozen=True, slots=True)
+class Equal:
+    """Left = right; with NULL at the right it is IS NULL."""
+
+    left: "Operand"
+    right: "Operand"
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """Left sign right, with one of the signs <, <=, > and >=."""
+
+    sign: str
+    left: "Operand"
+    right: "Operand"
+
+
+@dataclass(frozen=True, slots=True)
+class In:
+    """A property is one of these texts, or none of them."""
+
+    operand: Property
+    texts: frozenset[str]
+    is_negated: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """A text in a property: CONTAINS, STARTSWITH, ENDSWITH and their opposites. Never unknown."""
+
+    word: str
+    operand: "Operand"
+    text: str
+    is_negated: bool
+
+
+Test = Chain | Not | Cast | Equal | Order | In | Search
+Truth = Test | Constant  # A constant here is TRUE, FALSE or NULL.
+Operand = Test | Constant | Property

@@ -1,0 +1,299 @@
+"""From words to nodes, with the checks that Java makes when it parses.
+
+Follows the grammar of SelectorParser.jj and the `create` functions of ComparisonExpression
+(RocketMQ 5.3.3), their surprises included: NOT binds tighter than a comparison, 0.0 is no literal,
+and only numbers may be ordered. Differs in one thing: words behind the expression are an error.
+
+Next: cometmq.codec.sql92.compiler
+"""
+
+import sys
+from typing import Literal, NoReturn
+
+from cometmq.codec.sql92.nodes import (
+    NUMBERS,
+    Cast,
+    Chain,
+    Constant,
+    Equal,
+    In,
+    Kind,
+    Not,
+    Operand,
+    Order,
+    Property,
+    Search,
+    Truth,
+)
+from cometmq.codec.sql92.tokens import Token, tokens_of
+from cometmq.model.errors import ExpressionError
+
+DEPTH_MAX = 100  # Brackets, NOTs and signs in each other; nobody writes ten.
+_INT32_END, _INT64_END = 1 << 31, 1 << 63
+_INT64_DIGITS = 19
+_SIGNS = ("<", "<=", ">", ">=")
+_SEARCHES = ("CONTAINS", "STARTSWITH", "ENDSWITH")
+_NULL = Constant(Kind.NULL, None)
+
+
+def parse(expression: str) -> Truth:
+    """The node of a whole expression.
+
+    Raises:
+        ExpressionError: it is none; with the column.
+    """
+    return _Parser(expression).whole()
+
+
+class _Parser:
+    """Recursive descent: one method for each rule of the grammar."""
+
+    def __init__(self, expression: str) -> None:
+        self._expression = expression
+        self._tokens = tokens_of(expression)
+        self._at = 0
+        self._depth = 0
+
+    # --- tokens
+
+    @property
+    def _next(self) -> Token:
+        return self._tokens[self._at]
+
+    def _take(self) -> Token:
+        token = self._tokens[self._at]
+        self._at += 1
+        return token
+
+    def _is(self, *words: str) -> bool:
+        """Whether these words come next."""
+        following = self._tokens[self._at : self._at + len(words)]
+        return [_word(token) for token in following] == list(words)
+
+    def _took(self, *words: str) -> bool:
+        """Take these words if they come next."""
+        is_there = self._is(*words)
+        if is_there:
+            self._at += len(words)
+        return is_there
+
+    def _expect(self, word: str) -> None:
+        if not self._took(word):
+            self._fail(f"{word} is expected, not {_shown(self._next)}")
+
+    def _fail(self, reason: str, token: Token | None = None) -> NoReturn:
+        raise ExpressionError(reason, self._expression, (token or self._next).column)
+
+    # --- rules
+
+    def whole(self) -> Truth:
+        """A whole expression."""
+        first = self._next
+        truth = self._truth(self._or(), first)
+        if self._next.kind != "end":
+            self._fail_behind()
+        return truth
+
+    def _fail_behind(self) -> NoReturn:
+        word = self._next.text.upper()
+        if word == "LIKE":
+            self._fail(
+                "RocketMQ's SQL92 has no LIKE; use CONTAINS, STARTSWITH or ENDSWITH 'text'"
+            )
+        self._fail(f"the expression ends before {_shown(self._next)}; AND or OR is missing")
+
+    def _or(self) -> Operand:
+        return self._chain("OR")
+
+    def _chain(self, word: Literal["AND", "OR"]) -> Operand:
+        begins = self._next
+        left = self._chain("AND") if word == "OR" else self._equality()
+        if not self._is(word):
+            return left
+        terms = [self._truth(left, begins)]
+        while self._took(word):
+            begins = self._next
+            right = self._chain("AND") if word == "OR" else self._equality()
+            terms.append(self._truth(right, begins))
+        return Chain(word, tuple(terms))
+
+    def _equality(self) -> Operand:
+        left = self._comparison()
+        while True:
+            sign = self._next
+            if self._took("="):
+                left = self._equal(left, sign, self._comparison())
+            elif self._took("<>"):
+                left = Not(self._equal(left, sign, self._comparison()))
+            elif self._took("IS", "NULL"):
+                left = Equal(left, _NULL)
+            elif self._took("IS", "NOT", "NULL"):
+                left = Not(Equal(left, _NULL))
+            elif self._is("IS"):
+                self._fail("IS is followed by NULL or NOT NULL; TRUE is compared with =")
+            else:
+                return left
+
+    def _comparison(self) -> Operand:
+        left = self._unary()
+        while True:
+            begins = self._next
+            is_negated = self._is("NOT")
+            word = _word(self._tokens[self._at + is_negated])
+            if word in _SIGNS and not is_negated:
+                self._take()
+                left = self._order(word, left, begins, self._unary())
+                continue
+            if word not in (*_SEARCHES, "BETWEEN", "IN"):
+                return left
+            self._at += 1 + is_negated
+            if word == "BETWEEN":
+                left = self._between(left, begins, is_negated=is_negated)
+            elif word == "IN":
+                left = self._in(left, begins, is_negated=is_negated)
+            else:
+                left = Search(word, left, self._string(word), is_negated)
+
+    def _unary(self) -> Operand:
+        begins = self._next
+        self._depth += 1
+        if self._depth > DEPTH_MAX:
+            self._fail(f"more than {DEPTH_MAX} levels of brackets and signs")
+        try:
+            if self._took("+"):
+                return self._unary()
+            if self._took("-"):
+                return _negated(self._unary())
+            if self._took("NOT"):
+                begins = self._next
+                return Not(self._truth(self._unary(), begins))
+            if self._took("("):
+                inner = self._or()
+                self._expect(")")
+                return inner
+            return self._literal(begins)
+        finally:
+            self._depth -= 1
+
+    def _literal(self, token: Token) -> Operand:
+        simple: dict[str, Operand] = {
+            "name": Property(token.text),
+            "string": Constant(Kind.STRING, token.text),
+            "TRUE": Constant(Kind.BOOLEAN, True),  # noqa: FBT003  A value, not a switch.
+            "FALSE": Constant(Kind.BOOLEAN, False),  # noqa: FBT003
+            "NULL": _NULL,
+        }
+        if token.kind in simple:
+            self._take()
+            return simple[token.kind]
+        if token.kind not in ("integer", "float"):
+            self._fail(f"a property or a value is expected, not {_shown(token)}")
+        self._take()
+        return self._integer(token) if token.kind == "integer" else self._float(token)
+
+    def _integer(self, token: Token) -> Constant:
+        digits = token.text.rstrip("lL")
+        if len(digits) > _INT64_DIGITS or (value := int(digits)) >= _INT64_END:
+            self._fail("the number is greater than 9223372036854775807", token)
+        return Constant(Kind.INTEGER if value < _INT32_END else Kind.LONG, value)
+
+    def _float(self, token: Token) -> Constant:
+        value = float(token.text)
+        if value > sys.float_info.max:
+            self._fail("the number is greater than 1.7976931348623157E308", token)
+        if value == 0:  # ConstantExpression.createFloat: less than Double.MIN_VALUE.
+            self._fail("the number is less than 4.9E-324; write 0 without a point", token)
+        return Constant(Kind.DOUBLE, value)
+
+    # --- what Java checks
+
+    def _truth(self, node: Operand, begins: Token) -> Truth:
+        """A node as a condition."""
+        if isinstance(node, Property):
+            return Cast(node)
+        if isinstance(node, Constant) and (
+            not node.is_literal or node.kind not in (Kind.BOOLEAN, Kind.NULL)
+        ):
+            self._fail("this is a value and no condition; compare it with something", begins)
+        return node
+
+    def _equal(self, left: Operand, sign: Token, right: Operand) -> Equal:
+        for side in (left, right):
+            if side == _NULL:
+                self._fail(f"NULL cannot be compared with {sign.text}; use IS NULL", sign)
+        if (
+            isinstance(left, Constant)
+            and isinstance(right, Constant)
+            and left.is_literal and right.is_literal
+            and left.kind is Kind.BOOLEAN is not right.kind
+        ):  # fmt: skip
+            self._fail("a truth value cannot be compared with another type", sign)
+        return Equal(left, right)
+
+    def _order(self, sign: str, left: Operand, begins: Token, right: Operand) -> Order:
+        for side in (left, right):
+            if isinstance(side, Property):
+                continue
+            if isinstance(side, Constant) and (side.kind in NUMBERS or not side.is_literal):
+                continue
+            self._fail(f"only properties and numbers can be compared with {sign}", begins)
+        return Order(sign, left, right)
+
+    def _between(self, value: Operand, begins: Token, *, is_negated: bool) -> Chain:
+        low = self._unary()
+        self._expect("AND")
+        high = self._unary()
+        if isinstance(low, Constant) and isinstance(high, Constant):
+            is_checked = low.is_literal and high.is_literal
+            if (
+                is_checked
+                and low.kind in NUMBERS
+                and high.kind in NUMBERS
+                and _falls(low, high)
+            ):
+                self._fail(
+                    f"BETWEEN: {low.value} must be less than or equal to {high.value}", begins
+                )
+        first, second, word = ("<", ">", "OR") if is_negated else (">=", "<=", "AND")
+        terms = (
+            self._order(first, value, begins, low), self._order(second, value, begins, high),
+        )  # fmt: skip
+        return Chain("OR" if word == "OR" else "AND", terms)
+
+    def _in(self, operand: Operand, begins: Token, *, is_negated: bool) -> In:
+        if not isinstance(operand, Property):
+            self._fail("IN needs a property at its left", begins)
+        self._expect("(")
+        texts = {self._string("IN")}
+        while self._took(","):
+            texts.add(self._string("IN"))
+        self._expect(")")
+        return In(operand, frozenset(texts), is_negated)
+
+    def _string(self, word: str) -> str:
+        if self._next.kind != "string":
+            self._fail(f"{word} takes strings in single quotes, not {_shown(self._next)}")
+        return self._take().text
+
+
+def _word(token: Token) -> str:
+    """What a token is for the grammar: a sign or keyword, else its kind."""
+    return token.text if token.kind == "sign" else token.kind
+
+
+def _shown(token: Token) -> str:
+    return "the end" if token.kind == "end" else repr(token.text[:40])
+
+
+def _negated(node: Operand) -> Constant:
+    """UnaryExpression.createNegate: only numbers have an opposite."""
+    if isinstance(node, Constant) and node.kind in NUMBERS:
+        assert isinstance(node.value, int | float)
+        return Constant(node.kind, -node.value, is_literal=False)
+    return Constant(Kind.NULL, None, is_literal=False)
+
+
+def _falls(low: Constant, high: Constant) -> bool:
+    assert isinstance(low.value, int | float)
+    assert isinstance(high.value, int | float)
+    return high.value < low.value

@@ -1,0 +1,99 @@
+"""How the text of a property is read as a number or a truth value: as Java's valueOf reads it.
+
+Integer.valueOf and Long.valueOf take decimal digits with a sign, within 32 or 64 bits; Double.valueOf
+takes blanks around, an exponent, a suffix of f or d, NaN, Infinity and hexadecimal floats. What
+cannot be read ends the evaluation of the whole expression.
+
+Next: cometmq.codec.sql92.compiler
+"""
+
+import math
+import re
+
+
+class Incomparable(Exception):
+    """Java throws here, and the message is not delivered."""
+
+
+_INTEGER = re.compile(r"[+-]?\d+")
+_DOUBLE = re.compile(
+    r"[+-]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)[fFdD]?|[+-]?(?:NaN|Infinity)"
+)
+_HEX_DOUBLE = re.compile(
+    r"[+-]?0[xX](?:[0-9a-fA-F]+\.?|[0-9a-fA-F]*\.[0-9a-fA-F]+)[pP][+-]?[0-9]+[fFdD]?"
+)
+_DIGITS_MAX = (
+    40  # Of a number with leading zeros; more cannot be meant, and int() is quadratic.
+)
+_INT32_END, _INT64_END = 1 << 31, 1 << 63
+
+
+def read_int32(text: bytes) -> int:
+    """Integer.valueOf.
+
+    Raises:
+        Incomparable: it is none.
+    """
+    if len(text) < 10 and text.isdigit():
+        return int(text)
+    return _read_integer(text, _INT32_END)
+
+
+def read_int64(text: bytes) -> int:
+    """Long.valueOf.
+
+    Raises:
+        Incomparable: it is none.
+    """
+    if len(text) < 19 and text.isdigit():
+        return int(text)
+    return _read_integer(text, _INT64_END)
+
+
+def _read_integer(text: bytes, end: int) -> int:
+    decoded = text.decode("utf-8", "replace")
+    if len(decoded) > _DIGITS_MAX or _INTEGER.fullmatch(decoded) is None:
+        raise Incomparable
+    value = int(decoded)
+    if not -end <= value < end:
+        raise Incomparable
+    return value
+
+
+def read_double(text: bytes) -> float:
+    """Double.valueOf.
+
+    Raises:
+        Incomparable: it is none.
+    """
+    decoded = text.decode("utf-8", "replace").strip("".join(map(chr, range(33))))
+    if _DOUBLE.fullmatch(decoded):
+        return float(decoded.rstrip("fFdD") if decoded[-1] in "fFdD" else decoded)
+    if _HEX_DOUBLE.fullmatch(decoded):
+        try:
+            return float.fromhex(decoded.rstrip("fFdD") if _has_suffix(decoded) else decoded)
+        except OverflowError:
+            return -math.inf if decoded.startswith("-") else math.inf
+    raise Incomparable
+
+
+def _has_suffix(decoded: str) -> bool:
+    # Digits of a hexadecimal exponent are decimal, so a letter at the end is a suffix.
+    return decoded[-1] in "fFdD"
+
+
+def double_rank(text: bytes) -> tuple[bool, float, bool]:
+    """Orders doubles as Double.compareTo does: -0.0 before 0.0, NaN behind everything.
+
+    Raises:
+        Incomparable: the text is no double.
+    """
+    value = read_double(text)
+    if math.isnan(value):
+        return True, 0.0, True
+    return False, value, math.copysign(1.0, value) > 0
+
+
+def read_boolean(text: bytes) -> bool:
+    """Boolean.valueOf: true is "true" in any case, everything else is false."""
+    return text.lower() == b"true"
