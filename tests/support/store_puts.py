@@ -85,6 +85,14 @@ def run_jobs(store: MessageStore, *, ticks: int = 3) -> None:
             store.checkpointed(job)
 
 
+def clean(store: MessageStore, *, is_asked: bool = True) -> None:
+    """One whole cleaning round, as soon as it is due."""
+    if is_asked:
+        store.cleaner.ask()
+    while (step := store.clean_due()) is not None:
+        step()
+
+
 def flush(store: MessageStore) -> None:
     """One flush, if it is due."""
     target = store.flush_target()

@@ -157,8 +157,7 @@ KEYS_WITHOUT_EFFECT = frozenset(
     haMaxGapNotInSync haSlaveFallbehindMax totalReplicas inSyncReplicas minInSyncReplicas
     slaveTimeout slaveReadEnable offsetCheckInSlave
     maxHashSlotNum maxIndexNum messageIndexEnable messageIndexSafe
-    deleteWhen fileReservedTime diskMaxUsedSpaceRatio diskSpaceCleanForciblyRatio
-    cleanFileForciblyEnable deleteFileBatchMax
+    deleteCommitLogFilesInterval deleteConsumeQueueFilesInterval destroyMapedFileIntervalForcibly
     flushCommitLogTimed commitIntervalCommitLog commitCommitLogLeastPages
     commitCommitLogThoroughInterval flushConsumeQueueLeastPages flushConsumeQueueThoroughInterval
     transientStorePoolEnable transientStorePoolSize fastFailIfNoBufferInStorePool

@@ -10,10 +10,12 @@ from pathlib import Path
 from cometmq.model.errors import SettingsError
 from cometmq.model.settings import setting
 from cometmq.store.settings import StoreSettings
+from cometmq.store.retention import Retention
 
 _LOG_FILE_SIZE = 1 << 30
 _DELAY_LEVELS = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
 _UNITS_MS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+_HOURS = 24
 
 
 class FlushDiskType(Enum):
@@ -29,7 +31,9 @@ class StoreKeys:
 
     Attributes:
         store_path: the store directory.
-        commitlog_path: the log, where it is not `commitlog` in the store directory; one directory.
+        commitlog_path: the log, where it is not `commitlog` in the store directory; several
+            directories with commas between, files go to them in turn.
+        read_only_commitlog_paths: further directories of the log that get no new file.
         commitlog_file_size: bytes of a log file.
         queue_file_size: bytes of a queue file, 20 an entry.
         flush_disk_type: ASYNC_FLUSH, or SYNC_FLUSH: a send is answered when it is on the device.
@@ -39,8 +43,17 @@ class StoreKeys:
         sync_flush_timeout_ms: after this long a send is answered FLUSH_DISK_TIMEOUT, ms.
         checkpoint_interval_ms: least pause between checkpoints, ms.
         flush_offsets_interval_ms: pause between saves of consumer offsets, ms.
-        disk_warning_ratio: per cent of the disk used above which sends are refused; differs:
-            nothing is ever deleted for it.
+        disk_warning_ratio: per cent of the disk used above which sends are refused, until it is
+            2 below.
+        reserved_hours: a log file that was last written longer ago has expired, hours.
+        delete_when: hours of the day, local time, at which expired files go; `04;16` is both.
+        disk_max_ratio: per cent of the disk used above which expired files go at once.
+        disk_forced_ratio: per cent above which others go, too, where `cleanFileForciblyEnable`
+            is true; a log directory above it gets no file while another has room.
+        is_clean_forced: delete what has not expired when the disk is full; differs: RocketMQ does.
+        delete_batch_max: most log files deleted in a round.
+        clean_interval_ms: pause between rounds, ms.
+        delete_retry_ms: a file that could not be deleted is tried again after this, ms.
         access_in_memory_ratio: per cent of the memory that recent messages are taken to fill.
         transfer_bytes_in_memory: most bytes of a pull of recent messages.
         transfer_count_in_memory: most messages of it.
@@ -50,6 +63,7 @@ class StoreKeys:
     """
 
     store_path: str = setting("~/store", key="storePathRootDir")
+    read_only_commitlog_paths: str = setting("", key="readOnlyCommitLogStorePaths")
     commitlog_path: str | None = setting(None, key="storePathCommitLog")
     commitlog_file_size: int = setting(
         _LOG_FILE_SIZE,
@@ -72,6 +86,14 @@ class StoreKeys:
     sync_flush_timeout_ms: int = setting(5_000, key="syncFlushTimeout", least=1)
     checkpoint_interval_ms: int = setting(1_000, key="flushIntervalConsumeQueue", least=1)
     flush_offsets_interval_ms: int = setting(5_000, key="flushConsumerOffsetInterval", least=1)
+    reserved_hours: int = setting(72, key="fileReservedTime", least=1)
+    delete_when: str = setting("04")
+    disk_max_ratio: int = setting(75, key="diskMaxUsedSpaceRatio", least=1, most=100)
+    disk_forced_ratio: int = setting(85, key="diskSpaceCleanForciblyRatio", least=1, most=100)
+    is_clean_forced: bool = setting(default=False, key="cleanFileForciblyEnable")
+    delete_batch_max: int = setting(10, key="deleteFileBatchMax", least=1)
+    clean_interval_ms: int = setting(10_000, key="cleanResourceInterval", least=1)
+    delete_retry_ms: int = setting(120_000, key="redeleteHangedFileInterval", least=1)
     disk_warning_ratio: int = setting(90, key="diskSpaceWarningLevelRatio", least=1, most=100)
     access_in_memory_ratio: int = setting(
         40, key="accessMessageInMemoryMaxRatio", least=0, most=100
@@ -99,10 +121,19 @@ class StoreKeys:
         """What the store wants to know.
 
         Raises:
-            SettingsError: a delay level that means nothing, or a log in several directories.
+            SettingsError: a delay level or an hour that means nothing, or a log that may be
+        paths = _paths(self.commitlog_path or "")
+        read_only = _paths(self.read_only_commitlog_paths)
+        if paths and set(paths) <= set(read_only):
+            raise SettingsError(
+                f"readOnlyCommitLogStorePaths={self.read_only_commitlog_paths}: no directory of "
+                f"storePathCommitLog={self.commitlog_path} is left for new files"
+            )
+                written nowhere.
         """
         return StoreSettings(
-            commitlog_path=self._commitlog_directory(),
+            commitlog_paths=paths,
+            read_only_commitlog_paths=read_only,
             commitlog_file_size=self.commitlog_file_size,
             queue_file_size=self.queue_file_size,
             flush_sync=self.flush_disk_type is FlushDiskType.SYNC_FLUSH,
@@ -116,25 +147,38 @@ class StoreKeys:
             transfer_count_in_memory=self.transfer_count_in_memory,
             transfer_bytes_on_disk=self.transfer_bytes_on_disk,
             transfer_count_on_disk=self.transfer_count_on_disk,
+            retention=Retention(
+                reserved_ms=self.reserved_hours * _UNITS_MS["h"],
+                delete_hours=_delete_hours(self.delete_when),
+                max_used_ratio=self.disk_max_ratio,
+                forced_ratio=self.disk_forced_ratio,
+                is_forced=self.is_clean_forced,
+                batch_max=self.delete_batch_max,
+                interval_ms=self.clean_interval_ms,
+                retry_ms=self.delete_retry_ms,
+            ),
             access_in_memory_ratio=self.access_in_memory_ratio,
             delay_levels_ms=_delay_levels_ms(self.delay_levels),
         )
 
-    def _commitlog_directory(self) -> str | None:
-        """The log's directory, where it is not in the root."""
-        if self.commitlog_path is None:
-            return None
-        if "," in self.commitlog_path:
-            # Taking the first silently would begin an empty log beside somebody's data.
-            raise SettingsError(
-                f"storePathCommitLog={self.commitlog_path}: a log in several directories is not "
-                "supported yet; name one"
-            )
-        return _absolute(self.commitlog_path)
-
 
 def _absolute(path: str) -> str:
     return str(Path(path).expanduser().absolute())
+def _paths(text: str) -> tuple[str, ...]:
+    """Directories of a list with commas, as RocketMQ's MULTI_PATH_SPLITTER has it."""
+    return tuple(_absolute(part.strip()) for part in text.split(",") if part.strip())
+
+
+def _delete_hours(text: str) -> frozenset[int]:
+    hours = frozenset(part.strip() for part in text.split(";") if part.strip())
+    for hour in hours:
+        if not hour.isdecimal() or int(hour) >= _HOURS:
+            raise SettingsError(
+                f"deleteWhen={text}: {hour} is no hour; write 00 to 23, several with ; between"
+            )
+    return frozenset(map(int, hours))
+
+
 
 
 def _delay_levels_ms(text: str) -> tuple[int, ...]:

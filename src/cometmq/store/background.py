@@ -5,6 +5,7 @@
   in `flushed` or `flush_failed`.
 - `file_ahead_needed` and `checkpoint_due` give jobs for the file maker's thread (`make_file`,
   `CheckpointJob.run`), which end in `adopt` and `checkpointed`.
+- `clean_due` gives steps for any thread that may wait, one after the other.
 
 Everything else runs on the thread that owns the store.
 
@@ -18,6 +19,7 @@ from cometmq.model.errors import StorePoisoned
 from cometmq.store.acceptance import Acceptance
 from cometmq.store.appender import Appender
 from cometmq.store.checkpoint import CheckpointJob
+from cometmq.store.cleaner import Cleaner, Step
 from cometmq.store.commitlog import FilePlan
 from cometmq.store.directory import StoreDirectory
 from cometmq.store.disk import Disk
@@ -37,6 +39,7 @@ class Background(ReadSide):
     Attributes:
         settings: what the store was opened with.
         flags: why it takes no message at present (RocketMQ's running flags).
+        cleaner: lets old files go.
     """
 
     def __init__(
@@ -59,6 +62,15 @@ class Background(ReadSide):
             dispatcher=self._dispatcher,
             checkpoints=directory.checkpoints,
             flags=self.flags,
+        )
+        self.cleaner = Cleaner(
+            disk,
+            settings,
+            clock,
+            log=self._log,
+            queues=self._queues,
+            checkpoints=directory.checkpoints,
+            room=self._upkeep.room,
         )
         self._dispatcher.on_queue_error = self._upkeep.queue_write_failed
 
@@ -126,6 +138,10 @@ class Background(ReadSide):
     def checkpointed(self, job: CheckpointJob) -> None:
         """A checkpoint's job has run."""
         self._upkeep.checkpointed(job)
+
+    def clean_due(self) -> Step | None:
+        """The next step of letting old files go, when there is one; the one before has ended."""
+        return None if self._acceptance.is_over else self.cleaner.due()
 
     def tick(self) -> None:
         """What is due: late waiters, tails to write, a look at the disk. Each 100 ms or so."""

@@ -11,6 +11,7 @@ one, so that no record which was refused can stand again after a restart (`mend`
 Next: cometmq.store.group_flush
 """
 
+from collections.abc import Sequence
 from contextlib import suppress
 from threading import Lock
 from typing import NamedTuple
@@ -52,10 +53,15 @@ class CommitLog:
         warm_start: offset from which it is this process that wrote, and the page cache has it.
     """
 
-    def __init__(self, disk: Disk, directory: str, settings: StoreSettings) -> None:
+    def __init__(self, disk: Disk, directories: Sequence[str], settings: StoreSettings) -> None:
         self._disk = disk
         self._settings = settings
-        self.chain = FileChain(disk, directory, settings.commitlog_file_size)
+        self.chain = FileChain(
+            disk,
+            directories,
+            settings.commitlog_file_size,
+            read_only_directories=settings.read_only_commitlog_paths,
+        )
         self.written = 0
         self.flushed = 0
         self.warm_start = 0

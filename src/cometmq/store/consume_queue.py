@@ -16,7 +16,7 @@ from cometmq.codec.queue_entry import QUEUE_ENTRY, QUEUE_ENTRY_SIZE
 class ConsumeQueue:
     """Positions and the unwritten entries of a queue.
 
-    Invariant: min_offset <= tail_start <= max_offset <= next_offset, and the tail holds the
+    Invariant: min_offset and tail_start <= max_offset <= next_offset, and the tail holds the
     entries from `tail_start` up to `max_offset`.
 
     Attributes:
@@ -78,6 +78,10 @@ class ConsumeQueue:
         self.tail += QUEUE_ENTRY.pack(physical_offset, size, tags_code)
         self.max_offset += 1
         self.next_offset = self.max_offset
+
+    def hide_before(self, offset: int) -> None:
+        """Give nothing before an offset any more."""
+        self.min_offset = max(self.min_offset, min(offset, self.max_offset))
 
     def tail_entries(self, start: int, count: int) -> bytes:
         """Entries of the tail, from a queue offset in it."""

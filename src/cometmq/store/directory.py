@@ -50,7 +50,7 @@ class StoreDirectory:
         self._lock = DirectoryLock(disk, path)
         self.abort = AbortMarker(disk, path)
         self.checkpoints = CheckpointFiles(disk, path)
-        self.log = CommitLog(disk, settings.commitlog_path or f"{path}/commitlog", settings)
+        self.log = CommitLog(disk, settings.commitlog_paths or (f"{path}/commitlog",), settings)
         files = QueueFiles(disk, f"{path}/consumequeue", settings.queue_entries_per_file)
         self.queues = ConsumeQueues(files, read_only=read_only)
         self.followers: list[Follower] = []
@@ -87,14 +87,17 @@ class StoreDirectory:
 
     def _take(self) -> None:
         """Make what is missing and lock it; for reading only, see that it is there."""
-        log_directory = self.log.chain.directory
+        chain = self.log.chain
         if self._read_only:
-            if not self._disk.exists(log_directory):
-                raise StoreDamaged(f"{log_directory} is not there: {self.path} is no store")
+            if not any(self._disk.exists(path) for path in chain.directories):
+                raise StoreDamaged(
+                    f"{chain.directories[0]} is not there: {self.path} is no store"
+                )
             return
         for name in ("consumequeue", "config"):
             self._disk.make_directory(f"{self.path}/{name}")
-        self._disk.make_directory(log_directory)
+        for path in chain.writable_directories:
+            self._disk.make_directory(path)
         self._disk.sync_directory(self.path)
         self._lock.take()
 

@@ -1,10 +1,15 @@
-"""The files of the log in their order: found by offset, extended, cut.
+"""The files of the log in their order: found by offset, extended, cut, let go.
 
 Every file has the same size and begins where the one before it ends, so an offset's file is a
-division away. Names and the checks on loading follow MappedFileQueue of RocketMQ 5.3.3.
+division away. They may lie in several directories: file n is made in the nth of those that have
+room, and found wherever it is. Names and the checks on loading follow MappedFileQueue and
+MultiPathMappedFileQueue of RocketMQ 5.3.3.
 
 Next: cometmq.store.commitlog
 """
+
+import errno
+from collections.abc import Sequence
 
 from cometmq.model.errors import StoreDamaged
 from cometmq.store.disk import Disk
@@ -17,14 +22,28 @@ class FileChain:
     """Files from the oldest to the one that is being written.
 
     Attributes:
-        directory: where they are.
+        directories: where they are.
+        writable_directories: of these, where new ones are made.
+        full_directories: of these, where none is made while another has room.
         file_size: bytes of each.
-        files: the chain; only its owner changes it. A thread may take a copy.
+        files: the chain; only its owner changes it: at its end in place, at its start by
+            another list. So a thread that takes it has a chain without holes.
     """
 
-    def __init__(self, disk: Disk, directory: str, file_size: int) -> None:
+    def __init__(
+        self,
+        disk: Disk,
+        directories: Sequence[str],
+        file_size: int,
+        *,
+        read_only_directories: Sequence[str] = (),
+    ) -> None:
         self._disk = disk
-        self.directory = directory
+        self.writable_directories = [
+            path for path in dict.fromkeys(directories) if path not in read_only_directories
+        ]
+        self.directories = list(dict.fromkeys((*directories, *read_only_directories)))
+        self.full_directories: set[str] = set()
         self.file_size = file_size
         self.files: list[LogFile] = []
 
@@ -46,27 +65,37 @@ class FileChain:
         Raises:
             StoreDamaged: a file of another size than the setting says, or one is missing.
         """
-        names = [
-            name
-            for name in self._disk.list_names(self.directory)
+        paths = {
+            f"{directory}/{name}": int(name)
+            for directory in self.directories
+            for name in self._disk.list_names(directory)
             if len(name) == NAME_DIGITS and name.isdigit()
-        ]
-        for name in names:
-            file = self._take(name, is_last=name == names[-1], read_only=read_only)
+        }
+        last = max(paths.values(), default=0)
+        for path, start in sorted(paths.items(), key=lambda item: item[1]):
+            file = self._take(path, start, is_last=start == last, read_only=read_only)
             if file is None:
                 continue
             if self.files and file.start != self.end:
-                raise StoreDamaged(
-                    f"{self.directory}: a log file is missing: {log_file_name(self.end)} "
-                    f"should stand before {name}; put it back, or move the older ones away"
-                )
+                raise self._misplaced(file)
             self.files.append(file)
 
-    def _take(self, name: str, *, is_last: bool, read_only: bool) -> LogFile | None:
-        """One file of the directory; None for an empty last one."""
-        file = LogFile(self._disk, self.path(int(name)), start=int(name), size=self.file_size)
-        if read_only:
-            file.open_readonly()
+    def _misplaced(self, file: LogFile) -> StoreDamaged:
+        """The error for a file that does not begin where the one before it ends."""
+        if file.start == self.files[-1].start:
+            return StoreDamaged(
+                f"{file.path} and {self.files[-1].path} are the same log file; keep one of them"
+            )
+        return StoreDamaged(
+            f"{file.path.rpartition('/')[0]}: a log file is missing: {log_file_name(self.end)} "
+            f"should stand before {log_file_name(file.start)}; put it back, or move the older "
+            "ones away"
+        )
+
+    def _take(self, path: str, start: int, *, is_last: bool, read_only: bool) -> LogFile | None:
+        """One file of a directory; None for an empty last one."""
+        file = LogFile(self._disk, path, start=start, size=self.file_size)
+        self._open(file, read_only=read_only)
         size = self._disk.size(file.fd)
         if size == self.file_size:
             return file
@@ -80,14 +109,31 @@ class FileChain:
             f"{self.file_size}; set it to the size this store was written with"
         )
 
+    def _open(self, file: LogFile, *, read_only: bool) -> None:
+        """Open a file; one on a read-only disk for reading, for only the newest is written."""
+        if not read_only:
+            try:
+                assert file.fd >= 0
+            except OSError as error:
+                if error.errno not in (errno.EROFS, errno.EACCES):
+                    raise
+        file.open_readonly()
+
     def path(self, start: int) -> str:
-        """The name of the file that begins at an offset."""
-        return f"{self.directory}/{log_file_name(start)}"
+        """The name under which the file that begins at an offset is made."""
+        places = self.writable_directories
+        places = [path for path in places if path not in self.full_directories] or places
+        # In the order of names, as RocketMQ takes them.
+        place = sorted(places)[start // self.file_size % len(places)]
+        return f"{place}/{log_file_name(start)}"
 
     def find(self, offset: int) -> LogFile | None:
-        """The file that holds an offset."""
-        index = (offset - self.start) // self.file_size
-        return self.files[index] if 0 <= index < len(self.files) else None
+        """The file that holds an offset. Any thread."""
+        files = self.files
+        if not files:
+            return None
+        index = (offset - files[0].start) // self.file_size
+        return files[index] if 0 <= index < len(files) else None
 
     def append(self, file: LogFile) -> None:
         """Put a new file behind the newest."""
@@ -100,6 +146,11 @@ class FileChain:
             file = self.files.pop()
             file.close()
             self._disk.unlink(file.path)
+
+    def drop_first(self) -> LogFile:
+        """Let the oldest file go: nobody finds it any more, who reads it has it still."""
+        first, self.files = self.files[0], self.files[1:]
+        return first
 
     def close(self) -> None:
         """Close every file."""

@@ -24,7 +24,7 @@ class LogFile:
         end: physical offset behind its last.
     """
 
-    __slots__ = ("_disk", "_fd", "_view", "end", "path", "start")
+    __slots__ = ("__weakref__", "_disk", "_fd", "_view", "end", "path", "start")
 
     def __init__(self, disk: Disk, path: str, *, start: int, size: int, fd: int = -1) -> None:
         self._disk = disk
@@ -33,6 +33,10 @@ class LogFile:
         self.end = start + size
         self._fd = fd
         self._view: memoryview | None = None
+
+    def __del__(self) -> None:
+        """The last who refers to it closes it: one that was removed may still be read."""
+        self.close()
 
     @property
     def fd(self) -> int:
@@ -47,6 +51,11 @@ class LogFile:
         if self._view is None:
             self._view = self._disk.map_readonly(self.fd, self.end - self.start)
         return self._view
+
+    @property
+    def modified_ms(self) -> int:
+        """When it was last written, ms since 1970."""
+        return self._disk.modified_ms(self.fd)
 
     def open_readonly(self) -> None:
         """Open it for reading, where writing is not allowed."""
@@ -86,6 +95,16 @@ class LogFile:
     def forget_view(self) -> None:
         """Let the map go; pieces of it that somebody still sends keep it alive."""
         self._view = None
+
+    def unlink(self) -> None:
+        """Remove its name; who has it open can read it still. Any thread.
+
+        Raises:
+            OSError: it could not be removed.
+        """
+        with suppress(FileNotFoundError):
+            self._disk.unlink(self.path)
+        self._disk.sync_directory(self.path.rpartition("/")[0])
 
     def close(self) -> None:
         """Close it."""

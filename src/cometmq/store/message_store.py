@@ -192,7 +192,7 @@ class MessageStore(Background):
         try:
             results, batch = self._appender.append(puts, is_together=is_together)
         except StoreFull as error:
-            self._upkeep.file_failed(str(error))
+            self._upkeep.room.file_failed(str(error))
             raise
         except OSError as error:
             raise self._write_failed(error) from error
@@ -203,7 +203,7 @@ class MessageStore(Background):
     def _write_failed(self, error: OSError) -> StoreError:
         """What a write that failed means: wait for room, or never write again."""
         if is_lack_of_room(error):
-            self._upkeep.file_failed(
+            self._upkeep.room.file_failed(
                 f"disk full: {error.strerror}; free space and sending goes on"
             )
             return StoreFull(self.flags.refusal)

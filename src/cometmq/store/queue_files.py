@@ -153,6 +153,23 @@ class QueueFiles:
                 self._disk.close(fd)
             self.unsynced.add(path)
 
+    def names_before(self, queue: ConsumeQueue, offset: int) -> list[str]:
+        """Paths of the files that end at or before an offset, without the newest. Any thread."""
+        directory = self.queue_directory(queue.topic, queue.queue_id)
+        names = [name for name in self._disk.list_names(directory) if name.isdigit()]
+        return [
+            f"{directory}/{name}"
+            for name in names[:-1]
+            if (int(name) + self._file_size) <= offset * QUEUE_ENTRY_SIZE
+        ]
+
+    def forget_before(self, queue: ConsumeQueue, offset: int) -> None:
+        """Close what is open of the files before the one that holds an offset."""
+        prefix = self.queue_directory(queue.topic, queue.queue_id) + "/"
+        end = self.path(queue, offset)
+        for path in [path for path in self._open if path.startswith(prefix) and path < end]:
+            self._disk.close(self._open.pop(path))
+
     def forget(self, queue: ConsumeQueue) -> None:
         """Close what is open of a queue."""
         prefix = self.queue_directory(queue.topic, queue.queue_id) + "/"

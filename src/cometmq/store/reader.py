@@ -204,7 +204,10 @@ class Reader:
             return self._hole(wanted)
         records: list[memoryview] = []
         if chosen.message_count:
-            found = self._records(chosen.runs, may_wait=may_wait)
+            try:
+                found = self._records(chosen.runs, may_wait=may_wait)
+            except _FileGoneError:
+                return self._answer(wanted, entries, may_wait=may_wait)
             if found is None:
                 return self._cold(wanted)
             records, status = found, GetStatus.FOUND
@@ -270,16 +273,14 @@ class Reader:
     ) -> list[memoryview] | None:
         """The bytes of pieces of the log; None where the device must be waited for."""
         first = runs[0][0]
-        file = self._log.chain.find(first)
-        assert file is not None
+        file = self._file_of(first)
         if first < self._log.warm_from:
             return self._read_records(runs, may_wait=may_wait)
         base, view, file_end = file.start, file.view, file.end
         records = []
         for start, end in runs:
             if start >= file_end:
-                following = self._log.chain.find(start)
-                assert following is not None
+                following = self._file_of(start)
                 base, view, file_end = following.start, following.view, following.end
             records.append(view[start - base : end - base])
         return records
@@ -316,12 +317,26 @@ class Reader:
                 and run[1] - start <= _SPAN_SIZE
             )
             if not is_near:
-                file = self._log.chain.find(run[0])
-                assert file is not None
+                file = self._file_of(run[0])
                 span, start, file_end = [], run[0], file.end
                 spans.append((file, start, span))
             span.append(run)
         return spans
+
+    def _file_of(self, offset: int) -> LogFile:
+        """The log file that holds an offset."""
+        file = self._log.chain.find(offset)
+        if file is None:
+            assert offset < self._log.chain.start
+            raise _FileGoneError
+        return file
+
+
+class _FileGoneError(Exception):
+    """A log file went between the choice of entries and the reading of their records.
+
+    Whoever chooses again passes over what was in it.
+    """
 
 
 def _outside(offset: int, low: int, high: int) -> GetResult:

@@ -4,9 +4,10 @@ The broker reads `broker.conf` and fills this in (cometmq.broker.settings).
 """
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from cometmq.codec.queue_entry import QUEUE_ENTRY_SIZE
+from cometmq.store.retention import Retention
 
 _MINUTE_MS = 60_000
 
@@ -30,7 +31,8 @@ class StoreSettings:
     """Settings of the store; the defaults are those of RocketMQ 5.3.3's MessageStoreConfig.
 
     Attributes:
-        commitlog_path: the log's directory (storePathCommitLog); None: commitlog in the root.
+        commitlog_paths: the log's directories (storePathCommitLog); none: commitlog in the root.
+        read_only_commitlog_paths: directories that get no new file (readOnlyCommitLogStorePaths).
         commitlog_file_size: bytes of a log file (mappedFileSizeCommitLog).
         queue_file_size: bytes of a queue file (mappedFileSizeConsumeQueue).
         flush_sync: a send is answered when it is on disk (flushDiskType=SYNC_FLUSH).
@@ -53,9 +55,11 @@ class StoreSettings:
         memory_bytes: what the ratio above is taken of.
         warm_tail_bytes: how much of what this process wrote is read through the map.
         delay_levels_ms: delay of each level, the first is level 1 (messageDelayLevel).
+        retention: when old files go.
     """
 
-    commitlog_path: str | None = None
+    commitlog_paths: tuple[str, ...] = ()
+    read_only_commitlog_paths: tuple[str, ...] = ()
     commitlog_file_size: int = 1 << 30
     queue_file_size: int = 300_000 * QUEUE_ENTRY_SIZE
     flush_sync: bool = False
@@ -75,6 +79,7 @@ class StoreSettings:
     memory_bytes: int = _memory_bytes()
     warm_tail_bytes: int = _memory_bytes() // 8
     delay_levels_ms: tuple[int, ...] = DELAY_LEVELS_MS
+    retention: Retention = field(default_factory=Retention)
 
     @property
     def queue_entries_per_file(self) -> int:

@@ -12,6 +12,7 @@ from cometmq.codec.checkpoint import Checkpoint
 from cometmq.model.clock import Clock
 from cometmq.store.checkpoint import NOTHING_DONE, CheckpointFiles, CheckpointJob, Progress
 from cometmq.store.disk import Disk
+from cometmq.store.disk_room import DiskRoom
 from cometmq.store.dispatch import Dispatcher
 from cometmq.store.flushing import Flushing
 from cometmq.store.log_file import NO_ROOM
@@ -21,13 +22,16 @@ from cometmq.store.settings import StoreSettings
 logger = logging.getLogger(__name__)
 
 DISK_LOOK_INTERVAL_S = 1.0
-CLEARED_BELOW_LEVEL = 2  # Per cent under the warning level at which sending goes on.
 # A checkpoint costs a sync of each queue written; it takes at most this part of the time.
 CHECKPOINT_SHARE = 10
 
 
 class Upkeep:
-    """The store's recurring work; driven by `tick`, on the thread that owns the store."""
+    """The store's recurring work; driven by `tick`, on the thread that owns the store.
+
+    Attributes:
+        room: of the disk.
+    """
 
     def __init__(
         self,
@@ -49,8 +53,13 @@ class Upkeep:
         self._dispatcher = dispatcher
         self._checkpoints = checkpoints
         self._flags = flags
-        self._needs_file = False
-        self._is_over_level = False
+        self.room = DiskRoom(
+            disk,
+            settings,
+            flags,
+            chain=self._log.chain,
+            queue_directory=self._queues.files.directory,
+        )
         self._is_plan_given_up = False
         self._disk_look_at = 0.0
         self._checkpoint_at = 0.0
@@ -67,7 +76,10 @@ class Upkeep:
             self._write_tails(now)
         if now >= self._disk_look_at:
             self._disk_look_at = now + DISK_LOOK_INTERVAL_S
-            self._look_at_disk()
+            if self._is_plan_given_up:
+                self._is_plan_given_up = False
+                self._log.plan_done()
+            self.room.judge()
             self._log.forget_cold_views()
 
     def _is_checkpoint_old(self) -> bool:
@@ -179,33 +191,3 @@ class Upkeep:
     def file_ahead_failed(self) -> None:
         """A file could not be made ahead; it is planned again at the next look at the disk."""
         self._is_plan_given_up = True
-
-    def file_failed(self, reason: str) -> None:
-        """No room for a log file that is needed now."""
-        self._needs_file = True
-        self._flags.raise_flag(Flag.DISK_FULL, reason)
-
-    def _look_at_disk(self) -> None:
-        """Refuse sends above the warning level; take them again when there is room."""
-        if self._is_plan_given_up:
-            self._is_plan_given_up = False
-            self._log.plan_done()
-        try:
-            space = self._disk.space(self._log.chain.directory)
-        except OSError as error:
-            logger.warning("The disk's room cannot be read: %s", error)
-            return
-        level = self._settings.disk_warning_ratio
-        limit = level - CLEARED_BELOW_LEVEL if self._is_over_level else level
-        self._is_over_level = space.used_percent > limit
-        if self._needs_file:
-            size = self._settings.commitlog_file_size + self._settings.file_reserve
-            self._needs_file = space.available < size
-        if self._is_over_level:
-            self._flags.raise_flag(
-                Flag.DISK_FULL,
-                f"disk full: {space.used_percent} % of the disk is used, "
-                f"diskSpaceWarningLevelRatio is {level}; free space and sending goes on",
-            )
-        elif not self._needs_file and self._flags.clear(Flag.DISK_FULL):
-            logger.warning("There is room on the disk again; sends are taken")

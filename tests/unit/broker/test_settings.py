@@ -99,12 +99,30 @@ def test_a_value_that_cannot_be_is_refused_by_name(tmp_path, line):
 
 @pytest.mark.parametrize(
     "text",
-    ["messageDelayLevel=1s soon", "storePathCommitLog=/disk1/log,/disk2/log\n"],
+    [
+        "messageDelayLevel=1s soon",
+        "deleteWhen=04;24",
+        "deleteWhen=four",
+        "storePathCommitLog=/disk1/log,/disk2/log\nreadOnlyCommitLogStorePaths=/disk2/log,/disk1/log",
+    ],
 )
 def test_what_the_store_cannot_take_is_refused_at_the_start(tmp_path, text):
     settings, _ = load(tmp_path, text)
     with pytest.raises(SettingsError):
         settings.store_settings()
+
+
+def test_directories_and_hours_are_lists(tmp_path):
+    settings, _ = load(
+        tmp_path,
+        "storePathCommitLog=/disk1/log, /disk2/log\nreadOnlyCommitLogStorePaths=/disk1/log\n"
+        "deleteWhen=04;16\nfileReservedTime=48\n",
+    )
+    store = settings.store_settings()
+    assert store.commitlog_paths == ("/disk1/log", "/disk2/log")
+    assert store.read_only_commitlog_paths == ("/disk1/log",)
+    assert store.retention.delete_hours == {4, 16}
+    assert store.retention.reserved_ms == 48 * 3_600_000
 
 
 def test_what_would_leave_the_broker_open_is_refused_and_what_is_missing_is_noted(tmp_path):

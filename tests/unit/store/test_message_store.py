@@ -310,7 +310,7 @@ def test_the_next_file_is_made_ahead_and_taken():
 
 
 def test_the_log_may_stand_elsewhere(tmp_path: Path):
-    settings = replace(SMALL, commitlog_path=str(tmp_path / "elsewhere" / "log"))
+    settings = replace(SMALL, commitlog_paths=(str(tmp_path / "elsewhere" / "log"),))
     store = open_store(tmp_path / "root", settings)
     put(store, b"x")
     store.close()

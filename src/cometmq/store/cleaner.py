@@ -1,0 +1,279 @@
+"""Lets old files go: of the log, then of the queues, then of who else follows the log.
+
+A round is a generator: what it yields runs in a thread that may wait, what stands between the yields
+runs on the thread that owns the store. So there is no lock, and a stop at any step leaves a store
+that opens: a file leaves the chain, then its name goes, and only then the next; entries that point
+before the log's start are passed over by every reader and by the next start (docs/design/0007).
+
+Next: cometmq.store.queue_trimming
+"""
+
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from itertools import islice
+from typing import NamedTuple, Protocol
+from weakref import WeakSet
+
+from cometmq.model.clock import Clock
+from cometmq.store.checkpoint import CheckpointFiles
+from cometmq.store.commitlog import CommitLog
+from cometmq.store.consume_queue import ConsumeQueue
+from cometmq.store.consume_queues import ConsumeQueues
+from cometmq.store.disk import Disk
+from cometmq.store.disk_room import DiskRoom
+from cometmq.store.log_file import LogFile
+from cometmq.store.queue_trimming import first_living
+from cometmq.store.retention import Cause
+from cometmq.store.settings import StoreSettings
+
+logger = logging.getLogger(__name__)
+
+QUEUES_PER_STEP = 256  # About 5 ms of a thread where each queue is looked into once.
+ASKED_ROUNDS = 20  # CleanCommitLogService.MAX_MANUAL_DELETE_FILE_TIMES
+
+Step = Callable[[], None]
+
+
+class LogFollower(Protocol):
+    """What points into the log beside the queues: the index."""
+
+    def delete_before(self, physical_offset: int) -> None:
+        """Remove the files that point before an offset only. Any thread.
+
+        Raises:
+            OSError: one could not be removed.
+        """
+        ...
+
+    def names_before(self, physical_offset: int) -> list[str]:
+        """Paths of the files that this would remove. Any thread."""
+        ...
+
+
+class Doomed(NamedTuple):
+    """A file that would go.
+
+    Attributes:
+        path: its name.
+        cause: why.
+    """
+
+    path: str
+    cause: str
+
+
+class Cleaner:
+    """The rounds over one store.
+
+    Attributes:
+        followers: what else is cleaned after the log.
+    """
+
+    def __init__(
+        self,
+        disk: Disk,
+        settings: StoreSettings,
+        clock: Clock,
+        *,
+        log: CommitLog,
+        queues: ConsumeQueues,
+        checkpoints: CheckpointFiles,
+        room: DiskRoom,
+    ) -> None:
+        self._disk = disk
+        self._rules = settings.retention
+        self._clock = clock
+        self._log = log
+        self._queues = queues
+        self._checkpoints = checkpoints
+        self._room = room
+        self.followers: list[LogFollower] = []
+        self._round: Iterator[Step] | None = None
+        self._next_round_at = clock.monotonic() + self._rules.interval_ms / 1000
+        self._asked_rounds = 0
+        self._hanged: LogFile | None = None  # Its name could not be removed.
+        self._retry_at = 0.0
+        self._held: WeakSet[LogFile] = WeakSet()  # Removed, and still read by somebody.
+        self._followed_to = -1  # Up to which start of the log the others have followed.
+
+    def ask(self) -> None:
+        """Let expired files go whatever the hour is, for some rounds; the first begins at once."""
+        self._asked_rounds = ASKED_ROUNDS
+        self._next_round_at = self._clock.monotonic()
+
+    def due(self) -> Step | None:
+        """The next step, for a thread that may wait; None while there is none.
+
+        The step before must have ended. A step raises nothing.
+        """
+        if self._round is None:
+            now = self._clock.monotonic()
+            if now < self._next_round_at:
+                return None
+            self._next_round_at = now + self._rules.interval_ms / 1000
+            self._round = self._clean()
+        step = next(self._round, None)
+        if step is None:
+            self._round = None
+        return step
+
+    def _clean(self) -> Iterator[Step]:
+        """One round."""
+        self._room.look()
+        yield from self._log_files()
+        start = self._log.chain.start
+        if start == self._followed_to:
+            return
+        failures: list[OSError] = []
+        queues = iter(list(self._queues))
+        while part := list(islice(queues, QUEUES_PER_STEP)):
+            yield from self._trim(part, start, failures)
+        for follower in self.followers:
+            yield partial(_try, failures, follower.delete_before, start)
+        for error in failures:
+            logger.warning("Files of the past could not be removed, and are later: %s", error)
+        if not failures:
+            self._followed_to = start
+
+    # --- the log
+
+    def _log_files(self) -> Iterator[Step]:
+        """Let log files go, the oldest first; one that stays ends the round."""
+        if self._hanged is not None:
+            if self._clock.monotonic() < self._retry_at:
+                return
+            yield from self._unlink(self._hanged)
+        is_asked = self._asked_rounds > 0
+        self._asked_rounds = max(self._asked_rounds - 1, 0)
+        known = self._checkpoints.progress
+        settled = min(known.dispatched, self._log.flushed) if known is not None else 0
+        most = self._rules.batch_max
+        for file, cause in self._doomed(most, settled=settled, is_asked=is_asked):
+            if self._hanged is not None:
+                return
+            logger.info("%s goes: %s", file.path, cause)
+            self._log.chain.drop_first()
+            self._held.add(file)
+            yield from self._unlink(file)
+
+    def _unlink(self, file: LogFile) -> Iterator[Step]:
+        """Remove a file's name, or keep it in mind for later."""
+        failures: list[OSError] = []
+        yield partial(_try, failures, file.unlink)
+        self._hanged = None
+        if failures:
+            self._hanged = file
+            pause_ms = self._rules.retry_ms
+            self._retry_at = self._clock.monotonic() + pause_ms / 1000
+            logger.error(
+                "%s cannot be removed (%s); nothing newer goes before it, next try in %d s",
+                file.path,
+                failures[0],
+                pause_ms // 1000,
+            )
+
+    def _doomed(
+        self, most: int, *, settled: int, is_asked: bool
+    ) -> list[tuple[LogFile, Cause]]:
+        """Log files that go now, and why.
+
+        Args:
+            most: of them.
+            settled: only what lies before this physical offset.
+            is_asked: whatever the hour is.
+        """
+        now_ms, rules = self._clock.now_ms(), self._rules
+        used = self._room.used_percent
+        cause = rules.cause(now_ms=now_ms, used_percent=used, is_asked=is_asked)
+        forced = self._forced_count()
+        doomed: list[tuple[LogFile, Cause]] = []
+        for file in self._log.chain.files[:-1][:most]:
+            if file.end > settled:
+                break
+            if cause is not None and rules.has_expired(file.modified_ms, now_ms):
+                doomed.append((file, cause))
+            elif len(doomed) < forced:
+                doomed.append((file, Cause.FORCED))
+            else:
+                break
+        return doomed
+
+    def _forced_count(self) -> int:
+        """How many files must go, expired or not, for the disk to be below the forced ratio."""
+        if not self._rules.is_forced:
+            return 0
+        ratio, file_size = self._rules.forced_ratio, self._log.chain.file_size
+        over = 0
+        for space in (self._room.log, self._room.queues):
+            if space.used_percent > ratio:
+                total = space.used + space.available
+                over = max(over, space.used - total * ratio // 100)
+        # What somebody still reads is given back without our doing.
+        over -= len(self._held) * file_size
+        return max(-(-over // file_size), 0)
+
+    # --- what follows the log
+
+    def _trim(
+        self, queues: Sequence[ConsumeQueue], start: int, failures: list[OSError]
+    ) -> Iterator[Step]:
+        """Raise the min offsets of some queues, and remove the files before them."""
+        firsts: dict[ConsumeQueue, int] = {}
+        yield partial(_try, failures, self._find_firsts, queues, start, firsts)
+        for queue, first in firsts.items():
+            if not queue.deleted:
+                queue.hide_before(first)
+                self._queues.files.forget_before(queue, first)
+        # One that begins in its first file has none to be removed.
+        per_file = self._queues.files.entries_per_file
+        known = [queue for queue in queues if queue.min_offset >= per_file]
+        if known:
+            yield partial(_try, failures, self._remove_files, known)
+
+    def _find_firsts(
+        self, queues: Sequence[ConsumeQueue], start: int, firsts: dict[ConsumeQueue, int]
+    ) -> None:
+        for queue in queues:
+            first = first_living(self._queues.files, queue, start)
+            if first != queue.min_offset:
+                firsts[queue] = first
+
+    def _remove_files(self, queues: Sequence[ConsumeQueue]) -> None:
+        for queue in queues:
+            for path in self._queues.files.names_before(queue, queue.min_offset):
+                self._disk.unlink(path)
+
+    # --- what would go
+
+    def plan(self, *, is_asked: bool = False) -> list[Doomed]:
+        """All that would go by now, over as many rounds as it takes; changes nothing.
+
+        Args:
+            is_asked: expired files, whatever the hour is.
+
+        Raises:
+            OSError: the disk failed.
+        """
+        self._room.look()
+        files = self._doomed(
+            len(self._log.chain.files), settled=self._log.written, is_asked=is_asked
+        )
+        doomed = [Doomed(file.path, cause) for file, cause in files]
+        start = files[-1][0].end if files else self._log.chain.start
+        cause = f"the log begins at {start}"
+        for queue in self._queues:
+            first = first_living(self._queues.files, queue, start)
+            names = self._queues.files.names_before(queue, first)
+            doomed.extend(Doomed(path, cause) for path in names)
+        for follower in self.followers:
+            doomed.extend(Doomed(path, cause) for path in follower.names_before(start))
+        return doomed
+
+
+def _try(failures: list[OSError], do: Callable[..., None], *arguments: object) -> None:
+    """Do something; note why it failed."""
+    try:
+        do(*arguments)
+    except OSError as error:
+        failures.append(error)

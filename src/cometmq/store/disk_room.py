@@ -1,0 +1,90 @@
+"""How full the disks are, and the refusal of sends while they are too full.
+
+Of the log's directories the one that is used least counts, and the queues' own. Above
+diskSpaceWarningLevelRatio, or while a log file that is needed does not fit, sends are refused with
+the reason; each look may take that back, a little below the level, so that it does not flutter.
+
+Next: cometmq.store.cleaner
+"""
+
+import logging
+
+from cometmq.store.disk import Disk, Space
+from cometmq.store.file_chain import FileChain
+from cometmq.store.running_flags import Flag, RunningFlags
+from cometmq.store.settings import StoreSettings
+
+logger = logging.getLogger(__name__)
+
+CLEARED_BELOW_LEVEL = 2  # Per cent under the warning level at which sending goes on.
+
+
+class DiskRoom:
+    """The room of the file systems that a store is on, when it was last looked at.
+
+    Attributes:
+        log: of the log directory that is used least.
+        queues: of the queues' directory.
+    """
+
+    def __init__(
+        self,
+        disk: Disk,
+        settings: StoreSettings,
+        flags: RunningFlags,
+        *,
+        chain: FileChain,
+        queue_directory: str,
+    ) -> None:
+        self._disk = disk
+        self._settings = settings
+        self._flags = flags
+        self._chain = chain
+        self._queue_directory = queue_directory
+        self._needs_file = False
+        self._is_over_level = False
+        self.log = self.queues = Space(0, 1)
+
+    @property
+    def used_percent(self) -> int:
+        """Used part of the fuller of the two, rounded up, as `df` prints it."""
+        return max(self.log.used_percent, self.queues.used_percent)
+
+    def look(self) -> bool:
+        """Look again; False where the disk does not say."""
+        try:
+            spaces = {path: self._disk.space(path) for path in self._chain.writable_directories}
+            self.queues = self._disk.space(self._queue_directory)
+        except OSError as error:
+            logger.warning("The disk's room cannot be read: %s", error)
+            return False
+        self.log = min(spaces.values(), key=lambda space: space.used_percent)
+        full_ratio = self._settings.retention.forced_ratio
+        self._chain.full_directories = {
+            path for path, space in spaces.items() if space.used_percent > full_ratio
+        }
+        return True
+
+    def file_failed(self, reason: str) -> None:
+        """No room for a log file that is needed now."""
+        self._needs_file = True
+        self._flags.raise_flag(Flag.DISK_FULL, reason)
+
+    def judge(self) -> None:
+        """Look, refuse sends above the warning level, take them again when there is room."""
+        if not self.look():
+            return
+        level = self._settings.disk_warning_ratio
+        limit = level - CLEARED_BELOW_LEVEL if self._is_over_level else level
+        self._is_over_level = self.used_percent > limit
+        if self._needs_file:
+            size = self._settings.commitlog_file_size + self._settings.file_reserve
+            self._needs_file = self.log.available < size
+        if self._is_over_level:
+            self._flags.raise_flag(
+                Flag.DISK_FULL,
+                f"disk full: {self.used_percent} % of the disk is used, "
+                f"diskSpaceWarningLevelRatio is {level}; free space and sending goes on",
+            )
+        elif not self._needs_file and self._flags.clear(Flag.DISK_FULL):
+            logger.warning("There is room on the disk again; sends are taken")

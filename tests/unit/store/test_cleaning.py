@@ -1,0 +1,325 @@
+"""Old files go: which, when, in what order; and what readers of them are told."""
+
+from __future__ import annotations
+
+import errno
+import gc
+import os
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from cometmq.model.errors import StoreFull
+from cometmq.store.reader import GetStatus
+from cometmq.store.retention import Cause, Retention
+from tests.support.fake_disk import PAGE, FakeDisk
+from tests.support.hand_clock import HandClock
+from tests.support.store_puts import (
+    SMALL,
+    bodies_of,
+    clean,
+    make_put,
+    open_store,
+    put,
+    run_jobs,
+    settle,
+)
+
+HOUR_S = 3600
+FILE = SMALL.commitlog_file_size
+BODY = b"x" * 3900  # Four records fill a log file.
+NEVER = replace(SMALL, retention=Retention(delete_hours=frozenset()))
+
+
+def log_names(disk: FakeDisk) -> list[int]:
+    return [int(name) for name in disk.list_names("/store/commitlog")]
+
+
+def store_of(
+    files: int, settings=NEVER, *, disk: FakeDisk | None = None, topic: str = "orders"
+):
+    """A store whose log has so many files, an hour apart, and is settled."""
+    disk, clock = disk or FakeDisk(), HandClock()
+    disk.clock = clock
+    store = open_store(disk=disk, clock=clock, settings=settings)
+    for number in range(files * 4):
+        put(store, b"%d " % number + BODY, topic=topic)
+        if number % 4 == 3:
+            settle(store, clock)
+            clock.turn(HOUR_S)
+    assert len(log_names(disk)) >= files
+    return store, disk, clock
+
+
+def test_an_expired_file_goes_and_the_queue_begins_behind_it():
+    store, disk, clock = store_of(4)
+    clock.turn(70 * HOUR_S)  # The first was last written 74 hours ago, the second 73.
+    clean(store)
+    assert log_names(disk)[:1] == [2 * FILE]
+    queue = store.queue("orders", 0)
+    assert queue is not None
+    assert (queue.min_offset, queue.max_offset) == (8, 16)
+    assert store.min_offset == 2 * FILE
+    assert [body.split()[0] for body in bodies_of(store)] == [b"%d" % n for n in range(8, 16)]
+
+
+def test_a_reader_before_the_start_is_sent_to_it_and_one_in_between_goes_on_behind():
+    store, _, clock = store_of(4)
+    clock.turn(70 * HOUR_S)
+    store.cleaner.ask()
+    for _ in range(2):  # Two files have gone, and nobody has looked at the queue.
+        step = store.clean_due()
+        assert step is not None
+        step()
+    early = store.get("orders", 0, 0, max_count=3)
+    assert (early.status, early.next_offset) == (GetStatus.MESSAGE_WAS_REMOVING, 3)
+    across = store.get("orders", 0, 3)
+    assert (across.status, across.message_count) == (GetStatus.FOUND, 8)
+    while (step := store.clean_due()) is not None:
+        step()
+    late = store.get("orders", 0, 0)
+    assert (late.status, late.next_offset, late.min_offset) == (
+        GetStatus.OFFSET_TOO_SMALL,
+        8,
+        8,
+    )
+
+
+@pytest.mark.parametrize(
+    ("hours", "is_asked", "is_full", "goes"),
+    [
+        ({4}, False, False, True),
+        ({16, 4}, False, False, True),
+        ({5}, False, False, False),
+        (set(), True, False, True),
+        (set(), False, True, True),
+    ],
+)
+def test_expired_files_go_at_the_hour_when_asked_or_when_the_disk_is_used(
+    hours, is_asked, is_full, goes, monkeypatch
+):
+    monkeypatch.setenv("TZ", "UTC-3")  # Three hours east: local time counts.
+    time.tzset()
+    try:
+        settings = replace(SMALL, retention=Retention(delete_hours=frozenset(hours)))
+        store, disk, clock = store_of(2, settings)
+        to_one = 24 * HOUR_S - clock.now_ms() // 1000 % (24 * HOUR_S) + HOUR_S
+        clock.turn(to_one + 96 * HOUR_S)  # One o'clock in UTC.
+        if is_full:
+            disk.used, disk.room = 76, 24
+        clean(store, is_asked=is_asked)
+        assert (log_names(disk)[0] > 0) is goes
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+
+
+def test_nothing_that_has_not_expired_goes_and_nothing_is_forced_unless_allowed():
+    store, disk, _ = store_of(4)
+    disk.used, disk.room = 99, 1
+    clean(store)
+    assert log_names(disk)[0] == 0
+
+
+def test_when_allowed_no_more_is_forced_than_the_ratio_needs():
+    settings = replace(NEVER, retention=replace(NEVER.retention, is_forced=True))
+    disk = FakeDisk()
+    store, disk, _ = store_of(6, settings, disk=disk)
+    used = PAGE * sum(len(inode.allocated) for inode in disk.names.values())
+    disk.capacity = (
+        (used - FILE) * 100 // 85
+    )  # Two files too many, one of them by a byte or so.
+    clean(store)
+    assert log_names(disk)[0] == 2 * FILE
+    clean(store)
+    assert log_names(disk)[0] == 2 * FILE
+
+
+def test_a_file_that_somebody_reads_is_given_back_when_he_is_done_and_no_other_goes_for_it():
+    settings = replace(NEVER, retention=replace(NEVER.retention, is_forced=True))
+    store, disk, _ = store_of(6, settings)
+    reader = store._log.chain.files[0]
+    first = reader.read(0, FILE)
+    used = PAGE * sum(len(inode.allocated) for inode in disk.names.values())
+    disk.capacity = (used - FILE // 2) * 100 // 85
+    for _ in range(3):
+        clean(store)
+    assert log_names(disk)[0] == FILE
+    assert reader.read(0, FILE) == first
+    del reader
+    gc.collect()
+    assert disk.space("/store").used_percent <= 85
+    clean(store)
+    assert log_names(disk)[0] == FILE
+
+
+def test_the_newest_file_and_what_no_checkpoint_covers_stay():
+    store, disk, clock = store_of(2)
+    clock.turn(100 * HOUR_S)
+    clean(store)
+    assert len(log_names(disk)) >= 1
+    assert store.max_offset - store.min_offset <= FILE
+    disk, clock = FakeDisk(), HandClock()
+    disk.clock = clock
+    store = open_store(disk=disk, clock=clock, settings=NEVER)
+    put(store, *[BODY] * 12)
+    clock.turn(100 * HOUR_S)
+    clean(store)  # Nothing was flushed, no checkpoint made.
+    assert log_names(disk)[0] == 0
+
+
+def test_a_round_takes_no_more_than_the_batch():
+    settings = replace(NEVER, retention=replace(NEVER.retention, batch_max=2))
+    store, disk, clock = store_of(6, settings)
+    clock.turn(100 * HOUR_S)
+    clean(store)
+    assert log_names(disk)[0] == 2 * FILE
+    clean(store)
+    assert log_names(disk)[0] == 4 * FILE
+
+
+def test_a_name_that_cannot_be_removed_is_tried_again_later_and_nothing_newer_goes_before():
+    store, disk, clock = store_of(4)
+    clock.turn(100 * HOUR_S)
+    disk.fail("unlink", code=errno.EBUSY)
+    clean(store)
+    assert log_names(disk)[0] == 0
+    clean(store)
+    assert log_names(disk)[:2] == [0, FILE]
+    clock.turn(121)
+    clean(store)
+    assert log_names(disk)[0] > FILE
+    assert bodies_of(store)[0].split()[0] != b"0"
+
+
+def test_queue_files_before_the_min_offset_go_but_never_the_newest():
+    store, disk, clock = store_of(4, topic="orders")
+    for _ in range(12):  # Many small messages: 20 entries fill a queue file.
+        put(store, *[b"small"] * 10, topic="many")
+        settle(store, clock)
+    clock.turn(100 * HOUR_S)
+    clean(store)
+    many = store.queue("many", 0)
+    assert many is not None
+    names = disk.list_names("/store/consumequeue/many/0")
+    assert int(names[0]) // 20 <= many.min_offset
+    assert many.min_offset < int(names[0]) // 20 + 20
+    orders = disk.list_names("/store/consumequeue/orders/0")
+    assert orders == ["0".zfill(20)]
+    store.close()
+    again = open_store(disk=disk.kill(), clock=clock, settings=NEVER)
+    found = again.queue("many", 0)
+    assert found is not None
+    assert (found.min_offset, found.max_offset) == (many.min_offset, 120)
+
+
+def test_an_empty_queue_goes_on_where_it_was():
+    store, disk, clock = store_of(2, topic="once")
+    for number in range(12):
+        put(store, b"%d " % number + BODY, topic="other")
+    settle(store, clock)
+    clock.turn(100 * HOUR_S)
+    clean(store)
+    once = store.queue("once", 0)
+    assert once is not None
+    assert (once.min_offset, once.max_offset) == (8, 8)
+    assert store.get("once", 0, 3).status is GetStatus.OFFSET_TOO_SMALL
+    assert store.get("once", 0, 8).status is GetStatus.OFFSET_OVERFLOW_ONE
+    put(store, b"again", topic="once")
+    settle(store, clock)
+    store.close()
+    again = open_store(disk=disk.kill(), settings=NEVER)
+    assert bodies_of(again, "once") == [b"again"]
+
+
+def test_followers_are_told_the_new_start_once():
+    store, _, clock = store_of(4)
+
+    class Follower:
+        told: list[int] = []  # noqa: RUF012
+
+        def delete_before(self, physical_offset: int) -> None:
+            self.told.append(physical_offset)
+
+        def names_before(self, physical_offset: int) -> list[str]:
+            return [f"index before {physical_offset}"]
+
+    follower = Follower()
+    store.cleaner.followers.append(follower)
+    clock.turn(70 * HOUR_S)
+    assert "index before 32768" in [doomed.path for doomed in store.cleaner.plan(is_asked=True)]
+    assert follower.told == []
+    clean(store)
+    clean(store)
+    assert follower.told == [2 * FILE]
+
+
+def test_the_plan_names_what_goes_and_changes_nothing():
+    store, disk, clock = store_of(4)
+    clock.turn(70 * HOUR_S)
+    before = dict(disk.names)
+    assert store.cleaner.plan() == []
+    plan = store.cleaner.plan(is_asked=True)
+    assert [(doomed.path, doomed.cause) for doomed in plan] == [
+        ("/store/commitlog/00000000000000000000", Cause.ASKED),
+        ("/store/commitlog/00000000000000016384", Cause.ASKED),
+    ]
+    assert disk.names == before
+    clean(store)
+    assert set(before) - set(disk.names) == {doomed.path for doomed in plan}
+
+
+def test_sends_go_on_by_themselves_when_a_forced_round_has_made_room():
+    settings = replace(NEVER, retention=replace(NEVER.retention, is_forced=True))
+    store, disk, clock = store_of(6, settings)
+    used = PAGE * sum(len(inode.allocated) for inode in disk.names.values())
+    disk.capacity = used * 100 // 93
+    clock.turn(2)
+    run_jobs(store)
+    with pytest.raises(StoreFull, match="diskSpaceWarningLevelRatio"):
+        put(store, b"refused")
+    clean(store, is_asked=False)
+    gc.collect()
+    clock.turn(2)
+    run_jobs(store)
+    assert disk.space("/").used_percent <= 88
+    put(store, b"taken")
+
+
+def test_on_a_real_disk_views_and_cold_reads_of_a_removed_file_stay_right(tmp_path: Path):
+    clock = HandClock(int(time.time() * 1000))
+    store = open_store(tmp_path, NEVER, clock=clock)
+    bodies = [b"%d " % number + BODY for number in range(16)]
+    for body in bodies:
+        put(store, body)
+    settle(store, clock)
+    warm = store.get("orders", 0, 0, max_count=4)
+    assert warm.status is GetStatus.FOUND
+    kept = bytes(b"".join(warm.records))
+    first = tmp_path / "commitlog" / "0".zfill(20)
+    os.utime(first, (1, 1))
+    gone = store._log.chain.files[0]
+    clean(store)
+    assert not first.exists()
+    assert b"".join(warm.records) == kept
+    assert gone.read(0, len(kept)) == kept
+    fd = gone.fd
+    del gone
+    gc.collect()
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(fd)
+    assert bodies_of(store) == bodies[4:]
+    store.close()
+
+
+def test_a_start_after_cleaning_needs_nothing_of_what_went():
+    store, disk, clock = store_of(4)
+    clock.turn(70 * HOUR_S)
+    clean(store)
+    expected = bodies_of(store)
+    for found in (disk.kill(), disk.power_cut()):
+        again = open_store(disk=found, clock=clock, settings=NEVER)
+        assert bodies_of(again) == expected
+        again.put_many([make_put(again, body=b"more")])
