@@ -28,7 +28,10 @@ class Ledger:
         acknowledged: bodies that were answered with SEND_OK.
         sent: every body that was ever written to a socket.
         codes: how often each answer came.
+        read: bodies that were read since `forget_reads`.
     """
+
+    read: set[bytes]
 
     def __init__(self, topic: str, *, queues: int = 4, padding: int = 0) -> None:
         """`padding` bytes are added to each body."""
@@ -40,8 +43,7 @@ class Ledger:
         self._padding = padding
         self._numbers = itertools.count()
         self._in_flight: dict[int, bytes] = {}
-        self._read: set[bytes] = set()
-        self._next_offsets = [0] * queues
+        self.forget_reads()
 
     def send(self, address: str, count: int) -> list[int]:
         """Send one after the other, each answered before the next; the answers' codes.
@@ -62,6 +64,10 @@ class Ledger:
         Returns with requests unanswered; `abandon` takes what still comes.
         """
         self._peer = self._connect(address)
+        self.flood_on(window=window, until=until)
+
+    def flood_on(self, *, window: int, until: int) -> None:
+        """The same, on the connection of the flood before, whose window is still open."""
         enough = len(self.acknowledged) + until
         while len(self.acknowledged) < enough:
             while len(self._in_flight) < window:
@@ -79,24 +85,33 @@ class Ledger:
 
     def check(self, address: str) -> int:
         """Read everything and compare; how many messages there are."""
-        self._read.clear()
-        self._next_offsets = [0] * self.queues
+        self.forget_reads()
         return self.check_new(address)
 
     def check_new(self, address: str) -> int:
         """Read on from where the last check ended, and compare; how many messages there are."""
+        self.read_on(address)
+        lost = self.acknowledged - self.read
+        assert not lost, f"{len(lost)} of {len(self.acknowledged)} acknowledged lost"
+        return len(self.read)
+
+    def forget_reads(self) -> None:
+        """The next read begins at the start."""
+        self.read = set()
+        self._next_offsets = [0] * self.queues
+
+    def read_on(self, address: str) -> None:
+        """Read what is new; it must be dense, known, and there once."""
         for queue_id, start in enumerate(self._next_offsets):
             found = read_queue(address, self.topic, queue_id, start=start)
             end = self._next_offsets[queue_id] = start + len(found)
             assert [offset for offset, _ in found] == list(range(start, end))
             bodies = {body for _, body in found}
-            twice = len(found) - len(bodies) + len(bodies & self._read)
+            twice = len(found) - len(bodies) + len(bodies & self.read)
             assert not twice, f"queue {queue_id}: {twice} messages are there twice"
-            self._read |= bodies
-        strange, lost = self._read - self.sent, self.acknowledged - self._read
+            self.read |= bodies
+        strange = self.read - self.sent
         assert not strange, f"{len(strange)} never sent, as {list(strange)[:3]}"
-        assert not lost, f"{len(lost)} of {len(self.acknowledged)} acknowledged lost"
-        return len(self._read)
 
     @staticmethod
     def _connect(address: str) -> socket.socket:

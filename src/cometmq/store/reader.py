@@ -272,10 +272,20 @@ class Reader:
         self, runs: list[tuple[int, int]], *, may_wait: bool
     ) -> list[memoryview] | None:
         """The bytes of pieces of the log; None where the device must be waited for."""
-        first = runs[0][0]
-        file = self._file_of(first)
-        if first < self._log.warm_from:
+        if runs[0][0] < self._log.warm_from:
             return self._read_records(runs, may_wait=may_wait)
+        try:
+            return self._mapped_records(runs)
+        except OSError:  # A file system gone read-only maps nothing any more, and yet it reads.
+            return self._read_records(runs, may_wait=may_wait)
+
+    def _mapped_records(self, runs: list[tuple[int, int]]) -> list[memoryview]:
+        """The same of files that are warm, through their maps.
+
+        Raises:
+            OSError: a file cannot be mapped.
+        """
+        file = self._file_of(runs[0][0])
         base, view, file_end = file.start, file.view, file.end
         records = []
         for start, end in runs:
