@@ -17,6 +17,7 @@ from typing import Any, NamedTuple, Protocol
 
 from cometmq.client.inflight import Inflight
 from cometmq.client.pull_loop import PullLoop
+from cometmq.model.clock import Clock
 from cometmq.model.message import StoredMessage
 from cometmq.net.tasks import Tasks
 
@@ -34,8 +35,8 @@ class Job(NamedTuple):
     messages: list[StoredMessage]
 
 
-# Takes a job and whether it was consumed; called on the event loop.
-Done = Callable[[Job, bool], None]
+# Takes a job, whether it was consumed, and the seconds that took; called on the event loop.
+Done = Callable[[Job, bool, float], None]
 
 
 class Workers(Protocol):
@@ -51,15 +52,19 @@ class Workers(Protocol):
 
 
 def make_workers(
-    listener: Listener, *, concurrency: int, batch_count: int, done: Done
+    listener: Listener, *, concurrency: int, batch_count: int, done: Done, clock: Clock
 ) -> Workers:
     """The workers that suit a listener."""
     run = _first_only(listener) if batch_count <= 1 else _whole_list(listener)
-    is_async = inspect.iscoroutinefunction(listener) or inspect.iscoroutinefunction(
+    kind = TaskWorkers if is_async_listener(listener) else ThreadWorkers
+    return kind(run, concurrency=concurrency, done=done, clock=clock)
+
+
+def is_async_listener(listener: Listener) -> bool:
+    """Whether a listener must be awaited."""
+    return inspect.iscoroutinefunction(listener) or inspect.iscoroutinefunction(
         getattr(listener, "__call__", None)  # noqa: B004  Objects with an async __call__.
     )
-    kind = TaskWorkers if is_async else ThreadWorkers
-    return kind(run, concurrency=concurrency, done=done)
 
 
 def _first_only(listener: Listener) -> Callable[[Job], Any]:
@@ -86,9 +91,12 @@ def _report(job: Job, error: BaseException) -> None:
 class TaskWorkers:
     """Tasks that await an `async def` listener."""
 
-    def __init__(self, run: Callable[[Job], Any], *, concurrency: int, done: Done) -> None:
+    def __init__(
+        self, run: Callable[[Job], Any], *, concurrency: int, done: Done, clock: Clock
+    ) -> None:
         self._run = run
         self._done = done
+        self._now = clock.monotonic
         self._jobs: asyncio.Queue[Job | None] = asyncio.Queue()
         self._tasks = Tasks("listener")
         self._workers = [
@@ -103,6 +111,7 @@ class TaskWorkers:
         while (job := await self._jobs.get()) is not None:
             if job.loop.is_dropped:
                 continue
+            began = self._now()
             try:
                 consumed = is_consumed(await self._run(job))
             except asyncio.CancelledError as error:
@@ -114,7 +123,7 @@ class TaskWorkers:
             except Exception as error:  # noqa: BLE001  A listener may raise anything.
                 _report(job, error)
                 consumed = False
-            self._done(job, consumed)
+            self._done(job, consumed, self._now() - began)
 
     async def close(self, timeout_ms: int) -> None:
         """See `Workers`."""
@@ -132,11 +141,14 @@ class ThreadWorkers:
     Results come back to the loop in bunches: one wake-up serves all that finished meanwhile.
     """
 
-    def __init__(self, run: Callable[[Job], Any], *, concurrency: int, done: Done) -> None:
+    def __init__(
+        self, run: Callable[[Job], Any], *, concurrency: int, done: Done, clock: Clock
+    ) -> None:
         self._run = run
         self._done = done
+        self._now = clock.monotonic
         self._jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
-        self._finished: deque[tuple[Job, bool]] = deque()
+        self._finished: deque[tuple[Job, bool, float]] = deque()
         self._loop = asyncio.get_running_loop()
         self._stopped = asyncio.Event()
         self._alive = concurrency
@@ -155,13 +167,14 @@ class ThreadWorkers:
         while (job := self._jobs.get()) is not None:
             if job.loop.is_dropped:
                 continue
+            began = self._now()
             try:
                 consumed = is_consumed(self._run(job))
             except BaseException as error:  # noqa: BLE001  Even sys.exit(): the thread is ours.
                 _report(job, error)
                 consumed = False
             is_first = not self._finished
-            self._finished.append((job, consumed))
+            self._finished.append((job, consumed, self._now() - began))
             if is_first:
                 self._wake(self._collect)
         self._wake(self._one_stopped)

@@ -8,13 +8,16 @@ Next: cometmq.client.rebalance
 import asyncio
 import logging
 from collections.abc import Callable, Iterable
+from dataclasses import fields
 
+from cometmq.client.counts import SAMPLE_SECONDS, Counts
 from cometmq.client.hub import Hub
 from cometmq.client.offset_store import ClusterOffsets, LocalOffsets, OffsetStore, Progress
 from cometmq.client.offsets import BrokerOffsets
 from cometmq.client.periodic import repeat
 from cometmq.client.pull_loop import Batch, PullLoop, Reading
 from cometmq.client.pulls import Puller
+from cometmq.client.questions import Questions
 from cometmq.client.rebalance import Shares
 from cometmq.client.settings import ConsumerSettings
 from cometmq.client.start_offset import StartOffset
@@ -28,12 +31,12 @@ from cometmq.codec.bodies.heartbeat import (
 from cometmq.codec.bodies.queue_offsets import decode_queue_offsets
 from cometmq.codec.record import Record
 from cometmq.codec.remoting import Command
-from cometmq.model.codes import RequestCode, ResponseCode, request_name
+from cometmq.model.codes import RequestCode
 from cometmq.model.errors import CometError
 from cometmq.model.names import retry_topic
 from cometmq.model.queue import MessageQueue
 from cometmq.model.subscription import Subscription, parse_subscription
-from cometmq.net.answer import Answer
+from cometmq.net.channel import Channel
 from cometmq.net.tasks import Tasks
 
 _log = logging.getLogger(__name__)
@@ -53,6 +56,8 @@ class GroupMember:
         loops: the queues that are ours now.
         is_assigned: whether its queues were given by hand.
         progress: where we stand.
+        counts: what was done, by topic.
+        questions: what brokers ask it on behalf of consoles.
 
     Args:
         hub: routes and connections.
@@ -84,10 +89,14 @@ class GroupMember:
         self._revoked = revoked
         offsets = BrokerOffsets(hub)
         self.progress = Progress(_store_for(hub, settings, group))
+        self.counts = Counts(hub.clock)
+        self._started_ms = hub.clock.now_ms()
         self._reading = Reading(
             Puller(hub, group),
             self.progress,
             settings,
+            self.counts,
+            hub.clock,
             StartOffset(self.progress, offsets, settings, hub.clock).find,
             deliver,
             discard,
@@ -97,6 +106,12 @@ class GroupMember:
         self._pulling: dict[MessageQueue, asyncio.Task[None]] = {}
         self._wake = asyncio.Event()
         self._tasks = Tasks(group)
+        self.questions = Questions(
+            self,
+            self._tasks,
+            properties=self._told_properties,
+            body_size_max=settings.body_size_max,
+        )
         self._is_started = False
         self.is_assigned = False
         if is_push and not settings.is_broadcasting:
@@ -116,6 +131,7 @@ class GroupMember:
                 _log.debug("%s: %s", topic, error)
         await self._hub.join(self)
         self._tasks.spawn(self._rebalance_forever(), "rebalance")
+        self._tasks.spawn(self._count_forever(), "counts")
         self._tasks.spawn(repeat(self._store, every_ms=self._persist_ms), "offsets")
 
     async def assign(self, queues: Iterable[MessageQueue]) -> None:
@@ -217,6 +233,11 @@ class GroupMember:
 
     # --- progress
 
+    async def _count_forever(self) -> None:
+        while True:
+            await asyncio.sleep(SAMPLE_SECONDS)
+            self.counts.sample()
+
     async def _store(self) -> None:
         try:
             await self.progress.store()
@@ -239,21 +260,29 @@ class GroupMember:
         """Topics whose routes must be kept fresh."""
         return list(self._subscriptions)
 
-    def take_request(self, command: Command) -> Answer | None:
+    def take_request(self, command: Command, channel: Channel) -> bool:
         """What a broker asks of this member."""
         match command.code:
             case RequestCode.NOTIFY_CONSUMER_IDS_CHANGED:
                 self._wake.set()
-                return None
             case RequestCode.RESET_CONSUMER_CLIENT_OFFSET:
                 self._tasks.spawn(self._reset(decode_queue_offsets(command.body)), "reset")
-                return None
             case _:
-                return Answer(
-                    ResponseCode.REQUEST_CODE_NOT_SUPPORTED,
-                    f"this client does not answer {request_name(command.code)}; "
-                    "ask the broker for connections and offsets instead",
-                )
+                return self.questions.take(command, channel)
+        return True
+
+    def _told_properties(self) -> dict[str, str]:
+        """Settings by the names that consoles look for, and ours by their own."""
+        settings = {
+            each.name: getattr(self._settings, each.name) for each in fields(self._settings)
+        }
+        return {
+            **{name: str(value) for name, value in settings.items()},
+            "PROP_NAMESERVER_ADDR": ";".join(self._hub.nameservers.addresses) + ";",
+            "PROP_CONSUMER_START_TIMESTAMP": str(self._started_ms),
+            "PROP_THREADPOOL_CORE_SIZE": str(settings.get("concurrency", 0)),
+            "PROP_CONSUMEORDERLY": "false",
+        }
 
     async def _reset(self, offsets: dict[MessageQueue, int]) -> None:
         for queue, offset in offsets.items():

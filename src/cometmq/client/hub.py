@@ -29,7 +29,7 @@ from cometmq.codec.fields import encode_fields
 from cometmq.codec.headers.client import UnregisterClient
 from cometmq.codec.remoting import Command
 from cometmq.model.clock import Clock
-from cometmq.model.codes import RequestCode, ResponseCode
+from cometmq.model.codes import RequestCode, ResponseCode, request_name
 from cometmq.model.errors import BrokerNotFound, BrokerRefused, CometError, TopicNotFound
 from cometmq.model.names import DEFAULT_TOPIC
 from cometmq.model.route import MASTER_ID
@@ -58,8 +58,11 @@ class Member(Protocol):
         """Topics whose routes it needs kept fresh."""
         ...
 
-    def take_request(self, command: Command) -> Answer | None:
-        """A broker's request that names this member's group."""
+    def take_request(self, command: Command, channel: Channel) -> bool:
+        """Take a broker's request and answer it on the channel, now or later.
+
+        Offered are those that name this member's group or none; False: it was not for us.
+        """
         ...
 
 
@@ -326,11 +329,14 @@ class Hub:
 
     # --- what brokers ask of us
 
-    def _take_request(self, command: Command, _channel: Channel) -> Answer | None:
+    def _take_request(self, command: Command, channel: Channel) -> Answer | None:
         group = command.fields.get("consumerGroup") or command.fields.get("group")
         for member in self._members:
-            if member.group == group:
-                return member.take_request(command)
+            if group in (None, member.group) and member.take_request(command, channel):
+                return None
         return Answer(
-            ResponseCode.SYSTEM_ERROR, f"the client {self.client_id} has no member of {group!r}"
+            ResponseCode.SYSTEM_ERROR,
+            f"the client {self.client_id} has no member"
+            + (f" of {group!r}" if group else "")
+            + f" that answers {request_name(command.code)}",
         )

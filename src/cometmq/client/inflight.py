@@ -55,6 +55,11 @@ class Inflight:
             self.next_offset = order[0]
 
     @property
+    def smallest(self) -> int | None:
+        """The smallest offset cached."""
+        return self._order[0] if self._order else None
+
+    @property
     def span(self) -> int:
         """Between the smallest and the largest offset cached."""
         return self._order[-1] - self._order[0] if self._order else 0

@@ -18,17 +18,14 @@ from cometmq.client.choose_queue import Selector
 from cometmq.client.hub import Hub
 from cometmq.client.identity import make_unique_ids
 from cometmq.client.parcel import Packer
+from cometmq.client.producer_member import ProducerMember
 from cometmq.client.results import SendResult
 from cometmq.client.send import Pick, Sender
 from cometmq.client.settings import ProducerSettings
-from cometmq.codec.bodies.heartbeat import ProducerPart
-from cometmq.codec.remoting import Command
-from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import ClientClosed, MessageError, SendFailed
 from cometmq.model.message import Message
 from cometmq.model.names import check_group
 from cometmq.model.queue import MessageQueue
-from cometmq.net.answer import Answer
 
 # Sends of `send_many` that may wait for answers at once: enough to keep a broker busy over a
 # long line, and a bound on memory.
@@ -60,7 +57,7 @@ class AsyncProducer:
         hub: Hub | None = None,
     ) -> None:
         check_group(group)
-        self._membership = _Membership(group)
+        self._membership = ProducerMember(group)
         self._settings = settings or ProducerSettings()
         self._hub = hub or Hub(nameservers, self._settings)
         self._owns_hub = hub is None
@@ -266,25 +263,6 @@ class AsyncProducer:
             ClientClosed, NetError, BrokerRefused: the nameservers cannot be asked.
         """
         return list(await self._running().queues(topic))
-
-
-class _Membership:
-    """The producer as its hub sees it."""
-
-    def __init__(self, group: str) -> None:
-        self.group = group
-
-    def heartbeat_part(self) -> ProducerPart:
-        return ProducerPart(self.group)
-
-    def topics(self) -> list[str]:
-        return []  # Routes in use are refreshed anyway.
-
-    def take_request(self, _command: Command) -> Answer | None:
-        return Answer(
-            ResponseCode.REQUEST_CODE_NOT_SUPPORTED,
-            "this producer takes no requests; transactions are not offered yet",
-        )
 
 
 def _pick(

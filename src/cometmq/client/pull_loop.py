@@ -11,6 +11,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
+from cometmq.client.counts import Counts
 from cometmq.client.inflight import Inflight
 from cometmq.client.offset_store import Progress
 from cometmq.client.pulls import Ask, Puller
@@ -19,6 +20,7 @@ from cometmq.client.results import PullStatus
 from cometmq.client.settings import ConsumerSettings
 from cometmq.codec.record import Record, decode_records
 from cometmq.codec.remoting import Command
+from cometmq.model.clock import Clock
 from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import BrokerRefused, CodecError, CometError
 from cometmq.model.message import StoredMessage
@@ -43,6 +45,8 @@ class Reading:
         puller: who pulls.
         progress: where the group stands.
         settings: sizes and times.
+        counts: what is counted, by topic.
+        clock: the time.
         find_start: gives the first offset, from storage or by the group's rule.
         deliver: takes messages that match, with their loop.
         discard: takes a record that cannot be read.
@@ -51,6 +55,8 @@ class Reading:
     puller: Puller
     progress: Progress
     settings: ConsumerSettings
+    counts: Counts
+    clock: Clock
     find_start: Callable[[MessageQueue], Awaitable[int]]
     deliver: "Callable[[PullLoop, Batch], None]"
     discard: "Callable[[PullLoop, Record], None]"
@@ -64,6 +70,9 @@ class PullLoop:
         inflight: what was pulled and is not consumed; a new one after each jump of the offset,
             so that what is still being consumed from before cannot move the new position.
         is_dropped: the queue is not ours any more; what comes out of it late is ignored.
+        counts: of its topic.
+        pulled_ms: when it was last pulled, ms since 1970; 0: never.
+        consumed_ms: when a message of it was last finished.
 
     Args:
         queue: which.
@@ -77,6 +86,9 @@ class PullLoop:
         self.queue = queue
         self.inflight = Inflight()
         self.is_dropped = False
+        self.counts = reading.counts.of(queue.topic)
+        self.pulled_ms = 0
+        self.consumed_ms = 0
         self._subscription = subscription
         self._reading = reading
         self._progress = reading.progress
@@ -132,6 +144,8 @@ class PullLoop:
             settings.suspend_ms,
             commit_offset,
         )
+        began = self._reading.clock.monotonic()
+        self.pulled_ms = self._reading.clock.now_ms()
         self._answer = await self._reading.puller.start(self.queue, offset, ask)
         try:
             pull = self._reading.puller.read(self.queue, await self._answer)
@@ -148,6 +162,10 @@ class PullLoop:
             self._progress.update(self.queue, pull.next_offset)
             return
         records = decode_records(pull.body)
+        if records:
+            self.counts.pulls += 1
+            self.counts.pulled += len(records)
+            self.counts.pull_ms += (self._reading.clock.monotonic() - began) * 1000
         for record in records:
             if not offset <= record.queue_offset < pull.next_offset:
                 raise CodecError(
@@ -190,6 +208,7 @@ class PullLoop:
             inflight.finish(offset)
         if self.is_dropped or inflight is not self.inflight:
             return
+        self.consumed_ms = self._reading.clock.now_ms()
         if inflight.next_offset is not None:
             self._progress.update(self.queue, inflight.next_offset)
         if not inflight.count and self._next_offset is not None:

@@ -22,11 +22,14 @@ from types import TracebackType
 from typing import Self
 
 from cometmq.client.concurrent import Job, Listener, Workers, make_workers
+from cometmq.client.counts import TopicCounts
+from cometmq.client.direct import consume_directly
 from cometmq.client.group_member import GroupMember
 from cometmq.client.hub import Hub
 from cometmq.client.pull_loop import Batch, PullLoop
 from cometmq.client.send_back import DEAD_LETTER, SendBack
 from cometmq.client.settings import PushSettings
+from cometmq.codec.bodies.running import ConsumeRates, DirectOutcome
 from cometmq.codec.record import Record
 from cometmq.model.errors import CometError, SubscriptionError
 from cometmq.model.message import StoredMessage
@@ -80,6 +83,7 @@ class AsyncPushConsumer:
             deliver=self._deliver,
             discard=self._discard,
         )
+        self._member.questions.consume = self._consume_directly
         self._subscribed: dict[str, str] = {}
         for topic, expression in (subscriptions or {}).items():
             self.subscribe(topic, expression)
@@ -136,6 +140,7 @@ class AsyncPushConsumer:
             concurrency=settings.concurrency,
             batch_count=settings.batch_count,
             done=self._done,
+            clock=self._hub.clock,
         )
         await self._member.start()
 
@@ -170,6 +175,24 @@ class AsyncPushConsumer:
         """Close."""
         await self.close()
 
+    # --- what it tells of itself
+
+    def statistics(self) -> dict[str, TopicCounts]:
+        """What was pulled, consumed and refused since the start, by topic."""
+        return self._member.counts.totals()
+
+    def rates(self) -> dict[str, ConsumeRates]:
+        """The same a second, over the last minute, by topic."""
+        return self._member.counts.rates()
+
+    async def _consume_directly(self, message: StoredMessage) -> DirectOutcome:
+        return await consume_directly(
+            self._listener,
+            message,
+            batch_count=self._settings.batch_count,
+            clock=self._hub.clock,
+        )
+
     # --- messages
 
     def _deliver(self, loop: PullLoop, messages: Batch) -> None:
@@ -179,7 +202,9 @@ class AsyncPushConsumer:
         for start in range(0, len(messages), step):
             self._workers.submit(Job(loop, loop.inflight, messages[start : start + step]))
 
-    def _done(self, job: Job, is_consumed: bool) -> None:  # noqa: FBT001  As `Done` gives it.
+    def _done(self, job: Job, is_consumed: bool, seconds: float) -> None:  # noqa: FBT001
+        """As `Done` gives it."""
+        job.loop.counts.called(seconds, len(job.messages), is_consumed=is_consumed)
         if is_consumed or self._settings.is_broadcasting:
             if not is_consumed:
                 # Follows RocketMQ: nobody else could be given it.

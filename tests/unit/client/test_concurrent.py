@@ -9,6 +9,7 @@ import pytest
 
 from cometmq.client.concurrent import Job, TaskWorkers, ThreadWorkers, is_consumed, make_workers
 from cometmq.client.inflight import Inflight
+from cometmq.net.clock import SystemClock
 
 
 class Loop:
@@ -27,7 +28,8 @@ class Results:
     def __init__(self) -> None:
         self.said: dict[object, bool] = {}
 
-    def __call__(self, done: Job, is_consumed: bool) -> None:
+    def __call__(self, done: Job, is_consumed: bool, seconds: float) -> None:
+        assert seconds >= 0
         self.said[done.messages[0]] = is_consumed
 
     async def wait(self, count: int) -> None:
@@ -59,7 +61,9 @@ async def listen_later(message: str) -> Any:
 @pytest.mark.parametrize("listener", [listen, listen_later])
 async def test_what_a_listener_says_or_raises_is_told_and_ends_no_worker(listener):
     results = Results()
-    workers = make_workers(listener, concurrency=1, batch_count=1, done=results)
+    workers = make_workers(
+        listener, concurrency=1, batch_count=1, done=results, clock=SystemClock()
+    )
     # sys.exit() in a task ends its loop, as everywhere in asyncio.
     given = [each for each in ANSWERS if each != "exit" or listener is listen]
     for message in given:
@@ -88,7 +92,9 @@ async def test_functions_run_in_threads_and_coroutines_on_the_loop():
     results = Results()
     for listener, kind in ((here, ThreadWorkers), (Callable(), TaskWorkers)):
         names.clear()
-        workers = make_workers(listener, concurrency=2, batch_count=1, done=results)
+        workers = make_workers(
+            listener, concurrency=2, batch_count=1, done=results, clock=SystemClock()
+        )
         assert isinstance(workers, kind)
         workers.submit(job(kind.__name__))
         await results.wait(1 if kind is ThreadWorkers else 2)
@@ -99,7 +105,9 @@ async def test_functions_run_in_threads_and_coroutines_on_the_loop():
 
 async def test_a_job_whose_queue_was_given_up_is_not_begun():
     results = Results()
-    workers = make_workers(listen, concurrency=1, batch_count=1, done=results)
+    workers = make_workers(
+        listen, concurrency=1, batch_count=1, done=results, clock=SystemClock()
+    )
     gone = job("none")
     gone.loop.is_dropped = True
     workers.submit(gone)
@@ -123,7 +131,11 @@ async def test_close_begins_no_further_job_and_waits_for_those_under_way(is_asyn
 
     results = Results()
     workers = make_workers(
-        wait if is_async else block, concurrency=1, batch_count=1, done=results
+        wait if is_async else block,
+        concurrency=1,
+        batch_count=1,
+        done=results,
+        clock=SystemClock(),
     )
     for message in ("first", "second"):
         workers.submit(job(message))
@@ -140,7 +152,11 @@ async def test_close_begins_no_further_job_and_waits_for_those_under_way(is_asyn
 async def test_close_does_not_wait_longer_than_it_was_told():
     may_end = threading.Event()
     workers = make_workers(
-        lambda _message: may_end.wait(20), concurrency=1, batch_count=1, done=Results()
+        lambda _message: may_end.wait(20),
+        concurrency=1,
+        batch_count=1,
+        done=Results(),
+        clock=SystemClock(),
     )
     workers.submit(job("x"))
     began = time.monotonic()

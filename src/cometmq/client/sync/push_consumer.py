@@ -5,9 +5,11 @@ from types import TracebackType
 from typing import Self
 
 from cometmq.client.concurrent import Listener
+from cometmq.client.counts import TopicCounts
 from cometmq.client.push_consumer import AsyncPushConsumer
 from cometmq.client.settings import PushSettings
 from cometmq.client.sync.portal import portal
+from cometmq.codec.bodies.running import ConsumeRates
 
 
 class PushConsumer:
@@ -100,3 +102,13 @@ class PushConsumer:
     ) -> None:
         """Close."""
         self.close()
+
+    def statistics(self) -> dict[str, TopicCounts]:
+        """What was pulled, consumed and refused since the start, by topic."""
+        result: dict[str, TopicCounts] = self._portal.call(self._client.statistics)
+        return result
+
+    def rates(self) -> dict[str, ConsumeRates]:
+        """The same a second, over the last minute, by topic."""
+        result: dict[str, ConsumeRates] = self._portal.call(self._client.rates)
+        return result

@@ -1,0 +1,98 @@
+"""What a consumer counts of its work, by topic, and the rates that come of it.
+
+Counting is a few additions a pull and a call of the listener; rates are made when somebody asks
+(GET_CONSUMER_RUNNING_INFO, `statistics()`), from samples of the last minute.
+"""
+
+from collections import deque
+from dataclasses import dataclass, fields, replace
+
+from cometmq.codec.bodies.running import ConsumeRates
+from cometmq.model.clock import Clock
+
+SAMPLE_SECONDS = 10.0
+# StatsItemSet of RocketMQ tells rates of the last minute, and failures of the last hour.
+_WINDOW_SAMPLES = 6
+_HOUR_SAMPLES = 360
+
+
+@dataclass(slots=True)
+class TopicCounts:
+    """What was done with the messages of one topic since the start.
+
+    Attributes:
+        pulls: that found messages.
+        pull_ms: time of them all, waiting included.
+        pulled: messages that came.
+        calls: of the listener.
+        consume_ms: time of them all.
+        consumed: messages that were consumed.
+        failed: messages that must come again.
+    """
+
+    pulls: int = 0
+    pull_ms: float = 0.0
+    pulled: int = 0
+    calls: int = 0
+    consume_ms: float = 0.0
+    consumed: int = 0
+    failed: int = 0
+
+    def called(self, seconds: float, count: int, *, is_consumed: bool) -> None:
+        """The listener was called with so many messages."""
+        self.calls += 1
+        self.consume_ms += seconds * 1000
+        if is_consumed:
+            self.consumed += count
+        else:
+            self.failed += count
+
+    def since(self, earlier: "TopicCounts") -> "TopicCounts":
+        """What came after these counts."""
+        names = [field.name for field in fields(self)]
+        return TopicCounts(*(getattr(self, name) - getattr(earlier, name) for name in names))
+
+
+class Counts:
+    """The counts of one consumer."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._topics: dict[str, TopicCounts] = {}
+        self._samples: deque[tuple[float, dict[str, TopicCounts]]] = deque(maxlen=_HOUR_SAMPLES)
+        self.sample()
+
+    def of(self, topic: str) -> TopicCounts:
+        """The counts of a topic."""
+        return self._topics.setdefault(topic, TopicCounts())
+
+    def sample(self) -> None:
+        """Remember the counts; every SAMPLE_SECONDS."""
+        now = {topic: replace(counts) for topic, counts in self._topics.items()}
+        self._samples.append((self._clock.monotonic(), now))
+
+    def totals(self) -> dict[str, TopicCounts]:
+        """The counts of each topic since the start; copies."""
+        return {topic: replace(counts) for topic, counts in self._topics.items()}
+
+    def rates(self) -> dict[str, ConsumeRates]:
+        """The rates of each topic within the last minute, and its failures of the last hour."""
+        at, minute_ago = self._samples[max(0, len(self._samples) - _WINDOW_SAMPLES)]
+        seconds = self._clock.monotonic() - at
+        _, hour_ago = self._samples[0]
+        rates = {}
+        for topic, counts in self._topics.items():
+            recent = counts.since(minute_ago.get(topic, TopicCounts()))
+            rates[topic] = ConsumeRates(
+                _ratio(recent.pull_ms, recent.pulls),
+                _ratio(recent.pulled, seconds),
+                _ratio(recent.consume_ms, recent.calls),
+                _ratio(recent.consumed, seconds),
+                _ratio(recent.failed, seconds),
+                counts.failed - hour_ago.get(topic, TopicCounts()).failed,
+            )
+        return rates
+
+
+def _ratio(amount: float, of: float) -> float:
+    return amount / of if of > 0 else 0.0

@@ -1,0 +1,152 @@
+"""What brokers ask a consumer on behalf of consoles: 221, 307, 309 (docs/design/0016).
+
+The first two are answered from what the loop knows. For 309 the listener is run on one message,
+beside all others; nothing is committed for it. Follows ClientRemotingProcessor and
+DefaultMQPushConsumerImpl.consumerRunningInfo of RocketMQ 5.3.3.
+
+Next: cometmq.codec.bodies.running
+"""
+
+import sys
+import threading
+import traceback
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING
+
+from cometmq.client.pull_loop import PullLoop
+from cometmq.client.received import unpack
+from cometmq.codec.bodies.queue_offsets import encode_client_offsets
+from cometmq.codec.bodies.running import (
+    DirectOutcome,
+    QueueState,
+    RunningState,
+    encode_direct,
+    encode_running,
+)
+from cometmq.codec.record import decode_records
+from cometmq.codec.remoting import Command
+from cometmq.model.codes import VERSION_DESCRIPTION, RequestCode
+from cometmq.model.errors import CodecError, CometError
+from cometmq.model.message import StoredMessage
+from cometmq.model.queue import MessageQueue
+from cometmq.net.answer import Answer, answer_to_error
+from cometmq.net.channel import Channel
+from cometmq.net.tasks import Tasks
+
+if TYPE_CHECKING:
+    from cometmq.client.group_member import GroupMember
+
+# Runs the listener on one message.
+ConsumeDirectly = Callable[[StoredMessage], Awaitable[DirectOutcome]]
+
+
+class Questions:
+    """Answers for one member.
+
+    Attributes:
+        consume: runs the listener on one message; None: it has none.
+
+    Args:
+        member: whose loops, progress and counts are told.
+        tasks: where a listener is run for 309.
+        properties: settings to tell besides.
+        body_size_max: of a message after decompression, bytes.
+    """
+
+    def __init__(
+        self,
+        member: "GroupMember",
+        tasks: Tasks,
+        *,
+        properties: Callable[[], Mapping[str, str]],
+        body_size_max: int,
+    ) -> None:
+        self.consume: ConsumeDirectly | None = None
+        self._member = member
+        self._tasks = tasks
+        self._properties = properties
+        self._body_size_max = body_size_max
+
+    def take(self, command: Command, channel: Channel) -> bool:
+        """Answer a question; whether it was one."""
+        match command.code:
+            case RequestCode.GET_CONSUMER_RUNNING_INFO:
+                is_stacks = command.fields.get("jstackEnable") == "true"
+                body = encode_running(self.running(is_with_stacks=is_stacks))
+            case RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT:
+                body = encode_client_offsets(self._offsets(command.fields.get("topic")))
+            case RequestCode.CONSUME_MESSAGE_DIRECTLY if self.consume is not None:
+                self._tasks.spawn(self._consume_one(command, channel, self.consume), "direct")
+                return True
+            case _:
+                return False
+        channel.answer(command, Answer(body=body))
+        return True
+
+    def running(self, *, is_with_stacks: bool = False) -> RunningState:
+        """The member as it is now."""
+        part = self._member.heartbeat_part()
+        properties = {
+            **self._properties(),
+            "PROP_CONSUME_TYPE": part.consume_type,
+            "PROP_CLIENT_VERSION": VERSION_DESCRIPTION,
+        }
+        queues = {queue: self._state(loop) for queue, loop in self._member.loops.items()}
+        return RunningState(
+            properties,
+            tuple(sorted(part.subscriptions, key=lambda each: each.topic)),
+            queues,
+            self._member.counts.rates(),
+            _stacks() if is_with_stacks else None,
+        )
+
+    def _state(self, loop: PullLoop) -> QueueState:
+        inflight = loop.inflight
+        return QueueState(
+            commit_offset=self._member.progress.get(loop.queue) or 0,
+            cached_count=inflight.count,
+            cached_size=inflight.size,
+            cached_min=inflight.smallest or 0,
+            cached_max=(inflight.smallest or 0) + inflight.span,
+            pulled_ms=loop.pulled_ms,
+            consumed_ms=loop.consumed_ms,
+            is_dropped=loop.is_dropped,
+        )
+
+    def _offsets(self, topic: str | None) -> dict[MessageQueue, int]:
+        known = {queue: self._member.progress.get(queue) for queue in self._member.loops}
+        return {
+            queue: offset
+            for queue, offset in known.items()
+            if offset is not None and topic in (None, queue.topic)
+        }
+
+    async def _consume_one(
+        self, command: Command, channel: Channel, consume: ConsumeDirectly
+    ) -> None:
+        try:
+            message = self._message_of(command)
+            answer = Answer(body=encode_direct(await consume(message)))
+        except CometError as error:
+            answer = answer_to_error(error, command)
+        channel.answer(command, answer)
+
+    def _message_of(self, command: Command) -> StoredMessage:
+        records = decode_records(command.body)
+        if len(records) != 1:
+            raise CodecError(f"a message for direct consumption, but {len(records)} records")
+        (record,) = records
+        queue = MessageQueue(
+            record.topic, command.fields.get("brokerName", ""), record.queue_id
+        )
+        return unpack(record, queue, body_size_max=self._body_size_max)
+
+
+def _stacks() -> str:
+    """What every thread is doing, one paragraph a thread."""
+    names = {thread.ident: thread.name for thread in threading.enumerate()}
+    frames = sys._current_frames()  # noqa: SLF001  Documented; there is no other way.
+    return "\n\n".join(
+        f"{names.get(ident, 'unknown')} ({ident})\n{''.join(traceback.format_stack(frame))}"
+        for ident, frame in frames.items()
+    )
