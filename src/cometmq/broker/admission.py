@@ -9,19 +9,17 @@ Next: cometmq.broker.packing
 
 import asyncio
 import random
-from collections.abc import Sequence
 from dataclasses import dataclass
 
-from cometmq.broker.groups import Groups
 from cometmq.broker.lanes import Lanes
 from cometmq.broker.packing import Origin, Packing
-from cometmq.broker.reroute import Reroute, Sent
-from cometmq.broker.settings import BrokerSettings
-from cometmq.broker.topics import Topics
+from cometmq.broker.parts import Parts
+from cometmq.broker.reroute import Sent
 from cometmq.codec.fields import decode_fields
 from cometmq.codec.headers.send import SendRequest, SendRequestV2
 from cometmq.codec.message_id import UniqueIds
 from cometmq.codec.properties import decode_properties
+from cometmq.codec.recall_handle import RecallHandle, encode_recall_handle
 from cometmq.codec.remoting import Command
 from cometmq.model import properties as keys_of
 from cometmq.model.codes import RequestCode, ResponseCode
@@ -30,6 +28,7 @@ from cometmq.model.flags import PERM_READ_WRITE, TRANSACTION_MASK, is_writable
 from cometmq.model.names import (
     NOT_SENDABLE_TOPICS,
     RETRY_PREFIX,
+    WHEEL_TIMER_TOPIC,
     check_topic,
     dead_letter_topic,
 )
@@ -37,12 +36,10 @@ from cometmq.model.topic import TopicConfig
 from cometmq.net.peer import Peer
 from cometmq.store.appender import Put
 
-# Properties by which a message asks to be delivered later (protocol: delay levels, timer).
-_DELAYS = (
-    keys_of.DELAY, keys_of.TIMER_DELAY_SEC, keys_of.TIMER_DELAY_MS, keys_of.TIMER_DELIVER_MS,
-)  # fmt: skip
-
 AnySend = SendRequest | SendRequestV2
+
+# What RocketMQ writes into a dead letter's DELAY, which would else delay it (handleRetryAndDLQ).
+_NO_DELAY = "-1"
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,24 +78,17 @@ class Admission:
     """
 
     def __init__(
-        self,
-        settings: BrokerSettings,
-        *,
-        topics: Topics,
-        groups: Groups,
-        lanes: Lanes,
-        unique_ids: UniqueIds,
-        chance: random.Random,
-        reroutes: Sequence[Reroute] = (),
+        self, parts: Parts, *, lanes: Lanes, unique_ids: UniqueIds, chance: random.Random
     ) -> None:
         """`chance` picks queues for those who name none."""
-        self.reroutes = reroutes
-        self._packing = Packing(settings, unique_ids)
+        self.reroutes = parts.reroutes
+        self._packing = Packing(parts.settings, unique_ids)
         self.property_suffix = self._packing.property_suffix
-        self.body_size_max = settings.body_size_max
-        self._settings = settings
-        self._topics = topics
-        self._groups = groups
+        self.body_size_max = parts.settings.body_size_max
+        self._settings = parts.settings
+        self._topics = parts.topics
+        self._groups = parts.groups
+        self._locks = parts.locks
         self._lanes = lanes
         self._chance = chance
 
@@ -117,15 +107,17 @@ class Admission:
         topic = self._topic_of(request, peer)
         properties = _read_properties(request.properties)
         queue_id = self._queue_of(request, topic, peer)
-        if topic.name.startswith(RETRY_PREFIX):
-            topic, queue_id = self._after_retries(request, topic, queue_id)
+        if topic.name.startswith(RETRY_PREFIX) and self._is_dead(request, topic.name):
+            topic, queue_id = self._dead_letters(topic.name), 0
+            properties[keys_of.DELAY] = _NO_DELAY
         self._refuse_what_is_not_there_yet(request, properties)
         sent = Sent(topic, queue_id, properties, request.sys_flag, request.topic)
         for reroute in self.reroutes:
             sent = reroute(sent)
         # Until the topic is on disk, each of its sends comes here and waits for that.
         saving = self._topics.saving_of(topic.name)
-        lane = self._lanes.open(sent.topic, sent.queue_id, is_kept=saving is None)
+        is_here = sent.topic is topic
+        lane = self._lanes.open(sent.topic, sent.queue_id, is_kept=is_here and saving is None)
         origin = Origin(
             sent,
             lane,
@@ -141,12 +133,25 @@ class Admission:
             puts = [self._packing.single(command.body, origin)]
         return Admitted(
             puts,
-            lane.answer_start,
+            lane.answer_start if is_here else self._answer_elsewhere(sent, queue_id),
             sent.properties.get(keys_of.UNIQ_KEY, ""),
             is_batch,
             sent.properties.get(keys_of.WAIT, "true") != "false",
             saving,
         )
+
+    def _answer_elsewhere(self, sent: Sent, queue_id: int) -> str:
+        """The answer to a send that waits elsewhere names the queue that its sender chose."""
+        handle = None
+        out_ms = sent.properties.get(keys_of.TIMER_OUT_MS)
+        if sent.topic.name == WHEEL_TIMER_TOPIC and out_ms is not None:
+            key = sent.properties[keys_of.UNIQ_KEY]
+            name = self._settings.broker_name
+            # Follows RocketMQ: 1 ms more, so that the recall falls into the same slot.
+            handle = encode_recall_handle(
+                RecallHandle(sent.born_topic, name, str(int(out_ms) + 1), key)
+            )
+        return self._lanes.answer_start(queue_id, handle)
 
     # --- the checks, in their order
 
@@ -210,35 +215,38 @@ class Admission:
             )
         return queue_id
 
-    def _after_retries(
-        self, request: AnySend, topic: TopicConfig, queue_id: int
-    ) -> tuple[TopicConfig, int]:
-        """A message sent back by its consumer: its retry topic, or the dead letters."""
-        name = topic.name.removeprefix(RETRY_PREFIX)
+    def _is_dead(self, request: AnySend, topic: str) -> bool:
+        """Whether a message that its consumer sends for a retry has had all of its tries."""
+        name = topic.removeprefix(RETRY_PREFIX)
         group = self._groups.get(name)
         if group is None:
             raise RequestError(
                 ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
                 f"subscription group not exist, {name}",
             )
+        if self._locks.is_group_ordered(name):
+            # A consumer in order has tried by itself; a retry would come out of order.
+            return True
         tries_max = (
             group.retry_max_times
             if request.max_reconsume_times is None
             else request.max_reconsume_times
         )
-        if (request.reconsume_times or 0) <= tries_max:
-            return topic, queue_id
-        return self._topics.ensure(dead_letter_topic(name), queues=1, perm=PERM_READ_WRITE), 0
+        return (request.reconsume_times or 0) > tries_max
+
+    def _dead_letters(self, topic: str) -> TopicConfig:
+        name = dead_letter_topic(topic.removeprefix(RETRY_PREFIX))
+        return self._topics.ensure(name, queues=1, perm=PERM_READ_WRITE)
 
     def _refuse_what_is_not_there_yet(
         self, request: AnySend, properties: dict[str, str]
     ) -> None:
-        for name in _DELAYS:
-            if name in properties and properties[name] != "0":
+        for name in (keys_of.TIMER_DELAY_SEC, keys_of.TIMER_DELAY_MS, keys_of.TIMER_DELIVER_MS):
+            if name in properties and keys_of.DELAY not in properties:
                 raise RequestError(
                     ResponseCode.MESSAGE_ILLEGAL,
-                    f"the property {name} asks for delayed delivery, which this broker has not "
-                    "yet; send without it",
+                    f"the property {name} asks for a time, which this broker cannot keep yet; "
+                    "send without it",
                 )
         if properties.get(keys_of.TRAN_MSG) == "true" or request.sys_flag & TRANSACTION_MASK:
             raise RequestError(

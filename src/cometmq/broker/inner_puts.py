@@ -95,18 +95,30 @@ class InnerPuts:
         """
         if not self._store.settings.flush_sync or not results:
             return
+        _, physical_offset, size = results[-1]
+        if not await self.on_device(physical_offset + size):
+            raise StoreError(
+                f"messages up to {physical_offset + size} were not flushed in time"
+            )
+
+    async def on_device(self, end_offset: int | None = None) -> bool:
+        """Wait until the log is on the device, whatever the store's way of flushing.
+
+        Args:
+            end_offset: up to here; None: all that is written by now.
+
+        Returns:
+            False when a flush failed or comes too late.
+        """
         done: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
 
         def flushed(is_flushed: bool) -> None:  # noqa: FBT001  The store calls it so.
             if not done.done():
                 done.set_result(is_flushed)
 
-        _, physical_offset, size = results[-1]
-        self._store.wait_flushed(physical_offset + size, flushed)
-        if not await done:
-            raise StoreError(
-                f"messages up to {physical_offset + size} were not flushed in time"
-            )
+        end = self._store.max_offset if end_offset is None else end_offset
+        self._store.wait_flushed(end, flushed)
+        return await done
 
     def _pack(self, message: InnerMessage) -> Put:
         lane = self._lanes.open(message.topic, message.queue_id, is_kept=False)

@@ -63,18 +63,31 @@ class Lanes:
         found = self.straight.get(topic.name, {}).get(str(queue_id))
         if found is not None:
             return found
-        host = self._store.store_host.hex().upper()
         sys_flag = MULTI_TAGS if topic.filter_type == _MULTI_TAG else 0
         lane = Lane(
             self._store.queue_for_append(topic.name, queue_id),
             encode_topic_block(topic.name),
-            f'{{"code":0,"extFields":{self._fields},"queueId":"{queue_id}","msgId":"{host}',
+            self.answer_start(queue_id),
             sys_flag,
         )
         is_straight = not sys_flag and not topic.name.startswith((RETRY_PREFIX, DLQ_PREFIX))
         if is_straight and is_kept:
             self.straight.setdefault(topic.name, {})[str(queue_id)] = lane
         return lane
+
+    def answer_start(self, queue_id: int, recall_handle: str | None = None) -> str:
+        """The header of a send's answer, up to the physical offset in its message id.
+
+        Args:
+            queue_id: as the sender knows it.
+            recall_handle: of a timed message.
+        """
+        handle = f',"recallHandle":"{recall_handle}"' if recall_handle else ""
+        host = self._store.store_host.hex().upper()
+        return (
+            f'{{"code":0,"extFields":{self._fields}{handle},"queueId":"{queue_id}",'
+            f'"msgId":"{host}'
+        )
 
     def forget(self, topic: str) -> None:
         """The topic changed or is gone: its next sends are checked again."""

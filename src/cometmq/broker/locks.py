@@ -43,6 +43,13 @@ class QueueLocks:
             if self._locks.get((group, queue), ("", 0.0))[0] == client_id:
                 del self._locks[group, queue]
 
+    def is_group_ordered(self, group: str) -> bool:
+        """Whether some client of a group holds a lock at present (isLockAllExpired)."""
+        now = self._clock.monotonic()
+        return any(
+            name == group and until > now for (name, _), (_, until) in self._locks.items()
+        )
+
     def expire(self) -> None:
         """Forget locks that nobody renewed."""
         now = self._clock.monotonic()

@@ -22,6 +22,7 @@ from cometmq.broker.consoles.relay import ClientRelay
 from cometmq.broker.consoles.resets import OffsetResets
 from cometmq.broker.consoles.statistics import Statistics
 from cometmq.broker.counters import Counters
+from cometmq.broker.delay.delivery import DelayLevels
 from cometmq.broker.flusher import Flusher
 from cometmq.broker.groups import Groups
 from cometmq.broker.handlers.client import ClientHandler
@@ -42,6 +43,7 @@ from cometmq.broker.parts import Feature, Parts
 from cometmq.broker.registrar import Registrar, RegistrarSettings
 from cometmq.broker.replies import Replies
 from cometmq.broker.requests import Handlers, register_requests
+from cometmq.broker.retries import Retries
 from cometmq.broker.settings import FAST_PORT_DISTANCE, LOOPBACK, BrokerSettings
 from cometmq.broker.topics import Topics
 from cometmq.codec.headers.nameserver import BrokerIdentity
@@ -66,6 +68,8 @@ _HA_PORT_DISTANCE = 1
 
 # In the order in which they are started, and see a send (broker.reroute).
 FEATURES: tuple[Callable[[Parts], Feature], ...] = (
+    DelayLevels,
+    Retries,
     Replies,
     Statistics,
     OffsetResets,
@@ -258,13 +262,10 @@ class Broker:
     def _make_sends(self, parts: Parts) -> SendHandler:
         lanes = self._lanes
         admission = Admission(
-            self.settings,
-            topics=self._topics,
-            groups=self._groups,
+            parts,
             lanes=lanes,
             unique_ids=self._unique_ids(),
             chance=random.Random(secrets.randbits(64)),  # noqa: S311  Picks queues.
-            reroutes=parts.reroutes,
         )
         return SendHandler(
             store=self._store,

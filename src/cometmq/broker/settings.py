@@ -162,9 +162,7 @@ KEYS_WITHOUT_EFFECT = frozenset(
     commitCommitLogThoroughInterval flushConsumeQueueLeastPages flushConsumeQueueThoroughInterval
     transientStorePoolEnable transientStorePoolSize fastFailIfNoBufferInStorePool
     warmMapedFileEnable useReentrantLockWhenPutMessage osPageCacheBusyTimeOutMills
-    flushDelayOffsetInterval enableScheduleAsyncDeliver
-    timerWheelEnable timerPrecisionMs timerMaxDelaySec timerRollWindowSlot timerStopEnqueue
-    timerStopDequeue recallMessageEnable
+    enableScheduleAsyncDeliver
     enableConsumeQueueExt enableLmq enableMultiDispatch maxLmqConsumeQueueNum
     enableDLegerCommitLog dLegerGroup dLegerPeers dLegerSelfId duplicationEnable
     aclEnable authenticationEnabled authorizationEnabled

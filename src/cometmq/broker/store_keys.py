@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
+from cometmq.broker.delay_keys import DelayKeys
 from cometmq.model.errors import SettingsError
 from cometmq.model.settings import setting
 from cometmq.store.settings import StoreSettings
 from cometmq.store.retention import Retention
 
 _LOG_FILE_SIZE = 1 << 30
-_DELAY_LEVELS = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
 _UNITS_MS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _HOURS = 24
 
@@ -26,7 +26,7 @@ class FlushDiskType(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class StoreKeys:
+class StoreKeys(DelayKeys):
     """MessageStoreConfig of RocketMQ 5.3.3, as far as used.
 
     Attributes:
@@ -59,7 +59,6 @@ class StoreKeys:
         transfer_count_in_memory: most messages of it.
         transfer_bytes_on_disk: most bytes of a pull of older messages.
         transfer_count_on_disk: most messages of it.
-        delay_levels: the delay levels, from level 1.
     """
 
     store_path: str = setting("~/store", key="storePathRootDir")
@@ -110,7 +109,6 @@ class StoreKeys:
     transfer_count_on_disk: int = setting(
         8, key="maxTransferCountOnMessageInDisk", least=1, is_remote=True
     )
-    delay_levels: str = setting(_DELAY_LEVELS, key="messageDelayLevel")
 
     @property
     def store_directory(self) -> str:

@@ -148,11 +148,11 @@ class Topics:
         self._topics.pop(name, None)
         return self._changed(name)
 
-    def ensure(self, name: str, *, queues: int, perm: int) -> TopicConfig:
+    def ensure(self, name: str, *, queues: int, perm: int, sys_flag: int = 0) -> TopicConfig:
         """The topic, made when it is missing: a group's retry and dead-letter topics."""
         found = self._topics.get(name)
         if found is None:
-            found = TopicConfig(name, queues, queues, perm)
+            found = TopicConfig(name, queues, queues, perm, sys_flag=sys_flag)
             self.put(found)
         return found
 

@@ -10,6 +10,8 @@ VERSION = 479
 VERSION_DESCRIPTION = "V5_3_3"
 # A route answer has quoted keys from V4_9_4 on (GET_ROUTEINFO_BY_TOPIC).
 VERSION_STANDARD_JSON = 401
+# Before V3_4_9 a consumer's own number of retries was not looked at.
+VERSION_OWN_RETRIES = 121
 # Before V3_0_11 a broker registered with the topic table alone.
 VERSION_REGISTER_BODY = 37
 # Since V5_0_0 a compressed registration ends with the table of queue mappings.
@@ -45,7 +47,10 @@ class RequestCode(IntEnum):
     LOCK_BATCH_MQ = 41
     UNLOCK_BATCH_MQ = 42
     GET_ALL_CONSUMER_OFFSET = 43
+    GET_ALL_DELAY_OFFSET = 45
     CHECK_CLIENT_CONFIG = 46
+    GET_TIMER_CHECK_POINT = 60
+    GET_TIMER_METRICS = 61
     PUT_KV_CONFIG = 100
     GET_KV_CONFIG = 101
     DELETE_KV_CONFIG = 102
@@ -97,6 +102,7 @@ class RequestCode(IntEnum):
     GET_TOPIC_CONFIG = 351
     GET_SUBSCRIPTIONGROUP_CONFIG = 352
     LITE_PULL_MESSAGE = 361
+    RECALL_MESSAGE = 370
     QUERY_ASSIGNMENT = 400
     GET_BROKER_MEMBER_GROUP = 901
     BROKER_HEARTBEAT = 904

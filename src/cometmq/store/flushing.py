@@ -2,8 +2,8 @@
 
 Asynchronous flush follows FlushRealTimeService of RocketMQ 5.3.3: each flushIntervalCommitLog
 when at least flushCommitLogLeastPages pages are dirty, and any byte after
-flushCommitLogThoroughInterval. With synchronous flush whatever is written is due, and one flush
-serves everybody who waits (cometmq.store.group_flush).
+flushCommitLogThoroughInterval. With synchronous flush, and where somebody waits, whatever is
+written is due, and one flush serves everybody who waits (cometmq.store.group_flush).
 
 Next: cometmq.store.group_flush
 """
@@ -52,7 +52,8 @@ class Flushing:
         dirty = target - self.log.flushed
         if dirty <= 0 or self._began is not None:
             return None
-        if not self._settings.flush_sync and not self._is_worth_it(dirty):
+        is_awaited = self._settings.flush_sync or len(self._group) > 0
+        if not is_awaited and not self._is_worth_it(dirty):
             return None
         self._began = (target, store_ms)
         return target

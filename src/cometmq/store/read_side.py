@@ -6,6 +6,7 @@ reader thread.
 Next: cometmq.store.reader
 """
 
+from cometmq.codec.queue_entry import QUEUE_ENTRY, QueueEntry
 from cometmq.codec.record import PHYSICAL_OFFSET_AT
 from cometmq.kernel import RECORD_SIZE_MIN
 from cometmq.store.commitlog import CommitLog
@@ -56,8 +57,28 @@ class ReadSide:
             match=match,
         )
 
+    def entries(self, queue: ConsumeQueue, offset: int, count: int) -> list[QueueEntry]:
+        """Up to `count` entries from a queue offset on. May wait for the device; any thread.
+
+        Raises:
+            FileNotFoundError: the file of the first one is gone.
+        """
+        entries: list[QueueEntry] = []
+        end = min(offset + count, queue.max_offset)
+        while offset + len(entries) < end:
+            at = offset + len(entries)
+            content = queue.tail_entry(at)
+            if not content:
+                # Not in the tail, so before it: `tail_start` only grows.
+                in_files = min(end, queue.tail_start) - at
+                content = self._queues.files.read(queue, at, in_files)
+            if not content:
+                break
+            entries += map(QueueEntry._make, QUEUE_ENTRY.iter_unpack(content))
+        return entries
+
     def read_record(self, physical_offset: int) -> bytes | None:
-        """The record at a physical offset; None where none begins. May wait for the device."""
+        """The record at a physical offset; None where none begins. May wait; any thread."""
         head = self._log.read(physical_offset, PHYSICAL_OFFSET_AT + 8)
         if head is None or int.from_bytes(head[PHYSICAL_OFFSET_AT:]) != physical_offset:
             return None

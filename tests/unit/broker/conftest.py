@@ -12,6 +12,7 @@ import pytest
 from cometmq.broker.server import Broker
 from cometmq.broker.settings import BrokerSettings
 from cometmq.codec.remoting import Command
+from cometmq.model.clock import Clock
 from cometmq.net.channels import Channels
 from cometmq.net.clock import SystemClock
 
@@ -41,13 +42,13 @@ async def eventually(look, *, seconds: float = 10):
 
 
 @asynccontextmanager
-async def serve(path: Path, **settings):
+async def serve(path: Path, clock: Clock | None = None, **settings):
     """A broker on free ports with its store at `path`; closed in the end."""
-    clock = SystemClock()
+    clock = clock or SystemClock()
     values = {"listen_port": 0, "store_path": str(path), "commitlog_file_size": 1 << 20}
     broker = Broker(BrokerSettings(broker_name="broker-a", **{**values, **settings}), clock)
     await broker.start()
-    channels = Channels(clock)
+    channels = Channels(SystemClock())
     try:
         yield Served(broker, channels)
     finally:

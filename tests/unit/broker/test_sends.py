@@ -163,7 +163,7 @@ REFUSED = {
     "an empty body": (short_fields(), b"", 13),
     "a body over the limit": (short_fields(), b"b" * 4_194_305, 13),
     "properties over the limit": (short_fields(properties={"p": "x" * 32_700}), b"b", 13),
-    "a delay that could not be kept": (short_fields(properties={"DELAY": "3"}), b"b", 13),
+    "a delay level that is no number": (short_fields(properties={"DELAY": "x"}), b"b", 13),
     "a timer that could not be kept": (
         short_fields(properties={"TIMER_DELAY_SEC": "3"}), b"b", 13,
     ),

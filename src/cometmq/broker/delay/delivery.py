@@ -1,0 +1,213 @@
+"""Delivers the messages of delay levels when they are due.
+
+A level's queue is in the order of its due times, so only its head is looked at: each 100 ms, a
+comparison of numbers for each level. What is due is read in the pool and put with one write. Follows
+ScheduleMessageService of RocketMQ 5.3.3, with one task for all levels.
+
+Next: cometmq.broker.delay.progress
+"""
+
+import asyncio
+import logging
+from dataclasses import dataclass, field
+
+from cometmq.broker.delay.levels import Levels
+from cometmq.broker.delay.progress import Progress
+from cometmq.broker.inner_puts import InnerMessage
+from cometmq.broker.parts import Feature, Parts
+from cometmq.broker.redelivery import (
+    BATCH_COUNT_MAX,
+    BATCH_SIZE_MAX,
+    once_more,
+    put_deliverable,
+    real_place,
+)
+from cometmq.codec.record import Record, decode_record
+from cometmq.codec.remoting import Command
+from cometmq.model.codes import RequestCode
+from cometmq.model.errors import CodecError, StoreError
+from cometmq.model.names import SCHEDULE_TOPIC
+from cometmq.net.answer import Answer
+from cometmq.net.peer import Peer
+from cometmq.net.tasks import Tasks
+
+_log = logging.getLogger(__name__)
+
+_LOOK_SECONDS = 0.1  # DELAY_FOR_A_WHILE
+_AFTER_ERROR_SECONDS = 1.0  # Differs: RocketMQ waits 10 s.
+
+
+@dataclass(slots=True)
+class Level:
+    """One level.
+
+    Attributes:
+        number: from 1.
+        delay_ms: how long its messages wait.
+        due_ms: when its head is due; None: not known.
+        rests_until: monotonic seconds before which it is left alone, after an error.
+    """
+
+    number: int
+    delay_ms: int
+    due_ms: int | None = None
+    rests_until: float = 0.0
+
+
+@dataclass(slots=True)
+class Due:
+    """What a look at a level found.
+
+    Attributes:
+        records: those that are due, None for one that the log has no more.
+        next_offset: behind them.
+        due_ms: when the next one is due; None: not known.
+    """
+
+    records: list[Record | None] = field(default_factory=list)
+    next_offset: int = 0
+    due_ms: int | None = None
+
+
+class DelayLevels(Feature):
+    """The feature: the reroute of sends, and their delivery."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        self._levels = Levels(parts.store.settings.delay_levels_ms, parts.topics)
+        parts.reroutes.append(self._levels.reroute)
+        self._progress = Progress(
+            parts.config_file("delayOffset.json"),
+            inner=parts.inner,
+            clock=parts.clock,
+            pool=parts.pool,
+        )
+        self._tasks = Tasks("delay levels")
+        self._list = [
+            Level(number, delay_ms)
+            for number, delay_ms in enumerate(self._levels.delays_ms, start=1)
+        ]
+        self.of_administrators = {RequestCode.GET_ALL_DELAY_OFFSET: self._all_offsets}
+
+    async def start(self) -> None:
+        """Take up where the file says.
+
+        Raises:
+            CodecError: delayOffset.json means nothing; the message names it.
+        """
+        self._progress.load()
+        self._correct_offsets()
+        self._tasks.spawn(self._run(), "delivery")
+
+    async def close(self) -> None:
+        """Stop, and save how far it came."""
+        await self._tasks.close()
+        await self._progress.close()
+
+    def _all_offsets(self, _command: Command, _peer: Peer) -> Answer:
+        """GET_ALL_DELAY_OFFSET 45."""
+        return Answer(body=self._progress.text().encode())
+
+    def _correct_offsets(self) -> None:
+        """Bring offsets that lie outside of their queues back (correctDelayOffset)."""
+        offsets = self._progress.offsets
+        for number, offset in offsets.items():
+            queue = self._parts.store.queue(SCHEDULE_TOPIC, number - 1)
+            low, high = (queue.min_offset, queue.max_offset) if queue is not None else (0, 0)
+            if not low <= offset <= high:
+                offsets[number] = min(max(offset, low), high)
+                _log.error(
+                    "delayOffset.json has %d for level %d, whose queue holds %d to %d; going on "
+                    "at %d", offset, number, low, high, offsets[number],
+                )  # fmt: skip
+
+    async def _run(self) -> None:
+        clock = self._parts.clock
+        save_seconds = self._parts.settings.flush_delay_offset_interval_ms / 1000
+        save_at = clock.monotonic() + save_seconds
+        while True:
+            await asyncio.sleep(_LOOK_SECONDS)
+            for level in self._list:
+                await self._look(level)
+            if clock.monotonic() >= save_at:
+                self._tasks.spawn(self._progress.save(), "saving")
+                save_at = clock.monotonic() + save_seconds
+
+    async def _look(self, level: Level) -> None:
+        """Deliver what is due of a level; an error lets it rest and harms no other."""
+        clock = self._parts.clock
+        if clock.monotonic() < level.rests_until:
+            return
+        try:
+            while self._may_be_due(level):
+                await self._deliver_batch(level)
+        except (StoreError, CodecError, OSError) as error:
+            _log.warning(
+                "delay level %d: %s; next try in %.0f s",
+                level.number,
+                error,
+                _AFTER_ERROR_SECONDS,
+            )
+            level.rests_until = clock.monotonic() + _AFTER_ERROR_SECONDS
+
+    def _may_be_due(self, level: Level) -> bool:
+        queue = self._parts.store.queue(SCHEDULE_TOPIC, level.number - 1)
+        if queue is None or self._progress.offsets.get(level.number, 0) >= queue.max_offset:
+            level.due_ms = None
+            return False
+        return level.due_ms is None or not self._waits(level.due_ms, level)
+
+    def _waits(self, due_ms: int, level: Level) -> bool:
+        """Whether a message is not due yet.
+
+        A due time beyond the level's delay is of a clock that was set back, or of a longer level
+        that had this number before: such a message is due now (correctDeliverTimestamp).
+        """
+        now_ms = self._parts.clock.now_ms()
+        return now_ms < due_ms <= now_ms + level.delay_ms
+
+    async def _deliver_batch(self, level: Level) -> None:
+        offset = self._progress.offsets.get(level.number, 0)
+        loop = asyncio.get_running_loop()
+        found = await loop.run_in_executor(self._parts.pool, self._read_due, level, offset)
+        messages = [
+            message
+            for record in found.records
+            if record is not None and (message := self._message(record)) is not None
+        ]
+        put_deliverable(self._parts.inner, messages)
+        # Nothing waits between the put and this: no message is delivered twice by a cancel.
+        self._progress.offsets[level.number] = found.next_offset
+        level.due_ms = found.due_ms
+
+    def _read_due(self, level: Level, offset: int) -> Due:
+        """The head of a level's queue as far as it is due. In the pool."""
+        store = self._parts.store
+        queue = store.queue(SCHEDULE_TOPIC, level.number - 1)
+        assert queue is not None
+        found = Due(next_offset=max(offset, queue.min_offset))
+        size_left = BATCH_SIZE_MAX
+        for entry in store.entries(queue, found.next_offset, BATCH_COUNT_MAX):
+            if self._waits(entry.tags_code, level):
+                found.due_ms = entry.tags_code
+                break
+            if size_left <= 0:
+                break
+            content = store.read_record(entry.physical_offset)
+            found.records.append(None if content is None else decode_record(content))
+            found.next_offset += 1
+            size_left -= entry.size
+        return found
+
+    def _message(self, record: Record) -> InnerMessage | None:
+        """The message as it goes to its own topic; None where that cannot be."""
+        try:
+            properties = record.properties()
+        except CodecError as error:
+            _log.error("the message at %d is dropped: %s", record.physical_offset, error)
+            return None
+        place = real_place(record, properties, self._parts.topics)
+        if place is None:
+            return None
+        # Follows RocketMQ: the delivered message keeps DELAY, REAL_TOPIC and REAL_QID.
+        return once_more(record, *place, properties)

@@ -1,0 +1,99 @@
+"""A stored message once more, at another place: what retries, due delays and timers put.
+
+The record is taken as it is: body, flags, the client that made it and when. Topic, queue and
+properties are what the one who delivers says.
+
+Next: cometmq.broker.inner_puts
+"""
+
+import logging
+from collections.abc import Sequence
+
+from cometmq.broker.inner_puts import InnerMessage, InnerPuts
+from cometmq.broker.topics import Topics
+from cometmq.codec.record import HOST_BITS, Record
+from cometmq.model import properties as keys_of
+from cometmq.model.errors import CodecError, RecordIllegal
+from cometmq.model.flags import TRANSACTION_MASK
+from cometmq.model.names import NOT_SENDABLE_TOPICS, topic_fault
+from cometmq.model.topic import TopicConfig
+from cometmq.store.appender import PutResult
+
+_log = logging.getLogger(__name__)
+
+# Past these a batch of due messages is put; one write for all of it.
+BATCH_COUNT_MAX = 64
+BATCH_SIZE_MAX = 1 << 20
+
+
+def once_more(
+    record: Record,
+    topic: TopicConfig,
+    queue_id: int,
+    properties: dict[str, str],
+    *,
+    reconsume_times: int | None = None,
+    is_due_coded: bool = False,
+) -> InnerMessage:
+    """The message of a record, for another place.
+
+    Args:
+        record: as it is stored.
+        topic: where it goes now.
+        queue_id: of that topic.
+        properties: all of them.
+        reconsume_times: None: those of the record.
+        is_due_coded: it goes to the delay topic.
+    """
+    return InnerMessage(
+        topic=topic,
+        queue_id=queue_id,
+        body=record.body,
+        properties=properties,
+        born_ms=record.born_timestamp,
+        born_host=record.born_host,
+        flag=record.flag,
+        sys_flag=record.sys_flag & ~HOST_BITS,
+        reconsume_times=record.reconsume_times if reconsume_times is None else reconsume_times,
+        transaction=record.sys_flag & TRANSACTION_MASK,
+        is_due_coded=is_due_coded,
+    )
+
+
+def real_place(
+    record: Record, properties: dict[str, str], topics: Topics
+) -> tuple[TopicConfig, int] | None:
+    """Where a waiting message goes in the end; None, and a line in the log, where that is no place.
+
+    Follows RocketMQ: a topic that was deleted meanwhile gets the message all the same, so that it
+    is there when the topic is made again.
+    """
+    name, queue = properties.get(keys_of.REAL_TOPIC, ""), properties.get(keys_of.REAL_QID, "")
+    # A client can write to the timer's topic itself, so nothing here may be believed.
+    fault = topic_fault(name)
+    if fault is None and name in NOT_SENDABLE_TOPICS:
+        fault = "The system alone writes there."
+    if fault is None and not (queue.isdecimal() and len(queue) < 10):
+        fault = f"The queue {queue!r:.40} is no number."
+    if fault is not None:
+        _log.error(
+            "the message at %s of %s cannot be delivered to %r: %s",
+            record.physical_offset, record.topic, name[:255], fault,
+        )  # fmt: skip
+        return None
+    return topics.get(name) or TopicConfig(name, 1, 1), int(queue)
+
+
+def put_deliverable(inner: InnerPuts, messages: Sequence[InnerMessage]) -> list[PutResult]:
+    """Put messages with one write; what no store could ever hold is left out and logged.
+
+    Raises:
+        StoreError: none of them was stored, and why; later it may be.
+    """
+    try:
+        return inner.put(*messages) if messages else []
+    except (RecordIllegal, CodecError) as error:
+        if len(messages) == 1:
+            _log.error("a message for %s is dropped: %s", messages[0].topic.name, error)
+            return []
+    return [result for message in messages for result in put_deliverable(inner, [message])]

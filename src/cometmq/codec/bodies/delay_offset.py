@@ -1,0 +1,45 @@
+"""How far each delay level is delivered: delayOffset.json, and the answer to GET_ALL_DELAY_OFFSET 45.
+
+Source: ScheduleMessageService and DelayOffsetSerializeWrapper of RocketMQ 5.3.3. An offset is the next
+one to deliver in the level's queue. 4.9 writes the offset table alone.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from cometmq.codec import fastjson
+from cometmq.codec.bodies.json_object import JsonObject, load_object
+from cometmq.model.data_version import DataVersion
+
+
+@dataclass(frozen=True, slots=True)
+class DelayOffsets:
+    """The delivery's progress.
+
+    Attributes:
+        version: of the table.
+        offsets: next queue offset to deliver, by level.
+    """
+
+    version: DataVersion
+    offsets: Mapping[int, int] = field(default_factory=dict)
+
+
+def encode_delay_offsets(table: DelayOffsets) -> str:
+    """The text of delayOffset.json."""
+    return fastjson.dumps(
+        {"dataVersion": table.version.to_json(), "offsetTable": dict(table.offsets)},
+        pretty=True,
+    ).decode()
+
+
+def decode_delay_offsets(text: bytes | str) -> DelayOffsets:
+    """The same read back.
+
+    Raises:
+        CodecError: it is no such table; the message names the field.
+    """
+    body = load_object(text, "delay offsets")
+    return DelayOffsets(
+        body.version("dataVersion"), body.numbered("offsetTable", JsonObject.int64)
+    )
