@@ -10,8 +10,8 @@ from pathlib import Path
 from cometmq.broker.delay_keys import DelayKeys
 from cometmq.model.errors import SettingsError
 from cometmq.model.settings import setting
-from cometmq.store.settings import StoreSettings
 from cometmq.store.retention import Retention
+from cometmq.store.settings import StoreSettings
 
 _LOG_FILE_SIZE = 1 << 30
 _UNITS_MS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
@@ -62,8 +62,8 @@ class StoreKeys(DelayKeys):
     """
 
     store_path: str = setting("~/store", key="storePathRootDir")
-    read_only_commitlog_paths: str = setting("", key="readOnlyCommitLogStorePaths")
     commitlog_path: str | None = setting(None, key="storePathCommitLog")
+    read_only_commitlog_paths: str = setting("", key="readOnlyCommitLogStorePaths")
     commitlog_file_size: int = setting(
         _LOG_FILE_SIZE,
         key="mappedFileSizeCommitLog",
@@ -85,6 +85,7 @@ class StoreKeys(DelayKeys):
     sync_flush_timeout_ms: int = setting(5_000, key="syncFlushTimeout", least=1)
     checkpoint_interval_ms: int = setting(1_000, key="flushIntervalConsumeQueue", least=1)
     flush_offsets_interval_ms: int = setting(5_000, key="flushConsumerOffsetInterval", least=1)
+    disk_warning_ratio: int = setting(90, key="diskSpaceWarningLevelRatio", least=1, most=100)
     reserved_hours: int = setting(72, key="fileReservedTime", least=1)
     delete_when: str = setting("04")
     disk_max_ratio: int = setting(75, key="diskMaxUsedSpaceRatio", least=1, most=100)
@@ -93,7 +94,6 @@ class StoreKeys(DelayKeys):
     delete_batch_max: int = setting(10, key="deleteFileBatchMax", least=1)
     clean_interval_ms: int = setting(10_000, key="cleanResourceInterval", least=1)
     delete_retry_ms: int = setting(120_000, key="redeleteHangedFileInterval", least=1)
-    disk_warning_ratio: int = setting(90, key="diskSpaceWarningLevelRatio", least=1, most=100)
     access_in_memory_ratio: int = setting(
         40, key="accessMessageInMemoryMaxRatio", least=0, most=100
     )
@@ -120,6 +120,8 @@ class StoreKeys(DelayKeys):
 
         Raises:
             SettingsError: a delay level or an hour that means nothing, or a log that may be
+                written nowhere.
+        """
         paths = _paths(self.commitlog_path or "")
         read_only = _paths(self.read_only_commitlog_paths)
         if paths and set(paths) <= set(read_only):
@@ -127,8 +129,6 @@ class StoreKeys(DelayKeys):
                 f"readOnlyCommitLogStorePaths={self.read_only_commitlog_paths}: no directory of "
                 f"storePathCommitLog={self.commitlog_path} is left for new files"
             )
-                written nowhere.
-        """
         return StoreSettings(
             commitlog_paths=paths,
             read_only_commitlog_paths=read_only,
@@ -145,6 +145,8 @@ class StoreKeys(DelayKeys):
             transfer_count_in_memory=self.transfer_count_in_memory,
             transfer_bytes_on_disk=self.transfer_bytes_on_disk,
             transfer_count_on_disk=self.transfer_count_on_disk,
+            access_in_memory_ratio=self.access_in_memory_ratio,
+            delay_levels_ms=_delay_levels_ms(self.delay_levels),
             retention=Retention(
                 reserved_ms=self.reserved_hours * _UNITS_MS["h"],
                 delete_hours=_delete_hours(self.delete_when),
@@ -155,13 +157,13 @@ class StoreKeys(DelayKeys):
                 interval_ms=self.clean_interval_ms,
                 retry_ms=self.delete_retry_ms,
             ),
-            access_in_memory_ratio=self.access_in_memory_ratio,
-            delay_levels_ms=_delay_levels_ms(self.delay_levels),
         )
 
 
 def _absolute(path: str) -> str:
     return str(Path(path).expanduser().absolute())
+
+
 def _paths(text: str) -> tuple[str, ...]:
     """Directories of a list with commas, as RocketMQ's MULTI_PATH_SPLITTER has it."""
     return tuple(_absolute(part.strip()) for part in text.split(",") if part.strip())
@@ -175,8 +177,6 @@ def _delete_hours(text: str) -> frozenset[int]:
                 f"deleteWhen={text}: {hour} is no hour; write 00 to 23, several with ; between"
             )
     return frozenset(map(int, hours))
-
-
 
 
 def _delay_levels_ms(text: str) -> tuple[int, ...]:
