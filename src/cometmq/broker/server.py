@@ -18,6 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 from ipaddress import ip_address
 
 from cometmq.broker.admission import Admission
+from cometmq.broker.cleaning import Cleaning
 from cometmq.broker.consoles.relay import ClientRelay
 from cometmq.broker.consoles.resets import OffsetResets
 from cometmq.broker.consoles.statistics import Statistics
@@ -78,6 +79,7 @@ FEATURES: tuple[Callable[[Parts], Feature], ...] = (
 
 
 class Broker:
+    Cleaning,
     """A broker: `await start()`, then it serves until `await close()`.
 
     Attributes:

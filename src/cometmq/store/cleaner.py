@@ -35,19 +35,28 @@ ASKED_ROUNDS = 20  # CleanCommitLogService.MAX_MANUAL_DELETE_FILE_TIMES
 Step = Callable[[], None]
 
 
-class LogFollower(Protocol):
-    """What points into the log beside the queues: the index."""
+class NamedFile(Protocol):
+    """A file."""
 
-    def delete_before(self, physical_offset: int) -> None:
-        """Remove the files that point before an offset only. Any thread.
+    @property
+    def path(self) -> str:
+        """Its name."""
+        ...
+
+
+class LogFollower(Protocol):
+    """What points into the log beside the queues: the index. Called by the store's owner."""
+
+    def delete_before(self, physical_offset: int) -> list[str]:
+        """Remove the files that point before an offset only; gives their paths.
 
         Raises:
             OSError: one could not be removed.
         """
         ...
 
-    def names_before(self, physical_offset: int) -> list[str]:
-        """Paths of the files that this would remove. Any thread."""
+    def files_before(self, physical_offset: int) -> Sequence[NamedFile]:
+        """The files that this would remove."""
         ...
 
 
@@ -130,7 +139,7 @@ class Cleaner:
         while part := list(islice(queues, QUEUES_PER_STEP)):
             yield from self._trim(part, start, failures)
         for follower in self.followers:
-            yield partial(_try, failures, follower.delete_before, start)
+            _try(failures, follower.delete_before, start)
         for error in failures:
             logger.warning("Files of the past could not be removed, and are later: %s", error)
         if not failures:
@@ -267,7 +276,7 @@ class Cleaner:
             names = self._queues.files.names_before(queue, first)
             doomed.extend(Doomed(path, cause) for path in names)
         for follower in self.followers:
-            doomed.extend(Doomed(path, cause) for path in follower.names_before(start))
+            doomed.extend(Doomed(file.path, cause) for file in follower.files_before(start))
         return doomed
 
 

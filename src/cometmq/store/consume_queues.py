@@ -164,10 +164,35 @@ class ConsumeQueues:
         Raises:
             OSError: a file could not be removed; the queues are forgotten all the same.
         """
-        for queue in self._topics.pop(topic, {}).values():
-            queue.deleted = True
-            queue.tail.clear()
-            self.dirty.pop(queue, None)
-            self.entries -= queue.max_offset
+        queues = self._topics.pop(topic, {}).values()
+        for queue in queues:
+            self._forget(queue)
+        for queue in queues:
             self.files.remove(queue)
         self.files.remove_topic(topic)
+
+    def delete_queue(self, queue: ConsumeQueue) -> None:
+        """Forget one queue and remove its files.
+
+        Raises:
+            OSError: a file could not be removed; the queue is forgotten all the same.
+        """
+        del self._topics[queue.topic][queue.queue_id]
+        self._forget(queue)
+        self.files.remove(queue)
+
+    def _forget(self, queue: ConsumeQueue) -> None:
+        queue.deleted = True
+        queue.tail.clear()
+        self.dirty.pop(queue, None)
+        self.entries -= queue.max_offset
+
+    def sweep(self) -> None:
+        """Remove the empty directories of topics that have no queue.
+
+        Raises:
+            OSError: one could not be removed.
+        """
+        for name in self.files.topic_names():
+            if name not in self._topics:
+                self.files.remove_topic(name)

@@ -236,6 +236,23 @@ class MessageStore(Background):
         """Physical offset up to which the log is known to be on the device."""
         return self._log.flushed
 
+    def delete_queue(self, queue: ConsumeQueue) -> None:
+        """Remove one queue; its records stay in the log until that file goes.
+
+        Raises:
+            OSError: a file could not be removed.
+        """
+        self._upkeep.forget_entries(queue.max_offset)
+        self._queues.delete_queue(queue)
+
+    def sweep(self) -> None:
+        """Remove the empty directories of topics that are deleted.
+
+        Raises:
+            OSError: one could not be removed.
+        """
+        self._queues.sweep()
+
     @property
     def dispatched_offset(self) -> int:
         """Physical offset up to which messages are visible."""

@@ -188,6 +188,10 @@ class QueueFiles:
         self.unsynced = {path for path in self.unsynced if not path.startswith(directory + "/")}
         self.fresh_directories.discard(directory)
 
+    def topic_names(self) -> list[str]:
+        """Topics that have a directory."""
+        return self._disk.list_names(self.directory)
+
     def remove_topic(self, topic: str) -> None:
         """Remove the directory of a topic whose queues are gone."""
         directory = f"{self.directory}/{topic}"

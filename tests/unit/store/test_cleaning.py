@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from cometmq.model.errors import StoreFull
+from cometmq.store.log_file import LogFile
 from cometmq.store.reader import GetStatus
 from cometmq.store.retention import Cause, Retention
 from tests.support.fake_disk import PAGE, FakeDisk
@@ -240,11 +241,12 @@ def test_followers_are_told_the_new_start_once():
     class Follower:
         told: list[int] = []  # noqa: RUF012
 
-        def delete_before(self, physical_offset: int) -> None:
+        def delete_before(self, physical_offset: int) -> list[str]:
             self.told.append(physical_offset)
+            return []
 
-        def names_before(self, physical_offset: int) -> list[str]:
-            return [f"index before {physical_offset}"]
+        def files_before(self, physical_offset: int) -> list[LogFile]:
+            return [LogFile(FakeDisk(), f"index before {physical_offset}", start=0, size=0)]
 
     follower = Follower()
     store.cleaner.followers.append(follower)

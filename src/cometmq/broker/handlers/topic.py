@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 
 from cometmq.broker.offsets import Offsets
+from cometmq.broker.topic_limits import limits_of
 from cometmq.broker.topics import QUEUES_MAX, Topics
 from cometmq.codec.bodies.topic_config import (
     decode_topic_configs,
@@ -107,6 +108,7 @@ class TopicHandler:
                 ResponseCode.INVALID_PARAMETER,
                 f"perm {config.perm} is none; 6 is read and write, 4 read, 2 write",
             )
+        limits_of(config.attributes)
 
     async def delete(self, command: Command, peer: Peer) -> Answer:
         """DELETE_TOPIC_IN_BROKER 215."""

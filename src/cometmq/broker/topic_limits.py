@@ -1,0 +1,80 @@
+"""How long, and how many, messages of a topic are given to consumers: `retention.*` attributes.
+
+Our own, and off where a topic has none. The log is shared, so nothing is deleted for it: the queue's
+min offset is raised, and readers before it are sent to it (docs/design/0007).
+
+Next: cometmq.broker.cleaning
+"""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from cometmq.model.codes import ResponseCode
+from cometmq.model.errors import RequestError
+from cometmq.model.topic import TopicConfig
+from cometmq.store.consume_queue import ConsumeQueue
+from cometmq.store.message_store import MessageStore
+
+HOURS = "retention.hours"
+COUNT = "retention.count"
+
+_HOUR_MS = 3_600_000
+
+
+class Limits(NamedTuple):
+    """What a topic keeps.
+
+    Attributes:
+        hours: messages stored longer ago are hidden; None: no limit.
+        count: older messages than the last so many of each queue are hidden; None: no limit.
+    """
+
+    hours: int | None
+    count: int | None
+
+
+def limits_of(attributes: Mapping[str, str]) -> Limits | None:
+    """The limits that a topic's attributes set; None where they set none.
+
+    Raises:
+        RequestError: a value is no number from 1 on.
+    """
+    if HOURS not in attributes and COUNT not in attributes:
+        return None
+    return Limits(_number(attributes, HOURS), _number(attributes, COUNT))
+
+
+def _number(attributes: Mapping[str, str], name: str) -> int | None:
+    text = attributes.get(name)
+    if text is None:
+        return None
+    if not (text.isascii() and text.isdecimal() and int(text) > 0):
+        raise RequestError(
+            ResponseCode.INVALID_PARAMETER,
+            f"attribute {name}={text}: give a whole number from 1 on, or -{name} to have no limit",
+        )
+    return int(text)
+
+
+def limited_topics(topics: Mapping[str, TopicConfig]) -> list[tuple[str, Limits]]:
+    """The topics that have limits; values that mean nothing set none."""
+    found = []
+    for name, config in topics.items():
+        if config.attributes:
+            try:
+                limits = limits_of(config.attributes)
+            except RequestError:
+                continue
+            if limits is not None:
+                found.append((name, limits))
+    return found
+
+
+def first_kept(store: MessageStore, queue: ConsumeQueue, limits: Limits, now_ms: int) -> int:
+    """Queue offset of the first message that the limits keep. Any thread; may wait."""
+    first = queue.min_offset
+    if limits.count is not None:
+        first = max(first, queue.max_offset - limits.count)
+    if limits.hours is not None:
+        first = max(first, store.offset_by_time(queue, now_ms - limits.hours * _HOUR_MS))
+    return first

@@ -1,0 +1,154 @@
+"""A broker deletes what has expired, sends readers behind it, and hides what topics keep no longer."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from cometmq.codec.record import decode_records
+from cometmq.model.codes import RequestCode, ResponseCode
+from tests.unit.broker.conftest import eventually, serve
+from tests.unit.broker.test_pulls import send
+from tests.unit.broker.test_sends import pull_fields, short_fields
+
+FILE = 16_384
+BODY = b"x" * 3800  # Four fill a log file.
+QUICK = {
+    "commitlog_file_size": FILE,
+    "clean_interval_ms": 100,
+    "delete_when": "",
+    "delete_retry_ms": 1,
+}
+
+
+async def fill(served, count, topic="Orders"):
+    for number in range(count):
+        answer = await served.ask(
+            RequestCode.SEND_MESSAGE_V2,
+            short_fields(topic, properties={"UNIQ_KEY": "K"}),
+            b"%d " % number + BODY,
+        )
+        assert answer.code == ResponseCode.SUCCESS, answer.remark
+
+
+def log_files(path: Path) -> list[Path]:
+    return sorted((path / "commitlog").iterdir())
+
+
+async def make_topic(served, topic, attributes="", queues=1):
+    return await served.ask(
+        RequestCode.UPDATE_AND_CREATE_TOPIC,
+        {
+            "topic": topic, "defaultTopic": "TBW102", "readQueueNums": str(queues),
+            "writeQueueNums": str(queues), "perm": "6", "topicFilterType": "SINGLE_TAG",
+            "topicSysFlag": "0", "order": "false", "attributes": attributes,
+        },
+    )  # fmt: skip
+
+
+async def test_expired_files_go_when_asked_and_a_consumer_crosses_the_gap(tmp_path):
+    store = tmp_path / "store"
+    async with serve(store, **QUICK) as served:
+        await fill(served, 16)
+        for path in log_files(store)[:2]:
+            os.utime(path, (1, 1))
+        # A checkpoint must cover them first, so they go in one of the rounds that follow.
+        answer = await served.ask(RequestCode.DELETE_EXPIRED_COMMITLOG)
+        assert answer.code == ResponseCode.SUCCESS
+        await eventually(lambda: int(log_files(store)[0].name) == 2 * FILE)
+
+        async def moved():
+            pull = await served.ask(RequestCode.PULL_MESSAGE, pull_fields("Orders", offset=0))
+            return pull if pull.code == ResponseCode.PULL_OFFSET_MOVED else None
+
+        answer = await eventually(moved)
+        assert (answer.fields["nextBeginOffset"], answer.fields["minOffset"]) == ("8", "8")
+        answer = await served.ask(RequestCode.PULL_MESSAGE, pull_fields("Orders", offset=8))
+        assert [record.queue_offset for record in decode_records(answer.body)] == [
+            *range(8, 16)
+        ]
+        least = await served.ask(
+            RequestCode.GET_MIN_OFFSET, {"topic": "Orders", "queueId": "0"}
+        )
+        assert least.fields["offset"] == "8"
+    async with serve(store, **QUICK) as served:
+        answer = await served.ask(RequestCode.PULL_MESSAGE, pull_fields("Orders", offset=2))
+        assert answer.fields["nextBeginOffset"] == "8"
+
+
+async def test_nothing_goes_unasked_outside_the_hour(tmp_path):
+    store = tmp_path / "store"
+    async with serve(store, **QUICK) as served:
+        await fill(served, 12)
+        os.utime(log_files(store)[0], (1, 1))
+        cleaner = served.broker._store.cleaner
+        await eventually(lambda: cleaner._followed_to == 0)  # A whole round is over.
+        assert int(log_files(store)[0].name) == 0
+
+
+async def test_queues_of_deleted_topics_go_and_empty_directories_with_them(tmp_path):
+    queues = tmp_path / "store" / "consumequeue"
+    async with serve(tmp_path / "store", **QUICK) as served:
+        await send(served, topic="Kept")
+        (queues / "Leftover" / "0").mkdir(parents=True)
+        (queues / "Empty").mkdir()
+    async with serve(tmp_path / "store", **QUICK) as served:
+        assert (await served.ask(RequestCode.CLEAN_UNUSED_TOPIC)).code == ResponseCode.SUCCESS
+        assert not (queues / "Leftover").exists()
+        assert not (queues / "Empty").exists()
+        answer = await served.ask(RequestCode.PULL_MESSAGE, pull_fields("Kept"))
+        assert answer.code == ResponseCode.SUCCESS
+
+
+async def test_empty_queues_go_only_where_no_topic_reaches_them(tmp_path):
+    store = tmp_path / "store"
+    async with serve(store, **QUICK) as served:
+        await make_topic(served, "Shrunk", queues=2)
+        await send(served, 3, topic="Shrunk", queue_id=0)
+        await send(served, 3, topic="Shrunk", queue_id=1)
+        await fill(served, 12)
+        await make_topic(served, "Shrunk", queues=1)
+        answer = await served.ask(RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE)
+        assert answer.code == ResponseCode.SUCCESS
+        stored = served.broker._store
+        assert len(stored.queues_of("Shrunk")) == 2
+        os.utime(log_files(store)[0], (1, 1))
+        await served.ask(RequestCode.DELETE_EXPIRED_COMMITLOG)
+        await eventually(
+            lambda: [queue.min_offset for queue in stored.queues_of("Shrunk")] == [3, 3]
+        )
+        await served.ask(RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE)
+        assert [queue.queue_id for queue in stored.queues_of("Shrunk")] == [0]
+        assert not (store / "consumequeue" / "Shrunk" / "1").exists()
+        await send(served, topic="Shrunk")  # It goes on at 3.
+        answer = await served.ask(RequestCode.PULL_MESSAGE, pull_fields("Shrunk", offset=3))
+        assert answer.fields["nextBeginOffset"] == "4"
+
+
+async def test_a_topic_may_keep_its_last_messages_only(tmp_path):
+    store = tmp_path / "store"
+    async with serve(store, **QUICK) as served:
+        answer = await make_topic(served, "Short", "+retention.count=3")
+        assert answer.code == ResponseCode.SUCCESS, answer.remark
+        await send(served, 10, topic="Short")
+        await send(served, 10, topic="Orders")
+
+        async def moved():
+            pull = await served.ask(RequestCode.PULL_MESSAGE, pull_fields("Short", offset=0))
+            return pull.fields["nextBeginOffset"] == "7"
+
+        await eventually(moved)
+        answer = await served.ask(RequestCode.PULL_MESSAGE, pull_fields("Orders", offset=0))
+        assert answer.fields["minOffset"] == "0"
+    async with serve(store, **QUICK) as served:  # Before anybody could look.
+        answer = await served.ask(RequestCode.PULL_MESSAGE, pull_fields("Short", offset=0))
+        assert answer.fields["nextBeginOffset"] == "7"
+
+
+@pytest.mark.parametrize("value", ["0", "-1", "soon", "", "1.5"])
+async def test_a_limit_that_means_nothing_is_refused(served, value):
+    answer = await make_topic(served, "Odd", f"+retention.hours={value}")
+    assert answer.code == ResponseCode.INVALID_PARAMETER
+    assert "retention.hours" in answer.remark
