@@ -12,9 +12,9 @@ ARGS ?=
 help: ## this list
 	@grep -hE '^[a-z0-9]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-9s %s\n", $$1, $$2}'
 
-setup: $(STAMP) ## make .venv with CometMQ and all it needs, from requirements.lock
+setup: $(STAMP) ## make .venv with CometMQ and all it needs, from requirements.lock setup.py src/cometmq/kernel/_fast.pyx
 
-$(STAMP): pyproject.toml requirements.lock
+$(STAMP): pyproject.toml requirements.lock setup.py src/cometmq/kernel/_fast.pyx
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "CometMQ needs Python 3.11 or later: make setup PYTHON=python3.x")'
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --retries 10 --no-deps --requirement requirements.lock

@@ -12,7 +12,7 @@ import orjson
 from cometmq.model.codes import Language
 from cometmq.model.errors import CodecError
 
-_LANGUAGES = {language.name: int(language) for language in Language}
+LANGUAGES = {language.name: int(language) for language in Language}
 _LANGUAGE_NAMES = {int(language): language.name for language in Language}
 _OTHER = int(Language.OTHER)
 
@@ -37,7 +37,7 @@ def decode_json_command(header: bytes, body: bytes) -> RawCommand:
         code, flag, opaque, version = (
             values["code"], values["flag"], values["opaque"], values["version"],
         )  # fmt: skip
-        fields, language = values["extFields"], _LANGUAGES[values["language"]]
+        fields, language = values["extFields"], LANGUAGES[values["language"]]
         if (
             code.__class__ is flag.__class__ is opaque.__class__ is version.__class__ is int
             and fields.__class__ is dict
@@ -59,7 +59,7 @@ def _decode_carefully(header: bytes) -> Header:
         version = values.get("version", 0)
         fields = values.get("extFields") or {}
         remark = values.get("remark")
-        language = _LANGUAGES.get(values.get("language"), _OTHER)
+        language = LANGUAGES.get(values.get("language"), _OTHER)
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise CodecError(
             f"no JSON header with a code: {error!r}; is this a RocketMQ peer?"

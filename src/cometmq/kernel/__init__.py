@@ -1,4 +1,11 @@
-"""Hot loops on bytes and ints: the plain-Python meaning, `reference.py`, is what runs."""
+"""Hot loops on bytes and ints: what they mean in plain Python, and a compiled twin.
+
+`reference` and `sends` say what each function does; `_fast` does the same, compiled, and runs
+where the package was built with a C compiler. COMETMQ_KERNEL=reference or =fast chooses one for
+certain (docs/design/0017).
+"""
+
+import os
 
 from cometmq.kernel.reference import (
     MAGIC_BLANK,
@@ -13,14 +20,41 @@ from cometmq.kernel.reference import (
     why_no_record,
 )
 
+KERNEL = os.environ.get("COMETMQ_KERNEL", "")
+try:
+    if KERNEL == "reference":
+        raise ImportError  # noqa: TRY301  The plain kernel was asked for.
+    from cometmq.kernel._fast import (
+        encode_answers,
+        pack_records,
+        plain_sends,
+        read_commands,
+        show_entries,
+    )
+
+    KERNEL = "fast"
+except ImportError:
+    if KERNEL == "fast":
+        raise
+    from cometmq.kernel.reference import read_commands
+    from cometmq.kernel.sends import encode_answers, pack_records, plain_sends, show_entries
+
+    KERNEL = "reference"
+
 __all__ = [
+    "KERNEL",
     "MAGIC_BLANK",
     "MAGIC_V1",
     "MAGIC_V2",
     "RECORD_SIZE_MIN",
     "WalkEnd",
+    "encode_answers",
     "index_insert",
     "java_hash_many",
+    "pack_records",
+    "plain_sends",
+    "read_commands",
+    "show_entries",
     "split_frames",
     "walk_records",
     "why_no_record",

@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from enum import IntEnum
 from operator import mul
 from struct import Struct
+from typing import Any
 
 from cometmq.model.errors import CodecError, FrameTooLarge
 
@@ -68,7 +69,7 @@ def split_frames(buffer: Buffer, position: int, limit: int) -> tuple[list[Frame]
         if not 4 <= length <= length_max:
             if frames:
                 break
-            raise _length_error(length, limit)
+            raise length_error(length, limit)
         kind = 0
         if header > HEADER_SIZE_MAX:
             kind, header = header >> 24, header & HEADER_SIZE_MAX
@@ -81,7 +82,30 @@ def split_frames(buffer: Buffer, position: int, limit: int) -> tuple[list[Frame]
     return frames, position
 
 
-def _length_error(length: int, limit: int) -> CodecError:
+def read_commands(
+    buffer: bytes, position: int, limit: int, header_size_max: int, languages: dict[str, int]
+) -> tuple[list[Any], int]:
+    """Find every whole frame, and decode what is plain.
+
+    An item is a frame as `split_frames` gives it, to be decoded by the caller, or the command
+    itself (a `RawCommand`). Which of both is the kernel's choice: this one decodes nothing, the
+    compiled twin decodes the JSON headers of official clients.
+
+    Args:
+        buffer: what has been received.
+        position: where the first frame starts in it.
+        limit: most bytes of a whole frame.
+        header_size_max: bytes of the longest header that is decoded here.
+        languages: the numbers of the languages that a header may name.
+
+    Raises:
+        FrameTooLarge, CodecError: as `split_frames`.
+    """
+    del header_size_max, languages
+    return split_frames(buffer, position, limit)
+
+
+def length_error(length: int, limit: int) -> CodecError:
     """Say what is wrong with a frame of this length."""
     if length > limit - 4:
         return FrameTooLarge(f"a frame of {length + 4} bytes; at most {limit} are taken")

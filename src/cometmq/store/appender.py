@@ -10,21 +10,18 @@ Next: cometmq.store.commitlog
 
 import struct
 from collections.abc import Sequence
-from zlib import crc32
 
 from cometmq.codec.host import HOST_V4_SIZE, HOST_V6_SIZE, NO_HOST
 from cometmq.codec.record import (
     BLANK_TAIL_SIZE,
-    MAGIC_V1,
-    MAGIC_V2,
     RECORD_HEADS,
-    TOPIC_SIZE_V1_MAX,
     blank_tail,
     topic_block,
 )
+from cometmq.kernel import pack_records
 from cometmq.model.clock import Clock
 from cometmq.model.errors import RecordIllegal
-from cometmq.model.flags import BORN_HOST_V6, STORE_HOST_V6, TRANSACTION_COMMIT
+from cometmq.model.flags import BORN_HOST_V6, STORE_HOST_V6
 from cometmq.store.commitlog import CommitLog, Piece
 from cometmq.store.consume_queue import ConsumeQueue
 from cometmq.store.disk import Buffer
@@ -44,9 +41,7 @@ PutResult = tuple[int, int, int]
 Arrival = tuple[ConsumeQueue, int, int, int, int]
 
 _SHORT_SIZE = 2  # The size of the properties, in front of them.
-_IN_A_QUEUE = (0, TRANSACTION_COMMIT)  # Half and rolled-back messages have no place in one.
 _CLOCK_STEP_BACK_MS = 60_000  # More than this is a correction of a clock that ran ahead.
-_TOPIC_BLOCK_V1_MAX = TOPIC_SIZE_V1_MAX + 1
 
 
 def encode_topic_block(topic: str) -> bytes:
@@ -64,12 +59,22 @@ def delay_of_level(levels_ms: Sequence[int], level: int) -> int:
 
 
 class Batch:
-    """What has been packed so far, and where the next record goes."""
+    """What has been packed so far, and where the next record goes.
 
-    __slots__ = ("_log", "arrivals", "content", "end", "file", "pieces", "position", "start")
+    Attributes:
+        puts: all of it, and
+        results: where each lies, for what dispatch builds beside the queues.
+    """
+
+    __slots__ = (
+        *("_log", "arrivals", "content", "end", "file", "pieces", "position", "puts"),
+        *("results", "start"),
+    )
 
     def __init__(self, log: CommitLog) -> None:
         self._log = log
+        self.puts: Sequence[Put] = ()
+        self.results: list[PutResult] = []
         self.pieces: list[Piece] = []
         self.arrivals: list[Arrival] = []
         self.content: list[Buffer] = []
@@ -154,50 +159,35 @@ class Appender:
             position = self._pack(puts, batch, results)
             batch.cut(position)
             self._log.commit(batch.pieces)
+            batch.puts, batch.results = puts, results
             batch.pieces = []  # With synchronous flush the batch waits, its bytes need not.
         except BaseException as error:
             for arrival in batch.arrivals:
                 arrival[0].next_offset -= 1
-            if isinstance(error, (struct.error, KeyError)):
+            if isinstance(error, (struct.error, OverflowError, KeyError)):
                 raise RecordIllegal(f"a field out of its range: {error}") from error
             raise
         return results, batch
 
     def _pack(self, puts: Sequence[Put], batch: Batch, results: list[PutResult]) -> int:
         """Lay the records out; gives the physical offset behind the last."""
-        store_host = self.store_host
-        layouts = self._layouts
-        store_ms = self._store_time()
-        position, end = batch.position, batch.end
-        add, arrive, note = batch.content.extend, batch.arrivals.append, results.append
-        in_a_queue, v1_max = _IN_A_QUEUE, _TOPIC_BLOCK_V1_MAX
-        # fmt: off
-        for (queue, topic, body, properties, tags_code, flag, sys_flag, born_ms, born_host,
-             reconsume_times, prepared_offset, transaction) in puts:
-            pack, fixed_size, bits = layouts[len(born_host)]
-            body_size, properties_size = len(body), len(properties)
-            size = fixed_size + body_size + len(topic) + properties_size
-            if position + size > end:
-                self._check_size(size)
-                position = batch.roll(position)
-                end = batch.end
-            if transaction in in_a_queue:
-                queue_offset = queue.next_offset
-                queue.next_offset = queue_offset + 1
-                code = self._due_ms(queue.queue_id) if tags_code is None else tags_code
-                arrive((queue, queue_offset, position, size, code))
-            else:
-                queue_offset = 0
-            head = pack(
-                size, MAGIC_V1 if len(topic) <= v1_max else MAGIC_V2, crc32(body) & 0x7FFFFFFF,
-                queue.queue_id, flag, queue_offset, position, sys_flag | bits, born_ms,
-                born_host, store_ms, store_host, reconsume_times, prepared_offset, body_size,
-            )
-            add((head, body, topic, properties_size.to_bytes(2), properties))
-            note((queue_offset, position, size))
-            position += size
-        # fmt: on
-        return position
+        store_ms, count = self._store_time(), len(puts)
+        some = puts if isinstance(puts, list) else list(puts)
+        packed, position = 0, batch.position
+        while True:
+            packed, position = pack_records(
+                some, packed, position, batch.end, self._layouts, store_ms,
+                self.store_host, self._due_ms, batch.content, batch.arrivals, results,
+            )  # fmt: skip
+            if packed == count:
+                return position
+            self._check_size(self._size_of(puts[packed]))
+            position = batch.roll(position)
+
+    def _size_of(self, put: Put) -> int:
+        """Bytes of its record."""
+        _, topic, body, properties, _, _, _, _, born_host, _, _, _ = put
+        return self._layouts[len(born_host)][1] + len(body) + len(topic) + len(properties)
 
     def _check_size(self, size: int) -> None:
         """Refuse what fits into no file."""
@@ -209,9 +199,7 @@ class Appender:
 
     def _make_room(self, puts: Sequence[Put], batch: Batch) -> None:
         """Roll before a batch message that would otherwise lie in two files."""
-        size = 0
-        for _, topic, body, properties, _, _, _, _, born_host, _, _, _ in puts:
-            size += self._layouts[len(born_host)][1] + len(body) + len(topic) + len(properties)
+        size = sum(map(self._size_of, puts))
         if batch.position + size > batch.end:
             self._check_size(size)
             batch.roll(batch.position)

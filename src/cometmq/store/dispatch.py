@@ -10,7 +10,7 @@ Next: cometmq.store.consume_queue
 from collections import deque
 from collections.abc import Callable
 
-from cometmq.codec.queue_entry import QUEUE_ENTRY
+from cometmq.kernel import show_entries
 from cometmq.store.appender import Arrival, Batch
 from cometmq.store.consume_queue import ConsumeQueue
 from cometmq.store.consume_queues import ConsumeQueues
@@ -63,20 +63,9 @@ class Dispatcher:
 
     def _show(self, arrivals: list[Arrival]) -> None:
         """Append the entries, then tell who waits: once a queue."""
-        pack = QUEUE_ENTRY.pack
-        dirty = self.queues.dirty
         full: list[ConsumeQueue] = []
         watched: dict[ConsumeQueue, list[int]] = {}
-        for queue, queue_offset, physical_offset, size, tags_code in arrivals:
-            tail = queue.tail
-            if not tail:
-                dirty[queue] = None
-            tail += pack(physical_offset, size, tags_code)
-            queue.max_offset = queue_offset + 1
-            if len(tail) >= TAIL_SIZE_MAX:
-                full.append(queue)
-            if queue.watched:
-                watched.setdefault(queue, []).append(tags_code)
+        show_entries(arrivals, self.queues.dirty, TAIL_SIZE_MAX, full, watched)
         self.queues.entries += len(arrivals)
         if full:
             try:

@@ -10,9 +10,9 @@ Next: cometmq.net.dispatcher
 
 import re
 import struct
-from typing import Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
-from cometmq.codec.header_json import decode_json_command
+from cometmq.codec.header_json import LANGUAGES, decode_json_command
 from cometmq.codec.remoting import (
     FRAME_SIZE_MAX,
     JSON,
@@ -21,11 +21,14 @@ from cometmq.codec.remoting import (
     decode_command,
     encode_command,
 )
-from cometmq.kernel.reference import FRAME_HEAD, FRAME_HEAD_SIZE, Frame, split_frames
+from cometmq.kernel import read_commands
+from cometmq.kernel.reference import FRAME_HEAD, FRAME_HEAD_SIZE
 from cometmq.model.errors import CodecError
 from cometmq.model.flags import ONEWAY
 
 Waiter = TypeVar("Waiter")
+
+_FRAME_NUMBERS = 4  # Of an item that is a frame; a command has more.
 
 _OPAQUE_MASK = 0x7FFFFFFF
 _JSON_OPAQUE = re.compile(rb'"opaque"\s*:\s*(-?\d{1,10})')
@@ -86,10 +89,12 @@ class Connection(Generic[Waiter]):
         position, size = 0, len(data)
         try:
             while position < size:
-                frames, position = split_frames(data, position, self._frame_size_max)
-                if not frames:
+                items, position = read_commands(
+                    data, position, self._frame_size_max, self._header_size_max, LANGUAGES
+                )
+                if not items:
                     break
-                self._decode(data, frames, commands)
+                self._decode(data, items, commands)
         except CodecError as error:
             self.fault = error
             return commands
@@ -97,10 +102,15 @@ class Connection(Generic[Waiter]):
             self._keep_rest(data, position)
         return commands
 
-    def _decode(self, data: bytes, frames: list[Frame], commands: list[RawCommand]) -> None:
+    def _decode(self, data: bytes, items: list[Any], commands: list[RawCommand]) -> None:
+        """Add what the kernel gave: commands, and frames that are still to be decoded."""
         header_size_max = self._header_size_max
         append = commands.append
-        for kind, start, body_start, end in frames:
+        for item in items:
+            if len(item) != _FRAME_NUMBERS:
+                append(item)
+                continue
+            kind, start, body_start, end = item
             try:
                 if body_start > end or body_start - start > header_size_max:
                     raise _header_error(start, body_start, end, header_size_max)

@@ -1,9 +1,10 @@
 """Sends: all of one read become records with one write, and are answered with one write.
 
-The straight way takes a plain message to a queue whose lane is open: its letters are read from the
-header's fields, and what might be special about its properties is found by substring tests. What
-is special in any way goes through `admission`, which checks everything and says what to do. The
-meaning is the same; only the time differs (docs/broker.md).
+The straight way (`kernel.plain_sends`) takes a plain message to a queue whose lane is open: its
+letters are read from the header's fields, and what might be special about its properties is found
+by substring tests, once for all messages of the same shape. What is special in any way goes
+through `admission`, which checks everything and says what to do. The meaning is the same; only the
+time differs (docs/broker.md).
 
 With SYNC_FLUSH the finished answers of a read wait for the disk together; after a failed or late
 flush the same answers go out with FLUSH_DISK_TIMEOUT.
@@ -18,8 +19,8 @@ from cometmq.broker.admission import Admission, Admitted
 from cometmq.broker.counters import Counters
 from cometmq.broker.handlers.send_answers import Pending, as_late, as_one, encode_answers
 from cometmq.broker.lanes import Lanes
-from cometmq.codec.properties import PROPERTIES_SIZE_MAX
 from cometmq.codec.remoting import Command, RawCommand
+from cometmq.kernel import plain_sends
 from cometmq.model.codes import RequestCode
 from cometmq.model.errors import CometError, RecordIllegal, StoreError
 from cometmq.model.flags import ONEWAY
@@ -31,13 +32,11 @@ from cometmq.store.appender import Put, PutResult
 from cometmq.store.message_store import MessageStore
 
 _SEND_V2 = int(RequestCode.SEND_MESSAGE_V2)
-# The unique key of official clients comes first of the properties.
-_KEY_AT = len("UNIQ_KEY\1")
 # Properties (or ends of their names) that only admission knows how to treat.
 _SPECIAL_MARKS = ("DELAY\1", "TIMER_D", "TRAN_MSG\1", "WAIT\1f", "POP_CK\1")
 # Bound what a sender can make us remember: 128 KB of text.
-_PLAIN_TAILS_MAX = 1024
-_PLAIN_TAIL_SIZE_MAX = 128
+_SHAPES_MAX = 1024
+_SHAPE_SIZE_MAX = 128
 
 
 class SendHandler(BatchHandler):
@@ -59,85 +58,53 @@ class SendHandler(BatchHandler):
         self._counters = counters
         self._on_written = on_written
         self._suffix = admission.property_suffix.encode()
-        self._plain_tails: dict[str, int] = {}
+        self._shapes: dict[str, int] = {}
         self._body_size_max = admission.body_size_max
         self._host = store.store_host.hex().upper()
         self._is_flush_sync = store.settings.flush_sync
 
     def handle(self, commands: list[RawCommand], peer: Peer) -> None:
-        """Store the messages of one read and answer them.
-
-        One loop without calls, on purpose: this is the path that a broker's speed is made of
-        (bench/README.md). Whatever is missing, special or of another kind than text ends in an
-        exception, and so in admission.
-        """
-        straight, suffix, host = self._straight, self._suffix, peer.host
-        body_size_max, plain_tails = self._body_size_max, self._plain_tails
+        """Store the messages of one read and answer them."""
         puts: list[Put] = []
         pending: list[Pending] = []
-        born_text, born_ms = "", 0
-        for command in commands:
-            code, flag, opaque, _, _, _, fields, body, _ = command
-            try:
-                queue, topic, answer_start, _ = straight[fields["b"]][fields["e"]]
-                text = fields["i"]
-                key_at = text.index("UNIQ_KEY\1") + _KEY_AT
-                key_end = text.index("\2", key_at)
-                if (
-                    code != _SEND_V2
-                    or fields["f"] != "0"
-                    or fields.get("m") == "true"
-                    or not 0 < len(body) <= body_size_max
-                ):
-                    raise ValueError  # noqa: TRY301  One way out of the straight way.
-                tags_code = plain_tails.get(text[key_end:]) if key_at == _KEY_AT else None
-                if tags_code is None:
-                    tags_code = self._look_at(text, key_end)
-                if (born := fields["g"]) != born_text:  # Mostly one millisecond a read.
-                    born_text, born_ms = born, _born_ms(born)
-                properties = text.encode() + suffix
-                if len(properties) > PROPERTIES_SIZE_MAX:
-                    raise ValueError  # noqa: TRY301
-                user_flag, tries = fields["h"], fields.get("j")
-                number = 0 if user_flag == "0" else _int32(user_flag)
-                tried = 0 if tries == "0" or tries is None else _int32(tries)
-                puts.append((
-                    queue, topic, body, properties, tags_code,
-                    number, 0, born_ms, host, tried, 0, 0,
-                ))  # fmt: skip
-                start = None if flag & ONEWAY else answer_start
-                pending.append((opaque, start, text[key_at:key_end]))
-            except (LookupError, ValueError, TypeError, AttributeError):
-                self._take_special(command, peer, puts, pending)
+        taken, count = 0, len(commands)
+        while True:
+            taken = plain_sends(
+                commands, taken, self._straight, self._shapes, self._look, self._suffix,
+                peer.host, self._body_size_max, puts, pending,
+            )  # fmt: skip
+            if taken == count:
+                break
+            self._take_special(commands[taken], peer, puts, pending)
+            taken += 1
         self._store_and_answer(puts, pending, peer)
 
-    def _look_at(self, text: str, key_end: int) -> int:
-        """The tags code of properties that are plain, by substrings that cannot overlook any.
+    def _look(self, shape: str) -> int | None:
+        """The tags code of properties that are plain; None when they may be special.
 
-        What stands behind the unique key is the same for most messages of a producer, so it is
+        What stands around the unique key is the same for most messages of a producer, so it is
         remembered.
 
-        Raises:
-            ValueError: they may be special.
+        Args:
+            shape: the properties behind the unique key, or those before it, a zero, and those
+                behind it.
         """
-        is_first = text.startswith("UNIQ_KEY\1")
+        before, zero, behind = shape.rpartition("\0")
+        if behind[:1] != "\2" or "\0" in before:
+            return None
+        if zero and (before[:1] in {"", "\2"} or before[-1] != "\2"):
+            return None
+        text = before + "UNIQ_KEY\1" + behind
         if text[-1] != "\2" or any(mark in text for mark in _SPECIAL_MARKS):
-            raise ValueError("not plain")
-        if not is_first and "\2UNIQ_KEY\1" not in text:
-            raise ValueError("not plain")
+            return None
         tags_at = text.find("TAGS\1")
         tags_code = 0
         if tags_at >= 0:
             if tags_at > 0 and text[tags_at - 1] != "\2":
-                raise ValueError("not plain")
+                return None
             tags_code = java_hash(text[tags_at + 5 : text.index("\2", tags_at)])
-        tail = text[key_end:]
-        if (
-            len(tail) <= _PLAIN_TAIL_SIZE_MAX
-            and len(self._plain_tails) < _PLAIN_TAILS_MAX
-            and is_first
-        ):
-            self._plain_tails[tail] = tags_code
+        if len(shape) <= _SHAPE_SIZE_MAX and len(self._shapes) < _SHAPES_MAX:
+            self._shapes[shape] = tags_code
         return tags_code
 
     def written(self) -> None:
@@ -247,17 +214,3 @@ class SendHandler(BatchHandler):
 def _end_of(results: list[PutResult]) -> int:
     _, physical_offset, size = results[-1]
     return physical_offset + size
-
-
-def _born_ms(text: str) -> int:
-    number = int(text)
-    if not -(1 << 63) <= number < 1 << 63:
-        raise ValueError("beyond 64 bits")
-    return number
-
-
-def _int32(text: str) -> int:
-    number = int(text)
-    if not -(1 << 31) <= number < 1 << 31:
-        raise ValueError("beyond 32 bits")
-    return number

@@ -1,0 +1,21 @@
+"""The compiled kernel, where there is a C compiler; without one the plain Python kernel does the same.
+
+Everything else about the package stands in pyproject.toml.
+"""
+
+from Cython.Build import cythonize
+from setuptools import Extension, setup
+
+setup(
+    ext_modules=cythonize(
+        [
+            Extension(
+                "cometmq.kernel._fast",
+                ["src/cometmq/kernel/_fast.pyx"],
+                extra_compile_args=["-O2"],
+                optional=True,  # A compiler that is missing or fails is a warning.
+            )
+        ],
+        build_dir="build",
+    )
+)

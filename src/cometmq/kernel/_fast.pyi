@@ -1,0 +1,39 @@
+from collections.abc import Callable
+from typing import Any
+
+def read_commands(
+    buffer: bytes, position: int, limit: int, header_size_max: int, languages: dict[str, int]
+) -> tuple[list[Any], int]: ...
+def plain_sends(
+    commands: list[Any],
+    first: int,
+    straight: dict[str, dict[str, Any]],
+    shapes: dict[str, int],
+    look: Callable[[str], int | None],
+    suffix: bytes,
+    host: bytes,
+    body_size_max: int,
+    puts: list[Any],
+    pending: list[Any],
+) -> int: ...
+def pack_records(
+    puts: list[Any],
+    first: int,
+    position: int,
+    end: int,
+    layouts: dict[int, tuple[Callable[..., bytes], int, int]],
+    store_ms: int,
+    store_host: bytes,
+    due_ms: Callable[[int], int],
+    content: list[Any],
+    arrivals: list[Any],
+    results: list[Any],
+) -> tuple[int, int]: ...
+def show_entries(
+    arrivals: list[Any],
+    dirty: dict[Any, None],
+    tail_size_max: int,
+    full: list[Any],
+    watched: dict[Any, list[int]],
+) -> None: ...
+def encode_answers(pending: list[Any], results: list[Any]) -> bytes: ...

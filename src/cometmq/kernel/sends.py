@@ -1,0 +1,253 @@
+"""The loops of the send path, in plain Python: what each send, record, queue entry and answer costs.
+
+They work on tuples, bytes and ints, so that the compiled twin (`_fast.pyx`) can take their place;
+this is what it means. The tuples are those of the modules that call: `RawCommand`
+(codec.remoting), `Put`, `PutResult` and `Arrival` (store.appender), `Pending`
+(broker.handlers.send_answers), `Lane` (broker.lanes).
+
+Next: cometmq.store.appender
+"""
+
+import json
+from collections.abc import Callable
+from struct import Struct
+from typing import Any
+from zlib import crc32
+
+from cometmq.kernel.reference import MAGIC_V1, MAGIC_V2
+
+PROPERTIES_SIZE_MAX = 32767  # A record's field for it is a signed 16-bit number.
+TRANSACTION_COMMIT = 8  # Of the sysFlag; MessageSysFlag of RocketMQ.
+
+_SEND_V2 = 310
+_ONEWAY = 2
+_KEY_NAME = "UNIQ_KEY\1"
+_KEY_AT = len(_KEY_NAME)
+_IN_A_QUEUE = (0, TRANSACTION_COMMIT)  # Half and rolled-back messages have no place in one.
+_TOPIC_BLOCK_V1_MAX = 128  # The length in one byte, then 127 of them.
+_ENTRY = Struct(">qiq")  # physical offset, size, tags code
+
+# What stands between the parts of an answer that change: queue offset, unique key, opaque.
+OFFSET = '","queueOffset":"'
+KEY = '","transactionId":"'
+MIDDLE = '"},"flag":1,"language":"PYTHON","opaque":'
+END = ',"serializeTypeCurrentRPC":"JSON","version":479}'
+
+# Prefixes of frames without a body, by the size of the header.
+_PREFIX_SIZE_MAX = 1024
+
+# A message id ends with the physical offset in 16 hex digits: 13 that change every 4 KiB of log, and
+# three that are looked up, which takes half the time of formatting all of them.
+_LOW_BITS = 12
+_LOW_MASK = (1 << _LOW_BITS) - 1
+_LOW_DIGITS = tuple(f"{low:03X}" for low in range(1 << _LOW_BITS))
+
+
+def plain_sends(  # noqa: PLR0913, PLR0917  The loop has no calls, so it is given everything.
+    commands: list[Any],
+    first: int,
+    straight: dict[str, dict[str, Any]],
+    shapes: dict[str, int],
+    look: Callable[[str], int | None],
+    suffix: bytes,
+    host: bytes,
+    body_size_max: int,
+    puts: list[Any],
+    pending: list[Any],
+) -> int:
+    """Take sends that have nothing special about them.
+
+    One loop without calls, on purpose: this is the path that a broker's speed is made of
+    (bench/README.md). Whatever is missing, special or of another kind than text ends it.
+
+    Args:
+        commands: of one read.
+        first: where to begin.
+        straight: topic -> queue id as text -> lane.
+        shapes: properties around the unique key -> tags code, of those that are plain.
+        look: asked about a shape that is not in `shapes`; gives None when it is not plain.
+        suffix: what the broker adds to each message's properties.
+        host: the client, as records hold it.
+        body_size_max: bytes.
+        puts: gets a record of each.
+        pending: gets what answers each.
+
+    Returns:
+        The index of the first command that was not taken.
+    """
+    born_text, born_ms = "", 0
+    for index in range(first, len(commands)):
+        code, flag, opaque, _, _, _, fields, body, _ = commands[index]
+        try:
+            queue, topic, answer_start, _ = straight[fields["b"]][fields["e"]]
+            text = fields["i"]
+            if code != _SEND_V2 or fields["f"] != "0" or fields.get("m") == "true":
+                return index
+            key, shape = _key_and_shape(text)
+            tags_code = shapes.get(shape)
+            if tags_code is None and (tags_code := look(shape)) is None:
+                return index
+            if (born := fields["g"]) != born_text:  # Mostly one millisecond a read.
+                born_text, born_ms = born, _number_of(born, 62)
+            properties = text.encode() + suffix
+            if len(properties) > PROPERTIES_SIZE_MAX or not 0 < len(body) <= body_size_max:
+                return index
+            user_flag, tries = _number_of(fields["h"], 31), fields.get("j")
+            tried = 0 if tries is None else _number_of(tries, 31)
+        except (LookupError, ValueError, TypeError, AttributeError):
+            return index
+        puts.append((
+            queue, topic, body, properties, tags_code,
+            user_flag, 0, born_ms, host, tried, 0, 0,
+        ))  # fmt: skip
+        pending.append((opaque, None if flag & _ONEWAY else answer_start, key))
+    return len(commands)
+
+
+def _key_and_shape(text: str) -> tuple[str, str]:
+    """The unique key in a property block, and what stands around it."""
+    key_at = text.index(_KEY_NAME) + _KEY_AT
+    key_end = text.index("\2", key_at)
+    behind = text[key_end:]
+    shape = behind if key_at == _KEY_AT else f"{text[: key_at - _KEY_AT]}\0{behind}"
+    return text[key_at:key_end], shape
+
+
+def _number_of(text: str, bits: int) -> int:
+    if text == "0":
+        return 0
+    number = int(text)
+    if not -(1 << bits) <= number < 1 << bits or str(number) != text:
+        raise ValueError("out of its range, or written as nobody does")
+    return number
+
+
+def pack_records(  # noqa: PLR0913, PLR0917  As above.
+    puts: list[Any],
+    first: int,
+    position: int,
+    end: int,
+    layouts: dict[int, tuple[Callable[..., bytes], int, int]],
+    store_ms: int,
+    store_host: bytes,
+    due_ms: Callable[[int], int],
+    content: list[Any],
+    arrivals: list[Any],
+    results: list[Any],
+) -> tuple[int, int]:
+    """Lay records out, as many as there is room for.
+
+    Args:
+        puts: the messages.
+        first: where to begin.
+        position: physical offset of the first record.
+        end: physical offset that no record may pass.
+        layouts: by the size of the born host: how a head is packed, bytes beside the parts, bits
+            of the sysFlag.
+        store_ms: the time of them all.
+        store_host: this broker.
+        due_ms: when a message in a queue of the delay topic is due; its tags code.
+        content: gets the records' bytes, in one piece or many.
+        arrivals: gets the queue entries that are due.
+        results: gets (queue offset, physical offset, size).
+
+    Returns:
+        The index of the first put that was not laid out, and the physical offset behind the last.
+
+    Raises:
+        struct.error, OverflowError: a number that does not fit its field. The arrivals are those whose
+            queues have moved on.
+        KeyError: a born host that is no host.
+    """
+    add, arrive, note = content.extend, arrivals.append, results.append
+    in_a_queue, v1_max = _IN_A_QUEUE, _TOPIC_BLOCK_V1_MAX
+    for index in range(first, len(puts)):
+        (queue, topic, body, properties, tags_code, flag, sys_flag, born_ms, born_host,
+         reconsume_times, prepared_offset, transaction) = puts[index]  # fmt: skip
+        pack, fixed_size, bits = layouts[len(born_host)]
+        body_size, properties_size = len(body), len(properties)
+        size = fixed_size + body_size + len(topic) + properties_size
+        if position + size > end:
+            return index, position
+        queue_offset = 0
+        if transaction in in_a_queue:
+            queue_offset = queue.next_offset
+        head = pack(
+            size, MAGIC_V1 if len(topic) <= v1_max else MAGIC_V2, crc32(body) & 0x7FFFFFFF,
+            queue.queue_id, flag, queue_offset, position, sys_flag | bits, born_ms,
+            born_host, store_ms, store_host, reconsume_times, prepared_offset, body_size,
+        )  # fmt: skip
+        add((head, body, topic, properties_size.to_bytes(2), properties))
+        if transaction in in_a_queue:
+            queue.next_offset = queue_offset + 1
+            code = due_ms(queue.queue_id) if tags_code is None else tags_code
+            arrive((queue, queue_offset, position, size, code))
+        note((queue_offset, position, size))
+        position += size
+    return len(puts), position
+
+
+def show_entries(
+    arrivals: list[Any],
+    dirty: dict[Any, None],
+    tail_size_max: int,
+    full: list[Any],
+    watched: dict[Any, list[int]],
+) -> None:
+    """Append queue entries to the tails of their queues.
+
+    Args:
+        arrivals: (queue, queue offset, physical offset, size, tags code) of each.
+        dirty: gets queues whose tail was empty.
+        tail_size_max: bytes.
+        full: gets a queue for each entry with which its tail reaches `tail_size_max`.
+        watched: gets the tags codes of queues that somebody waits for.
+    """
+    pack = _ENTRY.pack
+    for queue, queue_offset, physical_offset, size, tags_code in arrivals:
+        tail = queue.tail
+        if not tail:
+            dirty[queue] = None
+        tail += pack(physical_offset, size, tags_code)
+        queue.max_offset = queue_offset + 1
+        if len(tail) >= tail_size_max:
+            full.append(queue)
+        if queue.watched:
+            watched.setdefault(queue, []).append(tags_code)
+
+
+def encode_answers(pending: list[Any], results: list[Any]) -> bytes:
+    """The frames of the answers to sends, one behind the other: one text, made bytes at once.
+
+    Args:
+        pending: (opaque, header up to the physical offset or None, unique key) of each.
+        results: (queue offset, physical offset, size) of each.
+    """
+    keys = pending[0][2] if len(pending) == 1 else "".join([key for _, _, key in pending])
+    if not keys.encode("utf-8", "replace").isalnum():
+        pending = [(opaque, start, json.dumps(key)[1:-1]) for opaque, start, key in pending]
+    prefixes, low_digits = _PREFIXES, _LOW_DIGITS
+    high, high_digits = -1, ""
+    frames = []
+    for (opaque, start, key), (queue_offset, physical_offset, _) in zip(
+        pending, results, strict=True
+    ):
+        if start is None:
+            continue
+        if physical_offset >> _LOW_BITS != high:
+            high = physical_offset >> _LOW_BITS
+            high_digits = f"{high:013X}"
+        header = (
+            f"{start}{high_digits}{low_digits[physical_offset & _LOW_MASK]}"
+            f"{OFFSET}{queue_offset}{KEY}{key}{MIDDLE}{opaque}{END}"
+        )
+        size = len(header)
+        frames.append((prefixes[size] if size < _PREFIX_SIZE_MAX else _prefix(size)) + header)
+    return "".join(frames).encode("latin-1")
+
+
+def _prefix(size: int) -> str:
+    return ((size + 4).to_bytes(4) + size.to_bytes(4)).decode("latin-1")
+
+
+_PREFIXES = tuple(map(_prefix, range(_PREFIX_SIZE_MAX)))

@@ -1,0 +1,275 @@
+"""The compiled kernel and the plain one give the same, whatever they are given."""
+
+import json
+import os
+import shutil
+import struct
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cometmq.codec.header_json import LANGUAGES, decode_json_command
+from cometmq.codec.record import RECORD_HEADS
+from cometmq.kernel import reference, sends
+from cometmq.model.errors import CodecError
+from cometmq.store.consume_queue import ConsumeQueue
+
+try:
+    from cometmq.kernel import _fast as fast
+except ImportError:
+    # Without a compiler there is one kernel; with one, a twin that was not built is a fault.
+    if shutil.which("cc") or shutil.which("gcc"):
+        raise
+    pytest.skip("no C compiler here, so no compiled kernel", allow_module_level=True)
+
+LIMIT, HEADER_LIMIT = 1 << 24, 1 << 16
+TEXTS = st.text(max_size=12)
+NUMBERS = st.one_of(
+    st.integers(-(1 << 31), (1 << 31) - 1),
+    st.integers(-(1 << 70), 1 << 70),
+    st.booleans(),
+    TEXTS,
+)
+HEADERS = st.one_of(
+    st.fixed_dictionaries(
+        {
+            "code": NUMBERS,
+            "extFields": st.dictionaries(TEXTS, st.one_of(TEXTS, st.integers()), max_size=5),
+            "flag": NUMBERS,
+            "language": st.sampled_from(["JAVA", "GO", "NOBODY", "PYTHON"]),
+            "opaque": NUMBERS,
+            "version": NUMBERS,
+        },
+        optional={"serializeTypeCurrentRPC": TEXTS, "remark": TEXTS, "other": TEXTS},
+    ),
+    st.recursive(st.one_of(st.none(), NUMBERS), lambda inner: st.lists(inner, max_size=3)),
+)
+
+
+def frame(header: bytes, body: bytes) -> bytes:
+    return struct.pack(">ii", 4 + len(header) + len(body), len(header)) + header + body
+
+
+def decoded(data: bytes, item: tuple) -> object:
+    """What becomes of an item, be it a frame or a command already."""
+    if len(item) != 4:
+        return item
+    _, start, body_start, end = item
+    try:
+        return decode_json_command(data[start:body_start], data[body_start:end])
+    except CodecError as error:
+        return str(error)
+
+
+@given(
+    st.lists(
+        st.tuples(HEADERS, st.binary(max_size=9), st.booleans(), st.booleans()), max_size=4
+    ),
+    st.integers(0, 30),
+)
+def test_commands_of_json_frames_are_the_same(parts, cut):
+    """Escapes, blanks, unknown keys, wrong types, and a frame that is not all there."""
+    data = b"".join(
+        frame(
+            json.dumps(
+                header,
+                ensure_ascii=is_escaped,
+                separators=(", ", ": ") if is_wide else (",", ":"),
+            ).encode("utf-8", "surrogatepass"),
+            body,
+        )
+        for header, body, is_escaped, is_wide in parts
+    )
+    data = data[: len(data) - cut] if cut < len(data) else data
+    ours, position = fast.read_commands(data, 0, LIMIT, HEADER_LIMIT, LANGUAGES)
+    theirs, expected_position = reference.read_commands(data, 0, LIMIT, HEADER_LIMIT, LANGUAGES)
+    assert position == expected_position
+    assert [decoded(data, item) for item in ours] == [decoded(data, item) for item in theirs]
+
+
+PLAIN = (
+    b'{"code":310,"extFields":{"a":"P","i":"K\\u0001v\\u0002"},"flag":0,"language":"JAVA",'
+    b'"opaque":7,"serializeTypeCurrentRPC":"JSON","version":453}'
+)
+
+
+@given(st.integers(0, len(PLAIN) - 1), st.binary(max_size=3), st.integers(0, 3))
+def test_a_damaged_header_means_the_same_to_both(at, garbage, removed):
+    data = frame(PLAIN[:at] + garbage + PLAIN[at + removed :], b"body")
+    ours, _ = fast.read_commands(data, 0, LIMIT, HEADER_LIMIT, LANGUAGES)
+    theirs, _ = reference.read_commands(data, 0, LIMIT, HEADER_LIMIT, LANGUAGES)
+    assert [decoded(data, item) for item in ours] == [decoded(data, item) for item in theirs]
+
+
+def test_what_official_clients_write_needs_no_second_look():
+    data = frame(PLAIN, b"body")
+    (command,), _ = fast.read_commands(data, 0, LIMIT, HEADER_LIMIT, LANGUAGES)
+    assert command == decode_json_command(PLAIN, b"body")
+
+
+@given(st.binary(max_size=64))
+def test_garbage_ends_both_in_the_same_way(data):
+    results: list[Any] = []
+    for twin in (fast, reference):
+        try:
+            items, position = twin.read_commands(data, 0, 64, HEADER_LIMIT, LANGUAGES)
+            results.append(([decoded(data, item) for item in items], position))
+        except CodecError as error:
+            results.append((type(error), str(error)))
+    assert results[0] == results[1]
+
+
+FIELD = st.sampled_from(["0", "1", "-1", "7", "00", "", "x", "99999999999", None, 5])
+SENDS = st.tuples(
+    st.sampled_from([310, 310, 310, 10, 320]),
+    st.sampled_from([0, 2]),
+    st.fixed_dictionaries(
+        {"b": st.sampled_from(["T", "U", None])},
+        optional={
+            "e": st.sampled_from(["0", "1", "9"]),
+            "f": FIELD,
+            "g": st.sampled_from(["1700000000000", "1700000000001", "x", "9" * 30, None]),
+            "h": FIELD,
+            "i": st.one_of(
+                st.sampled_from(
+                    [
+                        "UNIQ_KEY\1A1\2",
+                        "UNIQ_KEY\1A1\2TAGS\1a\2",
+                        "a\1ü\2UNIQ_KEY\1A1\2",
+                        "UNIQ_KEY\1\ud800\2",
+                        "DELAY\0013\2UNIQ_KEY\1A1\2",
+                        "UNIQ_KEY\1A1",
+                    ]
+                ),
+                TEXTS,
+                st.none(),
+            ),
+            "j": FIELD,
+            "m": st.sampled_from(["true", "false"]),
+        },
+    ),
+    st.sampled_from([b"", b"body", b"x" * 20]),
+)
+
+
+def look(shape: str) -> int | None:
+    return None if "DELAY" in shape else len(shape)
+
+
+@given(st.lists(SENDS, max_size=6), st.dictionaries(TEXTS, st.integers(0, 9), max_size=2))
+def test_the_same_sends_are_plain_and_become_the_same(parts, shapes):
+    complete = {"e": "0", "f": "0", "g": "1700000000000", "h": "0", "i": "UNIQ_KEY\1A\2"}
+    commands = [
+        (code, flag, opaque, 0, 0, None, {**complete, **fields}, body, 0)
+        for opaque, (code, flag, fields, body) in enumerate(parts)
+    ]
+    straight = {"T": {"0": ("queue 0", b"\1T", "start", 0), "1": ("queue 1", b"\1T", "s", 0)}}
+    results: list[Any] = []
+    for twin in (fast, sends):
+        puts: list[Any] = []
+        pending: list[Any] = []
+        taken = twin.plain_sends(
+            commands, 0, straight, dict(shapes), look, b"S\1s\2", b"host....", 16, puts, pending
+        )
+        results.append((taken, puts, pending))
+    assert results[0] == results[1]
+
+
+LAYOUTS = {
+    size: (RECORD_HEADS[bits].pack, RECORD_HEADS[bits].size + 2, bits)
+    for size, bits in ((8, 0), (20, 0x10))
+}
+PUTS = st.tuples(
+    st.integers(0, 2),  # which queue
+    st.sampled_from([b"\1T", bytes([127]) + b"t" * 127, b"\0\x80" + b"t" * 128]),
+    st.binary(max_size=40),
+    st.binary(max_size=40),
+    st.one_of(st.none(), st.integers(-(1 << 31), 1 << 40)),
+    st.one_of(st.integers(-(1 << 31), (1 << 31) - 1), st.integers()),
+    st.integers(0, 63),
+    st.integers(0, 1 << 63),
+    st.sampled_from([b"12345678", b"x" * 20, b"bad"]),
+    st.integers(0, 3),
+    st.integers(0, 1 << 40),
+    st.sampled_from([0, 4, 8, 12]),
+)
+
+
+@given(st.lists(PUTS, max_size=6), st.integers(0, 700))
+def test_records_and_queue_entries_are_the_same_bytes(parts, room):
+    results: list[Any] = []
+    for twin in (fast, sends):
+        queues = [ConsumeQueue("T", number) for number in range(3)]
+        for number, queue in enumerate(queues):
+            queue.begin_at(10 * number)
+            queue.watched = number == 1
+        puts = [(queues[number], *rest) for number, *rest in parts]
+        content: list[Any] = []
+        arrivals: list[Any] = []
+        placed: list[Any] = []
+        try:
+            end = twin.pack_records(
+                puts, 0, 1000, 1000 + room, LAYOUTS, 1_700_000_000_000, b"storehos",
+                lambda queue_id: 5000 + queue_id, content, arrivals, placed,
+            )  # fmt: skip
+        except (struct.error, OverflowError, KeyError):
+            # What is undone is what the arrivals tell.
+            for arrival in arrivals:
+                arrival[0].next_offset -= 1
+            results.append(("refused", [queue.next_offset for queue in queues]))
+            continue
+        dirty: dict[Any, None] = {}
+        full: list[Any] = []
+        watched: dict[Any, list[int]] = {}
+        twin.show_entries(arrivals, dirty, 60, full, watched)
+        results.append(
+            (
+                end,
+                b"".join(content),
+                placed,
+                [(queue.next_offset, queue.max_offset, bytes(queue.tail)) for queue in queues],
+                [queue.queue_id for queue in dirty],
+                [queue.queue_id for queue in full],
+                {queue.queue_id: codes for queue, codes in watched.items()},
+            )
+        )
+    assert results[0] == results[1]
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.integers(-(1 << 31), (1 << 31) - 1),
+            st.one_of(st.none(), st.just('{"code":0,"msgId":"AB')),
+            st.one_of(st.from_regex(r"\A[A-Za-z0-9]{0,40}\Z"), TEXTS),
+            st.integers(0, (1 << 62) - 1),
+            st.integers(0, (1 << 62) - 1),
+        ),
+        min_size=1,
+        max_size=5,
+    )
+)
+def test_answers_are_the_same_bytes(parts):
+    pending = [(opaque, start, key) for opaque, start, key, _, _ in parts]
+    results = [(queue_offset, physical, 100) for _, _, _, queue_offset, physical in parts]
+    answers = []
+    for twin in (fast, sends):
+        try:
+            answers.append(twin.encode_answers(pending, results))
+        except UnicodeEncodeError:
+            answers.append("no latin-1")
+    assert answers[0] == answers[1]
+
+
+def test_the_kernel_can_be_chosen():
+    for choice in ("reference", "fast"):
+        environment = {**os.environ, "COMETMQ_KERNEL": choice}
+        command = [sys.executable, "-c", "from cometmq import kernel; print(kernel.KERNEL)"]
+        said = subprocess.run(
+            command, env=environment, capture_output=True, text=True, timeout=30, check=True
+        )
+        assert said.stdout.strip() == choice
