@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
-from cometmq.broker.store_keys import StoreKeys
+from cometmq.broker.consume_keys import ConsumeKeys
 from cometmq.model.errors import SettingsError
 from cometmq.model.settings import (
     Layer,
@@ -43,8 +43,8 @@ class BrokerRole(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class BrokerSettings(StoreKeys):
-    """BrokerConfig and NettyServerConfig of RocketMQ 5.3.3, as far as used; the files: StoreKeys.
+class BrokerSettings(ConsumeKeys):
+    """BrokerConfig and NettyServerConfig of RocketMQ 5.3.3, as far as used; the rest: ConsumeKeys.
 
     Attributes:
         cluster_name: the cluster it belongs to.
@@ -166,17 +166,14 @@ KEYS_WITHOUT_EFFECT = frozenset(
     enableConsumeQueueExt enableLmq enableMultiDispatch maxLmqConsumeQueueNum
     enableDLegerCommitLog dLegerGroup dLegerPeers dLegerSelfId duplicationEnable
     aclEnable authenticationEnabled authorizationEnabled
-    enablePropertyFilter filterSupportRetry enableCalcFilterBitMap expectConsumerNumUseFilter
-    maxErrorRateOfBloomFilter
+    enableCalcFilterBitMap expectConsumerNumUseFilter maxErrorRateOfBloomFilter
     sendMessageThreadPoolNums pullMessageThreadPoolNums sendThreadPoolQueueCapacity
     pullThreadPoolQueueCapacity queryThreadPoolQueueCapacity waitTimeMillsInSendQueue
     waitTimeMillsInPullQueue waitTimeMillsInHeartbeatQueue waitTimeMillsInTransactionQueue
     brokerFastFailureEnable disableConsumeIfConsumerReadSlowly consumerFallbehindThreshold
     transferMsgByHeap rejectTransactionMessage transactionTimeOut transactionCheckMax
     transactionCheckInterval forceRegister fetchNamesrvAddrByAddressServer
-    serverLoadBalancerEnable defaultMessageRequestMode reviveQueueNum
-    enableRetryTopicV2 popPollingSize enableSlaveActingMaster
-    enableRemoteEscape enableControllerMode controllerAddr brokerElectionPriority
+    enableSlaveActingMaster enableRemoteEscape enableControllerMode controllerAddr brokerElectionPriority
     brokerHeartbeatInterval brokerNotActiveTimeoutMillis metricsExporterType
     metricsPromExporterPort rejectPullConsumerEnable coldDataFlowControlEnable
     serverWorkerThreads serverSelectorThreads serverOnewaySemaphoreValue

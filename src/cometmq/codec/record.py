@@ -40,6 +40,7 @@ __all__ = [
     "decode_record",
     "decode_records",
     "encode_record",
+    "property_block",
     "record_size",
     "topic_block",
 ]
@@ -233,6 +234,24 @@ def decode_record(buffer: bytes | bytearray | memoryview, position: int = 0) -> 
     if type(buffer) is not bytes:  # Only what is needed is copied, out of a mapped file say.
         buffer, position = bytes(buffer[position : position + size]), 0
     return _decode(buffer, position, size, magic)
+
+
+def property_block(record: bytes | memoryview) -> bytes:
+    """The properties of a record, without decoding the rest; any bytes behind it are ignored.
+
+    Raises:
+        CodecError: it ends within its fields.
+    """
+    try:
+        head_size = RECORD_HEADS[record[SYS_FLAG_AT + 3] & HOST_BITS].size
+        at = head_size + int.from_bytes(record[head_size - 4 : head_size])
+        if record[MAGIC_AT + 3] == MAGIC_V1 & 0xFF:
+            at += 1 + record[at]
+        else:
+            at += 2 + (record[at] << 8 | record[at + 1])
+        return bytes(record[at + 2 : at + 2 + (record[at] << 8 | record[at + 1])])
+    except IndexError:
+        raise CodecError("a record ends within its fields") from None
 
 
 def decode_records(body: bytes | bytearray | memoryview) -> list[Record]:

@@ -142,7 +142,10 @@ REFUSED = {
     "an illegal group": ({"consumerGroup": "a b"}, 26),
     "no subscription anywhere": ({"sysFlag": "0"}, 24),
     "an expression without a tag": ({"subscription": "||"}, 23),
-    "a filter language that is not there": ({"expressionType": "SQL92"}, 1),
+    "a filter language that is not there": ({"expressionType": "XPATH"}, 1),
+    "an expression of SQL92 that is none": (
+        {"expressionType": "SQL92", "subscription": "a >"}, 23,
+    ),
     "a missing offset": ({"queueOffset": None}, 29),
     "an offset that is no number": ({"queueOffset": "x"}, 29),
 }

@@ -10,15 +10,18 @@ Next: cometmq.store.reader
 import asyncio
 from collections.abc import Awaitable
 from concurrent.futures import Executor
-from functools import lru_cache
+from functools import partial
 from typing import NamedTuple
 
 from cometmq.broker.counters import Counters
+from cometmq.broker.filters import Filters, MessageFilter
 from cometmq.broker.groups import Groups
 from cometmq.broker.long_poll import HeldPull, HeldPulls
 from cometmq.broker.members import Members
 from cometmq.broker.offsets import Offsets
 from cometmq.broker.settings import BrokerSettings
+from cometmq.broker.sieve import Sieve
+from cometmq.broker.sieve import Wanted as Sifted
 from cometmq.broker.topics import Topics
 from cometmq.codec.bodies.heartbeat import BROADCASTING
 from cometmq.codec.fields import decode_fields
@@ -26,7 +29,7 @@ from cometmq.codec.headers.pull import PullRequest
 from cometmq.codec.remoting import Command
 from cometmq.model.clock import Clock
 from cometmq.model.codes import ResponseCode
-from cometmq.model.errors import RequestError, SubscriptionError
+from cometmq.model.errors import RequestError
 from cometmq.model.flags import (
     PULL_COMMIT_OFFSET,
     PULL_SUBSCRIPTION,
@@ -34,7 +37,7 @@ from cometmq.model.flags import (
     is_readable,
 )
 from cometmq.model.group import GroupConfig
-from cometmq.model.subscription import TAG, Subscription, parse_subscription
+from cometmq.model.subscription import Subscription
 from cometmq.model.topic import TopicConfig
 from cometmq.net.answer import Answer
 from cometmq.net.dispatcher import run_handler
@@ -84,6 +87,7 @@ class PullHandler:
         self._topics = topics
         self._groups = groups
         self._members = members
+        self._filters = Filters(settings, members)
         self._offsets = offsets
         self._held = held
         self._counters = counters
@@ -111,24 +115,24 @@ class PullHandler:
         return self._pull(command, peer, may_hold=True)
 
     def _resume(self, held: HeldPull) -> None:
-        """Run a held pull again, for the last time."""
-        run_handler(self._pull_again, held.command, held.peer)
-
-    def _pull_again(
-        self, command: Command, peer: Peer
-    ) -> Answer | Awaitable[Answer | None] | None:
-        return self._pull(command, peer, may_hold=False)
+        """Run a held pull again, for the last time unless nothing passes its filter."""
+        again = partial(self._pull, may_hold=False, deadline=held.deadline)
+        run_handler(again, held.command, held.peer)
 
     def _pull(
-        self, command: Command, peer: Peer, *, may_hold: bool
+        self, command: Command, peer: Peer, *, may_hold: bool, deadline: float = 0
     ) -> Answer | Awaitable[Answer | None] | None:
         pull = self._admit(command, peer, may_hold=may_hold)
+        if deadline:
+            pull = pull._replace(deadline=deadline)
         request = pull.request
         moved = self._offsets.take_reset(
             request.consumer_group, request.topic, request.queue_id
         )
         if moved is not None and moved != request.queue_offset:
             return self._send_elsewhere(pull, moved)
+        if pull.wanted.passes is not None:
+            return self._sift(pull)
         result = self._get(pull)
         if result.cold is None:
             return self._settle(pull, result)
@@ -171,7 +175,7 @@ class PullHandler:
             command,
             peer,
             request,
-            subscription.codes if subscription.tags else None,
+            self._filters.filter_of(subscription, group.name),
             {"groupSysFlag": str(group.sys_flag), "topicSysFlag": str(topic.sys_flag)},
             can_suspend,
         )
@@ -224,9 +228,9 @@ class PullHandler:
 
     def _subscription_of(self, request: PullRequest, group: GroupConfig) -> Subscription:
         if request.sys_flag & PULL_SUBSCRIPTION:
-            if (request.expression_type or TAG) != TAG:
-                raise _unsupported_expression(request.expression_type)
-            return _parse(request.topic, request.subscription)
+            return self._filters.subscription(
+                request.topic, request.subscription, request.expression_type
+            )
         members = self._members.consumer_group(group.name)
         found = None if members is None else members.subscriptions.get(request.topic)
         if members is None or found is None:
@@ -243,8 +247,6 @@ class PullHandler:
             raise RequestError(
                 ResponseCode.SUBSCRIPTION_NOT_LATEST, "the consumer's subscription not latest"
             )
-        if found.kind != TAG:
-            raise _unsupported_expression(found.kind)
         return found
 
     # --- reading and answering
@@ -257,8 +259,32 @@ class PullHandler:
             request.queue_offset,
             max_count=max(request.max_msg_nums, 1),
             max_bytes=request.max_msg_bytes or BYTES_MAX,
-            match=pull.codes,
+            match=pull.wanted.codes,
         )
+
+    def _sift(self, pull: "Pull") -> Answer | Awaitable[Answer | None] | None:
+        request, passes = pull.request, pull.wanted.passes
+        assert passes is not None
+        size_max = request.max_msg_bytes or self._settings.transfer_bytes_in_memory
+        count_max = min(max(request.max_msg_nums, 1), self._settings.transfer_count_in_memory)
+        sieve = Sieve(
+            self._store,
+            Sifted(
+                request.topic, request.queue_id, request.queue_offset,
+                count_max, size_max, passes,
+            ),
+        )  # fmt: skip
+        result = sieve.read()
+        if result.cold is None:
+            return self._settle(pull, result)
+        return self._sift_cold(pull, sieve, result)
+
+    async def _sift_cold(self, pull: "Pull", sieve: Sieve, result: GetResult) -> Answer | None:
+        loop = asyncio.get_running_loop()
+        while result.cold is not None:
+            read = await loop.run_in_executor(self._pool, result.cold)
+            result = sieve.took(read) or sieve.read()
+        return self._settle(pull, result)
 
     async def _get_cold(self, pull: "Pull", result: GetResult) -> Answer | None:
         assert result.cold is not None
@@ -268,6 +294,8 @@ class PullHandler:
     def _settle(self, pull: "Pull", result: GetResult) -> Answer | None:
         code = _code_of(result.status, pull.request.queue_offset)
         if code == ResponseCode.PULL_NOT_FOUND and pull.can_suspend and self._hold(pull):
+            return None
+        if self._is_held_again(pull, result):
             return None
         self._counters.count_get(result.message_count, result.size)
         fields = {
@@ -292,7 +320,25 @@ class PullHandler:
             return False
         seconds = min(wait_ms / 1000, SUSPEND_SECONDS_MAX)
         deadline = self._clock.monotonic() + seconds
-        return self._held.hold(queue, HeldPull(pull.command, pull.peer, pull.codes, deadline))
+        held = HeldPull(pull.command, pull.peer, pull.wanted.codes, deadline)
+        return self._held.hold(queue, held)
+
+    def _is_held_again(self, pull: "Pull", result: GetResult) -> bool:
+        """Messages came and none passed the filter: wait on, behind them."""
+        if (
+            pull.wanted.passes is None
+            or result.status is not GetStatus.NO_MATCHED_MESSAGE
+            or result.next_offset < result.max_offset
+            or pull.deadline <= self._clock.monotonic()
+        ):
+            return False
+        request, command = pull.request, pull.command
+        queue = self._store.queue_for_append(request.topic, request.queue_id)
+        if queue.max_offset > result.next_offset:
+            return False
+        fields = {**command.fields, "queueOffset": str(result.next_offset)}
+        again = command._replace(fields=fields)
+        return self._held.hold(queue, HeldPull(again, pull.peer, None, pull.deadline))
 
 
 class Pull(NamedTuple):
@@ -302,17 +348,19 @@ class Pull(NamedTuple):
         command: the request.
         peer: who asked.
         request: its header.
-        codes: tag hashes wanted, None for all.
+        wanted: which messages.
         answer_fields: what each answer to it carries.
         can_suspend: whether it may wait for a message.
+        deadline: of one that has waited: how long it may wait on, monotonic seconds.
     """
 
     command: Command
     peer: Peer
     request: PullRequest
-    codes: frozenset[int] | None
+    wanted: MessageFilter
     answer_fields: dict[str, str]
     can_suspend: bool
+    deadline: float = 0
 
 
 def _code_of(status: GetStatus, queue_offset: int) -> int:
@@ -320,18 +368,3 @@ def _code_of(status: GetStatus, queue_offset: int) -> int:
     if code is None:  # No queue, or an empty one: who asks for its beginning is right to wait.
         return ResponseCode.PULL_OFFSET_MOVED if queue_offset else ResponseCode.PULL_NOT_FOUND
     return code
-
-
-@lru_cache(maxsize=4096)
-def _parse(topic: str, expression: str | None) -> Subscription:
-    try:
-        return parse_subscription(topic, expression)
-    except SubscriptionError as error:
-        raise RequestError(ResponseCode.SUBSCRIPTION_PARSE_FAILED, str(error)) from None
-
-
-def _unsupported_expression(kind: str | None) -> RequestError:
-    return RequestError(
-        ResponseCode.SYSTEM_ERROR,
-        f"The broker does not support consumer to filter message by {kind}",
-    )

@@ -1,0 +1,106 @@
+"""A read through a filter on properties: records are read in turns until enough of them passed.
+
+The store knows queue entries and nothing of what a record says, so this stands above it. One read
+looks at as many entries as RocketMQ's (800), so that a filter that lets nothing through never holds
+the loop for long; the next pull goes on behind them.
+
+Next: cometmq.broker.handlers.pull
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from cometmq.codec.record import QUEUE_OFFSET_AT, property_block
+from cometmq.store.message_store import MessageStore
+from cometmq.store.reader import GetResult, GetStatus
+
+LOOKED_MAX = 800  # maxFilterMessageSize 16,000 of MessageStoreConfig, 20 bytes an entry.
+_TURN = 32  # What a pull of recent messages gives at most.
+
+
+class Wanted(NamedTuple):
+    """What is read.
+
+    Attributes:
+        topic: of the queue.
+        queue_id: of the queue.
+        offset: queue offset of the first message.
+        count_max: most messages.
+        size_max: most bytes; the first message is given whatever its size.
+        passes: says of a property block whether its message is wanted.
+    """
+
+    topic: str
+    queue_id: int
+    offset: int
+    count_max: int
+    size_max: int
+    passes: Callable[[bytes], bool]
+
+
+class Sieve:
+    """One such read.
+
+    `read` gives its result, or one that is cold: `took` is given what that one becomes, and says
+    either the result of the whole read or None, which asks for `read` again.
+    """
+
+    def __init__(self, store: MessageStore, wanted: Wanted) -> None:
+        self._store = store
+        self._wanted = wanted
+        self._offset = wanted.offset
+        self._records: list[memoryview] = []
+        self._size = 0
+
+    def read(self) -> GetResult:
+        """Read until the result is known, or until the device must be waited for."""
+        wanted = self._wanted
+        while True:
+            result = self._store.get(
+                wanted.topic, wanted.queue_id, self._offset,
+                max_count=_TURN, max_bytes=wanted.size_max,
+            )  # fmt: skip
+            if result.cold is not None:
+                return result
+            done = self.took(result)
+            if done is not None:
+                return done
+
+    def took(self, result: GetResult) -> GetResult | None:
+        """Sift what was read; the result of all, or None when more is to be read."""
+        if result.status is not GetStatus.FOUND:
+            return self._result(result) if self._offset > self._wanted.offset else result
+        is_full = self._sift(result)
+        looked = self._offset - self._wanted.offset
+        if is_full or self._offset >= result.max_offset or looked >= LOOKED_MAX:
+            return self._result(result)
+        return None
+
+    def _sift(self, result: GetResult) -> bool:
+        """Keep what passes; whether the answer is full."""
+        wanted = self._wanted
+        for piece in result.records:
+            start, end = 0, len(piece)
+            while start < end:
+                record = piece[start : start + int.from_bytes(piece[start : start + 4])]
+                start += len(record)
+                if not wanted.passes(property_block(record)):
+                    continue
+                is_first = not self._records
+                if not is_first and (
+                    len(self._records) >= wanted.count_max
+                    or self._size + len(record) > wanted.size_max
+                ):
+                    self._offset = int.from_bytes(record[QUEUE_OFFSET_AT : QUEUE_OFFSET_AT + 8])
+                    return True
+                self._records.append(record)
+                self._size += len(record)
+        self._offset = result.next_offset
+        return False
+
+    def _result(self, last: GetResult) -> GetResult:
+        status = GetStatus.FOUND if self._records else GetStatus.NO_MATCHED_MESSAGE
+        return GetResult(
+            status, self._offset, last.min_offset, last.max_offset,
+            self._records, len(self._records), self._size, last.suggest_slave,
+        )  # fmt: skip

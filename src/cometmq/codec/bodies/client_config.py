@@ -1,0 +1,35 @@
+"""A subscription that is to be checked, the body of CHECK_CLIENT_CONFIG 46.
+
+Source: CheckClientRequestBody and ClientManageProcessor.checkClientConfig of RocketMQ 5.3.3.
+"""
+
+from cometmq.codec import fastjson
+from cometmq.codec.bodies.heartbeat import subscription_json, subscription_of
+from cometmq.codec.bodies.json_object import load_object
+from cometmq.model.subscription import Subscription
+
+
+def encode_client_config(subscription: Subscription, *, client_id: str, group: str) -> bytes:
+    """The body that asks about a group's subscription."""
+    return fastjson.dumps(
+        {
+            "clientId": client_id,
+            "group": group,
+            "namespace": "",
+            "subscriptionData": subscription_json(subscription),
+        }
+    )
+
+
+def decode_client_config(content: bytes) -> Subscription | None:
+    """The subscription in a body; None where it holds none.
+
+    Raises:
+        CodecError: it means nothing.
+    """
+    if not content:
+        return None
+    body = load_object(content, "client configuration")
+    return (
+        subscription_of(body.member("subscriptionData")) if "subscriptionData" in body else None
+    )

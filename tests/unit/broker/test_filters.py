@@ -1,0 +1,162 @@
+"""SQL92 at the broker: what pulls get, how held ones wake, and how bad expressions are answered."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import pytest
+
+from cometmq.codec.record import decode_records
+from cometmq.codec.remoting import Command
+from cometmq.model.codes import RequestCode, ResponseCode
+from tests.unit.broker.conftest import eventually, serve
+from tests.unit.broker.test_sends import pull_fields, short_fields
+
+PULL = RequestCode.PULL_MESSAGE
+CHECK = RequestCode.CHECK_CLIENT_CONFIG
+
+
+async def send(served, *prices, topic="Orders"):
+    for price in prices:
+        properties = {"UNIQ_KEY": "K1", "price": str(price)}
+        answer = await served.ask(
+            RequestCode.SEND_MESSAGE_V2, short_fields(topic, 0, properties=properties), b"x"
+        )
+        assert answer.code == ResponseCode.SUCCESS, answer.remark
+
+
+def sql(expression, offset=0, **more):
+    return pull_fields(
+        "Orders", 0, offset, subscription=expression, expressionType="SQL92", **more
+    )
+
+
+def offsets(answer):
+    return [record.queue_offset for record in decode_records(answer.body)]
+
+
+def config(expression, kind="SQL92"):
+    subscription = {
+        "topic": "Orders", "subString": expression, "expressionType": kind, "subVersion": 1,
+    }  # fmt: skip
+    return json.dumps(
+        {"clientId": "c", "group": "g", "subscriptionData": subscription}
+    ).encode()
+
+
+def heartbeat(expression, topic="Orders", *more):
+    subscriptions = [
+        {"topic": name, "subString": text, "subVersion": 1, "expressionType": "SQL92"}
+        for name, text in ((topic, expression), *more)
+    ]
+    consumer = {"groupName": "g", "subscriptionDataSet": subscriptions}
+    body = {"clientID": "c1", "consumerDataSet": [consumer], "producerDataSet": []}
+    return json.dumps(body).encode()
+
+
+async def test_a_pull_gets_what_its_expression_lets_through(served):
+    await send(served, *range(10))
+    answer = await served.ask(PULL, sql("price > 3 AND price <= 6"))
+    assert answer.code == ResponseCode.SUCCESS
+    assert offsets(answer) == [4, 5, 6]
+    assert answer.fields["nextBeginOffset"] == "10"
+
+
+async def test_a_full_answer_ends_before_the_next_message_that_passes(served):
+    await send(served, *range(10))
+    answer = await served.ask(PULL, sql("price <> 1", maxMsgNums="2"))
+    assert offsets(answer) == [0, 2]
+    assert answer.fields["nextBeginOffset"] == "3"
+    answer = await served.ask(PULL, sql("price > 4", maxMsgBytes="1"))
+    assert offsets(answer) == [5]
+    assert answer.fields["nextBeginOffset"] == "6"
+
+
+async def test_a_pull_looks_at_a_bounded_number_of_messages(served):
+    channel = await served.channels.get(served.broker.address)
+    fields = short_fields("Orders", 0, properties={"UNIQ_KEY": "K1", "price": "1"})
+    sends = [
+        channel.start_call(
+            Command(RequestCode.SEND_MESSAGE_V2, fields=fields, body=b"x"), timeout_ms=20_000
+        )
+        for _ in range(900)
+    ]
+    await asyncio.gather(*sends)
+    answer = await served.ask(PULL, sql("price = 2"))
+    assert answer.code == ResponseCode.PULL_RETRY_IMMEDIATELY
+    assert answer.fields["nextBeginOffset"] == "800"
+    answer = await served.ask(PULL, sql("price = 2", 800))
+    assert answer.fields["nextBeginOffset"] == "900"
+
+
+async def test_a_held_pull_sleeps_through_what_its_expression_does_not_let_through(served):
+    await send(served, 1)
+    channel = await served.channels.get(served.broker.address)
+    fields = sql("price = 7", 1, sysFlag="6", suspendTimeoutMillis="20000")
+    waiting = channel.start_call(Command(PULL, fields=fields), timeout_ms=20_000)
+    held = served.broker._held
+    await eventually(lambda: len(held) == 1)
+    await send(served, 2, 3)
+    assert len(held) == 1
+    assert not waiting.done()
+    await send(served, 7)
+    answer = await waiting
+    assert offsets(answer) == [3]
+    assert answer.fields["nextBeginOffset"] == "4"
+
+
+async def test_an_expression_of_a_heartbeat_filters(served):
+    await send(served, 1, 2, 3)
+    await served.ask(RequestCode.HEART_BEAT, body=heartbeat("price >= 2"))
+    answer = await served.ask(PULL, pull_fields("Orders", sysFlag="0", subVersion="1"))
+    assert offsets(answer) == [1, 2]
+
+
+async def test_a_bad_expression_of_a_heartbeat_shows_at_the_pull(served):
+    await send(served, 1)
+    await served.ask(RequestCode.HEART_BEAT, body=heartbeat("price >>"))
+    answer = await served.ask(PULL, pull_fields("Orders", sysFlag="0", subVersion="1"))
+    assert answer.code == ResponseCode.FILTER_DATA_NOT_EXIST
+    assert "column 8" in answer.remark
+
+
+@pytest.mark.parametrize("is_on", [True, False])
+async def test_retries_are_filtered_by_the_expression_of_their_topic_where_that_is_on(
+    tmp_path, is_on
+):
+    async with serve(tmp_path, is_retry_filtered=is_on) as served:
+        retry = "%RETRY%g"
+        await served.ask(
+            RequestCode.HEART_BEAT, body=heartbeat("price = 2", "Orders", (retry, "UNIQ_KEY IS NOT NULL"))
+        )  # fmt: skip
+        for price in (1, 2):
+            properties = {"UNIQ_KEY": "K", "price": str(price), "RETRY_TOPIC": "Orders"}
+            answer = await served.ask(
+                RequestCode.SEND_MESSAGE_V2, short_fields(retry, 0, properties=properties), b"x"
+            )
+            assert answer.code == ResponseCode.SUCCESS, answer.remark
+        pulled = await served.ask(PULL, pull_fields(retry, sysFlag="0", subVersion="1"))
+    assert offsets(pulled) == ([1] if is_on else [0, 1])
+
+
+async def test_a_client_learns_whether_its_expression_is_one(served):
+    assert (await served.ask(CHECK, body=config("a > 5"))).code == ResponseCode.SUCCESS
+    assert (await served.ask(CHECK, body=config("TagA", "TAG"))).code == ResponseCode.SUCCESS
+    assert (await served.ask(CHECK)).code == ResponseCode.SUCCESS
+    bad = await served.ask(CHECK, body=config("a >> 5 AND ("))
+    assert bad.code == ResponseCode.SUBSCRIPTION_PARSE_FAILED
+    assert "column 4" in bad.remark
+    pulled = await served.ask(PULL, sql("a >> 5 AND ("))
+    assert pulled.code in (ResponseCode.SUBSCRIPTION_PARSE_FAILED, ResponseCode.TOPIC_NOT_EXIST)
+
+
+async def test_sql92_can_be_switched_off(tmp_path):
+    async with serve(tmp_path, is_sql92=False) as served:
+        await send(served, 1)
+        for answer in (
+            await served.ask(CHECK, body=config("a > 5")),
+            await served.ask(PULL, sql("a > 5")),
+        ):
+            assert answer.code == ResponseCode.SYSTEM_ERROR
+            assert "does not support consumer to filter message by SQL92" in answer.remark
