@@ -13,11 +13,14 @@ Next: cometmq.codec.headers.send
 import random
 from collections.abc import Callable, Sequence
 
+from cometmq.model.errors import MessageError
 from cometmq.model.java_hash import java_hash
 from cometmq.model.message import Message
 from cometmq.model.queue import MessageQueue
 
 Selector = Callable[[Sequence[MessageQueue], Message], MessageQueue]
+# Gives the queue of one certain message; None in its place leaves it to round robin, with retries.
+Pick = Callable[[Sequence[MessageQueue]], MessageQueue]
 
 
 def by_hash(key: str) -> Selector:
@@ -38,6 +41,34 @@ def at_random(chance: random.Random | None = None) -> Selector:
         return source.choice(queues)
 
     return select
+
+
+def at_broker(broker_name: str) -> Pick:
+    """Any queue at this broker, or at another where it has none: for replies."""
+
+    def pick(queues: Sequence[MessageQueue]) -> MessageQueue:
+        return next((queue for queue in queues if queue.broker_name == broker_name), queues[0])
+
+    return pick
+
+
+def pick_of(
+    message: Message, queue: MessageQueue | None, selector: Selector | None
+) -> Pick | None:
+    """What chooses the queue of a message: the given queue, the selector, or nobody.
+
+    Raises:
+        MessageError: the queue is of another topic.
+    """
+    if queue is not None:
+        if queue.topic != message.topic:
+            raise MessageError(
+                f"the message is for {message.topic!r}, the queue is of {queue.topic!r}"
+            )
+        return lambda _queues: queue
+    if selector is not None:
+        return lambda queues: selector(queues, message)
+    return None
 
 
 class RoundRobin:

@@ -8,7 +8,6 @@ Next: cometmq.client.rebalance
 import asyncio
 import logging
 from collections.abc import Callable, Iterable
-from dataclasses import fields
 
 from cometmq.client.counts import SAMPLE_SECONDS, Counts
 from cometmq.client.hub import Hub
@@ -87,17 +86,15 @@ class GroupMember:
         self._persist_ms = settings.persist_interval_ms
         self._is_push = is_push
         self._revoked = revoked
-        offsets = BrokerOffsets(hub)
         self.progress = Progress(_store_for(hub, settings, group))
         self.counts = Counts(hub.clock)
-        self._started_ms = hub.clock.now_ms()
         self._reading = Reading(
             Puller(hub, group),
             self.progress,
             settings,
             self.counts,
             hub.clock,
-            StartOffset(self.progress, offsets, settings, hub.clock).find,
+            StartOffset(self.progress, BrokerOffsets(hub), settings, hub.clock).find,
             deliver,
             discard,
         )
@@ -106,12 +103,7 @@ class GroupMember:
         self._pulling: dict[MessageQueue, asyncio.Task[None]] = {}
         self._wake = asyncio.Event()
         self._tasks = Tasks(group)
-        self.questions = Questions(
-            self,
-            self._tasks,
-            properties=self._told_properties,
-            body_size_max=settings.body_size_max,
-        )
+        self.questions = Questions(self, hub, settings, self._tasks)
         self._is_started = False
         self.is_assigned = False
         if is_push and not settings.is_broadcasting:
@@ -270,19 +262,6 @@ class GroupMember:
             case _:
                 return self.questions.take(command, channel)
         return True
-
-    def _told_properties(self) -> dict[str, str]:
-        """Settings by the names that consoles look for, and ours by their own."""
-        settings = {
-            each.name: getattr(self._settings, each.name) for each in fields(self._settings)
-        }
-        return {
-            **{name: str(value) for name, value in settings.items()},
-            "PROP_NAMESERVER_ADDR": ";".join(self._hub.nameservers.addresses) + ";",
-            "PROP_CONSUMER_START_TIMESTAMP": str(self._started_ms),
-            "PROP_THREADPOOL_CORE_SIZE": str(settings.get("concurrency", 0)),
-            "PROP_CONSUMEORDERLY": "false",
-        }
 
     async def _reset(self, offsets: dict[MessageQueue, int]) -> None:
         for queue, offset in offsets.items():

@@ -10,20 +10,23 @@ Next: cometmq.client.parcel
 """
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
-from cometmq.client.choose_queue import Selector
+from cometmq.client.choose_queue import Selector, at_broker, pick_of
+from cometmq.client.flight import Flight
 from cometmq.client.hub import Hub
 from cometmq.client.identity import make_unique_ids
 from cometmq.client.parcel import Packer
 from cometmq.client.producer_member import ProducerMember
+from cometmq.client.request_reply import Waiting, make_reply
 from cometmq.client.results import SendResult
-from cometmq.client.send import Pick, Sender
+from cometmq.client.send import Sender
 from cometmq.client.settings import ProducerSettings
-from cometmq.model.errors import ClientClosed, MessageError, SendFailed
-from cometmq.model.message import Message
+from cometmq.model.codes import RequestCode
+from cometmq.model.errors import ClientClosed
+from cometmq.model.message import Message, StoredMessage
 from cometmq.model.names import check_group
 from cometmq.model.queue import MessageQueue
 
@@ -41,6 +44,8 @@ class AsyncProducer:
         nameservers: "ip:port;ip:port"; None: NAMESRV_ADDR, then 127.0.0.1:9876.
         group: its producer group; matters for transactions only.
         settings: times, retries and sizes.
+        transaction_listener: does the work of `send_in_transaction` and knows what became of
+            transactions that another process of the group began.
         hub: share another client's connections; its owner closes it.
 
     Raises:
@@ -54,6 +59,7 @@ class AsyncProducer:
         *,
         group: str = "PYTHON_PRODUCER",
         settings: ProducerSettings | None = None,
+        transaction_listener: TransactionListener | None = None,
         hub: Hub | None = None,
     ) -> None:
         check_group(group)
@@ -64,6 +70,9 @@ class AsyncProducer:
         ids = make_unique_ids(self._hub.ip, self._hub.clock, self._hub.chance)
         self._packer = Packer(group, self._settings, self._hub.clock, ids)
         self._sender: Sender | None = None
+        self._requests = Waiting(self._hub)
+        reply_code = RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT
+        self._membership.takers[reply_code] = self._requests.take
 
     def __repr__(self) -> str:
         """Group, client and nameservers."""
@@ -94,6 +103,7 @@ class AsyncProducer:
             return
         self._sender.is_closed = True
         self._sender = None
+        await self._transactions.close()
         await self._hub.leave(self._membership)
         if self._owns_hub:
             await self._hub.close()
@@ -144,7 +154,7 @@ class AsyncProducer:
             TopicNotFound, NetError: there is nobody to send it to.
         """
         sender = self._running()
-        pick = _pick(message, queue, selector)
+        pick = pick_of(message, queue, selector)
         return sender.start(self._packer.pack(message), pick, timeout_ms)
 
     async def send_many(
@@ -172,7 +182,7 @@ class AsyncProducer:
             SendFailed: after all have settled, when some failed; how many, and the first reason.
             ClientClosed, MessageError: as in `send`.
         """
-        flight = _Flight(window)
+        flight = Flight(window)
         try:
             for count, message in enumerate(messages):
                 if flight.is_full:
@@ -251,7 +261,114 @@ class AsyncProducer:
             ClientClosed, MessageError, TopicNotFound, NetError: it could not even be written.
         """
         sender = self._running()
-        await sender.oneway(self._packer.pack(message), _pick(message, queue, selector))
+        await sender.oneway(self._packer.pack(message), pick_of(message, queue, selector))
+
+    # --- request and reply
+
+    async def request(
+        self,
+        message: Message,
+        *,
+        queue: MessageQueue | None = None,
+        selector: Selector | None = None,
+        timeout_ms: int | None = None,
+    ) -> StoredMessage:
+        """Send a message and wait for the reply that a consumer of its topic gives to it.
+
+        Args:
+            message: the request.
+            queue: as in `send`.
+            selector: as in `send`.
+            timeout_ms: for sending and the reply together; None: the settings'.
+
+        Raises:
+            RequestTimeout: nobody replied in time.
+            ClientClosed, MessageError, SendFailed, BrokerRefused, TopicNotFound, NetError: as
+                `send`.
+        """
+        sender = self._running()
+        timeout_ms = self._settings.send_timeout_ms if timeout_ms is None else timeout_ms
+        opened = self._requests.begin(timeout_ms)
+        parcel = self._packer.pack(message, opened.properties)
+        sent = sender.start(parcel, pick_of(message, queue, selector), timeout_ms)
+        return await opened.wait(sent, timeout_ms)
+
+    def reply(
+        self,
+        request: StoredMessage,
+        body: bytes,
+        *,
+        properties: Mapping[str, str] | None = None,
+        timeout_ms: int | None = None,
+    ) -> asyncio.Future[SendResult]:
+        """Reply to a message that was sent with `request`, here or by any client of RocketMQ.
+
+        Args:
+            request: as a listener got it.
+            body: of the reply.
+            properties: of the reply, the user's own.
+            timeout_ms: as in `send`.
+
+        Raises:
+            MessageError: the message asks for no reply.
+            BrokerRefused: who asked is not there any more.
+            ClientClosed, SendFailed, TopicNotFound, NetError: as `send`.
+        """
+        sender = self._running()
+        message, back = make_reply(request, body, properties or {})
+        parcel = self._packer.pack(message, back)._replace(
+            code=int(RequestCode.SEND_REPLY_MESSAGE_V2)
+        )
+        return sender.start(parcel, at_broker(request.queue.broker_name), timeout_ms)
+
+    # --- transactions
+
+    def transaction(
+        self,
+        message: Message,
+        *,
+        queue: MessageQueue | None = None,
+        selector: Selector | None = None,
+        timeout_ms: int | None = None,
+    ) -> AsyncTransaction:
+        """A transaction to be used in `async with`: half message, your work, commit or rollback.
+
+        Args:
+            message: what consumers get when it is committed.
+            queue: as in `send`.
+            selector: as in `send`.
+            timeout_ms: of the half message, as in `send`.
+
+        Raises:
+            ClientClosed: at once.
+            MessageError, SendFailed, BrokerRefused, TopicNotFound, NetError: when it begins.
+        """
+        sender, pick = self._running(), _pick(message, queue, selector)
+        begin = self._transactions.begin
+        return AsyncTransaction(
+            self._transactions, lambda: begin(sender, message, pick, timeout_ms)
+        )
+
+    async def send_in_transaction(
+        self, message: Message, argument: Any = None, *, timeout_ms: int | None = None
+    ) -> TransactionResult:
+        """Send a half message, run the listener's `execute`, and end as it says.
+
+        Args:
+            message: what consumers get when it is committed.
+            argument: handed to `execute`.
+            timeout_ms: of the half message, as in `send`.
+
+        Raises:
+            MessageError, SendFailed, BrokerRefused, TopicNotFound, NetError: the half message
+                is on no broker for sure; the listener was not called.
+            ClientClosed: as `send`.
+        """
+        self._transactions.check_listener()
+        half = await self._transactions.begin(self._running(), message, None, timeout_ms)
+        return TransactionResult(
+            half, await self._transactions.execute(half, message, argument)
+        )
 
     async def queues(self, topic: str) -> list[MessageQueue]:
         """The queues that messages of this topic may go to.
@@ -263,59 +380,3 @@ class AsyncProducer:
             ClientClosed, NetError, BrokerRefused: the nameservers cannot be asked.
         """
         return list(await self._running().queues(topic))
-
-
-def _pick(
-    message: Message, queue: MessageQueue | None, selector: Selector | None
-) -> Pick | None:
-    if queue is not None:
-        if queue.topic != message.topic:
-            raise MessageError(
-                f"the message is for {message.topic!r}, the queue is of {queue.topic!r}"
-            )
-        return lambda _queues: queue
-    if selector is not None:
-        return lambda queues: selector(queues, message)
-    return None
-
-
-class _Flight:
-    """Sends under way together, and their bound."""
-
-    def __init__(self, window: int) -> None:
-        self._sends: list[asyncio.Future[SendResult]] = []
-        self._window = window
-        self._under_way = 0
-        self._room = asyncio.Event()
-
-    @property
-    def is_full(self) -> bool:
-        return self._under_way >= self._window
-
-    def add(self, send: asyncio.Future[SendResult]) -> None:
-        self._sends.append(send)
-        self._under_way += 1
-        send.add_done_callback(self._settled)
-
-    def _settled(self, _send: asyncio.Future[SendResult]) -> None:
-        self._under_way -= 1
-        self._room.set()
-
-    async def wait_room(self) -> None:
-        while self.is_full:
-            self._room.clear()
-            await self._room.wait()
-
-    async def wait_settled(self) -> None:
-        while self._under_way:
-            self._room.clear()
-            await self._room.wait()
-
-    def results(self) -> list[SendResult]:
-        failures = [error for send in self._sends if (error := send.exception()) is not None]
-        if failures:
-            raise SendFailed(
-                f"{len(failures)} of {len(self._sends)} messages were not acknowledged; "
-                f"first: {failures[0]}"
-            ) from failures[0]
-        return [send.result() for send in self._sends]

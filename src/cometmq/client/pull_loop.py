@@ -16,7 +16,7 @@ from cometmq.client.inflight import Inflight
 from cometmq.client.offset_store import Progress
 from cometmq.client.pulls import Ask, Puller
 from cometmq.client.received import unpack
-from cometmq.client.results import PullStatus
+from cometmq.client.results import PullStatus, RawPull
 from cometmq.client.settings import ConsumerSettings
 from cometmq.codec.record import Record, decode_records
 from cometmq.codec.remoting import Command
@@ -132,9 +132,8 @@ class PullLoop:
             self._has_room.clear()
             await self._has_room.wait()
 
-    async def _pull_once(self, offset: int) -> None:
+    async def _ask(self, offset: int) -> RawPull:
         settings = self._settings
-        inflight = self.inflight
         is_told = settings.is_auto_commit and not settings.is_broadcasting
         commit_offset = self._progress.get(self.queue) if is_told else None
         ask = Ask(
@@ -151,6 +150,14 @@ class PullLoop:
             pull = self._reading.puller.read(self.queue, await self._answer)
         finally:
             self._answer = None
+        if pull.body:
+            self.counts.pulls += 1
+            self.counts.pull_ms += (self._reading.clock.monotonic() - began) * 1000
+        return pull
+
+    async def _pull_once(self, offset: int) -> None:
+        inflight = self.inflight
+        pull = await self._ask(offset)
         if inflight is not self.inflight:
             return  # Sought after the request, or between the answer and now.
         if pull.status is PullStatus.OFFSET_ILLEGAL:
@@ -162,10 +169,7 @@ class PullLoop:
             self._progress.update(self.queue, pull.next_offset)
             return
         records = decode_records(pull.body)
-        if records:
-            self.counts.pulls += 1
-            self.counts.pulled += len(records)
-            self.counts.pull_ms += (self._reading.clock.monotonic() - began) * 1000
+        self.counts.pulled += len(records)
         for record in records:
             if not offset <= record.queue_offset < pull.next_offset:
                 raise CodecError(

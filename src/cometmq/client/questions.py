@@ -10,11 +10,14 @@ Next: cometmq.codec.bodies.running
 import sys
 import threading
 import traceback
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
+from dataclasses import fields
 from typing import TYPE_CHECKING
 
+from cometmq.client.hub import Hub
 from cometmq.client.pull_loop import PullLoop
 from cometmq.client.received import unpack
+from cometmq.client.settings import ConsumerSettings
 from cometmq.codec.bodies.queue_offsets import encode_client_offsets
 from cometmq.codec.bodies.running import (
     DirectOutcome,
@@ -48,24 +51,24 @@ class Questions:
 
     Args:
         member: whose loops, progress and counts are told.
+        hub: of the member.
+        settings: of the member; they are told, too.
         tasks: where a listener is run for 309.
-        properties: settings to tell besides.
-        body_size_max: of a message after decompression, bytes.
     """
 
     def __init__(
         self,
         member: "GroupMember",
+        hub: Hub,
+        settings: ConsumerSettings,
         tasks: Tasks,
-        *,
-        properties: Callable[[], Mapping[str, str]],
-        body_size_max: int,
     ) -> None:
         self.consume: ConsumeDirectly | None = None
         self._member = member
+        self._hub = hub
+        self._settings = settings
         self._tasks = tasks
-        self._properties = properties
-        self._body_size_max = body_size_max
+        self._started_ms = hub.clock.now_ms()
 
     def take(self, command: Command, channel: Channel) -> bool:
         """Answer a question; whether it was one."""
@@ -86,19 +89,30 @@ class Questions:
     def running(self, *, is_with_stacks: bool = False) -> RunningState:
         """The member as it is now."""
         part = self._member.heartbeat_part()
-        properties = {
-            **self._properties(),
-            "PROP_CONSUME_TYPE": part.consume_type,
-            "PROP_CLIENT_VERSION": VERSION_DESCRIPTION,
-        }
         queues = {queue: self._state(loop) for queue, loop in self._member.loops.items()}
         return RunningState(
-            properties,
+            self._properties(part.consume_type),
             tuple(sorted(part.subscriptions, key=lambda each: each.topic)),
             queues,
             self._member.counts.rates(),
             _stacks() if is_with_stacks else None,
         )
+
+    def _properties(self, consume_type: str) -> dict[str, str]:
+        """Settings by their names, and what consoles look for by RocketMQ's."""
+        settings = {
+            each.name: str(getattr(self._settings, each.name))
+            for each in fields(self._settings)
+        }
+        return {
+            **settings,
+            "PROP_NAMESERVER_ADDR": ";".join(self._hub.nameservers.addresses) + ";",
+            "PROP_CONSUMER_START_TIMESTAMP": str(self._started_ms),
+            "PROP_THREADPOOL_CORE_SIZE": settings.get("concurrency", "0"),
+            "PROP_CONSUMEORDERLY": "false",
+            "PROP_CONSUME_TYPE": consume_type,
+            "PROP_CLIENT_VERSION": VERSION_DESCRIPTION,
+        }
 
     def _state(self, loop: PullLoop) -> QueueState:
         inflight = loop.inflight
@@ -139,7 +153,7 @@ class Questions:
         queue = MessageQueue(
             record.topic, command.fields.get("brokerName", ""), record.queue_id
         )
-        return unpack(record, queue, body_size_max=self._body_size_max)
+        return unpack(record, queue, body_size_max=self._settings.body_size_max)
 
 
 def _stacks() -> str:

@@ -8,9 +8,9 @@ Next: cometmq.net.channel
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
-from cometmq.client.choose_queue import RoundRobin
+from cometmq.client.choose_queue import Pick, RoundRobin
 from cometmq.client.hub import Hub
 from cometmq.client.latency import ISOLATION_LATENCY_MS, FaultTable
 from cometmq.client.parcel import Parcel
@@ -43,9 +43,6 @@ RETRIABLE_CODES = frozenset(
         ResponseCode.GO_AWAY,
     )
 )
-
-# Gives the queue of a message; None leaves it to round robin, with retries.
-Pick = Callable[[Sequence[MessageQueue]], MessageQueue]
 
 
 class Sender:

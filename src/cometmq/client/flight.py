@@ -1,0 +1,61 @@
+"""Sends under way together: how many may be, and what became of them."""
+
+import asyncio
+
+from cometmq.client.results import SendResult
+from cometmq.model.errors import SendFailed
+
+
+class Flight:
+    """Sends that were begun one after the other.
+
+    Args:
+        window: how many may wait for their answers at once.
+    """
+
+    def __init__(self, window: int) -> None:
+        self._sends: list[asyncio.Future[SendResult]] = []
+        self._window = window
+        self._under_way = 0
+        self._room = asyncio.Event()
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the next one has to wait."""
+        return self._under_way >= self._window
+
+    def add(self, send: asyncio.Future[SendResult]) -> None:
+        """One more was begun."""
+        self._sends.append(send)
+        self._under_way += 1
+        send.add_done_callback(self._settled)
+
+    def _settled(self, _send: asyncio.Future[SendResult]) -> None:
+        self._under_way -= 1
+        self._room.set()
+
+    async def wait_room(self) -> None:
+        """Wait until one more may begin."""
+        while self.is_full:
+            self._room.clear()
+            await self._room.wait()
+
+    async def wait_settled(self) -> None:
+        """Wait until all have ended, well or not."""
+        while self._under_way:
+            self._room.clear()
+            await self._room.wait()
+
+    def results(self) -> list[SendResult]:
+        """The results, in the order of the sends.
+
+        Raises:
+            SendFailed: some failed; how many, and the first reason.
+        """
+        failures = [error for send in self._sends if (error := send.exception()) is not None]
+        if failures:
+            raise SendFailed(
+                f"{len(failures)} of {len(self._sends)} messages were not acknowledged; "
+                f"first: {failures[0]}"
+            ) from failures[0]
+        return [send.result() for send in self._sends]
