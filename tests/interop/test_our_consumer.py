@@ -10,7 +10,7 @@ from collections import Counter
 
 import pytest
 
-from cometmq.client import ConsumeFrom, Message, Producer, PullConsumer, PullStatus
+from cometmq.client import ConsumeFrom, Message, Producer, PullConsumer, PullStatus, by_sql
 from tests.interop.ours import SECONDS, Box, all_of, bodies, messages, new_topic, pushed
 from tests.support.processes import wait_until
 
@@ -49,6 +49,20 @@ def test_a_tag_filter_lets_only_its_tags_through(names, producer, topic, group):
     with pushed(names, group, box, topic, expression="a || c || BBBB"):
         box.wait(41)
     assert box.bodies == sorted([*bodies("a", 20), *bodies("c", 20), b"BBBB"])
+
+
+def test_an_sql92_filter_lets_only_what_it_wants_through(names, producer, topic, group):
+    for number in range(20):
+        properties = {"price": str(number), "region": "hz" if number % 2 else "sh"}
+        producer.send(Message(topic, b"%02d" % number, properties=properties))
+    producer.send(Message(topic, b"no property"))
+    box = Box()
+    expression = by_sql("region = 'hz' AND price BETWEEN 4 AND 9")
+    with pushed(names, group, box, topic, expression=expression):
+        box.wait(3)
+        producer.send(Message(topic, b"new", properties={"price": "5", "region": "hz"}))
+        box.wait(4)
+    assert box.bodies == [b"05", b"07", b"09", b"new"]
 
 
 def test_a_pull_consumer_seeks(names, producer, topic):

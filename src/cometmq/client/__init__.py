@@ -4,6 +4,7 @@ Each comes twice with the same methods: `AsyncProducer` for asyncio, `Producer` 
 """
 
 from cometmq.client.admin import AsyncAdmin
+from cometmq.client.by_sql import by_sql
 from cometmq.client.choose_queue import Selector, at_random, by_hash
 from cometmq.client.producer import AsyncProducer
 from cometmq.client.pull_consumer import AsyncPullConsumer
@@ -56,4 +57,5 @@ __all__ = [
     "StoredMessage",
     "at_random",
     "by_hash",
+    "by_sql",
 ]

@@ -1,0 +1,26 @@
+"""Consumers that filter by SQL92, on a whole cluster."""
+
+from __future__ import annotations
+
+import pytest
+
+from cometmq.client import Message, Producer, PullConsumer, by_sql
+from cometmq.embedded import Embedded
+from cometmq.model.errors import ExpressionError
+
+
+def test_consumers_get_what_their_expression_lets_through():
+    with Embedded() as cluster, Producer(cluster.nameserver) as producer:
+        queue = producer.send(Message("Orders", b"first", properties={"price": "1"})).queue
+        for price in (5, 50, 500):
+            message = Message("Orders", b"%d" % price, properties={"price": str(price)})
+            producer.send(message, queue=queue)
+        with PullConsumer(cluster.nameserver) as consumer:
+            result = consumer.fetch(queue, 0, expression=by_sql("price > 10"))
+        assert [message.body for message in result.messages] == [b"50", b"500"]
+        assert result.next_offset == 4
+
+
+def test_a_bad_expression_is_refused_where_it_is_written():
+    with pytest.raises(ExpressionError, match="column 9"):
+        by_sql("price > 'cheap'")
