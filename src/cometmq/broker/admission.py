@@ -24,7 +24,7 @@ from cometmq.codec.remoting import Command
 from cometmq.model import properties as keys_of
 from cometmq.model.codes import RequestCode, ResponseCode
 from cometmq.model.errors import RequestError
-from cometmq.model.flags import PERM_READ_WRITE, TRANSACTION_MASK, is_writable
+from cometmq.model.flags import PERM_READ_WRITE, is_writable
 from cometmq.model.names import (
     NOT_SENDABLE_TOPICS,
     RETRY_PREFIX,
@@ -111,7 +111,10 @@ class Admission:
             topic, queue_id = self._dead_letters(topic.name), 0
             properties[keys_of.DELAY] = _NO_DELAY
         self._refuse_what_is_not_there_yet(request, properties)
-        sent = Sent(topic, queue_id, properties, request.sys_flag, request.topic)
+        is_batch = bool(request.batch) or command.code == RequestCode.SEND_BATCH_MESSAGE
+        sent = Sent(
+            topic, queue_id, properties, request.sys_flag, request.topic, is_batch=is_batch
+        )
         for reroute in self.reroutes:
             sent = reroute(sent)
         # Until the topic is on disk, each of its sends comes here and waits for that.
@@ -126,7 +129,6 @@ class Admission:
             peer.host,
             request.reconsume_times or 0,
         )
-        is_batch = bool(request.batch) or command.code == RequestCode.SEND_BATCH_MESSAGE
         if is_batch:
             puts = self._packing.batch(command.body, origin)
         else:
@@ -248,12 +250,6 @@ class Admission:
                     f"the property {name} asks for a time, which this broker cannot keep yet; "
                     "send without it",
                 )
-        if properties.get(keys_of.TRAN_MSG) == "true" or request.sys_flag & TRANSACTION_MASK:
-            raise RequestError(
-                ResponseCode.MESSAGE_ILLEGAL,
-                "the message is half of a transaction, which this broker has not yet; "
-                "send it without",
-            )
 
 
 def _read_properties(text: str | None) -> dict[str, str]:

@@ -26,6 +26,7 @@ class Sent:
             so a reroute that moves one to the half topic clears them.
         is_due_coded: whether the queue entry holds the due time in place of the tag's hash.
         born_topic: the topic that the client named.
+        is_batch: whether the body is many messages.
     """
 
     topic: TopicConfig
@@ -35,6 +36,7 @@ class Sent:
     born_topic: str
     transaction: int = 0
     is_due_coded: bool = False
+    is_batch: bool = False
 
 
 # May raise RequestError: the send is refused.

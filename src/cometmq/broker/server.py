@@ -48,6 +48,7 @@ from cometmq.broker.requests import Handlers, register_requests
 from cometmq.broker.retries import Retries
 from cometmq.broker.settings import FAST_PORT_DISTANCE, LOOPBACK, BrokerSettings
 from cometmq.broker.topics import Topics
+from cometmq.broker.transactions.feature import Transactions
 from cometmq.codec.headers.nameserver import BrokerIdentity
 from cometmq.codec.host import encode_host
 from cometmq.codec.message_id import UniqueIds
@@ -70,6 +71,7 @@ _HA_PORT_DISTANCE = 1
 
 # In the order in which they are started, and see a send (broker.reroute).
 FEATURES: tuple[Callable[[Parts], Feature], ...] = (
+    Transactions,
     DelayLevels,
     Retries,
     Replies,
@@ -77,11 +79,11 @@ FEATURES: tuple[Callable[[Parts], Feature], ...] = (
     FilterCheck,
     OffsetResets,
     ClientRelay,
+    Cleaning,
 )
 
 
 class Broker:
-    Cleaning,
     """A broker: `await start()`, then it serves until `await close()`.
 
     Attributes:

@@ -79,6 +79,10 @@ class BrokerSettings(ConsumeKeys):
         is_reset_by_broker: a reset of offsets is the broker's work; else clients are told to do it.
         is_reply_stored: replies of request-reply are also stored.
         client_timeout_ms: a client without heartbeats for longer is dropped, ms.
+        is_transaction_refused: half messages are refused.
+        transaction_timeout_ms: producers are asked about halves that are older, ms.
+        transaction_check_interval_ms: pause between rounds of asking, ms.
+        transaction_check_max: how often a half is asked about before it is discarded.
         register_period_ms: pause between registrations, 10 to 60 s, ms.
         register_timeout_ms: how long a nameserver may take to answer, ms.
         is_registration_compressed: send the topics compressed.
@@ -119,6 +123,18 @@ class BrokerSettings(ConsumeKeys):
     is_reset_by_broker: bool = setting(default=True, key="useServerSideResetOffset")
     is_reply_stored: bool = setting(default=True, key="storeReplyMessageEnable")
     client_timeout_ms: int = setting(120_000, key="channelExpiredTimeout", least=1_000)
+
+    # --- transactions
+    is_transaction_refused: bool = setting(
+        default=False, key="rejectTransactionMessage", is_remote=True
+    )
+    transaction_timeout_ms: int = setting(
+        6_000, key="transactionTimeOut", least=0, is_remote=True
+    )
+    transaction_check_interval_ms: int = setting(
+        30_000, key="transactionCheckInterval", least=1, is_remote=True
+    )
+    transaction_check_max: int = setting(15, key="transactionCheckMax", least=0, is_remote=True)
 
     # --- registration
     register_period_ms: int = setting(30_000, key="registerNameServerPeriod", least=1)
@@ -171,8 +187,7 @@ KEYS_WITHOUT_EFFECT = frozenset(
     pullThreadPoolQueueCapacity queryThreadPoolQueueCapacity waitTimeMillsInSendQueue
     waitTimeMillsInPullQueue waitTimeMillsInHeartbeatQueue waitTimeMillsInTransactionQueue
     brokerFastFailureEnable disableConsumeIfConsumerReadSlowly consumerFallbehindThreshold
-    transferMsgByHeap rejectTransactionMessage transactionTimeOut transactionCheckMax
-    transactionCheckInterval forceRegister fetchNamesrvAddrByAddressServer
+    transferMsgByHeap forceRegister fetchNamesrvAddrByAddressServer
     enableSlaveActingMaster enableRemoteEscape enableControllerMode controllerAddr brokerElectionPriority
     brokerHeartbeatInterval brokerNotActiveTimeoutMillis metricsExporterType
     metricsPromExporterPort rejectPullConsumerEnable coldDataFlowControlEnable

@@ -167,7 +167,7 @@ REFUSED = {
     "a timer that could not be kept": (
         short_fields(properties={"TIMER_DELAY_SEC": "3"}), b"b", 13,
     ),
-    "half of a transaction": (short_fields(properties={"TRAN_MSG": "true"}), b"b", 13),
+    "a transaction that does not say so": (short_fields(sysFlag="4"), b"b", 13),
     "a missing field": ({"b": "Orders"}, b"b", 29),
     "a number that is none": (short_fields(bornTimestamp="today"), b"b", 29),
     "a number beyond a record's": (short_fields(flag="2147483648"), b"b", 29),

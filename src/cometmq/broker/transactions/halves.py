@@ -1,0 +1,147 @@
+"""The shapes of a half message: as it is sent, stored, asked about, committed and discarded.
+
+Follows TransactionalMessageBridge, EndTransactionProcessor and DefaultTransactionalMessageCheckListener of
+RocketMQ 5.3.3.
+
+Next: cometmq.broker.inner_puts
+"""
+
+from dataclasses import dataclass, replace
+
+from cometmq.broker.inner_puts import InnerMessage
+from cometmq.broker.redelivery import once_more
+from cometmq.broker.reroute import Sent
+from cometmq.codec.properties import encode_properties
+from cometmq.codec.record import HOST_BITS, Record, encode_record
+from cometmq.model import properties as keys_of
+from cometmq.model.codes import ResponseCode
+from cometmq.model.errors import RequestError
+from cometmq.model.flags import TRANSACTION_COMMIT, TRANSACTION_MASK
+from cometmq.model.names import DLQ_PREFIX, RETRY_PREFIX
+from cometmq.model.topic import TopicConfig
+
+# Properties by which a message asks to be delivered later.
+_DELAYS = (
+    keys_of.DELAY, keys_of.TIMER_DELAY_SEC, keys_of.TIMER_DELAY_MS, keys_of.TIMER_DELIVER_MS,
+)  # fmt: skip
+REMOVE_TAG = "d"  # TransactionalMessageUtil.REMOVE_TAG: these halves are done.
+# transactionOpMsgMaxSize of BrokerConfig: bytes of an op's body, about.
+_OP_SIZE_MAX = 4096
+_INT64_DIGITS = 19
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """What tells a transaction from all others, over all copies of its half."""
+
+    message_id: str
+    producer_group: str
+    topic: str
+
+
+def is_half(sent: Sent) -> bool:
+    """Whether a send opens a transaction; a retry of a committed message is none."""
+    is_marked = sent.properties.get(keys_of.TRAN_MSG, "").lower() == "true"
+    return is_marked and not sent.born_topic.startswith((RETRY_PREFIX, DLQ_PREFIX))
+
+
+def as_half(sent: Sent, half_topic: TopicConfig) -> Sent:
+    """The send as the half topic holds it.
+
+    Raises:
+        RequestError: it is a batch or has a delay, which no half can have.
+    """
+    if sent.is_batch:
+        raise RequestError(
+            ResponseCode.MESSAGE_ILLEGAL,
+            "a batch cannot be half of a transaction; send it alone",
+        )
+    for name in _DELAYS:
+        if sent.properties.get(name, "0") != "0":
+            raise RequestError(
+                ResponseCode.MESSAGE_ILLEGAL,
+                f"the property {name} asks for delayed delivery, which a message of a "
+                "transaction cannot have; send it without",
+            )
+    properties = dict(sent.properties)
+    message_id = properties.get(keys_of.UNIQ_KEY)
+    if message_id:
+        properties[keys_of.TRANSACTION_ID] = message_id
+    properties[keys_of.REAL_TOPIC] = sent.topic.name
+    properties[keys_of.REAL_QID] = str(sent.queue_id)
+    # The bits are cleared: a half has a place in the queue of halves.
+    return replace(
+        sent,
+        topic=half_topic,
+        queue_id=0,
+        properties=properties,
+        sys_flag=sent.sys_flag & ~TRANSACTION_MASK,
+        transaction=0,
+    )
+
+
+def key_of(record: Record, properties: dict[str, str]) -> Key:
+    """The transaction of a half."""
+    return Key(
+        properties.get(keys_of.UNIQ_KEY) or str(record.physical_offset),
+        properties.get(keys_of.PRODUCER_GROUP, ""),
+        properties.get(keys_of.REAL_TOPIC, ""),
+    )
+
+
+def number_of(properties: dict[str, str], name: str) -> int | None:
+    """A property that is a number; None where it is missing or none."""
+    text = properties.get(name, "")
+    return (
+        int(text) if text.isascii() and text.isdecimal() and len(text) < _INT64_DIGITS else None
+    )
+
+
+def committed(
+    record: Record, properties: dict[str, str], topic: TopicConfig, queue_id: int
+) -> InnerMessage:
+    """The message that a half becomes. As in RocketMQ all properties stay as they are."""
+    return replace(
+        once_more(record, topic, queue_id, properties),
+        sys_flag=record.sys_flag & ~HOST_BITS & ~TRANSACTION_MASK | TRANSACTION_COMMIT,
+        prepared_offset=record.physical_offset,
+        transaction=TRANSACTION_COMMIT,
+    )
+
+
+def as_asked(record: Record, properties: dict[str, str]) -> bytes:
+    """The record that goes to the producer with a check: with its real topic and queue."""
+    asked = record._replace(
+        topic=properties.get(keys_of.REAL_TOPIC, ""),
+        queue_id=number_of(properties, keys_of.REAL_QID) or 0,
+        property_block=encode_properties(properties),
+    )
+    return encode_record(asked)
+
+
+def encode_op(offsets: list[int]) -> bytes:
+    """Body of an op: `5`, or `5,6,9,` (RocketMQ 4.9 reads the first form only)."""
+    if len(offsets) == 1:
+        return b"%d" % offsets[0]
+    return b"".join(b"%d," % offset for offset in offsets)
+
+
+def decode_op(body: bytes) -> list[int]:
+    """The half offsets of an op, of 4.9 or 5.x; what is no number is passed over."""
+    return [int(part) for part in body.split(b",") if part.isdigit()]
+
+
+def ops(
+    offsets: list[int], topic: TopicConfig, *, now_ms: int, host: bytes
+) -> list[InnerMessage]:
+    """The op messages that say that these half offsets are done; `host` is the broker."""
+    messages = []
+    step = _OP_SIZE_MAX // 20  # Digits of the greatest offset, and its comma.
+    for start in range(0, len(offsets), step):
+        body = encode_op(offsets[start : start + step])
+        messages.append(
+            InnerMessage(
+                topic, 0, body, {keys_of.TAGS: REMOVE_TAG}, born_ms=now_ms, born_host=host
+            )
+        )
+    return messages

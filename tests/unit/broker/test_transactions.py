@@ -1,0 +1,307 @@
+"""Half messages: invisible until they are committed, once; asked about; discarded and brought back."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+
+import pytest
+
+from cometmq.broker.store_keys import FlushDiskType
+from cometmq.codec.batch import encode_batch
+from cometmq.codec.bodies.heartbeat import Heartbeat, ProducerPart, encode_heartbeat
+from cometmq.codec.properties import encode_properties
+from cometmq.codec.record import Record, decode_record, decode_records
+from cometmq.codec.remoting import Command
+from cometmq.model.codes import RequestCode, ResponseCode
+from cometmq.model.flags import TRANSACTION_COMMIT, TRANSACTION_ROLLBACK
+from cometmq.model.names import HALF_TOPIC, OP_HALF_TOPIC, TRANS_CHECK_MAX_TIME_TOPIC
+from cometmq.net.channels import Channels
+from cometmq.net.clock import SystemClock
+from tests.unit.broker.conftest import Served, eventually, serve
+from tests.unit.broker.test_sends import short_fields
+
+GROUP = "payers"
+COMMIT, ROLLBACK = str(TRANSACTION_COMMIT), str(TRANSACTION_ROLLBACK)
+SOON = {"transaction_timeout_ms": 0, "transaction_check_interval_ms": 50}
+
+
+@dataclass
+class Half:
+    """A half message that the broker took."""
+
+    key: str
+    queue_offset: int
+    physical_offset: int
+
+    def end(self, how: str, *, is_check: bool = False, **more: str) -> dict[str, str]:
+        return {
+            "producerGroup": GROUP,
+            "tranStateTableOffset": str(self.queue_offset),
+            "commitLogOffset": str(self.physical_offset),
+            "commitOrRollback": how,
+            "msgId": self.key,
+            "fromTransactionCheck": str(is_check).lower(),
+        } | more
+
+
+async def send_half(served: Served, number: int = 0, **properties: str) -> Half:
+    key = f"7F00000100000001{number:016X}"
+    marks = {"UNIQ_KEY": key, "TRAN_MSG": "true", "PGROUP": GROUP, "TAGS": "t", **properties}
+    fields = short_fields("Paid", 1, marks, sysFlag="4", bornTimestamp=now())
+    answer = await served.ask(RequestCode.SEND_MESSAGE_V2, fields, b"%d" % number)
+    assert answer.code == ResponseCode.SUCCESS, answer.remark
+    assert answer.fields["queueId"] == "1", "the queue that the sender chose"
+    assert answer.fields["transactionId"] == key
+    place = int(answer.fields["queueOffset"]), int(answer.fields["msgId"][-16:], 16)
+    return Half(key, *place)
+
+
+def now() -> str:
+    return str(SystemClock().now_ms())
+
+
+async def end(served: Served, half: Half, how: str, **more: str) -> Command:
+    return await served.ask(RequestCode.END_TRANSACTION, half.end(how, **more))
+
+
+async def messages(served: Served, topic: str, queue_id: int = 0) -> list[Record]:
+    fields = {
+        "consumerGroup": "readers", "topic": topic, "queueId": str(queue_id),
+        "queueOffset": "0", "maxMsgNums": "32", "sysFlag": "4", "commitOffset": "0",
+        "suspendTimeoutMillis": "0", "subVersion": "0", "subscription": "*",
+    }  # fmt: skip
+    return decode_records((await served.ask(RequestCode.PULL_MESSAGE, fields)).body)
+
+
+async def bodies(served: Served) -> list[bytes]:
+    return [record.body for record in await messages(served, "Paid", 1)]
+
+
+@dataclass
+class Producer:
+    """A producer of the group that collects what it is asked, and says what it was told to say."""
+
+    served: Served
+    says: str | None = None
+    asked: list[tuple[dict[str, str], Record]] = field(default_factory=list)
+
+    async def __aenter__(self) -> Producer:
+        self.channels = Channels(SystemClock(), on_request=self.take)
+        part = Heartbeat("me@1", (ProducerPart(GROUP),), ())
+        command = Command(RequestCode.HEART_BEAT, body=encode_heartbeat(part))
+        await self.channels.call(self.served.broker.address, command, timeout_ms=5_000)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.channels.close()
+
+    def take(self, command: Command, channel) -> None:
+        assert command.code == RequestCode.CHECK_TRANSACTION_STATE
+        record = decode_record(command.body)
+        self.asked.append((command.fields, record))
+        if self.says is not None:
+            half = Half(
+                command.fields["msgId"],
+                int(command.fields["tranStateTableOffset"]),
+                int(command.fields["commitLogOffset"]),
+            )
+            fields = half.end(self.says, is_check=True)
+            channel.oneway(Command(RequestCode.END_TRANSACTION, fields=fields))
+
+
+@pytest.mark.parametrize("flush", FlushDiskType)
+async def test_a_half_is_seen_when_it_is_committed_and_never_when_it_is_rolled_back(
+    tmp_path, flush
+):
+    async with serve(tmp_path / "store", flush_disk_type=flush) as served:
+        halves = [await send_half(served, number) for number in range(4)]
+        assert await bodies(served) == []
+        answers = await asyncio.gather(
+            *(
+                end(served, half, how)
+                for half, how in zip(halves, [COMMIT, ROLLBACK] * 2, strict=True)
+            )
+        )
+        assert [each.code for each in answers] == [ResponseCode.SUCCESS] * 4
+        found = await eventually(lambda: messages(served, "Paid", 1))
+        assert [record.body for record in found] == [b"0", b"2"]
+        for record, half in zip(found, halves[::2], strict=True):
+            assert record.sys_flag & TRANSACTION_COMMIT
+            assert record.prepared_offset == half.physical_offset
+            properties = record.properties()
+            assert properties["__transactionId__"] == half.key
+            assert (properties["REAL_TOPIC"], properties["REAL_QID"]) == ("Paid", "1")
+        marks = [record.body for record in await messages(served, OP_HALF_TOPIC)]
+        assert sorted(b",".join(marks).strip(b",").replace(b",,", b",").split(b",")) == [
+            b"0", b"1", b"2", b"3",
+        ]  # fmt: skip
+
+
+async def test_a_second_end_does_nothing_or_is_refused(served):
+    half = await send_half(served)
+    for _ in range(2):
+        assert (await end(served, half, COMMIT)).code == ResponseCode.SUCCESS
+    late = await end(served, half, ROLLBACK)
+    assert late.code == ResponseCode.ILLEGAL_OPERATION
+    assert "was committed before" in late.remark
+    assert await bodies(served) == [b"0"]
+
+
+async def test_two_copies_of_a_retried_send_become_one_message(served):
+    first, second = await send_half(served), await send_half(served)
+    assert first.queue_offset != second.queue_offset
+    assert (await end(served, second, COMMIT)).code == ResponseCode.SUCCESS
+    assert (await end(served, first, COMMIT)).code == ResponseCode.SUCCESS
+    assert await bodies(served) == [b"0"]
+
+
+@pytest.mark.parametrize(
+    ("more", "remark"),
+    [
+        ({"producerGroup": "others"}, "The producer group wrong"),
+        ({"commitLogOffset": "7"}, "The commit log offset wrong"),
+        ({"tranStateTableOffset": "99"}, "Find prepared transaction message failed"),
+    ],
+)
+async def test_an_end_of_something_else_is_refused_in_javas_words(served, more, remark):
+    answer = await end(served, await send_half(served), COMMIT, **more)
+    assert (answer.code, answer.remark) == (ResponseCode.SYSTEM_ERROR, remark)
+    assert await bodies(served) == []
+
+
+async def test_a_producer_that_says_nothing_is_asked_and_its_answer_counts(tmp_path):
+    async with serve(tmp_path / "store", **SOON) as served:
+        half = await send_half(served, 5)
+        async with Producer(served, says=COMMIT) as producer:
+            await eventually(lambda: bodies(served))
+            fields, record = producer.asked[0]
+            assert await bodies(served) == [b"5"]
+            asked = len(producer.asked)
+            # The copy that the producer knows is answered late: the message is there already.
+            assert (await end(served, half, COMMIT)).code == ResponseCode.SUCCESS
+            await asyncio.sleep(0.2)
+            assert await bodies(served) == [b"5"]
+            assert len(producer.asked) == asked, "nobody is asked once more"
+    assert fields["topic"] == HALF_TOPIC
+    assert fields["transactionId"] == fields["msgId"] == half.key
+    assert fields["bname"] == "broker-a"
+    assert fields["offsetMsgId"].endswith(f"{int(fields['commitLogOffset']):016X}")
+    assert (record.topic, record.queue_id, record.body) == ("Paid", 1, b"5")
+    assert record.properties()["TRANSACTION_CHECK_TIMES"] == "1"
+
+
+async def test_a_half_that_nobody_knows_is_discarded_and_can_be_resumed(tmp_path):
+    made = serve(tmp_path / "store", transaction_check_max=2, **SOON)
+    async with made as served, Producer(served) as producer:
+        half = await send_half(served)
+        (discarded,) = await eventually(lambda: messages(served, TRANS_CHECK_MAX_TIME_TOPIC))
+        times = [each.properties()["TRANSACTION_CHECK_TIMES"] for _, each in producer.asked]
+        assert times == ["1", "2"]
+        late = await end(served, half, COMMIT)
+        assert "discarded after too many checks" in late.remark
+        producer.says = COMMIT
+        host, offset = discarded.store_host.hex(), discarded.physical_offset
+        resumed = await served.ask(
+            RequestCode.RESUME_CHECK_HALF_MESSAGE, {"msgId": f"{host}{offset:016x}".upper()}
+        )
+        assert resumed.code == ResponseCode.SUCCESS, resumed.remark
+        assert await eventually(lambda: bodies(served)) == [b"0"]
+        assert producer.asked[2][1].properties()["TRANSACTION_CHECK_TIMES"] == "1"
+
+
+async def test_only_what_was_discarded_is_resumed(served):
+    half = await send_half(served)
+    host = served.broker._store.store_host.hex()
+    for message_id in (f"{host}{half.physical_offset:016x}", "nonsense"):
+        answer = await served.ask(
+            RequestCode.RESUME_CHECK_HALF_MESSAGE, {"msgId": message_id.upper()}
+        )
+        assert answer.code in (ResponseCode.SYSTEM_ERROR, ResponseCode.INVALID_PARAMETER)
+
+
+async def test_immunity_keeps_a_half_from_being_asked_about(tmp_path):
+    async with serve(tmp_path / "store", **SOON) as served, Producer(served) as producer:
+        await send_half(served, 1, CHECK_IMMUNITY_TIME_IN_SECONDS="60")
+        await send_half(served, 2)
+        await eventually(lambda: producer.asked)
+        await asyncio.sleep(0.1)
+        assert {record.body for _, record in producer.asked} == {b"2"}
+
+
+async def test_an_end_after_the_immunity_waits_for_the_check(tmp_path):
+    async with serve(tmp_path / "store", transaction_timeout_ms=0) as served:
+        half = await send_half(served, CHECK_IMMUNITY_TIME_IN_SECONDS="0")
+        await asyncio.sleep(0.005)
+        assert (await end(served, half, COMMIT)).code == ResponseCode.ILLEGAL_OPERATION
+        assert (await served.ask(
+            RequestCode.END_TRANSACTION, half.end(COMMIT, is_check=True)
+        )).code == ResponseCode.SUCCESS  # fmt: skip
+
+
+async def test_a_start_knows_what_is_open_and_what_has_ended(tmp_path):
+    async with serve(tmp_path / "store", listen_port=0) as served:
+        halves = [await send_half(served, number) for number in range(40)]
+        for half in halves[::2]:
+            await end(served, half, COMMIT)
+        before = await bodies(served)
+    async with serve(tmp_path / "store") as served:
+        for half in halves:
+            assert (await end(served, half, COMMIT)).code == ResponseCode.SUCCESS
+        found = [record.body for record in await messages(served, "Paid", 1)]
+        assert found[: len(before)] == before
+        fields = {"topic": "Paid", "queueId": "1"}
+        answer = await served.ask(RequestCode.GET_MAX_OFFSET, fields)
+        assert answer.fields["offset"] == "40", "each once"
+
+
+async def test_offsets_follow_the_oldest_open_half(tmp_path):
+    at_once = {"flush_thorough_interval_ms": 50}
+    async with serve(tmp_path / "store", **at_once) as served:
+        halves = [await send_half(served, number) for number in range(3)]
+        for half in halves:
+            await end(served, half, COMMIT)
+        offsets = served.broker._offsets
+
+        def places() -> tuple[int | None, int | None]:
+            return tuple(
+                offsets.get("CID_RMQ_SYS_TRANS", topic, 0)
+                for topic in (HALF_TOPIC, OP_HALF_TOPIC)
+            )
+
+        await eventually(lambda: places()[0] == 3 and places()[1] == 3, seconds=15)
+
+
+@pytest.mark.parametrize(
+    ("properties", "fields", "word"),
+    [
+        ({"DELAY": "3"}, {}, "delayed delivery"),
+        ({"TRAN_MSG": "false"}, {"sysFlag": "4"}, "TRAN_MSG does not"),
+    ],
+)
+async def test_what_cannot_be_a_half_is_refused(served, properties, fields, word):
+    marks = {"UNIQ_KEY": "7F" * 16, "TRAN_MSG": "true", "PGROUP": GROUP, **properties}
+    answer = await served.ask(
+        RequestCode.SEND_MESSAGE_V2, short_fields("Paid", 0, marks, **fields), b"x"
+    )
+    assert answer.code == ResponseCode.MESSAGE_ILLEGAL
+    assert word in answer.remark
+
+
+async def test_a_batch_cannot_be_a_half(served):
+    marks = {"UNIQ_KEY": "7F" * 16, "TRAN_MSG": "true", "PGROUP": GROUP}
+    body = encode_batch([(0, b"x", encode_properties({"n": "1"}))])
+    answer = await served.ask(
+        RequestCode.SEND_BATCH_MESSAGE, short_fields("Paid", 0, marks, batch="true"), body
+    )
+    assert answer.code == ResponseCode.MESSAGE_ILLEGAL
+    assert "batch" in answer.remark
+
+
+async def test_transactions_can_be_forbidden(tmp_path):
+    async with serve(tmp_path / "store", is_transaction_refused=True) as served:
+        marks = {"UNIQ_KEY": "7F" * 16, "TRAN_MSG": "true", "PGROUP": GROUP}
+        answer = await served.ask(
+            RequestCode.SEND_MESSAGE_V2, short_fields("Paid", 0, marks), b"x"
+        )
+        assert answer.code == ResponseCode.NO_PERMISSION
