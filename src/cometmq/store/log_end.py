@@ -116,7 +116,7 @@ class LogEnd:
             return None
         if is_torn:
             try:
-                self._keep_copies(end)
+                self.keep_copies(end, chain.end)
             except OSError as error:
                 return (
                     f"{file.path} has an invalid tail at byte {end - file.start}, of which no "
@@ -129,22 +129,33 @@ class LogEnd:
         chain.drop_after(file.end)
         return None
 
-    def _keep_copies(self, end: int) -> None:
-        """Copy what is not zeros from an offset on, for each file into one of its own."""
-        for file in self._log.files_between(end, self._log.chain.end):
-            start = max(end, file.start)
-            pieces = self._data_behind(file, start)
-            first = next(pieces, None)
-            if first is not None:
-                self._keep_copy(start, itertools.chain((first,), pieces))
+    def keep_copies(self, start: int, stop: int) -> None:
+        """Copy what is not zeros in a range of the log, for each file into one of its own.
 
-    def _data_behind(self, file: LogFile, start: int) -> Iterator[tuple[int, bytes]]:
+        Args:
+            start: physical offset of the first byte.
+            stop: behind the last.
+
+        Raises:
+            OSError: there is no room, or the disk failed; no half copy is left.
+        """
+        for file in self._log.files_between(start, stop):
+            first = max(start, file.start)
+            pieces = self._data_between(file, first, min(stop, file.end))
+            beginning = next(pieces, None)
+            if beginning is not None:
+                self._keep_copy(first, itertools.chain((beginning,), pieces))
+
+    def _data_between(
+        self, file: LogFile, start: int, stop: int
+    ) -> Iterator[tuple[int, bytes]]:
         """(physical offset, bytes) of the pieces of a file that are not all zeros."""
-        for first, stop in self._disk.written(file.fd, start - file.start):
-            for at in range(first, stop, _PIECE_SIZE):
-                piece = file.read(file.start + at, min(_PIECE_SIZE, stop - at)).rstrip(b"\0")
+        for first, last in self._disk.written(file.fd, start - file.start):
+            end = min(file.start + last, stop)
+            for at in range(file.start + first, end, _PIECE_SIZE):
+                piece = file.read(at, min(_PIECE_SIZE, end - at)).rstrip(b"\0")
                 if piece:
-                    yield file.start + at, piece
+                    yield at, piece
 
     def _keep_copy(self, start: int, pieces: Iterable[tuple[int, bytes]]) -> None:
         """Write a copy that is there whole, or not at all."""

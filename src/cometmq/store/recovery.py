@@ -30,7 +30,7 @@ from cometmq.store.log_file import LogFile
 from cometmq.store.queue_files import remove_tree
 from cometmq.store.queue_loading import LoadedQueue, QueueLoader
 from cometmq.store.settings import StoreSettings
-from cometmq.store.stored_record import is_queued, tags_code, valid_record
+from cometmq.store.stored_record import places_of, valid_record
 
 logger = logging.getLogger(__name__)
 
@@ -240,29 +240,26 @@ class Recovery:
         return walked, why
 
     def _dispatch(self, record: Record) -> None:
-        """Make a record's queue entry again."""
-        if not is_queued(record):
-            return
-        queue = self._walked.get((record.topic, record.queue_id))
-        if queue is None or record.queue_offset != queue.max_offset:
-            queue = self._queue_of(record)
-            if queue is None:
-                return
-        if not queue.tail:
-            self._queues.dirty[queue] = None
-        queue.append(
-            record.physical_offset, record.store_size, tags_code(record, self._levels_ms)
-        )
-        if len(queue.tail) >= _TAIL_SIZE_MAX and not self._read_only:
-            self._queues.write_tails((queue,))
+        """Make a record's queue entries again."""
+        for topic, queue_id, offset, code in places_of(record, self._levels_ms):
+            queue = self._walked.get((topic, queue_id))
+            if queue is None or offset != queue.max_offset:
+                queue = self._queue_at(topic, queue_id, offset)
+                if queue is None:
+                    continue
+            if not queue.tail:
+                self._queues.dirty[queue] = None
+            queue.append(record.physical_offset, record.store_size, code)
+            if len(queue.tail) >= _TAIL_SIZE_MAX and not self._read_only:
+                self._queues.write_tails((queue,))
 
-    def _queue_of(self, record: Record) -> ConsumeQueue | None:
-        """A record's queue, ready to take it; None where its offset cannot be believed."""
-        queue = self._queues.find_or_make(record.topic, record.queue_id)
-        self._walked[record.topic, record.queue_id] = queue
+    def _queue_at(self, topic: str, queue_id: int, offset: int) -> ConsumeQueue | None:
+        """A queue, ready to go on at an offset; None where this cannot be believed."""
+        queue = self._queues.find_or_make(topic, queue_id)
+        self._walked[topic, queue_id] = queue
         if queue not in self._begun:
             self._begun.add(queue)
-            queue.begin_at(record.queue_offset)
-        elif not self._queues.align(queue, record.queue_offset):
+            queue.begin_at(offset)
+        elif not self._queues.align(queue, offset):
             return None
         return queue

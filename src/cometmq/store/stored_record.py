@@ -9,20 +9,27 @@ Next: cometmq.store.recovery
 """
 
 from collections.abc import Sequence
+from functools import lru_cache
 from zlib import crc32
 
 from cometmq.codec.properties import find_property
 from cometmq.codec.record import Record, decode_record
 from cometmq.model.errors import CodecError
-from cometmq.model.flags import TRANSACTION_COMMIT, TRANSACTION_MASK
+from cometmq.model.flags import INNER_BATCH, TRANSACTION_COMMIT, TRANSACTION_MASK
 from cometmq.model.java_hash import java_hash
-from cometmq.model.names import SCHEDULE_TOPIC
+from cometmq.model.names import LMQ_PREFIX, SCHEDULE_TOPIC
 from cometmq.model.properties import DELAY, TAGS
 from cometmq.store.appender import delay_of_level
 
 SECTOR_SIZE = 512  # The least that a device writes whole.
 
+# (topic, queue id, queue offset, tags code)
+Place = tuple[str, int, int, int]
+
+_KINDS = TRANSACTION_MASK | INNER_BATCH
 _IN_A_QUEUE = (0, TRANSACTION_COMMIT)
+_MULTI_QUEUES = b"INNER_MULTI_DISPATCH"
+_MULTI_OFFSETS = b"INNER_MULTI_QUEUE_OFFSET"
 _TAGS_NAME = TAGS.encode()
 _DELAY_NAME = DELAY.encode()
 
@@ -54,11 +61,43 @@ def has_lost_sector(record: Record) -> bool:
     return False
 
 
-def is_queued(record: Record) -> bool:
-    """Whether a queue has an entry for it; half and rolled-back messages have none."""
-    return record.sys_flag & TRANSACTION_MASK in _IN_A_QUEUE and is_directory_name(record.topic)
+def places_of(record: Record, delay_levels_ms: Sequence[int]) -> Sequence[Place]:
+    """The queue entries that a record asks for: (topic, queue id, queue offset, tags code).
+
+    Half and rolled-back messages have none, nor has a batch that is one record: it stands in a
+    batch consume queue (cometmq.store.batch_queues). A message for light queues (LMQ) has one more
+    in each.
+    """
+    sys_flag, topic = record.sys_flag, record.topic
+    if sys_flag & _KINDS not in _IN_A_QUEUE or not is_directory_name(topic):
+        return ()
+    code = tags_code(record, delay_levels_ms)
+    own = (topic, record.queue_id, record.queue_offset, code)
+    if _MULTI_QUEUES in record.property_block:
+        return (own, *_light_places(record, code))
+    return (own,)
 
 
+def _light_places(record: Record, code: int) -> list[Place]:
+    """The entries in further queues (ConsumeQueue.multiDispatchLmqQueue of RocketMQ 5.3.3)."""
+    block = record.property_block
+    try:
+        names = (find_property(block, _MULTI_QUEUES) or "").split(",")
+        offsets = [
+            int(text) for text in (find_property(block, _MULTI_OFFSETS) or "").split(",")
+        ]
+    except (CodecError, ValueError):
+        return []
+    if len(names) != len(offsets):
+        return []
+    return [
+        (name, 0 if name.startswith(LMQ_PREFIX) else record.queue_id, offset, code)
+        for name, offset in zip(names, offsets, strict=True)
+        if is_directory_name(name)
+    ]
+
+
+@lru_cache(maxsize=4096)
 def is_directory_name(topic: str) -> bool:
     """Whether a topic read from a record, which no CRC covers, can be a directory."""
     return topic not in ("", ".", "..") and "/" not in topic and "\0" not in topic
