@@ -98,7 +98,7 @@ class GroupMember:
             deliver,
             discard,
         )
-        self._shares = Shares(hub, group, is_broadcasting=settings.is_broadcasting)
+        self._shares = Shares(hub, group, settings)
         self._subscriptions: dict[str, Subscription] = {}
         self._pulling: dict[MessageQueue, asyncio.Task[None]] = {}
         self._wake = asyncio.Event()

@@ -9,8 +9,8 @@ Next: cometmq.client.allocation
 import logging
 from collections.abc import Iterable
 
-from cometmq.client.allocation import allocate_averagely
 from cometmq.client.hub import Hub
+from cometmq.client.settings import ConsumerSettings
 from cometmq.codec.bodies.consumer import decode_consumer_ids
 from cometmq.codec.fields import encode_fields
 from cometmq.codec.headers.client import ConsumerGroupRequest
@@ -32,14 +32,15 @@ class Shares:
     Args:
         hub: routes and connections.
         group: the consumer group.
-        is_broadcasting: whether every member takes every queue.
+        settings: whose queues are whose, and whether every member takes every queue.
     """
 
-    def __init__(self, hub: Hub, group: str, *, is_broadcasting: bool) -> None:
+    def __init__(self, hub: Hub, group: str, settings: ConsumerSettings) -> None:
         self.is_complete = False
         self._hub = hub
         self._group = group
-        self._is_broadcasting = is_broadcasting
+        self._is_broadcasting = settings.is_broadcasting
+        self._allocate = settings.allocation
 
     async def work_out(self, topics: Iterable[str]) -> dict[str, list[MessageQueue]]:
         """Our queues of each topic; a topic for which nobody could be asked is left out."""
@@ -70,7 +71,7 @@ class Shares:
             # A broker that restarted does not know us; the others took our queues over.
             self.is_complete = False
             await self._hub.beat()
-        return allocate_averagely(queues, members, self._hub.client_id)
+        return self._allocate(queues, members, self._hub.client_id)
 
     async def _members(self, topic: str) -> tuple[str, ...]:
         known = await self._hub.known(topic)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
+from cometmq.client.allocation import Allocation, allocate_averagely
 from cometmq.codec.compression import LEVEL_DEFAULT, Compression
 from cometmq.model.errors import SettingsError
 
@@ -110,6 +111,8 @@ class ConsumerSettings(ClientSettings):
             the broker.
         suspend_ms: brokerSuspendMaxTimeMillis; how long a broker holds a pull that finds nothing.
         suspended_timeout_ms: consumerTimeoutMillisWhenSuspend; when we give up on such a pull.
+        allocation: allocateMessageQueueStrategy; who consumes which queues, one of
+            `cometmq.client.allocation` or your own function; the same in all members.
         rebalance_interval_ms: rocketmq.client.rebalance.waitInterval.
         persist_interval_ms: persistConsumerOffsetInterval.
         queue_count_max: pullThresholdForQueue; messages cached for a queue before pulls wait.
@@ -131,6 +134,7 @@ class ConsumerSettings(ClientSettings):
     pull_bytes: int = 256 * 1024
     suspend_ms: int = 15_000
     suspended_timeout_ms: int = 30_000
+    allocation: Allocation = allocate_averagely
     rebalance_interval_ms: int = 20_000
     persist_interval_ms: int = 5_000
     queue_count_max: int = 1000

@@ -1,9 +1,21 @@
 """Shares of queues: every member works out the same, and nothing is left over or taken twice."""
 
+import json
+from pathlib import Path
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cometmq.client.allocation import allocate_averagely
+from cometmq.client.allocation import (
+    ConsistentHash,
+    FixedQueues,
+    MachineRooms,
+    NearbyRoom,
+    allocate_averagely,
+    allocate_in_circle,
+)
+from cometmq.model.errors import SettingsError
 from cometmq.model.queue import MessageQueue
 
 QUEUES = st.lists(
@@ -60,3 +72,86 @@ def as_java(queues, members, own_id):
 
 def test_a_stranger_gets_nothing():
     assert allocate_averagely([MessageQueue("T", "b", 0)], ["a", "b"], "c") == []
+
+
+# --- the others, as Java's classes
+
+
+GOLDEN = Path(__file__).parents[2] / "golden" / "allocation" / "java-5.3.3.json"
+BROKERS = ("hz@broker-a", "hz@broker-b", "sh@broker-c")
+ALLOCATIONS = {
+    "average": allocate_averagely,
+    "circle": allocate_in_circle,
+    "consistent_hash": ConsistentHash(),
+    "consistent_hash_40": ConsistentHash(40),
+    "machine_room": MachineRooms({"hz"}),
+    "nearby_room": NearbyRoom(
+        lambda queue: queue.broker_name.split("@")[0], lambda member: member.split("@")[0]
+    ),
+}
+
+
+def golden_cases():
+    """What Alloc.java (beside the file) printed with the Java client 5.3.3."""
+    return json.loads(GOLDEN.read_text())
+
+
+@pytest.mark.parametrize("how", ALLOCATIONS)
+def test_each_member_gets_what_java_gives_it(how):
+    cases = golden_cases()
+    checked = 0
+    for case in cases:
+        if case["how"] != how:
+            continue
+        queues = [
+            MessageQueue("orders", broker, n)
+            for broker in BROKERS
+            for n in range(case["queues"])
+        ]
+        members = sorted(
+            {
+                each["own"]
+                for each in cases
+                if (each["queues"], each["members"]) == (case["queues"], case["members"])
+            }
+        )
+        assert len(members) == case["members"]
+        share = ALLOCATIONS[how](queues[::-1], members[::-1], case["own"])
+        assert [f"{each.broker_name}:{each.queue_id}" for each in share] == case["share"], case
+        checked += 1
+    assert checked == 18
+
+
+@given(QUEUES, MEMBERS)
+@pytest.mark.parametrize("how", ["circle", "consistent_hash"])
+def test_no_queue_is_left_over_or_taken_twice(how, queues, members):
+    allocate = ALLOCATIONS[how]
+    taken = [queue for member in members for queue in allocate(queues, members, member)]
+    assert sorted(taken) == sorted(queues)
+
+
+@given(MEMBERS)
+def test_with_consistent_hash_only_the_queues_of_who_leaves_move(members):
+    queues = [MessageQueue("T", "b", number) for number in range(64)]
+    allocate = ConsistentHash()
+    gone, left = members[0], members[1:]
+    for member in left:
+        before = set(allocate(queues, members, member))
+        assert before <= set(allocate(queues, left, member)), gone
+
+
+@pytest.mark.parametrize("how", ALLOCATIONS)
+def test_a_stranger_gets_nothing_of_any(how):
+    queue = MessageQueue("T", "hz@b", 0)
+    assert ALLOCATIONS[how]([queue], ["hz@a", "hz@b"], "hz@c") == []
+
+
+def test_fixed_queues_are_those_of_the_topic_that_are_there():
+    mine = [MessageQueue("T", "b", 1), MessageQueue("T", "b", 9), MessageQueue("U", "b", 0)]
+    queues = [MessageQueue("T", "b", number) for number in range(4)]
+    assert FixedQueues(mine)(queues, ["a", "b"], "a") == [MessageQueue("T", "b", 1)]
+
+
+def test_a_ring_without_nodes_is_refused():
+    with pytest.raises(SettingsError, match="needs one"):
+        ConsistentHash(0)
