@@ -9,6 +9,7 @@ and docstrings, each of one line that hands the call to the portal (`client/sync
 | `async def f(...) -> AsyncIterator[T]` | `portal.iterate`, gives Iterator[T] |
 | `__aenter__`, `__aexit__`, `__aiter__` | `__enter__`, `__exit__`, `__iter__` |
 | a property, a plain method | read directly; `portal.call` |
+| `def f(...) -> AsyncTransaction` | gives a `Transaction` (`client/sync/transaction.py`) |
 
 `python tools/sync_facade.py` writes, `--check` only says what is stale and ends with 1.
 Design note: docs/design/0003-sync-facade.md.
@@ -30,12 +31,14 @@ MODULES = ("producer", "push_consumer", "pull_consumer", "admin")
 PREFIX = "Async"
 # An argument that only makes sense on the caller's own loop.
 LEFT_OUT = "hub"
+# What a method gives to be used in `with`: its twin is written by hand.
+WRAPPED = {"AsyncTransaction": "Transaction"}
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 WORDS = (
     (re.compile(rf"\n *{LEFT_OUT}: .*"), ""),
     (re.compile(r"\basync (with|for)\b"), r"\1"),
     (re.compile(r"\bawait "), ""),
-    (re.compile(r"\bAsync(?=Producer|PushConsumer|PullConsumer|Admin)"), ""),
+    (re.compile(r"\bAsync(?=Producer|PushConsumer|PullConsumer|Admin|Transaction)"), ""),
 )
 
 
@@ -82,6 +85,7 @@ def make(source: str, module: str) -> str:
         "from collections.abc import Iterator",
         f"from cometmq.client.{module} import {', '.join(names)}",
         "from cometmq.client.sync.portal import portal",
+        "from cometmq.client.sync.transaction import Transaction",
         *(ast.unparse(node) for node in tree.body if _is_import(node)),
         *(_class(node) for node in classes),
     ]
@@ -122,6 +126,10 @@ def _method(item: Function, owner: str) -> tuple[str, bool]:
     ):
         head = f"    @property\n    def {name}(self) -> {_returned(item)}:\n{_docstring(item, 8)}\n"
         return f"{head}        return self._client.{name}\n", False
+    if wrapped := WRAPPED.get(_returned(item)):
+        head = f"    def {name}({_arguments(item)}) -> {wrapped}:\n{_docstring(item, 8)}\n"
+        call = f"self._client.{name}({_passed(item)})"
+        return f"{head}        return {wrapped}(self._portal, {call})\n", True
     returned, how = _how(item)
     value = f"self._portal.{how}(self._client.{_call(item)})"
     line = f"        {value}"
@@ -202,10 +210,16 @@ def _arguments(item: Function) -> str:
 
 def _call(item: Function) -> str:
     """The bound method and its arguments, as the portal is given them."""
+    passed = _passed(item)
+    return f"{item.name}, {passed}" if passed else item.name
+
+
+def _passed(item: Function) -> str:
+    """The arguments, handed on by their names."""
     arguments = item.args
     passed = [each.arg for each in arguments.args[1:]]
     passed += [f"{each.arg}={each.arg}" for each in arguments.kwonlyargs]
-    return ", ".join([item.name, *passed])
+    return ", ".join(passed)
 
 
 def _docstring(node: ast.ClassDef | Function, indent: int) -> str:

@@ -28,6 +28,13 @@ from cometmq.client.sync.admin import Admin
 from cometmq.client.sync.producer import Producer
 from cometmq.client.sync.pull_consumer import PullConsumer
 from cometmq.client.sync.push_consumer import PushConsumer
+from cometmq.client.sync.transaction import Transaction
+from cometmq.client.transactions import (
+    AsyncTransaction,
+    TransactionListener,
+    TransactionResult,
+    TransactionState,
+)
 from cometmq.model.message import Message, StoredMessage
 from cometmq.model.queue import MessageQueue
 
@@ -37,6 +44,7 @@ __all__ = [
     "AsyncProducer",
     "AsyncPullConsumer",
     "AsyncPushConsumer",
+    "AsyncTransaction",
     "ClientSettings",
     "ConsumeFrom",
     "ConsumerSettings",
@@ -55,6 +63,10 @@ __all__ = [
     "SendResult",
     "SendStatus",
     "StoredMessage",
+    "Transaction",
+    "TransactionListener",
+    "TransactionResult",
+    "TransactionState",
     "at_random",
     "by_hash",
     "by_sql",

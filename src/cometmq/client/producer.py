@@ -12,7 +12,7 @@ Next: cometmq.client.parcel
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from cometmq.client.choose_queue import Selector, at_broker, pick_of
 from cometmq.client.flight import Flight
@@ -24,6 +24,12 @@ from cometmq.client.request_reply import Waiting, make_reply
 from cometmq.client.results import SendResult
 from cometmq.client.send import Sender
 from cometmq.client.settings import ProducerSettings
+from cometmq.client.transactions import (
+    AsyncTransaction,
+    TransactionListener,
+    TransactionResult,
+    Transactions,
+)
 from cometmq.model.codes import RequestCode
 from cometmq.model.errors import ClientClosed
 from cometmq.model.message import Message, StoredMessage
@@ -44,6 +50,8 @@ class AsyncProducer:
         nameservers: "ip:port;ip:port"; None: NAMESRV_ADDR, then 127.0.0.1:9876.
         group: its producer group; matters for transactions only.
         settings: times, retries and sizes.
+        transaction_listener: does the work of `send_in_transaction` and knows what became of
+            transactions that another process of the group began.
         hub: share another client's connections; its owner closes it.
 
     Raises:
@@ -57,6 +65,7 @@ class AsyncProducer:
         *,
         group: str = "PYTHON_PRODUCER",
         settings: ProducerSettings | None = None,
+        transaction_listener: TransactionListener | None = None,
         hub: Hub | None = None,
     ) -> None:
         check_group(group)
@@ -70,6 +79,15 @@ class AsyncProducer:
         self._requests = Waiting(self._hub)
         reply_code = RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT
         self._membership.takers[reply_code] = self._requests.take
+        self._transactions = Transactions(
+            group,
+            self._hub,
+            self._packer,
+            transaction_listener,
+            body_size_max=self._settings.body_size_max,
+        )
+        check_code = RequestCode.CHECK_TRANSACTION_STATE
+        self._membership.takers[check_code] = self._transactions.take_check
 
     def __repr__(self) -> str:
         """Group, client and nameservers."""
@@ -100,6 +118,7 @@ class AsyncProducer:
             return
         self._sender.is_closed = True
         self._sender = None
+        await self._transactions.close()
         await self._hub.leave(self._membership)
         if self._owns_hub:
             await self._hub.close()
@@ -316,6 +335,55 @@ class AsyncProducer:
             code=int(RequestCode.SEND_REPLY_MESSAGE_V2)
         )
         return sender.start(parcel, at_broker(request.queue.broker_name), timeout_ms)
+
+    # --- transactions
+
+    def transaction(
+        self,
+        message: Message,
+        *,
+        queue: MessageQueue | None = None,
+        selector: Selector | None = None,
+        timeout_ms: int | None = None,
+    ) -> AsyncTransaction:
+        """A transaction to be used in `async with`: half message, your work, commit or rollback.
+
+        Args:
+            message: what consumers get when it is committed.
+            queue: as in `send`.
+            selector: as in `send`.
+            timeout_ms: of the half message, as in `send`.
+
+        Raises:
+            ClientClosed: at once.
+            MessageError, SendFailed, BrokerRefused, TopicNotFound, NetError: when it begins.
+        """
+        sender, pick = self._running(), pick_of(message, queue, selector)
+        begin = self._transactions.begin
+        return AsyncTransaction(
+            self._transactions, lambda: begin(sender, message, pick, timeout_ms)
+        )
+
+    async def send_in_transaction(
+        self, message: Message, argument: Any = None, *, timeout_ms: int | None = None
+    ) -> TransactionResult:
+        """Send a half message, run the listener's `execute`, and end as it says.
+
+        Args:
+            message: what consumers get when it is committed.
+            argument: handed to `execute`.
+            timeout_ms: of the half message, as in `send`.
+
+        Raises:
+            MessageError, SendFailed, BrokerRefused, TopicNotFound, NetError: the half message
+                is on no broker for sure; the listener was not called.
+            ClientClosed: as `send`.
+        """
+        self._transactions.check_listener()
+        half = await self._transactions.begin(self._running(), message, None, timeout_ms)
+        return TransactionResult(
+            half, await self._transactions.execute(half, message, argument)
+        )
 
     async def queues(self, topic: str) -> list[MessageQueue]:
         """The queues that messages of this topic may go to.

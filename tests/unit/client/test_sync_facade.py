@@ -17,6 +17,7 @@ PAIRS = [
     (client.AsyncPushConsumer, client.PushConsumer),
     (client.AsyncPullConsumer, client.PullConsumer),
     (client.AsyncAdmin, client.Admin),
+    (client.AsyncTransaction, client.Transaction),
 ]
 
 

@@ -2,13 +2,15 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from cometmq.client.choose_queue import Selector
 from cometmq.client.producer import WINDOW, AsyncProducer
 from cometmq.client.results import SendResult
 from cometmq.client.settings import ProducerSettings
 from cometmq.client.sync.portal import portal
+from cometmq.client.sync.transaction import Transaction
+from cometmq.client.transactions import TransactionListener, TransactionResult
 from cometmq.model.message import Message, StoredMessage
 from cometmq.model.queue import MessageQueue
 
@@ -20,6 +22,8 @@ class Producer:
         nameservers: "ip:port;ip:port"; None: NAMESRV_ADDR, then 127.0.0.1:9876.
         group: its producer group; matters for transactions only.
         settings: times, retries and sizes.
+        transaction_listener: does the work of `send_in_transaction` and knows what became of
+            transactions that another process of the group began.
 
     Raises:
         SettingsError: a nameserver address cannot be read.
@@ -32,9 +36,15 @@ class Producer:
         *,
         group: str = "PYTHON_PRODUCER",
         settings: ProducerSettings | None = None,
+        transaction_listener: TransactionListener | None = None,
     ) -> None:
         self._portal = portal()
-        self._client = AsyncProducer(nameservers, group=group, settings=settings)
+        self._client = AsyncProducer(
+            nameservers,
+            group=group,
+            settings=settings,
+            transaction_listener=transaction_listener,
+        )
 
     def __repr__(self) -> str:
         """Group, client and nameservers."""
@@ -252,6 +262,53 @@ class Producer:
         """
         result: SendResult = self._portal.call(
             self._client.reply, request, body, properties=properties, timeout_ms=timeout_ms
+        )
+        return result
+
+    def transaction(
+        self,
+        message: Message,
+        *,
+        queue: MessageQueue | None = None,
+        selector: Selector | None = None,
+        timeout_ms: int | None = None,
+    ) -> Transaction:
+        """A transaction to be used in `with`: half message, your work, commit or rollback.
+
+        Args:
+            message: what consumers get when it is committed.
+            queue: as in `send`.
+            selector: as in `send`.
+            timeout_ms: of the half message, as in `send`.
+
+        Raises:
+            ClientClosed: at once.
+            MessageError, SendFailed, BrokerRefused, TopicNotFound, NetError: when it begins.
+        """
+        return Transaction(
+            self._portal,
+            self._client.transaction(
+                message, queue=queue, selector=selector, timeout_ms=timeout_ms
+            ),
+        )
+
+    def send_in_transaction(
+        self, message: Message, argument: Any = None, *, timeout_ms: int | None = None
+    ) -> TransactionResult:
+        """Send a half message, run the listener's `execute`, and end as it says.
+
+        Args:
+            message: what consumers get when it is committed.
+            argument: handed to `execute`.
+            timeout_ms: of the half message, as in `send`.
+
+        Raises:
+            MessageError, SendFailed, BrokerRefused, TopicNotFound, NetError: the half message
+                is on no broker for sure; the listener was not called.
+            ClientClosed: as `send`.
+        """
+        result: TransactionResult = self._portal.call(
+            self._client.send_in_transaction, message, argument, timeout_ms=timeout_ms
         )
         return result
 
