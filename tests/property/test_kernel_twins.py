@@ -12,10 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cometmq.codec.batch import encode_batch
 from cometmq.codec.header_json import LANGUAGES, decode_json_command
 from cometmq.codec.record import RECORD_HEADS
 from cometmq.kernel import reference, sends
 from cometmq.model.errors import CodecError
+from cometmq.model.java_hash import java_hash
 from cometmq.store.consume_queue import ConsumeQueue
 
 try:
@@ -177,6 +179,50 @@ def test_the_same_sends_are_plain_and_become_the_same(parts, shapes):
         )
         results.append((taken, puts, pending))
     assert results[0] == results[1]
+
+
+PROPERTIES = st.one_of(
+    st.sampled_from(
+        [
+            b"",
+            b"TAGS\1a\2",
+            "UNIQ_KEY\1A\2TAGS\1ü\2x\1y".encode(),
+            b"TAGS\1a\2TAGS\1b\2",
+            b"DELAY\0013\2",
+            b"TIMER_DELAY_MS\0013\2",
+            b"\1\2",
+            b"a\1\2",
+            b"\xff\1\2",
+        ]
+    ),
+    st.binary(max_size=12),
+)
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(-(1 << 31), (1 << 31) - 1), st.binary(max_size=20), PROPERTIES),
+        max_size=4,
+    ),
+    st.one_of(st.none(), st.tuples(st.integers(0, 90), st.binary(min_size=1, max_size=4))),
+    st.integers(0, 3),
+)
+def test_the_same_batches_are_plain_and_become_the_same(items, damage, cut):
+    body = encode_batch(items)
+    if damage is not None:
+        at, garbage = damage
+        body = body[:at] + garbage + body[at + len(garbage) :]
+    body = body[: len(body) - cut]
+    results: list[Any] = []
+    for twin in (fast, sends):
+        puts: list[Any] = ["before"]
+        is_plain = twin.plain_batch(
+            body, b"S\1s\2", "queue", b"\1T", 5, b"host....", 1, java_hash, puts
+        )
+        results.append((is_plain, puts))
+    assert results[0] == results[1]
+    if damage is None and not cut and items and all(item[2][:4] == b"TAGS" for item in items):
+        assert results[0][0]
 
 
 LAYOUTS = {

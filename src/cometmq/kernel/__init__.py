@@ -27,6 +27,7 @@ try:
     from cometmq.kernel._fast import (
         encode_answers,
         pack_records,
+        plain_batch,
         plain_sends,
         read_commands,
         show_entries,
@@ -37,7 +38,13 @@ except ImportError:
     if KERNEL == "fast":
         raise
     from cometmq.kernel.reference import read_commands
-    from cometmq.kernel.sends import encode_answers, pack_records, plain_sends, show_entries
+    from cometmq.kernel.sends import (
+        encode_answers,
+        pack_records,
+        plain_batch,
+        plain_sends,
+        show_entries,
+    )
 
     KERNEL = "reference"
 
@@ -52,6 +59,7 @@ __all__ = [
     "index_insert",
     "java_hash_many",
     "pack_records",
+    "plain_batch",
     "plain_sends",
     "read_commands",
     "show_entries",

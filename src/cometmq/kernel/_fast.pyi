@@ -16,6 +16,17 @@ def plain_sends(
     puts: list[Any],
     pending: list[Any],
 ) -> int: ...
+def plain_batch(
+    body: bytes,
+    shared: bytes,
+    queue: Any,
+    topic_block: bytes,
+    born_ms: int,
+    host: bytes,
+    times: int,
+    hash_of: Callable[[str], int],
+    puts: list[Any],
+) -> bool: ...
 def pack_records(
     puts: list[Any],
     first: int,

@@ -55,6 +55,7 @@ cdef int SEND_V2 = 310
 cdef int ONEWAY_BIT = 2
 cdef int ENTRY_SIZE = 20
 cdef int TOPIC_BLOCK_V1_MAX = 128  # The length in one byte, then 127 of them.
+cdef int BATCH_HEAD_SIZE = 20
 cdef int TRANSACTION_COMMIT = _TRANSACTION_COMMIT
 cdef Py_ssize_t KEY_AT = len(b"UNIQ_KEY\1")
 
@@ -441,6 +442,88 @@ def plain_sends(
             PyUnicode_DecodeUTF8(text + key_at, key_end - key_at, NULL),
         ))
     return len(commands)
+
+
+def plain_batch(
+    bytes body, bytes shared, queue, bytes topic_block, born_ms, bytes host, times, hash_of,
+    list puts,
+):
+    """See `cometmq.kernel.sends.plain_batch`."""
+    cdef const uint8_t *data = <const uint8_t *>PyBytes_AS_STRING(body)
+    cdef int64_t position = 0, size = PyBytes_GET_SIZE(body), start, own_at, own_size, item_size
+    cdef int64_t body_size, flag, mended
+    cdef Py_ssize_t shared_size = PyBytes_GET_SIZE(shared)
+    cdef list taken = []
+    cdef object code
+    cdef bytes block
+    cdef char *room
+    while position < size:
+        if position + BATCH_HEAD_SIZE > size:
+            return False
+        item_size = <int32_t>get_u32(data + position)
+        flag = <int32_t>get_u32(data + position + 12)
+        body_size = <int32_t>get_u32(data + position + 16)
+        start = position + BATCH_HEAD_SIZE
+        own_at = start + body_size
+        if body_size < 0 or own_at + 2 > size:
+            return False
+        own_size = data[own_at] << 8 | data[own_at + 1]
+        position += item_size
+        if own_at + 2 + own_size != position or position > size:
+            return False
+        try:
+            code = _tags_code(<const char *>data + own_at + 2, own_size, hash_of)
+        except UnicodeDecodeError:
+            return False
+        mended = own_size > 0 and data[position - 1] != 2
+        if code is None or own_size + mended + shared_size > PROPERTIES_SIZE_MAX:
+            return False
+        block = PyBytes_FromStringAndSize(NULL, own_size + mended + shared_size)
+        room = PyBytes_AS_STRING(block)
+        memcpy(room, data + own_at + 2, own_size)
+        if mended:
+            room[own_size] = 2
+        memcpy(room + own_size + mended, PyBytes_AS_STRING(shared), shared_size)
+        taken.append((
+            queue, topic_block, body[start:own_at], block, code, flag, 0, born_ms, host,
+            times, 0, 0,
+        ))
+    puts += taken
+    return bool(taken)
+
+
+cdef object _tags_code(const char *block, Py_ssize_t size, hash_of):
+    """The hash of the tag in a property block; None when the block may be special."""
+    cdef const char *at = block
+    cdef const char *end = block + size
+    cdef const char *name_end
+    cdef const char *piece_end
+    cdef const char *tag = NULL
+    cdef Py_ssize_t name_size, tag_size = 0
+    PyUnicode_DecodeUTF8(block, size, NULL)  # Raises where it is no text.
+    while at < end:
+        piece_end = <const char *>memchr(at, 2, end - at)
+        if piece_end is NULL:
+            piece_end = end
+        if piece_end == at:
+            at += 1
+            continue
+        name_end = <const char *>memchr(at, 1, piece_end - at)
+        if name_end is NULL or name_end == at or name_end + 1 == piece_end:
+            return None
+        if memchr(name_end + 1, 1, piece_end - name_end - 1) is not NULL:
+            return None
+        name_size = name_end - at
+        if name_size == 5 and memcmp(at, b"DELAY", 5) == 0:
+            return None
+        if name_size >= 7 and memcmp(at, b"TIMER_D", 7) == 0:
+            return None
+        if name_size == 4 and memcmp(at, b"TAGS", 4) == 0:
+            tag, tag_size = name_end + 1, piece_end - name_end - 1
+        at = piece_end + 1
+    if tag is NULL:
+        return 0
+    return hash_of(PyUnicode_DecodeUTF8(tag, tag_size, NULL))
 
 
 # --- records

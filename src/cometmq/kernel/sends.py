@@ -11,6 +11,7 @@ Next: cometmq.store.appender
 import json
 from collections.abc import Callable
 from struct import Struct
+from struct import error as struct_error
 from typing import Any
 from zlib import crc32
 
@@ -25,6 +26,9 @@ _KEY_NAME = "UNIQ_KEY\1"
 _KEY_AT = len(_KEY_NAME)
 _IN_A_QUEUE = (0, TRANSACTION_COMMIT)  # Half and rolled-back messages have no place in one.
 _TOPIC_BLOCK_V1_MAX = 128  # The length in one byte, then 127 of them.
+_BATCH_HEAD = Struct(">iIIii")  # item size, magic, body CRC, flag, body size
+_BATCH_HEAD_SIZE = 20
+_VALUE_END = 2
 _ENTRY = Struct(">qiq")  # physical offset, size, tags code
 
 # What stands between the parts of an answer that change: queue offset, unique key, opaque.
@@ -120,6 +124,78 @@ def _number_of(text: str, bits: int) -> int:
     if not -(1 << bits) <= number < 1 << bits or str(number) != text:
         raise ValueError("out of its range, or written as nobody does")
     return number
+
+
+def plain_batch(  # noqa: PLR0913, PLR0917  As above.
+    body: bytes,
+    shared: bytes,
+    queue: Any,
+    topic_block: bytes,
+    born_ms: int,
+    host: bytes,
+    times: int,
+    hash_of: Callable[[str], int],
+    puts: list[Any],
+) -> bool:
+    """Take the messages of a batch, when there is nothing special about any.
+
+    Args:
+        body: of the batch (docs/format/batch.md).
+        shared: properties that come behind each message's own.
+        queue: for all of them, and so on.
+        topic_block: see `Lane`.
+        born_ms: epoch ms at the client.
+        host: the client.
+        times: how often it was consumed in vain.
+        hash_of: the hash of a tag.
+        puts: gets a record of each.
+
+    Returns:
+        Whether it did; `puts` is as it was when not.
+    """
+    position, size = 0, len(body)
+    taken: list[Any] = []
+    try:
+        while position < size:
+            item_size, _, _, flag, body_size = _BATCH_HEAD.unpack_from(body, position)
+            start = position + _BATCH_HEAD_SIZE
+            own_at = start + body_size
+            own_size = int.from_bytes(body[own_at : own_at + 2])
+            position += item_size
+            if body_size < 0 or own_at + 2 + own_size != position or position > size:
+                return False
+            own = body[own_at + 2 : position]
+            tag = _tag_of(own)
+            if own and own[-1] != _VALUE_END:
+                own += b"\2"
+            if tag is None or len(own) + len(shared) > PROPERTIES_SIZE_MAX:
+                return False
+            taken.append((
+                queue, topic_block, body[start:own_at], own + shared,
+                hash_of(tag) if tag else 0, flag, 0, born_ms, host, times, 0, 0,
+            ))  # fmt: skip
+    except (struct_error, ValueError):
+        return False
+    puts += taken
+    return bool(taken)
+
+
+def _tag_of(block: bytes) -> str | None:
+    """The tag of a property block, "" without one; None when it may be special.
+
+    Raises:
+        UnicodeDecodeError: it is not UTF-8.
+    """
+    tag = ""
+    for piece in block.decode().split("\2"):
+        name, _, value = piece.partition("\1")
+        if piece and (not name or not value or "\1" in value):
+            return None
+        if name == "DELAY" or name.startswith("TIMER_D"):
+            return None
+        if name == "TAGS":
+            tag = value
+    return tag
 
 
 def pack_records(  # noqa: PLR0913, PLR0917  As above.

@@ -1,15 +1,13 @@
 """Sends: all of one read become records with one write, and are answered with one write.
 
-The straight way (`kernel.plain_sends`) takes a plain message to a queue whose lane is open: its
-letters are read from the header's fields, and what might be special about its properties is found
-by substring tests, once for all messages of the same shape. What is special in any way goes
-through `admission`, which checks everything and says what to do. The meaning is the same; only the
-time differs (docs/broker.md).
+Plain messages take the straight way (broker.plain_sends). What is special goes through `admission`,
+which checks everything and says what to do. The meaning is the same; only the time differs
+(docs/broker.md).
 
 With SYNC_FLUSH the finished answers of a read wait for the disk together; after a failed or late
 flush the same answers go out with FLUSH_DISK_TIMEOUT.
 
-Next: cometmq.store.appender
+Next: cometmq.broker.plain_sends
 """
 
 import asyncio
@@ -19,12 +17,11 @@ from cometmq.broker.admission import Admission, Admitted
 from cometmq.broker.counters import Counters
 from cometmq.broker.handlers.send_answers import Pending, as_late, as_one, encode_answers
 from cometmq.broker.lanes import Lanes
+from cometmq.broker.plain_sends import PlainSends
 from cometmq.codec.remoting import Command, RawCommand
-from cometmq.kernel import plain_sends
 from cometmq.model.codes import RequestCode
 from cometmq.model.errors import CometError, RecordIllegal, StoreError
 from cometmq.model.flags import ONEWAY
-from cometmq.model.java_hash import java_hash
 from cometmq.net.answer import answer_to_error
 from cometmq.net.dispatcher import BatchHandler
 from cometmq.net.peer import Peer
@@ -32,11 +29,6 @@ from cometmq.store.appender import Put, PutResult
 from cometmq.store.message_store import MessageStore
 
 _SEND_V2 = int(RequestCode.SEND_MESSAGE_V2)
-# Properties (or ends of their names) that only admission knows how to treat.
-_SPECIAL_MARKS = ("DELAY\1", "TIMER_D", "TRAN_MSG\1", "WAIT\1f", "POP_CK\1")
-# Bound what a sender can make us remember: 128 KB of text.
-_SHAPES_MAX = 1024
-_SHAPE_SIZE_MAX = 128
 
 
 class SendHandler(BatchHandler):
@@ -53,13 +45,10 @@ class SendHandler(BatchHandler):
     ) -> None:
         """`on_written` is called after a read's answers: files ahead, flush (broker.flusher)."""
         self._store = store
-        self._straight = lanes.straight
+        self._plain = PlainSends(lanes, admission)
         self._admission = admission
         self._counters = counters
         self._on_written = on_written
-        self._suffix = admission.property_suffix.encode()
-        self._shapes: dict[str, int] = {}
-        self._body_size_max = admission.body_size_max
         self._host = store.store_host.hex().upper()
         self._is_flush_sync = store.settings.flush_sync
 
@@ -69,43 +58,12 @@ class SendHandler(BatchHandler):
         pending: list[Pending] = []
         taken, count = 0, len(commands)
         while True:
-            taken = plain_sends(
-                commands, taken, self._straight, self._shapes, self._look, self._suffix,
-                peer.host, self._body_size_max, puts, pending,
-            )  # fmt: skip
+            taken = self._plain.take(commands, taken, peer.host, puts, pending)
             if taken == count:
                 break
             self._take_special(commands[taken], peer, puts, pending)
             taken += 1
         self._store_and_answer(puts, pending, peer)
-
-    def _look(self, shape: str) -> int | None:
-        """The tags code of properties that are plain; None when they may be special.
-
-        What stands around the unique key is the same for most messages of a producer, so it is
-        remembered.
-
-        Args:
-            shape: the properties behind the unique key, or those before it, a zero, and those
-                behind it.
-        """
-        before, zero, behind = shape.rpartition("\0")
-        if behind[:1] != "\2" or "\0" in before:
-            return None
-        if zero and (before[:1] in {"", "\2"} or before[-1] != "\2"):
-            return None
-        text = before + "UNIQ_KEY\1" + behind
-        if text[-1] != "\2" or any(mark in text for mark in _SPECIAL_MARKS):
-            return None
-        tags_at = text.find("TAGS\1")
-        tags_code = 0
-        if tags_at >= 0:
-            if tags_at > 0 and text[tags_at - 1] != "\2":
-                return None
-            tags_code = java_hash(text[tags_at + 5 : text.index("\2", tags_at)])
-        if len(shape) <= _SHAPE_SIZE_MAX and len(self._shapes) < _SHAPES_MAX:
-            self._shapes[shape] = tags_code
-        return tags_code
 
     def written(self) -> None:
         """The answers are on the wire: now consumers may see the messages."""
@@ -122,7 +80,9 @@ class SendHandler(BatchHandler):
         pending: list[Pending],
     ) -> None:
         try:
-            admitted = self._admission.admit(Command(*command), peer)
+            admitted = self._plain.take_batch(command, peer.host)
+            if admitted is None:
+                admitted = self._admission.admit(Command(*command), peer)
         except CometError as error:
             peer.answer(command, answer_to_error(error, command))
             return
