@@ -12,6 +12,7 @@ import errno
 import itertools
 import random
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from cometmq.store.disk import Buffer, Space
@@ -53,6 +54,7 @@ class FakeDisk:
         is_cold: `pread_nowait` always says that it would have to wait.
         calls: how often each call was made.
         clock: gives files the time of their last write; None: they have none.
+        locked: bytes of files that are kept in memory.
         capacity: bytes of it; None: `used` and `room` are all that `space` reports.
     """
 
@@ -63,6 +65,7 @@ class FakeDisk:
         self.is_cold = False
         self.calls: Counter[str] = Counter()
         self.clock: HandClock | None = None
+        self.locked = 0
         self.capacity: int | None = None
         self.faults: list[Fault] = []
         self.names: dict[str, Inode] = {}
@@ -251,6 +254,15 @@ class FakeDisk:
     def map_readonly(self, fd: int, size: int) -> memoryview:
         self._called("map_readonly")
         return memoryview(self._open[fd][0].content)[:size].toreadonly()
+
+    def lock_pages(self, fd: int, size: int) -> Callable[[], None]:
+        self._called("lock_pages")
+        self.locked += size
+
+        def unlock() -> None:
+            self.locked -= size
+
+        return unlock
 
     def lock(self, fd: int) -> bool:
         self._called("lock")

@@ -12,7 +12,7 @@ from typing import Any
 
 from cometmq.broker.worker import Worker
 from cometmq.store.checkpoint import CheckpointJob
-from cometmq.store.commitlog import FilePlan
+from cometmq.store.files_ahead import FilePlan
 from cometmq.store.message_store import MessageStore
 
 _log = logging.getLogger(__name__)

@@ -20,10 +20,10 @@ from cometmq.store.acceptance import Acceptance
 from cometmq.store.appender import Appender
 from cometmq.store.checkpoint import CheckpointJob
 from cometmq.store.cleaner import Cleaner, Step
-from cometmq.store.commitlog import FilePlan
 from cometmq.store.directory import StoreDirectory
 from cometmq.store.disk import Disk
 from cometmq.store.dispatch import Dispatcher
+from cometmq.store.files_ahead import FilePlan
 from cometmq.store.flushing import Flushing
 from cometmq.store.group_flush import OnDone
 from cometmq.store.read_side import ReadSide
@@ -117,16 +117,18 @@ class Background(ReadSide):
 
     def file_ahead_needed(self) -> FilePlan | None:
         """The next log file to be made, when it is time; cheap to ask."""
-        return None if self.flags.refusal is not None else self._log.file_ahead_needed()
+        if self.flags.refusal is not None:
+            return None
+        return self._log.ahead.needed(self._log.written)
 
     def make_file(self, plan: FilePlan) -> Exception | None:
         """Make it; gives why it could not be made. Any thread; raises nothing."""
-        return self._log.make_file(plan)
+        return self._log.ahead.make(plan)
 
     def adopt(self, plan: FilePlan, error: Exception | None) -> None:
         """The plan has been carried out. One that failed is tried again when a put needs it."""
         if error is None:
-            self._log.plan_done()
+            self._log.ahead.plan_done()
         else:
             logger.warning("The log file %s could not be made ahead: %s", plan.path, error)
             self._upkeep.file_ahead_failed()

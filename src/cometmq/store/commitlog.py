@@ -12,27 +12,13 @@ Next: cometmq.store.group_flush
 """
 
 from collections.abc import Sequence
-from contextlib import suppress
-from threading import Lock
 from typing import NamedTuple
 
-from cometmq.model.errors import StoreFull
 from cometmq.store.disk import Buffer, Disk
 from cometmq.store.file_chain import FileChain
-from cometmq.store.log_file import LogFile, make_log_file
+from cometmq.store.files_ahead import FilesAhead
+from cometmq.store.log_file import LogFile
 from cometmq.store.settings import StoreSettings
-
-
-class FilePlan(NamedTuple):
-    """A file to be made ahead.
-
-    Attributes:
-        path: its name.
-        start: its first physical offset.
-    """
-
-    path: str
-    start: int
 
 
 class Piece(NamedTuple):
@@ -51,6 +37,7 @@ class CommitLog:
         written: physical offset behind the last record.
         flushed: how far the log is known to be on the device.
         warm_start: offset from which it is this process that wrote, and the page cache has it.
+        ahead: the files that come next.
     """
 
     def __init__(self, disk: Disk, directories: Sequence[str], settings: StoreSettings) -> None:
@@ -65,11 +52,7 @@ class CommitLog:
         self.written = 0
         self.flushed = 0
         self.warm_start = 0
-        self._spare: LogFile | None = None
-        self._is_planned = False
-        # Held while a file is made: a put that cannot wait for the thread that was lent for it
-        # waits for this, and the two never make or remove one file at once.
-        self._making = Lock()
+        self.ahead = FilesAhead(disk, settings, self.chain)
         self._torn: list[Piece] = []
 
     def tail_file(self) -> LogFile:
@@ -93,42 +76,9 @@ class CommitLog:
         file = self.chain.find(start)
         if file is not None:
             return file
-        with self._making:
-            file, self._spare = self._spare, None
-            if file is None:
-                file = self._make(FilePlan(self.chain.path(start), start))
-            self.chain.append(file)
-            return file
-
-    def _make(self, plan: FilePlan) -> LogFile:
-        size, reserve = self._settings.commitlog_file_size, self._settings.file_reserve
-        return make_log_file(
-            self._disk, plan.path, start=plan.start, size=size, reserve=reserve
-        )
-
-    def file_ahead_needed(self) -> FilePlan | None:
-        """The next file, once the present one is half full; None while it is there or made."""
-        if self._spare is not None or self._is_planned:
-            return None
-        end = self.chain.end if self.chain.files else self.written
-        if end - self.written > self._settings.commitlog_file_size // 2:
-            return None
-        self._is_planned = True
-        return FilePlan(self.chain.path(end), end)
-
-    def make_file(self, plan: FilePlan) -> Exception | None:
-        """Make a planned file, unless a put was faster; gives why it could not. Any thread."""
-        with self._making:
-            if self._spare is None and self.chain.find(plan.start) is None:
-                try:
-                    self._spare = self._make(plan)
-                except (StoreFull, OSError) as error:
-                    return error
-        return None
-
-    def plan_done(self) -> None:
-        """The plan has been carried out, or given up."""
-        self._is_planned = False
+        file = self.ahead.take(start)
+        self.chain.append(file)
+        return file
 
     def commit(self, pieces: list[Piece]) -> None:
         """Write a batch; all of it counts, or nothing.
@@ -186,10 +136,5 @@ class CommitLog:
 
     def close(self) -> None:
         """Close every file; a spare that nothing was written to is removed."""
-        with self._making:
-            if self._spare is not None:
-                self._spare.close()
-                with suppress(OSError):  # Left over, it is dropped by the next start.
-                    self._disk.unlink(self._spare.path)
-                self._spare = None
+        self.ahead.close()
         self.chain.close()

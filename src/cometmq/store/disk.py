@@ -18,6 +18,8 @@ import os
 from contextlib import suppress
 from typing import NamedTuple, Protocol
 
+from cometmq.store.page_lock import Unlock, lock_pages
+
 Buffer = bytes | bytearray | memoryview
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -103,6 +105,10 @@ class Disk(Protocol):
 
     def map_readonly(self, fd: int, size: int) -> memoryview:
         """The file's bytes as they are at each moment."""
+        ...
+
+    def lock_pages(self, fd: int, size: int) -> Unlock:
+        """Keep a file in memory until the function that this gives is called."""
         ...
 
     def lock(self, fd: int) -> bool:
@@ -255,6 +261,10 @@ class RealDisk:
     def map_readonly(self, fd: int, size: int) -> memoryview:
         """Map it; the map lives as long as a view of it does."""
         return memoryview(mmap.mmap(fd, size, mmap.MAP_SHARED, mmap.PROT_READ))
+
+    def lock_pages(self, fd: int, size: int) -> Unlock:
+        """Lock its pages."""
+        return lock_pages(fd, size)
 
     def lock(self, fd: int) -> bool:
         """Lock byte 0, as Java's FileChannel.tryLock(0, 1) does."""

@@ -11,6 +11,7 @@ from contextlib import suppress
 
 from cometmq.model.errors import StoreFull
 from cometmq.store.disk import Buffer, Disk, write_whole
+from cometmq.store.page_lock import Unlock
 
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 
@@ -24,7 +25,7 @@ class LogFile:
         end: physical offset behind its last.
     """
 
-    __slots__ = ("__weakref__", "_disk", "_fd", "_view", "end", "path", "start")
+    __slots__ = ("__weakref__", "_disk", "_fd", "_unlock", "_view", "end", "path", "start")
 
     def __init__(self, disk: Disk, path: str, *, start: int, size: int, fd: int = -1) -> None:
         self._disk = disk
@@ -33,6 +34,7 @@ class LogFile:
         self.end = start + size
         self._fd = fd
         self._view: memoryview | None = None
+        self._unlock: Unlock | None = None
 
     def __del__(self) -> None:
         """The last who refers to it closes it: one that was removed may still be read."""
@@ -92,9 +94,20 @@ class LogFile:
         """Make what lies behind a physical offset read as zeros."""
         self._disk.clear_from(self.fd, offset - self.start)
 
+    def keep_in_memory(self) -> None:
+        """Lock its pages in memory until it is cold or closed. Any thread.
+
+        Raises:
+            OSError: the system does not allow it, or has not so much memory.
+        """
+        self._unlock = self._disk.lock_pages(self.fd, self.end - self.start)
+
     def forget_view(self) -> None:
         """Let the map go; pieces of it that somebody still sends keep it alive."""
         self._view = None
+        unlock, self._unlock = self._unlock, None
+        if unlock is not None:
+            unlock()
 
     def unlink(self) -> None:
         """Remove its name; who has it open can read it still. Any thread.
@@ -108,7 +121,7 @@ class LogFile:
 
     def close(self) -> None:
         """Close it."""
-        self._view = None
+        self.forget_view()
         if self._fd >= 0:
             self._disk.close(self._fd)
             self._fd = -1

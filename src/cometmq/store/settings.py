@@ -55,6 +55,10 @@ class StoreSettings:
         memory_bytes: what the ratio above is taken of.
         warm_tail_bytes: how much of what this process wrote is read through the map.
         delay_levels_ms: delay of each level, the first is level 1 (messageDelayLevel).
+        warm_files: write every page of a log file before it is used, and keep it in memory
+            (warmMapedFileEnable).
+        warm_flush_pages: with synchronous flush so many of them are flushed at once
+            (flushLeastPagesWhenWarmMapedFile).
         retention: when old files go.
     """
 
@@ -79,6 +83,8 @@ class StoreSettings:
     memory_bytes: int = _memory_bytes()
     warm_tail_bytes: int = _memory_bytes() // 8
     delay_levels_ms: tuple[int, ...] = DELAY_LEVELS_MS
+    warm_files: bool = False
+    warm_flush_pages: int = 4096
     retention: Retention = field(default_factory=Retention)
 
     @property

@@ -78,7 +78,7 @@ class Upkeep:
             self._disk_look_at = now + DISK_LOOK_INTERVAL_S
             if self._is_plan_given_up:
                 self._is_plan_given_up = False
-                self._log.plan_done()
+                self._log.ahead.plan_done()
             self.room.judge()
             self._log.forget_cold_views()
 

@@ -1,0 +1,136 @@
+"""The next log file and the next but one, made before they are needed.
+
+A lent thread makes them: the next when half of the present one is written, the one behind it at three
+quarters. A put that is faster makes its file itself. With warmMapedFileEnable every page of a file is
+written before use: the file system need not note later that it has content, which is a part of each
+`fdatasync`; then its pages are locked in memory (MappedFile.warmMappedFile of RocketMQ 5.3.3).
+
+Next: cometmq.store.log_file
+"""
+
+import logging
+from contextlib import suppress
+from threading import Lock
+from typing import NamedTuple
+
+from cometmq.model.errors import StoreFull
+from cometmq.store.disk import Disk
+from cometmq.store.file_chain import FileChain
+from cometmq.store.log_file import LogFile, make_log_file
+from cometmq.store.settings import StoreSettings
+
+logger = logging.getLogger(__name__)
+
+FILES_AHEAD = 2  # AllocateMappedFileService asks for the next and the next but one.
+_PAGE_SIZE = 4096
+_WARM_PIECE = bytes(1 << 20)
+
+
+class FilePlan(NamedTuple):
+    """A file to be made ahead.
+
+    Attributes:
+        path: its name.
+        start: its first physical offset.
+    """
+
+    path: str
+    start: int
+
+
+class FilesAhead:
+    """The spare files of a log."""
+
+    def __init__(self, disk: Disk, settings: StoreSettings, chain: FileChain) -> None:
+        self._disk = disk
+        self._settings = settings
+        self._chain = chain
+        self._spares: list[LogFile] = []
+        self._is_planned = False
+        # Held while a file is made: a put that cannot wait for the thread that was lent for it
+        # waits for this, and the two never make or remove one file at once.
+        self._making = Lock()
+
+    def take(self, start: int) -> LogFile:
+        """The file that begins at an offset and is not in the chain: made ahead, or made now.
+
+        Raises:
+            StoreFull: no room for it.
+            OSError: it could not be made.
+        """
+        with self._making:
+            if self._spares:
+                return self._spares.pop(0)
+            return self._make(FilePlan(self._chain.path(start), start))
+
+    def needed(self, written: int) -> FilePlan | None:
+        """The next file to be made, when it is time.
+
+        Args:
+            written: physical offset behind the last record.
+        """
+        if self._is_planned:
+            return None
+        size, spares = self._chain.file_size, len(self._spares)
+        end = (self._chain.end if self._chain.files else written) + spares * size
+        left = size - written % size
+        ahead = (end - (written + left)) // size
+        if ahead >= FILES_AHEAD or (ahead >= 0 and left > size // (2 + 2 * ahead)):
+            return None
+        self._is_planned = True
+        return FilePlan(self._chain.path(end), end)
+
+    def make(self, plan: FilePlan) -> Exception | None:
+        """Make a planned file, unless a put was faster; gives why it could not. Any thread."""
+        with self._making:
+            end = self._spares[-1].end if self._spares else self._chain.end
+            if plan.start != end:
+                return None
+            try:
+                self._spares.append(self._make(plan))
+            except (StoreFull, OSError) as error:
+                return error
+        return None
+
+    def plan_done(self) -> None:
+        """The plan has been carried out, or given up."""
+        self._is_planned = False
+
+    def _make(self, plan: FilePlan) -> LogFile:
+        settings = self._settings
+        file = make_log_file(
+            self._disk,
+            plan.path,
+            start=plan.start,
+            size=settings.commitlog_file_size,
+            reserve=settings.file_reserve,
+        )
+        if settings.warm_files:
+            try:
+                self._warm(file)
+            except OSError as error:
+                logger.warning("%s is used cold: %s", file.path, error)
+        return file
+
+    def _warm(self, file: LogFile) -> None:
+        """Write every page, then keep the file in memory."""
+        step = self._settings.warm_flush_pages * _PAGE_SIZE
+        flushed = file.start
+        for offset in range(file.start, file.end, len(_WARM_PIECE)):
+            file.write(_WARM_PIECE[: file.end - offset], offset)
+            if self._settings.flush_sync and offset - flushed >= step:
+                file.flush()
+                flushed = offset
+        file.flush()
+        file.keep_in_memory()
+
+    def close(self) -> None:
+        """Close the spares; nothing was written to them, and they are removed."""
+        with self._making:
+            for file in reversed(self._spares):
+                file.close()
+                with suppress(
+                    OSError
+                ):  # Left over, the next start takes it for the log's last.
+                    self._disk.unlink(file.path)
+            self._spares.clear()

@@ -1,0 +1,62 @@
+"""Pages that stay in memory: of a file, and of no file (mlock, which Python does not offer).
+
+Next: cometmq.store.files_ahead
+"""
+
+import ctypes
+import mmap
+import os
+from collections.abc import Callable
+
+Unlock = Callable[[], None]
+
+_MAP_FAILED = ctypes.c_void_p(-1).value
+
+_libc = ctypes.CDLL(None, use_errno=True)
+_libc.mmap.restype = ctypes.c_void_p
+_libc.mmap.argtypes = (
+    ctypes.c_void_p,
+    ctypes.c_size_t,
+    ctypes.c_int,
+    ctypes.c_int,
+    ctypes.c_int,
+    ctypes.c_long,
+)
+_libc.munmap.argtypes = _libc.mlock.argtypes = (ctypes.c_void_p, ctypes.c_size_t)
+
+
+def lock_pages(fd: int, size: int) -> Unlock:
+    """Read a file into memory and keep it there, until the function that this gives is called.
+
+    Raises:
+        OSError: the system does not allow it (ulimit -l), or has not so much memory.
+    """
+    # A map of its own: Python tells no address of one that may not be written.
+    address = _libc.mmap(None, size, mmap.PROT_READ, mmap.MAP_SHARED, fd, 0)
+    if address == _MAP_FAILED:
+        raise _last_error()
+
+    def unlock() -> None:
+        _libc.munmap(address, size)  # Its pages are unlocked with it.
+
+    if _libc.mlock(address, size) != 0:
+        error = _last_error()
+        unlock()
+        raise error
+    return unlock
+
+
+def lock_memory(memory: mmap.mmap) -> None:
+    """Keep memory that belongs to no file from being swapped out.
+
+    Raises:
+        OSError: as above.
+    """
+    address = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+    if _libc.mlock(address, len(memory)) != 0:
+        raise _last_error()
+
+
+def _last_error() -> OSError:
+    code = ctypes.get_errno()
+    return OSError(code, os.strerror(code))
