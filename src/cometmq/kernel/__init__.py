@@ -13,8 +13,6 @@ from cometmq.kernel.reference import (
     MAGIC_V2,
     RECORD_SIZE_MIN,
     WalkEnd,
-    index_insert,
-    java_hash_many,
     split_frames,
     walk_records,
     why_no_record,
@@ -26,6 +24,8 @@ try:
         raise ImportError  # noqa: TRY301  The plain kernel was asked for.
     from cometmq.kernel._fast import (
         encode_answers,
+        index_insert,
+        java_hash_many,
         pack_records,
         plain_batch,
         plain_sends,
@@ -37,7 +37,7 @@ try:
 except ImportError:
     if KERNEL == "fast":
         raise
-    from cometmq.kernel.reference import read_commands
+    from cometmq.kernel.reference import index_insert, java_hash_many, read_commands
     from cometmq.kernel.sends import (
         encode_answers,
         pack_records,

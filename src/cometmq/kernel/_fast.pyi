@@ -1,4 +1,4 @@
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 def read_commands(
@@ -48,3 +48,11 @@ def show_entries(
     watched: dict[Any, list[int]],
 ) -> None: ...
 def encode_answers(pending: list[Any], results: list[Any]) -> bytes: ...
+def java_hash_many(texts: Sequence[bytes]) -> list[int]: ...
+def index_insert(
+    slots: memoryview[int],
+    number: int,
+    hashes: Sequence[int],
+    offsets: Sequence[int],
+    seconds: Sequence[int],
+) -> tuple[bytes, int]: ...

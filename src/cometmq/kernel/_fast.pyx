@@ -21,6 +21,7 @@ from cometmq.kernel.reference import (
     FRAME_HEAD_SIZE as _FRAME_HEAD_SIZE,
     MAGIC_V1 as _MAGIC_V1,
     MAGIC_V2 as _MAGIC_V2,
+    java_hash_many as _hash_any,
     length_error,
 )
 from cometmq.kernel.sends import (
@@ -708,3 +709,64 @@ def encode_answers(list pending, list results):
         at = put_decimal(at, <int64_t>one[0])
         at = put_bytes(at, END, END_SIZE)
     return room
+
+
+# --- the index
+
+
+cdef inline uint32_t _hash(uint32_t value, const uint8_t *at, Py_ssize_t size) noexcept nogil:
+    cdef Py_ssize_t i
+    for i in range(size):
+        value = value * 31 + at[i]
+    return value
+
+
+cdef inline bint _is_ascii(const uint8_t *at, Py_ssize_t size) noexcept nogil:
+    cdef Py_ssize_t i
+    cdef uint8_t seen = 0
+    for i in range(size):
+        seen |= at[i]
+    return seen < 128
+
+
+def java_hash_many(texts):
+    """See `cometmq.kernel.reference.java_hash_many`."""
+    cdef list hashes = []
+    cdef object text
+    cdef const uint8_t *at
+    cdef Py_ssize_t size
+    for text in texts:
+        at, size = <const uint8_t *>PyBytes_AS_STRING(text), PyBytes_GET_SIZE(text)
+        if _is_ascii(at, size):
+            hashes.append(<int32_t>_hash(0, at, size))
+        else:
+            hashes += _hash_any([text])
+    return hashes
+
+
+def index_insert(int32_t[::1] slots, int32_t number, hashes, offsets, seconds):
+    """See `cometmq.kernel.reference.index_insert`."""
+    cdef Py_ssize_t index, count = len(hashes)
+    cdef uint32_t slot_count = slots.shape[0]
+    cdef uint32_t key_hash, slot
+    cdef int32_t previous, fresh = 0
+    cdef bytes entries = PyBytes_FromStringAndSize(NULL, count * ENTRY_SIZE)
+    cdef uint8_t *at = <uint8_t *>PyBytes_AS_STRING(entries)
+    if len(offsets) != count or len(seconds) != count:
+        raise ValueError("a hash, an offset and a time for each key")
+    for index in range(count):
+        key_hash = <uint32_t><int32_t>hashes[index]
+        if key_hash >> 31:
+            key_hash = (0 - key_hash) & 0x7FFFFFFF
+        slot = key_hash % slot_count
+        previous = slots[slot]
+        if not 0 < previous < number:
+            previous = 0
+            fresh += 1
+        at = put_u32(at, key_hash)
+        at = put_u64(at, <uint64_t><int64_t>offsets[index])
+        at = put_u32(at, <uint32_t><int32_t>seconds[index])
+        at = put_u32(at, <uint32_t>previous)
+        slots[slot] = number
+        number += 1
+    return entries, fresh
