@@ -142,6 +142,9 @@ class Notes:
     def take(self, record: Record) -> None:
         self.given.append(record.physical_offset)
 
+    def end(self, offset: int) -> None:
+        assert all(given < offset for given in self.given)
+
 
 def recover(disk: FakeDisk, *followers: Notes) -> StoreDirectory:
     directory = StoreDirectory("/store", SMALL, disk=disk, read_only=False)

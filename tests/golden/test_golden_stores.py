@@ -15,7 +15,7 @@ from cometmq.codec.record import Record, decode_record, decode_records
 from cometmq.model.flags import COMPRESSED
 from cometmq.model.java_hash import java_hash
 from cometmq.store.message_store import MessageStore
-from cometmq.store.settings import StoreSettings
+from cometmq.store.settings import IndexSettings, StoreSettings
 from tests.support.hand_clock import HandClock
 from tests.support.store_puts import make_put, read_all, run_jobs
 
@@ -24,7 +24,11 @@ STORES = Path(__file__).parent / "stores"
 LEVELS = (1, 3, 5, 30, 60, 120, 180, 240, 300, 360, 420, 480, 540, 600, 1200, 1800, 3600, 7200)
 LEVELS_MS = tuple(seconds * 1000 for seconds in LEVELS)
 SETTINGS = StoreSettings(
-    commitlog_file_size=262_144, queue_file_size=6000, delay_levels_ms=LEVELS_MS, disk_reserve=0
+    commitlog_file_size=262_144,
+    queue_file_size=6000,
+    delay_levels_ms=LEVELS_MS,
+    disk_reserve=0,
+    index=IndexSettings(slots=1000, entries=2000),
 )
 ADDED_BY_CLIENT = {"MIN_OFFSET", "MAX_OFFSET"}
 

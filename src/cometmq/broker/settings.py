@@ -78,6 +78,10 @@ class BrokerSettings(ConsumeKeys):
         is_change_notified: the members of a group are told when members change.
         is_reset_by_broker: a reset of offsets is the broker's work; else clients are told to do it.
         is_reply_stored: replies of request-reply are also stored.
+        is_fast_failure: requests that waited too long are refused with SYSTEM_BUSY.
+        pull_wait_ms_max: longest wait of a pull of old messages for a thread, ms.
+        busy_timeout_ms: what was sent while the broker stood still for longer is refused, ms.
+        is_slave_read: consumers that are far behind are sent to a slave.
         client_timeout_ms: a client without heartbeats for longer is dropped, ms.
         is_transaction_refused: half messages are refused.
         transaction_timeout_ms: producers are asked about halves that are older, ms.
@@ -122,6 +126,10 @@ class BrokerSettings(ConsumeKeys):
     is_change_notified: bool = setting(default=True, key="notifyConsumerIdsChangedEnable")
     is_reset_by_broker: bool = setting(default=True, key="useServerSideResetOffset")
     is_reply_stored: bool = setting(default=True, key="storeReplyMessageEnable")
+    is_fast_failure: bool = setting(default=True, key="brokerFastFailureEnable")
+    pull_wait_ms_max: int = setting(5_000, key="waitTimeMillsInPullQueue", least=1)
+    busy_timeout_ms: int = setting(1_000, key="osPageCacheBusyTimeOutMills", least=1)
+    is_slave_read: bool = setting(default=False, key="slaveReadEnable")
     client_timeout_ms: int = setting(120_000, key="channelExpiredTimeout", least=1_000)
 
     # --- transactions
@@ -171,13 +179,12 @@ KEYS_WITHOUT_EFFECT = frozenset(
     storePathConsumeQueue storePathIndex storeCheckpoint abortFile
     haListenPort haMasterAddress haSendHeartbeatInterval haHousekeepingInterval haTransferBatchSize
     haMaxGapNotInSync haSlaveFallbehindMax totalReplicas inSyncReplicas minInSyncReplicas
-    slaveTimeout slaveReadEnable offsetCheckInSlave
-    maxHashSlotNum maxIndexNum messageIndexEnable messageIndexSafe
+    slaveTimeout offsetCheckInSlave
     deleteCommitLogFilesInterval deleteConsumeQueueFilesInterval destroyMapedFileIntervalForcibly
     flushCommitLogTimed commitIntervalCommitLog commitCommitLogLeastPages
     commitCommitLogThoroughInterval flushConsumeQueueLeastPages flushConsumeQueueThoroughInterval
     transientStorePoolEnable transientStorePoolSize fastFailIfNoBufferInStorePool
-    warmMapedFileEnable useReentrantLockWhenPutMessage osPageCacheBusyTimeOutMills
+    warmMapedFileEnable useReentrantLockWhenPutMessage
     enableScheduleAsyncDeliver
     enableConsumeQueueExt enableLmq enableMultiDispatch maxLmqConsumeQueueNum
     enableDLegerCommitLog dLegerGroup dLegerPeers dLegerSelfId duplicationEnable
@@ -185,8 +192,8 @@ KEYS_WITHOUT_EFFECT = frozenset(
     enableCalcFilterBitMap expectConsumerNumUseFilter maxErrorRateOfBloomFilter
     sendMessageThreadPoolNums pullMessageThreadPoolNums sendThreadPoolQueueCapacity
     pullThreadPoolQueueCapacity queryThreadPoolQueueCapacity waitTimeMillsInSendQueue
-    waitTimeMillsInPullQueue waitTimeMillsInHeartbeatQueue waitTimeMillsInTransactionQueue
-    brokerFastFailureEnable disableConsumeIfConsumerReadSlowly consumerFallbehindThreshold
+    waitTimeMillsInHeartbeatQueue waitTimeMillsInTransactionQueue
+    disableConsumeIfConsumerReadSlowly consumerFallbehindThreshold
     transferMsgByHeap forceRegister fetchNamesrvAddrByAddressServer
     enableSlaveActingMaster enableRemoteEscape enableControllerMode controllerAddr brokerElectionPriority
     brokerHeartbeatInterval brokerNotActiveTimeoutMillis metricsExporterType

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
-from cometmq.broker.delay_keys import DelayKeys
+from cometmq.broker.index_keys import IndexKeys
 from cometmq.model.errors import SettingsError
 from cometmq.model.settings import setting
 from cometmq.store.retention import Retention
@@ -26,7 +26,7 @@ class FlushDiskType(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class StoreKeys(DelayKeys):
+class StoreKeys(IndexKeys):
     """MessageStoreConfig of RocketMQ 5.3.3, as far as used.
 
     Attributes:
@@ -147,6 +147,7 @@ class StoreKeys(DelayKeys):
             transfer_count_on_disk=self.transfer_count_on_disk,
             access_in_memory_ratio=self.access_in_memory_ratio,
             delay_levels_ms=_delay_levels_ms(self.delay_levels),
+            index=self.index_settings(),
             retention=Retention(
                 reserved_ms=self.reserved_hours * _UNITS_MS["h"],
                 delete_hours=_delete_hours(self.delete_when),

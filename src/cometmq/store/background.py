@@ -26,8 +26,11 @@ from cometmq.store.dispatch import Dispatcher
 from cometmq.store.files_ahead import FilePlan
 from cometmq.store.flushing import Flushing
 from cometmq.store.group_flush import OnDone
+from cometmq.store.index import Index
+from cometmq.store.index_file import IndexShape
+from cometmq.store.index_loading import IndexLoading
 from cometmq.store.read_side import ReadSide
-from cometmq.store.settings import StoreSettings
+from cometmq.store.settings import IndexSettings, StoreSettings
 from cometmq.store.upkeep import Upkeep
 
 logger = logging.getLogger(__name__)
@@ -40,6 +43,7 @@ class Background(ReadSide):
         settings: what the store was opened with.
         flags: why it takes no message at present (RocketMQ's running flags).
         cleaner: lets old files go.
+        index: finds messages by their keys.
     """
 
     def __init__(
@@ -53,13 +57,14 @@ class Background(ReadSide):
             self._log, clock=clock, delay_levels_ms=settings.delay_levels_ms
         )
         self._dispatcher = Dispatcher(self._queues)
+        self.index = self._make_index(directory, settings.index, clock=clock, disk=disk)
         self._flushing = Flushing(self._log, settings, clock)
         self._upkeep = Upkeep(
-            disk,
             settings,
             clock,
             flushing=self._flushing,
             dispatcher=self._dispatcher,
+            index=self.index,
             checkpoints=directory.checkpoints,
             flags=self.flags,
         )
@@ -72,7 +77,28 @@ class Background(ReadSide):
             checkpoints=directory.checkpoints,
             room=self._upkeep.room,
         )
+        self.cleaner.followers.append(self.index)
         self._dispatcher.on_queue_error = self._upkeep.queue_write_failed
+
+    def _make_index(
+        self, directory: StoreDirectory, settings: IndexSettings, *, clock: Clock, disk: Disk
+    ) -> Index:
+        """The index, which dispatch builds and recovery fills."""
+        shape = IndexShape(settings.slots, settings.entries)
+        index = Index(disk, f"{directory.path}/index", shape, clock=clock)
+        if settings.is_built:
+            self._dispatcher.builders.append(index.add)
+        directory.followers.append(
+            IndexLoading(
+                disk,
+                index,
+                log=directory.log,
+                checkpoints=directory.checkpoints,
+                settings=settings,
+                read_only=directory.read_only,
+            )
+        )
+        return index
 
     def dispatch_pending(self) -> None:
         """Make visible what may be: what is written, or with synchronous flush on disk."""
@@ -150,6 +176,14 @@ class Background(ReadSide):
         self._flushing.expire()
         if not self._acceptance.is_over:
             self._upkeep.tick()
+
+    def refuse_for_now(self, reason: str) -> None:
+        """Take no message until `take_again`; senders are told to go elsewhere."""
+        self._acceptance.pause(reason)
+
+    def take_again(self) -> None:
+        """Take messages again, unless something else forbids it."""
+        self._acceptance.resume()
 
     def poison(self, reason: str) -> StorePoisoned:
         """Never call anything durable again; who waits is told."""

@@ -4,10 +4,12 @@
 offsets, so that after a kill we look at the last second of the log and not at its last file:
 
 | mark "CMQ1" 4 | CRC-32 of the rest 4 | dispatched 8 | flushed 8 | entries 8 |
+| index file 8 | index count 8 |
 
-`dispatched`: every record before it has its entry on the device. `flushed`: so is the log up to
-here. `entries`: sum of the queues' max offsets at `dispatched`. Neither file ever passes an entry
-that is not in its file. Both stay true when a Java broker has the directory in between, for what
+`dispatched`: every record before it has its entries in queue and index on the device. `flushed`: so
+is the log up to here. `entries`: sum of the queues' max offsets at `dispatched`; index file and
+count: the newest index file, and how far it was. Neither file ever passes an entry that is not in
+its file. Both stay true when a Java broker has the directory in between, for what
 they say is on the device is never taken back.
 
 Both are written in place: one sector each, which a disk writes whole or not at all; a torn one
@@ -24,14 +26,15 @@ from zlib import crc32
 from cometmq.codec.checkpoint import Checkpoint, decode_checkpoint, encode_checkpoint
 from cometmq.model.errors import CodecError
 from cometmq.store.disk import Disk, read_file, write_whole
+from cometmq.store.index_sync import IndexSync
 
 CHECKPOINT_FILE = "checkpoint"
 PROGRESS_FILE = "checkpoint.cometmq"
 
 _MARK = b"CMQ1"
 _PROGRESS_HEAD = Struct(">4sI")
-_PROGRESS = Struct(">qqq")
-PROGRESS_SIZE = _PROGRESS_HEAD.size + _PROGRESS.size  # 32
+_PROGRESS = Struct(">qqqqq")
+PROGRESS_SIZE = _PROGRESS_HEAD.size + _PROGRESS.size  # 48
 
 
 # More files and directories than this are brought to the device by one sync of the file system:
@@ -46,11 +49,15 @@ class Progress(NamedTuple):
         dispatched: physical offset up to which the queue entries are on the device.
         flushed: physical offset up to which the log is.
         entries: sum of the queues' max offsets at `dispatched`.
+        index_file: the name of the newest index file as a number; 0: there is none.
+        index_count: the number of the next entry there; all before it are on the device.
     """
 
     dispatched: int
     flushed: int
     entries: int
+    index_file: int = 0
+    index_count: int = 0
 
     def without(self, entries: int) -> "Progress":
         """The same when a topic's queues, with so many entries, are deleted."""
@@ -81,13 +88,14 @@ class CheckpointFiles:
     """The two files.
 
     Attributes:
+        disk: where they are.
         root: the store directory.
         times: Java's, as last read or written. The index time is kept as it was found.
         progress: ours; None where there is none to be trusted.
     """
 
     def __init__(self, disk: Disk, root: str) -> None:
-        self._disk = disk
+        self.disk = disk
         self.root = root
         self._times_path = f"{root}/{CHECKPOINT_FILE}"
         self._progress_path = f"{root}/{PROGRESS_FILE}"
@@ -97,9 +105,9 @@ class CheckpointFiles:
     def load(self) -> None:
         """Read what is there; a missing or torn file says nothing."""
         with suppress(FileNotFoundError, CodecError):
-            self.times = decode_checkpoint(read_file(self._disk, self._times_path))
+            self.times = decode_checkpoint(read_file(self.disk, self._times_path))
         with suppress(FileNotFoundError):
-            self.progress = decode_progress(read_file(self._disk, self._progress_path))
+            self.progress = decode_progress(read_file(self.disk, self._progress_path))
 
     def write(self, times: Checkpoint, progress: Progress) -> None:
         """Write both, and bring them to the device. Any thread.
@@ -112,24 +120,24 @@ class CheckpointFiles:
         self.times, self.progress = times, progress
 
     def _overwrite(self, path: str, content: bytes) -> None:
-        is_new = not self._disk.exists(path)
-        fd = self._disk.open(path, create=True)
+        is_new = not self.disk.exists(path)
+        fd = self.disk.open(path, create=True)
         try:
-            write_whole(self._disk, fd, content, 0)
-            self._disk.fdatasync(fd)
+            write_whole(self.disk, fd, content, 0)
+            self.disk.fdatasync(fd)
         finally:
-            self._disk.close(fd)
+            self.disk.close(fd)
         if is_new:
-            self._disk.sync_directory(path.rpartition("/")[0])
+            self.disk.sync_directory(path.rpartition("/")[0])
 
 
 class CheckpointJob:
-    """One checkpoint, for a lent thread: sync the queue files, then say so.
+    """One checkpoint, for a lent thread: sync queue and index files, then say so.
 
     Attributes:
         progress: what it will say.
         error: why it could not; None when it has.
-        is_synced: whether the queue files are on the device. One that could not be synced
+        is_synced: whether these files are on the device. One that could not be synced
             never counts as synced again in this process.
     """
 
@@ -142,12 +150,14 @@ class CheckpointJob:
         progress: Progress,
         unsynced: set[str],
         directories: set[str],
+        index: IndexSync,
     ) -> None:
         self._disk = disk
         self._files = files
         self._times = times
         self._unsynced = unsynced
         self._directories = directories
+        self._index = index
         self.progress = progress
         self.error: OSError | None = None
         self.is_synced = False
@@ -159,6 +169,7 @@ class CheckpointJob:
                 self._disk.sync_all(self._files.root)
             else:
                 self._sync_each()
+            self._index.run()
             self.is_synced = True
             self._files.write(self._times, self.progress)
         except OSError as error:

@@ -4,6 +4,7 @@
     checkpoint*            what is on the device for certain
     commitlog/             the log
     consumequeue/          the queues
+    index/                 keys to messages
     config/                the broker's own files
     cut/                   copies of invalid tails of the log that were cut
 
@@ -33,6 +34,7 @@ class StoreDirectory:
 
     Attributes:
         path: storePathRootDir.
+        read_only: nothing is written and nothing locked.
         log: its log; without a file before `recover`.
         queues: its queues; none before `recover`.
         checkpoints: its checkpoint files.
@@ -46,7 +48,7 @@ class StoreDirectory:
         self.path = path
         self._settings = settings
         self._disk = disk
-        self._read_only = read_only
+        self.read_only = read_only
         self._lock = DirectoryLock(disk, path)
         self.abort = AbortMarker(disk, path)
         self.checkpoints = CheckpointFiles(disk, path)
@@ -67,8 +69,8 @@ class StoreDirectory:
         self._take()
         is_clean = not self.abort.is_set()
         self.checkpoints.load()
-        self.log.chain.load(read_only=self._read_only)
-        if not self._read_only:
+        self.log.chain.load(read_only=self.read_only)
+        if not self.read_only:
             self.abort.set()
         recovery = Recovery(
             self._disk,
@@ -77,7 +79,7 @@ class StoreDirectory:
             queues=self.queues,
             checkpoints=self.checkpoints,
             followers=self.followers,
-            read_only=self._read_only,
+            read_only=self.read_only,
         )
         found = recovery.run(is_clean=is_clean)
         self.log.written = self.log.flushed = self.log.warm_start = found.end
@@ -88,7 +90,7 @@ class StoreDirectory:
     def _take(self) -> None:
         """Make what is missing and lock it; for reading only, see that it is there."""
         chain = self.log.chain
-        if self._read_only:
+        if self.read_only:
             if not any(self._disk.exists(path) for path in chain.directories):
                 raise StoreDamaged(
                     f"{chain.directories[0]} is not there: {self.path} is no store"

@@ -22,6 +22,7 @@ from cometmq.kernel import MAGIC_V1, MAGIC_V2, WalkEnd
 from cometmq.store.checkpoint import CheckpointFiles
 from cometmq.store.commitlog import CommitLog
 from cometmq.store.disk import Disk, write_whole
+from cometmq.store.file_chain import FileChain
 from cometmq.store.log_file import LogFile
 from cometmq.store.stored_record import valid_record
 
@@ -189,3 +190,16 @@ def record_at(file: LogFile, offset: int) -> Record | None:
     if head[4:] not in _MAGICS or not 0 < size <= file.end - offset:
         return None
     return valid_record(file.read(offset, size), 0, offset)
+
+
+def start_before(chain: FileChain, time_ms: int) -> int:
+    """Where a Java broker's recovery begins (CommitLog.recoverAbnormally of RocketMQ 5.3.3).
+
+    That is the newest log file that begins with a record stored at or before a time, in ms; the
+    oldest where there is none.
+    """
+    for file in reversed(chain.files):
+        record = record_at(file, file.start)
+        if record is not None and 0 < record.store_timestamp <= time_ms:
+            return file.start
+    return chain.start

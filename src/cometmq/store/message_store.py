@@ -89,6 +89,7 @@ class MessageStore(Background):
         try:
             store._begin()
         except BaseException:
+            store.index.close()
             store._directory.release()
             raise
         return store
@@ -96,6 +97,8 @@ class MessageStore(Background):
     def _begin(self) -> None:
         """Recover the directory, and go on from where it ends."""
         end, store_ms, damage = self._directory.recover()
+        self.index.on_error = self._upkeep.index_write_failed
+        self.index.on_written = self._upkeep.index_written
         self._dispatcher.dispatched = end
         self._dispatcher.dispatched_ms = self._flushing.flushed_ms = store_ms
         if damage is not None or self._read_only:
@@ -121,6 +124,7 @@ class MessageStore(Background):
             self._acceptance.end(StoreClosed, "the store is closed")
             self._is_closed = True
             self._flushing.fail()
+            self.index.close()
             self._directory.release()
 
     def _settle(self) -> None:
@@ -130,6 +134,7 @@ class MessageStore(Background):
         self._flushing.done(end, store_ms=self._appender.store_ms)
         self._dispatcher.dispatch(end)
         self._queues.write_all()
+        self.index.write_all()
         if self.flags.has(Flag.QUEUE_ERROR):
             return  # A sync of a queue file failed; none after it proves anything.
         job = self._upkeep.job(self._upkeep.progress(), self._upkeep.times())
@@ -231,11 +236,6 @@ class MessageStore(Background):
         self._upkeep.forget_entries(sum(queue.max_offset for queue in self.queues_of(topic)))
         self._queues.delete_topic(topic)
 
-    @property
-    def flushed_offset(self) -> int:
-        """Physical offset up to which the log is known to be on the device."""
-        return self._log.flushed
-
     def delete_queue(self, queue: ConsumeQueue) -> None:
         """Remove one queue; its records stay in the log until that file goes.
 
@@ -252,6 +252,11 @@ class MessageStore(Background):
             OSError: one could not be removed.
         """
         self._queues.sweep()
+
+    @property
+    def flushed_offset(self) -> int:
+        """Physical offset up to which the log is known to be on the device."""
+        return self._log.flushed
 
     @property
     def dispatched_offset(self) -> int:

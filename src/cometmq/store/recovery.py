@@ -20,12 +20,12 @@ from typing import NamedTuple, Protocol
 from cometmq.codec.checkpoint import Checkpoint
 from cometmq.codec.record import Record
 from cometmq.kernel import WalkEnd, walk_records
-from cometmq.store.checkpoint import NOTHING_DONE, CheckpointFiles, Progress
+from cometmq.store.checkpoint import NOTHING_DONE, CheckpointFiles
 from cometmq.store.commitlog import CommitLog
 from cometmq.store.consume_queue import ConsumeQueue
 from cometmq.store.consume_queues import ConsumeQueues
 from cometmq.store.disk import Disk
-from cometmq.store.log_end import PLAIN_ENDS, LogEnd, record_at
+from cometmq.store.log_end import PLAIN_ENDS, LogEnd, start_before
 from cometmq.store.log_file import LogFile
 from cometmq.store.queue_files import remove_tree
 from cometmq.store.queue_loading import LoadedQueue, QueueLoader
@@ -56,6 +56,10 @@ class Follower(Protocol):
 
     def take(self, record: Record) -> None:
         """A record of the log, in their order."""
+        ...
+
+    def end(self, offset: int) -> None:
+        """The log ends at this physical offset; what lies behind goes."""
         ...
 
 
@@ -111,27 +115,35 @@ class Recovery:
         """
         chain = self._log.chain
         if not chain.files:
+            self._follow(is_clean=is_clean)
             self._forget_queues()
+            self._end_followers(0)
             return Recovered(0, 0, None)
+        # The followers first: forgetting the queues takes back what the checkpoint says.
+        lacked = self._follow(is_clean=is_clean)
         self._dispatched = self._load_queues(is_clean=is_clean)
-        end, why = self._walk(self._first_needed(is_clean=is_clean))
+        end, why = self._walk(min([self._dispatched, *lacked]))
         log_end = LogEnd(self._disk, self._log, self._checkpoints)
         damage = log_end.damage_behind(end, why, is_clean=is_clean)
         if damage is None and not self._read_only:
             is_torn = not is_clean or why not in PLAIN_ENDS
             damage = log_end.cut(end, walked_from=self._dispatched, is_torn=is_torn)
+            self._end_followers(end)
         self._queues.entries = sum(queue.max_offset for queue in self._queues)
         return Recovered(end, self._store_ms, damage)
 
-    def _first_needed(self, *, is_clean: bool) -> int:
-        """From where queues and followers lack records."""
+    def _follow(self, *, is_clean: bool) -> list[int]:
+        """Begin the followers; gives from where on they lack records."""
         log_start = self._log.chain.start
-        lacked = [
-            offset
+        begun = [
+            follower.begin(is_clean=is_clean, log_start=log_start)
             for follower in self._followers
-            if (offset := follower.begin(is_clean=is_clean, log_start=log_start)) is not None
         ]
-        return max(log_start, min([self._dispatched, *lacked]))
+        return [max(offset, log_start) for offset in begun if offset is not None]
+
+    def _end_followers(self, end: int) -> None:
+        for follower in self._followers:
+            follower.end(end)
 
     def _load_queues(self, *, is_clean: bool) -> int:
         """Fill the table of queues; gives `dispatched`."""
@@ -160,9 +172,9 @@ class Recovery:
     def _drop_untrusted(self, loaded: list[LoadedQueue], dispatched: int) -> None:
         """Remove what stands behind the entries taken, in files; first say that it is gone."""
         entries = sum(entry.queue.max_offset for entry in loaded)
-        known = self._checkpoints.progress
-        flushed = max(dispatched, known.flushed) if known is not None else dispatched
-        progress = Progress(dispatched, flushed, entries)
+        known = self._checkpoints.progress or NOTHING_DONE
+        flushed = max(dispatched, known.flushed)
+        progress = known._replace(dispatched=dispatched, flushed=flushed, entries=entries)
         self._checkpoints.write(self._checkpoints.times, progress)
         for entry in loaded:
             self._queues.files.clear_from(entry.queue, entry.queue.max_offset)
@@ -174,13 +186,7 @@ class Recovery:
             known = min(progress.dispatched, progress.flushed)
             if chain.start <= known <= chain.end:
                 return known
-        # messageIndexSafe is off by default, and no index is built yet: its time does not count.
-        limit_ms = self._checkpoints.times.recovery_timestamp(with_index=False)
-        for file in reversed(chain.files):
-            record = record_at(file, file.start)
-            if record is not None and 0 < record.store_timestamp <= limit_ms:
-                return file.start
-        return chain.start
+        return start_before(chain, self._checkpoints.times.recovery_timestamp(with_index=False))
 
     def _forget_queues(self) -> None:
         """Begin with no queue at all; on disk too, unless that must not be touched.

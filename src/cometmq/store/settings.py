@@ -6,6 +6,7 @@ The broker reads `broker.conf` and fills this in (cometmq.broker.settings).
 import os
 from dataclasses import dataclass, field
 
+from cometmq.codec.index_file import ENTRIES_DEFAULT, SLOTS_DEFAULT
 from cometmq.codec.queue_entry import QUEUE_ENTRY_SIZE
 from cometmq.store.retention import Retention
 
@@ -24,6 +25,26 @@ DELAY_LEVELS_MS = (
 def _memory_bytes() -> int:
     """The machine's memory."""
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+@dataclass(frozen=True, slots=True)
+class IndexSettings:
+    """Settings of the index; the defaults are those of RocketMQ 5.3.3's MessageStoreConfig.
+
+    Attributes:
+        is_built: keys of new messages are entered (messageIndexEnable).
+        is_safe: recovery begins as early as the index needs where only Java's checkpoint is there
+            (messageIndexSafe).
+        slots: of an index file (maxHashSlotNum).
+        entries: of an index file, the first of which is not used (maxIndexNum).
+        answer_count_max: most messages of an answer (maxMsgsNumBatch).
+    """
+
+    is_built: bool = True
+    is_safe: bool = False
+    slots: int = SLOTS_DEFAULT
+    entries: int = ENTRIES_DEFAULT
+    answer_count_max: int = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +81,7 @@ class StoreSettings:
         warm_flush_pages: with synchronous flush so many of them are flushed at once
             (flushLeastPagesWhenWarmMapedFile).
         retention: when old files go.
+        index: of the keys of messages.
     """
 
     commitlog_paths: tuple[str, ...] = ()
@@ -86,6 +108,7 @@ class StoreSettings:
     warm_files: bool = False
     warm_flush_pages: int = 4096
     retention: Retention = field(default_factory=Retention)
+    index: IndexSettings = field(default_factory=IndexSettings)
 
     @property
     def queue_entries_per_file(self) -> int:

@@ -11,10 +11,10 @@ import logging
 from cometmq.codec.checkpoint import Checkpoint
 from cometmq.model.clock import Clock
 from cometmq.store.checkpoint import NOTHING_DONE, CheckpointFiles, CheckpointJob, Progress
-from cometmq.store.disk import Disk
 from cometmq.store.disk_room import DiskRoom
 from cometmq.store.dispatch import Dispatcher
 from cometmq.store.flushing import Flushing
+from cometmq.store.index import Index
 from cometmq.store.log_file import NO_ROOM
 from cometmq.store.running_flags import Flag, RunningFlags
 from cometmq.store.settings import StoreSettings
@@ -35,26 +35,27 @@ class Upkeep:
 
     def __init__(
         self,
-        disk: Disk,
         settings: StoreSettings,
         clock: Clock,
         *,
         flushing: Flushing,
         dispatcher: Dispatcher,
+        index: Index,
         checkpoints: CheckpointFiles,
         flags: RunningFlags,
     ) -> None:
-        self._disk = disk
+        self._disk = checkpoints.disk
         self._settings = settings
         self._clock = clock
         self._flushing = flushing
         self._log = flushing.log
         self._queues = dispatcher.queues
         self._dispatcher = dispatcher
+        self._index = index
         self._checkpoints = checkpoints
         self._flags = flags
         self.room = DiskRoom(
-            disk,
+            checkpoints.disk,
             settings,
             flags,
             chain=self._log.chain,
@@ -72,7 +73,8 @@ class Upkeep:
     def tick(self) -> None:
         """Do what is due."""
         now = self._clock.monotonic()
-        if self._queues.dirty or self._queues.is_in_round or self._is_checkpoint_old():
+        self._index.tick()
+        if self._queues.dirty or self._is_in_round or self._is_checkpoint_old():
             self._write_tails(now)
         if now >= self._disk_look_at:
             self._disk_look_at = now + DISK_LOOK_INTERVAL_S
@@ -82,21 +84,31 @@ class Upkeep:
             self.room.judge()
             self._log.forget_cold_views()
 
+    @property
+    def _is_in_round(self) -> bool:
+        return self._queues.is_in_round or self._index.is_in_round
+
     def _is_checkpoint_old(self) -> bool:
         """Whether a flush alone has brought something new since the last checkpoint."""
         return self.progress() != (self._checkpoints.progress or NOTHING_DONE)
 
     def _write_tails(self, now: float) -> None:
-        """Begin or continue a round over the queues' tails."""
-        if not self._queues.is_in_round:
+        """Begin or continue a round over the queues' tails, and then the index."""
+        if not self._is_in_round:
             is_mending = self._flags.has(Flag.QUEUE_DISK_FULL)
             if (now < self._checkpoint_at or self._ready is not None) and not is_mending:
                 return
+            if self._index.is_failing:
+                return  # It lacks keys of what is dispatched.
             self._noted = (self.progress(), self.times())
             self._queues.begin_round()
         try:
-            if self._queues.continue_round():
+            if self._queues.is_in_round:
+                if not self._queues.continue_round():
+                    return
                 self._flags.clear(Flag.QUEUE_DISK_FULL)
+                self._index.begin_round()
+            if self._index.continue_round():
                 self._make_ready()
         except OSError as error:
             self.queue_write_failed(error)
@@ -112,9 +124,29 @@ class Upkeep:
             "and sending goes on when they can",
         )
 
+    def index_write_failed(self, error: OSError) -> None:
+        """The index could not be written; it waits in memory, and no message is taken until it can."""
+        if not self._flags.has(Flag.INDEX_ERROR):
+            logger.error("The index cannot be written: %s; sends are refused", error)
+        full = "disk full: " if error.errno in NO_ROOM else ""
+        self._flags.raise_flag(
+            Flag.INDEX_ERROR,
+            f"{full}the index cannot be written ({error.strerror}); it is kept in memory, and "
+            "sending goes on when it can",
+        )
+
+    def index_written(self) -> None:
+        """The index could be written again."""
+        self._flags.clear(Flag.INDEX_ERROR)
+
     def progress(self) -> Progress:
         """How far dispatch and flush are."""
-        return Progress(self._dispatcher.dispatched, self._log.flushed, self._queues.entries)
+        return Progress(
+            self._dispatcher.dispatched,
+            self._log.flushed,
+            self._queues.entries,
+            *self._index.mark(),
+        )
 
     def times(self) -> Checkpoint:
         """The same in store times, as Java keeps it."""
@@ -122,7 +154,7 @@ class Upkeep:
         return Checkpoint(
             log_timestamp=max(self._flushing.flushed_ms, known.log_timestamp),
             queue_timestamp=max(self._dispatcher.dispatched_ms, known.queue_timestamp),
-            index_timestamp=known.index_timestamp,
+            index_timestamp=max(self._index.full_ms(), known.index_timestamp),
         )
 
     def _make_ready(self) -> None:
@@ -143,6 +175,7 @@ class Upkeep:
             progress=progress,
             unsynced=unsynced,
             directories=directories,
+            index=self._index.take_sync(),
         )
 
     def checkpoint_due(self) -> CheckpointJob | None:
@@ -160,6 +193,7 @@ class Upkeep:
         pause = self._settings.checkpoint_interval_ms / 1000
         self._checkpoint_at = now + max(pause, CHECKPOINT_SHARE * (now - self._job_began))
         if job.error is None:
+            self._index.synced()
             return
         logger.error("No checkpoint could be made: %s", job.error)
         if not job.is_synced:

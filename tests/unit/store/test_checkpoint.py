@@ -13,6 +13,7 @@ from cometmq.store.checkpoint import (
     decode_progress,
     encode_progress,
 )
+from cometmq.store.index_sync import IndexSync
 from tests.support.fake_disk import FakeDisk
 from tests.support.hand_clock import HandClock
 from tests.support.store_puts import open_store, put, run_jobs
@@ -60,6 +61,7 @@ def test_a_job_syncs_queue_files_before_it_says_so():
         progress=Progress(1, 1, 1),
         unsynced={"/store/queue/file", "/store/queue/deleted since"},
         directories={"/store/queue", "/store/deleted since"},
+        index=IndexSync(disk, "/store/index"),
     )
     disk.fail("fdatasync")
     job.run()

@@ -12,8 +12,9 @@ PAGE = Path(__file__).parents[3] / "docs/format/store-directory.md"
 def test_the_example_of_our_checkpoint_is_what_it_says():
     [block] = re.findall(r"```hex\n(.*?)```", PAGE.read_text(), flags=re.DOTALL)
     content = bytes.fromhex("".join(line.split("  ")[0] for line in block.splitlines()))
-    assert content == encode_progress(Progress(dispatched=1545, flushed=515, entries=15))
-    assert decode_progress(content) == (1545, 515, 15)
+    progress = Progress(1545, 515, 15, index_file=20261121093000123, index_count=31)
+    assert content == encode_progress(progress)
+    assert decode_progress(content) == progress
 
 
 def test_the_table_of_our_checkpoint_has_its_sizes_and_places():

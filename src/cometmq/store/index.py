@@ -1,0 +1,320 @@
+"""The index of a store: from keys to messages, in files that fill up one after the other.
+
+    dispatch -> `add` (a note) -> `build` (hashes, entries in memory) -> `write` (files)
+    a checkpoint's round -> `begin_round`, `continue_round` -> `IndexSync.run`
+
+What a message of the straight way costs here is a note for its whole batch; keys are entered many
+at a time (docs/design/0006). Everything runs on the thread that owns the store, but for what says
+otherwise.
+
+Next: cometmq.store.index_keys
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime
+from itertools import takewhile
+
+from cometmq.codec.index_file import IndexHeader
+from cometmq.kernel import java_hash_many
+from cometmq.model.clock import Clock
+from cometmq.store.appender import Batch, Put, PutResult
+from cometmq.store.disk import Buffer, Disk
+from cometmq.store.index_file import IndexFile, IndexShape, SlotRun
+from cometmq.store.index_keys import NOT_INDEXED, hashed_texts
+from cometmq.store.index_search import IndexSearch, IndexView
+from cometmq.store.index_sync import IndexSync
+
+# Keys wait until there are this many messages, or so much log; a tick enters them anyhow. More at
+# a time is hardly cheaper, and 512 messages take the loop less than a millisecond.
+WAITING_MESSAGES_MAX = 512
+WAITING_BYTES_MAX = 1 << 20
+
+# Records of the log are entered at a time when they have so many keys.
+RECORD_KEYS_MAX = 1024
+
+# (Java's hash of "topic#key", physical offset, store time in ms)
+Key = tuple[int, int, int]
+
+
+class Index:
+    """The index files of a store.
+
+    Attributes:
+        directory: where they are.
+        shape: their sizes.
+        files: the oldest first; replaced, never changed, so any thread may take it.
+        on_error: told when the index cannot be written; it is kept in memory and tried again.
+        on_written: told when it could be written.
+        is_failing: it could not be written the last time.
+    """
+
+    def __init__(self, disk: Disk, directory: str, shape: IndexShape, *, clock: Clock) -> None:
+        self._disk = disk
+        self._clock = clock
+        self.directory = directory
+        self.shape = shape
+        self.files: list[IndexFile] = []
+        self.on_error: Callable[[OSError], None] = _raise
+        self.on_written: Callable[[], None] = _nothing
+        self._waiting: list[tuple[Sequence[Put], Sequence[PutResult], int]] = []
+        self._waiting_count = 0
+        self._waiting_from = 0
+        self._texts: list[bytes] = []
+        self._places: list[tuple[int, int]] = []
+        self._keys: list[Key] = []  # Hashed, and not in a file yet.
+        self.is_failing = False
+        self._is_directory_fresh = False
+        self._sync: IndexSync | None = None
+        self._copying: Iterator[SlotRun] | None = None
+
+    # --- adding
+
+    def add(self, batch: Batch, store_ms: int) -> None:
+        """A batch has become visible; its keys can be found from the next `build` on."""
+        results = batch.results
+        if not self._waiting:
+            self._waiting_from = results[0][1]
+        self._waiting.append((batch.puts, results, store_ms))
+        self._waiting_count += len(results)
+        if (
+            self._waiting_count >= WAITING_MESSAGES_MAX
+            or results[-1][1] - self._waiting_from >= WAITING_BYTES_MAX
+        ):
+            self.build()
+
+    def add_record(
+        self, topic: str, block: Buffer, *, offset: int, store_ms: int, skip: int = 0
+    ) -> None:
+        """The keys of a record of the log, but for the first `skip` of them."""
+        texts = hashed_texts(topic.encode() + b"#", block)[skip:]
+        self._texts += texts
+        self._places += [(offset, store_ms)] * len(texts)
+        if len(self._texts) >= RECORD_KEYS_MAX:
+            self.build()
+            self.write()
+
+    def build(self) -> None:
+        """Enter all keys that wait."""
+        waiting, self._waiting, self._waiting_count = self._waiting, [], 0
+        texts, self._texts = self._texts, []
+        places, self._places = self._places, []
+        for puts, results, store_ms in waiting:
+            for put, (_, offset, _) in zip(puts, results, strict=True):
+                if put[11] != NOT_INDEXED:
+                    found = hashed_texts(put[0].topic.encode() + b"#", put[3])
+                    texts += found
+                    places += [(offset, store_ms)] * len(found)
+        hashes = java_hash_many(texts)
+        self._keys += [(found, *place) for found, place in zip(hashes, places, strict=True)]
+        if not self._keys:
+            return
+        try:
+            self._insert()
+        except OSError as error:
+            self._failed(error)
+
+    def _insert(self) -> None:
+        """Put the keys into files, as many as it takes.
+
+        Raises:
+            OSError: a file could not be made; the keys that are left are kept.
+        """
+        while self._keys:
+            file = self._growing()
+            part = self._keys[: file.room]
+            hashes, offsets, times = zip(*part, strict=True)
+            file.insert(hashes, offsets, times)
+            del self._keys[: len(part)]
+
+    def _growing(self) -> IndexFile:
+        """The newest file, or a new one behind it when it is full.
+
+        Raises:
+            OSError: it could not be made.
+        """
+        last = self.files[-1] if self.files else None
+        if last is not None and last.room > 0:
+            return last
+        header = IndexHeader()
+        if last is not None:
+            # IndexService.getAndCreateLastIndexFile: a new file begins where the last one ends.
+            end_ms, end = last.header.end_timestamp, last.header.end_offset
+            header = IndexHeader(end_ms, end_ms, end, end)
+        self._disk.make_directory(self.directory)
+        file = IndexFile(
+            self._disk, f"{self.directory}/{self._new_name()}", self.shape, header=header
+        )
+        file.make()
+        self._is_directory_fresh = True
+        self.files = [*self.files, file]
+        return file
+
+    def _new_name(self) -> str:
+        """The time as yyyyMMddHHmmssSSS, as Java names them; behind all others, come what may."""
+        now = datetime.fromtimestamp(self._clock.now_ms() / 1000).astimezone()
+        name = f"{now:%Y%m%d%H%M%S}{now.microsecond // 1000:03d}"
+        if self.files and name <= self.files[-1].name:
+            # Two in a millisecond, or a clock set back: files are ordered by their names.
+            name = f"{int(self.files[-1].name) + 1:017d}"
+        return name
+
+    # --- writing
+
+    def tick(self) -> None:
+        """Enter what waits and write what has been entered."""
+        if self._waiting or self._texts or self._keys:
+            self.build()
+        self.write()
+
+    def write(self) -> None:
+        """Append the new entries to their files; one that fails keeps them for the next time."""
+        try:
+            for file in self.files:
+                file.write_entries()
+        except OSError as error:
+            self._failed(error)
+        else:
+            if self.is_failing and not self._keys:
+                self.is_failing = False
+                self.on_written()
+
+    def _failed(self, error: OSError) -> None:
+        self.is_failing = True
+        self.on_error(error)
+
+    # --- checkpoints
+
+    def mark(self) -> tuple[int, int]:
+        """The newest file's name as a number, and how many entries are in it; (0, 0): no file."""
+        if not self.files:
+            return 0, 0
+        file = self.files[-1]
+        return int(file.name), file.header.index_count
+
+    def begin_round(self) -> None:
+        """Begin to copy what has changed; what `mark` said before will be on the device."""
+        # One that no checkpoint has taken is added to: what it copied counts as unchanged.
+        sync = self._sync = self._sync or IndexSync(self._disk, self.directory)
+        sync.is_directory_fresh |= self._is_directory_fresh
+        self._is_directory_fresh = False
+        self._copying = self._copies(sync)
+
+    @property
+    def is_in_round(self) -> bool:
+        """Whether a round has begun and is not through."""
+        return self._copying is not None
+
+    def continue_round(self) -> bool:
+        """Copy a part; True when all is copied, and the entries behind it are in their files."""
+        if self._copying is not None and next(self._copying, None) is None:
+            self.write()
+            if not self.is_failing:
+                self._copying = None
+        return self._copying is None
+
+    def _copies(self, sync: IndexSync) -> Iterator[SlotRun]:
+        """Gather each piece in `sync`, and give it."""
+        for file in self.files:
+            if file.slots is not None and file.is_changed:
+                runs: list[SlotRun] = []
+                sync.files.append((file, file.header, runs))
+                for run in file.changed_runs():
+                    runs.append(run)
+                    yield run
+
+    def take_sync(self) -> IndexSync:
+        """What the last round has copied."""
+        sync, self._sync = self._sync, None
+        return sync or IndexSync(self._disk, self.directory)
+
+    def write_all(self) -> None:
+        """A whole round at once.
+
+        Raises:
+            OSError: something could not be written.
+        """
+        self.on_error = _raise
+        self.build()
+        while not self.continue_round():
+            pass
+        self.begin_round()
+        while not self.continue_round():
+            pass
+
+    def synced(self) -> None:
+        """The last round is on the device: full files need no memory any more."""
+        for file in self.files:
+            if file.slots is not None and file.room <= 0 and not file.is_changed:
+                file.settle()
+
+    def full_ms(self) -> int:
+        """Up to which store time the index is in full files, which is what Java's checkpoint says."""
+        return max(
+            (file.header.end_timestamp for file in self.files if file.room <= 0), default=0
+        )
+
+    # --- asking and deleting
+
+    def search(
+        self, topic: str, key: str, *, max_count: int, begin_ms: int, end_ms: int
+    ) -> IndexSearch:
+        """Prepare a search.
+
+        Args:
+            topic: of the messages.
+            key: a word of their KEYS, or their unique key.
+            max_count: most records.
+            begin_ms: from this store time on.
+            end_ms: up to this store time.
+        """
+        self.tick()
+        java_hash = java_hash_many([f"{topic}#{key}".encode()])[0]
+        wanted = abs(java_hash) & 0x7FFFFFFF
+        slot = wanted % self.shape.slots
+        return IndexSearch(
+            self._disk,
+            [
+                IndexView(
+                    file.path, file.header, None if file.slots is None else file.slots[slot]
+                )
+                for file in self.files
+            ],
+            key_hash=wanted,
+            slot_count=self.shape.slots,
+            max_count=max_count,
+            begin_ms=begin_ms,
+            end_ms=end_ms,
+        )
+
+    def delete_before(self, physical_offset: int) -> list[str]:
+        """Remove files all of whose records lie before an offset; the newest one stays.
+
+        Follows IndexService.deleteExpiredFile of RocketMQ 5.3.3. Gives the paths removed.
+
+        Raises:
+            OSError: a file could not be removed.
+        """
+        expired = self.files_before(physical_offset)
+        for file in expired:
+            file.close()
+            self._disk.unlink(file.path)
+            self.files = [kept for kept in self.files if kept is not file]
+        return [file.path for file in expired]
+
+    def files_before(self, physical_offset: int) -> list[IndexFile]:
+        """What `delete_before` would remove."""
+        older = self.files[:-1]
+        return list(takewhile(lambda file: file.header.end_offset < physical_offset, older))
+
+    def close(self) -> None:
+        """Close every file; nothing is written."""
+        for file in self.files:
+            file.close()
+
+
+def _raise(error: OSError) -> None:
+    raise error
+
+
+def _nothing() -> None:
+    """Nobody wants to be told."""

@@ -1,0 +1,254 @@
+"""What of the index is left at a start, and what the log has to give again.
+
+After a clean stop all of it. Else, file by file, the oldest first:
+
+- a file that ends at or before the index time of Java's checkpoint is full and on the device;
+- of the one that our own checkpoint names so many entries are on the device as it says; newer
+  slots are led back to them (cometmq.store.index_slots);
+- any other is removed, as a Java broker does (IndexService.load of RocketMQ 5.3.3), with all behind
+  it. Records are indexed again from the log file on at which a Java broker's recovery begins.
+
+Next: cometmq.store.index_slots
+"""
+
+import logging
+from dataclasses import replace
+
+from cometmq.codec.index_file import INDEX_HEADER_SIZE, IndexHeader, decode_header
+from cometmq.codec.record import Record
+from cometmq.model.errors import StoreDamaged
+from cometmq.model.flags import TRANSACTION_MASK
+from cometmq.store.checkpoint import NOTHING_DONE, CheckpointFiles
+from cometmq.store.commitlog import CommitLog
+from cometmq.store.disk import Disk
+from cometmq.store.index import Index
+from cometmq.store.index_file import IndexFile
+from cometmq.store.index_keys import NOT_INDEXED
+from cometmq.store.index_slots import EntryReader, entry_reader, load_slots
+from cometmq.store.log_end import record_at, start_before
+from cometmq.store.settings import IndexSettings
+
+logger = logging.getLogger(__name__)
+
+_NAME_DIGITS = 17  # yyyyMMddHHmmssSSS
+
+
+class IndexLoading:
+    """Fills an index at the start of a store; a `cometmq.store.recovery.Follower`."""
+
+    def __init__(
+        self,
+        disk: Disk,
+        index: Index,
+        *,
+        log: CommitLog,
+        checkpoints: CheckpointFiles,
+        settings: IndexSettings,
+        read_only: bool,
+    ) -> None:
+        self._disk = disk
+        self._index = index
+        self._log = log
+        self._checkpoints = checkpoints
+        self._is_safe = settings.is_safe
+        self._is_built = settings.is_built and not read_only
+        self._read_only = read_only
+        self._is_gap = False  # Files were removed that no checkpoint of ours replaces.
+        self._last_offset = -1  # Of the last record that is in the index,
+        self._last_keys = 0  # and how many of its keys are.
+
+    def begin(self, *, is_clean: bool, log_start: int) -> int | None:
+        """Take the files that are there; gives from where on records are lacking.
+
+        Raises:
+            StoreDamaged: a file has another size than the settings say.
+            OSError: the disk failed.
+        """
+        self._index.files = self._files()
+        lacking = None
+        if not is_clean and not self._read_only:
+            lacking = max(self._keep_trusted(self._index.files), log_start)
+        for file in () if self._read_only else self._index.files[-1:]:
+            if file.room > 0 and file.slots is None:
+                self._grow(file, file.header.index_count)
+        self._note_last()
+        if lacking is None or not self._is_built:
+            return None
+        if self._is_gap and lacking > self._last_offset:
+            logger.warning(
+                "Keys of messages between the physical offsets %d and %d may be lacking in the "
+                "index, as after such a stop of a Java broker; messageIndexSafe=true or "
+                "`cometmq store repair` builds all of it",
+                self._last_offset + 1,
+                lacking,
+            )
+        return lacking
+
+    def take(self, record: Record) -> None:
+        """A record of the log: its keys that are not in the index yet are entered."""
+        offset = record.physical_offset
+        if not self._is_built or offset < self._last_offset:
+            return
+        if record.sys_flag & TRANSACTION_MASK == NOT_INDEXED:
+            return
+        self._index.add_record(
+            record.topic,
+            record.property_block,
+            offset=offset,
+            store_ms=record.store_timestamp,
+            skip=self._last_keys if offset == self._last_offset else 0,
+        )
+
+    def end(self, offset: int) -> None:
+        """The log ends here: what the index has behind it points at nothing and goes.
+
+        Raises:
+            OSError: the disk failed.
+        """
+        if self._read_only:
+            return
+        self._index.tick()
+        while self._index.files:
+            file = self._index.files[-1]
+            if file.header.end_offset < offset:
+                break
+            with entry_reader(self._disk, file.path, file.shape) as reader:
+                count = reader.count_before(offset, file.header.index_count)
+            older = self._index.files[:-1]
+            self._say_gone(older, file, count)
+            if count == 1:
+                self._index.files = older
+                self._remove([file])
+                continue
+            self._grow(file, count)
+            break
+
+    def _say_gone(self, older: list[IndexFile], file: IndexFile, count: int) -> None:
+        """First the checkpoint no longer vouches for what will be overwritten."""
+        times, progress = self._checkpoints.times, self._checkpoints.progress
+        full_ms = older[-1].header.end_timestamp if older else 0
+        self._checkpoints.write(
+            replace(times, index_timestamp=min(times.index_timestamp, full_ms)),
+            (progress or NOTHING_DONE)._replace(index_file=int(file.name), index_count=count),
+        )
+
+    # --- files
+
+    def _files(self) -> list[IndexFile]:
+        """Every file of the directory; one that was being made at a stop goes."""
+        files = []
+        for name in self._disk.list_names(self._index.directory):
+            if len(name) == _NAME_DIGITS and name.isdigit():
+                file = self._file(f"{self._index.directory}/{name}")
+                if file is not None:
+                    files.append(file)
+        return files
+
+    def _file(self, path: str) -> IndexFile | None:
+        shape = self._index.shape
+        fd = self._disk.open(path, write=False)
+        try:
+            size = self._disk.size(fd)
+            head = self._disk.pread(fd, INDEX_HEADER_SIZE, 0)
+        finally:
+            self._disk.close(fd)
+        if size == 0:
+            if not self._read_only:
+                self._disk.unlink(path)
+            return None
+        if size != shape.file_size:
+            raise StoreDamaged(
+                f"{path} has {size} bytes, the settings maxHashSlotNum {shape.slots} and "
+                f"maxIndexNum {shape.entries} say {shape.file_size}; set them to what this store "
+                "was written with, or move the folder index away and build it again with "
+                "`cometmq store repair`"
+            )
+        header = decode_header(head)
+        if header.index_count < 1:  # IndexHeader.load: a file that has not been written to.
+            header = header._replace(index_count=1)
+        return IndexFile(self._disk, path, shape, header=header)
+
+    def _keep_trusted(self, files: list[IndexFile]) -> int:
+        """Take what is known to be on the device; gives from where on records are lacking."""
+        times = self._checkpoints.times
+        progress = self._checkpoints.progress or NOTHING_DONE
+        kept: list[IndexFile] = []
+        is_known = progress.index_file == 0
+        for file in files:
+            is_named = int(file.name) == progress.index_file
+            is_known = is_known or is_named
+            if not _is_settled(file, times.index_timestamp, is_named=is_named):
+                if is_named and progress.index_count <= file.header.index_count:
+                    kept.append(file)
+                    self._index.files = kept
+                    self._grow(file, progress.index_count)
+                else:
+                    is_known = is_known and not is_named
+                break
+            kept.append(file)
+        self._index.files = kept
+        self._remove(files[len(kept) :])
+        if is_known and self._checkpoints.progress is not None:
+            return progress.dispatched
+        self._is_gap = len(kept) < len(files)
+        limit_ms = times.recovery_timestamp(with_index=self._is_safe)
+        return start_before(self._log.chain, limit_ms)
+
+    def _remove(self, files: list[IndexFile]) -> None:
+        for file in files:
+            logger.info("%s cannot be trusted after this stop; it is built again", file.path)
+            file.close()
+            self._disk.unlink(file.path)
+
+    def _grow(self, file: IndexFile, count: int) -> None:
+        """Have a file go on where the next entry has the number `count`."""
+        with entry_reader(self._disk, file.path, file.shape) as reader:
+            header = file.header
+            if count < header.index_count:
+                header = self._cut_header(reader, header, count)
+            loaded = load_slots(reader, file.shape, count)
+        header = header._replace(slots_used=loaded.used)
+        is_cut = header != file.header
+        file.grow_again(header, loaded.table, are_changed=is_cut or loaded.are_mended)
+
+    def _cut_header(self, reader: EntryReader, header: IndexHeader, count: int) -> IndexHeader:
+        """The header as it was when the next entry had the number `count`."""
+        if count == 1:
+            older = self._index.files[:-1]
+            if not older:
+                return IndexHeader()
+            last = older[-1].header
+            return IndexHeader(
+                last.end_timestamp, last.end_timestamp, last.end_offset, last.end_offset
+            )
+        entry = reader.entry(count - 1)
+        return header._replace(
+            end_offset=entry.physical_offset,
+            end_timestamp=self._store_ms(entry.physical_offset)
+            or header.begin_timestamp + entry.seconds * 1000,
+            index_count=count,
+        )
+
+    def _store_ms(self, offset: int) -> int:
+        """Store time of a record, ms; 0 where there is none."""
+        file = self._log.chain.find(offset)
+        record = record_at(file, offset) if file is not None else None
+        return record.store_timestamp if record is not None else 0
+
+    def _note_last(self) -> None:
+        """Find the record that was indexed last, and how many of its keys were."""
+        for file in reversed(self._index.files):
+            with entry_reader(self._disk, file.path, file.shape) as reader:
+                for number in range(file.header.index_count - 1, 0, -1):
+                    offset = reader.entry(number).physical_offset
+                    if self._last_keys == 0:
+                        self._last_offset = offset
+                    elif offset != self._last_offset:
+                        return
+                    self._last_keys += 1
+
+
+def _is_settled(file: IndexFile, index_ms: int, *, is_named: bool) -> bool:
+    """Whether Java's checkpoint vouches for a file; of one millisecond only a full one can be it."""
+    end_ms = file.header.end_timestamp
+    return end_ms < index_ms or (end_ms == index_ms and file.room <= 0 and not is_named)

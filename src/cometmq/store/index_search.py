@@ -1,0 +1,127 @@
+"""One question to the index: which records have this key, the newest first.
+
+It is prepared on the thread that owns the store and carried out anywhere: what grows is looked up
+before (the newest entry of the slot), entries behind it do not change any more. The rules are
+IndexService.queryOffset and IndexFile.selectPhyOffset of RocketMQ 5.3.3: an entry knows its time
+to the second, and a hash may stand for several keys, so whoever asks looks at the records too.
+
+Next: cometmq.store.read_side
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from typing import NamedTuple
+
+from cometmq.codec.index_file import (
+    INDEX_ENTRY_SIZE,
+    INDEX_SLOT_SIZE,
+    IndexHeader,
+    decode_entry,
+    entry_position,
+    slot_position,
+)
+from cometmq.store.disk import Disk
+
+
+class IndexView(NamedTuple):
+    """A file as a search sees it.
+
+    Attributes:
+        path: its name.
+        header: at the moment of the question.
+        newest: newest entry of the slot that is asked for; None: look into the file.
+    """
+
+    path: str
+    header: IndexHeader
+    newest: int | None
+
+
+class IndexAnswer(NamedTuple):
+    """What a search found.
+
+    Attributes:
+        offsets: physical offsets of records whose key has the hash, the newest first.
+        last_ms: store time of the newest record indexed, ms.
+        last_offset: its physical offset.
+    """
+
+    offsets: list[int]
+    last_ms: int
+    last_offset: int
+
+
+class IndexSearch:
+    """A question that has been prepared; `run` may wait for the device. Any thread, once."""
+
+    def __init__(
+        self,
+        disk: Disk,
+        views: Sequence[IndexView],
+        *,
+        key_hash: int,
+        slot_count: int,
+        max_count: int,
+        begin_ms: int,
+        end_ms: int,
+    ) -> None:
+        self._disk = disk
+        self._views = views  # The newest last.
+        self._key_hash = key_hash
+        self._slot_count = slot_count
+        self._max_count = max_count
+        self._begin_ms = begin_ms
+        self._end_ms = end_ms
+
+    def run(self) -> IndexAnswer:
+        """Find the records.
+
+        Raises:
+            OSError: the disk failed.
+        """
+        if not self._views:
+            return IndexAnswer([], 0, 0)
+        newest = self._views[-1].header
+        found: dict[int, None] = {}  # A record may stand twice: Java enters some again.
+        for view in reversed(self._views):
+            if self._overlaps(view.header):
+                with suppress(FileNotFoundError):  # Its messages were deleted meanwhile.
+                    self._look(view, found)
+            if view.header.begin_timestamp < self._begin_ms or len(found) >= self._max_count:
+                break
+        return IndexAnswer(list(found), newest.end_timestamp, newest.end_offset)
+
+    def _overlaps(self, header: IndexHeader) -> bool:
+        """Whether a file may have messages of the time asked for (isTimeMatched)."""
+        return header.begin_timestamp <= self._end_ms and header.end_timestamp >= self._begin_ms
+
+    def _look(self, view: IndexView, found: dict[int, None]) -> None:
+        """Walk the chain of one file."""
+        fd = self._disk.open(view.path, write=False)
+        try:
+            for offset in self._matches(fd, view):
+                if len(found) >= self._max_count:
+                    break
+                found[offset] = None
+        finally:
+            self._disk.close(fd)
+
+    def _matches(self, fd: int, view: IndexView) -> Iterator[int]:
+        """Physical offsets of the entries that match, the newest first."""
+        count, begin_file_ms = view.header.index_count, view.header.begin_timestamp
+        number = self._newest(fd) if view.newest is None else view.newest
+        while 0 < number < count:
+            position = entry_position(number, self._slot_count)
+            entry = decode_entry(self._disk.pread(fd, INDEX_ENTRY_SIZE, position))
+            time_ms = begin_file_ms + entry.seconds * 1000
+            if entry.key_hash == self._key_hash and self._begin_ms <= time_ms <= self._end_ms:
+                yield entry.physical_offset
+            # Chains lead back in time; one that does not was broken by a power cut.
+            if time_ms < self._begin_ms or entry.previous >= number:
+                return
+            number = entry.previous
+
+    def _newest(self, fd: int) -> int:
+        """The newest entry of the slot, as the file has it."""
+        slot = slot_position(self._key_hash % self._slot_count)
+        return int.from_bytes(self._disk.pread(fd, INDEX_SLOT_SIZE, slot), signed=True)

@@ -1,0 +1,146 @@
+"""The slots of an index file that goes on: read, led back to the entries that count, built again.
+
+Next: cometmq.store.index_file
+"""
+
+import sys
+from array import array
+from bisect import bisect_left
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import NamedTuple
+
+from cometmq.codec.index_file import (
+    INDEX_ENTRY,
+    INDEX_ENTRY_SIZE,
+    INDEX_HEADER_SIZE,
+    INDEX_SLOT_SIZE,
+    IndexEntry,
+    decode_entry,
+    entry_position,
+)
+from cometmq.store.disk import Disk
+from cometmq.store.index_file import IndexShape, blank_slots
+
+_PIECE_SIZE = 1 << 20
+_ENTRIES_A_PIECE = _PIECE_SIZE // INDEX_ENTRY_SIZE
+
+
+class LoadedSlots(NamedTuple):
+    """The slots of a file.
+
+    Attributes:
+        table: the newest entry of each.
+        used: how many have one.
+        are_mended: they differ from those in the file.
+    """
+
+    table: "memoryview[int]"
+    used: int
+    are_mended: bool
+
+
+class EntryReader:
+    """The entries of a file that is open."""
+
+    def __init__(self, disk: Disk, fd: int, shape: IndexShape) -> None:
+        self._disk = disk
+        self._fd = fd
+        self._slot_count = shape.slots
+
+    def entry(self, number: int) -> IndexEntry:
+        """One entry."""
+        position = entry_position(number, self._slot_count)
+        return decode_entry(self._disk.pread(self._fd, INDEX_ENTRY_SIZE, position))
+
+    def hashes(self, count: int) -> Iterator[tuple[int, int]]:
+        """(number, key hash) of the entries with a number under `count`, in order."""
+        for first in range(1, count, _ENTRIES_A_PIECE):
+            size = min(_ENTRIES_A_PIECE, count - first) * INDEX_ENTRY_SIZE
+            piece = self._disk.pread(self._fd, size, entry_position(first, self._slot_count))
+            for number, entry in enumerate(INDEX_ENTRY.iter_unpack(piece), first):
+                yield number, entry[0]
+
+    def count_before(self, physical_offset: int, count: int) -> int:
+        """The number of the first entry whose record is not before an offset."""
+        numbers = range(1, count)
+        return 1 + bisect_left(
+            numbers, physical_offset, key=lambda number: self.entry(number).physical_offset
+        )
+
+    def slots(self) -> Iterator["array[int]"]:
+        """All slots, piece by piece."""
+        size = self._slot_count * INDEX_SLOT_SIZE
+        for start in range(0, size, _PIECE_SIZE):
+            piece = array("i")
+            piece.frombytes(
+                self._disk.pread(
+                    self._fd, min(_PIECE_SIZE, size - start), INDEX_HEADER_SIZE + start
+                )
+            )
+            if sys.byteorder == "little":
+                piece.byteswap()
+            yield piece
+
+
+@contextmanager
+def entry_reader(disk: Disk, path: str, shape: IndexShape) -> Iterator[EntryReader]:
+    """Open a file to read entries."""
+    fd = disk.open(path, write=False)
+    try:
+        yield EntryReader(disk, fd, shape)
+    finally:
+        disk.close(fd)
+
+
+def load_slots(reader: EntryReader, shape: IndexShape, count: int) -> LoadedSlots:
+    """The slots as they were when the next entry had the number `count`.
+
+    A newer slot is led back along its chain. A chain that breaks off there was torn by a power
+    cut; then all slots are built from the entries, which takes seconds for a full file.
+    """
+    table = blank_slots(shape.slots)
+    newer: list[int] = []
+    start = empty = 0
+    for piece in reader.slots():
+        blanks = piece.count(0)
+        empty += blanks
+        if blanks < len(piece):  # The memory of an empty page is not taken.
+            table[start : start + len(piece)] = memoryview(piece)
+            if max(piece) >= count or min(piece) < 0:
+                newer += [
+                    start + at for at, number in enumerate(piece) if not 0 <= number < count
+                ]
+        start += len(piece)
+    for slot in newer:
+        number = _led_back(reader, slot, table[slot], count, shape)
+        if number is None:
+            return rebuild_slots(reader, shape, count)
+        table[slot] = number
+        empty += number == 0
+    return LoadedSlots(table, shape.slots - empty, bool(newer))
+
+
+def _led_back(
+    reader: EntryReader, slot: int, number: int, count: int, shape: IndexShape
+) -> int | None:
+    """The newest entry of a slot that has a number under `count`; None: the chain is broken."""
+    while number >= count:
+        if number >= shape.entries:
+            return None
+        entry = reader.entry(number)
+        if entry.key_hash % shape.slots != slot or not 0 <= entry.previous < number:
+            return None
+        number = entry.previous
+    return number if number >= 0 else None
+
+
+def rebuild_slots(reader: EntryReader, shape: IndexShape, count: int) -> LoadedSlots:
+    """The slots as the entries with a number under `count` make them."""
+    table = blank_slots(shape.slots)
+    used = 0
+    for number, key_hash in reader.hashes(count):
+        slot = key_hash % shape.slots
+        used += table[slot] == 0
+        table[slot] = number
+    return LoadedSlots(table, used, are_mended=True)
