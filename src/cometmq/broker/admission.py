@@ -104,13 +104,7 @@ class Admission:
         request: AnySend = decode_fields(header, command.fields)
         _check_ranges(request)
         self._check_time()
-        topic = self._topic_of(request, peer)
-        properties = _read_properties(request.properties)
-        queue_id = self._queue_of(request, topic, peer)
-        if topic.name.startswith(RETRY_PREFIX) and self._is_dead(request, topic.name):
-            topic, queue_id = self._dead_letters(topic.name), 0
-            properties[keys_of.DELAY] = _NO_DELAY
-        self._refuse_what_is_not_there_yet(request, properties)
+        topic, queue_id, properties = self._target(request, peer)
         is_batch = bool(request.batch) or command.code == RequestCode.SEND_BATCH_MESSAGE
         sent = Sent(
             topic, queue_id, properties, request.sys_flag, request.topic, is_batch=is_batch
@@ -146,14 +140,24 @@ class Admission:
         """The answer to a send that waits elsewhere names the queue that its sender chose."""
         handle = None
         out_ms = sent.properties.get(keys_of.TIMER_OUT_MS)
-        if sent.topic.name == WHEEL_TIMER_TOPIC and out_ms is not None:
-            key = sent.properties[keys_of.UNIQ_KEY]
+        key = sent.properties.get(keys_of.UNIQ_KEY)
+        if sent.topic.name == WHEEL_TIMER_TOPIC and out_ms is not None and key is not None:
             name = self._settings.broker_name
             # Follows RocketMQ: 1 ms more, so that the recall falls into the same slot.
             handle = encode_recall_handle(
                 RecallHandle(sent.born_topic, name, str(int(out_ms) + 1), key)
             )
         return self._lanes.answer_start(queue_id, handle)
+
+    def _target(self, request: AnySend, peer: Peer) -> tuple[TopicConfig, int, dict[str, str]]:
+        """Where the sender wants it, or its dead letters; and its properties."""
+        topic = self._topic_of(request, peer)
+        properties = _read_properties(request.properties)
+        queue_id = self._queue_of(request, topic, peer)
+        if topic.name.startswith(RETRY_PREFIX) and self._is_dead(request, topic.name):
+            topic, queue_id = self._dead_letters(topic.name), 0
+            properties[keys_of.DELAY] = _NO_DELAY
+        return topic, queue_id, properties
 
     # --- the checks, in their order
 
@@ -239,17 +243,6 @@ class Admission:
     def _dead_letters(self, topic: str) -> TopicConfig:
         name = dead_letter_topic(topic.removeprefix(RETRY_PREFIX))
         return self._topics.ensure(name, queues=1, perm=PERM_READ_WRITE)
-
-    def _refuse_what_is_not_there_yet(
-        self, request: AnySend, properties: dict[str, str]
-    ) -> None:
-        for name in (keys_of.TIMER_DELAY_SEC, keys_of.TIMER_DELAY_MS, keys_of.TIMER_DELIVER_MS):
-            if name in properties and keys_of.DELAY not in properties:
-                raise RequestError(
-                    ResponseCode.MESSAGE_ILLEGAL,
-                    f"the property {name} asks for a time, which this broker cannot keep yet; "
-                    "send without it",
-                )
 
 
 def _read_properties(text: str | None) -> dict[str, str]:

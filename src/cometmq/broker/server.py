@@ -47,6 +47,7 @@ from cometmq.broker.replies import Replies
 from cometmq.broker.requests import Handlers, register_requests
 from cometmq.broker.retries import Retries
 from cometmq.broker.settings import FAST_PORT_DISTANCE, LOOPBACK, BrokerSettings
+from cometmq.broker.timer.feature import Timer
 from cometmq.broker.topics import Topics
 from cometmq.broker.transactions.feature import Transactions
 from cometmq.codec.headers.nameserver import BrokerIdentity
@@ -73,6 +74,7 @@ _HA_PORT_DISTANCE = 1
 FEATURES: tuple[Callable[[Parts], Feature], ...] = (
     Transactions,
     DelayLevels,
+    Timer,
     Retries,
     Replies,
     Statistics,

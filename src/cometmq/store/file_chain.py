@@ -37,8 +37,11 @@ class FileChain:
         file_size: int,
         *,
         read_only_directories: Sequence[str] = (),
+        size_key: str = "mappedFileSizeCommitLog",
     ) -> None:
+        """`size_key` is the setting that says how large a file is."""
         self._disk = disk
+        self._size_key = size_key
         self.writable_directories = [
             path for path in dict.fromkeys(directories) if path not in read_only_directories
         ]
@@ -105,7 +108,7 @@ class FileChain:
                 self._disk.unlink(file.path)
             return None
         raise StoreDamaged(
-            f"{file.path} has {size} bytes, the setting mappedFileSizeCommitLog says "
+            f"{file.path} has {size} bytes, the setting {self._size_key} says "
             f"{self.file_size}; set it to the size this store was written with"
         )
 

@@ -164,9 +164,6 @@ REFUSED = {
     "a body over the limit": (short_fields(), b"b" * 4_194_305, 13),
     "properties over the limit": (short_fields(properties={"p": "x" * 32_700}), b"b", 13),
     "a delay level that is no number": (short_fields(properties={"DELAY": "x"}), b"b", 13),
-    "a timer that could not be kept": (
-        short_fields(properties={"TIMER_DELAY_SEC": "3"}), b"b", 13,
-    ),
     "a transaction that does not say so": (short_fields(sysFlag="4"), b"b", 13),
     "a missing field": ({"b": "Orders"}, b"b", 29),
     "a number that is none": (short_fields(bornTimestamp="today"), b"b", 29),

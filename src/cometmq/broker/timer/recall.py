@@ -1,0 +1,120 @@
+"""RECALL_MESSAGE 370: a timed message is taken back by another one for the same second.
+
+The other one has the property TIMER_DEL_UNIQKEY; the wheel meets both and delivers neither. Follows
+RecallMessageProcessor of RocketMQ 5.3.3; off unless recallMessageEnable.
+
+Next: cometmq.broker.timer.running
+"""
+
+from collections.abc import Awaitable
+
+from cometmq.broker.inner_puts import InnerMessage
+from cometmq.broker.parts import Parts
+from cometmq.broker.reroute import Sent
+from cometmq.broker.timer.running import delete_key
+from cometmq.broker.timer.times import Times
+from cometmq.codec.fields import decode_fields
+from cometmq.codec.headers.recall import RecallRequest
+from cometmq.codec.recall_handle import RecallHandle, decode_recall_handle
+from cometmq.codec.remoting import Command
+from cometmq.model import properties as keys_of
+from cometmq.model.codes import ResponseCode
+from cometmq.model.errors import CodecError, RequestError
+from cometmq.model.flags import is_writable
+from cometmq.model.topic import TopicConfig
+from cometmq.net.answer import Answer
+from cometmq.net.peer import Peer
+
+_TAG = "_RECALL_TAG_"
+_BODY = b"0"
+
+
+class Recall:
+    """Answers RECALL_MESSAGE."""
+
+    def __init__(self, parts: Parts, times: Times) -> None:
+        self._parts = parts
+        self._times = times
+
+    def recall(self, command: Command, peer: Peer) -> Awaitable[Answer]:
+        """Take a message back.
+
+        Raises:
+            RequestError: it cannot be; the code says why.
+        """
+        request = decode_fields(RecallRequest, command.fields)
+        self._check_allowed()
+        topic = self._parts.topics.get(request.topic)
+        if topic is None:
+            raise RequestError(
+                ResponseCode.TOPIC_NOT_EXIST,
+                f"recall failed, the topic[{request.topic}] not exist",
+            )
+        handle = self._handle(request)
+        return self._put(self._message(topic, handle, request, peer), handle)
+
+    def _check_allowed(self) -> None:
+        settings = self._parts.settings
+        if not settings.is_recall_on:
+            raise RequestError(
+                ResponseCode.NO_PERMISSION,
+                "recall failed, operation is forbidden (recallMessageEnable)",
+            )
+        is_early = self._parts.clock.now_ms() < settings.accept_sends_from_ms
+        if is_early or not is_writable(settings.perm):
+            raise RequestError(
+                ResponseCode.SERVICE_NOT_AVAILABLE,
+                "recall failed, broker service not available",
+            )
+
+    def _handle(self, request: RecallRequest) -> RecallHandle:
+        """What the handle says, if it is one for this topic, this broker and a time to come."""
+        settings = self._parts.settings
+        try:
+            handle = decode_recall_handle(request.recall_handle)
+        except CodecError as error:
+            raise RequestError(ResponseCode.ILLEGAL_OPERATION, str(error)) from None
+        if handle.topic != request.topic:
+            raise RequestError(ResponseCode.ILLEGAL_OPERATION, "recall failed, topic not match")
+        if handle.broker_name != settings.broker_name:
+            raise RequestError(
+                ResponseCode.ILLEGAL_OPERATION, "recall failed, broker service not available"
+            )
+        text = handle.time_ms
+        left_ms = (int(text) if text.isdecimal() else 0) - self._parts.clock.now_ms()
+        if not 0 < left_ms < settings.timer_max_delay_seconds * 1000:
+            raise RequestError(
+                ResponseCode.ILLEGAL_OPERATION, "recall failed, timestamp invalid"
+            )
+        return handle
+
+    def _message(
+        self, topic: TopicConfig, handle: RecallHandle, request: RecallRequest, peer: Peer
+    ) -> InnerMessage:
+        now_ms = self._parts.clock.now_ms()
+        properties = {
+            keys_of.TAGS: _TAG,
+            keys_of.TIMER_DEL_UNIQKEY: delete_key(handle.topic, handle.unique_key),
+            keys_of.UNIQ_KEY: handle.unique_key,
+            keys_of.TIMER_DELIVER_MS: handle.time_ms,
+            keys_of.BORN_TIMESTAMP: str(now_ms),
+        }
+        if request.producer_group:
+            properties[keys_of.PRODUCER_GROUP] = request.producer_group
+        sent = self._times.reroute(Sent(topic, 0, properties, 0, topic.name))
+        return InnerMessage(
+            topic=sent.topic,
+            queue_id=sent.queue_id,
+            body=_BODY,
+            properties=sent.properties,
+            born_ms=now_ms,
+            born_host=peer.host,
+        )
+
+    async def _put(self, message: InnerMessage, handle: RecallHandle) -> Answer:
+        await self._parts.inner.flushed(self._parts.inner.put(message))
+        fields = {
+            "msgId": handle.unique_key,
+            keys_of.MSG_REGION: self._parts.settings.region_id,
+        }
+        return Answer(fields=fields)

@@ -1,0 +1,200 @@
+"""The slot whose time runs: its units are gathered, and each is delivered at its millisecond.
+
+The slot is looked at again and again while its second lasts, since messages may still come into it, or
+be taken back. What waits in it is one int each: when it is due, and where its unit stands.
+
+Next: cometmq.broker.redelivery
+"""
+
+import logging
+from typing import NamedTuple
+
+from cometmq.broker.inner_puts import InnerMessage
+from cometmq.broker.parts import Parts
+from cometmq.broker.redelivery import once_more, real_place
+from cometmq.codec.properties import PROPERTIES_SIZE_MAX
+from cometmq.codec.record import Record, decode_record
+from cometmq.codec.timer_files import UNIT_DELETE, UNIT_ROLL, TimerUnit
+from cometmq.model import properties as keys_of
+from cometmq.model.errors import CodecError
+from cometmq.model.names import WHEEL_TIMER_TOPIC
+from cometmq.model.topic import TopicConfig
+from cometmq.store.timer.files import TimerFiles
+
+_log = logging.getLogger(__name__)
+
+# A pending unit is one int: ms within the slot above, position in timerlog below.
+_POSITION_BITS = 48
+_POSITION_MASK = (1 << _POSITION_BITS) - 1
+_MARKS_SIZE = 128  # Bytes that the marks of a delivery take at most.
+NEVER_WAITED = (1 << 63) - 1  # TIMER_ENQUEUE_MS of what was due on its arrival: Long.MAX_VALUE.
+
+
+class Found(NamedTuple):
+    """A unit with its record and the record's properties."""
+
+    unit: TimerUnit
+    record: Record
+    properties: dict[str, str]
+
+
+class Gathered(NamedTuple):
+    """What a look at the slot found: new units by their keys, what they take back, and how far."""
+
+    keys: list[int]
+    deleted: set[str]
+    last: int
+
+
+class RunningSlot:
+    """One slot while it is delivered.
+
+    Attributes:
+        time_ms: its start.
+        pending: keys of units that are not delivered, the next one last.
+        seen: position of the last unit that was gathered; -1: none.
+    """
+
+    def __init__(self, parts: Parts, files: TimerFiles, timer_topic: TopicConfig) -> None:
+        self.time_ms = files.read_ms
+        self.pending: list[int] = []
+        self.seen = -1
+        self._deleted: set[str] = set()
+        self._parts = parts
+        self._files = files
+        self._timer_topic = timer_topic
+        self._end_ms = self.time_ms + parts.settings.timer_precision_ms - 1
+
+    @property
+    def has_more(self) -> bool:
+        """Whether units came that were not gathered yet."""
+        return self._files.wheel.slot(self.time_ms).last != self.seen
+
+    def due(self, now_ms: int, count: int) -> list[int]:
+        """Positions of the next units that are due, at most `count`; they stay pending."""
+        found = []
+        for key in reversed(self.pending[-count:]):
+            if self.time_ms + (key >> _POSITION_BITS) >= now_ms:
+                break
+            found.append(key & _POSITION_MASK)
+        return found
+
+    def next_due_ms(self) -> int | None:
+        """When the next pending unit is due; None without one."""
+        if not self.pending:
+            return None
+        return self.time_ms + (self.pending[-1] >> _POSITION_BITS) + 1
+
+    def delivered(self, count: int) -> None:
+        """The next `count` units are done."""
+        del self.pending[len(self.pending) - count :]
+
+    # --- in the pool
+
+    def gather(self, last: int) -> Gathered:
+        """The units up to `last` that were not seen. May wait; any thread."""
+        keys, deleted = [], set()
+        try:
+            for position, unit in self._files.log.back_from(last, self.seen):
+                if unit.magic & UNIT_DELETE and not unit.magic & UNIT_ROLL:
+                    found = self._read(unit)
+                    if found is not None:
+                        deleted.add(found.properties.get(keys_of.TIMER_DEL_UNIQKEY, ""))
+                else:
+                    keys.append((self._within_slot(unit) << _POSITION_BITS) | position)
+        except (CodecError, OSError) as error:
+            # Follows RocketMQ: the rest of a broken chain cannot be found.
+            _log.error("the timer's slot %d ends early: %s", self.time_ms, error)
+        return Gathered(keys, deleted, last)
+
+    def take(self, gathered: Gathered) -> None:
+        """Let what was gathered wait for its millisecond; on the loop."""
+        self.pending += gathered.keys
+        self.pending.sort(reverse=True)
+        self._deleted |= gathered.deleted
+        self.seen = gathered.last
+
+    def _within_slot(self, unit: TimerUnit) -> int:
+        """Ms of the slot after which a unit is due; RocketMQ's units know the slot alone."""
+        within = unit.time_ms - self.time_ms
+        return (
+            within if 0 < within < self._end_ms - self.time_ms else self._end_ms - self.time_ms
+        )
+
+    def messages(self, positions: list[int]) -> list[InnerMessage]:
+        """What units of these positions are to be put. May wait; any thread."""
+        messages = []
+        for position in positions:
+            found = self._read(self._files.log.read(position))
+            message = self._message(found) if found is not None else None
+            if message is not None:
+                messages.append(message)
+        return messages
+
+    def _read(self, unit: TimerUnit) -> Found | None:
+        """The record of a unit; None where it is another one's, after a power cut say, or gone."""
+        content = self._parts.store.read_record(unit.physical_offset)
+        if content is None:
+            _log.error("the timer's message at %d is gone", unit.physical_offset)
+            return None
+        try:
+            record = decode_record(content)
+            properties = record.properties()
+            out_ms = int(properties.get(keys_of.TIMER_OUT_MS, 0))
+        except (CodecError, ValueError) as error:
+            _log.error("the timer's message at %d: %s", unit.physical_offset, error)
+            return None
+        is_its_own = (
+            record.topic == WHEEL_TIMER_TOPIC and record.store_size == unit.message_size
+        )
+        if is_its_own and (unit.magic & UNIT_ROLL or self._files.floor(out_ms) == self.time_ms):
+            return Found(unit, record, properties)
+        _log.warning("the timer passes over %d, which is not its message", unit.physical_offset)
+        return None
+
+    def _message(self, found: Found) -> InnerMessage | None:
+        unit, record, properties = found
+        now_ms = self._parts.clock.now_ms()
+        if unit.magic & UNIT_ROLL:
+            times = properties.get(keys_of.TIMER_ROLL_TIMES, "0")
+            mark(properties, record, enqueued_ms=unit.write_ms, now_ms=now_ms)
+            properties[keys_of.TIMER_ROLL_TIMES] = str(
+                int(times) + 1 if times.isdecimal() else 1
+            )
+            return once_more(record, self._timer_topic, 0, properties)
+        key = delete_key(
+            properties.get(keys_of.REAL_TOPIC, ""), properties.get(keys_of.UNIQ_KEY, "")
+        )
+        if key in self._deleted:
+            return None
+        return delivery(self._parts, record, properties, enqueued_ms=unit.write_ms)
+
+
+def delivery(
+    parts: Parts, record: Record, properties: dict[str, str], *, enqueued_ms: int
+) -> InnerMessage | None:
+    """A timed message as it goes to its own topic; None where that cannot be.
+
+    Args:
+        parts: of the broker.
+        record: as it waited.
+        properties: of it; changed.
+        enqueued_ms: when it came into the wheel.
+    """
+    place = real_place(record, properties, parts.topics)
+    if place is None:
+        return None
+    mark(properties, record, enqueued_ms=enqueued_ms, now_ms=parts.clock.now_ms())
+    return once_more(record, *place, properties)
+
+
+def mark(properties: dict[str, str], record: Record, *, enqueued_ms: int, now_ms: int) -> None:
+    """Note when it came and went, unless the properties have no room for it."""
+    if len(record.property_block) + _MARKS_SIZE <= PROPERTIES_SIZE_MAX:
+        properties[keys_of.TIMER_ENQUEUE_MS] = str(enqueued_ms)
+        properties[keys_of.TIMER_DEQUEUE_MS] = str(now_ms)
+
+
+def delete_key(topic: str, unique_key: str) -> str:
+    """What a message that takes another back says (TimerMessageStore.buildDeleteKey)."""
+    return f"{topic}+{unique_key}"

@@ -1,0 +1,110 @@
+"""Which sends ask for a time, and where they wait: the topic rmq_sys_wheel_timer.
+
+TIMER_DELAY_SEC, TIMER_DELAY_MS or TIMER_DELIVER_MS says when; TIMER_OUT_MS is the start of the wheel's
+slot. Follows HookUtils.transformTimerMessage of RocketMQ 5.3.3.
+
+Next: cometmq.broker.timer.waiting
+"""
+
+from dataclasses import replace
+
+from cometmq.broker.parts import Parts
+from cometmq.broker.reroute import Sent
+from cometmq.model import properties as keys_of
+from cometmq.model.codes import ResponseCode
+from cometmq.model.errors import RequestError
+from cometmq.model.names import WHEEL_TIMER_TOPIC
+from cometmq.model.topic import TopicConfig
+
+_SECOND_MS = 1000
+_DIGITS_MAX = 18  # Of a number that fits 64 bits.
+
+
+class Times:
+    """The reroute of sends that ask for a time."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._settings = parts.settings
+        self._topics = parts.topics
+        self._clock = parts.clock
+
+    def reroute(self, sent: Sent) -> Sent:
+        """Let a send wait for its time; see `cometmq.broker.reroute`.
+
+        Raises:
+            RequestError: no such time can be kept.
+        """
+        properties = sent.properties
+        if (
+            not _asks_for_time(properties)
+            or sent.topic.name == WHEEL_TIMER_TOPIC
+            or sent.is_due_coded
+            or properties.get(keys_of.TRAN_MSG) == "true"
+        ):
+            return sent
+        if not self._settings.is_timer_on:
+            raise RequestError(
+                ResponseCode.SYSTEM_ERROR,
+                "the message asks for a time, and timerWheelEnable is false",
+            )
+        now_ms = self._clock.now_ms()
+        deliver_ms = wanted_ms(properties, now_ms)
+        if deliver_ms is None:
+            raise _illegal("its time is no number of seconds or milliseconds")
+        if deliver_ms <= now_ms:
+            if keys_of.TIMER_DEL_UNIQKEY in properties:
+                raise _illegal("what it takes back is delivered already")
+            return sent
+        limit = self._settings.timer_max_delay_seconds
+        if deliver_ms - now_ms > limit * _SECOND_MS:
+            raise _illegal(f"its time is more than {limit} s ahead (timerMaxDelaySec)")
+        properties = {
+            **properties,
+            # The slot before, for a time at which one begins: it is over when that time comes.
+            keys_of.TIMER_OUT_MS: str(self._slot_before(deliver_ms)),
+            keys_of.REAL_TOPIC: sent.topic.name,
+            keys_of.REAL_QID: str(sent.queue_id),
+        }
+        return replace(sent, topic=self.topic(), queue_id=0, properties=properties)
+
+    def topic(self) -> TopicConfig:
+        """The topic in which they wait."""
+        return self._topics.get(WHEEL_TIMER_TOPIC) or TopicConfig(WHEEL_TIMER_TOPIC, 1, 1)
+
+    def _slot_before(self, deliver_ms: int) -> int:
+        precision_ms = self._settings.timer_precision_ms
+        return (deliver_ms - 1) // precision_ms * precision_ms
+
+
+def _asks_for_time(properties: dict[str, str]) -> bool:
+    """Whether it does, and not for a second time (HookUtils.checkIfTimerMessage)."""
+    return keys_of.TIMER_OUT_MS not in properties and (
+        keys_of.TIMER_DELIVER_MS in properties
+        or keys_of.TIMER_DELAY_MS in properties
+        or keys_of.TIMER_DELAY_SEC in properties
+    )
+
+
+def wanted_ms(properties: dict[str, str], sent_ms: int) -> int | None:
+    """The time that a message asks for, ms since 1970; None where it is no number.
+
+    Args:
+        properties: of the message.
+        sent_ms: from when its delay counts.
+    """
+    for name, unit_ms, start_ms in (
+        (keys_of.TIMER_DELAY_SEC, _SECOND_MS, sent_ms),
+        (keys_of.TIMER_DELAY_MS, 1, sent_ms),
+        (keys_of.TIMER_DELIVER_MS, 1, 0),
+    ):
+        text = properties.get(name)
+        if text is not None:
+            digits = text.removeprefix("-")
+            if not digits.isdecimal() or not digits.isascii() or len(digits) > _DIGITS_MAX:
+                return None
+            return start_ms + int(text) * unit_ms
+    return None
+
+
+def _illegal(reason: str) -> RequestError:
+    return RequestError(ResponseCode.MESSAGE_ILLEGAL, f"timer message illegal: {reason}")

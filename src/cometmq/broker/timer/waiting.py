@@ -1,0 +1,95 @@
+"""Reads the timer's topic: which messages come into the wheel, and which are due already.
+
+Next: cometmq.store.timer.files
+"""
+
+import logging
+from dataclasses import dataclass, field
+
+from cometmq.broker.parts import Parts
+from cometmq.broker.timer.times import wanted_ms
+from cometmq.codec.record import Record, decode_record
+from cometmq.model import properties as keys_of
+from cometmq.model.errors import CodecError
+from cometmq.model.java_hash import java_hash
+from cometmq.model.names import WHEEL_TIMER_TOPIC
+from cometmq.store.timer.files import Waiting
+
+_log = logging.getLogger(__name__)
+
+READ_COUNT_MAX = 256
+
+
+@dataclass(slots=True)
+class Arrived:
+    """What was read of the timer's topic.
+
+    Attributes:
+        messages: each as the wheel wants it, with its record.
+        next_offset: queue offset behind them.
+    """
+
+    messages: list[tuple[Waiting, Record]] = field(default_factory=list)
+    next_offset: int = 0
+
+
+class TimerQueue:
+    """The queue of the timer's topic; there is one, 0."""
+
+    def __init__(self, parts: Parts, precision_ms: int) -> None:
+        self._store = parts.store
+        self._precision_ms = precision_ms
+
+    def has_any_from(self, offset: int) -> bool:
+        """Whether there is anything to read."""
+        queue = self._store.queue(WHEEL_TIMER_TOPIC, 0)
+        return queue is not None and offset < queue.max_offset
+
+    def bounds(self) -> tuple[int, int]:
+        """The queue's smallest offset and the one behind its last."""
+        queue = self._store.queue(WHEEL_TIMER_TOPIC, 0)
+        return (0, 0) if queue is None else (queue.min_offset, queue.max_offset)
+
+    def read(self, offset: int) -> Arrived:
+        """What comes next. May wait for the device; any thread."""
+        queue = self._store.queue(WHEEL_TIMER_TOPIC, 0)
+        assert queue is not None
+        arrived = Arrived(next_offset=max(offset, queue.min_offset))
+        for entry in self._store.entries(queue, arrived.next_offset, READ_COUNT_MAX):
+            arrived.next_offset += 1
+            content = self._store.read_record(entry.physical_offset)
+            if content is None:
+                continue
+            try:
+                record = decode_record(content)
+                arrived.messages.append((self._waiting(record), record))
+            except (CodecError, ValueError) as error:
+                _log.error(
+                    "the timer drops the message at %d: %s", entry.physical_offset, error
+                )
+        return arrived
+
+    def _waiting(self, record: Record) -> Waiting:
+        properties = record.properties()
+        out_ms = (
+            int(properties[keys_of.TIMER_OUT_MS]) if keys_of.TIMER_OUT_MS in properties else 0
+        )
+        return Waiting(
+            record.physical_offset,
+            record.store_size,
+            out_ms,
+            self._due_ms(record, properties, out_ms),
+            keys_of.TIMER_DEL_UNIQKEY in properties,
+            java_hash(properties.get(keys_of.REAL_TOPIC, "")),
+        )
+
+    def _due_ms(self, record: Record, properties: dict[str, str], out_ms: int) -> int:
+        """The millisecond before it is due, in its slot; RocketMQ knows the slot alone.
+
+        Its units stand at the slot's start, so ours never do: 1 ms late, once in a thousand.
+        """
+        wanted = None
+        if keys_of.TIMER_ROLL_TIMES not in properties:  # Else its store time is a later one.
+            wanted = wanted_ms(properties, record.store_timestamp)
+        last = out_ms + self._precision_ms - 1
+        return last if wanted is None else min(max(wanted - 1, out_ms + 1), last)

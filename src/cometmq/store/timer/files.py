@@ -1,0 +1,225 @@
+"""Wheel, log and check together: messages are added, the slots of a time are read, all is saved.
+
+The log is on the device before the wheel that points into it, and both before the check that says so.
+After an unclean end the log is read again from the file before the check's, and sets the wheel: so
+does TimerMessageStore.recover of RocketMQ 5.3.3. Units behind the check are remembered until the
+messages that the topic gives again have passed, so that none of them is added twice.
+
+Next: cometmq.broker.timer.feature
+"""
+
+import logging
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from cometmq.codec.timer_files import (
+    EMPTY_SLOT,
+    TIMER_CHECK_SIZE,
+    TIMER_UNIT_SIZE,
+    UNIT_DEFAULT,
+    UNIT_DELETE,
+    UNIT_ROLL,
+    TimerCheck,
+    TimerUnit,
+    decode_check,
+    encode_check,
+)
+from cometmq.model.errors import CodecError
+from cometmq.store.disk import Disk, read_file, write_whole
+from cometmq.store.timer.log import TimerLog
+from cometmq.store.timer.wheel import SLOTS_TOTAL, Page, TimerWheel
+
+_log = logging.getLogger(__name__)
+
+_BLANK_SLOTS = 60  # TIMER_BLANK_SLOTS: what a roll leaves free at the wheel's end.
+
+
+class Waiting(NamedTuple):
+    """A message that is to be added.
+
+    Attributes:
+        physical_offset: of its record in the commitlog.
+        size: of its record, bytes.
+        out_ms: start of the slot in which it is due (TIMER_OUT_MS).
+        due_ms: the millisecond before it is due; in its slot.
+        is_delete: it takes another one back.
+        topic_hash: Java's hash of its real topic.
+    """
+
+    physical_offset: int
+    size: int
+    out_ms: int
+    due_ms: int
+    is_delete: bool
+    topic_hash: int
+
+
+@dataclass(frozen=True, slots=True)
+class SaveJob:
+    """What a save writes; made on the loop, run in a thread."""
+
+    pages: list[Page]
+    log_end: int
+    check: TimerCheck
+
+
+class TimerFiles:
+    """The timer's files.
+
+    Attributes:
+        wheel: the slots.
+        log: the units.
+        check: what was saved last.
+        read_ms: slots before this time are delivered.
+        queue_offset: messages of the timer's topic before this one were added.
+        known: physical offsets of messages that were added although the check says otherwise.
+    """
+
+    def __init__(
+        self, disk: Disk, root: str, *, precision_ms: int, roll_slots: int, log_file_size: int
+    ) -> None:
+        self.wheel = TimerWheel(disk, f"{root}/timerwheel", precision_ms)
+        self.log = TimerLog(disk, f"{root}/timerlog", log_file_size)
+        self.check = TimerCheck()
+        self.read_ms = 0
+        self.queue_offset = 0
+        self.known: set[int] = set()
+        self._disk = disk
+        self._check_path = f"{root}/config/timercheck"
+        self._precision_ms = precision_ms
+        slots_max = SLOTS_TOTAL - _BLANK_SLOTS
+        self._roll_ms = precision_ms * (
+            roll_slots if 2 <= roll_slots <= slots_max else slots_max
+        )
+
+    def floor(self, time_ms: int) -> int:
+        """The start of the slot of a time."""
+        return time_ms // self._precision_ms * self._precision_ms
+
+    # --- opening
+
+    def open(self, now_ms: int) -> None:
+        """Take the files that are there, and set the wheel by the log.
+
+        Raises:
+            StoreDamaged: a file has a size that the settings do not say.
+            OSError: the disk failed.
+        """
+        self._load_check()
+        self.wheel.load()
+        self.log.load()
+        flushed = self.check.log_flushed
+        for position, unit in self.log.scan(max(flushed - self.log.chain.file_size, 0)):
+            self.wheel.revise(unit.time_ms, position)
+            if position >= flushed:
+                self.known.add(unit.physical_offset)
+        self._mend_wheel()
+        self.log.cut()
+        # Nothing is known to be on the device but what the check says.
+        self.log.flushed = min(flushed, self.log.end)
+        # A slot that is older than a turn of the wheel is another one by now.
+        oldest_ms = self.floor(now_ms) - (SLOTS_TOTAL - _BLANK_SLOTS) * self._precision_ms
+        begin_ms = self.check.read_ms or (self.floor(now_ms) if not self.log.end else 0)
+        self.read_ms = max(begin_ms, oldest_ms)
+        self.queue_offset = self.check.queue_offset
+
+    def _load_check(self) -> None:
+        try:
+            self.check = decode_check(read_file(self._disk, self._check_path))
+        except FileNotFoundError:
+            return
+        except CodecError as error:
+            _log.warning("%s: %s; going on without it", self._check_path, error)
+
+    def _mend_wheel(self) -> None:
+        """Empty the slots that lead behind the log's end, and find their units anew."""
+        first = self.wheel.forget_from(self.log.end)
+        if first is None:
+            return
+        _log.warning("the timer's wheel was ahead of its log, which ends at %d", self.log.end)
+        for position, unit in self.log.scan(first):
+            self.wheel.revise(unit.time_ms, position)
+
+    # --- adding
+
+    def add(self, waiting: Waiting, now_ms: int) -> None:
+        """Let a message wait in its slot, or on its way there if that is too far ahead."""
+        write_ms = self.floor(now_ms)
+        magic, due_ms = UNIT_DEFAULT, waiting.due_ms
+        ahead_ms = waiting.out_ms - write_ms
+        if ahead_ms >= self._roll_ms:
+            magic |= UNIT_ROLL
+            # Enough is left for the last part of the way (TimerMessageStore.doEnqueue).
+            is_short = ahead_ms - self._roll_ms < self._roll_ms // 3
+            due_ms = write_ms + (self.floor(self._roll_ms // 2) if is_short else self._roll_ms)
+        if waiting.is_delete:
+            magic |= UNIT_DELETE
+        slot = self.wheel.slot(due_ms)
+        position = self.log.place()
+        self.log.append(
+            TimerUnit(
+                TIMER_UNIT_SIZE, slot.last, magic, write_ms, due_ms - write_ms,
+                waiting.physical_offset, waiting.size, waiting.topic_hash,
+            )
+        )  # fmt: skip
+        self.wheel.put(
+            due_ms,
+            first=position if slot is EMPTY_SLOT else slot.first,
+            last=position,
+            count=max(slot.unit_count, 0) + (-1 if waiting.is_delete else 1),
+        )
+
+    # --- saving
+
+    def save_job(self, now_ms: int) -> SaveJob | None:
+        """What there is to save; None where nothing has changed.
+
+        Raises:
+            OSError: the units cannot be written; they stay.
+        """
+        self.log.write()
+        check, end = self.check, self.log.written
+        is_moved = (self.read_ms, self.queue_offset, end) != (
+            check.read_ms, check.queue_offset, check.log_flushed,
+        )  # fmt: skip
+        pages = self.wheel.take_changed()
+        if not pages and not is_moved:
+            return None
+        fresh = TimerCheck(
+            self.read_ms, end, self.queue_offset, self.queue_offset,
+            check.state_version, now_ms, check.counter + 1,
+        )  # fmt: skip
+        return SaveJob(pages, end, fresh)
+
+    def run(self, job: SaveJob) -> None:
+        """Bring it to the device: log, wheel, check. Any thread, one at a time.
+
+        Raises:
+            OSError: the disk failed; call `saving_failed`.
+        """
+        self.log.flush(job.log_end)
+        if job.pages:
+            self.wheel.write(job.pages)
+        self._disk.make_directory(self._check_path.rpartition("/")[0])
+        fd = self._disk.open(self._check_path, create=True)
+        try:
+            if self._disk.size(fd) < TIMER_CHECK_SIZE:
+                self._disk.resize(fd, TIMER_CHECK_SIZE)
+                self._disk.sync_directory(self._check_path.rpartition("/")[0])
+            write_whole(self._disk, fd, encode_check(job.check), 0)
+            self._disk.fdatasync(fd)
+        finally:
+            self._disk.close(fd)
+
+    def saved(self, job: SaveJob) -> None:
+        """A job has run."""
+        self.log.flushed = job.log_end
+        self.check = job.check
+
+    def saving_failed(self, job: SaveJob) -> None:
+        """A job has not run to its end: all of it is still to be done."""
+        self.wheel.give_back(job.pages)
+
+    def close(self) -> None:
+        """Close every file."""
+        self.log.close()

@@ -1,0 +1,194 @@
+"""timerlog: the units, one behind the other; each leads to the one before it in its slot.
+
+Files of the same size (mappedFileSizeTimerLog), holes until they are written: a full disk is an error
+of `write`, and the units stay in memory until there is room. Source: TimerLog of RocketMQ 5.3.3.
+
+Next: cometmq.store.timer.files
+"""
+
+import errno
+from collections.abc import Iterator
+
+from cometmq.codec.timer_files import (
+    TIMER_BLANK_SIZE,
+    TIMER_UNIT_SIZE,
+    TimerUnit,
+    decode_unit,
+    encode_blank,
+    encode_unit,
+    is_blank,
+)
+from cometmq.model.errors import CodecError
+from cometmq.store.disk import Disk
+from cometmq.store.file_chain import FileChain
+from cometmq.store.log_file import LogFile
+
+
+class TimerLog:
+    """The files of units.
+
+    Attributes:
+        chain: its files.
+        end: behind the last unit, written or not.
+        written: behind the last unit that is in a file.
+        flushed: how far it is known to be on the device.
+    """
+
+    def __init__(self, disk: Disk, directory: str, file_size: int) -> None:
+        self._disk = disk
+        self._directory = directory
+        self.chain = FileChain(disk, (directory,), file_size, size_key="mappedFileSizeTimerLog")
+        self.end = self.written = self.flushed = 0
+        self._unwritten: list[tuple[int, bytes]] = []
+
+    # --- writing
+
+    def place(self) -> int:
+        """Where the next unit will stand; closes a file in which it has no room."""
+        size = self.chain.file_size
+        left = size - self.end % size
+        if left < TIMER_UNIT_SIZE + TIMER_BLANK_SIZE:
+            self._unwritten.append((self.end, encode_blank(left)))
+            self.end += left
+        return self.end
+
+    def append(self, unit: TimerUnit) -> None:
+        """Add a unit at `place`; `write` brings it into its file."""
+        self._unwritten.append((self.end, encode_unit(unit)))
+        self.end += TIMER_UNIT_SIZE
+
+    def write(self) -> None:
+        """Write what was appended.
+
+        Raises:
+            OSError: the disk failed or is full; all of it is still to be written.
+        """
+        for start, content in _joined(self._unwritten, self.chain.file_size):
+            (self.chain.find(start) or self._make(start)).write(content, start)
+        self._unwritten.clear()
+        self.written = self.end
+
+    def _make(self, position: int) -> LogFile:
+        """The file that begins with this position."""
+        size = self.chain.file_size
+        start = position // size * size
+        self._disk.make_directory(self._directory)
+        path = self.chain.path(start)
+        fd = self._disk.open(path, create=True)
+        file = LogFile(self._disk, path, start=start, size=size, fd=fd)
+        self._disk.resize(fd, size)
+        self._disk.sync_directory(self._directory)
+        self.chain.append(file)
+        return file
+
+    def flush(self, upto: int) -> None:
+        """Bring the units up to a position to the device. Any thread, one at a time.
+
+        Raises:
+            OSError: the disk failed.
+        """
+        for file in self.chain.files:
+            if file.end > self.flushed and file.start < upto:
+                file.flush()
+
+    # --- reading
+
+    def read(self, position: int) -> TimerUnit:
+        """The unit at a position that is written. May wait for the device; any thread.
+
+        Raises:
+            CodecError: none stands there.
+            OSError: its file is gone.
+        """
+        file = self.chain.find(position)
+        if file is None:
+            raise OSError(errno.ENOENT, f"timerlog has no position {position}")
+        return decode_unit(file.view, position - file.start)
+
+    def back_from(self, last: int, seen: int) -> Iterator[tuple[int, TimerUnit]]:
+        """The units of a slot with their positions, newest first. May wait; any thread.
+
+        Args:
+            last: position of its last unit; -1: it has none.
+            seen: where to stop: this one is known already; -1: none is.
+
+        Raises:
+            CodecError: the chain leads to what is no unit.
+            OSError: a file of it is gone.
+        """
+        while last not in (-1, seen):
+            unit = self.read(last)
+            yield last, unit
+            if unit.previous >= last:
+                raise CodecError(f"the unit at {last} of timerlog leads to {unit.previous}")
+            last = unit.previous
+
+    # --- recovery and age
+
+    def load(self) -> None:
+        """Take the files that are there; `end` is found by `scan`.
+
+        Raises:
+            StoreDamaged: a file has another size, or one is missing.
+        """
+        self.chain.load(read_only=False)
+        self.end = self.written = self.flushed = self.chain.start
+
+    def scan(self, position: int) -> Iterator[tuple[int, TimerUnit]]:
+        """The units from the file of a position to the last good one, which becomes the end."""
+        for file in self.chain.files:
+            if file.end <= position:
+                continue
+            at, size = 0, file.end - file.start
+            while at < size and not is_blank(file.view, at):
+                try:
+                    unit = decode_unit(file.view, at)
+                except CodecError:
+                    self.end = self.written = file.start + at
+                    return
+                yield file.start + at, unit
+                at += TIMER_UNIT_SIZE
+            self.end = self.written = file.end
+
+    def cut(self) -> None:
+        """Remove whatever lies behind the end, so that no later scan takes it for units.
+
+        Raises:
+            OSError: the disk failed.
+        """
+        self.chain.drop_after(self.end)
+        if self.chain.files and self.end < self.chain.end:
+            self.chain.files[-1].clear_from(self.end)
+
+    def drop_before(self, physical_offset: int) -> None:
+        """Let files go whose messages all lie before this place of the commitlog.
+
+        Raises:
+            OSError: a file could not be removed.
+        """
+        size = self.chain.file_size
+        last = (size - TIMER_BLANK_SIZE) // TIMER_UNIT_SIZE * TIMER_UNIT_SIZE - TIMER_UNIT_SIZE
+        while len(self.chain.files) > 1:
+            oldest = self.chain.files[0]
+            if decode_unit(oldest.view, last).physical_offset >= physical_offset:
+                return
+            self.chain.drop_first().unlink()
+
+    def close(self) -> None:
+        """Close every file."""
+        self.chain.close()
+
+
+def _joined(pieces: list[tuple[int, bytes]], file_size: int) -> Iterator[tuple[int, bytes]]:
+    """Pieces that lie one behind the other in a file as one."""
+    start, content = -1, bytearray()
+    for position, piece in pieces:
+        is_next = position == start + len(content) and position % file_size
+        if content and not is_next:
+            yield start, bytes(content)
+            content.clear()
+        if not content:
+            start = position
+        content += piece
+    if content:
+        yield start, bytes(content)

@@ -1,0 +1,163 @@
+"""The wheel: for each second of the next days, where in timerlog its messages stand.
+
+1,209,600 slots of 32 bytes, found by time alone; a slot whose time is another one is empty. It is a
+`bytearray` that the system gives memory page by page, so what was never used costs nothing. Changed
+pages are written to the file, never the whole. Source: TimerWheel of RocketMQ 5.3.3.
+
+Next: cometmq.store.timer.log
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from cometmq.codec.timer_files import EMPTY_SLOT, TIMER_SLOT, TIMER_SLOT_SIZE, TimerSlot
+from cometmq.model.errors import StoreDamaged
+from cometmq.store.disk import Disk, write_whole
+
+# TimerMessageStore: 7 days of seconds, and the wheel has room for twice as many.
+SLOTS_TOTAL = 7 * 24 * 3600
+WHEEL_SLOTS = 2 * SLOTS_TOTAL
+WHEEL_SIZE = WHEEL_SLOTS * TIMER_SLOT_SIZE
+
+_PAGE_SIZE = 4096
+_READ_SIZE = 1 << 20
+_NO_SLOTS = bytes(_PAGE_SIZE)
+
+
+class Page(NamedTuple):
+    """A piece of the wheel: where it stands in the file, and its bytes."""
+
+    offset: int
+    content: bytes
+
+
+class TimerWheel:
+    """The slots, in memory and in their file.
+
+    Attributes:
+        precision_ms: what a slot stands for, ms.
+    """
+
+    def __init__(self, disk: Disk, path: str, precision_ms: int) -> None:
+        self.precision_ms = precision_ms
+        self._disk = disk
+        self._path = path
+        self._slots = bytearray(WHEEL_SIZE)
+        self._changed: set[int] = set()
+
+    def load(self) -> None:
+        """Read the file, if there is one.
+
+        Raises:
+            StoreDamaged: it has another size.
+            OSError: the disk failed.
+        """
+        if not self._disk.exists(self._path):
+            return
+        fd = self._disk.open(self._path, write=False)
+        try:
+            size = self._disk.size(fd)
+            if size not in (0, WHEEL_SIZE):
+                raise StoreDamaged(
+                    f"{self._path} has {size} bytes, a wheel has {WHEEL_SIZE}; move it away, "
+                    "and it is made again from timerlog"
+                )
+            for offset in range(0, size, _READ_SIZE):
+                piece = self._disk.pread(fd, min(_READ_SIZE, size - offset), offset)
+                for start in range(0, len(piece), _PAGE_SIZE):
+                    page = piece[start : start + _PAGE_SIZE]
+                    if page != _NO_SLOTS[: len(page)]:
+                        self._slots[offset + start : offset + start + len(page)] = page
+        finally:
+            self._disk.close(fd)
+
+    # --- slots
+
+    def slot(self, time_ms: int) -> TimerSlot:
+        """The slot of a time; an empty one where the wheel has none for it."""
+        time = time_ms // self.precision_ms
+        found = TIMER_SLOT.unpack_from(self._slots, time % WHEEL_SLOTS * TIMER_SLOT_SIZE)
+        return TimerSlot._make(found) if found[0] == time else EMPTY_SLOT
+
+    def put(self, time_ms: int, *, first: int, last: int, count: int) -> None:
+        """Make this the slot of a time."""
+        time = time_ms // self.precision_ms
+        at = time % WHEEL_SLOTS * TIMER_SLOT_SIZE
+        TIMER_SLOT.pack_into(self._slots, at, time, first, last, count, 0)
+        self._changed.add(at // _PAGE_SIZE)
+
+    def revise(self, time_ms: int, position: int) -> None:
+        """Have the slot of a time end with the unit at a position, as recovery finds them."""
+        slot = self.slot(time_ms)
+        if slot is EMPTY_SLOT:
+            self.put(time_ms, first=position, last=position, count=1)
+        elif slot.last < position:
+            self.put(time_ms, first=slot.first, last=position, count=slot.unit_count + 1)
+
+    def forget_from(self, position: int) -> int | None:
+        """Empty each slot that ends at or behind a position of timerlog.
+
+        Returns:
+            The first position of them all, from which the log has to be read again; or None.
+        """
+        first = None
+        for index, slot in self._used():
+            if slot.last >= position:
+                first = slot.first if first is None else min(first, slot.first)
+                at = index * TIMER_SLOT_SIZE
+                TIMER_SLOT.pack_into(self._slots, at, *EMPTY_SLOT)
+                self._changed.add(at // _PAGE_SIZE)
+        return first
+
+    def waiting(self, from_ms: int) -> Iterator[TimerSlot]:
+        """The slots of a time and later ones that hold anything, in no order."""
+        time = from_ms // self.precision_ms
+        return (slot for _, slot in self._used() if slot.time >= time)
+
+    def _used(self) -> Iterator[tuple[int, TimerSlot]]:
+        """The slots that were ever used, with their places."""
+        view = memoryview(self._slots)
+        per_page = _PAGE_SIZE // TIMER_SLOT_SIZE
+        for offset in range(0, WHEEL_SIZE, _PAGE_SIZE):
+            page = bytes(view[offset : offset + _PAGE_SIZE])
+            if page == _NO_SLOTS:
+                continue
+            for number, found in enumerate(TIMER_SLOT.iter_unpack(page)):
+                if found[0] > 0:
+                    yield offset // _PAGE_SIZE * per_page + number, TimerSlot._make(found)
+
+    # --- the file
+
+    def take_changed(self) -> list[Page]:
+        """Copies of the pages that changed since the last call, to be written."""
+        view = memoryview(self._slots)
+        pages = [
+            Page(
+                number * _PAGE_SIZE,
+                bytes(view[number * _PAGE_SIZE : (number + 1) * _PAGE_SIZE]),
+            )
+            for number in sorted(self._changed)
+        ]
+        self._changed.clear()
+        return pages
+
+    def give_back(self, pages: Iterable[Page]) -> None:
+        """These could not be written: they are still to be."""
+        self._changed.update(page.offset // _PAGE_SIZE for page in pages)
+
+    def write(self, pages: Iterable[Page]) -> None:
+        """Bring pages to the device. Any thread, one at a time.
+
+        Raises:
+            OSError: the disk failed; some of them may be written.
+        """
+        fd = self._disk.open(self._path, create=True)
+        try:
+            if self._disk.size(fd) == 0:
+                self._disk.resize(fd, WHEEL_SIZE)
+                self._disk.sync_directory(self._path.rpartition("/")[0])
+            for page in pages:
+                write_whole(self._disk, fd, page.content, page.offset)
+            self._disk.fdatasync(fd)
+        finally:
+            self._disk.close(fd)

@@ -1,0 +1,203 @@
+"""Wheel and log: what is added is found in its slot, after any end, and never twice."""
+
+from __future__ import annotations
+
+import pytest
+
+from cometmq.codec.timer_files import (
+    EMPTY_SLOT,
+    TIMER_CHECK_SIZE,
+    UNIT_DEFAULT,
+    UNIT_DELETE,
+    UNIT_ROLL,
+    decode_check,
+)
+from cometmq.model.errors import StoreDamaged
+from cometmq.store.disk import RealDisk
+from cometmq.store.timer.files import TimerFiles, Waiting
+from cometmq.store.timer.wheel import WHEEL_SIZE, WHEEL_SLOTS
+
+NOW = 1_700_000_000_000
+FILE_SIZE = 52 * 10 + 16
+
+
+def open_files(path, *, now_ms=NOW, roll_slots=100) -> TimerFiles:
+    files = TimerFiles(
+        RealDisk(), str(path), precision_ms=1000, roll_slots=roll_slots,
+        log_file_size=FILE_SIZE,
+    )  # fmt: skip
+    files.open(now_ms)
+    return files
+
+
+def waiting(number: int, out_ms: int = NOW + 5000, **more) -> Waiting:
+    values = {"due_ms": out_ms + 499, "is_delete": False, "topic_hash": 7}
+    return Waiting(number * 1000, 300, out_ms, **{**values, **more})
+
+
+def save(files: TimerFiles) -> None:
+    job = files.save_job(NOW)
+    assert job is not None
+    files.run(job)
+    files.saved(job)
+
+
+def offsets_in(files: TimerFiles, out_ms: int) -> list[int]:
+    """Physical offsets of a slot's messages, oldest first."""
+    last = files.wheel.slot(out_ms).last
+    return [unit.physical_offset for _, unit in files.log.back_from(last, -1)][::-1]
+
+
+def test_messages_of_a_slot_are_chained_over_files(tmp_path):
+    files = open_files(tmp_path)
+    for number in range(25):
+        files.add(waiting(number), NOW)
+        files.add(waiting(100 + number, NOW + 9000), NOW)
+    files.log.write()
+    assert offsets_in(files, NOW + 5000) == [number * 1000 for number in range(25)]
+    assert files.wheel.slot(NOW + 5000).unit_count == 25
+    assert files.wheel.slot(NOW + 6000) is EMPTY_SLOT
+    names = sorted(path.name for path in (tmp_path / "timerlog").iterdir())
+    assert names == [f"{start:020d}" for start in range(0, 5 * FILE_SIZE, FILE_SIZE)]
+
+
+def test_a_unit_says_when_and_where(tmp_path):
+    files = open_files(tmp_path)
+    files.add(waiting(3, is_delete=True), NOW + 1)
+    files.log.write()
+    unit = files.log.read(0)
+    assert unit == (52, -1, UNIT_DEFAULT | UNIT_DELETE, NOW, 5499, 3000, 300, 7, 0)
+
+
+@pytest.mark.parametrize(("ahead", "rolls_to"), [(99, None), (100, 50), (132, 50), (134, 100)])
+def test_what_is_too_far_ahead_rolls(tmp_path, ahead, rolls_to):
+    files = open_files(tmp_path)
+    out_ms = NOW + ahead * 1000
+    files.add(waiting(1, out_ms), NOW)
+    files.log.write()
+    unit = files.log.read(0)
+    assert bool(unit.magic & UNIT_ROLL) == (rolls_to is not None)
+    expected = out_ms if rolls_to is None else NOW + rolls_to * 1000
+    assert offsets_in(files, expected) == [1000]
+
+
+@pytest.mark.parametrize("is_saved", [True, False], ids=["saved", "killed"])
+def test_everything_is_found_again(tmp_path, is_saved):
+    files = open_files(tmp_path)
+    save_at = 12
+    for number in range(25):
+        files.add(waiting(number), NOW)
+        if number == save_at:
+            files.queue_offset = number + 1
+            save(files)
+    files.queue_offset = 25
+    files.log.write()
+    if is_saved:
+        save(files)
+    again = open_files(tmp_path)
+    assert offsets_in(again, NOW + 5000) == [number * 1000 for number in range(25)]
+    assert again.queue_offset == (25 if is_saved else save_at + 1)
+    missed = set() if is_saved else {number * 1000 for number in range(save_at + 1, 25)}
+    assert again.known == missed
+    again.add(waiting(25), NOW)
+    again.log.write()
+    assert offsets_in(again, NOW + 5000)[-1] == 25_000
+
+
+def test_a_wheel_that_is_ahead_of_its_log_is_set_by_the_log(tmp_path):
+    files = open_files(tmp_path)
+    for number in range(5):
+        files.add(waiting(number), NOW)
+    save(files)
+    with (tmp_path / "timerlog" / f"{0:020d}").open("r+b") as log:
+        log.seek(52 * 3)
+        log.write(bytes(52 * 2))
+    assert offsets_in(open_files(tmp_path), NOW + 5000) == [0, 1000, 2000]
+
+
+def test_what_lay_behind_the_end_never_comes_back(tmp_path):
+    files = open_files(tmp_path)
+    for number in range(5):
+        files.add(waiting(number), NOW)
+    files.log.write()
+    with (tmp_path / "timerlog" / f"{0:020d}").open("r+b") as log:
+        log.seek(52)
+        log.write(bytes(4))  # The second unit is broken; what follows cannot be believed.
+    again = open_files(tmp_path)
+    again.add(waiting(9, NOW + 7000), NOW)
+    again.log.write()
+    third = open_files(tmp_path)
+    assert offsets_in(third, NOW + 5000) == [0]
+    assert offsets_in(third, NOW + 7000) == [9000]
+    assert third.log.end == 104
+
+
+def test_the_files_are_javas_in_size(tmp_path):
+    files = open_files(tmp_path)
+    files.add(waiting(1), NOW)
+    files.queue_offset = 1
+    save(files)
+    assert (tmp_path / "timerwheel").stat().st_size == WHEEL_SIZE == 38_707_200
+    check = (tmp_path / "config" / "timercheck").read_bytes()
+    assert len(check) == TIMER_CHECK_SIZE
+    assert decode_check(check) == (NOW, 52, 1, 1, 0, NOW, 1)
+
+
+def test_a_file_of_another_size_is_refused_by_its_setting(tmp_path):
+    files = open_files(tmp_path)
+    files.add(waiting(1), NOW)
+    save(files)
+    other = TimerFiles(
+        RealDisk(), str(tmp_path), precision_ms=1000, roll_slots=2, log_file_size=4096
+    )
+    with pytest.raises(StoreDamaged, match="mappedFileSizeTimerLog"):
+        other.open(NOW)
+    (tmp_path / "timerwheel").write_bytes(b"x")
+    with pytest.raises(StoreDamaged, match="timerwheel"):
+        open_files(tmp_path)
+
+
+def test_nothing_changed_is_nothing_to_save(tmp_path):
+    files = open_files(tmp_path)
+    files.add(waiting(1), NOW)
+    save(files)
+    assert files.save_job(NOW) is None
+
+
+def test_a_save_that_failed_is_made_up_for(tmp_path):
+    files = open_files(tmp_path)
+    files.add(waiting(1), NOW)
+    job = files.save_job(NOW)
+    files.saving_failed(job)
+    save(files)
+    (tmp_path / "timerlog" / f"{0:020d}").unlink()
+    assert open_files(tmp_path).wheel.slot(NOW + 5000) is EMPTY_SLOT  # Its unit is gone.
+
+
+def test_a_slot_of_another_turn_of_the_wheel_is_empty(tmp_path):
+    files = open_files(tmp_path)
+    files.add(waiting(1), NOW)
+    turn_ms = WHEEL_SLOTS * 1000
+    assert files.wheel.slot(NOW + 5000 + turn_ms) is EMPTY_SLOT
+
+
+def test_a_broker_that_was_off_for_long_begins_with_what_a_wheel_can_hold(tmp_path):
+    files = open_files(tmp_path)
+    files.add(waiting(1), NOW)
+    save(files)
+    later_ms = NOW + 30 * 86_400_000
+    assert open_files(tmp_path, now_ms=later_ms).read_ms == later_ms - (604_800 - 60) * 1000
+
+
+def test_old_files_go_when_the_messages_of_all_their_units_are_gone(tmp_path):
+    files = open_files(tmp_path)
+    for number in range(25):
+        files.add(waiting(number), NOW)
+    files.log.write()
+    files.log.drop_before(9000)
+    assert files.log.chain.start == 0
+    files.log.drop_before(10_000)
+    assert files.log.chain.start == FILE_SIZE
+    assert not (tmp_path / "timerlog" / f"{0:020d}").exists()
+    files.log.drop_before(1 << 40)
+    assert files.log.chain.start == 2 * FILE_SIZE  # The last one stays.
