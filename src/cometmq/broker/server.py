@@ -24,6 +24,7 @@ from cometmq.broker.consoles.resets import OffsetResets
 from cometmq.broker.consoles.statistics import Statistics
 from cometmq.broker.counters import Counters
 from cometmq.broker.delay.delivery import DelayLevels
+from cometmq.broker.fast_failure import Standstill
 from cometmq.broker.filters import FilterCheck
 from cometmq.broker.flusher import Flusher
 from cometmq.broker.groups import Groups
@@ -82,6 +83,7 @@ FEATURES: tuple[Callable[[Parts], Feature], ...] = (
     OffsetResets,
     ClientRelay,
     Cleaning,
+    Standstill,
 )
 
 

@@ -51,6 +51,12 @@ class StoreFull(StoreError):
     """No room: a file cannot be made, or the disk is above its warning level."""
 
 
+class StoreBusy(StoreError):
+    """A message that waited too long is not taken; another broker may."""
+
+    code = ResponseCode.SYSTEM_BUSY
+
+
 class StoreReadOnly(StoreError):
     """The store was opened for reading only, or was found damaged and waits for repair."""
 

@@ -7,7 +7,7 @@ or a write or flush has failed, after which nothing durable is ever tried again
 
 import logging
 
-from cometmq.model.errors import StoreError, StoreFull, StorePoisoned
+from cometmq.model.errors import StoreBusy, StoreError, StoreFull, StorePoisoned
 from cometmq.store.log_file import NO_ROOM
 from cometmq.store.running_flags import Flag, RunningFlags
 
@@ -29,7 +29,17 @@ class Acceptance:
 
     def refusal(self) -> StoreError:
         """The error for a message that comes while `flags.refusal` stands."""
+        if self.flags.refusal == self.flags.pause:
+            return StoreBusy(self.flags.pause)
         return self._refused_as(self.flags.refusal)
+
+    def pause(self, reason: str) -> None:
+        """Take no message for a moment: those that come have waited too long."""
+        self.flags.set_pause(reason)
+
+    def resume(self) -> None:
+        """The moment is over."""
+        self.flags.set_pause(None)
 
     def end(self, kind: type[StoreError], reason: str) -> None:
         """Take no message for good."""

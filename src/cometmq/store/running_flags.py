@@ -28,11 +28,13 @@ class RunningFlags:
     Attributes:
         refusal: why a put is refused, in words; None when it is not. The hot path looks at
             this alone.
+        pause: why none is taken for this moment; no flag of RocketMQ's.
     """
 
     def __init__(self) -> None:
         self._reasons: dict[Flag, str] = {}
         self.refusal: str | None = None
+        self.pause: str | None = None
 
     @property
     def bits(self) -> int:
@@ -54,7 +56,14 @@ class RunningFlags:
         self._refresh()
         return was_there
 
+    def set_pause(self, reason: str | None) -> None:
+        """Take no message for a moment, or again (None)."""
+        self.pause = reason
+        self._refresh()
+
     def _refresh(self) -> None:
         """Join the words of what stops writing."""
         words = [words for flag, words in self._reasons.items() if flag != Flag.NOT_READABLE]
+        if self.pause is not None:
+            words.append(self.pause)
         self.refusal = "; ".join(words) or None

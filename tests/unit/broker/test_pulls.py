@@ -190,3 +190,16 @@ async def test_a_broker_without_permission_to_read_refuses_pulls(tmp_path):
         answer = await served.ask(PULL, pull_fields("Orders"))
     assert answer.code == ResponseCode.NO_PERMISSION
     assert answer.fields["forbiddenType"] == "1"
+
+
+@pytest.mark.parametrize(("is_slave_read", "suggested"), [(True, "1"), (False, "0")])
+async def test_who_is_far_behind_is_sent_to_a_slave_where_slaves_may_be_read(
+    tmp_path, is_slave_read, suggested
+):
+    settings = {"is_slave_read": is_slave_read, "access_in_memory_ratio": 0}
+    async with serve(tmp_path / "store", **settings) as served:
+        await send(served, 3)
+        answer = await served.ask(PULL, pull_fields("Orders", offset=0, maxMsgNums="1"))
+        assert answer.fields["suggestWhichBrokerId"] == suggested
+        latest = await served.ask(PULL, pull_fields("Orders", offset=2))
+        assert latest.fields["suggestWhichBrokerId"] == "0"

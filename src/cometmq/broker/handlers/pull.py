@@ -7,13 +7,13 @@ again; a second miss is answered.
 Next: cometmq.store.reader
 """
 
-import asyncio
 from collections.abc import Awaitable
 from concurrent.futures import Executor
 from functools import partial
 from typing import NamedTuple
 
 from cometmq.broker.counters import Counters
+from cometmq.broker.fast_failure import ColdReads
 from cometmq.broker.filters import Filters, MessageFilter
 from cometmq.broker.groups import Groups
 from cometmq.broker.long_poll import HeldPull, HeldPulls
@@ -92,7 +92,7 @@ class PullHandler:
         self._held = held
         self._counters = counters
         self._clock = clock
-        self._pool = pool
+        self._reads = ColdReads(pool, clock, settings)
         held.resume = self._resume
 
     def pull(self, command: Command, peer: Peer) -> Answer | Awaitable[Answer | None] | None:
@@ -178,6 +178,7 @@ class PullHandler:
             self._filters.filter_of(subscription, group.name),
             {"groupSysFlag": str(group.sys_flag), "topicSysFlag": str(topic.sys_flag)},
             can_suspend,
+            str(group.slow_broker_id) if self._settings.is_slave_read else "0",
         )
 
     def _check_broker(self) -> None:
@@ -280,16 +281,14 @@ class PullHandler:
         return self._sift_cold(pull, sieve, result)
 
     async def _sift_cold(self, pull: "Pull", sieve: Sieve, result: GetResult) -> Answer | None:
-        loop = asyncio.get_running_loop()
         while result.cold is not None:
-            read = await loop.run_in_executor(self._pool, result.cold)
+            read = await self._reads.read(result.cold)
             result = sieve.took(read) or sieve.read()
         return self._settle(pull, result)
 
     async def _get_cold(self, pull: "Pull", result: GetResult) -> Answer | None:
         assert result.cold is not None
-        loop = asyncio.get_running_loop()
-        return self._settle(pull, await loop.run_in_executor(self._pool, result.cold))
+        return self._settle(pull, await self._reads.read(result.cold))
 
     def _settle(self, pull: "Pull", result: GetResult) -> Answer | None:
         code = _code_of(result.status, pull.request.queue_offset)
@@ -299,7 +298,7 @@ class PullHandler:
             return None
         self._counters.count_get(result.message_count, result.size)
         fields = {
-            "suggestWhichBrokerId": "0",
+            "suggestWhichBrokerId": pull.slow_broker_id if result.suggest_slave else "0",
             "nextBeginOffset": str(result.next_offset),
             "minOffset": str(result.min_offset),
             "maxOffset": str(result.max_offset),
@@ -351,6 +350,7 @@ class Pull(NamedTuple):
         wanted: which messages.
         answer_fields: what each answer to it carries.
         can_suspend: whether it may wait for a message.
+        slow_broker_id: where to pull from when far behind (slaveReadEnable).
         deadline: of one that has waited: how long it may wait on, monotonic seconds.
     """
 
@@ -360,6 +360,7 @@ class Pull(NamedTuple):
     wanted: MessageFilter
     answer_fields: dict[str, str]
     can_suspend: bool
+    slow_broker_id: str
     deadline: float = 0
 
 
