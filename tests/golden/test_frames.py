@@ -25,7 +25,7 @@ from cometmq.codec.bodies import (
     topic_list,
 )
 from cometmq.codec.fields import decode_fields, encode_fields
-from cometmq.codec.headers import client, nameserver, offset, pull, send, topic
+from cometmq.codec.headers import client, nameserver, offset, pull, query, send, topic
 from cometmq.codec.record import decode_records
 from cometmq.codec.remoting import decode_command, encode_command
 from cometmq.model.codes import RequestCode
@@ -39,7 +39,7 @@ REQUEST_HEADERS = {
     RequestCode.SEND_BATCH_MESSAGE: send.SendRequestV2,
     RequestCode.PULL_MESSAGE: pull.PullRequest,
     RequestCode.LITE_PULL_MESSAGE: pull.PullRequest,
-    RequestCode.VIEW_MESSAGE_BY_ID: pull.ViewMessageRequest,
+    RequestCode.VIEW_MESSAGE_BY_ID: query.ViewMessageRequest,
     RequestCode.QUERY_CONSUMER_OFFSET: offset.QueryConsumerOffset,
     RequestCode.UPDATE_CONSUMER_OFFSET: offset.UpdateConsumerOffset,
     RequestCode.GET_MAX_OFFSET: offset.QueueRequest,

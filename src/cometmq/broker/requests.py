@@ -72,6 +72,7 @@ def _of_clients(handlers: Handlers) -> dict[RequestCode, Handler]:
         RequestCode.GET_MAX_OFFSET: offset.greatest,
         RequestCode.GET_MIN_OFFSET: offset.least,
         RequestCode.GET_EARLIEST_MSG_STORETIME: offset.earliest_time,
+        RequestCode.QUERY_MESSAGE: handlers.query.query,
         RequestCode.VIEW_MESSAGE_BY_ID: handlers.query.view,
         RequestCode.HEART_BEAT: client.heartbeat,
         RequestCode.UNREGISTER_CLIENT: client.unregister,

@@ -265,7 +265,9 @@ class Broker:
                 topics=topics, offsets=offsets, store=store, announce=self._registrar.register
             ),
             group=GroupHandler(groups=groups, offsets=offsets),
-            query=QueryHandler(store=store, pool=pool),
+            query=QueryHandler(
+                store=store, pool=pool, unique_count=settings.query_count_unique
+            ),
             runtime=RuntimeHandler(settings, store=store, counters=self._counters, clock=clock),
         )
 

@@ -19,6 +19,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from cometmq.codec.record import BLANK_TAIL_SIZE
+from cometmq.codec.remoting import FRAME_SIZE_MAX
 from cometmq.model.clock import Clock
 from cometmq.model.errors import StoreClosed, StoreError, StoreFull, StoreReadOnly
 from cometmq.store.acceptance import is_lack_of_room
@@ -28,12 +29,17 @@ from cometmq.store.consume_queue import ConsumeQueue
 from cometmq.store.directory import StoreDirectory
 from cometmq.store.disk import Disk, RealDisk
 from cometmq.store.dispatch import OnArrival
+from cometmq.store.message_search import MessageSearch
 from cometmq.store.running_flags import Flag
 from cometmq.store.settings import StoreSettings
 
 logger = logging.getLogger(__name__)
 
 __all__ = ["MessageStore", "Put", "PutResult"]
+
+ALL_TIME = (1 << 63) - 1  # Long.MAX_VALUE, which clients send.
+# A frame has 16 MiB at most; a header needs the rest.
+ANSWER_BYTES_MAX = FRAME_SIZE_MAX - (64 << 10)
 
 
 class MessageStore(Background):
@@ -224,6 +230,29 @@ class MessageStore(Background):
     @on_arrival.setter
     def on_arrival(self, on_arrival: OnArrival | None) -> None:
         self._dispatcher.on_arrival = on_arrival
+
+    # --- search
+
+    def search(
+        self, topic: str, key: str, *, max_count: int, begin_ms: int = 0, end_ms: int = ALL_TIME
+    ) -> MessageSearch:
+        """Prepare a search for messages by a key; its `run` may be called in any thread.
+
+        Args:
+            topic: of the messages.
+            key: a word of their KEYS, or their unique key.
+            max_count: most of them, the newest; maxMsgsNumBatch holds, too.
+            begin_ms: from this store time on; the index knows times to the second.
+            end_ms: up to this store time.
+        """
+        wanted = self.index.search(
+            topic,
+            key,
+            max_count=min(max_count, self.settings.index.answer_count_max),
+            begin_ms=begin_ms,
+            end_ms=end_ms,
+        )
+        return MessageSearch(wanted, self.read_record, bytes_max=ANSWER_BYTES_MAX)
 
     # --- delete, positions
 

@@ -1,4 +1,4 @@
-"""Headers of PULL_MESSAGE 11 and LITE_PULL_MESSAGE 361, and of VIEW_MESSAGE_BY_ID 33."""
+"""Headers of PULL_MESSAGE 11 and LITE_PULL_MESSAGE 361."""
 
 from dataclasses import dataclass, field
 
@@ -37,11 +37,3 @@ class PullResponse:
     group_sys_flag: int | None = None
     forbidden_type: int | None = None
     offset_delta: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class ViewMessageRequest:
-    """A record by its commitlog offset, in bytes."""
-
-    offset: int
-    topic: str | None = None

@@ -1,0 +1,36 @@
+"""Headers of QUERY_MESSAGE 12 and VIEW_MESSAGE_BY_ID 33."""
+
+from dataclasses import dataclass, field
+
+from cometmq.codec.fields import wire
+
+# MixAll.UNIQUE_MSG_QUERY_FLAG of RocketMQ 5.3.3: the key is a unique key.
+UNIQUE_KEY_FLAG = "_UNIQUE_KEY_QUERY"
+
+
+@dataclass(frozen=True, slots=True)
+class QueryMessageRequest:
+    """Messages by a key (QueryMessageRequestHeader); times are store times in ms."""
+
+    topic: str
+    key: str
+    max_num: int
+    begin_timestamp: int
+    end_timestamp: int
+    unique_key_query: str | None = field(default=None, metadata=wire(UNIQUE_KEY_FLAG))
+
+
+@dataclass(frozen=True, slots=True)
+class QueryMessageResponse:
+    """How far the index is: store time in ms and physical offset in bytes."""
+
+    index_last_update_timestamp: int
+    index_last_update_phyoffset: int
+
+
+@dataclass(frozen=True, slots=True)
+class ViewMessageRequest:
+    """A record by its commitlog offset, in bytes."""
+
+    offset: int
+    topic: str | None = None
