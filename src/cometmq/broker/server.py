@@ -170,13 +170,13 @@ class Broker:
         self._offsets = Offsets(
             self._config_file("consumerOffset.json"), clock=clock, pool=pool
         )
-        for table in (self._topics, self._groups, self._offsets):
+        self._locks = QueueLocks(self._config_file("queueLocks.json"), clock=clock, pool=pool)
+        for table in (self._topics, self._groups, self._offsets, self._locks):
             table.load()
         self._counters = Counters()
         self._members = Members(
             clock, timeout_ms=settings.client_timeout_ms, is_notified=self._is_notified
         )
-        self._locks = QueueLocks(clock)
         self._held = HeldPulls()
         self._store.on_arrival = self._held.arrived
         self._flusher = Flusher(self._store)
@@ -359,7 +359,7 @@ class Broker:
         await self._close_store()
 
     async def _close_store(self) -> None:
-        for table in (self._topics, self._groups, self._offsets):
+        for table in (self._topics, self._groups, self._offsets, self._locks):
             await table.close()
         self._pool.shutdown()
         self._store.close()

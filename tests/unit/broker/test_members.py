@@ -6,15 +6,12 @@ import json
 
 import pytest
 
-from cometmq.broker.locks import LOCK_SECONDS, QueueLocks
 from cometmq.codec.bodies.connection import decode_consumer_connections
 from cometmq.codec.bodies.consumer import decode_consumer_ids
 from cometmq.codec.remoting import Command
 from cometmq.model.codes import RequestCode, ResponseCode
-from cometmq.model.queue import MessageQueue
 from cometmq.net.channels import Channels
 from cometmq.net.clock import SystemClock
-from tests.support.hand_clock import HandClock
 from tests.unit.broker.conftest import eventually
 
 
@@ -134,19 +131,3 @@ async def test_a_silent_client_is_dropped(served, two):
         return await ids(served) == ()
 
     await eventually(is_gone)
-
-
-QUEUES = [MessageQueue("T", "b", queue_id) for queue_id in range(3)]
-
-
-def test_a_locked_queue_is_one_clients_until_it_is_given_back_or_forgotten():
-    clock = HandClock()
-    locks = QueueLocks(clock)
-    assert locks.lock(QUEUES[:2], group="g", client_id="a") == QUEUES[:2]
-    assert locks.lock(QUEUES, group="g", client_id="b") == QUEUES[2:]
-    assert locks.lock(QUEUES[:1], group="other", client_id="b") == QUEUES[:1]
-    locks.unlock(QUEUES, group="g", client_id="a")
-    assert locks.lock(QUEUES[:1], group="g", client_id="b") == QUEUES[:1]
-    clock.turn(LOCK_SECONDS + 1)
-    locks.expire()
-    assert locks.lock(QUEUES, group="g", client_id="a") == QUEUES

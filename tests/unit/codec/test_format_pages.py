@@ -9,12 +9,14 @@ import pytest
 
 from cometmq.codec import index_file, message_id, record
 from cometmq.codec.batch import BATCH_HEAD, decode_batch
+from cometmq.codec.bodies.lock import decode_locks_file, encode_locks_file
 from cometmq.codec.checkpoint import CHECKPOINT, Checkpoint, decode_checkpoint
 from cometmq.codec.fastjson import dumps, loads
 from cometmq.codec.host import HOST_V4, HOST_V6, decode_host
 from cometmq.codec.properties import decode_properties
 from cometmq.codec.queue_entry import QUEUE_ENTRY, QueueEntry, decode_entry
 from cometmq.codec.record_check import check_record
+from cometmq.model.queue import MessageQueue
 
 FORMAT = Path(__file__).parents[3] / "docs" / "format"
 
@@ -135,3 +137,11 @@ def test_the_example_ids_are_some():
 def test_the_example_file_is_what_we_would_write():
     (text,) = re.findall(r"```json\n(.*?)\n```", page_text("fastjson"), flags=re.DOTALL)
     assert dumps(loads(text), pretty=True).decode() == text
+
+
+def test_the_example_of_the_queue_locks_is_what_the_code_writes():
+    example = re.search(r"```json\n(.*?)\n```", page_text("queue-locks"), flags=re.DOTALL)
+    assert example is not None
+    holders = {("billing", MessageQueue("orders", "broker-a", 3)): "10.0.0.1@17"}
+    assert encode_locks_file(holders) == example[1]
+    assert decode_locks_file(example[1]) == holders

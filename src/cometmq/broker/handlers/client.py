@@ -5,6 +5,9 @@ Follows ClientManageProcessor, ConsumerManageProcessor and AdminBrokerProcessor 
 Next: cometmq.broker.members
 """
 
+import asyncio
+from collections.abc import Awaitable
+
 from cometmq.broker.groups import Groups
 from cometmq.broker.locks import QueueLocks
 from cometmq.broker.members import Client, Members
@@ -125,19 +128,25 @@ class ClientHandler:
             )
         return Answer(body=encode_producer_connections(map(_connection, clients)))
 
-    def lock(self, command: Command, _peer: Peer) -> Answer:
+    def lock(self, command: Command, _peer: Peer) -> Awaitable[Answer] | Answer:
         """LOCK_BATCH_MQ 41."""
         request = decode_lock_request(command.body)
-        obtained = self._locks.lock(
+        obtained, saving = self._locks.lock(
             request.queues, group=request.group, client_id=request.client_id
         )
-        return Answer(body=encode_locked(obtained))
+        answer = Answer(body=encode_locked(obtained))
+        return answer if saving is None else _answer_saved(answer, saving)
 
     def unlock(self, command: Command, _peer: Peer) -> Answer:
         """UNLOCK_BATCH_MQ 42."""
         request = decode_lock_request(command.body)
         self._locks.unlock(request.queues, group=request.group, client_id=request.client_id)
         return Answer()
+
+
+async def _answer_saved(answer: Answer, saving: "asyncio.Future[None]") -> Answer:
+    await asyncio.shield(saving)
+    return answer
 
 
 def _connection(client: Client) -> ClientConnection:

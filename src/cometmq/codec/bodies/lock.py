@@ -1,9 +1,10 @@
-"""Queues that a client locks or unlocks, bodies of LOCK_BATCH_MQ 41 and UNLOCK_BATCH_MQ 42.
+"""Queues that a client locks or unlocks, bodies of LOCK_BATCH_MQ 41 and UNLOCK_BATCH_MQ 42; queueLocks.json.
 
-Source: LockBatchRequestBody, UnlockBatchRequestBody and LockBatchResponseBody of RocketMQ 5.3.3.
+Source: LockBatchRequestBody, UnlockBatchRequestBody and LockBatchResponseBody of RocketMQ 5.3.3. The file
+is our own (docs/format/queue-locks.md).
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -61,6 +62,31 @@ def decode_locked(content: bytes | str) -> tuple[MessageQueue, ...]:
     return tuple(
         _queue(part) for part in load_object(content, "locked queues").objects("lockOKMQSet")
     )
+
+
+# Who holds a lock, by group and queue.
+Holders = Mapping[tuple[str, MessageQueue], str]
+
+
+def encode_locks_file(holders: Holders) -> str:
+    """The text of queueLocks.json."""
+    locks = [
+        {"clientId": client_id, "consumerGroup": group, **_queue_json(queue)}
+        for (group, queue), client_id in sorted(holders.items())
+    ]
+    return fastjson.dumps({"locks": locks}, pretty=True).decode()
+
+
+def decode_locks_file(content: bytes | str) -> dict[tuple[str, MessageQueue], str]:
+    """The locks in such a text.
+
+    Raises:
+        CodecError: it is none; the message names the field.
+    """
+    return {
+        (part.text("consumerGroup"), _queue(part)): part.text("clientId")
+        for part in load_object(content, "queue locks").objects("locks")
+    }
 
 
 def _queue_json(queue: MessageQueue) -> dict[str, Any]:
