@@ -13,7 +13,7 @@ from cometmq.broker.parts import Parts
 from cometmq.broker.redelivery import real_place
 from cometmq.broker.transactions.halves import Key, committed, key_of
 from cometmq.broker.transactions.halves import number_of as number
-from cometmq.broker.transactions.ledger import Ledger, OpenHalf
+from cometmq.broker.transactions.ledger import Ledger
 from cometmq.broker.transactions.settling import Settling
 from cometmq.codec.fields import decode_fields
 from cometmq.codec.headers.transaction import EndTransaction
@@ -46,7 +46,7 @@ class Ending:
         request = decode_fields(EndTransaction, command.fields)
         became = _BECOMES.get(request.commit_or_rollback)
         if became is None:
-            _log.info(
+            _log.debug(
                 "the transaction %s of %s is pending: %s",
                 request.msg_id, request.producer_group, command.remark or "not known yet",
             )  # fmt: skip
@@ -103,11 +103,6 @@ class Ending:
             ResponseCode.ILLEGAL_OPERATION,
             f"the transaction {key.message_id} was {before} before; it stays so",
         )
-
-
-def open_half_word(half: OpenHalf) -> str:
-    """A half for the log."""
-    return f"{half.key.message_id} of {half.key.producer_group} for {half.key.topic}"
 
 
 def _refused(remark: str) -> RequestError:
