@@ -73,6 +73,25 @@ def test_messages_that_are_missing_in_the_log_leave_a_gap_that_readers_pass():
     assert store.get("orders", 0, 3).next_offset == 7
 
 
+@pytest.mark.parametrize("gap", [1, 250])
+def test_a_gap_hides_no_message_before_it_at_the_next_start(gap):
+    """The first living entry is found by bisection; a gap must not look like a deleted message."""
+    store, disk, clock = store_with(*[b"%d" % n for n in range(100)])
+    queue = store.queue_for_append("orders", 0)
+    queue.next_offset = 100 + gap
+    clock.turn(5)
+    store.put_many([make_put(store, body=b"%d" % n) for n in range(100 + gap, 140 + gap)])
+    behind = clock.now_ms()
+    bodies = [b"%d" % n for n in [*range(100), *range(100 + gap, 140 + gap)]]
+    for _ in range(3):
+        store = open_store(disk=disk.kill(), clock=clock)
+        assert [record.body for record in read_all(store)] == bodies
+        queue = store.queue_for_append("orders", 0)
+        assert (queue.min_offset, queue.max_offset) == (0, 140 + gap)
+        assert store.offset_by_time(queue, behind) == 100
+        store.close()
+
+
 @pytest.mark.parametrize("offset", [-1, 5_000_000])
 def test_a_queue_offset_that_cannot_be_is_not_believed(offset):
     store, disk, clock = store_with(b"0", b"1")

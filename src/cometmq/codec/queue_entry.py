@@ -21,7 +21,8 @@ QUEUE_ENTRY_SIZE = QUEUE_ENTRY.size  # 20
 
 # A queue whose first file begins in its middle has this before its first real entry
 # (ConsumeQueue.fillPreBlank): offset 0, size Integer.MAX_VALUE, tags code 0.
-BLANK_ENTRY = QUEUE_ENTRY.pack(0, 0x7FFFFFFF, 0)
+BLANK_SIZE = 0x7FFFFFFF
+BLANK_ENTRY = QUEUE_ENTRY.pack(0, BLANK_SIZE, 0)
 
 
 class QueueEntry(NamedTuple):
@@ -41,6 +42,20 @@ class QueueEntry(NamedTuple):
 def encode_entry(physical_offset: int, size: int, tags_code: int) -> bytes:
     """One entry."""
     return QUEUE_ENTRY.pack(physical_offset, size, tags_code)
+
+
+def gap_entry(next_offset: int) -> bytes:
+    """The entry of a message that is not in the log though later ones of its queue are.
+
+    It is a blank one to RocketMQ, which has nothing of the kind, and to whoever reads messages. Its
+    tags code keeps it in order among the others: the physical offset of the queue's next record.
+    """
+    return QUEUE_ENTRY.pack(0, BLANK_SIZE, next_offset)
+
+
+def place_of_entry(physical_offset: int, size: int, tags_code: int) -> int:
+    """Where an entry stands in the order of the log: its record's place, or for a gap the next's."""
+    return tags_code if size == BLANK_SIZE and not physical_offset else physical_offset
 
 
 def encode_entries(entries: Sequence[tuple[int, int, int]]) -> bytes:

@@ -11,7 +11,7 @@ import logging
 from collections.abc import Iterable, Iterator
 from itertools import islice
 
-from cometmq.codec.queue_entry import BLANK_ENTRY, QUEUE_ENTRY_SIZE
+from cometmq.codec.queue_entry import QUEUE_ENTRY_SIZE, gap_entry
 from cometmq.store.consume_queue import ConsumeQueue
 from cometmq.store.queue_files import QueueFiles
 
@@ -76,11 +76,16 @@ class ConsumeQueues:
         self.dirty.clear()
         self.entries = 0
 
-    def align(self, queue: ConsumeQueue, offset: int) -> bool:
+    def align(self, queue: ConsumeQueue, offset: int, *, physical_offset: int) -> bool:
         """Have a queue go on at an offset that recovery finds in a record.
 
-        It should be the next. A smaller one is the queue of a topic that was deleted and made again: the newer message
-        counts. A larger one leaves a gap, which is filled with blank entries.
+        It should be the next. A smaller one is the queue of a topic that was deleted and made again:
+        the newer message counts. A larger one leaves a gap, which readers pass.
+
+        Args:
+            queue: which.
+            offset: queue offset in the record.
+            physical_offset: where the record is.
 
         Returns:
             False where the offset cannot be believed: no CRC covers it.
@@ -97,7 +102,7 @@ class ConsumeQueues:
             logger.warning(
                 "%r: %d messages before %d are not in the log", queue, missing, offset
             )
-            queue.tail += BLANK_ENTRY * missing
+            queue.tail += gap_entry(physical_offset) * missing
             queue.max_offset = queue.next_offset = offset
         else:
             if offset < queue.tail_start and not self._read_only:

@@ -12,14 +12,17 @@ from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from cometmq.codec.queue_entry import BLANK_ENTRY, QUEUE_ENTRY, QUEUE_ENTRY_SIZE
+from cometmq.codec.queue_entry import (
+    BLANK_SIZE,
+    QUEUE_ENTRY,
+    QUEUE_ENTRY_SIZE,
+    place_of_entry,
+)
 from cometmq.model.errors import StoreDamaged
 from cometmq.store.consume_queue import ConsumeQueue
 from cometmq.store.consume_queues import ConsumeQueues
 from cometmq.store.disk import Disk
 from cometmq.store.file_chain import NAME_DIGITS
-
-BLANK_SIZE = QUEUE_ENTRY.unpack(BLANK_ENTRY)[1]
 
 # (physical offset, size) -> whether the entry is before the border
 IsBefore = Callable[[int, int], bool]
@@ -83,17 +86,17 @@ class EntryFile:
             )
 
     def entry(self, index: int) -> tuple[int, int]:
-        """(physical offset, size) of an entry by its place in the file; (0, 0) beyond its end."""
+        """(place in the log, size) of an entry by its place in the file; (0, 0) beyond its end."""
         self.open()
         at = index * QUEUE_ENTRY_SIZE
         if at + QUEUE_ENTRY_SIZE <= len(self._head):
-            offset, size, _ = QUEUE_ENTRY.unpack_from(self._head, at)
-            return offset, size
+            offset, size, code = QUEUE_ENTRY.unpack_from(self._head, at)
+            return place_of_entry(offset, size, code), size
         entry = self._disk.pread(self._fd, QUEUE_ENTRY_SIZE, at)
         if len(entry) < QUEUE_ENTRY_SIZE:
             return 0, 0
-        offset, size, _ = QUEUE_ENTRY.unpack(entry)
-        return offset, size
+        offset, size, code = QUEUE_ENTRY.unpack(entry)
+        return place_of_entry(offset, size, code), size
 
     def close(self) -> None:
         """Close it."""
@@ -163,7 +166,10 @@ class QueueLoader:
             limit = dispatched
             end = self._border(files, lambda offset, size: size > 0 and offset < limit)
         start = self._border(
-            files, lambda offset, size: size == BLANK_SIZE or (size > 0 and offset < log_start)
+            files,
+            lambda offset, size: (
+                size > 0 and (offset < log_start or (size == BLANK_SIZE and not offset))
+            ),
         )
         queue.begin_at(end)
         queue.min_offset = min(start, end)
@@ -193,4 +199,5 @@ class QueueLoader:
         if last < queue.min_offset:
             return 0
         file = next(file for file in reversed(files) if file.start <= last)
-        return sum(file.entry(last - file.start))
+        offset, size = file.entry(last - file.start)
+        return offset if size == BLANK_SIZE else offset + size

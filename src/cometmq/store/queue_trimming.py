@@ -9,7 +9,7 @@ Next: cometmq.store.queue_files
 
 from bisect import bisect_left
 
-from cometmq.codec.queue_entry import QUEUE_ENTRY
+from cometmq.codec.queue_entry import QUEUE_ENTRY, place_of_entry
 from cometmq.store.consume_queue import ConsumeQueue
 from cometmq.store.queue_files import QueueFiles
 
@@ -40,12 +40,11 @@ def first_living(files: QueueFiles, queue: ConsumeQueue, log_start: int) -> int:
 
 
 def _physical_offset(files: QueueFiles, queue: ConsumeQueue, offset: int) -> int:
-    """Where an entry's record begins; -1 where the entry's file is gone."""
+    """Where an entry stands in the log; -1 where the entry's file is gone."""
     try:
         entry = queue.tail_entry(offset) or files.read(queue, offset, 1)
     except FileNotFoundError:
         return -1
     if not entry:
         return -1
-    physical_offset: int = QUEUE_ENTRY.unpack(entry)[0]
-    return physical_offset
+    return place_of_entry(*QUEUE_ENTRY.unpack(entry))

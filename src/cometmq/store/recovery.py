@@ -250,7 +250,7 @@ class Recovery:
         for topic, queue_id, offset, code in places_of(record, self._levels_ms):
             queue = self._walked.get((topic, queue_id))
             if queue is None or offset != queue.max_offset:
-                queue = self._queue_at(topic, queue_id, offset)
+                queue = self._queue_at(topic, queue_id, offset, record.physical_offset)
                 if queue is None:
                     continue
             if not queue.tail:
@@ -259,13 +259,15 @@ class Recovery:
             if len(queue.tail) >= _TAIL_SIZE_MAX and not self._read_only:
                 self._queues.write_tails((queue,))
 
-    def _queue_at(self, topic: str, queue_id: int, offset: int) -> ConsumeQueue | None:
+    def _queue_at(
+        self, topic: str, queue_id: int, offset: int, physical_offset: int
+    ) -> ConsumeQueue | None:
         """A queue, ready to go on at an offset; None where this cannot be believed."""
         queue = self._queues.find_or_make(topic, queue_id)
         self._walked[topic, queue_id] = queue
         if queue not in self._begun:
             self._begun.add(queue)
             queue.begin_at(offset)
-        elif not self._queues.align(queue, offset):
+        elif not self._queues.align(queue, offset, physical_offset=physical_offset):
             return None
         return queue

@@ -7,12 +7,11 @@ an offset is found by bisection. Boundaries follow ConsumeQueue.getOffsetInQueue
 
 from bisect import bisect_left, bisect_right
 
-from cometmq.codec.queue_entry import QUEUE_ENTRY
+from cometmq.codec.queue_entry import BLANK_SIZE, QUEUE_ENTRY, place_of_entry
 from cometmq.codec.record import STORE_TIME_AT, SYS_FLAG_AT, store_time_at
 from cometmq.store.commitlog import CommitLog
 from cometmq.store.consume_queue import ConsumeQueue
 from cometmq.store.queue_files import QueueFiles
-from cometmq.store.queue_loading import BLANK_SIZE
 
 _HEAD_SIZE = STORE_TIME_AT + 20  # The store time of a record with an IPv6 born host, too.
 
@@ -34,9 +33,11 @@ class TimeSearch:
             return -1
         if not entry:
             return -1
-        physical_offset, size, _ = QUEUE_ENTRY.unpack(entry)
-        has_message = 0 < size != BLANK_SIZE
-        return self.store_time_of(physical_offset) if has_message else -1
+        offset, size, code = QUEUE_ENTRY.unpack(entry)
+        # In a gap the time of the next message counts, so that times stay in order.
+        place = place_of_entry(offset, size, code)
+        has_message = size > 0 and (size != BLANK_SIZE or place > 0)
+        return self.store_time_of(place) if has_message else -1
 
     def store_time_of(self, physical_offset: int) -> int:
         """Store time of the record at a physical offset; -1 where there is none."""
