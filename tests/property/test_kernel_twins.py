@@ -338,6 +338,34 @@ def test_index_entries_and_slots_are_the_same(keys, number, before):
     assert results[0] == results[1]
 
 
+@given(
+    st.lists(
+        st.tuples(
+            st.integers(0, 200),
+            st.one_of(st.integers(-1, 30), st.just(0x7FFFFFFF)),
+            st.integers(-(1 << 63), (1 << 63) - 1),
+        )
+    ),
+    st.integers(1, 6),
+    st.integers(1, 90),
+    st.integers(0, 60),
+    st.sampled_from([None, "even"]),
+)
+def test_the_same_entries_are_chosen_and_gathered(parts, count, size, log_start, match):
+    offset, entries = 0, b""
+    for gap, length, code in parts:
+        offset += gap if gap % 3 else 0  # Neighbours in the log now and then.
+        entries += struct.pack(">qiq", offset, length, code)
+        offset += length if 0 < length < 100 else 0
+    wanted = None if match is None else lambda code: code % 2 == 0
+    view = memoryview(bytes(range(256)) * 2)
+    results = []
+    for twin in (fast, reference):
+        chosen = twin.choose_entries(entries, count, size, log_start, wanted)
+        results.append((chosen, twin.gather(view, 50, chosen[0])))
+    assert results[0] == results[1]
+
+
 def test_the_kernel_can_be_chosen():
     for choice in ("reference", "fast"):
         environment = {**os.environ, "COMETMQ_KERNEL": choice}

@@ -23,7 +23,9 @@ try:
     if KERNEL == "reference":
         raise ImportError  # noqa: TRY301  The plain kernel was asked for.
     from cometmq.kernel._fast import (
+        choose_entries,
         encode_answers,
+        gather,
         index_insert,
         java_hash_many,
         pack_records,
@@ -37,7 +39,13 @@ try:
 except ImportError:
     if KERNEL == "fast":
         raise
-    from cometmq.kernel.reference import index_insert, java_hash_many, read_commands
+    from cometmq.kernel.reference import (
+        choose_entries,
+        gather,
+        index_insert,
+        java_hash_many,
+        read_commands,
+    )
     from cometmq.kernel.sends import (
         encode_answers,
         pack_records,
@@ -55,7 +63,9 @@ __all__ = [
     "MAGIC_V2",
     "RECORD_SIZE_MIN",
     "WalkEnd",
+    "choose_entries",
     "encode_answers",
+    "gather",
     "index_insert",
     "java_hash_many",
     "pack_records",

@@ -56,3 +56,11 @@ def index_insert(
     offsets: Sequence[int],
     seconds: Sequence[int],
 ) -> tuple[bytes, int]: ...
+def choose_entries(
+    entries: bytes | bytearray | memoryview,
+    count_max: int,
+    size_max: int,
+    log_start: int,
+    match: Callable[[int], bool] | None,
+) -> tuple[list[tuple[int, int]], int, int, int, bool]: ...
+def gather(view: memoryview, base: int, runs: list[tuple[int, int]]) -> bytes: ...

@@ -78,6 +78,10 @@ cdef inline uint32_t get_u32(const uint8_t *at) noexcept nogil:
     return <uint32_t>at[0] << 24 | <uint32_t>at[1] << 16 | <uint32_t>at[2] << 8 | at[3]
 
 
+cdef inline uint64_t get_u64(const uint8_t *at) noexcept nogil:
+    return <uint64_t>get_u32(at) << 32 | get_u32(at + 4)
+
+
 cdef inline uint8_t *put_u16(uint8_t *at, uint32_t value) noexcept nogil:
     at[0] = value >> 8 & 0xFF
     at[1] = value & 0xFF
@@ -630,6 +634,62 @@ def show_entries(list arrivals, dict dirty, Py_ssize_t tail_size_max, list full,
             full.append(queue)
         if queue.watched:
             watched.setdefault(queue, []).append(arrival[4])
+
+
+def choose_entries(
+    const uint8_t[::1] entries, Py_ssize_t count_max, int64_t size_max, int64_t log_start, match,
+):
+    """See `cometmq.kernel.reference.choose_entries`."""
+    cdef list runs = []
+    cdef int64_t start = -1, end = -1, total = 0, physical_offset
+    cdef Py_ssize_t count = 0, looked = 0, position = 0
+    cdef int32_t size
+    cdef bint removed = False
+    cdef const uint8_t *at
+    if entries.shape[0] % ENTRY_SIZE:
+        raise ValueError("entries that are not whole")
+    while position < entries.shape[0]:
+        at = &entries[position]
+        position += ENTRY_SIZE
+        size = <int32_t>get_u32(at + 8)
+        if size <= 0 or (count and (count >= count_max or total + size > size_max)):
+            break
+        physical_offset = <int64_t>get_u64(at)
+        looked += 1
+        if physical_offset < log_start or size == 0x7FFFFFFF:
+            removed = True
+            continue
+        if match is not None and not match(<int64_t>get_u64(at + 12)):
+            continue
+        if physical_offset != end:
+            if end >= 0:
+                runs.append((start, end))
+            start = physical_offset
+        end = physical_offset + size
+        count += 1
+        total += size
+    if end >= 0:
+        runs.append((start, end))
+    return runs, count, total, looked, bool(removed)
+
+
+def gather(const uint8_t[::1] view, int64_t base, list runs):
+    """See `cometmq.kernel.reference.gather`."""
+    cdef int64_t start, end, total = 0, limit = base + view.shape[0]
+    cdef tuple run
+    cdef bytes room
+    cdef uint8_t *at
+    for run in runs:
+        start, end = run[0], run[1]
+        if base <= start <= end <= limit:
+            total += end - start
+    room = PyBytes_FromStringAndSize(NULL, total)
+    at = <uint8_t *>PyBytes_AS_STRING(room)
+    for run in runs:
+        start, end = run[0], run[1]
+        if base <= start < end <= limit:
+            at = put_bytes(at, &view[start - base], end - start)
+    return room
 
 
 # --- answers

@@ -12,7 +12,7 @@ The length counts everything behind itself.
 Next: cometmq.codec.remoting
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from enum import IntEnum
 from operator import mul
 from struct import Struct
@@ -31,6 +31,9 @@ MAGIC_BLANK = 0xCBD43194  # The rest of this log file is empty.
 
 RECORD_SIZE_MIN = 91  # V1 with IPv4 hosts, and no body, topic and properties.
 
+BLANK_SIZE = 0x7FFFFFFF  # Of the entry that Java puts before a queue's first (fillPreBlank).
+
+_ENTRY = Struct(">qiq")  # physical offset, size, tags code
 _SIZE_AND_MAGIC = Struct(">iI")
 _SIZE_AND_MAGIC_SIZE = 8
 
@@ -156,6 +159,70 @@ def why_no_record(size: int, magic: int) -> WalkEnd:
     if magic == MAGIC_BLANK:
         return WalkEnd.BLANK
     return WalkEnd.EMPTY if size == 0 and magic == 0 else WalkEnd.UNKNOWN
+
+
+def choose_entries(
+    entries: Buffer,
+    count_max: int,
+    size_max: int,
+    log_start: int,
+    match: Callable[[int], bool] | None,
+) -> tuple[list[tuple[int, int]], int, int, int, bool]:
+    """Take queue entries until a limit is reached, joining neighbours in the log.
+
+    Args:
+        entries: of a queue, one behind the other (docs/format/queue-entry.md).
+        count_max: most messages.
+        size_max: most bytes of records; the first is taken whatever its size.
+        log_start: physical offset of the log's first byte.
+        match: which tags codes are wanted; None: all.
+
+    Returns:
+        (start, end) of pieces of the log, how many messages they hold, their bytes, the number of entries
+        looked at, and whether a message was missing from the log.
+    """
+    runs: list[tuple[int, int]] = []
+    count = total = looked = 0
+    start = end = -1
+    removed = False
+    for physical_offset, size, tags_code in _ENTRY.iter_unpack(entries):
+        if size <= 0 or (count and (count >= count_max or total + size > size_max)):
+            break
+        looked += 1
+        if physical_offset < log_start or size == BLANK_SIZE:
+            removed = True
+            continue
+        if match is not None and not match(tags_code):
+            continue
+        if physical_offset != end:
+            if end >= 0:
+                runs.append((start, end))
+            start = physical_offset
+        end = physical_offset + size
+        count += 1
+        total += size
+    if end >= 0:
+        runs.append((start, end))
+    return runs, count, total, looked, removed
+
+
+def gather(view: memoryview, base: int, runs: list[tuple[int, int]]) -> bytes:
+    """Pieces of a mapped log file, one behind the other.
+
+    Args:
+        view: the file.
+        base: physical offset of its first byte.
+        runs: (start, end) of each piece, physical offsets; one that is not within the file (a
+            damaged queue entry) is left out.
+    """
+    limit = base + len(view)
+    return b"".join(
+        [
+            view[start - base : end - base]
+            for start, end in runs
+            if base <= start <= end <= limit
+        ]
+    )
 
 
 def java_hash_many(texts: Sequence[bytes]) -> list[int]:

@@ -17,12 +17,12 @@ from functools import partial
 from typing import NamedTuple
 
 from cometmq.codec.queue_entry import QUEUE_ENTRY, QUEUE_ENTRY_SIZE
+from cometmq.kernel import choose_entries, gather
 from cometmq.store.commitlog import CommitLog
 from cometmq.store.consume_queue import ConsumeQueue
 from cometmq.store.disk import Buffer
 from cometmq.store.log_file import LogFile
 from cometmq.store.queue_files import QueueFiles
-from cometmq.store.queue_loading import BLANK_SIZE
 from cometmq.store.settings import StoreSettings
 
 # Pieces of the log that are this close are read at once, where that is no more than this.
@@ -230,32 +230,12 @@ class Reader:
     def _choose(self, wanted: Wanted, entries: Buffer) -> Chosen:
         """Take entries until a limit is reached, joining neighbours in the log."""
         _, _, _, _, _, count_max, size_max, match = wanted
-        log_start = self._log.chain.start
-        runs: list[tuple[int, int]] = []
-        count = total = looked = 0
-        start = end = -1
-        removed = False
-        for physical_offset, size, tags_code in QUEUE_ENTRY.iter_unpack(entries):
-            if size <= 0 or (count and (count >= count_max or total + size > size_max)):
-                break
-            if not looked:
-                count_max, size_max = self._limits(physical_offset, count_max, size_max)
-            looked += 1
-            if physical_offset < log_start or size == BLANK_SIZE:
-                removed = True
-                continue
-            if match is not None and not match(tags_code):
-                continue
-            if physical_offset != end:
-                if end >= 0:
-                    runs.append((start, end))
-                start = physical_offset
-            end = physical_offset + size
-            count += 1
-            total += size
-        if end >= 0:
-            runs.append((start, end))
-        return Chosen(runs, count, total, looked, removed)
+        if entries:
+            first_offset, _, _ = QUEUE_ENTRY.unpack_from(entries)
+            count_max, size_max = self._limits(first_offset, count_max, size_max)
+        return Chosen(
+            *choose_entries(entries, count_max, size_max, self._log.chain.start, match)
+        )
 
     def _limits(self, physical_offset: int, count_max: int, size_max: int) -> tuple[int, int]:
         """RocketMQ's limits, smaller for old messages, where the caller's are not smaller."""
@@ -286,13 +266,13 @@ class Reader:
             OSError: a file cannot be mapped.
         """
         file = self._file_of(runs[0][0])
-        base, view, file_end = file.start, file.view, file.end
+        if runs[-1][1] <= file.end:
+            return [memoryview(gather(file.view, file.start, runs))]
         records = []
         for start, end in runs:
-            if start >= file_end:
-                following = self._file_of(start)
-                base, view, file_end = following.start, following.view, following.end
-            records.append(view[start - base : end - base])
+            if start >= file.end:
+                file = self._file_of(start)
+            records.append(file.view[start - file.start : end - file.start])
         return records
 
     def _read_records(
