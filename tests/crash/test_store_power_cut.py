@@ -49,9 +49,10 @@ class Run:
             self.put[queue].append(body)
         end = self.store.put_many(puts)[-1]
         counts = {queue: len(bodies) for queue, bodies in self.put.items()}
-        self.store.wait_flushed(
-            end[1] + end[2], lambda is_on_disk: self.note(is_on_disk, counts)
-        )
+        if self.settings.flush_sync:  # Whoever waits has it flushed.
+            self.store.wait_flushed(
+                end[1] + end[2], lambda is_on_disk: self.note(is_on_disk, counts)
+            )
         self.store.dispatch_pending()
 
     def note(self, is_on_disk: bool, counts: dict) -> None:

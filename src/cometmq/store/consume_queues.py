@@ -2,13 +2,15 @@
 
 A tail is written when it holds a page, and else in rounds: a round takes every queue that has
 one, a few at each tick, and when it is through, everything dispatched before it began is in the
-files. That is what a checkpoint may say (decision 4e; cometmq.store.checkpoint).
+files. That is what a checkpoint may say (decision 4e; cometmq.store.checkpoint). A round over few
+queues is through at once; over very many it takes 10 s, which is then the age of a tail, and the
+cost of a write is shared by what came in that time (docs/design/0009).
 
 Next: cometmq.store.reader
 """
 
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 
 from cometmq.codec.queue_entry import QUEUE_ENTRY_SIZE, gap_entry
@@ -19,9 +21,10 @@ logger = logging.getLogger(__name__)
 
 GAP_MAX = 1_000_000  # Entries missing in a queue beyond which its next offset is not believed.
 
-# A round is through after this many ticks, or earlier where few queues have a tail.
-ROUND_TICKS = 32
-TAILS_PER_TICK = 64  # About 0.3 ms with the files open.
+# A round is through after this many ticks of 50 ms, or earlier where few queues have a tail.
+ROUND_TICKS = 200
+TAILS_PER_TICK = 64  # About 0.6 ms with files that are there.
+_TAILS_AT_ONCE = 16  # Between two looks at the clock: new files can take 0.3 ms each.
 
 
 class ConsumeQueues:
@@ -132,22 +135,28 @@ class ConsumeQueues:
         self._round = iter(queues)
         self._round_step = max(TAILS_PER_TICK, len(queues) // ROUND_TICKS)
 
-    def continue_round(self) -> bool:
+    def continue_round(self, is_time_over: Callable[[], bool]) -> bool:
         """Write the next part; True when every tail of the round is written.
+
+        Args:
+            is_time_over: asked now and then; the part ends early when it is.
 
         Raises:
             OSError: the disk failed or is full; the round is given up.
         """
         assert self._round is not None
-        part = list(islice(self._round, self._round_step))
-        try:
-            self.write_tails(part)
-        except OSError:
-            self._round = None
-            raise
-        if len(part) < self._round_step:
-            self._round = None
-            return True
+        for _ in range(0, self._round_step, _TAILS_AT_ONCE):
+            part = list(islice(self._round, _TAILS_AT_ONCE))
+            try:
+                self.write_tails(part)
+            except OSError:
+                self._round = None
+                raise
+            if len(part) < _TAILS_AT_ONCE:
+                self._round = None
+                return True
+            if is_time_over():
+                break
         return False
 
     @property

@@ -328,13 +328,18 @@ def write_whole(disk: Disk, fd: int, piece: Buffer, offset: int) -> None:
     Raises:
         OSError: the disk failed; part of the piece may be written.
     """
+    count = disk.pwrite(fd, piece, offset)
+    if count == len(piece):
+        return
     view = memoryview(piece)
-    while view:
-        count = disk.pwrite(fd, view, offset)
+    while True:
         if count <= 0:
             raise OSError(errno.EIO, "a write took no byte")
         view = view[count:]
         offset += count
+        if not view:
+            return
+        count = disk.pwrite(fd, view, offset)
 
 
 def write_file(disk: Disk, path: str, content: bytes) -> None:

@@ -51,17 +51,16 @@ class QueueFiles:
         Raises:
             OSError: the disk failed or is full; a part of them may be written.
         """
-        view = memoryview(entries)
-        while view:
-            index = offset % self.entries_per_file
-            count = min(len(view) // QUEUE_ENTRY_SIZE, self.entries_per_file - index)
-            path = self.path(queue, offset)
-            fd = self._writable(path, index)
-            size = count * QUEUE_ENTRY_SIZE
-            self.unsynced.add(path)
-            write_whole(self._disk, fd, view[:size], index * QUEUE_ENTRY_SIZE)
-            view = view[size:]
-            offset += count
+        index = offset % self.entries_per_file
+        room = (self.entries_per_file - index) * QUEUE_ENTRY_SIZE
+        if len(entries) > room:
+            self.write(queue, offset, entries[:room])
+            self.write(queue, offset - index + self.entries_per_file, entries[room:])
+            return
+        path = self.path(queue, offset)
+        fd = self._writable(path, index)
+        self.unsynced.add(path)
+        write_whole(self._disk, fd, entries, index * QUEUE_ENTRY_SIZE)
 
     def _writable(self, path: str, index: int) -> int:
         """An open descriptor of a file whose next entry is written at `index`."""
@@ -69,14 +68,15 @@ class QueueFiles:
         if fd is not None:
             self._open.move_to_end(path)
             return fd
-        if not self._disk.exists(path):
-            self._make(path, index)
-        fd = self._disk.open(path)
-        if self._disk.size(fd) == 0:  # A stop while it was made.
-            self._disk.close(fd)
-            self._make(path, index)
+        try:
             fd = self._disk.open(path)
-        return self._remember(path, fd)
+            if self._disk.size(fd):
+                return self._remember(path, fd)
+            self._disk.close(fd)  # A stop while it was made.
+        except FileNotFoundError:
+            pass
+        self._make(path, index)
+        return self._remember(path, self._disk.open(path))
 
     def _make(self, path: str, index: int) -> None:
         """Make a file whose first entry comes at `index`; nothing is left if that fails."""

@@ -24,6 +24,8 @@ logger = logging.getLogger(__name__)
 DISK_LOOK_INTERVAL_S = 1.0
 # A checkpoint costs a sync of each queue written; it takes at most this part of the time.
 CHECKPOINT_SHARE = 10
+# The loop writes tails for at most so long a tick: a fifth of its time.
+TAILS_SECONDS_PER_TICK = 0.01
 
 
 class Upkeep:
@@ -104,7 +106,8 @@ class Upkeep:
             self._queues.begin_round()
         try:
             if self._queues.is_in_round:
-                if not self._queues.continue_round():
+                deadline = now + TAILS_SECONDS_PER_TICK
+                if not self._queues.continue_round(lambda: self._clock.monotonic() >= deadline):
                     return
                 self._flags.clear(Flag.QUEUE_DISK_FULL)
                 self._index.begin_round()
