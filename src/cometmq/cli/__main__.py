@@ -14,12 +14,14 @@ from cometmq.cli.consume import consume
 from cometmq.cli.output import print_error
 from cometmq.cli.programs import SETTINGS_AS_FLAGS, broker, nameserver, up
 from cometmq.cli.send import send
+from cometmq.cli.store import store
 from cometmq.cli.tail import tail
 from cometmq.cli.topics import topics
 from cometmq.model.errors import CometError
 
 PROGRAMS = "Programs"
 MESSAGES = "Messages"
+FILES = "Files"
 
 app = typer.Typer(
     name="cometmq",
@@ -37,6 +39,7 @@ app.add_typer(topics, name="topic", rich_help_panel=MESSAGES)
 app.command(rich_help_panel=MESSAGES)(send)
 app.command(rich_help_panel=MESSAGES)(tail)
 app.command(rich_help_panel=MESSAGES)(consume)
+app.add_typer(store, name="store", rich_help_panel=FILES)
 
 
 def print_version(is_wanted: bool) -> None:

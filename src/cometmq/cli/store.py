@@ -1,0 +1,272 @@
+"""`cometmq store`: looks into a store directory while no broker has it, and puts it in order.
+
+Every command but `repair` opens files for reading only. Exit status 3 says that something is not
+as it should be; 1 is an error, 2 wrong arguments, as everywhere.
+
+Next: cometmq.store.offline.verify
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cometmq.cli.options import AsJson
+from cometmq.cli.output import notes, print_json
+from cometmq.cli.store_text import (
+    comparison_json,
+    plan_json,
+    print_comparison,
+    print_fields,
+    print_plan,
+    print_record,
+    print_summary,
+    print_verdict,
+    verdict_json,
+)
+from cometmq.model.errors import StoreDamaged
+
+if TYPE_CHECKING:
+    from cometmq.codec.record import Record
+    from cometmq.store.offline.found import FoundStore
+    from cometmq.store.offline.repair import RepairPlan
+    from cometmq.store.settings import StoreSettings
+
+STATUS_NOT_SOUND = 3
+
+Folder = Annotated[
+    Path,
+    typer.Argument(
+        metavar="DIR",
+        exists=True,
+        file_okay=False,
+        help="The store directory, storePathRootDir.",
+    ),
+]
+Config = Annotated[
+    str | None,
+    typer.Option(
+        "--config",
+        "-c",
+        metavar="FILE",
+        help="The broker's conf file, where the log lies elsewhere or queues are lost.",
+    ),
+]
+
+store = typer.Typer(
+    help="Verify, show, compare and repair a store directory, offline; Java's, too.",
+    no_args_is_help=True,
+)
+
+
+@store.command("verify")
+def verify_store(folder: Folder, *, config: Config = None, as_json: AsJson = False) -> None:
+    """Check every record, queue entry and index entry; status 3 when something is wrong.
+
+    Nothing is changed.
+    """
+    from cometmq.store.offline.verify import verify
+
+    with _found(folder, config) as found, _progress(found, "verifying") as on_progress:
+        verdict = verify(found, on_progress=on_progress)
+    if as_json:
+        print_json(verdict_json(verdict))
+    else:
+        print_verdict(verdict)
+    if not verdict.is_sound:
+        raise typer.Exit(STATUS_NOT_SOUND)
+
+
+@store.command("stat")
+def show_stat(folder: Folder, *, config: Config = None, as_json: AsJson = False) -> None:
+    """Show what a store holds: files, times, queues, and how it was left."""
+    from cometmq.store.offline.summary import summarize
+
+    with _found(folder, config) as found:
+        summary = summarize(found)
+    if as_json:
+        rows = [queue._asdict() for queue in summary.queues]
+        print_json({**summary._asdict(), "queues": rows})
+    else:
+        print_summary(summary)
+
+
+@store.command("dump")
+def dump_records(
+    folder: Folder,
+    *,
+    topic: Annotated[str | None, typer.Option(help="Only of this topic.")] = None,
+    queue: Annotated[int | None, typer.Option(help="Only of this queue of it.")] = None,
+    offset: Annotated[
+        int | None, typer.Option(help="Begin at the record at this physical offset.")
+    ] = None,
+    count_max: Annotated[
+        int | None, typer.Option("--max", min=1, metavar="COUNT", help="End after so many.")
+    ] = None,
+    as_hex: Annotated[
+        bool, typer.Option("--hex", help="Field by field in hexadecimal, as stored.")
+    ] = False,
+    config: Config = None,
+) -> None:
+    """Print the records of the log, in their order: a JSON object a line, or --hex."""
+    with _found(folder, config) as found:
+        left = count_max
+        for record in _records(found, offset):
+            if topic not in (None, record.topic) or queue not in (None, record.queue_id):
+                continue
+            if as_hex:
+                print_fields(found, record)
+            else:
+                print_record(record)
+            left = None if left is None else left - 1
+            if left == 0:
+                break
+
+
+def _records(found: "FoundStore", offset: int | None) -> "Iterator[Record]":
+    """The records from an offset on."""
+    from cometmq.store.log_end import record_at
+    from cometmq.store.offline.log_scan import LogScan
+
+    if offset is not None:
+        file = found.log.chain.find(offset)
+        if file is None or record_at(file, offset) is None:
+            raise StoreDamaged(f"no valid record begins at {offset} in {found.root}")
+    for records in LogScan(found, start=offset):
+        yield from records
+
+
+@store.command("compare")
+def compare_stores(
+    first: Folder,
+    second: Folder,
+    *,
+    exact: Annotated[
+        bool, typer.Option("--exact", help="Store times, hosts and places in the log, too.")
+    ] = False,
+    config: Config = None,
+    as_json: AsJson = False,
+) -> None:
+    """Compare the messages of two stores, queue by queue; status 3 when they differ."""
+    from cometmq.net.clock import SystemClock
+    from cometmq.store.disk import RealDisk
+    from cometmq.store.offline.compare import Comparer, open_for_reading
+
+    settings, disk = _settings(config), RealDisk()
+    a = open_for_reading(str(first.absolute()), settings, clock=SystemClock(), disk=disk)
+    try:
+        b = open_for_reading(str(second.absolute()), settings, clock=SystemClock(), disk=disk)
+        try:
+            found = Comparer(a, b, is_exact=exact).run()
+        finally:
+            b.close()
+    finally:
+        a.close()
+    if as_json:
+        print_json(comparison_json(found))
+    else:
+        print_comparison(found)
+    if not found.is_same:
+        raise typer.Exit(STATUS_NOT_SOUND)
+
+
+@store.command("repair")
+def repair_store(
+    folder: Folder,
+    *,
+    is_wanted: Annotated[
+        bool, typer.Option("--yes", help="Do it. Without it only say what would be done.")
+    ] = False,
+    cut: Annotated[
+        bool,
+        typer.Option(
+            "--cut", help="Let the log end at the first damage instead of wrapping it."
+        ),
+    ] = False,
+    config: Config = None,
+    as_json: AsJson = False,
+) -> None:
+    """Build queues and index again from the log, and wrap what is damaged in it.
+
+    Damaged bytes are kept in DIR/cut before they are changed.
+    """
+    with _found(folder, config) as found, _progress(found, "walking the log") as on_progress:
+        plan = _repair(found, _settings(config), is_wanted, cut, on_progress)
+    if as_json:
+        print_json({"done": is_wanted, **plan_json(plan)})
+        return
+    print_plan(plan)
+    if not is_wanted:
+        notes().print("Nothing was done; --yes does it. The broker must be stopped.")
+
+
+def _repair(
+    found: "FoundStore",
+    settings: "StoreSettings | None",
+    is_wanted: bool,
+    cut: bool,
+    on_progress: Callable[[int], None],
+) -> "RepairPlan":
+    """Repair, or say what would be done."""
+    from cometmq.net.clock import SystemClock
+    from cometmq.store.offline.repair import plan_repair, repair
+
+    if not is_wanted:
+        return plan_repair(found, is_cut=cut, on_progress=on_progress)
+    return repair(
+        found.root,
+        settings,
+        clock=SystemClock(),
+        disk=found.disk,
+        is_cut=cut,
+        on_progress=on_progress,
+    )
+
+
+def _settings(config: str | None) -> "StoreSettings | None":
+    """A broker's settings; None where no conf file is given."""
+    if config is None:
+        return None
+    from cometmq.broker.settings import load_settings
+
+    return load_settings(config)[0].store_settings()
+
+
+@contextmanager
+def _found(folder: Path, config: str | None) -> "Iterator[FoundStore]":
+    """The store of a folder, opened for reading."""
+    from cometmq.store.disk import RealDisk
+    from cometmq.store.offline.found import find_store
+
+    found = find_store(str(folder.absolute()), _settings(config), RealDisk())
+    try:
+        yield found
+    finally:
+        found.close()
+
+
+@contextmanager
+def _progress(found: "FoundStore", what: str) -> Iterator[Callable[[int], None]]:
+    """A bar over the bytes of the log, on a terminal."""
+    from rich.progress import (
+        BarColumn,
+        DownloadColumn,
+        Progress,
+        TimeRemainingColumn,
+        TransferSpeedColumn,
+    )
+
+    console = notes()
+    columns = (
+        f"{what} ",
+        BarColumn(),
+        DownloadColumn(),
+        TransferSpeedColumn(),
+        TimeRemainingColumn(),
+    )
+    is_shown = console.is_terminal
+    with Progress(*columns, console=console, transient=True, disable=not is_shown) as progress:
+        bar = progress.add_task(what, total=found.log.chain.end - found.log.chain.start)
+        yield lambda done: progress.update(bar, completed=done)

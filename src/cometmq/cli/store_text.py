@@ -1,0 +1,155 @@
+"""What `cometmq store` prints: verdicts, numbers, records, plans; for people and for programs.
+
+Next: cometmq.cli.output
+"""
+
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from rich.text import Text
+
+from cometmq.cli.output import print_json, print_table, screen, visible
+
+if TYPE_CHECKING:
+    from cometmq.codec.record import Record
+    from cometmq.store.offline.compare import Comparison
+    from cometmq.store.offline.found import FoundStore
+    from cometmq.store.offline.repair import RepairPlan
+    from cometmq.store.offline.summary import Summary
+    from cometmq.store.offline.verify import Verdict
+
+SHOWN_MAX = 20  # Findings printed for people; --json gives up to a thousand.
+
+
+def verdict_json(verdict: "Verdict") -> dict[str, object]:
+    """The verdict for programs."""
+    return {
+        "sound": verdict.is_sound,
+        "records": verdict.records,
+        "logStart": verdict.log_start,
+        "logEnd": verdict.log_end,
+        "queueEntries": verdict.queue_entries,
+        "indexEntries": verdict.index_entries,
+        "errors": verdict.errors,
+        "notes": verdict.notes,
+        "findings": [finding._asdict() for finding in verdict.findings],
+    }
+
+
+def print_verdict(verdict: "Verdict") -> None:
+    """The verdict for people."""
+    for finding in verdict.findings[:SHOWN_MAX]:
+        mark, style = ("error", "bold red") if finding.is_error else ("note", "yellow")
+        where = f" {finding.part} {visible(finding.where)}: "
+        screen().print(Text.assemble((mark, style), where, visible(finding.what)))
+    more = verdict.errors + verdict.notes - SHOWN_MAX
+    if more > 0:
+        screen().print(f"… and {more} more")
+    word, style = ("sound", "bold green") if verdict.is_sound else ("not sound", "bold red")
+    screen().print(
+        Text.assemble(
+            (word, style),
+            f": {verdict.records} records from {verdict.log_start} to {verdict.log_end}, "
+            f"{verdict.queue_entries} queue entries, {verdict.index_entries} index entries; "
+            f"{verdict.errors} errors, {verdict.notes} notes",
+        )
+    )
+
+
+def print_summary(summary: "Summary") -> None:
+    """A store in numbers, for people."""
+    size = summary.log_file_size
+    print_table(
+        ("store", visible(summary.path)),
+        [
+            ("last stop", "clean" if summary.stopped_cleanly else "not clean (abort is there)"),
+            (
+                "log",
+                f"{summary.log_start} to {summary.log_end}, {summary.log_files} files of {size}",
+            ),
+            ("first record", _time_text(summary.first_ms)),
+            ("last record", _time_text(summary.last_ms)),
+            ("on the device until", _time_text(summary.known_flushed_ms or None)),
+            ("index", f"{summary.index_files} files, {summary.index_keys} keys"),
+            ("copies of cut tails", str(summary.cut_copies)),
+        ],
+    )
+    rows = [(row.topic, row.queue, row.first, row.next, row.messages) for row in summary.queues]
+    if rows:
+        screen().print()
+        print_table(("topic", "queue", "first", "next", "messages"), rows)
+
+
+def _time_text(time_ms: int | None) -> str:
+    if time_ms is None:
+        return "-"
+    return f"{datetime.fromtimestamp(time_ms / 1000).astimezone():%Y-%m-%d %H:%M:%S}"
+
+
+def print_record(record: "Record") -> None:
+    """A record as a JSON object, in one line."""
+    from cometmq.store.offline.record_text import record_json
+
+    print_json(record_json(record))
+
+
+def print_fields(found: "FoundStore", record: "Record") -> None:
+    """A record field by field: its place in the log, bytes, name."""
+    from cometmq.store.offline.record_text import record_fields
+
+    file = found.log.chain.find(record.physical_offset)
+    assert file is not None  # It has just been read there.
+    content = file.read(record.physical_offset, record.store_size)
+    screen().print(
+        f"# {record.store_size} bytes at {record.physical_offset}, {visible(record.topic)} "
+        f"queue {record.queue_id} offset {record.queue_offset}"
+    )
+    for at, name, piece in record_fields(content, record):
+        screen().print(
+            f"{record.physical_offset + at:<12} {name:<16} {piece.hex()}", markup=False
+        )
+    screen().print()
+
+
+def comparison_json(found: "Comparison") -> dict[str, object]:
+    """A comparison for programs."""
+    rows = [difference._asdict() for difference in found.differences]
+    return {"same": found.is_same, **found._asdict(), "differences": rows}
+
+
+def print_comparison(found: "Comparison") -> None:
+    """A comparison for people."""
+    shown = found.differences[:SHOWN_MAX]
+    if shown:
+        rows = [
+            (row.queue, "all" if row.offset is None else str(row.offset), row.what)
+            for row in shown
+        ]
+        print_table(("queue", "offset", "difference"), rows)
+    word = "the same" if found.is_same else f"{found.differing} differences"
+    screen().print(f"{word}: {found.queues} queues, {found.messages} messages compared")
+
+
+def plan_json(plan: "RepairPlan") -> dict[str, object]:
+    """A repair for programs."""
+    damages = [damage._asdict() for damage in plan.damages]
+    return {
+        **plan._asdict(),
+        "damages": damages,
+        "queues": [str(queue) for queue in plan.queues],
+    }
+
+
+def print_plan(plan: "RepairPlan") -> None:
+    """A repair for people."""
+    for damage in plan.damages:
+        what = (
+            f"{damage.end - damage.start} bytes of {damage.path} at {damage.at}: {damage.why}"
+        )
+        screen().print(f"damaged: {visible(what)}")
+    how = "cut" if plan.is_cut else "wrapped"
+    screen().print(
+        f"{len(plan.damages)} damaged pieces {how}, {plan.tail} bytes behind the log's end cut; "
+        f"{len(plan.queues)} queues and {plan.index_files} index files built again from "
+        f"{plan.records} records"
+    )

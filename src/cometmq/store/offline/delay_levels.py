@@ -1,0 +1,49 @@
+"""The delay levels that a broker had, found out from the delay topic's queues.
+
+An entry there holds the time at which its message is due: store time plus the delay of the level,
+and the queue is the level (minus 1).
+"""
+
+from collections.abc import Sequence
+
+from cometmq.codec.queue_entry import QUEUE_ENTRY
+from cometmq.model.names import SCHEDULE_TOPIC
+from cometmq.store.commitlog import CommitLog
+from cometmq.store.consume_queue import ConsumeQueue
+from cometmq.store.disk import Disk
+from cometmq.store.log_end import record_at
+from cometmq.store.queue_files import QueueFiles
+
+_ENTRIES_READ = 64  # The first of a queue may point to files that are deleted.
+
+
+def find_delay_levels(
+    disk: Disk,
+    files: QueueFiles,
+    log: CommitLog,
+    known_ms: Sequence[int],
+) -> tuple[int, ...]:
+    """The delay of each level in ms; those that no queue shows are as known before."""
+    levels_ms = list(known_ms)
+    for name in disk.list_names(f"{files.directory}/{SCHEDULE_TOPIC}"):
+        if name.isdigit() and int(name) < len(levels_ms):
+            queue = ConsumeQueue(SCHEDULE_TOPIC, int(name))
+            delay_ms = _delay_of(disk, files, log, queue)
+            if delay_ms is not None:
+                levels_ms[int(name)] = delay_ms
+    return tuple(levels_ms)
+
+
+def _delay_of(disk: Disk, files: QueueFiles, log: CommitLog, queue: ConsumeQueue) -> int | None:
+    """The delay of the first entry whose record is there, ms."""
+    names = disk.list_names(files.queue_directory(queue.topic, queue.queue_id))
+    starts = [int(name) // QUEUE_ENTRY.size for name in names if name.isdigit()]
+    for start in starts[:2]:
+        for at, size, due_ms in QUEUE_ENTRY.iter_unpack(
+            files.read(queue, start, _ENTRIES_READ)
+        ):
+            file = log.chain.find(at)
+            record = record_at(file, at) if file is not None and size > 0 else None
+            if record is not None and record.topic == queue.topic:
+                return int(due_ms) - record.store_timestamp
+    return None

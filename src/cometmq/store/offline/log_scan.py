@@ -1,0 +1,194 @@
+"""Walks a whole log, record by record, and goes on behind what is damaged.
+
+Next: cometmq.store.offline.verify
+"""
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+from zlib import crc32
+
+from cometmq.codec.record import Record, decode_records
+from cometmq.codec.record_check import NoRecordError, check_record
+from cometmq.kernel import MAGIC_V1, MAGIC_V2, WalkEnd, walk_records
+from cometmq.model.errors import CodecError
+from cometmq.store.log_end import record_at
+from cometmq.store.log_file import LogFile
+from cometmq.store.offline.found import FoundStore
+from cometmq.store.stored_record import valid_record
+
+CHUNK_SIZE = 4 << 20
+
+_MAGICS = tuple(magic.to_bytes(4) for magic in (MAGIC_V1, MAGIC_V2))
+_MAGIC_END = 8  # Bytes from a record's start to the end of its magic.
+_CRC_MASK = 0x7FFFFFFF
+
+OnProgress = Callable[[int], None]  # Told how many bytes of the log have been walked in all.
+
+
+class Damage(NamedTuple):
+    """Bytes of the log that are no record though records follow.
+
+    Attributes:
+        start: physical offset of the first.
+        end: of the next valid record.
+        path: the file that it begins in.
+        at: place of the first in that file, bytes.
+        why: what is wrong there.
+    """
+
+    start: int
+    end: int
+    path: str
+    at: int
+    why: str
+
+
+class LogScan:
+    """One walk over a log, from its oldest file or from a record's offset on.
+
+    Attributes:
+        end: physical offset at which the log ends, when the walk is through.
+        tail: bytes behind it up to the last that is not zero; 0 for a plain end.
+        damages: what was passed over.
+        records: how many valid records there were.
+    """
+
+    def __init__(
+        self,
+        store: FoundStore,
+        *,
+        start: int | None = None,
+        on_progress: OnProgress | None = None,
+    ) -> None:
+        self._disk = store.disk
+        self._chain = store.log.chain
+        self._log = store.log
+        self._on_progress = on_progress
+        self.end = self._chain.start if start is None else start
+        self.tail = 0
+        self.damages: list[Damage] = []
+        self.records = 0
+
+    def __iter__(self) -> Iterator[list[Record]]:
+        """The valid records, a piece of the log at a time."""
+        begin = self.end
+        while (file := self._chain.find(self.end)) is not None:
+            records, self.end, why = _take(file, self.end)
+            self.records += len(records)
+            if records:
+                yield records
+            if why is WalkEnd.BLANK:
+                self.end = file.end
+            elif why is not None and not self._pass_over(file):
+                break
+            if self._on_progress is not None:
+                self._on_progress(self.end - begin)
+
+    def _pass_over(self, file: LogFile) -> bool:
+        """Go on at the next valid record; False where the log ends."""
+        following = self._next_valid(self.end)
+        if following is None:
+            self.tail = self._tail_size(file)
+            return False
+        at = self.end - file.start
+        why = _why_invalid(file, self.end)
+        self.damages.append(Damage(self.end, following, file.path, at, why))
+        self.end = following
+        return True
+
+    def _tail_size(self, file: LogFile) -> int:
+        """Bytes behind the end up to the last one of its file that is not zero."""
+        for first, stop in reversed(self._disk.written(file.fd, self.end - file.start)):
+            for at in reversed(range(first, stop, CHUNK_SIZE)):
+                piece = file.read(file.start + at, min(CHUNK_SIZE, stop - at)).rstrip(b"\0")
+                if piece:
+                    return file.start + at + len(piece) - self.end
+        return 0
+
+    def _next_valid(self, offset: int) -> int | None:
+        """Physical offset of the first valid record behind an offset."""
+        for file in self._log.files_between(offset, self._chain.end):
+            begin = max(offset - file.start, 0)
+            for first, stop in self._disk.written(file.fd, begin):
+                for at in range(first, stop, CHUNK_SIZE):
+                    piece = file.read(file.start + at, min(CHUNK_SIZE, stop - at) + _MAGIC_END)
+                    for place in _magic_places(piece):
+                        candidate = file.start + at + place - 4
+                        if candidate >= offset and record_at(file, candidate) is not None:
+                            return candidate
+        return None
+
+
+def _take(file: LogFile, position: int) -> tuple[list[Record], int, WalkEnd | None]:
+    """Valid records from an offset on, the offset behind them, and why not further.
+
+    The reason is None where the file goes on.
+    """
+    size = CHUNK_SIZE
+    while True:
+        chunk = file.read(position, min(size, file.end - position))
+        places, walked, why = walk_records(chunk, 0, len(chunk))
+        records = _checked(chunk[:walked], position)
+        if len(records) < len(places):
+            return records, position + places[len(records)][0], WalkEnd.UNKNOWN
+        is_whole_rest = position + len(chunk) == file.end
+        if why is WalkEnd.WHOLE:
+            return records, position + walked, WalkEnd.BLANK if is_whole_rest else None
+        if why is not WalkEnd.SHORT or is_whole_rest:
+            return records, position + walked, why
+        if walked:
+            return records, position + walked, None
+        size = int.from_bytes(chunk[:4])  # One record that is longer than a piece.
+
+
+def _checked(chunk: bytes, offset: int) -> list[Record]:
+    """The records of a piece up to the first that is not valid."""
+    try:
+        records = decode_records(chunk)
+    except CodecError:
+        return _checked_one_by_one(chunk, offset)
+    expected = offset
+    for record in records:
+        if (
+            record[6] != expected
+            or crc32(record[14]) & _CRC_MASK != record[2]
+            or b"\0" in record[16]
+        ):
+            return _checked_one_by_one(chunk, offset)
+        expected += record[0]
+    return records
+
+
+def _checked_one_by_one(chunk: bytes, offset: int) -> list[Record]:
+    """The same, where one of them needs a closer look."""
+    records: list[Record] = []
+    position = 0
+    while position < len(chunk):
+        record = valid_record(chunk, position, offset + position)
+        if record is None:
+            break
+        records.append(record)
+        position += record.store_size
+    return records
+
+
+def _magic_places(piece: bytes) -> list[int]:
+    """Where in a piece a record's magic stands, in order."""
+    places = []
+    for magic in _MAGICS:
+        at = piece.find(magic)
+        while at >= 0:
+            places.append(at)
+            at = piece.find(magic, at + 1)
+    return sorted(places)
+
+
+def _why_invalid(file: LogFile, offset: int) -> str:
+    """What is wrong with the record at an offset, in words."""
+    head = file.read(offset, 4)
+    size = min(max(int.from_bytes(head), _MAGIC_END), file.end - offset, 1 << 26)
+    try:
+        check_record(file.read(offset, size), 0)
+    except NoRecordError as error:
+        return str(error).replace("at byte 0", "there")
+    return "its physical offset is another, or a sector of its properties is lost"

@@ -1,0 +1,91 @@
+"""A record for people and programs: as a JSON object, or as hexadecimal with field names."""
+
+from collections.abc import Iterator
+
+from cometmq.codec.compression import decompress
+from cometmq.codec.host import decode_host
+from cometmq.codec.message_id import encode_message_id
+from cometmq.codec.record import MAGIC_V1, Record
+from cometmq.model.errors import CodecError
+from cometmq.model.flags import TRANSACTION_MASK
+
+BODY_SIZE_MAX = 64 << 20  # Longest body that is unpacked, bytes.
+
+_TRANSACTIONS = {0: None, 4: "prepared", 8: "commit", 12: "rollback"}
+_HEAD_FIELDS = (
+    ("store size", 4), ("magic", 4), ("body crc", 4), ("queue id", 4), ("flag", 4),
+    ("queue offset", 8), ("physical offset", 8), ("sysFlag", 4), ("born time", 8),
+    ("born host", 8), ("store time", 8), ("store host", 8), ("reconsume times", 4),
+    ("prepared offset", 8), ("body size", 4),
+)  # fmt: skip
+
+
+def record_json(record: Record) -> dict[str, object]:
+    """A record as a JSON object; what is no UTF-8 stands as hexadecimal in a field of its own.
+
+    A compressed body is unpacked where that is possible.
+    """
+    return {
+        "physicalOffset": record.physical_offset,
+        "size": record.store_size,
+        "topic": record.topic,
+        "queue": record.queue_id,
+        "offset": record.queue_offset,
+        "offsetId": encode_message_id(record.store_host, record.physical_offset),
+        "flag": record.flag,
+        "sysFlag": record.sys_flag,
+        "transaction": _TRANSACTIONS[record.sys_flag & TRANSACTION_MASK],
+        "bornMs": record.born_timestamp,
+        "bornHost": decode_host(record.born_host),
+        "storedMs": record.store_timestamp,
+        "storeHost": decode_host(record.store_host),
+        "reconsumeTimes": record.reconsume_times,
+        "preparedOffset": record.prepared_offset,
+        "bodyCrc": record.body_crc,
+        **_properties(record),
+        **_body(record),
+    }
+
+
+def _properties(record: Record) -> dict[str, object]:
+    try:
+        return {"properties": record.properties()}
+    except CodecError:
+        return {"propertiesHex": record.property_block.hex()}
+
+
+def _body(record: Record) -> dict[str, object]:
+    body = record.body
+    try:
+        body = decompress(body, record.sys_flag, limit=BODY_SIZE_MAX)
+    except CodecError as error:
+        return {"bodyError": str(error), "bodyHex": body.hex()}
+    try:
+        return {"body": body.decode()}
+    except UnicodeDecodeError:
+        return {"bodyHex": body.hex()}
+
+
+def record_fields(content: bytes, record: Record) -> Iterator[tuple[int, str, bytes]]:
+    """(place in the record, field name, bytes) of every field, in order.
+
+    Args:
+        content: the record as it is stored.
+        record: the same, decoded.
+    """
+    at = 0
+    for name, size in _sized_fields(record):
+        yield at, name, content[at : at + size]
+        at += size
+
+
+def _sized_fields(record: Record) -> Iterator[tuple[str, int]]:
+    """Every field with its bytes."""
+    sizes = {"born host": len(record.born_host), "store host": len(record.store_host)}
+    for name, size in _HEAD_FIELDS:
+        yield name, sizes.get(name, size)
+    yield "body", len(record.body)
+    yield "topic size", 1 if record.magic == MAGIC_V1 else 2
+    yield "topic", len(record.topic.encode())
+    yield "properties size", 2
+    yield "properties", len(record.property_block)

@@ -1,0 +1,82 @@
+"""`cometmq store`, as its users run it: on a store that Java wrote, and on one that was damaged."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import orjson
+import pytest
+
+from tests.support.command_line import run
+
+STORE = Path(__file__).parents[1] / "golden" / "stores" / "clean" / "store"
+NOT_SOUND = 3
+
+
+def told(*arguments: str | Path, status: int = 0) -> str:
+    done = run("store", *map(str, arguments), nameserver=None)
+    assert done.returncode == status, done.stderr.decode()
+    return done.stdout.decode()
+
+
+@pytest.fixture
+def damaged(tmp_path: Path) -> Path:
+    """A copy in which a bit of the body of the record at 246 is flipped."""
+    target = tmp_path / "store"
+    shutil.copytree(STORE, target, copy_function=shutil.copyfile)
+    for path in [target, *target.rglob("*")]:
+        path.chmod(0o755 if path.is_dir() else 0o644)
+    log = target / "commitlog" / "0".zfill(20)
+    content = bytearray(log.read_bytes())
+    content[246 + 88] ^= 1
+    log.write_bytes(content)
+    return target
+
+
+def test_a_store_of_java_is_verified_shown_and_compared():
+    assert told("verify", STORE).startswith("sound: 1245 records from 0 to 872454")
+    verdict = orjson.loads(told("verify", STORE, "--json"))
+    assert (verdict["sound"], verdict["indexEntries"], verdict["findings"]) == (True, 2359, [])
+    assert "0 to 872454, 4 files of 262144" in told("stat", STORE)
+    numbers = orjson.loads(told("stat", STORE, "--json"))
+    assert numbers["index_keys"] == 2359
+    assert {"topic": "GoldenOrders", "queue": 0, "first": 0, "next": 101} in numbers["queues"]
+    assert told("compare", STORE, STORE).startswith("the same: 26 queues, 1245 messages")
+
+
+def test_records_are_dumped_as_json_and_in_hexadecimal():
+    lines = told("dump", STORE, "--topic", "GoldenPayments", "--queue", "2", "--max", "3")
+    records = [orjson.loads(line) for line in lines.splitlines()]
+    assert [record["offset"] for record in records] == [0, 1, 2]
+    assert {(record["topic"], record["queue"]) for record in records} == {("GoldenPayments", 2)}
+    offset = str(records[1]["physicalOffset"])
+    [same] = told("dump", STORE, "--offset", offset, "--max", "1").splitlines()
+    assert orjson.loads(same) == records[1]
+    fields = told("dump", STORE, "--offset", offset, "--max", "1", "--hex").splitlines()
+    stored = bytes.fromhex("".join(line.split()[-1] for line in fields[1:] if line))
+    assert len(stored) == records[1]["size"]
+    assert f"{records[1]['size']:08x}" in fields[1]
+    assert b"GoldenPayments" in stored
+    assert run("store", "dump", str(STORE), "--offset", "7", nameserver=None).returncode == 1
+
+
+def test_damage_is_told_then_repaired_when_that_is_asked_for(damaged):
+    printed = told("verify", damaged, status=NOT_SOUND)
+    assert "not sound" in printed
+    assert "body CRC" in printed
+    assert (
+        "Nothing was done"
+        in run("store", "repair", str(damaged), nameserver=None).stderr.decode()
+    )
+    told("verify", damaged, status=NOT_SOUND)
+    assert "1 damaged pieces wrapped" in told("repair", damaged, "--yes")
+    assert told("verify", damaged).startswith("sound: 1245 records")
+    assert "differences" in told("compare", STORE, damaged, status=NOT_SOUND)
+    assert [path.name for path in (damaged / "cut").iterdir()] == [f"{246:020d}.0"]
+
+
+def test_what_is_no_store_is_named(tmp_path):
+    done = run("store", "verify", str(tmp_path), nameserver=None)
+    assert done.returncode == 1
+    assert "is no store" in done.stderr.decode()

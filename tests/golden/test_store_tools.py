@@ -1,0 +1,254 @@
+"""`cometmq.store.offline` on the stores that Java wrote: sound as they are, every change noticed.
+
+Repair builds queues, index and checkpoint from the log alone, byte for byte as Java left them.
+"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from cometmq.codec.index_file import decode_header, entry_position, slot_position
+from cometmq.codec.queue_entry import QUEUE_ENTRY
+from cometmq.codec.record import decode_record
+from cometmq.store.disk import RealDisk
+from cometmq.store.offline.compare import Comparer, open_for_reading
+from cometmq.store.offline.found import find_store
+from cometmq.store.offline.repair import repair
+from cometmq.store.offline.summary import summarize
+from cometmq.store.offline.verify import Verdict, verify
+from tests.golden.test_golden_stores import LEVELS_MS, STORES, directory, name
+from tests.support.hand_clock import HandClock
+
+__all__ = ["directory", "name"]  # Fixtures.
+
+SLOTS = 1000
+CLOCK = HandClock(1_800_000_000_000)
+RECORDS = {"clean": 1245, "crash": 1243}
+ONE = pytest.mark.parametrize("name", ["crash"])  # Where the other would say the same.
+KEYS = {"clean": 2359, "crash": 2357}
+
+
+def verdict_of(path: Path) -> Verdict:
+    store = find_store(str(path), None, RealDisk())
+    try:
+        return verify(store)
+    finally:
+        store.close()
+
+
+def contents(path: Path) -> dict[str, bytes]:
+    files = sorted(file for file in path.rglob("*") if file.is_file())
+    return {str(file.relative_to(path)): file.read_bytes() for file in files}
+
+
+def change(path: Path, at: int, new: bytes | None = None) -> None:
+    """Overwrite bytes of a file; None flips a bit."""
+    content = bytearray(path.read_bytes())
+    if new is None:
+        content[at] ^= 0x01
+    else:
+        content[at : at + len(new)] = new
+    path.write_bytes(content)
+
+
+def assert_one_error(path: Path, part: str, *words: str) -> None:
+    verdict = verdict_of(path)
+    assert not verdict.is_sound
+    errors = [finding for finding in verdict.findings if finding.is_error]
+    assert {finding.part for finding in errors} == {part}
+    text = "\n".join(f"{finding.where}: {finding.what}" for finding in errors)
+    for word in words:
+        assert word in text
+
+
+def test_what_java_wrote_is_sound_and_stays_untouched(name):
+    source = STORES / name / "store"
+    before = contents(source)
+    progress: list[int] = []
+    store = find_store(str(source), None, RealDisk())
+    verdict = verify(store, on_progress=progress.append)
+    summary = summarize(store)
+    store.close()
+    assert (verdict.errors, verdict.notes, verdict.findings) == (0, 0, [])
+    assert verdict.records == verdict.queue_entries == RECORDS[name]
+    assert verdict.index_entries == KEYS[name]
+    assert progress == sorted(progress)
+    assert progress[-1] <= verdict.log_end - verdict.log_start
+    assert summary.log_end == verdict.log_end
+    assert summary.stopped_cleanly == (name == "clean")
+    assert summary.index_keys == KEYS[name]
+    assert sum(queue.messages for queue in summary.queues) == RECORDS[name]
+    assert contents(source) == before
+
+
+def test_sizes_and_delay_levels_are_found_in_the_files(name):
+    found = find_store(str(STORES / name / "store"), None, RealDisk())
+    found.close()
+    settings = found.settings
+    assert settings.commitlog_file_size == 262_144
+    assert settings.queue_file_size == 6000
+    assert (settings.index.slots, settings.index.entries) == (1000, 2000)
+    shown = [int(queue) for topic, queue in found.queues if topic == "SCHEDULE_TOPIC_XXXX"]
+    assert len(shown) > 3
+    assert [settings.delay_levels_ms[n] for n in shown] == [LEVELS_MS[n] for n in shown]
+
+
+def test_repair_builds_what_java_had(name, directory):
+    """Over the used range of each file, which here is all of it: what was not used is zeros."""
+    before = contents(directory)
+    plan = repair(str(directory), None, clock=CLOCK, disk=RealDisk())
+    assert (plan.damages, plan.tail, plan.records) == ([], 0, RECORDS[name])
+    after = contents(directory)
+
+    def part(files: dict[str, bytes], folder: str) -> dict[str, bytes]:
+        return {key: content for key, content in files.items() if key.startswith(folder)}
+
+    assert part(after, "consumequeue/") == part(before, "consumequeue/")
+    assert [*part(after, "index/").values()] == [*part(before, "index/").values()]
+    # Those ahead of their use are not needed, and go.
+    kept = part(after, "commitlog/")
+    assert kept == {key: before[key] for key in kept}
+    assert all(not any(before[key]) for key in part(before, "commitlog/").keys() - kept.keys())
+    assert part(after, "config/") == part(before, "config/")
+    if name == "clean":
+        assert after["checkpoint"] == before["checkpoint"]
+    assert "abort" not in after
+    assert verdict_of(directory).is_sound
+
+
+def test_a_repaired_store_compares_the_same_and_another_does_not(name, directory):
+    repair(str(directory), None, clock=CLOCK, disk=RealDisk())
+
+    def compared(other: Path):
+        stores = [
+            open_for_reading(str(path), None, clock=CLOCK, disk=RealDisk())
+            for path in (directory, other)
+        ]
+        try:
+            return Comparer(*stores, is_exact=True).run()
+        finally:
+            for store in stores:
+                store.close()
+
+    same = compared(STORES / name / "store")
+    assert (same.is_same, same.queues, same.messages) == (True, 26, RECORDS[name])
+    other = compared(STORES / ("crash" if name == "clean" else "clean") / "store")
+    assert not other.is_same
+    assert any(difference.what.startswith("A has") for difference in other.differences)
+    assert any("differs in" in difference.what for difference in other.differences)
+
+
+@ONE
+def test_a_body_that_changed_is_found(directory):
+    change(directory / "commitlog" / "0".zfill(20), 246 + 88)
+    verdict = verdict_of(directory)
+    log = [finding for finding in verdict.findings if finding.part == "log"]
+    assert len(log) == 1
+    assert "at 246" in log[0].where
+    assert "body CRC" in log[0].what
+    # What pointed to the record points to nothing now.
+    assert {finding.part for finding in verdict.findings} == {"log", "queue", "index"}
+
+
+@ONE
+@pytest.mark.parametrize("at", [0, 7, 8, 11, 12, 19])
+def test_a_queue_entry_that_changed_is_found(directory, at):
+    path = directory / "consumequeue" / "GoldenOrders" / "1" / "0".zfill(20)
+    change(path, 40 * 20 + at)
+    assert_one_error(directory, "queue", "GoldenOrders/1")
+
+
+def test_a_queue_entry_that_is_gone_is_found(directory):
+    path = directory / "consumequeue" / "GoldenOrders" / "1" / "0".zfill(20)
+    change(path, 99 * 20, bytes(20))
+    store = find_store(str(directory), None, RealDisk())
+    is_clean = store.is_clean
+    store.close()
+    verdict = verdict_of(directory)
+    [finding] = verdict.findings
+    assert "1 entries from 99 on are missing" in finding.what
+    # After an unclean stop a start builds what is missing at a queue's end.
+    assert finding.is_error == is_clean
+
+
+@ONE
+def test_a_queue_entry_without_a_record_is_found(directory):
+    path = directory / "consumequeue" / "GoldenOrders" / "1" / "0".zfill(20)
+    change(path, 100 * 20, QUEUE_ENTRY.pack(246, 246, 0))
+    assert_one_error(directory, "queue", "GoldenOrders/1 at 100", "points to 246 bytes at 246")
+
+
+@ONE
+def test_queues_that_were_removed_are_found_and_those_of_deleted_topics_noted(directory):
+    shutil.rmtree(directory / "consumequeue" / "GoldenOrders" / "1")
+    verdict = verdict_of(directory)
+    [finding] = verdict.findings
+    assert finding.where == "GoldenOrders/1"
+    assert "entries from 0 on are missing" in finding.what
+    for path in (directory / "config").glob("topics.json*"):
+        path.write_text(path.read_text().replace("GoldenOrders", "SomethingElse"))
+    [finding] = verdict_of(directory).findings
+    assert not finding.is_error
+    assert finding.what.endswith("records of a deleted topic")
+
+
+@ONE
+@pytest.mark.parametrize("at", [3, 11])
+def test_an_index_entry_that_changed_is_found(directory, at):
+    path = min((directory / "index").iterdir())
+    change(path, entry_position(700, SLOTS) + at)
+    verdict = verdict_of(directory)
+    assert any(
+        finding.part == "index" and "no keys of the record" in finding.what
+        for finding in verdict.findings
+    )
+
+
+@ONE
+def test_a_chain_that_leads_astray_is_found(directory):
+    path = min((directory / "index").iterdir())
+    change(path, entry_position(700, SLOTS) + 19)
+    assert_one_error(directory, "index", "chains")
+
+
+def test_a_slot_that_leads_astray_is_found(directory):
+    path = min((directory / "index").iterdir())
+    change(path, slot_position(500) + 3)
+    [finding] = verdict_of(directory).findings
+    assert "slots do not lead" in finding.what
+
+
+def test_keys_that_have_no_entry_are_found(directory):
+    path = max((directory / "index").iterdir())
+    header = decode_header(path.read_bytes())
+    path.unlink()
+    [finding] = verdict_of(directory).findings
+    assert f"{header.index_count - 1} keys have no entry" in finding.what
+
+
+@ONE
+def test_a_queue_file_of_a_wrong_size_is_named(directory):
+    path = directory / "consumequeue" / "GoldenOrders" / "1" / "0".zfill(20)
+    with path.open("ab") as file:
+        file.write(bytes(20))
+    assert_one_error(directory, "queue", str(path), "has 6020 bytes")
+
+
+def test_a_tail_is_an_error_after_a_clean_stop_alone(directory):
+    end = verdict_of(directory).log_end
+    path = directory / "commitlog" / f"{end // 262_144 * 262_144:020d}"
+    change(path, end % 262_144, b"\x7f" * 50)
+    [finding] = verdict_of(directory).findings
+    assert finding.what == "50 bytes stand behind the log's end"
+    assert finding.is_error == (not (directory / "abort").exists())
+
+
+def test_the_first_records_of_the_log_are_the_first_of_the_scan(name):
+    found = find_store(str(STORES / name / "store"), None, RealDisk())
+    content = (STORES / name / "store" / "commitlog" / "0".zfill(20)).read_bytes()
+    verdict = verify(found)
+    found.close()
+    assert verdict.log_start == decode_record(content).physical_offset
