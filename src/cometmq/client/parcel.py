@@ -59,6 +59,8 @@ class Packer:
         self._clock = clock
         self._ids = ids
         self._heads: dict[str, dict[str, str]] = {}
+        # Bodies up to this are neither too long nor compressed.
+        self._plain_size_max = min(settings.compress_over, settings.body_size_max)
 
     def _head(self, topic: str) -> dict[str, str]:
         """Fields that are the same for all messages of a topic; checked the first time."""
@@ -86,16 +88,13 @@ class Packer:
         Raises:
             MessageError: its body is too long or the topic is not for users.
         """
-        body = bytes(message.body)
-        head = self._head(message.topic)
+        body = message.body
+        if body.__class__ is not bytes:
+            body = bytes(body)
+        head = self._heads.get(message.topic) or self._head(message.topic)
         sys_flag = 0
-        self._check_size(len(body), message.topic)
-        if len(body) > self._settings.compress_over:
-            small = compress(
-                body, self._settings.compression, level=self._settings.compression_level
-            )
-            # Follows DefaultMQProducerImpl.tryToCompressMessage: compressed whatever comes out.
-            body, sys_flag = small, compressed_flag(0, self._settings.compression)
+        if len(body) > self._plain_size_max:
+            body, sys_flag = self._compressed(body, message.topic)
         message_id = self._ids.next_id()
         fields = {
             **head,
@@ -105,6 +104,15 @@ class Packer:
             "i": _property_text(message, message_id, extra),
         }
         return Parcel(_SEND, message.topic, fields, body, message_id)
+
+    def _compressed(self, body: bytes, topic: str) -> tuple[bytes, int]:
+        settings = self._settings
+        self._check_size(len(body), topic)
+        if len(body) <= settings.compress_over:
+            return body, 0
+        # Follows DefaultMQProducerImpl.tryToCompressMessage: compressed whatever comes out.
+        small = compress(body, settings.compression, level=settings.compression_level)
+        return small, compressed_flag(0, settings.compression)
 
     def pack_batch(self, messages: Sequence[Message]) -> Parcel:
         """Messages of one topic in one request (DefaultMQProducer.batch of 5.3.3).
@@ -128,7 +136,7 @@ class Packer:
                 raise MessageError(
                     "is_wait_store_ok must be the same for all messages of a batch"
                 )
-            if message.delay_level:
+            if message.delay_level or message.deliver is not None:
                 raise MessageError("a message with a delay cannot go in a batch; send it alone")
             message_id = self._ids.next_id()
             properties = message.stored_properties()
@@ -182,7 +190,13 @@ class Packer:
 def _property_text(message: Message, message_id: str, extra: Mapping[str, str] | None) -> str:
     tag = message.tag or ""
     if (
-        not (message.properties or message.keys or message.delay_level or extra)
+        not (
+            message.properties
+            or message.keys
+            or message.delay_level
+            or message.deliver is not None
+            or extra
+        )
         and tag.isascii()
     ):
         # What most messages are, in a third of the time; `Message` has checked the tag.

@@ -116,7 +116,7 @@ class AsyncProducer:
         """Leave the group and close the connections; sends under way fail."""
         if self._sender is None:
             return
-        self._sender.is_closed = True
+        self._sender.close()
         self._sender = None
         await self._transactions.close()
         await self._hub.leave(self._membership)

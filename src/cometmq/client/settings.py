@@ -88,6 +88,11 @@ class ProducerSettings(ClientSettings):
         body_size_max: maxMessageSize, bytes; longer ones are refused before any network.
         default_topic_queues: defaultTopicQueueNums; queues of a topic that a first send creates.
         is_latency_fault_enabled: sendLatencyFaultEnable; keep away from slow brokers for a while.
+        retry_pause_ms: before a broker that refused or failed is tried again, doubled each round;
+            another broker is tried at once.
+        in_flight_max: backPressureForAsyncSendNum; sends that may be under way; further ones wait
+            for room, within their timeout.
+        in_flight_bytes_max: backPressureForAsyncSendSize; the same for their bodies, bytes.
     """
 
     send_timeout_ms: int = 3000
@@ -99,6 +104,9 @@ class ProducerSettings(ClientSettings):
     body_size_max: int = 4 * 1024 * 1024
     default_topic_queues: int = 4
     is_latency_fault_enabled: bool = False
+    retry_pause_ms: int = 20
+    in_flight_max: int = 10_000
+    in_flight_bytes_max: int = 100 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

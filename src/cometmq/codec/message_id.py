@@ -120,17 +120,24 @@ class UniqueIds:
         self._zone = zone
         self._counter = count()  # Its next() is one step under the interpreter's lock.
         self._month = (0, 0)  # First ms of this month and of the next.
+        self._stamp = (-1, "")  # The last ms, and all that ids of that ms have in common.
 
     def next_id(self) -> str:
         """A new id: 32 or 56 hex digits."""
         now = self._clock.now_ms()
+        stamped, common = self._stamp
+        if now != stamped:
+            common = self._common(now)
+            self._stamp = now, common  # One step: other threads see both or neither.
+        return f"{common}{next(self._counter) & 0xFFFF:04X}"
+
+    def _common(self, now: int) -> str:
         start, end = self._month
         if now >= end:
             month = _month_start(now, self._zone)
             self._month = start, end = _ms(month), _ms(_next_month(month))
         # A clock set back behind the month's start: Java writes 0 too.
-        since = max(now - start, 0)
-        return f"{self._prefix}{since:08X}{next(self._counter) & 0xFFFF:04X}"
+        return f"{self._prefix}{max(now - start, 0):08X}"
 
 
 def unique_id_time(unique_id: str, *, now_ms: int, zone: tzinfo | None = None) -> int:

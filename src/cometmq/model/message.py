@@ -2,7 +2,8 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 
 from cometmq.model import properties as keys_of
 from cometmq.model.errors import MessageError
@@ -10,6 +11,9 @@ from cometmq.model.names import topic_fault
 from cometmq.model.queue import MessageQueue
 
 _FORBIDDEN = (keys_of.NAME_SEPARATOR, keys_of.PROPERTY_SEPARATOR)
+_BODY_TYPES = (bytes, bytearray, memoryview)
+# Topics are few and messages many: each name is looked through once.
+_fault_of = lru_cache(maxsize=1024)(topic_fault)
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,11 +28,13 @@ class Message:
         properties: your own names and values, text without \x01 and \x02.
         flag: a number that RocketMQ carries and never reads.
         delay_level: 0, or 1..18 for RocketMQ's fixed delays.
+        deliver: when consumers may see it: after a `timedelta`, or at a `datetime` (a naive one is
+            local time); needs a broker of 5.x.
         is_wait_store_ok: False: answer before a synchronous flush or replication.
 
     Raises:
-        MessageError: when the topic is illegal, the body is no bytes, or a property cannot be
-            stored; the message names which.
+        MessageError: when the topic is illegal, the body is no bytes, a property cannot be
+            stored, or it has two delays; the message names which.
     """
 
     topic: str
@@ -39,23 +45,31 @@ class Message:
     flag: int = 0
     delay_level: int = 0
     is_wait_store_ok: bool = True
+    deliver: timedelta | datetime | None = None
 
     def __post_init__(self) -> None:
         """Refuse what no broker would take, before any network."""
-        fault = topic_fault(self.topic)
+        fault = _fault_of(self.topic)
         if fault is not None:
             raise MessageError(fault)
-        if not isinstance(self.body, bytes | bytearray | memoryview):
+        # The common kinds first: a union is looked through at ten times the cost.
+        if not isinstance(self.body, _BODY_TYPES):
             raise MessageError(
                 f"body must be bytes, not {type(self.body).__name__}; encode text, e.g. text.encode()"
             )
-        for name, value in self.properties.items():
-            check_property(name, value)
-        for text in (self.tag or "", *self.key_words):
-            if any(mark in text for mark in _FORBIDDEN):
-                raise MessageError(
-                    f"{text!r} holds \\x01 or \\x02, which end a stored property"
-                )
+        if self.properties:
+            for name, value in self.properties.items():
+                check_property(name, value)
+        if self.tag or self.keys:
+            for text in (self.tag or "", *self.key_words):
+                if any(mark in text for mark in _FORBIDDEN):
+                    raise MessageError(
+                        f"{text!r} holds \\x01 or \\x02, which end a stored property"
+                    )
+        if self.deliver is not None:
+            if self.delay_level:
+                raise MessageError("a message has a delay_level or deliver, not both")
+            _delivery_property(self.deliver)
 
     @property
     def key_words(self) -> tuple[str, ...]:
@@ -71,8 +85,25 @@ class Message:
             stored[keys_of.KEYS] = " ".join(self.key_words)
         if self.delay_level:
             stored[keys_of.DELAY] = str(self.delay_level)
+        if self.deliver is not None:
+            name, value = _delivery_property(self.deliver)
+            stored[name] = value
         stored[keys_of.WAIT] = "true" if self.is_wait_store_ok else "false"
         return stored
+
+
+def _delivery_property(deliver: timedelta | datetime) -> tuple[str, str]:
+    """The property by which a broker of 5.x holds a message back (timer messages)."""
+    if isinstance(deliver, datetime):
+        return keys_of.TIMER_DELIVER_MS, str(int(deliver.timestamp() * 1000))
+    if not isinstance(deliver, timedelta):
+        raise MessageError(
+            f"deliver must be a timedelta or a datetime, not {type(deliver).__name__}"
+        )
+    delay_ms = deliver // timedelta(milliseconds=1)
+    if delay_ms < 0:
+        raise MessageError(f"deliver={deliver!r}: a delay cannot be negative")
+    return keys_of.TIMER_DELAY_MS, str(delay_ms)
 
 
 def check_property(name: object, value: object) -> None:

@@ -9,7 +9,7 @@ Next: cometmq.net.peer
 import asyncio
 import logging
 from collections.abc import Callable
-from typing import cast
+from typing import Protocol, cast
 
 from cometmq.codec.remoting import Command, RawCommand
 from cometmq.model.clock import Clock
@@ -28,6 +28,22 @@ _EXPIRY_SCAN_SECONDS = 0.05
 
 # What a client does on a request from a broker; None for no answer.
 RequestHandler = Callable[[Command, "Channel"], Answer | None]
+
+
+class Waiter(Protocol):
+    """Who waits for an answer; a future of it, as a rule. What it does may not raise."""
+
+    def done(self) -> bool:
+        """Whether it waits no more."""
+        ...
+
+    def set_result(self, result: Command, /) -> None:
+        """The answer is here."""
+        ...
+
+    def set_exception(self, exception: BaseException, /) -> None:
+        """There will be none."""
+        ...
 
 
 class Channel(asyncio.Protocol):
@@ -53,7 +69,7 @@ class Channel(asyncio.Protocol):
         self._clock = clock
         self._on_request = on_request
         self._on_close = on_close
-        self._wire: Connection[asyncio.Future[Command]] = Connection()
+        self._wire: Connection[Waiter] = Connection()
         self._transport: asyncio.Transport | None = None
         self._loop = asyncio.get_running_loop()
         self._outgoing: list[bytes] = []
@@ -134,14 +150,26 @@ class Channel(asyncio.Protocol):
         Raises:
             ConnectionLost: the channel is closed already.
         """
+        waiter: asyncio.Future[Command] = self._loop.create_future()
+        self.start(command, waiter, deadline=self._clock.monotonic() + timeout_ms / 1000)
+        return waiter
+
+    def start(self, command: Command, waiter: Waiter, *, deadline: float) -> None:
+        """Send a request; `waiter` is told of its answer, or of RequestTimeout or ConnectionLost.
+
+        Args:
+            command: its opaque is replaced.
+            waiter: a future, or what does its own work when it is told.
+            deadline: on the channel's clock, seconds.
+
+        Raises:
+            ConnectionLost: the channel is closed already.
+        """
         if self.is_closed:
             raise ConnectionLost(f"the connection to {self.address} is closed")
-        waiter: asyncio.Future[Command] = self._loop.create_future()
-        deadline = self._clock.monotonic() + timeout_ms / 1000
         self._send(self._wire.request(command, waiter, deadline=deadline))
         if self._expiry is None:
             self._expiry = self._loop.call_later(_EXPIRY_SCAN_SECONDS, self._expire)
-        return waiter
 
     async def call(self, command: Command, *, timeout_ms: float = 3000) -> Command:
         """Send a request and wait for its answer, whatever its code.

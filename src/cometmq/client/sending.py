@@ -1,0 +1,300 @@
+"""One send from its first attempt to its result: attempts, deadline, and what may be tried again.
+
+No task, no coroutine and no future of its own stands behind a send that finds route and connection
+ready: the channel tells the `Sending` itself of the answer, and that settles the caller's future. Only
+what must wait (a route, a connection) is prepared in a task. Follows
+DefaultMQProducerImpl.sendDefaultImpl of 5.3.3.
+
+Next: cometmq.net.channel
+"""
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from cometmq.client.choose_queue import Pick
+from cometmq.client.latency import ISOLATION_LATENCY_MS
+from cometmq.client.parcel import Parcel
+from cometmq.client.results import SEND_STATUSES, SendResult, SendStatus
+from cometmq.codec.remoting import JSON, Command
+from cometmq.model.codes import VERSION, Language, ResponseCode
+from cometmq.model.errors import (
+    BrokerRefused,
+    ClientClosed,
+    CodecError,
+    CometError,
+    ConnectionLost,
+    NetError,
+    RequestTimeout,
+    SendFailed,
+)
+from cometmq.model.queue import MessageQueue
+
+if TYPE_CHECKING:
+    from cometmq.client.send import Sender
+
+# retryResponseCodes of DefaultMQProducer 5.3.3: another broker may take the message. A broker that
+# is busy (FLOW_CONTROL) may take it later, which is what the pauses are for.
+RETRIABLE_CODES = frozenset(
+    (
+        ResponseCode.SYSTEM_ERROR,
+        ResponseCode.SYSTEM_BUSY,
+        ResponseCode.FLOW_CONTROL,
+        ResponseCode.SERVICE_NOT_AVAILABLE,
+        ResponseCode.NO_PERMISSION,
+        ResponseCode.TOPIC_NOT_EXIST,
+        ResponseCode.NO_BUYER_ID,
+        ResponseCode.NOT_IN_CURRENT_UNIT,
+        ResponseCode.GO_AWAY,
+    )
+)
+Failure = tuple[MessageQueue | None, CometError]
+
+# Command(...) goes through a Python-level __new__ and takes three times as long.
+_command = tuple.__new__
+_PYTHON = int(Language.PYTHON)
+
+
+def make_command(parcel: Parcel, queue: MessageQueue) -> Command:
+    """The request for one queue; the parcel's own fields are completed, never copied."""
+    fields = parcel.fields
+    fields["e"] = str(queue.queue_id)
+    fields["n"] = queue.broker_name
+    values = (parcel.code, 0, 0, _PYTHON, VERSION, None, fields, parcel.body, JSON)
+    return _command(Command, values)
+
+
+class Sending:
+    """One send under way.
+
+    Attributes:
+        parcel: what is sent.
+
+    Args:
+        sender: whose it is.
+        parcel: what is sent.
+        pick: chooses its queue; None: round robin, with retries.
+        result: for the caller.
+        began: monotonic time, seconds.
+        deadline: of all attempts together, monotonic seconds.
+    """
+
+    __slots__ = (
+        "_began",
+        "_deadline",
+        "_failures",
+        "_pick",
+        "_queue",
+        "_result",
+        "_sender",
+        "_tries_left",
+        "parcel",
+    )
+
+    def __init__(
+        self,
+        sender: "Sender",
+        parcel: Parcel,
+        pick: Pick | None,
+        result: asyncio.Future[SendResult],
+        began: float,
+        deadline: float,
+    ) -> None:
+        self.parcel = parcel
+        self._sender = sender
+        self._pick = pick
+        self._result = result
+        self._queue: MessageQueue | None = None
+        self._failures: tuple[Failure, ...] = ()
+        self._began = began
+        self._deadline = deadline
+        # Follows RocketMQ: a message for a certain queue is not sent to another one.
+        self._tries_left = 1 if pick else 1 + sender.settings.retries
+
+    def attempt(self) -> None:
+        """Send now if route and connection are there, else when they are."""
+        sender = self._sender
+        if sender.is_closed:
+            self._settle(
+                ClientClosed("the producer was closed; the message may be stored or not")
+            )
+            return
+        try:
+            hub = sender.hub
+            if self._queue is None:
+                known = hub.routes.get(self.parcel.topic)
+                if known is None:
+                    self._prepare()
+                    return
+                self._queue = sender.choose(
+                    self.parcel.topic, known.write_queues, self._pick, self._last_broker()
+                )
+            channel = hub.channels.peek(hub.address(self._queue.broker_name))
+            if channel is None:
+                self._prepare()
+                return
+            if self._failures:  # The first attempt began when the send did.
+                self._began = sender.clock.monotonic()
+            if self._began >= self._deadline:
+                self._failed(RequestTimeout("no time was left for another attempt"))
+                return
+            channel.start(make_command(self.parcel, self._queue), self, deadline=self._deadline)
+        except CometError as error:
+            self._failed(error)
+        except Exception as error:  # noqa: BLE001  A selector of the user's that fails.
+            self._settle(error)
+
+    def _last_broker(self) -> str | None:
+        last = self._failures[-1][0] if self._failures else None
+        return last.broker_name if last else None
+
+    def _prepare(self) -> None:
+        self._sender.hub.tasks.spawn(self._wait_ready(), "send")
+
+    async def _wait_ready(self) -> None:
+        sender = self._sender
+        left = self._deadline - sender.clock.monotonic()
+        try:
+            async with asyncio.timeout(max(left, 0)):
+                if self._queue is None:
+                    await sender.queues(self.parcel.topic)
+                else:
+                    address = sender.hub.address(self._queue.broker_name)
+                    await sender.hub.channel(address)
+        except asyncio.CancelledError:
+            self._settle(ClientClosed("the producer was closed before this message was sent"))
+            raise
+        except TimeoutError:
+            self._failed(RequestTimeout("no route or connection within the time of the send"))
+        except CometError as error:
+            self._failed(error)
+        else:
+            self.attempt()
+
+    # --- told by the channel (net.channel.Waiter)
+
+    def done(self) -> bool:
+        """Never: also a send that its caller cancelled must be counted as ended."""
+        return False
+
+    def set_exception(self, exception: BaseException, /) -> None:
+        """There is no answer."""
+        self._failed(exception)
+
+    def set_result(self, result: Command, /) -> None:
+        """The answer is here."""
+        try:
+            self._take(result)
+        except Exception as trouble:  # noqa: BLE001  Whatever it is, the caller learns of it.
+            self._settle(trouble)
+
+    def _take(self, answer: Command) -> None:
+        queue = self._queue
+        assert queue is not None, "an answer comes from a queue"
+        sender = self._sender
+        if sender.faults is not None:
+            self._note_latency(queue)
+        status = SEND_STATUSES.get(answer[0])
+        if status is None:
+            address = sender.hub.routes.address(queue.broker_name) or queue.broker_name
+            self._failed(BrokerRefused(answer.code, answer.remark or "", address))
+        elif (
+            status is not SendStatus.OK
+            and sender.settings.is_retried_when_not_ok
+            and self._tries_left > 1
+        ):
+            self._failed(BrokerRefused(ResponseCode.SYSTEM_ERROR, status, queue.broker_name))
+        else:
+            done = read_answer(answer, status, self.parcel.message_id, queue)
+            sender.ended(self.parcel)
+            if not self._result.done():  # Else its caller cancelled it.
+                self._result.set_result(done)
+
+    def _note_latency(self, queue: MessageQueue, latency_ms: float | None = None) -> None:
+        assert self._sender.faults is not None
+        took_ms = (self._sender.clock.monotonic() - self._began) * 1000
+        self._sender.faults.note(queue.broker_name, latency_ms or took_ms)
+
+    # --- failures
+
+    def _failed(self, error: BaseException) -> None:
+        if not isinstance(error, CometError):
+            self._settle(error)
+            return
+        sender = self._sender
+        self._failures = (*self._failures, (self._queue, error))
+        self._tries_left -= 1
+        if sender.faults is not None and self._queue and isinstance(error, NetError):
+            self._note_latency(self._queue, ISOLATION_LATENCY_MS)
+        if self._tries_left > 0 and not self._result.done() and self._is_retriable(error):
+            pause_seconds = self._pause_seconds()
+            self._queue = None
+            if pause_seconds:
+                sender.loop.call_later(pause_seconds, self.attempt)
+            else:
+                self.attempt()
+        else:
+            self._settle(self._final_error(error))
+
+    def _is_retriable(self, error: CometError) -> bool:
+        if self._deadline - self._sender.clock.monotonic() <= 0:
+            return False
+        if isinstance(error, BrokerRefused):
+            return error.code in RETRIABLE_CODES
+        # What was answered, but cannot be read, may well be stored: it is the caller's to judge.
+        return isinstance(error, NetError) and self._queue is not None
+
+    def _pause_seconds(self) -> float:
+        """Another broker is tried at once; one that has failed already is given time, ever more."""
+        hub = self._sender.hub
+        known = hub.routes.get(self.parcel.topic)
+        brokers = {queue.broker_name for queue in known.write_queues} if known else set()
+        rounds = len(self._failures) // max(len(brokers), 1)
+        if not rounds:
+            return 0.0
+        # Half of it by chance: many senders that failed together must not come back together.
+        pause_ms: float = self._sender.settings.retry_pause_ms * 2 ** (rounds - 1)
+        return pause_ms * (0.5 + hub.chance.random() / 2) / 1000
+
+    def _final_error(self, error: CometError) -> CometError:
+        if len(self._failures) == 1 and not isinstance(error, ConnectionLost | RequestTimeout):
+            return error
+        tried = "; ".join(f"{queue or 'no queue yet'}: {why}" for queue, why in self._failures)
+        failed = SendFailed(
+            f"message {self.parcel.message_id} for {self.parcel.topic!r} was not acknowledged in "
+            f"{len(self._failures)} attempt(s): {tried}"
+        )
+        failed.__cause__ = error
+        return failed
+
+    def _settle(self, error: BaseException) -> None:
+        """End with an error."""
+        self._sender.ended(self.parcel)
+        if not self._result.done():
+            self._result.set_exception(error)
+
+
+def read_answer(
+    answer: Command, status: SendStatus, message_id: str, queue: MessageQueue
+) -> SendResult:
+    """The result of a send that a broker took.
+
+    Raises:
+        CodecError: the answer lacks its offset.
+    """
+    fields = answer.fields
+    try:
+        queue_id = int(fields["queueId"])
+        queue_offset = int(fields["queueOffset"])
+    except (KeyError, ValueError) as error:
+        raise CodecError(f"the answer to a send has no queue or offset: {error!r}") from None
+    if queue_id != queue.queue_id:
+        queue = MessageQueue(queue.topic, queue.broker_name, queue_id)
+    return SendResult(
+        status,
+        message_id,
+        fields.get("msgId", ""),
+        queue,
+        queue_offset,
+        fields.get("transactionId"),
+        fields.get("MSG_REGION"),
+    )
