@@ -1,0 +1,98 @@
+"""A Java broker opens the store that our cleaning left, and goes on with every queue."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from cometmq.codec.record import Record, decode_records
+from cometmq.model.codes import RequestCode, ResponseCode
+from tests.interop import reference
+from tests.support import processes
+from tests.support.frames import ask
+from tests.support.load import send_all
+from tests.support.processes import wait_until
+
+TOPIC = "Cleaned"
+COUNT = 400  # Of 4,000 bytes: seven log files.
+FILE = 262_144
+SETTINGS = {
+    "autoCreateTopicEnable": "true",
+    "defaultTopicQueueNums": 4,
+    "mappedFileSizeCommitLog": FILE,
+    "mappedFileSizeConsumeQueue": 400,  # Twenty entries.
+}
+CLEANING = {"cleanResourceInterval": 100, "diskMaxUsedSpaceRatio": 1}
+
+pytestmark = [pytest.mark.java, pytest.mark.timeout(300)]
+
+
+def body(number: int) -> bytes:
+    return b"%05d" % number + b"x" * 3995
+
+
+def test_java_goes_on_where_the_log_begins_now(tmp_path: Path):
+    names = reference.nameserver(tmp_path / "nameserver").start()
+    folder = tmp_path / "broker"
+    ours = processes.broker(folder, names.address, settings={**SETTINGS, **CLEANING}).start()
+    theirs = reference.broker(folder, names.address, settings=SETTINGS)
+    try:
+        assert send_all(ours.address, TOPIC, map_bodies(0)) == [0] * COUNT
+        old = sorted((folder / "store" / "commitlog").iterdir())[:3]
+        for path in old:
+            os.utime(path, (1, 1))
+        wait_until(lambda: not any(map(Path.exists, old)), seconds=30, what="three files gone")
+        queue = folder / "store" / "consumequeue" / TOPIC / "0"
+        wait_until(
+            lambda: not (queue / "0".zfill(20)).exists(), seconds=30, what="queue files gone"
+        )
+        ours.kill()
+        theirs.start()
+        reference.wait_registered(names.address)
+        wait_until(
+            lambda: theirs.address.encode() in reference.route_of(names.address, "TBW102"),
+            seconds=60,
+            what="the Java broker's route",
+        )
+        assert send_all(theirs.address, TOPIC, map_bodies(COUNT)) == [0] * COUNT
+        numbers = [number for queue_id in range(4) for number in read(theirs.address, queue_id)]
+    finally:
+        for program in (ours, theirs, names):
+            program.kill()
+    # What was in the three files is gone, and nothing else is missing, doubled or out of place.
+    assert sorted(numbers) == list(range(min(numbers), 2 * COUNT))
+    assert 3 * FILE // 4300 <= min(numbers) <= 3 * FILE // 4000
+
+
+def read(address: str, queue_id: int) -> list[int]:
+    """The numbers of a queue, from its min offset on; its offsets have no gap."""
+    place = {"topic": TOPIC, "queueId": str(queue_id)}
+    first, last = (
+        int(ask(address, code, place)[0]["extFields"]["offset"])
+        for code in (RequestCode.GET_MIN_OFFSET, RequestCode.GET_MAX_OFFSET)
+    )
+    early, _ = ask(address, RequestCode.PULL_MESSAGE, pull_fields(queue_id, 0))
+    assert early["code"] == ResponseCode.PULL_OFFSET_MOVED
+    assert early["extFields"]["nextBeginOffset"] == str(first)
+    records: list[Record] = []
+    while first + len(records) < last:
+        fields = pull_fields(queue_id, first + len(records))
+        header, answer = ask(address, RequestCode.PULL_MESSAGE, fields)
+        assert header["code"] == ResponseCode.SUCCESS, header
+        records += decode_records(answer)
+    assert [record.queue_offset for record in records] == [*range(first, last)]
+    return [int(record.body[:5]) for record in records]
+
+
+def pull_fields(queue_id: int, offset: int) -> dict[str, str]:
+    return {
+        "consumerGroup": "GID_reader", "topic": TOPIC, "queueId": str(queue_id),
+        "queueOffset": str(offset), "maxMsgNums": "32", "sysFlag": "4", "commitOffset": "0",
+        "suspendTimeoutMillis": "0", "subscription": "*", "subVersion": "0",
+    }  # fmt: skip
+
+
+def map_bodies(start: int) -> list[bytes]:
+    return [body(number) for number in range(start, start + COUNT)]
