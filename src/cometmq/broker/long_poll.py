@@ -41,6 +41,7 @@ class HeldPulls:
         """`resume` must be set before the first pull is held."""
         self.resume: Callable[[HeldPull], None] = lambda _held: None
         self._held: dict[ConsumeQueue, list[HeldPull]] = {}
+        self._watchers: dict[ConsumeQueue, Callable[[ConsumeQueue], None]] = {}
         self._count = 0
 
     def __len__(self) -> int:
@@ -55,8 +56,21 @@ class HeldPulls:
         queue.watched = True
         return True
 
+    def watch(self, queue: ConsumeQueue, told: Callable[[ConsumeQueue], None]) -> None:
+        """Let someone else know of each arrival in a queue, too; one at a time."""
+        self._watchers[queue] = told
+        queue.watched = True
+
+    def unwatch(self, queue: ConsumeQueue) -> None:
+        """The end of that."""
+        del self._watchers[queue]
+        queue.watched = queue in self._held
+
     def arrived(self, queue: ConsumeQueue, tags_codes: list[int]) -> None:
         """Messages with these tags are visible in a watched queue (`MessageStore.on_arrival`)."""
+        told = self._watchers.get(queue)
+        if told is not None:
+            told(queue)
         self.wake(
             queue,
             lambda pull: pull.codes is None or not pull.codes.isdisjoint(tags_codes),
@@ -85,7 +99,7 @@ class HeldPulls:
             self._held[queue] = left
         else:
             del self._held[queue]
-            queue.watched = False
+            queue.watched = queue in self._watchers
         self._count -= len(due)
         for pull in due:
             if not pull.peer.is_closed:

@@ -43,6 +43,7 @@ from cometmq.broker.long_poll import HeldPulls
 from cometmq.broker.members import Members
 from cometmq.broker.offsets import Offsets
 from cometmq.broker.parts import Feature, Parts
+from cometmq.broker.pop.feature import PopFeature
 from cometmq.broker.registrar import Registrar, RegistrarSettings
 from cometmq.broker.replies import Replies
 from cometmq.broker.requests import Handlers, register_requests
@@ -80,6 +81,7 @@ FEATURES: tuple[Callable[[Parts], Feature], ...] = (
     Replies,
     Statistics,
     FilterCheck,
+    PopFeature,
     OffsetResets,
     ClientRelay,
     Cleaning,

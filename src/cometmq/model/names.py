@@ -84,6 +84,20 @@ def retry_topic(group: str) -> str:
     return RETRY_PREFIX + group
 
 
+def pop_retry_topic(topic: str, group: str, *, is_v2: bool = False) -> str:
+    """The topic in which popped messages of `topic` wait for the next try of `group` (KeyBuilder)."""
+    return f"{RETRY_PREFIX}{group}{'+' if is_v2 else '_'}{topic}"
+
+
+def pop_origin_topic(topic: str, group: str) -> str:
+    """The topic that a retry topic of pop belongs to; any other topic is its own."""
+    for mark in "+_":
+        prefix = f"{RETRY_PREFIX}{group}{mark}"
+        if topic.startswith(prefix):
+            return topic[len(prefix) :]
+    return topic
+
+
 def dead_letter_topic(group: str) -> str:
     """The topic that takes what `group` could not consume."""
     return DLQ_PREFIX + group

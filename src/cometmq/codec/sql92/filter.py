@@ -1,6 +1,6 @@
-r"""A compiled expression: `matches` says whether a message with this property block is wanted.
+"""A compiled expression: `matches` says whether a message with this property block is wanted.
 
-Next: cometmq.store.sift
+Next: cometmq.broker.sieve
 """
 
 from functools import lru_cache

@@ -1,0 +1,244 @@
+"""Keeps check points on record in the revive topic, and makes them again from it at a start.
+
+A check point is written before its messages are answered, acknowledgements a moment later and
+many at once. How far everything is done, so that a start need not read it, is the offset of the
+group CID_RMQ_SYS_REVIVE_GROUP, by Java's rule that of the last record that is not needed.
+
+Follows PopMessageProcessor.buildCkMsg and PopReviveService of RocketMQ 5.3.3; differs: records are
+not timed, so that what is handed out is known at once (docs/design/0014).
+
+Next: cometmq.broker.pop.revive
+"""
+
+import logging
+from collections import deque
+from collections.abc import Iterable
+
+from cometmq.broker.inner_puts import InnerMessage
+from cometmq.broker.parts import Parts
+from cometmq.broker.pop.check_points import CheckPoint, CheckPoints
+from cometmq.broker.pop.progress import Place
+from cometmq.broker.queue_cursor import QueueCursor
+from cometmq.codec.bodies.pop_journal import (
+    ACK_TAG,
+    BATCH_ACK_TAG,
+    CHECK_POINT_TAG,
+    CheckPointBody,
+    decode_ack,
+    decode_check_point,
+    encode_ack,
+    encode_check_point,
+)
+from cometmq.codec.record import Record
+from cometmq.model.errors import CodecError, StoreError
+from cometmq.model.properties import TAGS, TIMER_DELIVER_MS, UNIQ_KEY
+from cometmq.store.appender import PutResult
+
+_log = logging.getLogger(__name__)
+
+REVIVE_GROUP = "CID_RMQ_SYS_REVIVE_GROUP"
+BEHIND_MAX = 100_000  # Records that a start may have to read for one open check point.
+_PUT_MAX = 500  # Records of one write.
+_EARLY_MS = 1_000  # Java delivers a check point so long before it ends (ackTimeInterval).
+
+
+class Journal:
+    """The revive topic.
+
+    Attributes:
+        points: what it says.
+    """
+
+    def __init__(self, parts: Parts, points: CheckPoints) -> None:
+        """Nothing is read yet."""
+        name = f"rmq_sys_REVIVE_LOG_{parts.settings.cluster_name}"
+        topic = parts.topics.get(name)
+        assert topic is not None, "made with the table of topics"
+        self.points = points
+        self._parts = parts
+        self._topic = topic
+        self._next_queue = 0
+        # By queue: what is needed, (place of its record, check point), and where reading goes on.
+        self._needed: list[deque[tuple[int, CheckPoint]]] = [
+            deque() for _ in range(topic.queue_count)
+        ]
+        self._cursors = [
+            QueueCursor(parts.store, parts.pool, name, queue_id, offset=self._begin(queue_id))
+            for queue_id in range(topic.queue_count)
+        ]
+
+    def _begin(self, queue_id: int) -> int:
+        last_done = self._parts.offsets.get(REVIVE_GROUP, self._topic.name, queue_id)
+        queue = self._parts.store.queue(self._topic.name, queue_id)
+        least = 0 if queue is None else queue.min_offset
+        return least if last_done is None else max(last_done + 1, least)
+
+    # --- reading
+
+    async def read_on(self) -> list[CheckPoint]:
+        """Take what others wrote, or this broker before its start; the new check points."""
+        found: list[CheckPoint] = []
+        for queue_id, cursor in enumerate(self._cursors):
+            while not cursor.is_at_end:
+                records = await cursor.read()
+                if not records:
+                    break
+                for record in records:
+                    self._apply(record, queue_id, found)
+        return found
+
+    def _apply(self, record: Record, queue_id: int, found: list[CheckPoint]) -> None:
+        try:
+            tag = record.properties().get(TAGS)
+            if tag == CHECK_POINT_TAG:
+                point = CheckPoint(decode_check_point(record.body), queue_id)
+                point.end = record.physical_offset + record.store_size
+                self._needed[queue_id].append((record.queue_offset, point))
+                point.place = record.queue_offset
+                found.append(point)
+                if not point.is_done and point.key not in self.points:
+                    self.points.add(point)
+            elif tag in (ACK_TAG, BATCH_ACK_TAG):
+                ack = decode_ack(record.body)
+                key = (ack.topic, ack.group, ack.queue_id, ack.start_offset, ack.pop_time_ms)
+                self.points.acknowledge(key, ack.offsets)
+        except CodecError as error:
+            _log.error("revive queue %d, offset %d: %s", queue_id, record.queue_offset, error)
+
+    # --- writing
+
+    def choose_queue(self) -> int:
+        """The revive queue for the next check points, in turn."""
+        count = min(self._parts.settings.revive_queues, self._topic.queue_count)
+        self._next_queue = (self._next_queue + 1) % count
+        return self._next_queue
+
+    def queue_or_other(self, queue_id: int) -> int:
+        """A revive queue that a handle names, or another where there is none such."""
+        return queue_id if 0 <= queue_id < self._topic.queue_count else self.choose_queue()
+
+    def record(self, point: CheckPoint) -> None:
+        """Write a check point.
+
+        Raises:
+            StoreError: it could not be written, so its messages may not be handed out.
+        """
+        (result,) = self._parts.inner.put(self._check_point(point))
+        self._placed(point, result)
+        if not point.is_done:
+            self.points.add(point)
+
+    def record_reset(self, place: Place, offset: int) -> None:
+        """Write that a group's offset was set, so that older check points do not move it back."""
+        group, topic, queue_id = place
+        body = CheckPointBody(
+            topic, group, queue_id, offset, (), self._parts.clock.now_ms(), 0,
+            broker_name=self._parts.settings.broker_name,
+        )  # fmt: skip
+        try:
+            self.record(CheckPoint(body, self.choose_queue()))
+        except StoreError as error:
+            _log.warning("the reset of %s cannot be put on record: %s", place, error)
+
+    def acknowledgement(self, point: CheckPoint, bits: int) -> InnerMessage:
+        """The record of an acknowledgement of these bits."""
+        tag, body = encode_ack(point.ack_of(bits))
+        return self._message(point, tag, body, deliver_ms=point.due_ms)
+
+    def record_changes(self) -> None:
+        """Write the acknowledgements that came since the last time."""
+        changed = list(self.points.changed)
+        for start in range(0, len(changed), _PUT_MAX):
+            part = changed[start : start + _PUT_MAX]
+            bits = [point.acknowledged for point in part]
+            messages = [
+                self.acknowledgement(point, point.acknowledged & ~point.recorded)
+                for point in part
+            ]
+            try:
+                results = self._parts.inner.put(*messages)
+            except StoreError as error:
+                _log.warning("acknowledgements of pops cannot be written yet: %s", error)
+                return
+            for point, told, result in zip(part, bits, results, strict=True):
+                point.recorded = told
+                del self.points.changed[point]
+                self._noted(point.revive_queue, result)
+
+    def rewrite_old(self) -> None:
+        """Write open check points that lie far back anew, so that a start need not read so far."""
+        for queue_id, needed in enumerate(self._needed):
+            queue = self._parts.store.queue(self._topic.name, queue_id)
+            while needed and queue is not None and needed[0][0] < queue.max_offset - BEHIND_MAX:
+                place, point = needed[0]
+                if point.place == place and not point.is_done:
+                    try:
+                        (result,) = self._parts.inner.put(self._check_point(point))
+                    except StoreError:
+                        return
+                    self._placed(point, result)
+                needed.popleft()
+
+    def settle(self) -> None:
+        """Say how far everything is done, and on the device."""
+        flushed = self._parts.store.flushed_offset
+        for queue_id, needed in enumerate(self._needed):
+            while needed:
+                place, point = needed[0]
+                if point.place == place and not (point.is_done and point.end <= flushed):
+                    break
+                needed.popleft()
+            last = (needed[0][0] if needed else self._cursors[queue_id].offset) - 1
+            known = self._parts.offsets.get(REVIVE_GROUP, self._topic.name, queue_id)
+            if last >= 0 and (known is None or last > known):
+                self._parts.offsets.commit(
+                    REVIVE_GROUP, self._topic.name, queue_id, offset=last
+                )
+
+    def _check_point(self, point: CheckPoint) -> InnerMessage:
+        body = point.body
+        content = encode_check_point(
+            body, revive_offset=max(point.place, 0), acknowledged=point.acknowledged
+        )
+        deliver_ms = max(point.due_ms - _EARLY_MS, 0)
+        return self._message(point, CHECK_POINT_TAG, content, deliver_ms=deliver_ms)
+
+    def _message(
+        self, point: CheckPoint, tag: str, body: bytes, *, deliver_ms: int
+    ) -> InnerMessage:
+        of = point.body
+        # PopMessageProcessor.genCkUniqueId.
+        unique = (
+            of.topic, of.queue_id, of.start_offset, of.group, of.pop_time_ms, of.broker_name, tag,
+        )  # fmt: skip
+        return InnerMessage(
+            topic=self._topic,
+            queue_id=point.revive_queue,
+            body=body,
+            properties={
+                TAGS: tag,
+                UNIQ_KEY: "@".join(map(str, unique)),
+                TIMER_DELIVER_MS: str(deliver_ms),
+            },
+            born_ms=self._parts.clock.now_ms(),
+            born_host=self._parts.store.store_host,
+        )
+
+    def _placed(self, point: CheckPoint, result: PutResult) -> None:
+        queue_offset, physical_offset, size = result
+        point.place, point.end = queue_offset, physical_offset + size
+        point.recorded = point.acknowledged
+        self._needed[point.revive_queue].append((queue_offset, point))
+        self._noted(point.revive_queue, result)
+
+    def _noted(self, queue_id: int, result: PutResult) -> None:
+        """What this broker wrote itself need not be read again."""
+        cursor = self._cursors[queue_id]
+        if cursor.offset == result[0]:
+            cursor.offset += 1
+
+    def noted(self, points: Iterable[CheckPoint], results: Iterable[PutResult]) -> None:
+        """Records of acknowledgements that were written elsewhere, with what they stand for."""
+        for point, result in zip(points, results, strict=True):
+            point.end = max(point.end, result[1] + result[2])
+            self._noted(point.revive_queue, result)

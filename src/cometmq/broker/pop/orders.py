@@ -1,0 +1,128 @@
+"""Pop in order: a queue is closed to its group while messages of it are handed out.
+
+There are no check points. The group's offset stands at the oldest message that is not acknowledged;
+when their time is over, messages are handed out again from there. Follows ConsumerOrderInfoManager of
+RocketMQ 5.3.3, its file consumerOrderInfo.json included.
+
+Next: cometmq.broker.pop.reading
+"""
+
+from collections.abc import Callable, Sequence
+
+from cometmq.broker.parts import Parts
+from cometmq.broker.pop.progress import Place
+from cometmq.broker.saving import Saver
+from cometmq.codec.bodies.order_state import (
+    OrderState,
+    decode_order_states,
+    encode_order_states,
+)
+
+# A queue without a sign of life for so long is forgotten (CLEAN_SPAN_FROM_LAST), ms.
+_FORGOTTEN_MS = 24 * 3_600_000
+NOT_FOUND, OUTDATED = -1, -2
+
+
+class Orders:
+    """The queues that are popped in order."""
+
+    def __init__(self, parts: Parts) -> None:
+        """Nothing is known until `load`."""
+        self._clock = parts.clock
+        self._file = parts.config_file("consumerOrderInfo.json")
+        self._states: dict[Place, OrderState] = {}
+        self._saver = Saver(self._file, self._snapshot, parts.pool)
+
+    def load(self) -> None:
+        """Read the file.
+
+        Raises:
+            CodecError: it means nothing.
+        """
+        self._states = self._file.load(decode_order_states) or {}
+
+    def is_closed(self, place: Place, attempt_id: str | None) -> bool:
+        """Whether messages of the queue are handed out at present.
+
+        Who asks again under the id of the pop whose answer was lost gets them again.
+        """
+        state = self._states.get(place)
+        if state is None or (attempt_id and attempt_id == state.attempt_id):
+            return False
+        now = self._clock.now_ms()
+        return any(
+            now < state.visible_at(index)
+            for index in range(len(state.offsets))
+            if not state.acknowledged >> index & 1
+        )
+
+    def handed_out(
+        self,
+        place: Place,
+        offsets: Sequence[int],
+        *,
+        pop_time_ms: int,
+        invisible_ms: int,
+        attempt_id: str | None,
+    ) -> dict[int, int]:
+        """Messages were handed out; how often each was before, where it was."""
+        old = self._states.get(place)
+        counts: dict[int, int] = {}
+        if old is not None and attempt_id and attempt_id == old.attempt_id:
+            counts = dict(old.counts)
+        elif old is not None:
+            counts = {
+                offset: old.counts.get(offset, 0) + 1
+                for offset in offsets
+                if offset in old.offsets
+            }
+        self._states[place] = OrderState(
+            tuple(offsets), pop_time_ms, invisible_ms, self._clock.now_ms(),
+            attempt_id=attempt_id, counts=counts,
+        )  # fmt: skip
+        self._saver.is_dirty = True
+        return counts
+
+    def acknowledge(self, place: Place, offset: int, pop_time_ms: int) -> int:
+        """Where the group goes on; NOT_FOUND for a message, OUTDATED for a handle, that is none."""
+        state = self._states.get(place)
+        if state is None:
+            return offset + 1
+        if pop_time_ms != state.pop_time_ms:
+            return OUTDATED
+        if offset not in state.offsets:
+            return NOT_FOUND
+        state.acknowledged |= 1 << state.offsets.index(offset)
+        self._saver.is_dirty = True
+        for index, each in enumerate(state.offsets):
+            if not state.acknowledged >> index & 1:
+                return each
+        return state.offsets[-1] + 1
+
+    def show_again_at(self, place: Place, offset: int, pop_time_ms: int, at_ms: int) -> None:
+        """A message comes again at this time."""
+        state = self._states.get(place)
+        if state is not None and state.pop_time_ms == pop_time_ms and offset in state.offsets:
+            state.visible[offset] = at_ms
+            self._saver.is_dirty = True
+
+    def forget(self, place: Place) -> None:
+        """The group's offset was reset."""
+        if self._states.pop(place, None) is not None:
+            self._saver.is_dirty = True
+
+    def save_if_dirty(self) -> None:
+        """Save what changed since the last time."""
+        self._saver.save_if_dirty()
+
+    async def close(self) -> None:
+        """Bring everything to disk."""
+        await self._saver.close()
+
+    def _snapshot(self) -> Callable[[], str]:
+        oldest = self._clock.now_ms() - _FORGOTTEN_MS
+        self._states = {
+            place: state for place, state in self._states.items() if state.used_ms > oldest
+        }
+        text = encode_order_states(self._states)
+        return lambda: text

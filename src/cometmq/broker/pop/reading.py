@@ -1,0 +1,325 @@
+"""Takes messages for a pop from the queues of a topic and of its retry topics.
+
+A pop goes round the queues, from one that chance names, until it has enough. What it takes of a
+queue is put on record as one check point before it goes into the answer. Work that must wait for the
+device is given out (`Reader.collect` is a generator), so that a warm pop is answered at once.
+
+Follows PopMessageProcessor of RocketMQ 5.3.3.
+
+Next: cometmq.broker.pop.journal
+"""
+
+from collections.abc import Callable, Generator, Iterator
+from dataclasses import dataclass, field
+from random import Random
+from typing import NamedTuple
+
+from cometmq.broker.filters import MessageFilter
+from cometmq.broker.parts import Parts
+from cometmq.broker.pop.check_points import CheckPoint
+from cometmq.broker.pop.journal import Journal
+from cometmq.broker.pop.orders import Orders
+from cometmq.broker.pop.progress import Place, Progress
+from cometmq.broker.sieve import Sieve, Wanted
+from cometmq.codec.bodies.pop_journal import CheckPointBody
+from cometmq.codec.headers.pop import PopRequest
+from cometmq.codec.properties import join_blocks
+from cometmq.codec.receipt import NORMAL, ORDER_QUEUE, Receipt, kind_of
+from cometmq.codec.record import QUEUE_OFFSET_AT, decode_record, encode_record
+from cometmq.codec.remoting import Command
+from cometmq.model.errors import CodecError, StoreError
+from cometmq.model.names import pop_retry_topic
+from cometmq.model.properties import POP_CK
+from cometmq.model.topic import TopicConfig
+from cometmq.net.peer import Peer
+from cometmq.store.reader import GetResult, GetStatus
+
+_ELSEWHERE = (
+    GetStatus.OFFSET_TOO_SMALL, GetStatus.OFFSET_OVERFLOW_BADLY, GetStatus.OFFSET_FOUND_NULL,
+)  # fmt: skip
+_PASSED_OVER = (GetStatus.NO_MATCHED_MESSAGE, GetStatus.MESSAGE_WAS_REMOVING)
+
+Cold = Callable[[], GetResult]
+Steps = Generator[Cold, GetResult, None]
+
+
+class Pop(NamedTuple):
+    """A pop that may be done.
+
+    Attributes:
+        command: the request.
+        peer: who asked.
+        request: its header.
+        wanted: which messages.
+        topic: where from.
+    """
+
+    command: Command
+    peer: Peer
+    request: PopRequest
+    wanted: MessageFilter
+    topic: TopicConfig
+
+
+@dataclass(slots=True)
+class Taken:
+    """What a pop has taken so far.
+
+    Attributes:
+        pop_time_ms: of all its check points.
+        revive_queue: of all its check points.
+        pieces: records, as they go into the answer.
+        count: of messages.
+        size: bytes of them.
+        starts: (kind, queue, start offset) of each queue.
+        offsets: (kind, queue, queue offsets) of each queue.
+        order_counts: of messages that were handed out before, (kind, place, count).
+        left: messages that are still there.
+    """
+
+    pop_time_ms: int
+    revive_queue: int
+    pieces: list[bytes | memoryview] = field(default_factory=list)
+    count: int = 0
+    size: int = 0
+    starts: list[tuple[str, int, int]] = field(default_factory=list)
+    offsets: list[tuple[str, int, list[int]]] = field(default_factory=list)
+    order_counts: list[tuple[str, str, int]] = field(default_factory=list)
+    left: int = 0
+
+
+class PopReader:
+    """Reads for pops."""
+
+    def __init__(
+        self,
+        parts: Parts,
+        *,
+        journal: Journal,
+        progress: Progress,
+        orders: Orders,
+        chance: Random,
+    ) -> None:
+        """`chance` chooses the first queue, and whether retries come first."""
+        self._parts = parts
+        self._settings = parts.settings
+        self._store = parts.store
+        self._journal = journal
+        self._progress = progress
+        self._orders = orders
+        self._chance = chance
+
+    def collect(self, pop: Pop) -> Generator[Cold, GetResult, Taken]:
+        """Take messages. Gives work for a thread that may wait, and wants its result.
+
+        Raises:
+            StoreError: nothing was taken, because nothing can be put on record.
+        """
+        is_ordered = pop.request.order
+        taken = Taken(
+            self._parts.clock.now_ms(),
+            ORDER_QUEUE if is_ordered else self._journal.choose_queue(),
+        )
+        first = self._chance.randrange(100)
+        is_retry_first = first < self._settings.retry_share
+        if is_retry_first and not is_ordered:
+            yield from self._retries(pop, taken, first)
+        if pop.request.queue_id >= 0:
+            yield from self._queue(pop, taken, pop.topic.name, pop.request.queue_id)
+        else:
+            yield from self._topic(pop, taken, pop.topic, first)
+        if not is_retry_first and not is_ordered and taken.count < pop.request.max_msg_nums:
+            yield from self._retries(pop, taken, first)
+        return taken
+
+    def retry_topics(self, topic: str, group: str) -> Iterator[TopicConfig]:
+        """The retry topics of a group that are there and read."""
+        settings = self._settings
+        if settings.is_retry_topic_v2:
+            config = self._parts.topics.get(pop_retry_topic(topic, group, is_v2=True))
+            if config is not None:
+                yield config
+        if not settings.is_retry_topic_v2 or settings.is_retry_topic_v1_read:
+            config = self._parts.topics.get(pop_retry_topic(topic, group))
+            if config is not None:
+                yield config
+
+    def has_messages(self, topic: str, group: str, queue_id: int) -> bool:
+        """Whether a queue has messages that the group was not given."""
+        queue = self._store.queue(topic, queue_id)
+        if queue is None:
+            return False
+        offset = self._progress.next_offset((group, topic, queue_id))
+        return queue.max_offset > (queue.min_offset if offset is None else offset)
+
+    # --- queues
+
+    def _retries(self, pop: Pop, taken: Taken, first: int) -> Steps:
+        for config in self.retry_topics(pop.topic.name, pop.request.consumer_group):
+            yield from self._topic(pop, taken, config, first)
+
+    def _topic(self, pop: Pop, taken: Taken, topic: TopicConfig, first: int) -> Steps:
+        count = topic.read_queues
+        for number in range(count):
+            yield from self._queue(pop, taken, topic.name, (first + number) % count)
+
+    def _queue(self, pop: Pop, taken: Taken, topic: str, queue_id: int) -> Steps:
+        request, progress = pop.request, self._progress
+        place = (request.consumer_group, topic, queue_id)
+        offset = self._begin(place, request)
+        queue = self._store.queue(topic, queue_id)
+        if queue is None:
+            return
+        if request.order and self._orders.is_closed(place, request.attempt_id):
+            return
+        if place in progress.busy or taken.count >= request.max_msg_nums:
+            taken.left += max(queue.max_offset - offset, 0)
+            return
+        if offset == queue.max_offset:
+            return
+        progress.busy.add(place)
+        try:
+            result = yield from self._read(pop, taken, place, offset)
+            if result.status in _ELSEWHERE:
+                progress.reset(place, result.next_offset)
+                offset = result.next_offset
+                result = yield from self._read(pop, taken, place, offset)
+        finally:
+            progress.busy.discard(place)
+        if result.status is GetStatus.FOUND:
+            self._hand_out(pop, taken, place, offset, result)
+        elif result.status in _PASSED_OVER and result.next_offset > offset:
+            self._pass_over(place, result.next_offset, is_ordered=request.order)
+        taken.left += max(result.max_offset - result.next_offset, 0)
+
+    def _begin(self, place: Place, request: PopRequest) -> int:
+        group, topic, queue_id = place
+        moved = self._parts.offsets.take_reset(group, topic, queue_id)
+        if moved is not None:
+            self._progress.reset(place, moved)
+            self._orders.forget(place)
+            self._journal.record_reset(place, moved)
+        offset = self._progress.next_offset(place)
+        if offset is None:
+            queue = self._store.queue(topic, queue_id)
+            offset = self._progress.begin(place, queue, request.init_mode)
+        return offset
+
+    def _read(
+        self, pop: Pop, taken: Taken, place: Place, offset: int
+    ) -> Generator[Cold, GetResult, GetResult]:
+        _, topic, queue_id = place
+        count = pop.request.max_msg_nums - taken.count
+        codes, passes = pop.wanted
+        if passes is None:
+            result = self._store.get(topic, queue_id, offset, max_count=count, match=codes)
+            return (yield result.cold) if result.cold is not None else result
+        size_max = self._settings.transfer_bytes_in_memory
+        sieve = Sieve(self._store, Wanted(topic, queue_id, offset, count, size_max, passes))
+        result = sieve.read()
+        while result.cold is not None:
+            read = yield result.cold
+            result = sieve.took(read) or sieve.read()
+        return result
+
+    # --- what was read
+
+    def _hand_out(
+        self, pop: Pop, taken: Taken, place: Place, start: int, result: GetResult
+    ) -> None:
+        records = _split(result.records)
+        offsets = [
+            int.from_bytes(record[QUEUE_OFFSET_AT : QUEUE_OFFSET_AT + 8]) for record in records
+        ]
+        _, topic, queue_id = place
+        if pop.request.order:
+            self._keep_order(pop, taken, place, offsets)
+        elif not self._put_on_record(pop, taken, place, start, offsets, result.next_offset):
+            return
+        kind = kind_of(topic)
+        taken.starts.append((kind, queue_id, start))
+        taken.offsets.append((kind, queue_id, offsets))
+        taken.count += len(offsets)
+        taken.size += result.size
+        if kind == NORMAL:
+            taken.pieces += result.records
+            return
+        handle = Receipt(
+            start, taken.pop_time_ms, pop.request.invisible_time, taken.revive_queue, kind,
+            self._settings.broker_name, queue_id,
+        )  # fmt: skip
+        for record, offset in zip(records, offsets, strict=True):
+            receipt = handle._replace(queue_offset=offset)
+            taken.pieces.append(_of_origin(record, pop.topic.name, receipt))
+
+    def _put_on_record(
+        self,
+        pop: Pop,
+        taken: Taken,
+        place: Place,
+        start: int,
+        offsets: list[int],
+        next_offset: int,
+    ) -> bool:
+        """Write the check point; False when messages taken so far are all that can be given."""
+        group, topic, queue_id = place
+        body = CheckPointBody(
+            topic, group, queue_id, start, tuple(offsets), taken.pop_time_ms,
+            pop.request.invisible_time, broker_name=self._settings.broker_name,
+        )  # fmt: skip
+        point = CheckPoint(body, taken.revive_queue)
+        if point.key in self._journal.points:
+            return False  # The group's offset was set back within this millisecond.
+        try:
+            self._journal.record(point)
+        except StoreError:
+            if not taken.count:
+                raise
+            return False
+        self._progress.moved(place, next_offset, point)
+        return True
+
+    def _keep_order(self, pop: Pop, taken: Taken, place: Place, offsets: list[int]) -> None:
+        request = pop.request
+        counts = self._orders.handed_out(
+            place, offsets,
+            pop_time_ms=taken.pop_time_ms, invisible_ms=request.invisible_time,
+            attempt_id=request.attempt_id,
+        )  # fmt: skip
+        _, topic, queue_id = place
+        kind = kind_of(topic)
+        taken.order_counts += [
+            (kind, f"qo{queue_id}%{offset}", count) for offset, count in counts.items()
+        ]
+        # What clients before 5.1 look at: the least count of the queue.
+        least = min(counts.values()) if len(counts) == len(offsets) else 0
+        taken.order_counts.append((kind, str(queue_id), least))
+
+    def _pass_over(self, place: Place, next_offset: int, *, is_ordered: bool) -> None:
+        if is_ordered:
+            self._progress.reset(place, next_offset)
+        else:
+            self._progress.moved(place, next_offset)
+
+
+def _split(pieces: list[memoryview]) -> list[memoryview]:
+    """The records of pieces of the log."""
+    records = []
+    for piece in pieces:
+        start, end = 0, len(piece)
+        while start < end:
+            size = int.from_bytes(piece[start : start + 4])
+            records.append(piece[start : start + size])
+            start += size
+    return records
+
+
+def _of_origin(record: memoryview, topic: str, receipt: Receipt) -> bytes | memoryview:
+    """A retried message as one of the topic that was asked for, with its handle (as Java's)."""
+    try:
+        decoded = decode_record(record)
+        handle = f"{POP_CK}\1{receipt}\2".encode()
+        block = join_blocks(decoded.property_block, handle)
+        return encode_record(decoded._replace(topic=topic, property_block=block))
+    except CodecError:
+        return record  # No room for the handle: the client makes it of the header.

@@ -1,0 +1,109 @@
+"""Messages whose time is over go to their group's retry topic, and are popped from there again.
+
+Retry and acknowledgement are one write, in this order: a crash between two can repeat a message and
+cannot lose one. Follows PopReviveService.reviveRetry of RocketMQ 5.3.3.
+
+Next: cometmq.broker.inner_puts
+"""
+
+import logging
+from collections.abc import Iterable
+
+from cometmq.broker.inner_puts import InnerMessage
+from cometmq.broker.parts import Parts
+from cometmq.broker.pop.check_points import CheckPoint
+from cometmq.broker.pop.journal import Journal
+from cometmq.broker.pop.waiting import Waiting
+from cometmq.broker.queue_cursor import QueueCursor
+from cometmq.broker.redelivery import once_more
+from cometmq.codec.record import Record
+from cometmq.model.errors import CometError
+from cometmq.model.flags import PERM_READ_WRITE
+from cometmq.model.names import is_retry_topic, pop_origin_topic, pop_retry_topic
+from cometmq.model.properties import FIRST_POP_TIME
+from cometmq.model.topic import TopicConfig
+
+_log = logging.getLogger(__name__)
+
+_AGAIN_MS = 10_000  # After a failure (the first of ckRewriteIntervalsInSeconds).
+_RETRY_QUEUES = 1  # PopAckConstants.retryQueueNum.
+
+
+class Revive:
+    """Hands on what is due."""
+
+    def __init__(self, parts: Parts, *, journal: Journal, waiting: Waiting) -> None:
+        self._parts = parts
+        self._journal = journal
+        self._points = journal.points
+        self._waiting = waiting
+
+    async def hand_on(self, due: Iterable[CheckPoint]) -> None:
+        """Hand on what is left of check points; what fails is tried again later."""
+        for point in due:
+            if point.is_done:
+                continue
+            try:
+                await self._hand_on(point)
+            except Exception as error:  # noqa: BLE001  One that is forgotten is a lost message.
+                is_of_the_world = isinstance(error, CometError | OSError)
+                trace = None if is_of_the_world else error
+                _log.warning("%s cannot be handed on yet: %s", point, error, exc_info=trace)
+                self._points.again_at(point, self._parts.clock.now_ms() + _AGAIN_MS)
+
+    async def _hand_on(self, point: CheckPoint) -> None:
+        body = point.body
+        origin = pop_origin_topic(body.topic, body.group)
+        is_wanted = (
+            self._parts.topics.get(origin) is not None
+            and self._parts.groups.peek(body.group) is not None
+        )
+        records = await self._read(point) if is_wanted else []
+        # What was acknowledged while it was read is not given again.
+        left = set(point.offsets_of(~point.acknowledged))
+        bits = ~point.acknowledged & (1 << len(body.offsets)) - 1
+        if not bits:
+            return
+        topic = self._retry_topic(point, origin)
+        messages = [
+            self._again(record, topic, body.pop_time_ms)
+            for record in records
+            if record.queue_offset in left
+        ]
+        results = self._parts.inner.put(*messages, self._journal.acknowledgement(point, bits))
+        self._journal.noted([point], results[-1:])
+        self._points.done(point)
+        if messages:
+            self._waiting.wake((origin, body.group))
+
+    async def _read(self, point: CheckPoint) -> list[Record]:
+        """What is left of it; messages that were deleted meanwhile are not there."""
+        body, parts = point.body, self._parts
+        cursor = QueueCursor(parts.store, parts.pool, body.topic, body.queue_id, offset=0)
+        records = []
+        for offset in point.offsets_of(~point.acknowledged):
+            record = await cursor.read_at(offset)
+            if record is not None:
+                records.append(record)
+        return records
+
+    def _retry_topic(self, point: CheckPoint, origin: str) -> TopicConfig:
+        body = point.body
+        name = body.topic
+        if not is_retry_topic(name):
+            name = pop_retry_topic(
+                origin, body.group, is_v2=self._parts.settings.is_retry_topic_v2
+            )
+        topic = self._parts.topics.ensure(name, queues=_RETRY_QUEUES, perm=PERM_READ_WRITE)
+        if self._parts.offsets.get(body.group, name, 0) is None:
+            self._parts.offsets.commit(body.group, name, 0, offset=0)
+        return topic
+
+    @staticmethod
+    def _again(record: Record, topic: TopicConfig, pop_time_ms: int) -> InnerMessage:
+        properties = record.properties()
+        if record.reconsume_times == 0 or FIRST_POP_TIME not in properties:
+            properties[FIRST_POP_TIME] = str(pop_time_ms)
+        return once_more(
+            record, topic, 0, properties, reconsume_times=record.reconsume_times + 1
+        )

@@ -1,0 +1,208 @@
+"""Pops that found nothing and wait: woken in the order in which they came, until one finds nothing.
+
+They wait for a topic and a group, and the topic's queues are watched while they do. What wakes them
+only makes a note; they run in the next turn of the loop, because a pop writes a check point, which it
+must not do in the middle of the dispatch that woke it. Follows PopLongPollingService of RocketMQ 5.3.3.
+
+Next: cometmq.broker.pop.popping
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from typing import Any
+
+from cometmq.broker.long_poll import HeldPulls
+from cometmq.broker.settings import BrokerSettings
+from cometmq.broker.topics import Topics
+from cometmq.codec.remoting import Command
+from cometmq.model.names import pop_retry_topic
+from cometmq.net.answer import Answer, answer_to_error
+from cometmq.net.peer import Peer
+from cometmq.store.consume_queue import ConsumeQueue
+from cometmq.store.message_store import MessageStore
+
+Key = tuple[str, str]  # Topic, group.
+Attempt = Callable[[], Answer | Coroutine[Any, Any, Answer | None] | None]
+
+
+@dataclass(slots=True, eq=False)
+class Waiter:
+    """A request that waits.
+
+    Attributes:
+        key: topic and group.
+        queue_id: that it asked for, -1 for any.
+        command: the request.
+        peer: who asked.
+        deadline: monotonic seconds at which it is answered in any case.
+        attempt: its answer, None when there is still nothing, or work that gives one of these.
+        late: its answer when its time is over.
+        is_ordered: whether time alone may open what it waits for.
+    """
+
+    key: Key
+    queue_id: int
+    command: Command
+    peer: Peer
+    deadline: float
+    attempt: Attempt
+    late: Callable[[], Answer]
+    is_ordered: bool = False
+
+
+class Waiting:
+    """All that wait."""
+
+    def __init__(
+        self, settings: BrokerSettings, *, held: HeldPulls, store: MessageStore, topics: Topics
+    ) -> None:
+        self._settings = settings
+        self._held = held
+        self._store = store
+        self._topics = topics
+        self._waiters: dict[Key, deque[Waiter]] = {}
+        self._watched: dict[ConsumeQueue, set[Key]] = {}
+        self._queues: dict[Key, set[ConsumeQueue]] = {}
+        self._woken: dict[Key, None] = {}
+        self._count = 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    def count(self, key: Key, queue_id: int) -> int:
+        """How many wait for a queue."""
+        return sum(waiter.queue_id == queue_id for waiter in self._waiters.get(key, ()))
+
+    def is_full(self, key: Key) -> bool:
+        """Whether no more may wait there."""
+        settings = self._settings
+        here = len(self._waiters.get(key, ()))
+        return self._count >= settings.polling_total_max or here > settings.polling_max
+
+    def hold(self, waiter: Waiter, *, is_first: bool = False) -> None:
+        """Let one wait; `is_first`: it has waited before."""
+        waiters = self._waiters.setdefault(waiter.key, deque())
+        if is_first:
+            waiters.appendleft(waiter)
+        else:
+            waiters.append(waiter)
+        self._count += 1
+        self._watch(waiter.key)
+
+    def wake(self, key: Key) -> None:
+        """There may be something for a topic and a group: look in the next turn of the loop."""
+        if key in self._waiters:
+            if not self._woken:
+                asyncio.get_running_loop().call_soon(self._run_woken)
+            self._woken[key] = None
+
+    def wake_ordered(self) -> None:
+        """Look for those who wait for a queue that may be open again by now."""
+        for key, waiters in self._waiters.items():
+            if any(waiter.is_ordered for waiter in waiters):
+                self.wake(key)
+
+    def expire(self, now: float) -> None:
+        """Answer those whose time is over, and forget those whose connection is closed."""
+        for key in list(self._waiters):
+            waiters = self._waiters[key]
+            if self._topics.get(key[0]) is None:
+                self.wake(key)  # Its attempt says that the topic is gone.
+            left = deque(
+                waiter
+                for waiter in waiters
+                if not waiter.peer.is_closed and waiter.deadline > now
+            )
+            if len(left) == len(waiters):
+                continue
+            self._count -= len(waiters) - len(left)
+            self._keep(key, left)
+            for waiter in waiters:
+                if not waiter.peer.is_closed and waiter.deadline <= now:
+                    waiter.peer.answer(waiter.command, waiter.late())
+
+    # --- running
+
+    def _run_woken(self) -> None:
+        woken, self._woken = list(self._woken), {}
+        for key in woken:
+            self._run(key)
+
+    def _run(self, key: Key) -> None:
+        waiters = self._waiters.get(key)
+        for _ in range(len(waiters or ())):
+            assert waiters is not None
+            waiter = waiters.popleft()
+            self._count -= 1
+            if waiter.peer.is_closed:
+                continue
+            answer = self._attempt(waiter)
+            if answer is None:
+                waiters.appendleft(waiter)
+                self._count += 1
+                if not waiter.is_ordered and waiter.queue_id < 0:
+                    break  # The others of this group would find nothing either.
+                waiters.rotate(-1)  # Others may ask for another queue.
+        self._keep(key, waiters or deque())
+
+    def _attempt(self, waiter: Waiter) -> Answer | bool | None:
+        """The answer that was given, True for one that is being worked on, None for none."""
+        try:
+            found = waiter.attempt()
+        except Exception as error:  # noqa: BLE001  As net.dispatcher.run_handler does.
+            found = answer_to_error(error, waiter.command)
+        if found is None:
+            return None
+        if isinstance(found, Answer):
+            waiter.peer.answer(waiter.command, found)
+        else:
+            waiter.peer.tasks.spawn(self._attempt_later(waiter, found), "pop")
+        return True
+
+    async def _attempt_later(
+        self, waiter: Waiter, work: Coroutine[Any, Any, Answer | None]
+    ) -> None:
+        try:
+            found = await work
+        except Exception as error:  # noqa: BLE001  As net.dispatcher.run_handler does.
+            found = answer_to_error(error, waiter.command)
+        if found is None:
+            self.hold(waiter, is_first=True)
+        else:
+            waiter.peer.answer(waiter.command, found)
+
+    # --- watching
+
+    def _keep(self, key: Key, waiters: deque[Waiter]) -> None:
+        if waiters:
+            self._waiters[key] = waiters
+            self._watch(key)
+            return
+        self._waiters.pop(key, None)
+        for queue in self._queues.pop(key, ()):
+            keys = self._watched[queue]
+            keys.discard(key)
+            if not keys:
+                del self._watched[queue]
+                self._held.unwatch(queue)
+
+    def _watch(self, key: Key) -> None:
+        """Watch the queues of a topic and its retry topics, those that have come since, too."""
+        topic, group = key
+        known = self._queues.setdefault(key, set())
+        for name in (
+            topic, pop_retry_topic(topic, group), pop_retry_topic(topic, group, is_v2=True),
+        ):  # fmt: skip
+            config = self._topics.get(name)
+            for queue_id in range(config.read_queues if config is not None else 0):
+                queue = self._store.queue_for_append(name, queue_id)
+                if queue not in known:
+                    known.add(queue)
+                    self._watched.setdefault(queue, set()).add(key)
+                    self._held.watch(queue, self._arrived)
+
+    def _arrived(self, queue: ConsumeQueue) -> None:
+        for key in self._watched.get(queue, ()):
+            self.wake(key)

@@ -1,0 +1,107 @@
+"""Queues that are popped in order, the file consumerOrderInfo.json.
+
+Source: ConsumerOrderInfoManager and its OrderInfo of RocketMQ 5.3.3; docs/format/pop.md.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from cometmq.codec import fastjson
+from cometmq.codec.bodies.json_object import JsonObject, load_object
+from cometmq.model.errors import CodecError
+
+Place = tuple[str, str, int]  # Group, topic, queue.
+
+
+@dataclass(slots=True)
+class OrderState:
+    """What a group was handed out of a queue.
+
+    Attributes:
+        offsets: queue offsets of the messages, rising.
+        pop_time_ms: when.
+        invisible_ms: for how long.
+        used_ms: when the queue was last popped.
+        acknowledged: bits, the lowest for the first message.
+        attempt_id: of the pop, where it had one.
+        visible: by offset: when it comes again, where that was changed, ms.
+        counts: by offset: how often it was handed out before.
+    """
+
+    offsets: tuple[int, ...]
+    pop_time_ms: int
+    invisible_ms: int
+    used_ms: int
+    acknowledged: int = 0
+    attempt_id: str | None = None
+    visible: dict[int, int] = field(default_factory=dict)
+    counts: dict[int, int] = field(default_factory=dict)
+
+    def visible_at(self, index: int) -> int:
+        """When a message that is not acknowledged comes again, ms."""
+        return self.visible.get(self.offsets[index], self.pop_time_ms + self.invisible_ms)
+
+
+def encode_order_states(states: Mapping[Place, OrderState]) -> str:
+    """The text of the file."""
+    table: dict[str, dict[int, Any]] = {}
+    for (group, topic, queue_id), state in states.items():
+        table.setdefault(f"{topic}@{group}", {})[queue_id] = _state_json(state)
+    return fastjson.dumps({"table": table}, pretty=True).decode()
+
+
+def decode_order_states(text: str) -> dict[Place, OrderState]:
+    """The queues in the file.
+
+    Raises:
+        CodecError: it means nothing.
+    """
+    states: dict[Place, OrderState] = {}
+    table = load_object(text, "consumerOrderInfo").member("table")
+    for name in table.names():
+        topic, _, group = str(name).partition("@")
+        queues = table.member(name)
+        for queue_id in queues.names():
+            if not str(queue_id).isdecimal():
+                raise CodecError(f"{queues}: {queue_id!r} is no queue")
+            states[group, topic, int(queue_id)] = _state(queues.member(queue_id))
+    return states
+
+
+def _state_json(state: OrderState) -> dict[str, Any]:
+    first = state.offsets[0]
+    return {
+        "a": state.attempt_id,
+        "cm": state.acknowledged,
+        "i": state.invisible_ms,
+        "l": state.used_ms,
+        # The first offset, then the distances to it.
+        "o": [first, *(offset - first for offset in state.offsets[1:])],
+        "oc": state.counts,
+        "ot": state.visible or None,
+        "popTime": state.pop_time_ms,
+    }
+
+
+def _state(part: JsonObject) -> OrderState:
+    raw = part.raw().get("o")
+    if not isinstance(raw, list) or not raw or not all(type(value) is int for value in raw):
+        raise CodecError(f"{part}: o is no list of offsets")
+    return OrderState(
+        offsets=(raw[0], *(raw[0] + step for step in raw[1:])),
+        pop_time_ms=part.int64("popTime", 0),
+        invisible_ms=part.int64("i", 0),
+        used_ms=part.int64("l", 0),
+        acknowledged=part.int64("cm", 0),
+        attempt_id=part.maybe_text("a"),
+        visible=_counts(part, "ot"),
+        counts=_counts(part, "oc"),
+    )
+
+
+def _counts(part: JsonObject, key: str) -> dict[int, int]:
+    if key not in part:
+        return {}
+    member = part.member(key)
+    return {int(name): member.int64(name) for name in member.names()}

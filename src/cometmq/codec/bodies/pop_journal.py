@@ -1,0 +1,149 @@
+"""What pop keeps in the revive topic: check points and acknowledgements, as JSON bodies.
+
+A check point (tag `ck`) says which messages of a queue a group was given and until when they are
+hidden; an acknowledgement (`ack`, `bAck` for several) names a check point and offsets of it. Source:
+PopCheckPoint, AckMsg and BatchAckMsg of RocketMQ 5.3.3; docs/format/pop.md.
+
+Next: cometmq.broker.pop.journal
+"""
+
+from dataclasses import dataclass
+
+from cometmq.codec import fastjson
+from cometmq.codec.bodies.json_object import JsonObject, load_object
+from cometmq.model.errors import CodecError
+
+CHECK_POINT_TAG, ACK_TAG, BATCH_ACK_TAG = "ck", "ack", "bAck"
+_INT32 = 0xFFFFFFFF
+
+
+@dataclass(frozen=True, slots=True)
+class CheckPointBody:
+    """A check point.
+
+    Attributes:
+        topic: where the messages lie; a retry topic, too.
+        group: who was given them.
+        queue_id: of the topic.
+        start_offset: where the pop began, queue offset.
+        offsets: queue offsets of the messages.
+        pop_time_ms: when they were given.
+        invisible_ms: how long they are hidden.
+        acknowledged: bits, the lowest for the first message.
+        broker_name: whose queue it is.
+        times_put: how often it was written anew.
+    """
+
+    topic: str
+    group: str
+    queue_id: int
+    start_offset: int
+    offsets: tuple[int, ...]
+    pop_time_ms: int
+    invisible_ms: int
+    acknowledged: int = 0
+    broker_name: str = ""
+    times_put: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class AckBody:
+    """Messages of a check point are done with; the other fields say of which one."""
+
+    topic: str
+    group: str
+    queue_id: int
+    start_offset: int
+    pop_time_ms: int
+    offsets: tuple[int, ...]
+    broker_name: str = ""
+
+
+def encode_check_point(
+    point: CheckPointBody, *, revive_offset: int = 0, acknowledged: int = 0
+) -> bytes:
+    """The body of a check point, with what is acknowledged of it by now."""
+    bits = (point.acknowledged | acknowledged) & _INT32
+    body = {
+        "bm": bits - (1 << 32) if bits >> 31 else bits,
+        "bn": point.broker_name,
+        "c": point.group,
+        "d": [offset - point.start_offset for offset in point.offsets],
+        "it": point.invisible_ms,
+        "n": len(point.offsets),
+        "pt": point.pop_time_ms,
+        "q": point.queue_id,
+        "reviveTime": point.pop_time_ms + point.invisible_ms,
+        "ro": revive_offset,
+        "so": point.start_offset,
+        "t": point.topic,
+    }
+    if point.times_put:
+        body["rp"] = str(point.times_put)
+    return fastjson.dumps(body, sort_keys=True)
+
+
+def decode_check_point(content: bytes) -> CheckPointBody:
+    """The check point in a body.
+
+    Raises:
+        CodecError: it is none.
+    """
+    body = load_object(content, "check point")
+    start = body.int64("so", 0)
+    # Java before 4.9.3 wrote no differences: the messages lie one behind the other.
+    steps = _numbers(body, "d") if "d" in body else range(body.int32("n", 0))
+    return CheckPointBody(
+        topic=body.text("t"),
+        group=body.text("c"),
+        queue_id=body.int32("q", 0),
+        start_offset=start,
+        offsets=tuple(start + step for step in steps),
+        pop_time_ms=body.int64("pt", 0),
+        invisible_ms=body.int64("it", 0),
+        acknowledged=body.int32("bm", 0) & _INT32,
+        broker_name=body.text("bn", ""),
+        times_put=int(body.text("rp", "0")) if body.text("rp", "0").isdecimal() else 0,
+    )
+
+
+def encode_ack(ack: AckBody) -> tuple[str, bytes]:
+    """The tag and the body of an acknowledgement."""
+    body: dict[str, object] = {
+        "ao": ack.offsets[0] if len(ack.offsets) == 1 else -1,
+        "bn": ack.broker_name,
+        "c": ack.group,
+        "pt": ack.pop_time_ms,
+        "q": ack.queue_id,
+        "so": ack.start_offset,
+        "t": ack.topic,
+    }
+    if len(ack.offsets) == 1:
+        return ACK_TAG, fastjson.dumps(body, sort_keys=True)
+    return BATCH_ACK_TAG, fastjson.dumps({**body, "aol": list(ack.offsets)}, sort_keys=True)
+
+
+def decode_ack(content: bytes) -> AckBody:
+    """The acknowledgement in a body, of one message or of several.
+
+    Raises:
+        CodecError: it is none.
+    """
+    body = load_object(content, "acknowledgement")
+    offsets = _numbers(body, "aol") if "aol" in body else [body.int64("ao", -1)]
+    return AckBody(
+        topic=body.text("t"),
+        group=body.text("c"),
+        queue_id=body.int32("q", 0),
+        start_offset=body.int64("so", 0),
+        pop_time_ms=body.int64("pt", 0),
+        offsets=tuple(offsets),
+        broker_name=body.text("bn", ""),
+    )
+
+
+def _numbers(body: JsonObject, key: str) -> list[int]:
+    values = body.raw().get(key)
+    if not isinstance(values, list) or not all(type(value) is int for value in values):
+        raise CodecError(f"{body}: {key} is no list of numbers")
+    return [*values]

@@ -1,0 +1,312 @@
+"""Pop at the broker: what is handed out, hidden, acknowledged, and comes again."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from cometmq.codec.bodies.batch_ack import BatchAck, encode_batch_ack
+from cometmq.codec.receipt import Receipt, decode_starts
+from cometmq.codec.record import decode_records
+from cometmq.codec.remoting import Command
+from cometmq.model.codes import RequestCode, ResponseCode
+from tests.unit.broker.conftest import eventually, serve
+from tests.unit.broker.test_sends import short_fields
+
+POP, ACK = RequestCode.POP_MESSAGE, RequestCode.ACK_MESSAGE
+CHANGE = RequestCode.CHANGE_MESSAGE_INVISIBLETIME
+RETRY = "%RETRY%g_Orders"
+
+
+async def send(served, *bodies, queue_id=0, topic="Orders", **properties):
+    for body in bodies:
+        fields = short_fields(topic, queue_id, properties={"UNIQ_KEY": "K1"} | properties)
+        answer = await served.ask(RequestCode.SEND_MESSAGE_V2, fields, body)
+        assert answer.code == ResponseCode.SUCCESS, answer.remark
+
+
+def pop_fields(**more):
+    fields = {
+        "consumerGroup": "g", "topic": "Orders", "queueId": "-1", "maxMsgNums": "32",
+        "invisibleTime": "60000", "pollTime": "0", "bornTime": "0", "initMode": "0",
+    }  # fmt: skip
+    return fields | {name: str(value) for name, value in more.items()}
+
+
+async def pop(served, **more):
+    return await served.ask(POP, pop_fields(**more))
+
+
+def handles(answer):
+    """Of each message: its handle, made as a client makes it."""
+    fields = answer.fields
+    starts = decode_starts(fields["startOffsetInfo"])
+    found = []
+    for record in decode_records(answer.body):
+        given = record.properties().get("POP_CK")
+        made = Receipt(
+            starts["0", record.queue_id] if given is None else 0,
+            int(fields["popTime"]), int(fields["invisibleTime"]), int(fields["reviveQid"]),
+            "0", "broker-a", record.queue_id, record.queue_offset,
+        )  # fmt: skip
+        found.append(given or str(made))
+    return found
+
+
+def bodies(answer):
+    return [record.body for record in decode_records(answer.body)]
+
+
+def names(handle, **more):
+    """The header that names a message by its handle."""
+    words = handle.split(" ")
+    topic = {"0": "Orders", "1": RETRY, "2": "%RETRY%g+Orders"}[words[4]]
+    fields = {
+        "consumerGroup": "g", "topic": topic, "queueId": words[6], "extraInfo": handle,
+        "offset": words[7],
+    }  # fmt: skip
+    return fields | {name: str(value) for name, value in more.items()}
+
+
+async def test_messages_are_handed_out_once_while_they_are_hidden(served):
+    await send(served, b"1", b"2", b"3")
+    first = await pop(served, maxMsgNums=2)
+    assert first.code == ResponseCode.SUCCESS
+    assert bodies(first) == [b"1", b"2"]
+    assert first.fields["startOffsetInfo"] == "0 0 0"
+    assert first.fields["msgOffsetInfo"] == "0 0 0,1"
+    assert first.fields["restNum"] == "1"
+    assert bodies(await pop(served)) == [b"3"]
+    nothing = await pop(served)
+    assert nothing.code == ResponseCode.POLLING_TIMEOUT
+    other = await pop(served, consumerGroup="h")
+    assert bodies(other) == [b"1", b"2", b"3"]
+
+
+async def test_a_pop_goes_round_all_queues(served):
+    for queue_id in range(4):
+        await send(served, b"%d" % queue_id, queue_id=queue_id)
+    answer = await pop(served)
+    assert sorted(bodies(answer)) == [b"0", b"1", b"2", b"3"]
+    assert len(answer.fields["startOffsetInfo"].split(";")) == 4
+
+
+async def test_what_is_not_acknowledged_comes_again_from_the_retry_topic(served):
+    await send(served, b"1", b"2", TAGS="t")
+    first = await pop(served, invisibleTime=300)
+    await served.ask(ACK, names(handles(first)[0]))
+    again = await pop(served, pollTime=10_000)
+    (record,) = decode_records(again.body)
+    assert (record.body, record.topic, record.reconsume_times) == (b"2", "Orders", 1)
+    assert record.properties()["1ST_POP_TIME"] == first.fields["popTime"]
+    assert record.properties()["TAGS"] == "t"
+    assert int(again.fields["popTime"]) >= int(first.fields["popTime"]) + 300
+    (handle,) = handles(again)
+    assert handle.split(" ")[4:] == ["1", "broker-a", "0", "0"]
+    await served.ask(ACK, names(handle))
+    assert (await pop(served, pollTime=500)).code == ResponseCode.POLLING_TIMEOUT
+
+
+async def test_a_message_may_come_again_and_again(served):
+    await send(served, b"1")
+    await pop(served, invisibleTime=100)
+    for times in (1, 2, 3):
+        answer = await pop(served, invisibleTime=100, pollTime=10_000)
+        (record,) = decode_records(answer.body)
+        assert record.reconsume_times == times
+
+
+async def test_a_batch_acknowledges_what_its_bits_say(served):
+    await send(served, b"1", b"2", b"3")
+    first = await pop(served, invisibleTime=300)
+    ack = BatchAck(
+        "g", "Orders", "0", 0, 0, int(first.fields["reviveQid"]), int(first.fields["popTime"]),
+        300, (0, 2),
+    )  # fmt: skip
+    answer = await served.ask(
+        RequestCode.BATCH_ACK_MESSAGE, body=encode_batch_ack("broker-a", [ack])
+    )
+    assert answer.code == ResponseCode.SUCCESS
+    assert bodies(await pop(served, pollTime=10_000)) == [b"2"]
+    empty = await served.ask(RequestCode.BATCH_ACK_MESSAGE, body=b'{"acks":[]}')
+    assert empty.code == ResponseCode.NO_MESSAGE
+
+
+async def test_a_message_is_hidden_for_longer_or_shorter(served):
+    await send(served, b"long", b"short")
+    first = await pop(served, invisibleTime=1_500)
+    long, short = handles(first)
+    later = await served.ask(CHANGE, names(long, invisibleTime=60_000))
+    assert later.code == ResponseCode.SUCCESS
+    sooner = await served.ask(CHANGE, names(short, invisibleTime=100))
+    again = await pop(served, pollTime=1_000)
+    assert bodies(again) == [b"short"]
+    assert int(sooner.fields["popTime"]) >= int(first.fields["popTime"])
+    assert (await pop(served, pollTime=1_200)).code == ResponseCode.POLLING_TIMEOUT
+    # The first handle is of no use any more, and the new one acknowledges.
+    handle = Receipt(
+        0, int(later.fields["popTime"]), 60_000, int(later.fields["reviveQid"]), "0", "broker-a", 0, 0
+    )  # fmt: skip
+    await served.ask(ACK, names(str(handle)))
+    assert len(served_points(served)) == 1  # The short one's.
+
+
+def served_points(served):
+    (feature,) = [each for each in served.broker._features if hasattr(each, "_points")]
+    return feature._points
+
+
+async def test_a_waiting_pop_is_answered_by_a_message(served):
+    await send(served, b"makes the topic")
+    await pop(served)
+    channel = await served.channels.get(served.broker.address)
+    waiting = [
+        channel.start_call(Command(POP, fields=pop_fields(pollTime=20_000)), timeout_ms=30_000)
+        for _ in range(2)
+    ]
+    polling = {"consumerGroup": "g", "topic": "Orders", "queueId": "-1"}
+
+    async def all_wait():
+        return (await served.ask(RequestCode.POLLING_INFO, polling)).fields["pollingNum"] == "2"
+
+    await eventually(all_wait)
+    await send(served, b"one")
+    assert bodies(await waiting[0]) == [b"one"]
+    assert not waiting[1].done()
+    await send(served, b"two", queue_id=3)
+    assert bodies(await waiting[1]) == [b"two"]
+
+
+async def test_waiting_pops_go_with_their_connection_and_their_time(served):
+    await send(served, b"1")
+    await pop(served)
+    waiting = next(
+        each for each in served.broker._features if hasattr(each, "_waiting")
+    )._waiting
+    channel = await served.channels.get(served.broker.address)
+    call = channel.start_call(
+        Command(POP, fields=pop_fields(pollTime=20_000)), timeout_ms=30_000
+    )
+    call.add_done_callback(lambda done: done.exception())
+    await eventually(lambda: len(waiting) == 1)
+    channel.close()
+    await eventually(lambda: len(waiting) == 0)
+    assert not served.broker._held._watchers
+    late = await pop(served, pollTime=300)
+    assert (late.code, late.remark) == (ResponseCode.POLLING_TIMEOUT, "NO_MESSAGE_IN_QUEUE")
+
+
+async def test_more_pops_than_may_wait_are_told_so(tmp_path):
+    async with serve(tmp_path, polling_max=1) as served:
+        await send(served, b"1")
+        await pop(served)
+        channel = await served.channels.get(served.broker.address)
+        calls = [
+            channel.start_call(
+                Command(POP, fields=pop_fields(pollTime=5_000)), timeout_ms=30_000
+            )
+            for _ in range(3)
+        ]
+        done, _ = await asyncio.wait(calls, return_when=asyncio.FIRST_COMPLETED)
+        assert done.pop().result().code == ResponseCode.POLLING_FULL
+
+
+async def test_a_notification_comes_when_there_is_something_to_pop(served):
+    await send(served, b"1")
+    fields = {"consumerGroup": "g", "topic": "Orders", "queueId": "-1", "pollTime": "0"}
+    now = await served.ask(RequestCode.NOTIFICATION, fields)
+    assert now.fields["hasMsg"] == "true"
+    await pop(served)
+    nothing = await served.ask(RequestCode.NOTIFICATION, fields)
+    assert nothing.fields["hasMsg"] == "false"
+    channel = await served.channels.get(served.broker.address)
+    waiting = channel.start_call(
+        Command(RequestCode.NOTIFICATION, fields=fields | {"pollTime": "20000"}), timeout_ms=30_000
+    )  # fmt: skip
+    await asyncio.sleep(0.05)
+    await send(served, b"2")
+    assert (await waiting).fields["hasMsg"] == "true"
+
+
+@pytest.mark.parametrize(
+    "kind", [{"expType": "TAG", "exp": "b"}, {"expType": "SQL92", "exp": "TAGS = 'b'"}]
+)
+async def test_a_pop_filters_and_passes_over_what_is_not_wanted(served, kind):
+    await send(served, b"1", b"2", TAGS="a")
+    await send(served, b"3", TAGS="b")
+    await send(served, b"4", TAGS="a")
+    answer = await pop(served, **kind)
+    assert bodies(answer) == [b"3"]
+    assert answer.fields["msgOffsetInfo"] == "0 0 2"
+    assert (await pop(served, **kind)).code == ResponseCode.POLLING_TIMEOUT
+    offset = {"consumerGroup": "g", "topic": "Orders", "queueId": "0"}
+
+    async def is_behind_all():
+        told = await served.ask(RequestCode.QUERY_CONSUMER_OFFSET, offset)
+        return told.fields.get("offset") == "4"
+
+    await eventually(is_behind_all)
+
+
+REFUSED: dict[str, tuple[dict[str, str | int], int]] = {
+    "an unknown topic": ({"topic": "Nobody"}, 17),
+    "a queue beyond the topic's": ({"queueId": 9}, 29),
+    "too many at once": ({"maxMsgNums": 33}, 29),
+    "no time to be hidden": ({"invisibleTime": 0}, 29),
+    "an illegal group": ({"consumerGroup": "a b"}, 26),
+    "a bad expression": ({"expType": "SQL92", "exp": "a >"}, 23),
+    "a pop whose time is over": ({"bornTime": 1, "pollTime": 1}, 210),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+async def test_a_pop_is_refused_by_code_and_words(served, case):
+    await send(served, b"1")
+    changes, code = REFUSED[case]
+    answer = await pop(served, **changes)
+    assert answer.code == code
+    assert answer.remark
+
+
+async def test_bad_acknowledgements_are_refused(served):
+    await send(served, b"1")
+    (handle,) = handles(await pop(served))
+    for code in (ACK, CHANGE):
+        for changes, expected in (
+            ({"topic": "Nobody"}, 17), ({"queueId": 9}, 13), ({"offset": 7}, 208),
+            ({"extraInfo": "x y z"}, 29), ({"extraInfo": "1"}, 29),
+        ):  # fmt: skip
+            answer = await served.ask(code, names(handle, invisibleTime=5) | {
+                name: str(value) for name, value in changes.items()
+            })  # fmt: skip
+            assert answer.code == expected, (code, changes, answer.remark)
+
+
+async def test_an_unknown_handle_changes_nothing(served):
+    await send(served, b"1")
+    (handle,) = handles(await pop(served))
+    words = handle.split(" ")
+    words[1] = "5"
+    assert (await served.ask(ACK, names(" ".join(words)))).code == ResponseCode.SUCCESS
+    answer = await served.ask(CHANGE, names(" ".join(words), invisibleTime=1))
+    assert answer.code == ResponseCode.SUCCESS
+    assert (await pop(served, pollTime=400)).code == ResponseCode.POLLING_TIMEOUT
+    assert len(served_points(served)) == 1
+
+
+async def test_a_new_group_may_begin_at_the_end_of_a_long_topic(tmp_path):
+    async with serve(tmp_path, access_in_memory_ratio=0) as served:
+        await send(served, b"1", b"2", b"3")
+        assert bodies(await pop(served, initMode=1)) == [b"3"]
+        assert bodies(await pop(served, initMode=0, consumerGroup="h")) == [b"1", b"2", b"3"]
+
+
+async def test_retry_topics_of_the_second_form(tmp_path):
+    async with serve(tmp_path, is_retry_topic_v2=True) as served:
+        await send(served, b"1")
+        await pop(served, invisibleTime=100)
+        again = await pop(served, pollTime=10_000)
+        (handle,) = handles(again)
+        assert handle.split(" ")[4] == "2"
+        assert (await served.ask(ACK, names(handle))).code == ResponseCode.SUCCESS

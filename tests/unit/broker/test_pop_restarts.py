@@ -1,0 +1,58 @@
+"""What was handed out is known after a restart and after a kill: nothing is lost, nothing comes early."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+
+from cometmq.model.codes import RequestCode, ResponseCode
+from tests.unit.broker.conftest import serve
+from tests.unit.broker.test_pop import ACK, bodies, handles, names, pop, send, served_points
+
+
+async def test_a_restart_forgets_nothing_that_was_handed_out(tmp_path):
+    async with serve(tmp_path) as served:
+        await send(served, b"1", b"2", b"3")
+        first = await pop(served, invisibleTime=1_500)
+        await served.ask(ACK, names(handles(first)[1]))
+    async with serve(tmp_path) as served:
+        assert (await pop(served)).code == ResponseCode.POLLING_TIMEOUT
+        again = await pop(served, pollTime=10_000)
+        seen = bodies(again)
+        if len(seen) < 2:
+            seen += bodies(await pop(served, pollTime=10_000))
+        assert sorted(seen) == [b"1", b"3"]
+        assert int(again.fields["popTime"]) >= int(first.fields["popTime"]) + 1_500
+
+
+async def test_a_copy_of_the_files_as_a_kill_leaves_them_hands_out_again_what_is_open(tmp_path):
+    async with serve(tmp_path / "killed") as served:
+        await send(served, b"1", b"2", b"3")
+        await eventually_saved(served)
+        first = await pop(served, maxMsgNums=2, invisibleTime=1_500)
+        await served.ask(ACK, names(handles(first)[0]))
+        await asyncio.sleep(0.25)  # Acknowledgements are on record 100 ms later.
+        shutil.copytree(tmp_path / "killed", tmp_path / "copy")
+    async with serve(tmp_path / "copy") as served:
+        assert bodies(await pop(served)) == [b"3"]  # Neither early nor lost.
+        assert bodies(await pop(served, pollTime=10_000)) == [b"2"]
+
+
+async def eventually_saved(served):
+    """The group is known to the offsets on disk, at the queue's beginning."""
+    fields = {"consumerGroup": "g", "topic": "Orders", "queueId": "0", "commitOffset": "0"}
+    await served.ask(RequestCode.UPDATE_CONSUMER_OFFSET, fields)
+    served.broker._offsets.save_if_dirty()
+    await asyncio.sleep(0.1)
+
+
+async def test_what_is_done_is_not_read_again_at_a_start(tmp_path):
+    async with serve(tmp_path) as served:
+        await send(served, b"1", b"2")
+        for handle in handles(await pop(served)):
+            await served.ask(ACK, names(handle))
+    async with serve(tmp_path) as served:
+        assert len(served_points(served)) == 0
+        assert (await pop(served)).code == ResponseCode.POLLING_TIMEOUT
+        await send(served, b"3")
+        assert bodies(await pop(served)) == [b"3"]
