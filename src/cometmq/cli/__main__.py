@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from cometmq.cli.consume import consume
+from cometmq.cli.messages import messages
 from cometmq.cli.output import print_error
 from cometmq.cli.programs import SETTINGS_AS_FLAGS, broker, nameserver, up
 from cometmq.cli.send import send
@@ -36,6 +37,7 @@ app.command(rich_help_panel=PROGRAMS)(up)
 app.command(rich_help_panel=PROGRAMS, context_settings=SETTINGS_AS_FLAGS)(nameserver)
 app.command(rich_help_panel=PROGRAMS, context_settings=SETTINGS_AS_FLAGS)(broker)
 app.add_typer(topics, name="topic", rich_help_panel=MESSAGES)
+app.add_typer(messages, name="message", rich_help_panel=MESSAGES)
 app.command(rich_help_panel=MESSAGES)(send)
 app.command(rich_help_panel=MESSAGES)(tail)
 app.command(rich_help_panel=MESSAGES)(consume)

@@ -66,12 +66,21 @@ def read_start(text: str) -> str | int:
     """
     if text in {START_EARLIEST, START_LATEST}:
         return text
+    return read_time(text, option="--from", also=f"{START_EARLIEST}, {START_LATEST}, ")
+
+
+def read_time(text: str, *, option: str, also: str = "") -> int:
+    """A time as ms since 1970: such a number, or ISO 8601 (local time unless it says otherwise).
+
+    Raises:
+        typer.BadParameter: it is neither; `also` names what else the option takes.
+    """
     if text.isdecimal():
         return int(text)
     try:
         return int(datetime.fromisoformat(text).timestamp() * 1000)
     except ValueError:
         raise typer.BadParameter(
-            f"{text!r}: write earliest, latest, a time like 2026-05-01T12:00, or ms since 1970",
-            param_hint="--from",
+            f"{text!r}: write {also}a time like 2026-05-01T12:00, or ms since 1970",
+            param_hint=option,
         ) from None

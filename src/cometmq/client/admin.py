@@ -14,6 +14,7 @@ from typing import Self
 
 from cometmq.client.hub import Hub
 from cometmq.client.offsets import BrokerOffsets
+from cometmq.client.queries import MessageQueries
 from cometmq.client.results import QueueRange
 from cometmq.client.settings import ClientSettings
 from cometmq.codec.bodies.cluster import ClusterInfo, decode_cluster_info
@@ -35,6 +36,7 @@ from cometmq.model.codes import RequestCode, ResponseCode
 from cometmq.model.errors import BrokerNotFound, BrokerRefused
 from cometmq.model.flags import PERM_READ_WRITE
 from cometmq.model.group import GroupConfig
+from cometmq.model.message import StoredMessage
 from cometmq.model.names import check_group, check_topic
 from cometmq.model.queue import MessageQueue
 from cometmq.model.route import BrokerData, TopicRoute
@@ -66,6 +68,7 @@ class AsyncAdmin:
         self._hub = hub or Hub(nameservers, settings)
         self._owns_hub = hub is None
         self._offsets = BrokerOffsets(self._hub)
+        self._queries = MessageQueries(self._hub)
 
     def __repr__(self) -> str:
         """Client and nameservers."""
@@ -219,6 +222,49 @@ class AsyncAdmin:
             )
             for queue in (await self._hub.known(topic)).read_queues
         }
+
+    # --- messages
+
+    async def messages_by_key(
+        self,
+        topic: str,
+        key: str,
+        *,
+        count_max: int = 64,
+        begin_ms: int = 0,
+        end_ms: int | None = None,
+    ) -> list[StoredMessage]:
+        """Messages that have a key, the oldest first; if there are more, the newest ones.
+
+        Args:
+            topic: of the messages.
+            key: one of those that their producer gave them.
+            count_max: most messages; a broker gives at most 64 (`maxMsgsNumBatch`).
+            begin_ms: stored at that time or later, ms since 1970.
+            end_ms: stored at that time or earlier; None: until now.
+
+        Raises:
+            TopicNotFound: the nameserver knows none.
+        """
+        return await self._queries.by_key(
+            topic, key, count_max=count_max, begin_ms=begin_ms, end_ms=end_ms
+        )
+
+    async def message_by_id(self, topic: str, message_id: str) -> StoredMessage | None:
+        """The message with the id that its producer gave it; the newest of several.
+
+        Raises:
+            TopicNotFound: the nameserver knows none.
+        """
+        return await self._queries.by_unique_id(topic, message_id)
+
+    async def view_message(self, offset_message_id: str) -> StoredMessage:
+        """The message that lies where an offset message id says: at that broker, at that place.
+
+        Raises:
+            BrokerRefused: there is none.
+        """
+        return await self._queries.view(offset_message_id)
 
     # --- groups
 

@@ -34,12 +34,16 @@ class BrokerOffsets:
         header = QueueRequest(queue.topic, queue.queue_id)
         return await self._ask(queue, RequestCode.GET_MAX_OFFSET, header)
 
-    async def offset_by_time(self, queue: MessageQueue, timestamp_ms: int) -> int:
+    async def offset_by_time(
+        self, queue: MessageQueue, timestamp_ms: int, *, is_upper: bool = False
+    ) -> int:
         """The offset of the first message stored at that time or later, ms since 1970.
 
-        The queue's end where there is none.
+        The queue's end where there is none. With `is_upper`: of the last message stored at that
+        time or earlier, which a broker of 5.x knows.
         """
-        header = SearchOffset(queue.topic, queue.queue_id, timestamp_ms)
+        boundary = "UPPER" if is_upper else None
+        header = SearchOffset(queue.topic, queue.queue_id, timestamp_ms, boundary)
         return await self._ask(queue, RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, header)
 
     async def committed(self, group: str, queue: MessageQueue) -> int | None:

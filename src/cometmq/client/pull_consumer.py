@@ -346,15 +346,22 @@ class AsyncPullConsumer:
         self._check_running()
         return await self._offsets.max_offset(queue)
 
-    async def offset_by_time(self, queue: MessageQueue, timestamp_ms: int) -> int:
+    async def offset_by_time(
+        self, queue: MessageQueue, timestamp_ms: int, *, is_upper: bool = False
+    ) -> int:
         """The offset of the first message stored at a time (ms since 1970) or later.
+
+        Args:
+            queue: where.
+            timestamp_ms: the time.
+            is_upper: that of the last message stored then or earlier instead (brokers of 5.x).
 
         Raises:
             ClientClosed, TopicNotFound, BrokerNotFound, BrokerRefused, NetError, CodecError: no
                 answer.
         """
         self._check_running()
-        return await self._offsets.offset_by_time(queue, timestamp_ms)
+        return await self._offsets.offset_by_time(queue, timestamp_ms, is_upper=is_upper)
 
     async def committed(self, queue: MessageQueue) -> int | None:
         """The next offset that this group will consume; None when it never committed one.

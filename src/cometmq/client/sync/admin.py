@@ -12,6 +12,7 @@ from cometmq.codec.bodies.cluster import ClusterInfo
 from cometmq.codec.bodies.connection import ClientConnection, ConsumerConnections
 from cometmq.model.flags import PERM_READ_WRITE
 from cometmq.model.group import GroupConfig
+from cometmq.model.message import StoredMessage
 from cometmq.model.queue import MessageQueue
 from cometmq.model.route import TopicRoute
 from cometmq.model.topic import TopicConfig
@@ -139,6 +140,57 @@ class Admin:
         result: dict[MessageQueue, QueueRange] = self._portal.call(
             self._client.topic_offsets, topic
         )
+        return result
+
+    def messages_by_key(
+        self,
+        topic: str,
+        key: str,
+        *,
+        count_max: int = 64,
+        begin_ms: int = 0,
+        end_ms: int | None = None,
+    ) -> list[StoredMessage]:
+        """Messages that have a key, the oldest first; if there are more, the newest ones.
+
+        Args:
+            topic: of the messages.
+            key: one of those that their producer gave them.
+            count_max: most messages; a broker gives at most 64 (`maxMsgsNumBatch`).
+            begin_ms: stored at that time or later, ms since 1970.
+            end_ms: stored at that time or earlier; None: until now.
+
+        Raises:
+            TopicNotFound: the nameserver knows none.
+        """
+        result: list[StoredMessage] = self._portal.call(
+            self._client.messages_by_key,
+            topic,
+            key,
+            count_max=count_max,
+            begin_ms=begin_ms,
+            end_ms=end_ms,
+        )
+        return result
+
+    def message_by_id(self, topic: str, message_id: str) -> StoredMessage | None:
+        """The message with the id that its producer gave it; the newest of several.
+
+        Raises:
+            TopicNotFound: the nameserver knows none.
+        """
+        result: StoredMessage | None = self._portal.call(
+            self._client.message_by_id, topic, message_id
+        )
+        return result
+
+    def view_message(self, offset_message_id: str) -> StoredMessage:
+        """The message that lies where an offset message id says: at that broker, at that place.
+
+        Raises:
+            BrokerRefused: there is none.
+        """
+        result: StoredMessage = self._portal.call(self._client.view_message, offset_message_id)
         return result
 
     def create_group(self, group: GroupConfig, *, cluster: str | None = None) -> None:

@@ -268,14 +268,23 @@ class PullConsumer:
         result: int = self._portal.call(self._client.max_offset, queue)
         return result
 
-    def offset_by_time(self, queue: MessageQueue, timestamp_ms: int) -> int:
+    def offset_by_time(
+        self, queue: MessageQueue, timestamp_ms: int, *, is_upper: bool = False
+    ) -> int:
         """The offset of the first message stored at a time (ms since 1970) or later.
+
+        Args:
+            queue: where.
+            timestamp_ms: the time.
+            is_upper: that of the last message stored then or earlier instead (brokers of 5.x).
 
         Raises:
             ClientClosed, TopicNotFound, BrokerNotFound, BrokerRefused, NetError, CodecError: no
                 answer.
         """
-        result: int = self._portal.call(self._client.offset_by_time, queue, timestamp_ms)
+        result: int = self._portal.call(
+            self._client.offset_by_time, queue, timestamp_ms, is_upper=is_upper
+        )
         return result
 
     def committed(self, queue: MessageQueue) -> int | None:

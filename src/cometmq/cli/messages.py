@@ -1,0 +1,175 @@
+"""`cometmq message find`: looks messages up by key, by id, by their place or by time.
+
+Nothing is consumed: no group moves.
+
+Next: cometmq.client.queries
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cometmq.cli.options import NAMESERVER_DEFAULT, AsJson, Nameserver, read_time
+from cometmq.cli.output import notes, print_message
+from cometmq.model.errors import BrokerRefused, NetError
+from cometmq.model.message import StoredMessage
+from cometmq.model.names import TOOLS_GROUP
+
+if TYPE_CHECKING:
+    from cometmq.client import AsyncAdmin, AsyncPullConsumer, MessageQueue
+
+COUNT_DEFAULT = 32
+
+messages = typer.Typer(help="Look messages up.", no_args_is_help=True)
+
+Found = list[StoredMessage]
+
+
+@messages.callback()
+def group() -> None:
+    """Look messages up."""
+
+
+@messages.command()
+def find(
+    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="Of the messages.")],
+    *,
+    key: Annotated[
+        str | None, typer.Option("--key", help="With this key, from the index.")
+    ] = None,
+    id_: Annotated[
+        str | None, typer.Option("--id", help="With this id: its producer's, or the offset id.")
+    ] = None,
+    offset: Annotated[
+        int | None, typer.Option("--offset", min=0, help="At this offset of its queue.")
+    ] = None,
+    time: Annotated[
+        str | None,
+        typer.Option("--time", help="The first ones stored then or later: 2026-05-01T12:00."),
+    ] = None,
+    queue: Annotated[
+        int | None, typer.Option("--queue", min=0, help="In this queue; else in all.")
+    ] = None,
+    count_max: Annotated[
+        int, typer.Option("--max", min=1, metavar="COUNT", help="At most so many.")
+    ] = COUNT_DEFAULT,
+    nameserver: Nameserver = NAMESERVER_DEFAULT,
+    as_json: AsJson = False,
+) -> None:
+    """Find messages by one of --key, --id, --offset and --time."""
+    if sum(option is not None for option in (key, id_, offset, time)) != 1:
+        raise typer.BadParameter(
+            "say one of --key, --id, --offset and --time", param_hint="find"
+        )
+    if key is not None:
+        found = _ask_admin(nameserver, lambda admin: _by_key(admin, topic, key, count_max))
+    elif id_ is not None:
+        found = _ask_admin(nameserver, lambda admin: _by_id(admin, topic, id_))
+    else:
+        time_ms = read_time(time, option="--time") if time is not None else 0
+        places = _Places(topic, queue, count_max)
+        found = _pull(nameserver, places, offset, time_ms)
+    _show(
+        [message for message in found if queue in (None, message.queue.queue_id)],
+        as_json=as_json,
+    )
+
+
+def _show(found: Found, *, as_json: bool) -> None:
+    """Print what was found; nothing found is status 1, so that a script sees it."""
+    for message in found:
+        print_message(message, as_json=as_json)
+    if not found:
+        notes().print("[dim]No such message.")
+        raise typer.Exit(1)
+
+
+async def _by_key(admin: "AsyncAdmin", topic: str, key: str, count_max: int) -> Found:
+    return await admin.messages_by_key(topic, key, count_max=count_max)
+
+
+async def _by_id(admin: "AsyncAdmin", topic: str, message_id: str) -> Found:
+    """By the producer's id, and where none has it by the place that the id may name."""
+    from cometmq.client.queries import is_offset_message_id
+
+    found = await admin.message_by_id(topic, message_id)
+    if found is None and is_offset_message_id(message_id):
+        try:
+            found = await admin.view_message(message_id)
+        except (BrokerRefused, NetError):  # Both kinds look alike: most name no broker.
+            return []
+    return [] if found is None or found.topic != topic else [found]
+
+
+class _Places:
+    """Messages by their place in queues."""
+
+    def __init__(self, topic: str, queue_id: int | None, count_max: int) -> None:
+        self._topic = topic
+        self._queue_id = queue_id
+        self._count_max = count_max
+
+    async def at_offset(self, consumer: "AsyncPullConsumer", offset: int) -> Found:
+        """The message at an offset of each queue."""
+        found = await self._from_each(consumer, lambda _: _ready(offset), count=1)
+        return [message for message in found if message.queue_offset == offset]
+
+    async def since(self, consumer: "AsyncPullConsumer", time_ms: int) -> Found:
+        """The first messages stored at a time or later, over all queues."""
+        found = await self._from_each(
+            consumer,
+            lambda queue: consumer.offset_by_time(queue, time_ms),
+            count=self._count_max,
+        )
+        found.sort(key=lambda message: message.stored_ms)
+        return found[: self._count_max]
+
+    async def _from_each(
+        self,
+        consumer: "AsyncPullConsumer",
+        begin: "Callable[[MessageQueue], Awaitable[int]]",
+        *,
+        count: int,
+    ) -> Found:
+        queues = [
+            queue
+            for queue in await consumer.queues(self._topic)
+            if self._queue_id in (None, queue.queue_id)
+        ]
+
+        async def read(queue: "MessageQueue") -> Found:
+            pull = await consumer.fetch(queue, await begin(queue), max_count=count)
+            return list(pull.messages)
+
+        found = await asyncio.gather(*map(read, queues))
+        return [message for part in found for message in part]
+
+
+async def _ready(offset: int) -> int:
+    return offset
+
+
+def _ask_admin(nameserver: str, ask: "Callable[[AsyncAdmin], Awaitable[Found]]") -> Found:
+    from cometmq.client import AsyncAdmin
+    from cometmq.net.loop import run
+
+    async def work() -> Found:
+        async with AsyncAdmin(nameserver) as admin:
+            return await ask(admin)
+
+    return run(work())
+
+
+def _pull(nameserver: str, places: _Places, offset: int | None, time_ms: int) -> Found:
+    from cometmq.client import AsyncPullConsumer
+    from cometmq.net.loop import run
+
+    async def work() -> Found:
+        async with AsyncPullConsumer(nameserver, group=TOOLS_GROUP) as consumer:
+            if offset is not None:
+                return await places.at_offset(consumer, offset)
+            return await places.since(consumer, time_ms)
+
+    return run(work())

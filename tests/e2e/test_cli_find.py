@@ -1,0 +1,107 @@
+"""`cometmq message find`, as its users run it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from uuid import uuid4
+
+import pytest
+
+from cometmq.client import Message, Producer, StoredMessage
+from cometmq.embedded import Embedded
+from tests.support.command_line import json_lines, run
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Embedded]:
+    with Embedded() as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="module")
+def sent(cluster: Embedded) -> tuple[str, list]:
+    """A topic of ten messages, and what their sends were answered."""
+    topic = f"topic-{uuid4().hex[:8]}"
+    with Producer(cluster.nameserver) as producer:
+        results = [
+            producer.send(Message(topic, b"%d" % number, keys=["all", f"k{number % 5}"]))
+            for number in range(10)
+        ]
+    return topic, results
+
+
+def find(cluster: Embedded, topic: str, *how: str) -> list[dict]:
+    return json_lines("message", "find", topic, *how, "--json", cluster=cluster)
+
+
+def test_by_key(cluster, sent):
+    topic, _ = sent
+    assert [message["body"] for message in find(cluster, topic, "--key", "k3")] == ["3", "8"]
+    newest = find(cluster, topic, "--key", "all", "--max", "2")
+    assert [message["body"] for message in newest] == ["8", "9"]
+
+
+@pytest.mark.parametrize("name", ["message_id", "offset_message_id"])
+def test_by_either_id(cluster, sent, name):
+    topic, results = sent
+    for number in (0, 9):
+        [message] = find(cluster, topic, "--id", getattr(results[number], name))
+        assert message["body"] == str(number)
+
+
+def test_by_place(cluster, sent):
+    topic, results = sent
+    place = results[6].queue
+    [message] = find(
+        cluster,
+        topic,
+        *("--offset", str(results[6].queue_offset), "--queue", str(place.queue_id)),
+    )
+    assert message["body"] == "6"
+
+
+def test_by_time(cluster, sent):
+    topic, _ = sent
+    [*_, newest] = find(cluster, topic, "--key", "all")
+    found = find(cluster, topic, "--time", str(newest["storedMs"]))
+    assert newest in found
+    assert all(message["storedMs"] >= newest["storedMs"] for message in found)
+    assert len(find(cluster, topic, "--time", "2020-01-01", "--max", "4")) == 4
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        ("--key", "unknown"),
+        ("--id", "7F000001000051C30000000000005AF7"),
+        ("--offset", "1000"),
+        ("--time", "2100-01-01"),
+    ],
+)
+def test_nothing_found_is_status_1(cluster, sent, how):
+    done = run("message", "find", sent[0], *how, nameserver=cluster.nameserver)
+    assert done.returncode == 1
+    assert b"No such message" in done.stderr
+
+
+@pytest.mark.parametrize("how", [(), ("--key", "a", "--offset", "1"), ("--time", "soon")])
+def test_wrong_arguments_are_explained_with_status_2(cluster, how):
+    done = run("message", "find", "orders", *how, nameserver=cluster.nameserver)
+    assert done.returncode == 2
+    assert done.stderr
+
+
+def test_the_client_gives_messages(cluster, sent):
+    from cometmq.client import Admin
+
+    topic, results = sent
+    with Admin(cluster.nameserver) as admin:
+        found = admin.messages_by_key(topic, "k0")
+        assert all(isinstance(message, StoredMessage) for message in found)
+        assert [message.body for message in found] == [b"0", b"5"]
+        viewed = admin.view_message(results[5].offset_message_id)
+        assert viewed == found[1]
+        assert viewed.queue == results[5].queue
+        assert admin.message_by_id(topic, results[5].message_id) == viewed
+        assert admin.message_by_id(topic, "0" * 32) is None
+        assert admin.messages_by_key(topic, "k0", end_ms=1000) == []
