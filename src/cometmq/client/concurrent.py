@@ -52,10 +52,21 @@ class Workers(Protocol):
 
 
 def make_workers(
-    listener: Listener, *, concurrency: int, batch_count: int, done: Done, clock: Clock
+    listener: Listener,
+    *,
+    concurrency: int,
+    batch_count: int,
+    done: Done,
+    clock: Clock,
+    begin: Callable[[Job], None] = lambda _job: None,
 ) -> Workers:
-    """The workers that suit a listener."""
-    run = _first_only(listener) if batch_count <= 1 else _whole_list(listener)
+    """The workers that suit a listener; `begin` is told of each job in the listener's thread."""
+    call = _first_only(listener) if batch_count <= 1 else _whole_list(listener)
+
+    def run(job: Job) -> Any:
+        begin(job)
+        return call(job)
+
     kind = TaskWorkers if is_async_listener(listener) else ThreadWorkers
     return kind(run, concurrency=concurrency, done=done, clock=clock)
 

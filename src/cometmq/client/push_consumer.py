@@ -26,8 +26,10 @@ from cometmq.client.counts import TopicCounts
 from cometmq.client.direct import consume_directly
 from cometmq.client.group_member import GroupMember
 from cometmq.client.hub import Hub
+from cometmq.client.overdue import Overdue
+from cometmq.client.periodic import repeat
 from cometmq.client.pull_loop import Batch, PullLoop
-from cometmq.client.send_back import DEAD_LETTER, SendBack
+from cometmq.client.send_back import DEAD_LETTER, FIRST_RETRY_LEVEL, SendBack
 from cometmq.client.settings import PushSettings
 from cometmq.codec.bodies.running import ConsumeRates, DirectOutcome
 from cometmq.codec.record import Record
@@ -87,6 +89,9 @@ class AsyncPushConsumer:
         self._subscribed: dict[str, str] = {}
         for topic, expression in (subscriptions or {}).items():
             self.subscribe(topic, expression)
+        self._overdue = Overdue(
+            self._settings.consume_timeout_ms, self._hub.clock, self._give_back_overdue
+        )
         self._workers: Workers | None = None
         self._back: SendBack | None = None
         self._tasks = Tasks(f"{group} listener")
@@ -141,7 +146,11 @@ class AsyncPushConsumer:
             batch_count=settings.batch_count,
             done=self._done,
             clock=self._hub.clock,
+            begin=self._overdue.begin,
         )
+        if not settings.is_broadcasting:
+            look = self._overdue.look
+            self._tasks.spawn(repeat(look, every_ms=self._overdue.look_every_ms), "overdue")
         await self._member.start()
 
     async def close(self) -> None:
@@ -205,6 +214,8 @@ class AsyncPushConsumer:
     def _done(self, job: Job, is_consumed: bool, seconds: float) -> None:  # noqa: FBT001
         """As `Done` gives it."""
         job.loop.counts.called(seconds, len(job.messages), is_consumed=is_consumed)
+        if not self._overdue.end(job):
+            return
         if is_consumed or self._settings.is_broadcasting:
             if not is_consumed:
                 # Follows RocketMQ: nobody else could be given it.
@@ -226,6 +237,10 @@ class AsyncPushConsumer:
         if self._workers is not None:
             again = replace(message, reconsume_times=message.reconsume_times + 1)
             self._workers.submit(job._replace(messages=[again]))
+
+    async def _give_back_overdue(self, message: StoredMessage) -> bool:
+        assert self._back is not None, "made at start"
+        return await self._back.give_back(message, FIRST_RETRY_LEVEL)
 
     def _discard(self, loop: PullLoop, record: Record) -> None:
         self._tasks.spawn(self._bury(loop, record), "dead letter")

@@ -29,7 +29,7 @@ RETRIES_DEFAULT = 16
 BROKERS_CHOICE = 0
 DEAD_LETTER = -1
 # Where retries begin among the delay levels: the first waits 10 s.
-_FIRST_RETRY_LEVEL = 3
+FIRST_RETRY_LEVEL = 3
 
 
 class SendBack:
@@ -50,11 +50,13 @@ class SendBack:
         self._packer = Packer(INNER_PRODUCER_GROUP, settings, hub.clock, ids)
         self._sender = Sender(hub, settings)
 
-    async def give_back(self, message: StoredMessage) -> bool:
+    async def give_back(
+        self, message: StoredMessage, delay_level: int = BROKERS_CHOICE
+    ) -> bool:
         """Give a message back; whether someone has it now."""
         try:
             await self.tell(
-                message.queue.broker_name, message.commitlog_offset, BROKERS_CHOICE, message
+                message.queue.broker_name, message.commitlog_offset, delay_level, message
             )
         except BrokerRefused as refused:
             if refused.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
@@ -93,7 +95,7 @@ class SendBack:
         _log.info("%r was not taken back (%s); sending it to the retry topic", message, reason)
         properties = message.properties
         first_id = properties.get(keys_of.ORIGIN_MESSAGE_ID) or message.offset_message_id
-        level = _FIRST_RETRY_LEVEL + message.reconsume_times
+        level = FIRST_RETRY_LEVEL + message.reconsume_times
         fresh = Message(
             retry_topic(self._group), message.body, flag=message.flag, delay_level=level
         )

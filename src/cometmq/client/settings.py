@@ -170,6 +170,8 @@ class PushSettings(ConsumerSettings):
         batch_count: consumeMessageBatchMaxSize; messages a listener gets at once. Over 1 the
             listener is given a list.
         retries_max: maxReconsumeTimes; -1: the group's own (16).
+        consume_timeout_ms: consumeTimeout (Java: minutes); after this a message is taken from
+            its listener and given back; not with `is_orderly`.
         close_timeout_ms: awaitTerminationMillisWhenShutdown; how long close waits for listeners
             (Java: 0).
     """
@@ -177,4 +179,5 @@ class PushSettings(ConsumerSettings):
     concurrency: int = 20
     batch_count: int = 1
     retries_max: int = -1
+    consume_timeout_ms: int = 15 * 60_000
     close_timeout_ms: int = 10_000

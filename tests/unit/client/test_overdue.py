@@ -1,0 +1,75 @@
+"""A listener that hangs loses its message to the retry topic, and what it says later counts no more."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+from cometmq.client.concurrent import Job
+from cometmq.client.overdue import Overdue
+from tests.support.hand_clock import HandClock
+
+TIMEOUT_MS = 900_000
+
+
+class Queue:
+    """What of a pull loop is told that messages are finished."""
+
+    def __init__(self) -> None:
+        self.finished: list[int] = []
+
+    def finish(self, _inflight: object, offsets: list[int]) -> None:
+        self.finished += offsets
+
+
+def job(*offsets: int) -> Job:
+    messages = [SimpleNamespace(queue_offset=offset) for offset in offsets]
+    return Job(Queue(), None, messages)  # type: ignore[arg-type]
+
+
+class Broker:
+    """Takes messages back, or not."""
+
+    def __init__(self, *, takes: bool = True) -> None:
+        self.takes = takes
+        self.given: list[int] = []
+
+    async def give_back(self, message) -> bool:
+        if self.takes:
+            self.given.append(message.queue_offset)
+        return self.takes
+
+
+async def test_what_takes_too_long_is_given_back_and_finished():
+    clock, broker = HandClock(), Broker()
+    overdue = Overdue(TIMEOUT_MS, clock, broker.give_back)
+    slow, fresh = job(1, 2), job(3)
+    overdue.begin(slow)
+    clock.turn(600)
+    overdue.begin(fresh)
+    clock.turn(300)
+    await overdue.look()
+    assert broker.given == []
+    clock.turn(0.001)
+    await overdue.look()
+    assert broker.given == slow.loop.finished == [1, 2]
+    assert not overdue.end(slow)  # Its listener comes back at last.
+    assert overdue.end(fresh)
+    await overdue.look()
+    assert broker.given == [1, 2]
+
+
+async def test_what_nobody_takes_back_stays_with_its_listener():
+    clock, broker = HandClock(), Broker(takes=False)
+    overdue = Overdue(TIMEOUT_MS, clock, broker.give_back)
+    slow = job(1)
+    overdue.begin(slow)
+    clock.turn(901)
+    await overdue.look()
+    assert slow.loop.finished == []
+    broker.takes = True
+    await overdue.look()
+    assert slow.loop.finished == [1]
+
+
+def test_it_looks_each_minute_by_default():
+    assert Overdue(TIMEOUT_MS, HandClock(), Broker().give_back).look_every_ms == 60_000
