@@ -43,6 +43,7 @@ from cometmq.broker.long_poll import HeldPulls
 from cometmq.broker.members import Members
 from cometmq.broker.offsets import Offsets
 from cometmq.broker.parts import Feature, Parts
+from cometmq.broker.pop.assignment import Assignments
 from cometmq.broker.pop.feature import PopFeature
 from cometmq.broker.registrar import Registrar, RegistrarSettings
 from cometmq.broker.replies import Replies
@@ -82,6 +83,7 @@ FEATURES: tuple[Callable[[Parts], Feature], ...] = (
     Statistics,
     FilterCheck,
     PopFeature,
+    Assignments,
     OffsetResets,
     ClientRelay,
     Cleaning,

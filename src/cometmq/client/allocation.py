@@ -20,43 +20,23 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 
 from cometmq.model.errors import SettingsError
 from cometmq.model.queue import MessageQueue
+from cometmq.model.shares import allocate_averagely, allocate_in_circle
+
+__all__ = [
+    "Allocation",
+    "ConsistentHash",
+    "FixedQueues",
+    "MachineRooms",
+    "NearbyRoom",
+    "allocate_averagely",
+    "allocate_in_circle",
+]
 
 # Given the queues of one topic, the ids of all members, and one's own id.
 Allocation = Callable[[Sequence[MessageQueue], Sequence[str], str], list[MessageQueue]]
 
 VIRTUAL_NODES = 10  # Of AllocateMessageQueueConsistentHash.
 _ROOM_SEPARATOR = "@"
-
-
-def allocate_averagely(
-    queues: Sequence[MessageQueue], client_ids: Sequence[str], own_id: str
-) -> list[MessageQueue]:
-    """The block of queues that falls to `own_id`: the default of all clients.
-
-    The shares of all members are disjoint, cover all queues, and differ by one at most.
-
-    Args:
-        queues: of one topic, in any order.
-        client_ids: all members, in any order, each once.
-        own_id: whose share; a stranger gets none.
-    """
-    members = sorted(client_ids)
-    if own_id not in members:
-        return []
-    place = members.index(own_id)
-    share, rest = divmod(len(queues), len(members))
-    start = place * share + min(place, rest)
-    return sorted(queues)[start : start + share + (1 if place < rest else 0)]
-
-
-def allocate_in_circle(
-    queues: Sequence[MessageQueue], client_ids: Sequence[str], own_id: str
-) -> list[MessageQueue]:
-    """Every n-th queue, where n is the number of members; arguments as `allocate_averagely`."""
-    members = sorted(client_ids)
-    if own_id not in members:
-        return []
-    return sorted(queues)[members.index(own_id) :: len(members)]
 
 
 class ConsistentHash:

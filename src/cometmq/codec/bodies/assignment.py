@@ -1,0 +1,176 @@
+"""Queues that a broker shares out, bodies of QUERY_ASSIGNMENT 400 and SET_MESSAGE_REQUEST_MODE 401.
+
+Also messageRequestMode.json, which keeps the modes. Source: QueryAssignmentRequestBody,
+QueryAssignmentResponseBody, SetMessageRequestModeRequestBody and MessageRequestModeSerializeWrapper
+of RocketMQ 5.3.3.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from cometmq.codec import fastjson
+from cometmq.codec.bodies.heartbeat import CLUSTERING
+from cometmq.codec.bodies.json_object import JsonObject, load_object
+from cometmq.model.queue import MessageQueue
+
+PULL, POP = "PULL", "POP"
+AVERAGELY, IN_CIRCLE = "AVG", "AVG_BY_CIRCLE"
+
+
+@dataclass(frozen=True, slots=True)
+class AssignmentQuery:
+    """A member of a group asks for its queues of a topic."""
+
+    topic: str
+    group: str
+    client_id: str
+    strategy: str = AVERAGELY
+    model: str = CLUSTERING
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """A queue to consume, and how: PULL or POP; queue id -1 stands for any of its broker."""
+
+    queue: MessageQueue
+    mode: str = PULL
+
+
+@dataclass(frozen=True, slots=True)
+class RequestModeConfig:
+    """How a group consumes a topic where the broker shares queues out.
+
+    Attributes:
+        topic: the topic.
+        group: the group.
+        mode: PULL or POP.
+        share_queues: how many other members' queues a member pops, too.
+    """
+
+    topic: str
+    group: str
+    mode: str = PULL
+    share_queues: int = 0
+
+
+def encode_assignment_query(query: AssignmentQuery) -> bytes:
+    """The body of 400."""
+    return fastjson.dumps(
+        {
+            "clientId": query.client_id,
+            "consumerGroup": query.group,
+            "messageModel": query.model,
+            "strategyName": query.strategy,
+            "topic": query.topic,
+        }
+    )
+
+
+def decode_assignment_query(content: bytes) -> AssignmentQuery:
+    """The question in a body.
+
+    Raises:
+        CodecError: it means nothing.
+    """
+    body = load_object(content, "query of an assignment")
+    return AssignmentQuery(
+        topic=body.text("topic"),
+        group=body.text("consumerGroup"),
+        client_id=body.text("clientId", ""),
+        strategy=body.text("strategyName", AVERAGELY),
+        model=body.text("messageModel", CLUSTERING),
+    )
+
+
+def encode_assignments(assignments: Iterable[Assignment] | None) -> bytes:
+    """The answer to 400; None: there is none, and the client keeps what it has."""
+    if assignments is None:
+        return b"{}"
+    return fastjson.dumps(
+        {
+            "messageQueueAssignments": [
+                {
+                    "messageQueue": {
+                        "brokerName": each.queue.broker_name,
+                        "queueId": each.queue.queue_id,
+                        "topic": each.queue.topic,
+                    },
+                    "mode": each.mode,
+                }
+                for each in assignments
+            ]
+        }
+    )
+
+
+def decode_assignments(content: bytes) -> list[Assignment] | None:
+    """The queues in an answer; None where it says nothing of them.
+
+    Raises:
+        CodecError: it means nothing.
+    """
+    body = load_object(content, "assignment")
+    if "messageQueueAssignments" not in body:
+        return None
+    assignments = []
+    for part in body.objects("messageQueueAssignments"):
+        queue = part.member("messageQueue")
+        place = queue.text("topic"), queue.text("brokerName"), queue.int32("queueId")
+        assignments.append(Assignment(MessageQueue(*place), part.text("mode", PULL)))
+    return assignments
+
+
+def encode_request_mode(config: RequestModeConfig) -> bytes:
+    """The body of 401."""
+    return fastjson.dumps(_mode_json(config))
+
+
+def decode_request_mode(content: bytes) -> RequestModeConfig:
+    """The mode in a body.
+
+    Raises:
+        CodecError: it means nothing.
+    """
+    return _mode(load_object(content, "request mode"))
+
+
+def encode_request_modes(modes: Mapping[tuple[str, str], RequestModeConfig]) -> str:
+    """The text of messageRequestMode.json."""
+    table: dict[str, dict[str, Any]] = {}
+    for config in modes.values():
+        table.setdefault(config.topic, {})[config.group] = _mode_json(config)
+    return fastjson.dumps({"messageRequestModeMap": table}, pretty=True).decode()
+
+
+def decode_request_modes(text: str) -> dict[tuple[str, str], RequestModeConfig]:
+    """The modes in the file, by topic and group.
+
+    Raises:
+        CodecError: it means nothing.
+    """
+    table = load_object(text, "messageRequestMode").member("messageRequestModeMap")
+    modes = {}
+    for topic in table.names():
+        groups = table.member(topic)
+        for group in groups.names():
+            modes[topic, group] = _mode(groups.member(group))
+    return modes
+
+
+def _mode_json(config: RequestModeConfig) -> dict[str, Any]:
+    return {
+        "consumerGroup": config.group,
+        "mode": config.mode,
+        "popShareQueueNum": config.share_queues,
+        "topic": config.topic,
+    }
+
+
+def _mode(part: JsonObject) -> RequestModeConfig:
+    return RequestModeConfig(
+        topic=part.text("topic"),
+        group=part.text("consumerGroup"),
+        mode=POP if part.text("mode", PULL) == POP else PULL,
+        share_queues=part.int32("popShareQueueNum", 0),
+    )

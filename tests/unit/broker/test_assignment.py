@@ -1,0 +1,103 @@
+"""A broker that shares queues out: which, to whom, and whether they are pulled or popped."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from cometmq.codec.bodies.assignment import (
+    POP,
+    PULL,
+    AssignmentQuery,
+    RequestModeConfig,
+    decode_assignments,
+    encode_assignment_query,
+    encode_request_mode,
+)
+from cometmq.model.codes import RequestCode, ResponseCode
+from cometmq.model.queue import MessageQueue
+from cometmq.model.shares import allocate_for_pop
+from tests.unit.broker.conftest import serve
+from tests.unit.broker.test_sends import short_fields
+
+QUERY, SET = RequestCode.QUERY_ASSIGNMENT, RequestCode.SET_MESSAGE_REQUEST_MODE
+QUEUES = [MessageQueue("Orders", "broker-a", number) for number in range(4)]
+
+
+async def join(served, client_id="c1"):
+    consumer = {
+        "groupName": "g",
+        "subscriptionDataSet": [{"topic": "Orders", "subString": "*"}],
+    }
+    body = {"clientID": client_id, "consumerDataSet": [consumer], "producerDataSet": []}
+    await served.ask(RequestCode.HEART_BEAT, body=json.dumps(body).encode())
+    await served.ask(
+        RequestCode.SEND_MESSAGE_V2,
+        short_fields(properties={"UNIQ_KEY": "K"}),
+        b"makes the topic",
+    )
+
+
+async def ask(served, **more):
+    query = AssignmentQuery(**{"topic": "Orders", "group": "g", "client_id": "c1", **more})
+    answer = await served.ask(QUERY, body=encode_assignment_query(query))
+    assert answer.code == ResponseCode.SUCCESS, answer.remark
+    return decode_assignments(answer.body)
+
+
+@pytest.mark.parametrize("strategy", ["AVG", "AVG_BY_CIRCLE"])
+async def test_a_member_alone_pulls_all_queues(served, strategy):
+    await join(served)
+    found = await ask(served, strategy=strategy)
+    assert [(each.queue, each.mode) for each in found] == [(queue, PULL) for queue in QUEUES]
+
+
+async def test_who_is_no_member_or_asks_for_an_unknown_strategy_keeps_what_it_has(served):
+    assert await ask(served) is None
+    await join(served)
+    assert await ask(served, strategy="MINE") is None
+    assert await ask(served, client_id="stranger") == []
+    assert len(await ask(served, model="BROADCASTING", client_id="stranger")) == 4
+
+
+async def test_a_mode_is_kept_and_turns_pulls_into_pops(tmp_path):
+    config = RequestModeConfig("Orders", "g", POP, 8)
+    async with serve(tmp_path) as served:
+        await join(served)
+        answer = await served.ask(SET, body=encode_request_mode(config))
+        assert answer.code == ResponseCode.SUCCESS
+        (only,) = await ask(served)
+        assert (only.queue.queue_id, only.mode) == (-1, POP)
+    async with serve(tmp_path) as served:
+        await join(served)
+        (only,) = await ask(served)
+        assert only.mode == POP
+    written = json.loads((tmp_path / "config" / "messageRequestMode.json").read_text())
+    assert written["messageRequestModeMap"]["Orders"]["g"]["popShareQueueNum"] == 8
+
+
+@pytest.mark.parametrize(("topic", "code"), [("%RETRY%g", 16), ("Nobody", 17)])
+async def test_a_mode_is_refused_where_it_has_no_place(served, topic, code):
+    config = RequestModeConfig(topic, "g", POP)
+    assert (await served.ask(SET, body=encode_request_mode(config))).code == code
+
+
+@pytest.mark.parametrize("bad", [b"", b"[]", b"{", b'{"topic":5}'])
+async def test_bodies_that_mean_nothing_are_refused(served, bad):
+    for code in (QUERY, SET):
+        assert (await served.ask(code, body=bad)).code == ResponseCode.INVALID_PARAMETER
+
+
+def ids(share):
+    return [queue.queue_id for queue in share]
+
+
+def test_shares_for_pop_are_those_of_java():
+    members = ["c1", "c2", "c3", "c4"]
+    assert ids(allocate_for_pop(QUEUES, members, "c1", 0)) == [-1]
+    assert ids(allocate_for_pop(QUEUES, members, "c1", 3)) == [-1]
+    assert ids(allocate_for_pop(QUEUES, members, "c1", 1)) == [0, 1]
+    assert ids(allocate_for_pop(QUEUES, members, "c4", 2)) == [3, 0, 1]
+    assert ids(allocate_for_pop(QUEUES, [*members, "c5", "c6"], "c6", 1)) == [1]
+    assert ids(allocate_for_pop(QUEUES, members, "stranger", 1)) == []
