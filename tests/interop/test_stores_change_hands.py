@@ -15,7 +15,7 @@ from tests.support.processes import Program
 
 COUNT = 3_000
 TOPIC = "ChangesHands"
-SETTINGS = {"autoCreateTopicEnable": "true", "defaultTopicQueueNums": 4}
+SETTINGS: dict[str, object] = {"autoCreateTopicEnable": "true", "defaultTopicQueueNums": 4}
 Broker = Callable[..., Program]
 
 pytestmark = [pytest.mark.java, pytest.mark.timeout(300)]
@@ -51,9 +51,15 @@ def test_every_message_is_read_by_the_other_broker(tmp_path, first, second, how)
         assert offsets == list(range(COUNT // 4))
 
 
-def begin(make: Broker, folder: Path, nameserver: str, started: list[Program]) -> Program:
+def begin(
+    make: Broker,
+    folder: Path,
+    nameserver: str,
+    started: list[Program],
+    settings: dict[str, object] = SETTINGS,
+) -> Program:
     """Start a broker on the store of `folder`, and wait until clients can find it."""
-    program = make(folder / "broker", nameserver, settings=SETTINGS)
+    program = make(folder / "broker", nameserver, settings=settings)
     started.append(program)
     program.start()
     reference.wait_registered(nameserver)
