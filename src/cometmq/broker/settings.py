@@ -181,10 +181,9 @@ KEYS_WITHOUT_EFFECT = frozenset(
     haMaxGapNotInSync haSlaveFallbehindMax totalReplicas inSyncReplicas minInSyncReplicas
     slaveTimeout offsetCheckInSlave
     deleteCommitLogFilesInterval deleteConsumeQueueFilesInterval destroyMapedFileIntervalForcibly
-    flushCommitLogTimed commitIntervalCommitLog commitCommitLogLeastPages
+    flushCommitLogTimed commitCommitLogLeastPages
     commitCommitLogThoroughInterval flushConsumeQueueLeastPages flushConsumeQueueThoroughInterval
-    transientStorePoolEnable transientStorePoolSize fastFailIfNoBufferInStorePool
-    warmMapedFileEnable useReentrantLockWhenPutMessage
+    fastFailIfNoBufferInStorePool useReentrantLockWhenPutMessage
     enableScheduleAsyncDeliver
     enableConsumeQueueExt enableLmq enableMultiDispatch maxLmqConsumeQueueNum
     enableDLegerCommitLog dLegerGroup dLegerPeers dLegerSelfId duplicationEnable
@@ -208,7 +207,7 @@ KEYS_WITHOUT_EFFECT = frozenset(
 # Of those, what changes the promise that a broker gives: when one is true, a warning says that it
 # has no effect; where it would leave the broker open, it is refused.
 _NOTED_KEYS = (
-    "enableDLegerCommitLog", "enableControllerMode", "transientStorePoolEnable",
+    "enableDLegerCommitLog", "enableControllerMode",
     "enableSlaveActingMaster", "enableConsumeQueueExt", "enableLmq", "duplicationEnable",
 )  # fmt: skip
 _REFUSED_KEYS = ("aclEnable", "authenticationEnabled", "authorizationEnabled")

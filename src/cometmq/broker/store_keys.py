@@ -43,6 +43,13 @@ class StoreKeys(IndexKeys):
         sync_flush_timeout_ms: after this long a send is answered FLUSH_DISK_TIMEOUT, ms.
         checkpoint_interval_ms: least pause between checkpoints, ms.
         flush_offsets_interval_ms: pause between saves of consumer offsets, ms.
+        is_warmed: write every page of a log file before it is used, and keep it in memory.
+        warm_flush_pages: with SYNC_FLUSH so many pages of it are flushed at once.
+        is_pool_used: with ASYNC_FLUSH a send is answered before it is written: faster where the page
+            cache is busy, and the death of the process loses what was sent last.
+        pool_buffers: memory in which sends wait then, in buffers of 4 MiB; differs: RocketMQ's have
+            the size of a log file.
+        commit_interval_ms: how long they wait at most, ms.
         disk_warning_ratio: per cent of the disk used above which sends are refused, until it is
             2 below.
         reserved_hours: a log file that was last written longer ago has expired, hours.
@@ -85,6 +92,11 @@ class StoreKeys(IndexKeys):
     sync_flush_timeout_ms: int = setting(5_000, key="syncFlushTimeout", least=1)
     checkpoint_interval_ms: int = setting(1_000, key="flushIntervalConsumeQueue", least=1)
     flush_offsets_interval_ms: int = setting(5_000, key="flushConsumerOffsetInterval", least=1)
+    is_warmed: bool = setting(default=False, key="warmMapedFileEnable")
+    warm_flush_pages: int = setting(4096, key="flushLeastPagesWhenWarmMapedFile", least=1)
+    is_pool_used: bool = setting(default=False, key="transientStorePoolEnable")
+    pool_buffers: int = setting(5, key="transientStorePoolSize", least=1)
+    commit_interval_ms: int = setting(200, key="commitIntervalCommitLog", least=1)
     disk_warning_ratio: int = setting(90, key="diskSpaceWarningLevelRatio", least=1, most=100)
     reserved_hours: int = setting(72, key="fileReservedTime", least=1)
     delete_when: str = setting("04")
@@ -122,6 +134,7 @@ class StoreKeys(IndexKeys):
             SettingsError: a delay level or an hour that means nothing, or a log that may be
                 written nowhere.
         """
+        is_sync = self.flush_disk_type is FlushDiskType.SYNC_FLUSH
         paths = _paths(self.commitlog_path or "")
         read_only = _paths(self.read_only_commitlog_paths)
         if paths and set(paths) <= set(read_only):
@@ -134,7 +147,7 @@ class StoreKeys(IndexKeys):
             read_only_commitlog_paths=read_only,
             commitlog_file_size=self.commitlog_file_size,
             queue_file_size=self.queue_file_size,
-            flush_sync=self.flush_disk_type is FlushDiskType.SYNC_FLUSH,
+            flush_sync=is_sync,
             flush_interval_ms=self.flush_interval_ms,
             flush_least_pages=self.flush_least_pages,
             flush_thorough_interval_ms=self.flush_thorough_interval_ms,
@@ -148,6 +161,11 @@ class StoreKeys(IndexKeys):
             access_in_memory_ratio=self.access_in_memory_ratio,
             delay_levels_ms=_delay_levels_ms(self.delay_levels),
             index=self.index_settings(),
+            warm_files=self.is_warmed,
+            warm_flush_pages=self.warm_flush_pages,
+            # As MessageStoreConfig.isTransientStorePoolEnable has it.
+            pool_buffers=0 if is_sync or not self.is_pool_used else self.pool_buffers,
+            commit_interval_ms=self.commit_interval_ms,
             retention=Retention(
                 reserved_ms=self.reserved_hours * _UNITS_MS["h"],
                 delete_hours=_delete_hours(self.delete_when),

@@ -51,6 +51,8 @@ class Background(ReadSide):
     ) -> None:
         super().__init__(directory.log, directory.queues, settings)
         self.settings = settings
+        self._clock = clock
+        self._commit_at = 0.0
         self._acceptance = Acceptance()
         self.flags = self._acceptance.flags
         self._appender = Appender(
@@ -103,7 +105,7 @@ class Background(ReadSide):
     def dispatch_pending(self) -> None:
         """Make visible what may be: what is written, or with synchronous flush on disk."""
         log = self._log
-        self._dispatcher.dispatch(log.flushed if self.settings.flush_sync else log.written)
+        self._dispatcher.dispatch(log.flushed if self.settings.flush_sync else log.committed)
 
     # --- flush
 
@@ -175,7 +177,21 @@ class Background(ReadSide):
         """What is due: late waiters, tails to write, a look at the disk. Each 100 ms or so."""
         self._flushing.expire()
         if not self._acceptance.is_over:
+            self._commit_staged()
             self._upkeep.tick()
+
+    def _commit_staged(self) -> None:
+        """Write what waits in the transient pool, when it is time, and show it."""
+        now = self._clock.monotonic()
+        if self._log.committed == self._log.written or now < self._commit_at:
+            return
+        self._commit_at = now + self.settings.commit_interval_ms / 1000
+        try:
+            self._log.commit_staged()
+        except OSError as error:
+            self.poison(f"the log cannot be written ({error.strerror or error})")
+        else:
+            self.dispatch_pending()
 
     def refuse_for_now(self, reason: str) -> None:
         """Take no message until `take_again`; senders are told to go elsewhere."""

@@ -97,6 +97,18 @@ class CommitLog:
         _, offset, content = pieces[-1]
         self.written = offset + len(content)
 
+    @property
+    def committed(self) -> int:
+        """Physical offset behind the last record that is in its file; any can be read."""
+        return self.written
+
+    def commit_staged(self) -> None:
+        """Write what waits in memory: nothing here (cometmq.store.staged_log).
+
+        Raises:
+            OSError: a write failed.
+        """
+
     def mend(self) -> None:
         """Zero what a failed write may have left behind `written`.
 
@@ -114,7 +126,7 @@ class CommitLog:
 
     def read(self, offset: int, size: int) -> bytes | None:
         """Bytes at a physical offset, waiting for the device; None where there are none."""
-        if not self.chain.start <= offset <= self.written - size:
+        if not self.chain.start <= offset <= self.committed - size:
             return None
         file = self.chain.find(offset)
         if file is None or offset + size > file.end:

@@ -25,6 +25,7 @@ from cometmq.store.lock import AbortMarker, DirectoryLock
 from cometmq.store.queue_files import QueueFiles
 from cometmq.store.recovery import Follower, Recovered, Recovery
 from cometmq.store.settings import StoreSettings
+from cometmq.store.staged_log import StagedLog
 
 logger = logging.getLogger(__name__)
 
@@ -52,7 +53,8 @@ class StoreDirectory:
         self._lock = DirectoryLock(disk, path)
         self.abort = AbortMarker(disk, path)
         self.checkpoints = CheckpointFiles(disk, path)
-        self.log = CommitLog(disk, settings.commitlog_paths or (f"{path}/commitlog",), settings)
+        kind = StagedLog if settings.pool_buffers and not read_only else CommitLog
+        self.log = kind(disk, settings.commitlog_paths or (f"{path}/commitlog",), settings)
         files = QueueFiles(disk, f"{path}/consumequeue", settings.queue_entries_per_file)
         self.queues = ConsumeQueues(files, read_only=read_only)
         self.followers: list[Follower] = []

@@ -48,7 +48,7 @@ class Flushing:
         Args:
             store_ms: store time of the last record written.
         """
-        target = self.log.written
+        target = self.log.committed
         dirty = target - self.log.flushed
         if dirty <= 0 or self._began is not None:
             return None

@@ -135,6 +135,7 @@ class MessageStore(Background):
 
     def _settle(self) -> None:
         """Flush, write and sync all there is; then remove the abort marker."""
+        self._log.commit_staged()
         end = self._log.written
         self.flush_files(end)
         self._flushing.done(end, store_ms=self._appender.store_ms)

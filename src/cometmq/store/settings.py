@@ -80,6 +80,10 @@ class StoreSettings:
             (warmMapedFileEnable).
         warm_flush_pages: with synchronous flush so many of them are flushed at once
             (flushLeastPagesWhenWarmMapedFile).
+        pool_buffers: of 4 MiB, in which batches wait for `commit_interval_ms` before they are
+            written (transientStorePoolEnable, transientStorePoolSize); 0: none, they are written
+            at once.
+        commit_interval_ms: how long they wait at most (commitIntervalCommitLog).
         retention: when old files go.
         index: of the keys of messages.
     """
@@ -107,6 +111,8 @@ class StoreSettings:
     delay_levels_ms: tuple[int, ...] = DELAY_LEVELS_MS
     warm_files: bool = False
     warm_flush_pages: int = 4096
+    pool_buffers: int = 0
+    commit_interval_ms: int = 200
     retention: Retention = field(default_factory=Retention)
     index: IndexSettings = field(default_factory=IndexSettings)
 

@@ -145,3 +145,18 @@ def test_the_page_of_settings_is_up_to_date():
         capture_output=True, text=True, check=False, cwd=Path(__file__).parents[3],
     )  # fmt: skip
     assert check.returncode == 0, check.stdout
+
+
+@pytest.mark.parametrize(
+    ("lines", "buffers"),
+    [
+        ("", 0),
+        ("transientStorePoolEnable=true\n", 5),
+        ("transientStorePoolEnable=true\ntransientStorePoolSize=2\n", 2),
+        ("transientStorePoolEnable=true\nflushDiskType=SYNC_FLUSH\n", 0),
+    ],
+)
+def test_the_transient_pool_is_for_asynchronous_flush(tmp_path, lines, buffers):
+    settings, warnings = load(tmp_path, lines)
+    assert settings.store_settings().pool_buffers == buffers
+    assert warnings == []

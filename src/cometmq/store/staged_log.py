@@ -1,0 +1,93 @@
+"""A log whose batches wait in locked memory before they are written (transientStorePoolEnable).
+
+A put copies its bytes; each commitIntervalCommitLog everything that has gathered goes to the files with
+a write for each file, and only then consumers see it, and it can be flushed. So a busy page cache
+delays no send, and the death of the process loses what was acknowledged since the last commit: that
+is the bargain of RocketMQ's TransientStorePool (5.3.3), and why it is off by default.
+
+Next: cometmq.store.commitlog
+"""
+
+import logging
+import mmap
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from cometmq.store.commitlog import CommitLog, Piece
+from cometmq.store.disk import Buffer, Disk
+from cometmq.store.log_file import LogFile
+from cometmq.store.page_lock import lock_memory
+from cometmq.store.settings import StoreSettings
+
+logger = logging.getLogger(__name__)
+
+BUFFER_SIZE = 4 << 20  # RocketMQ's have the size of a log file: 5 GiB of memory by default.
+
+
+class _Staged(NamedTuple):
+    """Bytes for one file, at a physical offset; they lie at `start` up to `end` in the memory."""
+
+    file: LogFile
+    offset: int
+    start: int
+    end: int
+
+
+class StagedLog(CommitLog):
+    """The log's files and positions, and what is not in the files yet."""
+
+    def __init__(self, disk: Disk, directories: Sequence[str], settings: StoreSettings) -> None:
+        super().__init__(disk, directories, settings)
+        self._memory = mmap.mmap(-1, settings.pool_buffers * BUFFER_SIZE)
+        try:
+            lock_memory(self._memory)
+        except OSError as error:
+            logger.warning("transientStorePool: its memory may be swapped out: %s", error)
+        self._used = 0
+        self._staged: list[_Staged] = []
+
+    @property
+    def committed(self) -> int:
+        """Physical offset behind the last record that is in its file."""
+        return self._staged[0].offset if self._staged else self.written
+
+    def commit(self, pieces: list[Piece]) -> None:
+        """Take a batch; all of it counts, or nothing.
+
+        Raises:
+            OSError: what was there before could not be written to make room for it.
+        """
+        size = sum(len(piece.content) for piece in pieces)
+        if self._used + size > len(self._memory):
+            self.commit_staged()
+        if size > len(self._memory):
+            super().commit(pieces)
+            return
+        for file, offset, content in pieces:
+            self._stage(file, offset, content)
+        _, offset, content = pieces[-1]
+        self.written = offset + len(content)
+
+    def _stage(self, file: LogFile, offset: int, content: Buffer) -> None:
+        """Copy bytes behind those that wait; joined with them where they are neighbours."""
+        start, end = self._used, self._used + len(content)
+        self._memory[start:end] = content
+        self._used = end
+        last = self._staged[-1] if self._staged else None
+        if last is not None and last.file is file:
+            self._staged[-1] = last._replace(end=end)
+        else:
+            self._staged.append(_Staged(file, offset, start, end))
+
+    def commit_staged(self) -> None:
+        """Write what waits.
+
+        Raises:
+            OSError: a write failed; all of it waits still.
+        """
+        with memoryview(self._memory) as memory:
+            for file, offset, start, end in self._staged:
+                with memory[start:end] as content:
+                    file.write(content, offset)
+        self._staged.clear()
+        self._used = 0
