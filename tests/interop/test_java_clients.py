@@ -51,6 +51,14 @@ SCENARIOS = [
     "reset_offset_by_timestamp",
     "admin_topic_and_consume_stats",
     "admin_connections_running_info",
+    "retry_redelivery",
+    "dlq_after_max_reconsume",
+    "delay_level",
+]
+# The client of 4.9 has no such calls.
+SCENARIOS_OF_5 = [
+    "timer_delay_ms",
+    "recall_timer_message",
 ]
 CLIENTS = [
     (version, header) for version in ("5.3.3", "4.9.7") for header in ("JSON", "ROCKETMQ")
