@@ -6,16 +6,18 @@ Everything else about the package stands in pyproject.toml.
 from Cython.Build import cythonize
 from setuptools import Extension, setup
 
-setup(
-    ext_modules=cythonize(
-        [
-            Extension(
-                "cometmq.kernel._fast",
-                ["src/cometmq/kernel/_fast.pyx"],
-                extra_compile_args=["-O2"],
-                optional=True,  # A compiler that is missing or fails is a warning.
-            )
-        ],
-        build_dir="build",
-    )
+kernel = cythonize(
+    [
+        Extension(
+            "cometmq.kernel._fast",
+            ["src/cometmq/kernel/_fast.pyx"],
+            extra_compile_args=["-O2", "-g0"],
+        )
+    ],
+    build_dir="build",
 )
+for extension in kernel:
+    # A compiler that is missing or fails is a warning. (`cythonize` drops the word on its way.)
+    extension.optional = True
+
+setup(ext_modules=kernel)
