@@ -18,6 +18,9 @@ from cometmq.model.queue import MessageQueue
 from cometmq.store.config_file import ConfigFile
 
 LOCK_SECONDS = 60  # rocketmq.broker.rebalance.lockMaxLiveTime.
+# For so long a client believes in a lock (rocketmq.client.rebalance.lockMaxLiveTime); after a start
+# nobody else may have its queues before that is over.
+BELIEF_SECONDS = 30
 
 # A broker's queues times the groups that consume them in order; beyond it nothing more is locked.
 LOCKS_MAX = 1_000_000
@@ -37,12 +40,12 @@ class QueueLocks:
         self._saver = Saver(file, self._snapshot, pool)
 
     def load(self) -> None:
-        """Read the file: what was locked before the start is locked.
+        """Read the file: what was locked before the start is locked, as long as its owner thinks so.
 
         Raises:
             CodecError: the file means nothing; the message names it.
         """
-        until = self._clock.monotonic() + LOCK_SECONDS
+        until = self._clock.monotonic() + BELIEF_SECONDS
         for (group, queue), client_id in (self._file.load(decode_locks_file) or {}).items():
             self._groups.setdefault(group, {})[queue] = (client_id, until)
             self._count += 1

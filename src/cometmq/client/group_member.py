@@ -8,6 +8,7 @@ Next: cometmq.client.rebalance
 import asyncio
 import logging
 from collections.abc import Callable, Iterable
+from typing import Protocol
 
 from cometmq.client.counts import SAMPLE_SECONDS, Counts
 from cometmq.client.hub import Hub
@@ -43,6 +44,23 @@ _log = logging.getLogger(__name__)
 # How soon a share that could not be worked out is tried again (rebalance minInterval of 5.3.3).
 _INCOMPLETE_PAUSE_SECONDS = 1.0
 
+
+class Turnstile(Protocol):
+    """Who says when queues of consumers in order come and go."""
+
+    async def take(self, queues: Iterable[MessageQueue]) -> set[MessageQueue]:
+        """Those of the queues that may be consumed from now on."""
+        ...
+
+    async def settle(self, queues: list[MessageQueue]) -> list[MessageQueue]:
+        """End the consumption of queues; those of which nothing is consumed any more."""
+        ...
+
+    async def give_back(self, queues: Iterable[MessageQueue]) -> None:
+        """Let others have these."""
+        ...
+
+
 Deliver = Callable[[PullLoop, Batch], None]
 Discard = Callable[[PullLoop, Record], None]
 
@@ -57,6 +75,7 @@ class GroupMember:
         progress: where we stand.
         counts: what was done, by topic.
         questions: what brokers ask it on behalf of consoles.
+        turnstile: of a consumer in order; None: queues come and go as they are shared out.
 
     Args:
         hub: routes and connections.
@@ -83,7 +102,6 @@ class GroupMember:
         self.loops: dict[MessageQueue, PullLoop] = {}
         self._hub = hub
         self._settings = settings
-        self._persist_ms = settings.persist_interval_ms
         self._is_push = is_push
         self._revoked = revoked
         self.progress = Progress(_store_for(hub, settings, group))
@@ -101,11 +119,12 @@ class GroupMember:
         self._shares = Shares(hub, group, settings)
         self._subscriptions: dict[str, Subscription] = {}
         self._pulling: dict[MessageQueue, asyncio.Task[None]] = {}
+        self.turnstile: Turnstile | None = None
+        self._leaving: set[MessageQueue] = set()
         self._wake = asyncio.Event()
         self._tasks = Tasks(group)
         self.questions = Questions(self, hub, settings, self._tasks)
-        self._is_started = False
-        self.is_assigned = False
+        self._is_started = self.is_assigned = False
         if is_push and not settings.is_broadcasting:
             self.subscribe(retry_topic(group), "*")
 
@@ -124,13 +143,17 @@ class GroupMember:
         await self._hub.join(self)
         self._tasks.spawn(self._rebalance_forever(), "rebalance")
         self._tasks.spawn(self._count_forever(), "counts")
-        self._tasks.spawn(repeat(self._store, every_ms=self._persist_ms), "offsets")
+        self._tasks.spawn(
+            repeat(self._store, every_ms=self._settings.persist_interval_ms), "offsets"
+        )
 
     async def assign(self, queues: Iterable[MessageQueue]) -> None:
         """Pull exactly these queues, without joining the group."""
         if not self.is_assigned:
             self.is_assigned = True
-            self._tasks.spawn(repeat(self._store, every_ms=self._persist_ms), "offsets")
+            self._tasks.spawn(
+                repeat(self._store, every_ms=self._settings.persist_interval_ms), "offsets"
+            )
         wanted = set(queues)
         await self._give_up([queue for queue in self.loops if queue not in wanted])
         for queue in sorted(wanted - self.loops.keys()):
@@ -146,6 +169,8 @@ class GroupMember:
         await self._store()
         for loop in self.loops.values():
             loop.is_dropped = True
+        if self.turnstile is not None:
+            await self.turnstile.give_back(list(self.loops))
         self.loops.clear()
         await self._hub.leave(self)
 
@@ -187,14 +212,39 @@ class GroupMember:
         """Give up the queues that are not ours any more and take those that are new."""
         shares = await self._shares.work_out(list(self._subscriptions))
         for topic, queues in shares.items():
-            ours = set(queues)
+            ours = set(queues) - self._leaving
             gone = [each for each in self.loops if each.topic == topic and each not in ours]
             await self._give_up(gone)
-            for queue in queues:
-                if queue not in self.loops:
-                    self._take(queue)
+            for queue in await self._granted(
+                [each for each in queues if each not in self.loops]
+            ):
+                self._take(queue)
+
+    async def _granted(self, queues: list[MessageQueue]) -> list[MessageQueue]:
+        """Those of our new queues that nobody else holds; the others are tried again soon."""
+        if self.turnstile is None or not queues:
+            return queues
+        granted = await self.turnstile.take(queues)
+        self._shares.is_complete &= len(granted) == len(queues)
+        return [queue for queue in queues if queue in granted]
+
+    async def _settled(self, queues: list[MessageQueue]) -> list[MessageQueue]:
+        """Those that no listener works on; the others leave later."""
+        if self.turnstile is None or not queues:
+            return queues
+        at_rest = await self.turnstile.settle(queues)
+        self._leaving = (self._leaving | set(queues)) - set(at_rest)
+        self._shares.is_complete &= len(at_rest) == len(queues)
+        return at_rest
+
+    def lose(self, queues: list[MessageQueue]) -> None:
+        """Somebody else holds these queues: how far we are says nothing any more."""
+        self._drop_loops(queues)
+        self._leaving.difference_update(queues)
+        self._wake.set()
 
     async def _give_up(self, queues: list[MessageQueue]) -> None:
+        queues = await self._settled(queues)
         for queue in queues:
             _log.info("%s gives up %s", self.group, queue)
             try:
@@ -202,6 +252,8 @@ class GroupMember:
             except (CometError, OSError) as error:
                 _log.warning("the offset of %s was not stored: %s", queue, error)
         self._drop_loops(queues)
+        if self.turnstile is not None:
+            await self.turnstile.give_back(queues)
 
     def _drop_loops(self, queues: Iterable[MessageQueue]) -> None:
         for queue in queues:

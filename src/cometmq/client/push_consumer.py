@@ -26,11 +26,14 @@ from cometmq.client.counts import TopicCounts
 from cometmq.client.direct import consume_directly
 from cometmq.client.group_member import GroupMember
 from cometmq.client.hub import Hub
+from cometmq.client.order.orderly import Orderly
 from cometmq.client.overdue import Overdue
 from cometmq.client.periodic import repeat
 from cometmq.client.pull_loop import Batch, PullLoop
 from cometmq.client.send_back import DEAD_LETTER, FIRST_RETRY_LEVEL, SendBack
+from cometmq.client.send_chain import make_watches
 from cometmq.client.settings import PushSettings
+from cometmq.client.watch import Watch, watched_listener
 from cometmq.codec.bodies.running import ConsumeRates, DirectOutcome
 from cometmq.codec.record import Record
 from cometmq.model.errors import CometError, SubscriptionError
@@ -96,6 +99,7 @@ class AsyncPushConsumer:
         self._back: SendBack | None = None
         self._tasks = Tasks(f"{group} listener")
         self._closed = asyncio.Event()
+        self._watches: list[Watch] = []
 
     def __repr__(self) -> str:
         """Group, subscriptions, client and nameservers."""
@@ -139,19 +143,35 @@ class AsyncPushConsumer:
         settings = self._settings
         self._closed.clear()
         await self._hub.start()
+        self._watches = make_watches(self._hub, self.group, settings)
+        listener = watched_listener(self._listener, self._watches)
         self._back = SendBack(self._hub, self.group, settings.retries_max)
-        self._workers = make_workers(
-            self._listener,
+        self._workers = self._make_workers(self._back)
+        await self._member.start()
+
+    def _make_workers(self, back: SendBack) -> Workers:
+        settings = self._settings
+        if settings.is_orderly:
+            orderly = self._member.turnstile = Orderly(
+                listener,
+                self._hub,
+                self.group,
+                settings,
+                give_back=back.send_anew,
+                lost=self._member.lose,
+            )
+            return orderly
+        if not settings.is_broadcasting:
+            look = self._overdue.look
+            self._tasks.spawn(repeat(look, every_ms=self._overdue.look_every_ms), "overdue")
+        return make_workers(
+            listener,
             concurrency=settings.concurrency,
             batch_count=settings.batch_count,
             done=self._done,
             clock=self._hub.clock,
             begin=self._overdue.begin,
         )
-        if not settings.is_broadcasting:
-            look = self._overdue.look
-            self._tasks.spawn(repeat(look, every_ms=self._overdue.look_every_ms), "overdue")
-        await self._member.start()
 
     async def close(self) -> None:
         """Stop: pull no more, wait for running listeners, store offsets, leave the group."""
@@ -161,6 +181,8 @@ class AsyncPushConsumer:
         await self._member.stop_pulling()
         await workers.close(self._settings.close_timeout_ms)
         await self._tasks.close()
+        for watch in self._watches:
+            await watch.close()
         await self._member.leave()
         if self._owns_hub:
             await self._hub.close()

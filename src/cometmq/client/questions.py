@@ -109,7 +109,7 @@ class Questions:
             "PROP_NAMESERVER_ADDR": ";".join(self._hub.nameservers.addresses) + ";",
             "PROP_CONSUMER_START_TIMESTAMP": str(self._started_ms),
             "PROP_THREADPOOL_CORE_SIZE": settings.get("concurrency", "0"),
-            "PROP_CONSUMEORDERLY": "false",
+            "PROP_CONSUMEORDERLY": settings.get("is_orderly", "false").lower(),
             "PROP_CONSUME_TYPE": consume_type,
             "PROP_CLIENT_VERSION": VERSION_DESCRIPTION,
         }

@@ -62,9 +62,9 @@ class SendBack:
             if refused.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
                 _log.warning("the broker keeps no retries (%s); trying again here", refused)
                 return False
-            return await self._send_anew(message, refused)
+            return await self.send_anew(message, refused)
         except CometError as error:
-            return await self._send_anew(message, error)
+            return await self.send_anew(message, error)
         return True
 
     async def tell(
@@ -91,7 +91,10 @@ class SendBack:
         command = Command(RequestCode.CONSUMER_SEND_MSG_BACK, fields=encode_fields(header))
         await self._hub.ask(self._hub.address(broker_name), command, timeout_ms=5000)
 
-    async def _send_anew(self, message: StoredMessage, reason: CometError) -> bool:
+    async def send_anew(
+        self, message: StoredMessage, reason: object = "its last try was in vain"
+    ) -> bool:
+        """Send a message to the retry topic, whose broker says what is next; whether it is there."""
         _log.info("%r was not taken back (%s); sending it to the retry topic", message, reason)
         properties = message.properties
         first_id = properties.get(keys_of.ORIGIN_MESSAGE_ID) or message.offset_message_id

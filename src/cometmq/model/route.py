@@ -1,6 +1,6 @@
 """Where a topic lives: its brokers with their addresses, and its queues on each of them."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -8,6 +8,8 @@ from cometmq.model.flags import is_readable, is_writable
 from cometmq.model.queue import MessageQueue
 
 MASTER_ID = 0
+# Of a topic on one broker, in an order configuration: what a broker makes at most (broker.topics).
+_QUEUES_MAX = 65_536
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +73,13 @@ class TopicRoute:
         )
 
     def write_queues(self, topic: str) -> list[MessageQueue]:
-        """The queues a producer may send to, sorted: writable, and their broker has a master."""
+        """The queues a producer may send to, sorted: writable, and their broker has a master.
+
+        A topic with an order configuration has the queues that stand there, always: a key keeps
+        its queue while a broker is away (MQClientInstance.topicRouteData2TopicPublishInfo).
+        """
+        if self.order_config:
+            return sorted(_configured_queues(topic, self.order_config))
         with_master = {b.broker_name for b in self.brokers if MASTER_ID in b.addresses}
         return sorted(
             MessageQueue(topic, data.broker_name, queue_id)
@@ -79,3 +87,12 @@ class TopicRoute:
             if is_writable(data.perm) and data.broker_name in with_master
             for queue_id in range(data.write_queues)
         )
+
+
+def _configured_queues(topic: str, config: str) -> Iterator[MessageQueue]:
+    """The queues of "broker-a:4;broker-b:4"; what is written otherwise is passed over."""
+    for part in config.split(";"):
+        name, _, count = part.strip().rpartition(":")
+        if name and count.isdecimal():
+            for queue_id in range(min(int(count), _QUEUES_MAX)):
+                yield MessageQueue(topic, name, queue_id)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cometmq.broker.locks import LOCK_SECONDS, QueueLocks
+from cometmq.broker.locks import BELIEF_SECONDS, LOCK_SECONDS, QueueLocks
 from cometmq.codec.bodies.lock import LockRequest, decode_locked, encode_lock_request
 from cometmq.model.codes import RequestCode
 from cometmq.model.queue import MessageQueue
@@ -79,3 +79,8 @@ async def test_a_lock_outlives_the_broker_and_ends_when_nobody_renews_it(tmp_pat
         assert await ask(served, "a") == tuple(QUEUES)
         clock.turn(LOCK_SECONDS + 1)
         assert await ask(served, "b") == tuple(QUEUES)
+    async with serve(tmp_path / "store", clock=clock) as served:
+        clock.turn(BELIEF_SECONDS - 1)
+        assert await ask(served, "a") == ()
+        clock.turn(1)
+        assert await ask(served, "a") == tuple(QUEUES)

@@ -74,3 +74,15 @@ def test_an_inherited_topic_has_as_many_queues_as_the_sender_asks_for_and_no_inh
     assert (queue.read_queues, queue.write_queues, queue.perm) == (4, 4, PERM_READ_WRITE)
     (few,) = inherited_route(default, queues_max=16).queues
     assert few.write_queues == 8
+
+
+def test_an_order_configuration_keeps_its_queues_while_a_broker_is_away():
+    away = TopicRoute(
+        queues=(QueueData("a", 4, 4, PERM_READ_WRITE),),
+        brokers=(BrokerData("c", "a", {0: "a0:1"}),),
+        order_config="a:2;b:1;nonsense",
+    )
+    assert away.write_queues("T") == [
+        MessageQueue("T", "a", 0), MessageQueue("T", "a", 1), MessageQueue("T", "b", 0),
+    ]  # fmt: skip
+    assert len(away.read_queues("T")) == 4

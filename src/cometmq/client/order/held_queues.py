@@ -1,0 +1,134 @@
+"""The queues that this client has for itself: locked at their brokers, renewed, and given back.
+
+A lock counts for 30 s from the moment it was asked for, half of what the broker gives, so that it is over
+here before anybody else can have it. Follows RebalanceImpl.lock, lockAll and unlock of RocketMQ 5.3.3.
+
+Next: cometmq.client.order.lines
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable
+
+from cometmq.client.hub import Hub
+from cometmq.client.periodic import repeat
+from cometmq.client.settings import PushSettings
+from cometmq.codec.bodies.lock import LockRequest, decode_locked, encode_lock_request
+from cometmq.codec.remoting import Command
+from cometmq.model.codes import RequestCode
+from cometmq.model.errors import CometError
+from cometmq.model.queue import MessageQueue
+from cometmq.net.tasks import Tasks
+
+_log = logging.getLogger(__name__)
+
+
+class HeldQueues:
+    """The locks of one member of a group.
+
+    Args:
+        hub: routes and connections.
+        group: the consumer group.
+        settings: how often locks are renewed and how long they count.
+        lost: told of queues that somebody else has now.
+    """
+
+    def __init__(
+        self,
+        hub: Hub,
+        group: str,
+        settings: PushSettings,
+        *,
+        lost: Callable[[list[MessageQueue]], None],
+    ) -> None:
+        self._hub = hub
+        self._group = group
+        self._settings = settings
+        self._lost = lost
+        self._until: dict[MessageQueue, float] = {}
+        self._tasks = Tasks(f"{group} locks")
+
+    def start(self) -> None:
+        """Renew from now on."""
+        self._tasks.spawn(repeat(self.renew, every_ms=self._settings.lock_interval_ms), "renew")
+
+    async def stop(self) -> None:
+        """Renew no more."""
+        await self._tasks.close()
+
+    def is_held(self, queue: MessageQueue) -> bool:
+        """Whether nobody else can have this queue now."""
+        return self._until.get(queue, 0.0) > self._hub.clock.monotonic()
+
+    async def take(self, queues: Iterable[MessageQueue]) -> set[MessageQueue]:
+        """Lock queues; those that are ours now."""
+        _refused, granted = await self._ask(queues)
+        return granted
+
+    async def renew(self) -> None:
+        """Ask for all of them again; what is refused is lost."""
+        refused, _granted = await self._ask(self._until)
+        self._give_up(refused)
+
+    async def retake(self, queue: MessageQueue) -> None:
+        """Ask for one whose time is over; when it is refused it is lost."""
+        refused, _granted = await self._ask([queue])
+        self._give_up(refused)
+
+    def _give_up(self, refused: set[MessageQueue]) -> None:
+        for queue in refused:
+            self._until.pop(queue, None)
+        if refused:
+            _log.warning("%s has lost the locks of %s", self._group, sorted(refused))
+            self._lost(sorted(refused))
+
+    async def give_back(self, queues: Iterable[MessageQueue]) -> None:
+        """Let others have them at once."""
+        given = [queue for queue in queues if self._until.pop(queue, None) is not None]
+        await asyncio.gather(
+            *(
+                self._call(RequestCode.UNLOCK_BATCH_MQ, broker_name, part)
+                for broker_name, part in _by_broker(given).items()
+            )
+        )
+
+    async def _ask(
+        self, queues: Iterable[MessageQueue]
+    ) -> tuple[set[MessageQueue], set[MessageQueue]]:
+        """Lock or renew; those that their broker refused, and those that it granted."""
+        parts = _by_broker(queues)
+        until = self._hub.clock.monotonic() + self._settings.lock_valid_ms / 1000
+        answers = await asyncio.gather(
+            *(
+                self._call(RequestCode.LOCK_BATCH_MQ, broker_name, part)
+                for broker_name, part in parts.items()
+            )
+        )
+        refused: set[MessageQueue] = set()
+        granted: set[MessageQueue] = set()
+        for part, answer in zip(parts.values(), answers, strict=True):
+            if answer is None:
+                continue  # Nobody was there to refuse.
+            locked = set(decode_locked(answer.body)) & set(part)
+            granted |= locked
+            refused |= set(part) - locked
+        self._until.update(dict.fromkeys(granted, until))
+        return refused, granted
+
+    async def _call(
+        self, code: RequestCode, broker_name: str, queues: list[MessageQueue]
+    ) -> Command | None:
+        request = LockRequest(self._group, self._hub.client_id, tuple(queues))
+        command = Command(code, body=encode_lock_request(request))
+        try:
+            return await self._hub.ask(self._hub.address(broker_name), command)
+        except CometError as error:
+            _log.warning("%s of %s at %s: %s", code.name, self._group, broker_name, error)
+            return None
+
+
+def _by_broker(queues: Iterable[MessageQueue]) -> dict[str, list[MessageQueue]]:
+    parts: dict[str, list[MessageQueue]] = {}
+    for queue in queues:
+        parts.setdefault(queue.broker_name, []).append(queue)
+    return parts
