@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from cometmq.cli.consume import consume
+from cometmq.cli.expired import expired
 from cometmq.cli.messages import messages
 from cometmq.cli.output import print_error
 from cometmq.cli.programs import SETTINGS_AS_FLAGS, broker, nameserver, up
@@ -41,6 +42,7 @@ app.add_typer(messages, name="message", rich_help_panel=MESSAGES)
 app.command(rich_help_panel=MESSAGES)(send)
 app.command(rich_help_panel=MESSAGES)(tail)
 app.command(rich_help_panel=MESSAGES)(consume)
+store.command("expired")(expired)
 app.add_typer(store, name="store", rich_help_panel=FILES)
 
 

@@ -158,10 +158,11 @@ class Cleaner:
         known = self._checkpoints.progress
         settled = min(known.dispatched, self._log.flushed) if known is not None else 0
         most = self._rules.batch_max
-        for file, cause in self._doomed(most, settled=settled, is_asked=is_asked):
+        cause = self._cause(is_asked=is_asked)
+        for file, why in self._doomed(most, settled=settled, cause=cause):
             if self._hanged is not None:
                 return
-            logger.info("%s goes: %s", file.path, cause)
+            logger.info("%s goes: %s", file.path, why)
             self._log.chain.drop_first()
             self._held.add(file)
             yield from self._unlink(file)
@@ -182,19 +183,25 @@ class Cleaner:
                 pause_ms // 1000,
             )
 
+    def _cause(self, *, is_asked: bool) -> Cause | None:
+        """Why expired files go now; None: they do not."""
+        return self._rules.cause(
+            now_ms=self._clock.now_ms(),
+            used_percent=self._room.used_percent,
+            is_asked=is_asked,
+        )
+
     def _doomed(
-        self, most: int, *, settled: int, is_asked: bool
+        self, most: int, *, settled: int, cause: Cause | None
     ) -> list[tuple[LogFile, Cause]]:
-        """Log files that go now, and why.
+        """Log files that go, and why.
 
         Args:
             most: of them.
             settled: only what lies before this physical offset.
-            is_asked: whatever the hour is.
+            cause: why expired files go; None: they do not.
         """
         now_ms, rules = self._clock.now_ms(), self._rules
-        used = self._room.used_percent
-        cause = rules.cause(now_ms=now_ms, used_percent=used, is_asked=is_asked)
         forced = self._forced_count()
         doomed: list[tuple[LogFile, Cause]] = []
         for file in self._log.chain.files[:-1][:most]:
@@ -255,32 +262,29 @@ class Cleaner:
 
     # --- what would go
 
-    def plan(self, *, is_asked: bool = False) -> list[Doomed]:
-        """All that would go by now, over as many rounds as it takes; changes nothing.
-
-        Args:
-            is_asked: expired files, whatever the hour is.
+    def plan(self) -> list[Doomed]:
+        """All that would go if it were the hour, over as many rounds as it takes; changes nothing.
 
         Raises:
             OSError: the disk failed.
         """
         self._room.look()
-        files = self._doomed(
-            len(self._log.chain.files), settled=self._log.written, is_asked=is_asked
-        )
+        most, end = len(self._log.chain.files), self._log.written
+        cause = self._cause(is_asked=False) or Cause.HOUR
+        files = self._doomed(most, settled=end, cause=cause)
         doomed = [Doomed(file.path, cause) for file, cause in files]
         start = files[-1][0].end if files else self._log.chain.start
-        cause = f"the log begins at {start}"
+        behind = f"the log begins at {start} then"
         for queue in self._queues:
             first = first_living(self._queues.files, queue, start)
             names = self._queues.files.names_before(queue, first)
-            doomed.extend(Doomed(path, cause) for path in names)
+            doomed.extend(Doomed(path, behind) for path in names)
         for follower in self.followers:
-            doomed.extend(Doomed(file.path, cause) for file in follower.files_before(start))
+            doomed.extend(Doomed(file.path, behind) for file in follower.files_before(start))
         return doomed
 
 
-def _try(failures: list[OSError], do: Callable[..., None], *arguments: object) -> None:
+def _try(failures: list[OSError], do: Callable[..., object], *arguments: object) -> None:
     """Do something; note why it failed."""
     try:
         do(*arguments)

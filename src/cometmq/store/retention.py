@@ -13,9 +13,9 @@ from enum import StrEnum
 class Cause(StrEnum):
     """Why files may go now."""
 
-    HOUR = "it is the hour of deleteWhen"
-    SPACE = "the disk is used beyond diskMaxUsedSpaceRatio"
-    ASKED = "an administrator asked"
+    HOUR = "expired, and it is the hour of deleteWhen"
+    SPACE = "expired, and the disk is used beyond diskMaxUsedSpaceRatio"
+    ASKED = "expired, and an administrator asked"
     FORCED = "the disk is used beyond diskSpaceCleanForciblyRatio"
 
 

@@ -249,7 +249,7 @@ def test_followers_are_told_the_new_start_once():
     follower = Follower()
     store.cleaner.followers.append(follower)
     clock.turn(70 * HOUR_S)
-    assert "index before 32768" in [doomed.path for doomed in store.cleaner.plan(is_asked=True)]
+    assert "index before 32768" in [doomed.path for doomed in store.cleaner.plan()]
     assert follower.told == []
     clean(store)
     clean(store)
@@ -260,11 +260,10 @@ def test_the_plan_names_what_goes_and_changes_nothing():
     store, disk, clock = store_of(4)
     clock.turn(70 * HOUR_S)
     before = dict(disk.names)
-    assert store.cleaner.plan() == []
-    plan = store.cleaner.plan(is_asked=True)
+    plan = store.cleaner.plan()
     assert [(doomed.path, doomed.cause) for doomed in plan] == [
-        ("/store/commitlog/00000000000000000000", Cause.ASKED),
-        ("/store/commitlog/00000000000000016384", Cause.ASKED),
+        ("/store/commitlog/00000000000000000000", Cause.HOUR),
+        ("/store/commitlog/00000000000000016384", Cause.HOUR),
     ]
     assert disk.names == before
     clean(store)

@@ -1,0 +1,81 @@
+"""`cometmq store expired`: which files a broker would delete, and why; nothing is written.
+
+Next: cometmq.store.cleaner
+"""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, NamedTuple
+
+import typer
+
+from cometmq.cli.options import AsJson
+from cometmq.cli.output import notes, print_json, print_table
+from cometmq.cli.store import Config, Folder
+
+if TYPE_CHECKING:
+    from cometmq.store.settings import StoreSettings
+
+_HOUR_MS = 3_600_000
+
+
+class ExpiredFile(NamedTuple):
+    """A line of the list; `bytes` is what the disk gets back."""
+
+    file: str
+    bytes: int
+    because: str
+
+
+def expired(
+    folder: Folder,
+    *,
+    config: Config = None,
+    hours: Annotated[
+        int | None, typer.Option(min=1, help="In place of fileReservedTime (72).")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """List the files that a broker would delete at its next hour of deletion.
+
+    A dry run: nothing is changed. The broker's conf file (-c) says what expires.
+    """
+    from cometmq.net.clock import SystemClock
+    from cometmq.store.message_store import MessageStore
+
+    root = str(folder.absolute())
+    settings = _settings(root, config)
+    if hours is not None:
+        retention = replace(settings.retention, reserved_ms=hours * _HOUR_MS)
+        settings = replace(settings, retention=retention)
+    store = MessageStore.open(root, settings, clock=SystemClock(), read_only=True)
+    try:
+        files = [
+            ExpiredFile(doomed.path, _size_on_disk(doomed.path), doomed.cause)
+            for doomed in store.cleaner.plan()
+        ]
+    finally:
+        store.close()
+    if as_json:
+        print_json([file._asdict() for file in files])
+    elif files:
+        print_table(ExpiredFile._fields, files)
+        total = sum(file.bytes for file in files)
+        notes().print(f"{len(files)} files, {total:,} bytes; nothing was deleted.")
+    else:
+        notes().print("Nothing would be deleted.")
+
+
+def _settings(root: str, config: str | None) -> "StoreSettings":
+    """What the broker was told, with the file sizes that are there."""
+    from cometmq.broker.settings import load_settings
+    from cometmq.store.disk import RealDisk
+    from cometmq.store.offline.found import with_found_sizes
+
+    told = load_settings(config)[0].store_settings()
+    return with_found_sizes(root, told, RealDisk())
+
+
+def _size_on_disk(path: str) -> int:
+    """Bytes that a file takes; queue files are sparse."""
+    return Path(path).stat().st_blocks * 512
