@@ -1,9 +1,41 @@
 """Sends under way together: how many may be, and what became of them."""
 
 import asyncio
+from collections.abc import Callable, Iterable
 
 from cometmq.client.results import SendResult
 from cometmq.model.errors import SendFailed
+from cometmq.model.message import Message
+
+# Sends that may wait for answers at once: enough to keep a broker busy over a long line, and a
+# bound on memory.
+WINDOW = 4096
+# After so many the loop may write what is there, and the broker begins while we go on.
+_BUNCH = 256
+
+
+async def send_all(
+    messages: Iterable[Message],
+    send: Callable[[Message], asyncio.Future[SendResult]],
+    *,
+    window: int,
+) -> list[SendResult]:
+    """Send messages, at most `window` under way at once; results in their order.
+
+    Raises:
+        SendFailed: after all have settled, when some failed; how many, and the first reason.
+    """
+    flight = Flight(window)
+    try:
+        for count, message in enumerate(messages):
+            if flight.is_full:
+                await flight.wait_room()
+            elif count % _BUNCH == 0:
+                await asyncio.sleep(0)
+            flight.add(send(message))
+    finally:
+        await flight.wait_settled()
+    return flight.results()
 
 
 class Flight:

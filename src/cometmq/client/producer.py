@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from cometmq.client.choose_queue import Selector, at_broker, pick_of
-from cometmq.client.flight import Flight
+from cometmq.client.flight import WINDOW, send_all
 from cometmq.client.hub import Hub
 from cometmq.client.identity import make_unique_ids
 from cometmq.client.parcel import Packer
@@ -23,6 +23,7 @@ from cometmq.client.producer_member import ProducerMember
 from cometmq.client.request_reply import Waiting, make_reply
 from cometmq.client.results import SendResult
 from cometmq.client.send import Sender
+from cometmq.client.send_chain import SendChain, make_chain
 from cometmq.client.settings import ProducerSettings
 from cometmq.client.transactions import (
     AsyncTransaction,
@@ -35,12 +36,6 @@ from cometmq.model.errors import ClientClosed
 from cometmq.model.message import Message, StoredMessage
 from cometmq.model.names import check_group
 from cometmq.model.queue import MessageQueue
-
-# Sends of `send_many` that may wait for answers at once: enough to keep a broker busy over a
-# long line, and a bound on memory.
-WINDOW = 4096
-# After so many the loop may write what is there, and the broker begins while we go on.
-_BUNCH = 256
 
 
 class AsyncProducer:
@@ -76,6 +71,7 @@ class AsyncProducer:
         ids = make_unique_ids(self._hub.ip, self._hub.clock, self._hub.chance)
         self._packer = Packer(group, self._settings, self._hub.clock, ids)
         self._sender: Sender | None = None
+        self._chain: SendChain | None = None
         self._requests = Waiting(self._hub)
         reply_code = RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT
         self._membership.takers[reply_code] = self._requests.take
@@ -110,14 +106,22 @@ class AsyncProducer:
         if self._sender is None:
             await self._hub.start()
             self._sender = Sender(self._hub, self._settings)
+            self._chain = make_chain(
+                self._packer, self._sender, self._hub, self.group, self._settings
+            )
             await self._hub.join(self._membership)
 
     async def close(self) -> None:
-        """Leave the group and close the connections; sends under way fail."""
+        """Leave the group and close the connections; sends under way fail.
+
+        Batches that are being filled and traces are still sent.
+        """
         if self._sender is None:
             return
-        self._sender.close()
-        self._sender = None
+        sender, self._sender = self._sender, None
+        if self._chain is not None:
+            await self._chain.close()
+        sender.close()
         await self._transactions.close()
         await self._hub.leave(self._membership)
         if self._owns_hub:
@@ -170,6 +174,8 @@ class AsyncProducer:
         """
         sender = self._running()
         pick = pick_of(message, queue, selector)
+        if self._chain is not None:
+            return self._chain.send(message, pick, timeout_ms)
         return sender.start(self._packer.pack(message), pick, timeout_ms)
 
     async def send_many(
@@ -197,19 +203,11 @@ class AsyncProducer:
             SendFailed: after all have settled, when some failed; how many, and the first reason.
             ClientClosed, MessageError: as in `send`.
         """
-        flight = Flight(window)
-        try:
-            for count, message in enumerate(messages):
-                if flight.is_full:
-                    await flight.wait_room()
-                elif count % _BUNCH == 0:
-                    await asyncio.sleep(0)
-                flight.add(
-                    self.send(message, queue=queue, selector=selector, timeout_ms=timeout_ms)
-                )
-        finally:
-            await flight.wait_settled()
-        return flight.results()
+
+        def send(message: Message) -> asyncio.Future[SendResult]:
+            return self.send(message, queue=queue, selector=selector, timeout_ms=timeout_ms)
+
+        return await send_all(messages, send, window=window)
 
     def send_batch(
         self,

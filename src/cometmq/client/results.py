@@ -36,6 +36,7 @@ class SendResult(NamedTuple):
         queue_offset: its offset there; of a batch, the first one's.
         transaction_id: of the send, as the broker answered it.
         region: the broker's region.
+        is_trace_on: whether the broker wants traces of what is sent to it.
     """
 
     status: SendStatus
@@ -45,6 +46,7 @@ class SendResult(NamedTuple):
     queue_offset: int
     transaction_id: str | None = None
     region: str | None = None
+    is_trace_on: bool = True
 
 
 class PullStatus(StrEnum):

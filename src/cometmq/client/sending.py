@@ -297,4 +297,5 @@ def read_answer(
         queue_offset,
         fields.get("transactionId"),
         fields.get("MSG_REGION"),
+        fields.get("TRACE_ON") != "false",
     )

@@ -12,6 +12,7 @@ from pathlib import Path
 from cometmq.client.allocation import Allocation, allocate_averagely
 from cometmq.codec.compression import LEVEL_DEFAULT, Compression
 from cometmq.model.errors import SettingsError
+from cometmq.model.names import TRACE_TOPIC
 
 NAMESERVERS_VARIABLE = "NAMESRV_ADDR"  # As every RocketMQ client and tool reads it.
 NAMESERVERS_DEFAULT = "127.0.0.1:9876"
@@ -62,6 +63,9 @@ class ClientSettings:
         connect_timeout_ms: connectTimeoutMillis.
         route_interval_ms: pollNameServerInterval; how often routes are asked for again.
         heartbeat_interval_ms: heartbeatBrokerInterval.
+        is_trace_enabled: enableTrace; tell a topic what becomes of each message.
+        trace_topic: traceTopic; which one.
+        is_telemetry_enabled: make spans of OpenTelemetry (pip install cometmq[otel]).
     """
 
     instance_name: str = ""
@@ -70,6 +74,9 @@ class ClientSettings:
     connect_timeout_ms: int = 3000
     route_interval_ms: int = 30_000
     heartbeat_interval_ms: int = 30_000
+    is_trace_enabled: bool = False
+    trace_topic: str = TRACE_TOPIC
+    is_telemetry_enabled: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,6 +95,11 @@ class ProducerSettings(ClientSettings):
         body_size_max: maxMessageSize, bytes; longer ones are refused before any network.
         default_topic_queues: defaultTopicQueueNums; queues of a topic that a first send creates.
         is_latency_fault_enabled: sendLatencyFaultEnable; keep away from slow brokers for a while.
+        is_auto_batch: autoBatch; sends of a topic that come close together leave as one request
+            (`cometmq.client.gathering` says what that costs).
+        batch_delay_ms: batchMaxDelayMs; how long a message waits for others; 0: until the next
+            turn of the loop.
+        batch_bytes: batchMaxBytes; a batch of this size is sent at once.
         retry_pause_ms: before a broker that refused or failed is tried again, doubled each round;
             another broker is tried at once.
         in_flight_max: backPressureForAsyncSendNum; sends that may be under way; further ones wait
@@ -104,6 +116,9 @@ class ProducerSettings(ClientSettings):
     body_size_max: int = 4 * 1024 * 1024
     default_topic_queues: int = 4
     is_latency_fault_enabled: bool = False
+    is_auto_batch: bool = False
+    batch_delay_ms: int = 10
+    batch_bytes: int = 32 * 1024
     retry_pause_ms: int = 20
     in_flight_max: int = 10_000
     in_flight_bytes_max: int = 100 * 1024 * 1024
@@ -174,12 +189,6 @@ class PushSettings(ConsumerSettings):
             its listener and given back; not with `is_orderly`.
         close_timeout_ms: awaitTerminationMillisWhenShutdown; how long close waits for listeners
             (Java: 0).
-        is_orderly: the messages of a queue are given to the listener one after the other
-            (MessageListenerOrderly); what it refuses is given to it again, and the queue waits.
-            `retries_max` of -1 means without end then.
-        suspend_queue_ms: suspendCurrentQueueTimeMillis; that pause.
-        lock_interval_ms: rocketmq.client.rebalance.lockInterval; how often queue locks are renewed.
-        lock_valid_ms: rocketmq.client.rebalance.lockMaxLiveTime; how long a lock is believed in.
     """
 
     concurrency: int = 20
@@ -187,7 +196,3 @@ class PushSettings(ConsumerSettings):
     retries_max: int = -1
     consume_timeout_ms: int = 15 * 60_000
     close_timeout_ms: int = 10_000
-    is_orderly: bool = False
-    suspend_queue_ms: int = 1000
-    lock_interval_ms: int = 20_000
-    lock_valid_ms: int = 30_000

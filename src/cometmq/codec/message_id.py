@@ -125,13 +125,13 @@ class UniqueIds:
     def next_id(self) -> str:
         """A new id: 32 or 56 hex digits."""
         now = self._clock.now_ms()
-        stamped, common = self._stamp
+        stamped, front = self._stamp
         if now != stamped:
-            common = self._common(now)
-            self._stamp = now, common  # One step: other threads see both or neither.
-        return f"{common}{next(self._counter) & 0xFFFF:04X}"
+            front = self._front_at(now)
+            self._stamp = now, front  # One step: other threads see both or neither.
+        return f"{front}{next(self._counter) & 0xFFFF:04X}"
 
-    def _common(self, now: int) -> str:
+    def _front_at(self, now: int) -> str:
         start, end = self._month
         if now >= end:
             month = _month_start(now, self._zone)

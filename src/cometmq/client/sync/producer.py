@@ -5,7 +5,8 @@ from types import TracebackType
 from typing import Any, Self
 
 from cometmq.client.choose_queue import Selector
-from cometmq.client.producer import WINDOW, AsyncProducer
+from cometmq.client.flight import WINDOW
+from cometmq.client.producer import AsyncProducer
 from cometmq.client.results import SendResult
 from cometmq.client.settings import ProducerSettings
 from cometmq.client.sync.portal import portal
@@ -65,7 +66,10 @@ class Producer:
         self._portal.call(self._client.start)
 
     def close(self) -> None:
-        """Leave the group and close the connections; sends under way fail."""
+        """Leave the group and close the connections; sends under way fail.
+
+        Batches that are being filled and traces are still sent.
+        """
         self._portal.call(self._client.close)
 
     def __enter__(self) -> Self:

@@ -1,0 +1,219 @@
+"""What is told of sends and listeners where settings ask for it: traces, spans; and sends made into batches."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+from cometmq.client import (
+    AsyncProducer,
+    AsyncPullConsumer,
+    AsyncPushConsumer,
+    ConsumeFrom,
+    Message,
+    ProducerSettings,
+    PushSettings,
+    StoredMessage,
+)
+from cometmq.codec.trace import Trace, TracedMessage, TraceKind, TraceOutcome, decode_traces
+from cometmq.embedded.pair import AsyncEmbedded
+from cometmq.model.errors import MessageError, SendFailed
+from cometmq.model.names import TRACE_TOPIC
+from tests.support.scripted import until
+
+TRACED = ProducerSettings(is_trace_enabled=True)
+
+
+@pytest.fixture
+async def cluster() -> AsyncIterator[AsyncEmbedded]:
+    async with AsyncEmbedded(settings={"traceTopicEnable": True}) as running:
+        yield running
+
+
+async def traces_of(cluster: AsyncEmbedded, topic: str = TRACE_TOPIC) -> list[Trace]:
+    async with AsyncPullConsumer(cluster.nameserver, group="reads_traces") as consumer:
+        traces = []
+        for queue in await consumer.queues(topic):
+            pulled = await consumer.fetch(queue, 0)
+            for message in pulled.messages:
+                traces += decode_traces(message.body)
+                assert set(message.keys) >= {trace.message_id for trace in traces[-1:]}
+        return traces
+
+
+# --- traces
+
+
+async def test_a_traced_send_is_told_with_where_it_went(cluster):
+    async with AsyncProducer(cluster.nameserver, group="PG", settings=TRACED) as producer:
+        sent = await producer.send(Message("orders", b"12345", tag="paid", keys="order-17"))
+    (trace,) = await traces_of(cluster)
+    assert trace.kind is TraceKind.PUB
+    assert (trace.group, trace.topic, trace.tags, trace.keys) == (
+        "PG",
+        "orders",
+        "paid",
+        "order-17",
+    )
+    assert (trace.message_id, trace.offset_message_id) == (
+        sent.message_id, sent.offset_message_id,
+    )  # fmt: skip
+    assert (trace.store_host, trace.body_size) == (cluster.broker, 5)
+    assert (trace.is_success, trace.message_kind) == (True, TracedMessage.NORMAL)
+
+
+async def test_a_listeners_calls_are_told_before_and_after(cluster):
+    async def listen(message: StoredMessage) -> bool:
+        return message.body == b"good"
+
+    async with AsyncProducer(cluster.nameserver) as producer:
+        await producer.send(Message("orders", b"good", keys="k"))
+        await producer.send(Message("orders", b"bad"))
+    settings = PushSettings(consume_from=ConsumeFrom.FIRST, is_trace_enabled=True)
+    consumer = AsyncPushConsumer(
+        cluster.nameserver, group="CG", listener=listen, subscriptions={"orders": "*"},
+        settings=settings,
+    )  # fmt: skip
+    async with consumer:
+        await until(lambda: sum_of(consumer) == 2, "both messages")
+    traces = await traces_of(cluster)
+    before = [trace for trace in traces if trace.kind is TraceKind.SUB_BEFORE]
+    after = {trace.request_id: trace for trace in traces if trace.kind is TraceKind.SUB_AFTER}
+    assert len(before) == len(after) == 2
+    assert {after[trace.request_id].message_id for trace in before} == {
+        trace.message_id for trace in before
+    }
+    assert sorted(trace.outcome for trace in after.values()) == [
+        TraceOutcome.SUCCESS, TraceOutcome.FAILED,
+    ]  # fmt: skip
+    assert {trace.region for trace in before} == {"DefaultRegion"}
+
+
+def sum_of(consumer: AsyncPushConsumer) -> int:
+    counts = consumer.statistics().values()
+    return sum(each.consumed + each.failed for each in counts)
+
+
+async def test_a_broker_that_wants_no_traces_gets_none(tmp_path):
+    settings = {"traceTopicEnable": True, "traceOn": False}
+    async with AsyncEmbedded(settings=settings) as cluster:
+        async with AsyncProducer(cluster.nameserver, settings=TRACED) as producer:
+            await producer.send(Message("orders", b"1"))
+        assert await traces_of(cluster) == []
+
+
+async def test_traces_go_where_the_settings_say(cluster):
+    settings = ProducerSettings(is_trace_enabled=True, trace_topic="my-traces")
+    async with AsyncProducer(cluster.nameserver, settings=settings) as producer:
+        await producer.send(Message("orders", b"1"))
+        await producer.send(Message("orders", b"2", delay_level=1))
+    kinds = [trace.message_kind for trace in await traces_of(cluster, "my-traces")]
+    assert sorted(kinds) == [TracedMessage.NORMAL, TracedMessage.DELAY]
+
+
+# --- OpenTelemetry
+
+
+async def test_spans_of_sender_and_listener_are_one_trace(cluster):
+    from opentelemetry import trace
+    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+    from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+    exporter = InMemorySpanExporter()
+    provider = TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    trace.set_tracer_provider(provider)
+    inside = []
+
+    async def listen(message: StoredMessage) -> None:
+        inside.append(trace.get_current_span().get_span_context().span_id)
+        if message.body == b"bad":
+            raise ValueError("no such order")
+
+    async with AsyncProducer(
+        cluster.nameserver, settings=ProducerSettings(is_telemetry_enabled=True)
+    ) as producer:
+        for body in (b"good", b"bad"):
+            await producer.send(Message("orders", body, properties={"shop": "5"}))
+    consumer = AsyncPushConsumer(
+        cluster.nameserver, group="CG", listener=listen, subscriptions={"orders": "*"},
+        settings=PushSettings(consume_from=ConsumeFrom.FIRST, is_telemetry_enabled=True),
+    )  # fmt: skip
+    async with consumer:
+        await until(lambda: len(exporter.get_finished_spans()) == 4, "four spans")
+    spans = exporter.get_finished_spans()
+    sends = [span for span in spans if span.name == "send orders"]
+    calls = [span for span in spans if span.name == "process orders"]
+    assert len(sends) == len(calls) == 2
+    by_id = {span.context.span_id: span for span in sends}
+    for call in calls:
+        assert call.parent.span_id in by_id
+        assert call.context.trace_id == by_id[call.parent.span_id].context.trace_id
+        assert call.attributes["messaging.system"] == "rocketmq"
+    assert {call.context.span_id for call in calls} == set(inside)
+    assert sorted(call.status.is_ok for call in calls) == [False, True]
+
+
+# --- batches
+
+
+async def test_sends_that_come_together_leave_together_and_each_has_its_own_result(cluster):
+    settings = ProducerSettings(is_auto_batch=True)
+    async with AsyncProducer(cluster.nameserver, settings=settings) as producer:
+        bodies = [b"%d" % n for n in range(40)]
+        results = await asyncio.gather(
+            *(producer.send(Message("orders", body)) for body in bodies)
+        )
+        assert len({result.message_id for result in results}) == 40
+        places = {(result.queue, result.queue_offset) for result in results}
+        assert len(places) == 40
+        assert len({result.queue for result in results}) == 1
+        stored = {}
+        async with AsyncPullConsumer(cluster.nameserver, group="reads") as consumer:
+            pulled = await consumer.fetch(results[0].queue, 0)
+            stored |= {message.queue_offset: message for message in pulled.messages}
+            pulled = await consumer.fetch(results[0].queue, 32)
+            stored |= {message.queue_offset: message for message in pulled.messages}
+        for result, body in zip(results, bodies, strict=True):
+            assert stored[result.queue_offset].body == body
+            assert stored[result.queue_offset].offset_message_id == result.offset_message_id
+
+
+async def test_what_is_long_late_or_for_a_queue_goes_alone(cluster):
+    settings = ProducerSettings(is_auto_batch=True, batch_delay_ms=60_000, batch_bytes=4000)
+    async with AsyncProducer(cluster.nameserver, settings=settings) as producer:
+        (queue, *_) = await producer.queues("orders")
+        await asyncio.wait_for(producer.send(Message("orders", bytes(3000))), 5)
+        await asyncio.wait_for(producer.send(Message("orders", b"x"), queue=queue), 5)
+        # A batch that is full does not wait for its time.
+        full = [producer.send(Message("orders", bytes(1000))) for _ in range(4)]
+        await asyncio.wait_for(asyncio.gather(*full), 5)
+
+
+async def test_closing_sends_what_waits(cluster):
+    settings = ProducerSettings(is_auto_batch=True, batch_delay_ms=60_000)
+    async with AsyncProducer(cluster.nameserver, settings=settings) as producer:
+        waiting = producer.send(Message("orders", b"x"))
+    assert (await waiting).queue_offset == 0
+
+
+async def test_a_batch_that_fails_fails_each_of_its_sends(cluster):
+    settings = ProducerSettings(is_auto_batch=True, body_size_max=100, batch_bytes=4000)
+    async with AsyncProducer(cluster.nameserver, settings=settings) as producer:
+        sends = [producer.send(Message("orders", bytes(60))) for _ in range(3)]
+        done = await asyncio.gather(*sends, return_exceptions=True)
+    assert [type(each) for each in done] == [MessageError] * 3
+
+
+async def test_a_batch_that_nobody_takes_fails_each_of_its_sends(cluster):
+    settings = ProducerSettings(is_auto_batch=True, retries=0)
+    async with AsyncProducer(cluster.nameserver, settings=settings) as producer:
+        await producer.send(Message("orders", b"1"))
+        await cluster.close()
+        sends = [producer.send(Message("orders", b"x"), timeout_ms=300) for _ in range(3)]
+        done = await asyncio.gather(*sends, return_exceptions=True)
+        assert len({type(each) for each in done}) == 1
+        assert isinstance(done[0], SendFailed | Exception)
