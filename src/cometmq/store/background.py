@@ -158,7 +158,7 @@ class Background(ReadSide):
         if error is None:
             self._log.ahead.plan_done()
         else:
-            logger.warning("The log file %s could not be made ahead: %s", plan.path, error)
+            logger.warning("The log file %s could not be made ahead: %s", plan.paths[0], error)
             self._upkeep.file_ahead_failed()
 
     def checkpoint_due(self) -> CheckpointJob | None:

@@ -122,13 +122,14 @@ class FileChain:
                     raise
         file.open_readonly()
 
-    def path(self, start: int) -> str:
-        """The name under which the file that begins at an offset is made."""
-        places = self.writable_directories
-        places = [path for path in places if path not in self.full_directories] or places
-        # In the order of names, as RocketMQ takes them.
-        place = sorted(places)[start // self.file_size % len(places)]
-        return f"{place}/{log_file_name(start)}"
+    def paths(self, start: int) -> list[str]:
+        """The names under which the file that begins at an offset may be made, the best first."""
+        places = sorted(self.writable_directories)  # RocketMQ takes turns in this order.
+        roomy = [path for path in places if path not in self.full_directories] or places
+        turn = start // self.file_size % len(roomy)
+        best = roomy[turn:] + roomy[:turn]
+        best += [path for path in places if path not in best]
+        return [f"{place}/{log_file_name(start)}" for place in best]
 
     def find(self, offset: int) -> LogFile | None:
         """The file that holds an offset. Any thread."""

@@ -30,11 +30,11 @@ class FilePlan(NamedTuple):
     """A file to be made ahead.
 
     Attributes:
-        path: its name.
+        paths: the names it may have: the first of whose disk has room.
         start: its first physical offset.
     """
 
-    path: str
+    paths: list[str]
     start: int
 
 
@@ -61,7 +61,7 @@ class FilesAhead:
         with self._making:
             if self._spares:
                 return self._spares.pop(0)
-            return self._make(FilePlan(self._chain.path(start), start))
+            return self._make(FilePlan(self._chain.paths(start), start))
 
     def needed(self, written: int) -> FilePlan | None:
         """The next file to be made, when it is time.
@@ -78,7 +78,7 @@ class FilesAhead:
         if ahead >= FILES_AHEAD or (ahead >= 0 and left > size // (2 + 2 * ahead)):
             return None
         self._is_planned = True
-        return FilePlan(self._chain.path(end), end)
+        return FilePlan(self._chain.paths(end), end)
 
     def make(self, plan: FilePlan) -> Exception | None:
         """Make a planned file, unless a put was faster; gives why it could not. Any thread."""
@@ -97,11 +97,18 @@ class FilesAhead:
         self._is_planned = False
 
     def _make(self, plan: FilePlan) -> LogFile:
+        *others, last = plan.paths
+        for path in others:
+            with suppress(StoreFull):
+                return self._make_at(path, plan.start)
+        return self._make_at(last, plan.start)
+
+    def _make_at(self, path: str, start: int) -> LogFile:
         settings = self._settings
         file = make_log_file(
             self._disk,
-            plan.path,
-            start=plan.start,
+            path,
+            start=start,
             size=settings.commitlog_file_size,
             reserve=settings.file_reserve,
         )

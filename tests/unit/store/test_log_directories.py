@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from cometmq.model.errors import StoreDamaged
+from cometmq.model.errors import StoreDamaged, StoreFull
+from tests.support.fake_disk import FakeDisk
 from tests.support.store_puts import SMALL, bodies_of, open_store, put, run_jobs
 
 BODY = b"x" * 7000  # Two fill a log file.
@@ -53,6 +55,20 @@ def test_a_full_or_readonly_directory_gets_no_file_while_another_has_room(tmp_pa
     assert [names(path) for path in (a, b, c)] == [[0, 6], [1], [2, 3, 4, 5]]
     assert len(bodies_of(store)) == 14
     store.close()
+
+
+def test_a_directory_without_room_gives_the_file_to_the_next():
+    disk = FakeDisk()
+    store = open_store(disk=disk, settings=settings_of(Path("/a"), Path("/b")))
+    disk.fail("allocate", code=errno.ENOSPC)
+    put(store, BODY)
+    assert (disk.list_names("/a"), disk.list_names("/b")) == ([], ["0".zfill(20)])
+    disk.fail("allocate", code=errno.ENOSPC, forever=True)
+    with pytest.raises(StoreFull, match="disk full"):
+        put(store, BODY, BODY)
+    disk.heal()
+    run_jobs(store)
+    assert bodies_of(open_store(disk=disk.kill(), settings=settings_of(Path("/a"), Path("/b"))))
 
 
 def test_files_are_found_in_a_directory_that_only_the_readonly_list_names(tmp_path: Path):

@@ -73,7 +73,7 @@ class TimerLog:
         size = self.chain.file_size
         start = position // size * size
         self._disk.make_directory(self._directory)
-        path = self.chain.path(start)
+        path = self.chain.paths(start)[0]
         fd = self._disk.open(path, create=True)
         file = LogFile(self._disk, path, start=start, size=size, fd=fd)
         self._disk.resize(fd, size)
