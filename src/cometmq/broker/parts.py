@@ -76,6 +76,10 @@ class Feature:
     of_clients: Mapping[int, Handler] = {}
     of_administrators: Mapping[int, Handler] = {}
 
+    def facts(self) -> Mapping[str, str]:
+        """What it adds to the numbers that consoles show (GET_BROKER_RUNTIME_INFO)."""
+        return {}
+
     async def start(self) -> None:
         """The broker's tables are loaded and its ports are taken; nobody has been served yet."""
 

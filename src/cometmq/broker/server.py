@@ -272,7 +272,13 @@ class Broker:
             query=QueryHandler(
                 store=store, pool=pool, unique_count=settings.query_count_unique
             ),
-            runtime=RuntimeHandler(settings, store=store, counters=self._counters, clock=clock),
+            runtime=RuntimeHandler(
+                settings,
+                store=store,
+                counters=self._counters,
+                clock=clock,
+                facts=[feature.facts for feature in self._features],
+            ),
         )
 
     def _make_sends(self, parts: Parts) -> SendHandler:

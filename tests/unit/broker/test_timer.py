@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from cometmq.codec.recall_handle import decode_recall_handle
@@ -226,3 +228,23 @@ async def test_what_a_client_puts_into_the_timers_topic_itself_harms_nobody(time
     await in_wheel(served, 5)
     clock.turn(1)
     assert [record.body for record in await delivered(served, 1)] == [b"good"]
+
+
+async def test_consoles_see_how_far_it_is(timed):
+    served, clock = timed
+    for seconds in (5, 60, 90):
+        await send(served, b"b", {"TIMER_DELAY_SEC": str(seconds)})
+    await send(served, b"b", {"DELAY": "1"})
+    await in_wheel(served, 3)
+    clock.turn(5)
+    await delivered(served, 2)
+    answer = await served.ask(RequestCode.GET_BROKER_RUNTIME_INFO)
+    facts = json.loads(answer.body)["table"]
+    assert (facts["timerOffsetBehind"], facts["scheduleMessageOffset_1"]) == ("0", "1,1")
+    clock.turn(1)
+
+    async def has_two_left() -> bool:
+        answer = await served.ask(RequestCode.GET_BROKER_RUNTIME_INFO)
+        return json.loads(answer.body)["table"]["timerCongestNum"] == "2"
+
+    await eventually(has_two_left)

@@ -99,6 +99,7 @@ def test_everything_is_found_again(tmp_path, is_saved):
     assert again.queue_offset == (25 if is_saved else save_at + 1)
     missed = set() if is_saved else {number * 1000 for number in range(save_at + 1, 25)}
     assert again.known == missed
+    assert again.waiting_count == 25
     again.add(waiting(25), NOW)
     again.log.write()
     assert offsets_in(again, NOW + 5000)[-1] == 25_000

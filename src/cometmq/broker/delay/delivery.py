@@ -104,6 +104,15 @@ class DelayLevels(Feature):
         await self._tasks.close()
         await self._progress.close()
 
+    def facts(self) -> dict[str, str]:
+        """How far each level is: delivered, and all."""
+        found = {}
+        for number, offset in self._progress.offsets.items():
+            queue = self._parts.store.queue(SCHEDULE_TOPIC, number - 1)
+            end = queue.max_offset if queue is not None else 0
+            found[f"scheduleMessageOffset_{number}"] = f"{offset},{end}"
+        return found
+
     def _all_offsets(self, _command: Command, _peer: Peer) -> Answer:
         """GET_ALL_DELAY_OFFSET 45."""
         return Answer(body=self._progress.text().encode())

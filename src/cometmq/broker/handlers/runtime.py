@@ -7,6 +7,7 @@ Next: cometmq.broker.counters
 """
 
 import shutil
+from collections.abc import Callable, Mapping, Sequence
 
 from cometmq.broker.counters import Counters
 from cometmq.broker.settings import BrokerSettings
@@ -26,8 +27,16 @@ class RuntimeHandler:
     """Handles GET_BROKER_RUNTIME_INFO."""
 
     def __init__(
-        self, settings: BrokerSettings, *, store: MessageStore, counters: Counters, clock: Clock
+        self,
+        settings: BrokerSettings,
+        *,
+        store: MessageStore,
+        counters: Counters,
+        clock: Clock,
+        facts: Sequence[Callable[[], Mapping[str, str]]] = (),
     ) -> None:
+        """`facts` are those of the broker's features."""
+        self._facts = facts
         self._settings = settings
         self._store = store
         self._counters = counters
@@ -43,6 +52,8 @@ class RuntimeHandler:
             **self._positions(),
             **self._disk(),
         }
+        for facts in self._facts:
+            table |= facts()
         for pool in _POOLS:
             table[f"{pool}ThreadPoolQueueSize"] = "0"
             table[f"{pool}ThreadPoolQueueCapacity"] = "0"

@@ -56,6 +56,8 @@ class Timer(Feature):
         self._queue = TimerQueue(parts, settings.timer_precision_ms)
         self._known_until = 0
         self._tasks = Tasks("timer")
+        self._added = self._delivered = 0
+        self._rates = (0.0, 0.0)  # A second: messages that came in, and that went.
         self._writing: asyncio.Future[None] | None = None
         self.of_clients = {RequestCode.RECALL_MESSAGE: Recall(parts, self._times).recall}
         self.of_administrators = {RequestCode.GET_TIMER_CHECK_POINT: self._check}
@@ -86,6 +88,18 @@ class Timer(Feature):
         if self._parts.settings.is_timer_on:
             await self._save()
             self._files.close()
+
+    def facts(self) -> dict[str, str]:
+        """How far it is: seconds behind, messages not in the wheel yet, those in it, rates."""
+        files, (_, end) = self._files, self._queue.bounds()
+        behind_ms = max(self._parts.clock.now_ms() - files.read_ms, 0) if files.read_ms else 0
+        return {
+            "timerReadBehind": str(behind_ms // 1000),
+            "timerOffsetBehind": str(end - files.queue_offset),
+            "timerCongestNum": str(files.waiting_count),
+            "timerEnqueueTps": f"{self._rates[0]:.1f}",
+            "timerDequeueTps": f"{self._rates[1]:.1f}",
+        }
 
     def _check(self, _command: Command, _peer: Peer) -> Answer:
         """GET_TIMER_CHECK_POINT 60."""
@@ -135,6 +149,7 @@ class Timer(Feature):
         # Nothing can fail from here on, so no message comes into the wheel twice.
         for waiting in to_come:
             files.add(waiting, now_ms)
+        self._added += len(to_come)
         files.queue_offset = arrived.next_offset
         if files.known and files.queue_offset >= self._known_until:
             files.known.clear()
@@ -162,6 +177,7 @@ class Timer(Feature):
             messages = await self._in_pool(lambda: slot.messages(positions))
             put_deliverable(self._parts.inner, messages)
             slot.delivered(len(positions))
+            self._delivered += len(positions)
             return True
         if slot.pending or slot.has_more:
             return False
@@ -172,10 +188,7 @@ class Timer(Feature):
         files, precision_ms = self._files, self._parts.settings.timer_precision_ms
         begin_ms = files.read_ms
         for _ in range(_EMPTY_SLOTS_AT_ONCE):
-            if files.read_ms + precision_ms > now_ms:
-                break
-            files.read_ms += precision_ms
-            if files.wheel.slot(files.read_ms).last >= 0:
+            if files.read_ms + precision_ms > now_ms or files.go_on():
                 break
         if files.read_ms == begin_ms:
             return False
@@ -189,7 +202,9 @@ class Timer(Feature):
         clock = self._parts.clock
         drop_at = clock.monotonic() + _DROP_SECONDS
         while True:
+            self._added = self._delivered = 0
             await asyncio.sleep(pause)
+            self._rates = (self._added / pause, self._delivered / pause)
             await self._save()
             if clock.monotonic() >= drop_at:
                 drop_at = clock.monotonic() + _DROP_SECONDS

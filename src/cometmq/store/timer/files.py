@@ -72,6 +72,7 @@ class TimerFiles:
         check: what was saved last.
         read_ms: slots before this time are delivered.
         queue_offset: messages of the timer's topic before this one were added.
+        waiting_count: messages in the wheel, less those that take one back.
         known: physical offsets of messages that were added although the check says otherwise.
     """
 
@@ -83,6 +84,7 @@ class TimerFiles:
         self.check = TimerCheck()
         self.read_ms = 0
         self.queue_offset = 0
+        self.waiting_count = 0
         self.known: set[int] = set()
         self._disk = disk
         self._check_path = f"{root}/config/timercheck"
@@ -122,6 +124,8 @@ class TimerFiles:
         begin_ms = self.check.read_ms or (self.floor(now_ms) if not self.log.end else 0)
         self.read_ms = max(begin_ms, oldest_ms)
         self.queue_offset = self.check.queue_offset
+        waiting = self.wheel.waiting(self.read_ms)
+        self.waiting_count = sum(slot.unit_count for slot in waiting)
 
     def _load_check(self) -> None:
         try:
@@ -154,7 +158,7 @@ class TimerFiles:
             due_ms = write_ms + (self.floor(self._roll_ms // 2) if is_short else self._roll_ms)
         if waiting.is_delete:
             magic |= UNIT_DELETE
-        slot = self.wheel.slot(due_ms)
+        slot, change = self.wheel.slot(due_ms), -1 if waiting.is_delete else 1
         position = self.log.place()
         self.log.append(
             TimerUnit(
@@ -166,8 +170,15 @@ class TimerFiles:
             due_ms,
             first=position if slot is EMPTY_SLOT else slot.first,
             last=position,
-            count=max(slot.unit_count, 0) + (-1 if waiting.is_delete else 1),
+            count=slot.unit_count + change,
         )
+        self.waiting_count += change
+
+    def go_on(self) -> bool:
+        """The present slot is delivered: go to the next one; whether that has messages."""
+        self.waiting_count -= self.wheel.slot(self.read_ms).unit_count
+        self.read_ms += self._precision_ms
+        return self.wheel.slot(self.read_ms) is not EMPTY_SLOT
 
     # --- saving
 

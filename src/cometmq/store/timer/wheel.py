@@ -1,12 +1,13 @@
 """The wheel: for each second of the next days, where in timerlog its messages stand.
 
-1,209,600 slots of 32 bytes, found by time alone; a slot whose time is another one is empty. It is a
-`bytearray` that the system gives memory page by page, so what was never used costs nothing. Changed
-pages are written to the file, never the whole. Source: TimerWheel of RocketMQ 5.3.3.
+1,209,600 slots of 32 bytes, found by time alone; a slot whose time is another one is empty. They lie
+in memory that the system gives page by page, so what was never used costs nothing. Changed pages are
+written to the file, never the whole. Source: TimerWheel of RocketMQ 5.3.3.
 
 Next: cometmq.store.timer.log
 """
 
+import mmap
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
@@ -42,7 +43,8 @@ class TimerWheel:
         self.precision_ms = precision_ms
         self._disk = disk
         self._path = path
-        self._slots = bytearray(WHEEL_SIZE)
+        # Of memory that nothing was written to there is none; a bytearray would be all written.
+        self._slots = mmap.mmap(-1, WHEEL_SIZE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
         self._changed: set[int] = set()
 
     def load(self) -> None:
