@@ -167,4 +167,4 @@ def test_every_config_file_is_written_again_byte_by_byte(path):
 
 
 def test_there_are_config_files_to_compare():
-    assert len(CONFIG_FILES) == 28
+    assert len(CONFIG_FILES) == 41

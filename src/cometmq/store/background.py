@@ -49,7 +49,7 @@ class Background(ReadSide):
     def __init__(
         self, directory: StoreDirectory, settings: StoreSettings, *, clock: Clock, disk: Disk
     ) -> None:
-        super().__init__(directory.log, directory.queues, settings)
+        super().__init__(directory, settings)
         self.settings = settings
         self._clock = clock
         self._commit_at = 0.0

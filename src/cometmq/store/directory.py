@@ -4,6 +4,8 @@
     checkpoint*            what is on the device for certain
     commitlog/             the log
     consumequeue/          the queues
+    consumequeue_ext/      of some of them, tags codes
+    batchconsumequeue/     queues of batch topics
     index/                 keys to messages
     config/                the broker's own files
     cut/                   copies of invalid tails of the log that were cut
@@ -17,10 +19,12 @@ Next: cometmq.store.recovery
 import logging
 
 from cometmq.model.errors import StoreDamaged
+from cometmq.store.batch_queues import BatchQueues
 from cometmq.store.checkpoint import CheckpointFiles
 from cometmq.store.commitlog import CommitLog
 from cometmq.store.consume_queues import ConsumeQueues
 from cometmq.store.disk import Disk
+from cometmq.store.extended_queues import ExtendedQueues
 from cometmq.store.lock import AbortMarker, DirectoryLock
 from cometmq.store.queue_files import QueueFiles
 from cometmq.store.recovery import Follower, Recovered, Recovery
@@ -38,6 +42,8 @@ class StoreDirectory:
         read_only: nothing is written and nothing locked.
         log: its log; without a file before `recover`.
         queues: its queues; none before `recover`.
+        batches: batch queues that a Java broker made; none before `recover`.
+        extended: tags codes that a Java broker keeps elsewhere.
         checkpoints: its checkpoint files.
         abort: the marker of a stop that was not clean.
         followers: what else is built from the log; to be filled in before `recover`.
@@ -57,7 +63,9 @@ class StoreDirectory:
         self.log = kind(disk, settings.commitlog_paths or (f"{path}/commitlog",), settings)
         files = QueueFiles(disk, f"{path}/consumequeue", settings.queue_entries_per_file)
         self.queues = ConsumeQueues(files, read_only=read_only)
-        self.followers: list[Follower] = []
+        self.batches = BatchQueues(disk, path, self.log, read_only=read_only)
+        self.extended = ExtendedQueues(disk, path)
+        self.followers: list[Follower] = [self.batches]
 
     def recover(self) -> Recovered:
         """Take the directory and find out what is in it.

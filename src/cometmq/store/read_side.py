@@ -9,34 +9,37 @@ Next: cometmq.store.reader
 from cometmq.codec.queue_entry import QUEUE_ENTRY, QueueEntry
 from cometmq.codec.record import PHYSICAL_OFFSET_AT
 from cometmq.kernel import RECORD_SIZE_MIN
-from cometmq.store.commitlog import CommitLog
+from cometmq.store.batch_queues import BatchQueue
 from cometmq.store.consume_queue import ConsumeQueue
-from cometmq.store.consume_queues import ConsumeQueues
+from cometmq.store.directory import StoreDirectory
 from cometmq.store.reader import GetResult, Match, Reader
 from cometmq.store.settings import StoreSettings
-from cometmq.store.time_search import TimeSearch
+from cometmq.store.time_search import TimeSearch, offset_by_time
 
 
 class ReadSide:
     """The questions that `cometmq.store.message_store.MessageStore` answers."""
 
-    def __init__(self, log: CommitLog, queues: ConsumeQueues, settings: StoreSettings) -> None:
+    def __init__(self, directory: StoreDirectory, settings: StoreSettings) -> None:
+        log, queues = directory.log, directory.queues
         self._log = log
         self._queues = queues
+        self._batches = directory.batches
+        self._extended = directory.extended
         self._reader = Reader(log, queues.files, settings)
         self._times = TimeSearch(log, queues.files)
 
     def queue(self, topic: str, queue_id: int) -> ConsumeQueue | None:
         """A queue; None where nothing was ever written."""
-        return self._queues.find(topic, queue_id)
+        return self._queues.find(topic, queue_id) or self._batches.find(topic, queue_id)
 
     def queues_of(self, topic: str) -> list[ConsumeQueue]:
         """The queues of a topic."""
-        return self._queues.of_topic(topic)
+        return [*self._queues.of_topic(topic), *self._batches.of_topic(topic)]
 
     def topics(self) -> list[str]:
         """Topics that have a queue."""
-        return self._queues.topics()
+        return list(dict.fromkeys(self._queues.topics() + self._batches.topics()))
 
     def get(
         self,
@@ -49,12 +52,17 @@ class ReadSide:
         match: Match | None = None,
     ) -> GetResult:
         """Messages of a queue from an offset on (see `Reader.get`)."""
+        queue = self._queues.find(topic, queue_id)
+        if queue is None:
+            queue = batch = self._batches.find(topic, queue_id)
+            if batch is not None and batch.min_offset <= offset < batch.max_offset:
+                return self._batches.get(
+                    batch, offset, max_count=max_count, max_bytes=max_bytes, match=match
+                )
+        if match is not None and self._extended.has(topic):
+            match = self._extended.resolving(topic, queue_id, match)
         return self._reader.get(
-            self._queues.find(topic, queue_id),
-            offset,
-            max_count=max_count,
-            max_bytes=max_bytes,
-            match=match,
+            queue, offset, max_count=max_count, max_bytes=max_bytes, match=match
         )
 
     def entries(self, queue: ConsumeQueue, offset: int, count: int) -> list[QueueEntry]:
@@ -87,17 +95,19 @@ class ReadSide:
 
     def store_time_at(self, queue: ConsumeQueue, offset: int) -> int:
         """Store time of a message in ms; -1 where there is none. May wait for the device."""
+        if isinstance(queue, BatchQueue):
+            return self._batches.store_time_at(queue, offset)
         return self._times.store_time_at(queue, offset)
 
     def earliest_store_time(self, queue: ConsumeQueue) -> int:
         """Store time of a queue's oldest message in ms; -1 without one."""
-        return self._times.store_time_at(queue, queue.min_offset)
+        return self.store_time_at(queue, queue.min_offset)
 
     def offset_by_time(
         self, queue: ConsumeQueue, timestamp_ms: int, *, upper: bool = False
     ) -> int:
-        """Queue offset of a time (see `TimeSearch.offset_by_time`). May wait for the device."""
-        return self._times.offset_by_time(queue, timestamp_ms, upper=upper)
+        """Queue offset of a time (see `time_search.offset_by_time`). May wait for the device."""
+        return offset_by_time(queue, timestamp_ms, upper=upper, time_at=self.store_time_at)
 
     @property
     def min_offset(self) -> int:

@@ -6,12 +6,16 @@ an offset is found by bisection. Boundaries follow ConsumeQueue.getOffsetInQueue
 """
 
 from bisect import bisect_left, bisect_right
+from collections.abc import Callable
 
 from cometmq.codec.queue_entry import BLANK_SIZE, QUEUE_ENTRY, place_of_entry
 from cometmq.codec.record import STORE_TIME_AT, SYS_FLAG_AT, store_time_at
 from cometmq.store.commitlog import CommitLog
 from cometmq.store.consume_queue import ConsumeQueue
 from cometmq.store.queue_files import QueueFiles
+
+# Store time of a message of a queue, ms.
+TimeAt = Callable[[ConsumeQueue, int], int]
 
 _HEAD_SIZE = STORE_TIME_AT + 20  # The store time of a record with an IPv6 born host, too.
 
@@ -48,24 +52,28 @@ class TimeSearch:
         at = store_time_at(sys_flag)
         return int.from_bytes(head[at : at + 8], signed=True)
 
-    def offset_by_time(self, queue: ConsumeQueue, timestamp_ms: int, *, upper: bool) -> int:
-        """Queue offset of the first message stored at or after a time, or of the last until then.
 
-        Args:
-            queue: where.
-            timestamp_ms: store time, ms.
-            upper: the last message stored at or before it, instead of the first at or after.
+def offset_by_time(
+    queue: ConsumeQueue, timestamp_ms: int, *, upper: bool, time_at: TimeAt
+) -> int:
+    """Queue offset of the first message stored at or after a time, or of the last until then.
 
-        Returns:
-            The max offset when every message is older, the min offset when every one is newer;
-            with `upper` the last message's offset when every one is older.
-        """
-        offsets = range(queue.min_offset, queue.max_offset)
+    Args:
+        queue: where.
+        timestamp_ms: store time, ms.
+        upper: the last message stored at or before it, instead of the first at or after.
+        time_at: store time of a message of a queue, ms.
 
-        def time_of(offset: int) -> int:
-            return self.store_time_at(queue, offset)
+    Returns:
+        The max offset when every message is older, the min offset when every one is newer;
+        with `upper` the last message's offset when every one is older.
+    """
+    offsets = range(queue.min_offset, queue.max_offset)
 
-        if not upper:
-            return queue.min_offset + bisect_left(offsets, timestamp_ms, key=time_of)
-        newer = bisect_right(offsets, timestamp_ms, key=time_of)
-        return queue.min_offset + max(newer - 1, 0)
+    def time_of(offset: int) -> int:
+        return time_at(queue, offset)
+
+    if not upper:
+        return queue.min_offset + bisect_left(offsets, timestamp_ms, key=time_of)
+    newer = bisect_right(offsets, timestamp_ms, key=time_of)
+    return queue.min_offset + max(newer - 1, 0)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cometmq.codec import index_file, message_id, record
+from cometmq.codec import index_file, message_id, other_queues, record
 from cometmq.codec.batch import BATCH_HEAD, decode_batch
 from cometmq.codec.bodies.lock import decode_locks_file, encode_locks_file
 from cometmq.codec.checkpoint import CHECKPOINT, Checkpoint, decode_checkpoint
@@ -30,6 +30,13 @@ LAYOUTS = [
     ("index-file", "Slot", index_file.INDEX_SLOT, ("newest",)),
     ("index-file", "Entry", index_file.INDEX_ENTRY, index_file.IndexEntry._fields),
     ("checkpoint", "The checkpoint", CHECKPOINT, tuple(f.name for f in fields(Checkpoint))),
+    ("other-queues", "Batch queues", other_queues.BATCH_ENTRY, other_queues.BatchEntry._fields),
+    (
+        "other-queues",
+        "Extended queues",
+        other_queues.EXTENDED_UNIT,
+        ("size", "tags_code", "store_timestamp", "bit_map_size"),
+    ),
     ("host", "IPv4", HOST_V4, ("ip", "port")),
     ("host", "IPv6", HOST_V6, ("ip", "port")),
     (
@@ -110,6 +117,15 @@ def test_the_example_entries_are_some():
     entry = index_file.decode_entry(examples("index-file")[0])
     assert entry == (index_file.key_hash("TopicTest", "K1"), 268, 7, 0)
     assert entry.key_hash % 1000 == 32
+
+
+def test_the_example_entries_of_other_queues_are_some():
+    batch, unit = examples("other-queues")
+    entry = other_queues.decode_batch_entry(batch)
+    assert entry == (74565, 256, 2598919, 1795253569549, 10, 3, -1, 0)
+    assert other_queues.encode_batch_entry(entry) == batch
+    found = other_queues.decode_extended_unit(unit)
+    assert found == (2598919, 1795253569549, b"\xa0\x01")
 
 
 def test_the_example_checkpoint_is_one():

@@ -9,11 +9,13 @@ Next: cometmq.store.offline.index_check
 
 from collections.abc import Iterator, Sequence
 
+from cometmq.codec.other_queues import is_extended_address
 from cometmq.codec.queue_entry import BLANK_ENTRY, QUEUE_ENTRY, QUEUE_ENTRY_SIZE
 from cometmq.codec.record import Record
 from cometmq.store.consume_queue import ConsumeQueue
 from cometmq.store.consume_queues import ConsumeQueues
 from cometmq.store.disk import Buffer
+from cometmq.store.extended_queues import ExtendedQueues
 from cometmq.store.log_end import record_at
 from cometmq.store.offline.findings import Findings
 from cometmq.store.offline.found import FoundStore, QueueId
@@ -63,6 +65,7 @@ class QueueCheck:
         self._store = store
         self._findings = findings
         self._topics = topics
+        self._extended = ExtendedQueues(store.disk, store.root)
         self._levels_ms = store.settings.delay_levels_ms
         root = f"{store.root}/consumequeue"
         self._files = QueueFiles(store.disk, root, store.settings.queue_entries_per_file)
@@ -118,6 +121,11 @@ class QueueCheck:
             return
         wanted_at, wanted_size, wanted_code = QUEUE_ENTRY.unpack(wanted)
         at, size, code = QUEUE_ENTRY.unpack(stored)
+        if is_extended_address(code):
+            code = self._extended.tags_code(run.queue.topic, run.queue.queue_id, code)
+        if (at, size, code) == (wanted_at, wanted_size, wanted_code):
+            run.matched += 1
+            return
         if size == 0 or stored == BLANK_ENTRY:
             if not run.missing:
                 run.first_missing = offset, wanted_at

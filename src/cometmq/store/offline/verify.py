@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from cometmq.codec.fastjson import loads
 from cometmq.model.errors import CodecError, StoreDamaged
 from cometmq.store.disk import read_file
+from cometmq.store.offline.batch_check import BatchCheck
 from cometmq.store.offline.findings import Finding, Findings
 from cometmq.store.offline.found import FoundStore
 from cometmq.store.offline.index_check import IndexCheck
@@ -62,10 +63,12 @@ def verify(store: FoundStore, *, on_progress: OnProgress | None = None) -> Verdi
     scan = LogScan(store, on_progress=on_progress)
     index = IndexCheck(store, findings)
     queues = _queue_check(store, findings)
+    batches = BatchCheck(store, findings)
     for records in scan:
         if queues is not None:
             queues.take(records)
         index.take(records)
+        batches.take(records)
     for damage in scan.damages:
         where = f"{damage.path} at {damage.at}"
         what = f"{damage.end - damage.start} bytes are no record: {damage.why}"
@@ -75,12 +78,13 @@ def verify(store: FoundStore, *, on_progress: OnProgress | None = None) -> Verdi
         findings.add("log", f"offset {scan.end}", what, is_error=store.is_clean)
     if queues is not None:
         queues.finish(scan.end)
+    batches.finish()
     index.finish(scan.end)
     return Verdict(
         scan.records,
         store.log.chain.start,
         scan.end,
-        queues.entries if queues is not None else 0,
+        batches.entries + (queues.entries if queues is not None else 0),
         index.entries,
         findings.errors,
         findings.notes,

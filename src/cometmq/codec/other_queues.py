@@ -1,0 +1,116 @@
+"""Entries of the queues that only some topics have: batch queues, and extended units.
+
+A batch queue (`batchconsumequeue`) has 46 bytes for each record of a batch topic:
+
+| physical offset 8 | size 4 | tags code 8 | store time 8 | first offset 8 | count 2 | compacted 4 | 0 4 |
+
+The record holds `count` messages, whose queue offsets begin at the first offset. The compacted
+offset is -1 where the topic is not compacted.
+
+An extended unit (`consumequeue_ext`) stands for one entry of an ordinary queue, whose tags code is
+then its address: its place in these files plus Long.MIN_VALUE.
+
+| unit size 2 | tags code 8 | store time 8 | bit map size 2 | bit map |
+
+Sources: BatchConsumeQueue, ConsumeQueueExt of RocketMQ 5.3.3; docs/format/other-queues.md.
+
+Next: cometmq.store.batch_queues
+"""
+
+from struct import Struct
+from typing import NamedTuple
+
+from cometmq.model.errors import CodecError
+
+BATCH_ENTRY = Struct(">qiqqqhii")
+BATCH_ENTRY_SIZE = BATCH_ENTRY.size  # 46
+NOT_COMPACTED = -1
+
+EXTENDED_UNIT = Struct(">hqqh")
+EXTENDED_UNIT_SIZE_MIN = EXTENDED_UNIT.size  # 20
+
+_ADDRESS_MAX = -(1 << 31) - 1  # ConsumeQueueExt.MAX_ADDR
+_LONG_MIN = -(1 << 63)
+
+
+class BatchEntry(NamedTuple):
+    """One record of a batch topic.
+
+    Attributes:
+        physical_offset: of the record in the log, bytes.
+        size: of the record, bytes; 0: nothing written yet.
+        tags_code: hash of its tag.
+        store_timestamp: of the record, ms.
+        first_offset: queue offset of its first message.
+        count: messages in it.
+        compacted_offset: -1 where the topic is not compacted.
+        reserved: 0.
+    """
+
+    physical_offset: int
+    size: int
+    tags_code: int
+    store_timestamp: int
+    first_offset: int
+    count: int
+    compacted_offset: int = NOT_COMPACTED
+    reserved: int = 0
+
+    @property
+    def is_written(self) -> bool:
+        """Whether there is an entry at all (BatchConsumeQueue.recover)."""
+        return self.size > 0 and self.count > 0 and min(self[0], self.first_offset) >= 0
+
+
+class ExtendedUnit(NamedTuple):
+    """What stands for an entry of an extended queue.
+
+    Attributes:
+        tags_code: hash of the message's tag.
+        store_timestamp: of its record, ms.
+        bit_map: which consumers' filters it passes, by their Bloom filters; may be empty.
+    """
+
+    tags_code: int
+    store_timestamp: int
+    bit_map: bytes
+
+
+def encode_batch_entry(entry: BatchEntry) -> bytes:
+    """The 46 bytes of an entry."""
+    return BATCH_ENTRY.pack(*entry)
+
+
+def decode_batch_entry(buffer: bytes | bytearray | memoryview, position: int = 0) -> BatchEntry:
+    """The entry at a byte position.
+
+    Raises:
+        CodecError: fewer than 46 bytes stand there.
+    """
+    if position + BATCH_ENTRY_SIZE > len(buffer):
+        raise CodecError(f"no whole batch entry at {position} of {len(buffer)} bytes")
+    return BatchEntry._make(BATCH_ENTRY.unpack_from(buffer, position))
+
+
+def is_extended_address(tags_code: int) -> bool:
+    """Whether a queue entry's tags code is the address of an extended unit."""
+    return tags_code <= _ADDRESS_MAX
+
+
+def extended_place(tags_code: int) -> int:
+    """Where an address points to: bytes from the start of the queue's extended files."""
+    return tags_code - _LONG_MIN
+
+
+def decode_extended_unit(buffer: bytes | bytearray | memoryview) -> ExtendedUnit:
+    """The unit that a buffer begins with.
+
+    Raises:
+        CodecError: there is none, or it is not all there.
+    """
+    if len(buffer) < EXTENDED_UNIT_SIZE_MIN:
+        raise CodecError(f"an extended unit of {len(buffer)} bytes; it has at least 20")
+    size, tags_code, store_timestamp, bit_map_size = EXTENDED_UNIT.unpack_from(buffer)
+    if size != EXTENDED_UNIT_SIZE_MIN + max(bit_map_size, 0) or size > len(buffer):
+        raise CodecError(f"an extended unit says {size=}, {bit_map_size=}")
+    return ExtendedUnit(tags_code, store_timestamp, bytes(buffer[EXTENDED_UNIT_SIZE_MIN:size]))

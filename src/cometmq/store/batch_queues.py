@@ -1,0 +1,322 @@
+"""Batch consume queues of topics that a Java broker made with `queue.type=BatchCQ`.
+
+    batchconsumequeue/TOPIC/QUEUE_ID/00000000000013800000     46 bytes a record
+
+A record of such a topic is a batch: several messages with queue offsets of their own. We read these
+queues and keep them in step with the log after an unclean stop (a `Follower` of recovery); batches
+of this kind themselves we do not write, and say so (cometmq.broker.admission). There are few such
+topics, and nothing here is fast: every look goes to the file, in a thread that may wait.
+
+Next: cometmq.codec.other_queues
+"""
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterator
+from functools import partial
+
+from cometmq.codec.other_queues import (
+    BATCH_ENTRY_SIZE,
+    BatchEntry,
+    decode_batch_entry,
+    encode_batch_entry,
+)
+from cometmq.codec.properties import find_property
+from cometmq.codec.record import Record
+from cometmq.model.errors import CodecError
+from cometmq.model.flags import INNER_BATCH
+from cometmq.model.properties import INNER_BASE, INNER_NUM
+from cometmq.store.commitlog import CommitLog
+from cometmq.store.consume_queue import ConsumeQueue
+from cometmq.store.disk import Disk, write_whole
+from cometmq.store.file_chain import NAME_DIGITS
+from cometmq.store.reader import GetResult, GetStatus, Match
+from cometmq.store.stored_record import is_directory_name, tags_code
+
+BATCH_DIRECTORY = "batchconsumequeue"
+FILE_SIZE_DEFAULT = 300_000 * BATCH_ENTRY_SIZE  # mapperFileSizeBatchConsumeQueue
+_NO_ENTRY = BatchEntry(0, 0, 0, 0, 0, 0)
+
+
+class BatchQueue(ConsumeQueue):
+    """One of them: its offsets count messages, its entries records.
+
+    Attributes:
+        first_entry: number of the first entry that there is a file for.
+        end_entry: number behind the last.
+        file_size: bytes of its files.
+        physical_offset: of the last record that has an entry; -1 without one.
+    """
+
+    __slots__ = ("end_entry", "file_size", "first_entry", "physical_offset")
+
+    def __init__(self, topic: str, queue_id: int) -> None:
+        super().__init__(topic, queue_id)
+        self.file_size = FILE_SIZE_DEFAULT
+        self.first_entry = self.end_entry = 0
+        self.physical_offset = -1
+
+
+class BatchQueues:
+    """All batch queues of a store."""
+
+    def __init__(self, disk: Disk, root: str, log: CommitLog, *, read_only: bool) -> None:
+        self._disk = disk
+        self._root = f"{root}/{BATCH_DIRECTORY}"
+        self._log = log
+        self._read_only = read_only
+        self._queues: dict[tuple[str, int], BatchQueue] = {}
+        self._fresh: dict[BatchQueue, list[BatchEntry]] = {}  # Found in the log by recovery.
+
+    def find(self, topic: str, queue_id: int) -> BatchQueue | None:
+        """A batch queue, if there is one."""
+        return self._queues.get((topic, queue_id))
+
+    def of_topic(self, topic: str) -> list[BatchQueue]:
+        """The batch queues of a topic."""
+        return [queue for (name, _), queue in self._queues.items() if name == topic]
+
+    def topics(self) -> list[str]:
+        """Topics that have one."""
+        return list(dict.fromkeys(topic for topic, _ in self._queues))
+
+    def __iter__(self) -> Iterator[BatchQueue]:
+        return iter(self._queues.values())
+
+    # --- recovery
+
+    def begin(self, *, is_clean: bool, log_start: int) -> int | None:
+        """Load what is there; see `cometmq.store.recovery.Follower`."""
+        for topic in self._disk.list_names(self._root):
+            for name in self._disk.list_names(f"{self._root}/{topic}"):
+                if name.isdigit():
+                    queue = BatchQueue(topic, int(name))
+                    self._load(queue, log_start)
+                    self._queues[topic, queue.queue_id] = queue
+        if is_clean or not self._queues:
+            return None
+        return min(queue.physical_offset for queue in self._queues.values())
+
+    def take(self, record: Record) -> None:
+        """A record of the log: add its entry if its queue lacks it."""
+        if not record.sys_flag & INNER_BATCH or not is_directory_name(record.topic):
+            return
+        entry = entry_of(record)
+        if entry is None:
+            return
+        key = record.topic, record.queue_id
+        queue = self._queues.get(key) or self._queues.setdefault(key, BatchQueue(*key))
+        if record.physical_offset <= queue.physical_offset:
+            return
+        if not queue.max_offset:
+            queue.begin_at(entry.first_offset)
+        self._fresh.setdefault(queue, []).append(entry)
+        queue.physical_offset = entry.physical_offset
+        queue.max_offset = queue.next_offset = entry.first_offset + entry.count
+
+    def end(self, offset: int) -> None:
+        """The log ends here: write what is new, drop what lies behind."""
+        for queue in self._queues.values():
+            fresh = self._fresh.pop(queue, [])
+            if not self._read_only:
+                for entry in fresh:
+                    self._append(queue, entry)
+                if queue.physical_offset >= offset:
+                    self._cut(queue, offset)
+
+    def _load(self, queue: BatchQueue, log_start: int) -> None:
+        """Find out where a queue begins and ends."""
+        directory = self._directory(queue)
+        names = [name for name in self._disk.list_names(directory) if len(name) == NAME_DIGITS]
+        if not names:
+            return
+        fd = self._disk.open(f"{directory}/{names[0]}", write=False)
+        try:
+            queue.file_size = self._disk.size(fd) or FILE_SIZE_DEFAULT
+        finally:
+            self._disk.close(fd)
+        queue.first_entry = int(names[0]) // BATCH_ENTRY_SIZE
+        stop = (int(names[-1]) + queue.file_size) // BATCH_ENTRY_SIZE
+        queue.end_entry = self._border(queue, queue.first_entry, stop, lambda e: e.is_written)
+        living = self._border(
+            queue,
+            queue.first_entry,
+            queue.end_entry,
+            lambda entry: entry.physical_offset < log_start,
+        )
+        if queue.end_entry > queue.first_entry:
+            last = self._entry(queue, queue.end_entry - 1)
+            queue.begin_at(last.first_offset + last.count)
+            queue.physical_offset = last.physical_offset
+        if living < queue.end_entry:
+            queue.min_offset = self._entry(queue, living).first_offset
+
+    def _border(
+        self, queue: BatchQueue, start: int, stop: int, is_before: Callable[[BatchEntry], bool]
+    ) -> int:
+        """The first entry that is not before a border; they are in order."""
+        numbers = range(start, stop)
+        return start + bisect_right(
+            numbers, 0, key=lambda number: int(not is_before(self._entry(queue, number)))
+        )
+
+    def _append(self, queue: BatchQueue, entry: BatchEntry) -> None:
+        """Write an entry behind the last."""
+        path, at = self._place(queue, queue.end_entry)
+        self._disk.make_directory(self._directory(queue))
+        fd = self._disk.open(path, create=True)
+        try:
+            if self._disk.size(fd) == 0:
+                self._disk.resize(fd, queue.file_size)
+            write_whole(self._disk, fd, encode_batch_entry(entry), at)
+            self._disk.fdatasync(fd)
+        finally:
+            self._disk.close(fd)
+        self._disk.sync_directory(self._directory(queue))
+        queue.end_entry += 1
+
+    def _cut(self, queue: BatchQueue, log_end: int) -> None:
+        """Drop the entries of records that the log does not have."""
+        kept = self._border(
+            queue,
+            queue.first_entry,
+            queue.end_entry,
+            lambda entry: entry.physical_offset < log_end,
+        )
+        for number in range(kept, queue.end_entry):
+            path, at = self._place(queue, number)
+            fd = self._disk.open(path)
+            try:
+                write_whole(self._disk, fd, bytes(BATCH_ENTRY_SIZE), at)
+                self._disk.fdatasync(fd)
+            finally:
+                self._disk.close(fd)
+        self._load(queue, self._log.chain.start)
+
+    # --- reading
+
+    def get(
+        self,
+        queue: BatchQueue,
+        offset: int,
+        *,
+        max_count: int,
+        max_bytes: int,
+        match: Match | None,
+    ) -> GetResult:
+        """Records that hold the messages from an offset on; always a cold result.
+
+        The first may begin before the offset, as in DefaultMessageStore.getMessage of RocketMQ
+        5.3.3: clients pass over what they did not ask for.
+        """
+        read = partial(
+            self._read, queue, offset, max_count=max_count, max_bytes=max_bytes, match=match
+        )
+        return GetResult(
+            GetStatus.NO_MATCHED_MESSAGE, offset, queue.min_offset, queue.max_offset, cold=read
+        )
+
+    def _read(
+        self,
+        queue: BatchQueue,
+        offset: int,
+        *,
+        max_count: int,
+        max_bytes: int,
+        match: Match | None,
+    ) -> GetResult:
+        """The same, waiting. Any thread."""
+        number = self._number_at(queue, offset)
+        records: list[memoryview] = []
+        count = size = 0
+        next_offset = offset
+        while number < queue.end_entry and count < max_count:
+            entry = self._entry(queue, number)
+            if records and size + entry.size > max_bytes:
+                break
+            number += 1
+            next_offset = entry.first_offset + entry.count
+            if match is not None and not _is_match(match, entry.tags_code):
+                continue
+            content = self._log.read(entry.physical_offset, entry.size)
+            if content is not None:
+                records.append(memoryview(content))
+                count += entry.count
+                size += entry.size
+        status = GetStatus.FOUND if records else GetStatus.NO_MATCHED_MESSAGE
+        return GetResult(
+            status,
+            next_offset,
+            queue.min_offset,
+            queue.max_offset,
+            records,
+            len(records),
+            size,
+        )
+
+    def store_time_at(self, queue: BatchQueue, offset: int) -> int:
+        """Store time of a message in ms; -1 where there is none. May wait for the device."""
+        if not queue.min_offset <= offset < queue.max_offset:
+            return -1
+        return self._entry(queue, self._number_at(queue, offset)).store_timestamp
+
+    def living_entries(self, queue: BatchQueue) -> list[BatchEntry]:
+        """The entries of a queue whose records are in the log still."""
+        numbers = range(queue.first_entry, queue.end_entry)
+        entries = [self._entry(queue, number) for number in numbers]
+        return [entry for entry in entries if entry.first_offset >= queue.min_offset]
+
+    def _number_at(self, queue: BatchQueue, offset: int) -> int:
+        """Number of the entry whose record holds a queue offset."""
+        behind = self._border(
+            queue,
+            queue.first_entry,
+            queue.end_entry,
+            lambda entry: entry.first_offset <= offset,
+        )
+        return max(behind - 1, queue.first_entry)
+
+    def _entry(self, queue: BatchQueue, number: int) -> BatchEntry:
+        """An entry by its number; one that is not written where there is none."""
+        path, at = self._place(queue, number)
+        try:
+            fd = self._disk.open(path, write=False)
+        except FileNotFoundError:
+            return _NO_ENTRY
+        try:
+            content = self._disk.pread(fd, BATCH_ENTRY_SIZE, at)
+        finally:
+            self._disk.close(fd)
+        return decode_batch_entry(content.ljust(BATCH_ENTRY_SIZE, b"\0"))
+
+    def _place(self, queue: BatchQueue, number: int) -> tuple[str, int]:
+        """The file of an entry, and the place in it."""
+        at = number * BATCH_ENTRY_SIZE
+        start = at // queue.file_size * queue.file_size
+        return f"{self._directory(queue)}/{start:020d}", at - start
+
+    def _directory(self, queue: BatchQueue) -> str:
+        return f"{self._root}/{queue.topic}/{queue.queue_id}"
+
+
+def entry_of(record: Record) -> BatchEntry | None:
+    """The batch entry of a record; None for one without its numbers (setBatchSizeIfNeeded)."""
+    block = record.property_block
+    try:
+        first = find_property(block, INNER_BASE.encode())
+        count = find_property(block, INNER_NUM.encode())
+        if first is None or count is None:
+            return None
+        numbers = int(first), int(count)
+    except (CodecError, ValueError):
+        return None
+    return BatchEntry(
+        record.physical_offset,
+        record.store_size,
+        tags_code(record, ()),
+        record.store_timestamp,
+        *numbers,
+    )
+
+
+def _is_match(match: Match, code: int) -> bool:
+    return match(code) if callable(match) else code in match

@@ -1,0 +1,88 @@
+"""Tags codes of queues whose entries a Java broker has extended (`enableConsumeQueueExt`).
+
+    consumequeue_ext/TOPIC/QUEUE_ID/00000000000050331648
+
+There a queue entry's tags code is an address, and what a filter wants to see stands at the address.
+We read these units and keep their files; new entries have their tags codes themselves, which a
+Java broker takes as well.
+
+Next: cometmq.codec.other_queues
+"""
+
+from cometmq.codec.other_queues import (
+    EXTENDED_UNIT_SIZE_MIN,
+    decode_extended_unit,
+    extended_place,
+    is_extended_address,
+)
+from cometmq.model.errors import CodecError
+from cometmq.store.disk import Disk
+from cometmq.store.reader import Match
+
+_UNIT_SIZE_MAX = 1 << 15
+
+
+class ExtendedQueues:
+    """The extended units of a store."""
+
+    def __init__(self, disk: Disk, root: str) -> None:
+        self._disk = disk
+        self._directory = f"{root}/consumequeue_ext"
+        self._topics = frozenset(disk.list_names(self._directory))
+        self._file_size: dict[str, int] = {}
+
+    def has(self, topic: str) -> bool:
+        """Whether a topic has extended queues; cheap."""
+        return topic in self._topics
+
+    def resolving(self, topic: str, queue_id: int, match: Match) -> Match:
+        """What `match` wants, asked of entries whose codes may be addresses."""
+        wanted = match if callable(match) else match.__contains__
+        return lambda code: wanted(self.tags_code(topic, queue_id, code))
+
+    def tags_code(self, topic: str, queue_id: int, tags_code: int) -> int:
+        """The tags code that an entry stands for; 0 where its unit is gone. May wait.
+
+        Raises:
+            OSError: the disk failed.
+        """
+        if not is_extended_address(tags_code):
+            return tags_code
+        directory = f"{self._directory}/{topic}/{queue_id}"
+        content = self._read(directory, extended_place(tags_code))
+        try:
+            return decode_extended_unit(content).tags_code
+        except CodecError:
+            return 0
+
+    def _read(self, directory: str, place: int) -> bytes:
+        """The bytes at a place of a queue's extended files; none where there is no file."""
+        size = self._size_of(directory)
+        if not size:
+            return b""
+        try:
+            fd = self._disk.open(f"{directory}/{place // size * size:020d}", write=False)
+        except FileNotFoundError:
+            return b""
+        try:
+            head = self._disk.pread(fd, EXTENDED_UNIT_SIZE_MIN, place % size)
+            unit_size = int.from_bytes(head[:2], signed=True)
+            if not EXTENDED_UNIT_SIZE_MIN < unit_size < _UNIT_SIZE_MAX:
+                return head
+            return self._disk.pread(fd, unit_size, place % size)
+        finally:
+            self._disk.close(fd)
+
+    def _size_of(self, directory: str) -> int:
+        """Bytes of a file there (mappedFileSizeConsumeQueueExt when it was made); 0: no file."""
+        size = self._file_size.get(directory)
+        if size is None:
+            names = self._disk.list_names(directory)
+            if not names:
+                return 0
+            fd = self._disk.open(f"{directory}/{names[0]}", write=False)
+            try:
+                size = self._file_size[directory] = self._disk.size(fd)
+            finally:
+                self._disk.close(fd)
+        return size
