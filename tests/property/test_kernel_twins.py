@@ -6,7 +6,6 @@ import shutil
 import struct
 import subprocess
 import sys
-from array import array
 from typing import Any
 
 import pytest
@@ -310,60 +309,6 @@ def test_answers_are_the_same_bytes(parts):
         except UnicodeEncodeError:
             answers.append("no latin-1")
     assert answers[0] == answers[1]
-
-
-@given(st.lists(st.one_of(st.text(max_size=300).map(str.encode), st.binary(max_size=9))))
-def test_hashes_are_the_same(texts):
-    assert fast.java_hash_many(texts) == reference.java_hash_many(texts)
-
-
-@given(
-    st.lists(
-        st.tuples(
-            st.integers(-(1 << 31), (1 << 31) - 1),
-            st.integers(0, 1 << 62),
-            st.integers(-(1 << 31), (1 << 31) - 1),
-        )
-    ),
-    st.integers(1, 100),
-    st.lists(st.integers(-(1 << 31), (1 << 31) - 1), min_size=1, max_size=7),
-)
-def test_index_entries_and_slots_are_the_same(keys, number, before):
-    results = []
-    for twin in (fast, reference):
-        slots = memoryview(array("i", before))
-        hashes, offsets, seconds = zip(*keys, strict=True) if keys else ((), (), ())
-        made = twin.index_insert(slots, number, hashes, offsets, seconds)
-        results.append((made, slots.tolist()))
-    assert results[0] == results[1]
-
-
-@given(
-    st.lists(
-        st.tuples(
-            st.integers(0, 200),
-            st.one_of(st.integers(-1, 30), st.just(0x7FFFFFFF)),
-            st.integers(-(1 << 63), (1 << 63) - 1),
-        )
-    ),
-    st.integers(1, 6),
-    st.integers(1, 90),
-    st.integers(0, 60),
-    st.sampled_from([None, "even"]),
-)
-def test_the_same_entries_are_chosen_and_gathered(parts, count, size, log_start, match):
-    offset, entries = 0, b""
-    for gap, length, code in parts:
-        offset += gap if gap % 3 else 0  # Neighbours in the log now and then.
-        entries += struct.pack(">qiq", offset, length, code)
-        offset += length if 0 < length < 100 else 0
-    wanted = None if match is None else lambda code: code % 2 == 0
-    view = memoryview(bytes(range(256)) * 2)
-    results = []
-    for twin in (fast, reference):
-        chosen = twin.choose_entries(entries, count, size, log_start, wanted)
-        results.append((chosen, twin.gather(view, 50, chosen[0])))
-    assert results[0] == results[1]
 
 
 def test_the_kernel_can_be_chosen():

@@ -14,14 +14,13 @@ Next: cometmq.codec.record
 
 from collections.abc import Mapping
 
+from cometmq.kernel.keys import find_value
 from cometmq.model.errors import CodecError
 from cometmq.model.properties import NAME_SEPARATOR, PROPERTY_SEPARATOR
 
 PROPERTIES_SIZE_MAX = 32767  # The record's length field is a signed 16-bit number.
 
-_NAME_END = NAME_SEPARATOR.encode()
 _VALUE_END = PROPERTY_SEPARATOR.encode()
-_VALUE_END_BYTE = ord(PROPERTY_SEPARATOR)
 
 
 def encode_properties(properties: Mapping[str, str]) -> bytes:
@@ -100,20 +99,6 @@ def find_property(block: bytes, name: bytes) -> str | None:
         return value.decode()
     except UnicodeDecodeError as error:
         raise CodecError(f"a property is not UTF-8: {error}") from None
-
-
-def find_value(block: bytes, name: bytes) -> bytes | None:
-    """The same, its value as it stands there; never empty."""
-    wanted = name + _NAME_END
-    end = len(block)
-    while (start := block.rfind(wanted, 0, end)) >= 0:
-        if start == 0 or block[start - 1] == _VALUE_END_BYTE:
-            value = block[start + len(wanted) :].partition(_VALUE_END)[0]
-            if value:
-                return value
-        # The end of a longer name, a piece of a value, or an empty value: look before it.
-        end = start + len(wanted) - 1
-    return None
 
 
 def join_blocks(first: bytes, second: bytes) -> bytes:

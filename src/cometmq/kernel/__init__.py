@@ -27,6 +27,7 @@ try:
         encode_answers,
         gather,
         index_insert,
+        index_keys,
         java_hash_many,
         pack_records,
         plain_batch,
@@ -39,6 +40,7 @@ try:
 except ImportError:
     if KERNEL == "fast":
         raise
+    from cometmq.kernel.keys import index_keys
     from cometmq.kernel.reference import (
         choose_entries,
         gather,
@@ -67,6 +69,7 @@ __all__ = [
     "encode_answers",
     "gather",
     "index_insert",
+    "index_keys",
     "java_hash_many",
     "pack_records",
     "plain_batch",

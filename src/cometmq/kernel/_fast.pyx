@@ -17,6 +17,7 @@ from cpython.unicode cimport PyUnicode_DecodeUTF8
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memchr, memcmp, memcpy
 
+from cometmq.kernel.keys import NOT_INDEXED as _NOT_INDEXED
 from cometmq.kernel.reference import (
     FRAME_HEAD_SIZE as _FRAME_HEAD_SIZE,
     MAGIC_V1 as _MAGIC_V1,
@@ -57,6 +58,7 @@ cdef int ONEWAY_BIT = 2
 cdef int ENTRY_SIZE = 20
 cdef int TOPIC_BLOCK_V1_MAX = 128  # The length in one byte, then 127 of them.
 cdef int BATCH_HEAD_SIZE = 20
+cdef int NOT_INDEXED = _NOT_INDEXED
 cdef int TRANSACTION_COMMIT = _TRANSACTION_COMMIT
 cdef Py_ssize_t KEY_AT = len(b"UNIQ_KEY\1")
 
@@ -421,7 +423,7 @@ def plain_sends(
                 return index
 
         some = _field(fields, "g")
-        if some != born_text:  # Mostly one millisecond a read.
+        if born_ms is None or some != born_text:  # Mostly one millisecond a read.
             if not _int_of(some, -(1 << 62), 1 << 62, &number):
                 return index
             born_text, born_ms = some, number
@@ -830,3 +832,76 @@ def index_insert(int32_t[::1] slots, int32_t number, hashes, offsets, seconds):
         slots[slot] = number
         number += 1
     return entries, fresh
+
+
+cdef object _key_hash(uint32_t begun, bytes topic, const uint8_t *key, Py_ssize_t size):
+    """The hash of "topic#key", whose first part is hashed already."""
+    if begun and _is_ascii(key, size):
+        return <int32_t>_hash(begun, key, size)
+    return _hash_any([topic + b"#" + key[:size]])[0]
+
+
+cdef const uint8_t *_last_value(
+    const uint8_t *block, Py_ssize_t block_size, const char *name, Py_ssize_t name_size,
+    Py_ssize_t *size,
+) noexcept:
+    """The last value of a property that is not empty; the name ends with \1."""
+    cdef const uint8_t *at = block
+    cdef const uint8_t *end = block + block_size
+    cdef const uint8_t *piece_end
+    cdef const uint8_t *found = NULL
+    while at < end:
+        piece_end = <const uint8_t *>memchr(at, 2, end - at)
+        if piece_end is NULL:
+            piece_end = end
+        if piece_end - at > name_size and memcmp(at, name, name_size) == 0:
+            found, size[0] = at + name_size, piece_end - at - name_size
+        at = piece_end + 1
+    return found
+
+
+def index_keys(list waiting):
+    """See `cometmq.kernel.keys.index_keys`."""
+    cdef list keys = []
+    cdef tuple batch, put
+    cdef list results
+    cdef object store_ms, queue, last_queue = None, offset, puts
+    cdef bytes topic = b"", block
+    cdef uint32_t begun = 0
+    cdef Py_ssize_t index, size = 0, start
+    cdef const uint8_t *at
+    for batch in waiting:
+        puts, results, store_ms = batch[0], <list>batch[1], batch[2]
+        if len(puts) != len(results):
+            raise ValueError("a result for each put")
+        for index in range(len(results)):
+            put = <tuple>puts[index]
+            if <int>put[11] == NOT_INDEXED:
+                continue
+            queue, offset = put[0], (<tuple>results[index])[1]
+            if queue is not last_queue:
+                last_queue, topic = queue, queue.topic.encode()
+                at, size = <const uint8_t *>PyBytes_AS_STRING(topic), PyBytes_GET_SIZE(topic)
+                begun = _hash(_hash(0, at, size), b"#", 1) if _is_ascii(at, size) else 0
+            block = put[3] if type(put[3]) is bytes else bytes(put[3])
+            at = _last_value(
+                <const uint8_t *>PyBytes_AS_STRING(block), PyBytes_GET_SIZE(block),
+                b"UNIQ_KEY\1", 9, &size,
+            )
+            if at is not NULL:
+                keys.append((_key_hash(begun, topic, at, size), offset, store_ms))
+            at = _last_value(
+                <const uint8_t *>PyBytes_AS_STRING(block), PyBytes_GET_SIZE(block),
+                b"KEYS\1", 5, &size,
+            )
+            while at is not NULL and size:
+                start = 0
+                while start < size and at[start] != c" ":
+                    start += 1
+                if start:
+                    keys.append((_key_hash(begun, topic, at, start), offset, store_ms))
+                if start < size:
+                    start += 1
+                at += start
+                size -= start
+    return keys

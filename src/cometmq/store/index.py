@@ -7,7 +7,7 @@ What a message of the straight way costs here is a note for its whole batch; key
 at a time (docs/design/0006). Everything runs on the thread that owns the store, but for what says
 otherwise.
 
-Next: cometmq.store.index_keys
+Next: cometmq.kernel.keys
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -15,12 +15,12 @@ from datetime import datetime
 from itertools import takewhile
 
 from cometmq.codec.index_file import IndexHeader
-from cometmq.kernel import java_hash_many
+from cometmq.kernel import index_keys, java_hash_many
+from cometmq.kernel.keys import hashed_texts
 from cometmq.model.clock import Clock
 from cometmq.store.appender import Batch, Put, PutResult
 from cometmq.store.disk import Buffer, Disk
 from cometmq.store.index_file import IndexFile, IndexShape, SlotRun
-from cometmq.store.index_keys import NOT_INDEXED, hashed_texts
 from cometmq.store.index_search import IndexSearch, IndexView
 from cometmq.store.index_sync import IndexSync
 
@@ -98,14 +98,9 @@ class Index:
         waiting, self._waiting, self._waiting_count = self._waiting, [], 0
         texts, self._texts = self._texts, []
         places, self._places = self._places, []
-        for puts, results, store_ms in waiting:
-            for put, (_, offset, _) in zip(puts, results, strict=True):
-                if put[11] != NOT_INDEXED:
-                    found = hashed_texts(put[0].topic.encode() + b"#", put[3])
-                    texts += found
-                    places += [(offset, store_ms)] * len(found)
         hashes = java_hash_many(texts)
         self._keys += [(found, *place) for found, place in zip(hashes, places, strict=True)]
+        self._keys += index_keys(waiting)
         if not self._keys:
             return
         try:

@@ -16,6 +16,7 @@ from dataclasses import replace
 
 from cometmq.codec.index_file import INDEX_HEADER_SIZE, IndexHeader, decode_header
 from cometmq.codec.record import Record
+from cometmq.kernel.keys import NOT_INDEXED
 from cometmq.model.errors import StoreDamaged
 from cometmq.model.flags import TRANSACTION_MASK
 from cometmq.store.checkpoint import NOTHING_DONE, CheckpointFiles
@@ -23,7 +24,6 @@ from cometmq.store.commitlog import CommitLog
 from cometmq.store.disk import Disk
 from cometmq.store.index import Index
 from cometmq.store.index_file import IndexFile
-from cometmq.store.index_keys import NOT_INDEXED
 from cometmq.store.index_slots import EntryReader, entry_reader, load_slots
 from cometmq.store.log_end import record_at, start_before
 from cometmq.store.settings import IndexSettings

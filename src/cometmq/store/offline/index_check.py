@@ -19,9 +19,9 @@ from cometmq.codec.index_file import (
 )
 from cometmq.codec.record import Record
 from cometmq.kernel import index_insert, java_hash_many
+from cometmq.kernel.keys import NOT_INDEXED, hashed_texts
 from cometmq.model.flags import TRANSACTION_MASK
 from cometmq.store.index_file import IndexShape, blank_slots
-from cometmq.store.index_keys import NOT_INDEXED, hashed_texts
 from cometmq.store.offline.findings import Findings
 from cometmq.store.offline.found import FoundStore
 from cometmq.store.offline.index_shape import find_shape, read_slots

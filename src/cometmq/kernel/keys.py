@@ -1,0 +1,76 @@
+"""Which keys of a message the index has, and their hashes: its unique key, then each word of its KEYS.
+
+Follows IndexService.buildIndex of RocketMQ 5.3.3: half messages are indexed, under the topic they
+are stored in, and records of the kind "rollback" are not.
+
+Next: cometmq.kernel.reference
+"""
+
+from typing import Any
+
+from cometmq.kernel.reference import Buffer, java_hash_many
+
+NOT_INDEXED = 12  # The transaction bits of a rollback (MessageSysFlag of RocketMQ).
+
+_UNIQUE = b"UNIQ_KEY"
+_KEYS = b"KEYS"
+_NAME_END = b"\1"
+_VALUE_END = b"\2"
+_VALUE_END_BYTE = 2
+
+
+def index_keys(waiting: list[Any]) -> list[tuple[int, int, int]]:
+    """The keys of new messages.
+
+    Args:
+        waiting: (puts, results, store time in ms) of batches; see store.appender.
+
+    Returns:
+        (Java's hash of "topic#key", physical offset of the record, its store time) of each, in order.
+    """
+    texts: list[bytes] = []
+    places: list[tuple[int, int]] = []
+    for puts, results, store_ms in waiting:
+        for put, (_, offset, _) in zip(puts, results, strict=True):
+            if put[11] != NOT_INDEXED:
+                found = hashed_texts(put[0].topic.encode() + b"#", put[3])
+                texts += found
+                places += [(offset, store_ms)] * len(found)
+    hashes = java_hash_many(texts)
+    return [(found, *place) for found, place in zip(hashes, places, strict=True)]
+
+
+def hashed_texts(topic: bytes, block: Buffer) -> list[bytes]:
+    """What is hashed for a message, "topic#key" for each of its keys, in the index's order.
+
+    Args:
+        topic: its topic with the mark behind it, "topic#".
+        block: its properties as the record stores them.
+    """
+    block = bytes(block)  # No copy if it is bytes already.
+    unique = find_value(block, _UNIQUE)
+    texts = [] if unique is None else [topic + unique]
+    if _KEYS in block:
+        words = find_value(block, _KEYS)
+        if words is not None:
+            texts += [topic + word for word in words.split(b" ") if word]
+    return texts
+
+
+def find_value(block: bytes, name: bytes) -> bytes | None:
+    """The value of one property of a block as it stands there, never empty; the last one counts.
+
+    Args:
+        block: properties (docs/format/properties.md).
+        name: of the property.
+    """
+    wanted = name + _NAME_END
+    end = len(block)
+    while (start := block.rfind(wanted, 0, end)) >= 0:
+        if start == 0 or block[start - 1] == _VALUE_END_BYTE:
+            value = block[start + len(wanted) :].partition(_VALUE_END)[0]
+            if value:
+                return value
+        # The end of a longer name, a piece of a value, or an empty value: look before it.
+        end = start + len(wanted) - 1
+    return None

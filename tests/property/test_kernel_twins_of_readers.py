@@ -1,0 +1,109 @@
+"""The same as test_kernel_twins for what readers and the index use: entries, records, keys, hashes."""
+
+import shutil
+import struct
+from array import array
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cometmq.kernel import keys, reference
+from cometmq.store.consume_queue import ConsumeQueue
+
+try:
+    from cometmq.kernel import _fast as fast
+except ImportError:
+    if shutil.which("cc") or shutil.which("gcc"):
+        raise
+    pytest.skip("no C compiler here, so no compiled kernel", allow_module_level=True)
+
+
+@given(st.lists(st.one_of(st.text(max_size=300).map(str.encode), st.binary(max_size=9))))
+def test_hashes_are_the_same(texts):
+    assert fast.java_hash_many(texts) == reference.java_hash_many(texts)
+
+
+KEY_BLOCKS = st.lists(
+    st.one_of(
+        st.sampled_from(
+            [
+                b"UNIQ_KEY\1A1", b"UNIQ_KEY\1", b"XUNIQ_KEY\1B", b"KEYS\1one two  three", b"KEYS\1 ",
+                "KEYS\1ü".encode(), b"KEYS\1\xff", b"UNIQ_KEY\1a\1b", b"KEYS", b"a\1UNIQ_KEY\1",
+            ]
+        ),
+        st.binary(max_size=8),
+    ),
+    max_size=4,
+).map(b"\2".join)  # fmt: skip
+
+
+@given(
+    st.lists(
+        st.lists(
+            st.tuples(
+                st.sampled_from(["T", "Tü", ""]), KEY_BLOCKS, st.sampled_from([0, 4, 12])
+            ),
+            max_size=3,
+        ),
+        max_size=3,
+    )
+)
+def test_the_same_keys_are_found(batches):
+    waiting = []
+    for number, parts in enumerate(batches):
+        puts = [
+            (ConsumeQueue(topic, 0), b"", b"", block, 0, 0, 0, 0, b"", 0, 0, kind)
+            for topic, block, kind in parts
+        ]
+        waiting.append((puts, [(0, 100 * place, 1) for place in range(len(puts))], number))
+    assert fast.index_keys(waiting) == keys.index_keys(waiting)
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.integers(-(1 << 31), (1 << 31) - 1),
+            st.integers(0, 1 << 62),
+            st.integers(-(1 << 31), (1 << 31) - 1),
+        )
+    ),
+    st.integers(1, 100),
+    st.lists(st.integers(-(1 << 31), (1 << 31) - 1), min_size=1, max_size=7),
+)
+def test_index_entries_and_slots_are_the_same(keys, number, before):
+    results = []
+    for twin in (fast, reference):
+        slots = memoryview(array("i", before))
+        hashes, offsets, seconds = zip(*keys, strict=True) if keys else ((), (), ())
+        made = twin.index_insert(slots, number, hashes, offsets, seconds)
+        results.append((made, slots.tolist()))
+    assert results[0] == results[1]
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.integers(0, 200),
+            st.one_of(st.integers(-1, 30), st.just(0x7FFFFFFF)),
+            st.integers(-(1 << 63), (1 << 63) - 1),
+        )
+    ),
+    st.integers(1, 6),
+    st.integers(1, 90),
+    st.integers(0, 60),
+    st.sampled_from([None, "even"]),
+)
+def test_the_same_entries_are_chosen_and_gathered(parts, count, size, log_start, match):
+    offset, entries = 0, b""
+    for gap, length, code in parts:
+        offset += gap if gap % 3 else 0  # Neighbours in the log now and then.
+        entries += struct.pack(">qiq", offset, length, code)
+        offset += length if 0 < length < 100 else 0
+    wanted = None if match is None else lambda code: code % 2 == 0
+    view = memoryview(bytes(range(256)) * 2)
+    results = []
+    for twin in (fast, reference):
+        chosen = twin.choose_entries(entries, count, size, log_start, wanted)
+        results.append((chosen, twin.gather(view, 50, chosen[0])))
+    assert results[0] == results[1]
