@@ -23,11 +23,14 @@ from cometmq.client.settings import (
     ConsumerSettings,
     ProducerSettings,
     PushSettings,
+    SimpleSettings,
 )
+from cometmq.client.simple_consumer import AsyncSimpleConsumer
 from cometmq.client.sync.admin import Admin
 from cometmq.client.sync.producer import Producer
 from cometmq.client.sync.pull_consumer import PullConsumer
 from cometmq.client.sync.push_consumer import PushConsumer
+from cometmq.client.sync.simple_consumer import SimpleConsumer
 from cometmq.client.sync.transaction import Transaction
 from cometmq.client.transactions import (
     AsyncTransaction,
@@ -44,6 +47,7 @@ __all__ = [
     "AsyncProducer",
     "AsyncPullConsumer",
     "AsyncPushConsumer",
+    "AsyncSimpleConsumer",
     "AsyncTransaction",
     "ClientSettings",
     "ConsumeFrom",
@@ -62,6 +66,8 @@ __all__ = [
     "Selector",
     "SendResult",
     "SendStatus",
+    "SimpleConsumer",
+    "SimpleSettings",
     "StoredMessage",
     "Transaction",
     "TransactionListener",

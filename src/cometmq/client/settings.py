@@ -177,6 +177,25 @@ class ConsumerSettings(ClientSettings):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SimpleSettings(ClientSettings):
+    """Of a simple consumer, which pops.
+
+    Attributes:
+        invisible_ms: popInvisibleTime; how long a message is hidden before it comes again.
+        wait_ms: BROKER_SUSPEND_MAX_TIME_MILLIS; how long `receive` waits for a first message.
+        consume_from: FIRST or LAST: where a group begins that has never been there.
+        retries_max: maxReconsumeTimes; a message that came more often goes to the dead letters.
+        body_size_max: the longest body after decompression, bytes.
+    """
+
+    invisible_ms: int = 60_000
+    wait_ms: int = 15_000
+    consume_from: ConsumeFrom = ConsumeFrom.FIRST
+    retries_max: int = 16
+    body_size_max: int = 64 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PushSettings(ConsumerSettings):
     """Of a push consumer, besides.
 

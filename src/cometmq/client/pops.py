@@ -1,0 +1,249 @@
+"""One pop: the request, what its answer says, and the receipt handles that are made of it.
+
+A handle is the property POP_CK of a message; the broker that gave it understands it. Follows
+MQClientAPIImpl.processPopResponse of RocketMQ 5.3.3.
+
+Next: cometmq.client.simple_consumer
+"""
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from cometmq.client.hub import Hub
+from cometmq.client.received import unpack
+from cometmq.codec.bodies.batch_ack import BatchAck, encode_batch_ack
+from cometmq.codec.fields import decode_fields, encode_fields
+from cometmq.codec.headers.pop import (
+    AckRequest,
+    ChangeInvisibleTimeRequest,
+    ChangeInvisibleTimeResponse,
+    NotificationRequest,
+    PopRequest,
+    PopResponse,
+)
+from cometmq.codec.receipt import Receipt, decode_starts, kind_of, parse_receipt, real_topic
+from cometmq.codec.record import Record, decode_records
+from cometmq.codec.remoting import Command
+from cometmq.model.codes import RequestCode, ResponseCode
+from cometmq.model.errors import BrokerRefused, ClientError, CodecError, RequestError
+from cometmq.model.message import StoredMessage
+from cometmq.model.properties import FIRST_POP_TIME, POP_CK
+from cometmq.model.queue import MessageQueue
+from cometmq.model.subscription import Subscription
+
+_log = logging.getLogger(__name__)
+
+ANY_QUEUE = -1
+_MARGIN_MS = 10_000  # What an answer may take beyond the wait.
+_NOTHING = (
+    ResponseCode.POLLING_TIMEOUT, ResponseCode.POLLING_FULL, ResponseCode.PULL_NOT_FOUND,
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class PopAsk:
+    """How to pop.
+
+    Attributes:
+        subscription: which messages of which topic.
+        max_count: messages at most, up to 32.
+        invisible_ms: how long they are hidden.
+        wait_ms: how long the broker may hold a pop that finds nothing.
+        init_mode: `codec.headers.pop.FROM_MIN` or FROM_MAX.
+    """
+
+    subscription: Subscription
+    max_count: int
+    invisible_ms: int
+    wait_ms: int
+    init_mode: int
+
+
+class Popper:
+    """Pops and acknowledges for one consumer group."""
+
+    def __init__(self, hub: Hub, group: str, *, body_size_max: int) -> None:
+        """`body_size_max`: of a body after decompression, bytes."""
+        self._hub = hub
+        self._group = group
+        self._body_size_max = body_size_max
+
+    async def pop(self, broker_name: str, ask: PopAsk) -> list[StoredMessage]:
+        """The next messages of a broker; none when none came in time.
+
+        Raises:
+            BrokerRefused, BrokerNotFound, NetError, CodecError: it gave no answer.
+        """
+        wanted = ask.subscription
+        header = PopRequest(
+            consumer_group=self._group,
+            topic=wanted.topic,
+            queue_id=ANY_QUEUE,
+            max_msg_nums=ask.max_count,
+            invisible_time=ask.invisible_ms,
+            poll_time=ask.wait_ms,
+            born_time=self._hub.clock.now_ms(),
+            init_mode=ask.init_mode,
+            exp_type=wanted.kind,
+            exp=wanted.expression,
+            broker_name=broker_name,
+        )
+        answer = await self._call(
+            broker_name, RequestCode.POP_MESSAGE, header, wait_ms=ask.wait_ms
+        )
+        if answer.code in _NOTHING:
+            return []
+        self._check(broker_name, answer)
+        return self._messages(broker_name, wanted, answer)
+
+    async def notified(self, broker_name: str, topic: str, wait_ms: int) -> bool:
+        """Whether a broker has something to pop within this time.
+
+        Raises:
+            BrokerRefused, BrokerNotFound, NetError: it gave no answer.
+        """
+        header = NotificationRequest(
+            self._group, topic, ANY_QUEUE, wait_ms, self._hub.clock.now_ms()
+        )
+        answer = await self._call(
+            broker_name, RequestCode.NOTIFICATION, header, wait_ms=wait_ms
+        )
+        self._check(broker_name, answer)
+        return answer.fields.get("hasMsg") == "true"
+
+    async def ack(self, messages: Sequence[StoredMessage]) -> None:
+        """Messages of one broker are done with.
+
+        Raises:
+            BrokerRefused, BrokerNotFound, NetError: it did not say so.
+            ClientError: a message was not popped.
+        """
+        receipts = [receipt_of(message) for message in messages]
+        name = receipts[0].broker_name
+        if len(messages) > 1:
+            body = encode_batch_ack(name, self._batches(messages, receipts))
+            answer = await self._send(name, Command(RequestCode.BATCH_ACK_MESSAGE, body=body))
+        else:
+            (message,), (receipt,) = messages, receipts
+            topic = real_topic(message.topic, self._group, receipt.kind)
+            header = AckRequest(
+                self._group, topic, receipt.queue_id, str(receipt), receipt.queue_offset, name
+            )
+            answer = await self._call(name, RequestCode.ACK_MESSAGE, header)
+        self._check(name, answer)
+
+    async def change_invisibility(
+        self, message: StoredMessage, invisible_ms: int
+    ) -> StoredMessage:
+        """Hide a message for another time; it is given back with its new handle.
+
+        Raises:
+            BrokerRefused, BrokerNotFound, NetError: the broker did not.
+            ClientError: the message was not popped.
+        """
+        receipt = receipt_of(message)
+        topic = real_topic(message.topic, self._group, receipt.kind)
+        header = ChangeInvisibleTimeRequest(
+            self._group, topic, receipt.queue_id, str(receipt), receipt.queue_offset,
+            invisible_ms, receipt.broker_name,
+        )  # fmt: skip
+        code = RequestCode.CHANGE_MESSAGE_INVISIBLETIME
+        answer = await self._call(receipt.broker_name, code, header)
+        self._check(receipt.broker_name, answer)
+        told = decode_fields(ChangeInvisibleTimeResponse, answer.fields)
+        changed = receipt._replace(
+            start_offset=receipt.queue_offset,
+            pop_time_ms=told.pop_time,
+            invisible_ms=told.invisible_time,
+            revive_queue=told.revive_qid,
+        )
+        return replace(message, properties={**message.properties, POP_CK: str(changed)})
+
+    # --- asking
+
+    async def _call(
+        self, broker_name: str, code: RequestCode, header: object, *, wait_ms: int = 0
+    ) -> Command:
+        command = Command(int(code), fields=encode_fields(header))
+        return await self._send(broker_name, command, wait_ms=wait_ms)
+
+    async def _send(self, broker_name: str, command: Command, *, wait_ms: int = 0) -> Command:
+        channel = await self._hub.channel(self._hub.address(broker_name))
+        timeout_ms = wait_ms + _MARGIN_MS if wait_ms else self._hub.settings.request_timeout_ms
+        return await channel.call(command, timeout_ms=timeout_ms)
+
+    def _check(self, broker_name: str, answer: Command) -> None:
+        if answer.code != ResponseCode.SUCCESS:
+            address = self._hub.address(broker_name)
+            raise BrokerRefused(answer.code, answer.remark or "", address)
+
+    # --- messages and their handles
+
+    def _messages(
+        self, broker_name: str, wanted: Subscription, answer: Command
+    ) -> list[StoredMessage]:
+        try:
+            told = decode_fields(PopResponse, answer.fields)
+        except RequestError as error:
+            raise CodecError(f"the answer to a pop of {wanted.topic}: {error}") from None
+        starts = decode_starts(told.start_offset_info or "")
+        messages = []
+        for record in decode_records(answer.body):
+            queue = MessageQueue(wanted.topic, broker_name, record.queue_id)
+            try:
+                message = unpack(record, queue, body_size_max=self._body_size_max)
+                made = {POP_CK: _handle(told, starts, record, broker_name)}
+            except CodecError as error:
+                _log.warning("%s at %d: %s", queue, record.queue_offset, error)
+                continue
+            # What the broker wrote itself, of a message that it gives under another topic, holds.
+            known = {FIRST_POP_TIME: str(told.pop_time), **made, **message.properties}
+            if wanted.matches_tag(message.tag):
+                messages.append(replace(message, queue=queue, properties=known))
+        return messages
+
+    def _batches(
+        self, messages: Sequence[StoredMessage], receipts: Sequence[Receipt]
+    ) -> list[BatchAck]:
+        """The acknowledgements, one for each check point."""
+        offsets: dict[tuple[str, Receipt], list[int]] = {}
+        for message, receipt in zip(messages, receipts, strict=True):
+            key = message.topic, receipt._replace(queue_offset=-1)
+            offsets.setdefault(key, []).append(receipt.queue_offset)
+        return [
+            BatchAck(
+                self._group, topic, of.kind, of.start_offset, of.queue_id, of.revive_queue,
+                of.pop_time_ms, of.invisible_ms, tuple(acknowledged),
+            )
+            for (topic, of), acknowledged in offsets.items()
+        ]  # fmt: skip
+
+
+def receipt_of(message: StoredMessage) -> Receipt:
+    """The handle of a message.
+
+    Raises:
+        ClientError: it was not popped.
+    """
+    text = message.properties.get(POP_CK)
+    if text is None:
+        raise ClientError(f"{message!r} was not received from a simple consumer")
+    try:
+        return parse_receipt(text)
+    except RequestError as error:
+        raise ClientError(str(error)) from None
+
+
+def _handle(
+    told: PopResponse, starts: dict[tuple[str, int], int], record: Record, broker_name: str
+) -> str:
+    kind = kind_of(record.topic)
+    # Brokers before 5.0 name no starts: each message is its own.
+    start = starts.get((kind, record.queue_id), record.queue_offset)
+    return str(
+        Receipt(
+            start, told.pop_time, told.invisible_time, told.revive_qid, kind, broker_name,
+            record.queue_id, record.queue_offset,
+        )
+    )  # fmt: skip

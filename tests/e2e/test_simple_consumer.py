@@ -1,0 +1,152 @@
+"""The simple consumer: receive, acknowledge, hide for longer; on a whole cluster."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+import pytest
+
+from cometmq.client import (
+    AsyncProducer,
+    AsyncSimpleConsumer,
+    ConsumeFrom,
+    Message,
+    Producer,
+    SimpleConsumer,
+    SimpleSettings,
+    StoredMessage,
+    by_sql,
+)
+from cometmq.embedded import AsyncEmbedded, Embedded
+from cometmq.model.errors import BrokerRefused, ClientClosed, ClientError, SubscriptionError
+
+TOPIC = "orders"
+
+
+@pytest.fixture
+async def names():
+    async with AsyncEmbedded() as cluster:
+        yield cluster.nameserver
+
+
+async def send(names, *bodies, topic=TOPIC, **rest):
+    async with AsyncProducer(names) as producer:
+        for body in bodies:
+            await producer.send(Message(topic, body, **rest))
+
+
+async def receive_all(consumer, count, **how):
+    got: list[StoredMessage] = []
+    async with asyncio.timeout(20):
+        while len(got) < count:
+            got += await consumer.receive(32, **how)
+    return got
+
+
+async def test_every_message_is_received_once_and_acknowledged(names):
+    await send(names, *(b"%d" % number for number in range(20)))
+    async with AsyncSimpleConsumer(names, group="g", subscriptions={TOPIC: "*"}) as consumer:
+        got = await receive_all(consumer, 20, invisible_ms=500)
+        assert sorted(int(message.body) for message in got) == list(range(20))
+        assert {message.topic for message in got} == {TOPIC}
+        await consumer.ack(got[:19])
+        await consumer.ack(got[19])
+        assert await consumer.receive(wait_ms=1_000) == []
+
+
+async def test_what_is_not_acknowledged_comes_again_under_its_own_topic(names):
+    await send(names, b"one", tag="t", keys="k")
+    async with AsyncSimpleConsumer(names, group="g", subscriptions={TOPIC: "t"}) as consumer:
+        (first,) = await consumer.receive(invisible_ms=300)
+        (again,) = await consumer.receive(invisible_ms=60_000)
+        assert (again.body, again.topic, again.tag) == (b"one", TOPIC, "t")
+        assert (first.reconsume_times, again.reconsume_times) == (0, 1)
+        assert again.message_id == first.message_id
+        await consumer.ack(again)
+
+
+async def test_a_message_is_hidden_for_longer_and_acknowledged_by_its_new_handle(names):
+    await send(names, b"one")
+    async with AsyncSimpleConsumer(names, group="g", subscriptions={TOPIC: "*"}) as consumer:
+        (message,) = await consumer.receive(invisible_ms=600)
+        message = await consumer.change_invisibility(message, 1_500)
+        assert await consumer.receive(wait_ms=1_000) == []
+        await consumer.ack(message)
+        assert await consumer.receive(wait_ms=1_000) == []
+
+
+async def test_a_waiting_consumer_of_two_topics_has_a_message_at_once(names):
+    await send(names, b"first")
+    await send(names, b"first", topic="parcels")
+    async with AsyncSimpleConsumer(
+        names, group="g", subscriptions={TOPIC: "*", "parcels": by_sql("n > 5 OR n IS NULL")}
+    ) as consumer:
+        await consumer.ack(await receive_all(consumer, 2))
+        waiting = asyncio.ensure_future(consumer.receive())
+        await asyncio.sleep(0.3)
+        assert not waiting.done()
+        await send(names, b"not this", topic="parcels", properties={"n": "5"})
+        await send(names, b"this", topic="parcels", properties={"n": "6"})
+        began = time.monotonic()
+        (message,) = await waiting
+        assert (message.body, message.topic) == (b"this", "parcels")
+        assert time.monotonic() - began < 2
+
+
+async def test_a_message_that_came_too_often_goes_to_the_dead_letters(names):
+    await send(names, b"poison")
+    settings = SimpleSettings(invisible_ms=200, retries_max=1)
+    async with AsyncSimpleConsumer(
+        names, group="g", subscriptions={TOPIC: "*"}, settings=settings
+    ) as consumer:
+        assert [len(await consumer.receive(wait_ms=5_000)) for _ in range(2)] == [1, 1]
+        assert await consumer.receive(wait_ms=1_500) == []
+    async with AsyncSimpleConsumer(
+        names, group="dead", subscriptions={"%DLQ%g": "*"}, settings=settings
+    ) as consumer:
+        (message,) = await consumer.receive(wait_ms=5_000)
+        assert message.body == b"poison"
+
+
+async def test_members_of_a_group_share_and_groups_do_not(names):
+    await send(names, *(b"%d" % number for number in range(40)))
+    subscriptions = {TOPIC: "*"}
+    async with (
+        AsyncSimpleConsumer(names, group="g", subscriptions=subscriptions) as one,
+        AsyncSimpleConsumer(names, group="g", subscriptions=subscriptions) as two,
+        AsyncSimpleConsumer(names, group="h", subscriptions=subscriptions) as other,
+    ):
+        shared: list[StoredMessage] = []
+        while len(shared) < 40:
+            for parts in await asyncio.gather(one.receive(5), two.receive(5)):
+                shared += parts
+        assert sorted(int(message.body) for message in shared) == list(range(40))
+        assert len(await receive_all(other, 40)) == 40
+
+
+async def test_misuse_is_told(names):
+    consumer = AsyncSimpleConsumer(names, group="g")
+    with pytest.raises(ClientClosed):
+        await consumer.receive()
+    async with consumer:
+        with pytest.raises(SubscriptionError):
+            await consumer.receive()
+        await send(names, b"one")
+        consumer.subscribe(TOPIC)
+        with pytest.raises(ClientError, match="1 to 32"):
+            await consumer.receive(33)
+        with pytest.raises(BrokerRefused, match="invisibleTime"):
+            await consumer.receive(invisible_ms=0)
+
+
+def test_the_blocking_twin_does_the_same():
+    with Embedded() as cluster, Producer(cluster.nameserver) as producer:
+        producer.send(Message(TOPIC, b"one"))
+        settings = SimpleSettings(consume_from=ConsumeFrom.LAST)
+        with SimpleConsumer(
+            cluster.nameserver, group="g", subscriptions={TOPIC: "*"}, settings=settings
+        ) as consumer:
+            (message,) = consumer.receive(invisible_ms=5_000)
+            consumer.ack([message])
+            assert consumer.receive(wait_ms=100) == []
