@@ -57,6 +57,13 @@ class QueueLocks:
         held = self._groups.get(group, {}).get(queue)
         return held[0] if held is not None and held[1] > self._clock.monotonic() else None
 
+    def holders(self) -> Holders:
+        """Who has which queues now."""
+        now = self._clock.monotonic()
+        return {
+            (group, queue): who for group, queue, (who, until) in self._all() if until > now
+        }
+
     def is_group_ordered(self, group: str) -> bool:
         """Whether some client of a group holds a lock at present (isLockAllExpired)."""
         now = self._clock.monotonic()
@@ -121,7 +128,5 @@ class QueueLocks:
         await self._saver.close()
 
     def _snapshot(self) -> Callable[[], str]:
-        holders: Holders = {
-            (group, queue): client_id for group, queue, (client_id, _) in self._all()
-        }
+        holders = {(group, queue): client_id for group, queue, (client_id, _) in self._all()}
         return lambda: encode_locks_file(holders)

@@ -56,13 +56,22 @@ class ConsumerGroup:
         return list(dict.fromkeys(client.client_id for client in self.clients.values()))
 
 
+# Called with a group, its member that has just said what it wants, and that.
+OnHeartbeat = Callable[[ConsumerGroup, Client, ConsumerPart], None]
+
+
 class Members:
-    """The registry of clients."""
+    """The registry of clients.
+
+    Attributes:
+        on_heartbeat: told of each consumer that says what it wants, when it is in its group.
+    """
 
     def __init__(
         self, clock: Clock, *, timeout_ms: int, is_notified: Callable[[str], bool]
     ) -> None:
         """`is_notified` says whether members of a group are told of changes."""
+        self.on_heartbeat: list[OnHeartbeat] = []
         self._clock = clock
         self._timeout_seconds = timeout_ms / 1000
         self._is_notified = is_notified
@@ -72,6 +81,10 @@ class Members:
         self._groups_of: dict[Peer, tuple[set[str], set[str]]] = {}
 
     # --- reading
+
+    def consumer_groups(self) -> list[ConsumerGroup]:
+        """The groups with living members."""
+        return list(self._consumers.values())
 
     def consumer_group(self, name: str) -> ConsumerGroup | None:
         """A group with living members, or None."""
@@ -132,6 +145,8 @@ class Members:
         group.from_where = part.from_where
         if not is_without_subscriptions:
             is_changed |= _update(group.subscriptions, part.subscriptions)
+            for listener in self.on_heartbeat:
+                listener(group, client, part)
         if is_changed:
             self._notify(group)
         return is_changed

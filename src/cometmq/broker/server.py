@@ -28,6 +28,7 @@ from cometmq.broker.fast_failure import Standstill
 from cometmq.broker.filters import FilterCheck
 from cometmq.broker.flusher import Flusher
 from cometmq.broker.groups import Groups
+from cometmq.broker.guards import Guards
 from cometmq.broker.handlers.client import ClientHandler
 from cometmq.broker.handlers.group import GroupHandler
 from cometmq.broker.handlers.offset import OffsetHandler
@@ -75,6 +76,7 @@ _HA_PORT_DISTANCE = 1
 
 # In the order in which they are started, and see a send (broker.reroute).
 FEATURES: tuple[Callable[[Parts], Feature], ...] = (
+    Guards,
     Transactions,
     DelayLevels,
     Timer,

@@ -9,6 +9,7 @@ import pytest
 
 from cometmq.codec import index_file, message_id, other_queues, record
 from cometmq.codec.batch import BATCH_HEAD, decode_batch
+from cometmq.codec.bodies.conflicts import SUBSCRIPTION, decode_conflicts, encode_conflicts
 from cometmq.codec.bodies.lock import decode_locks_file, encode_locks_file
 from cometmq.codec.checkpoint import CHECKPOINT, Checkpoint, decode_checkpoint
 from cometmq.codec.fastjson import dumps, loads
@@ -161,3 +162,11 @@ def test_the_example_of_the_queue_locks_is_what_the_code_writes():
     holders = {("billing", MessageQueue("orders", "broker-a", 3)): "10.0.0.1@17"}
     assert encode_locks_file(holders) == example[1]
     assert decode_locks_file(example[1]) == holders
+
+
+def test_the_example_of_the_conflicts_is_what_the_code_writes():
+    example = re.search(r"```json\n(.*?)\n```", page_text("own-requests"), flags=re.DOTALL)
+    assert example is not None
+    (conflict,) = decode_conflicts(example[1])
+    assert encode_conflicts([conflict]).decode() == example[1]
+    assert (conflict.group, conflict.kind) == ("billing", SUBSCRIPTION)

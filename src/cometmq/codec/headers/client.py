@@ -22,6 +22,13 @@ class ConsumerGroupRequest:
 
 
 @dataclass(frozen=True, slots=True)
+class MaybeGroupRequest:
+    """A consumer group, or none for all: GET_GROUP_CONFLICTS and GET_QUEUE_LOCKS, requests of our own."""
+
+    consumer_group: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class ProducerGroupRequest:
     """A producer group, GET_PRODUCER_CONNECTION_LIST 204."""
 

@@ -1,0 +1,178 @@
+"""Guards that RocketMQ lacks: members of a group that contradict each other are found and named.
+
+The subscription that came last counts for the whole group, so two members that want different things
+lose messages in silence; two clients of one id take the same queues. Both are logged once, with both
+sides, and told to who asks (GET_GROUP_CONFLICTS). Nobody is refused: while a group is being rolled
+over to another subscription, this is as it must be.
+
+Next: cometmq.broker.members
+"""
+
+import logging
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from cometmq.broker.members import Client, ConsumerGroup
+from cometmq.broker.parts import Feature, Parts
+from cometmq.codec.bodies.conflicts import (
+    CLIENT_ID,
+    SUBSCRIPTION,
+    Conflict,
+    Side,
+    encode_conflicts,
+)
+from cometmq.codec.bodies.heartbeat import ConsumerPart
+from cometmq.codec.bodies.lock import encode_locks_file
+from cometmq.codec.fields import decode_fields
+from cometmq.codec.headers.client import MaybeGroupRequest
+from cometmq.codec.remoting import Command
+from cometmq.model.codes import RequestCode
+from cometmq.model.names import is_retry_topic
+from cometmq.model.subscription import TAG, Subscription
+from cometmq.net.answer import Answer
+from cometmq.net.peer import Peer
+
+_log = logging.getLogger(__name__)
+
+# Conflicts that are remembered as logged; then the oldest may be logged once more.
+_LOGGED_MAX = 10_000
+
+
+@dataclass(slots=True)
+class _Told:
+    """What a member said last.
+
+    Attributes:
+        says: its model and subscriptions, in an order of their own.
+        since: monotonic seconds of its first heartbeat on this connection.
+    """
+
+    says: str
+    since: float
+
+
+class Guards(Feature):
+    """Compares the members of each group."""
+
+    def __init__(self, parts: Parts) -> None:
+        """Listens to heartbeats from now on."""
+        self._parts = parts
+        self._told: dict[tuple[str, Peer], _Told] = {}
+        self._logged: dict[Conflict, None] = {}
+        parts.members.on_heartbeat.append(self._heartbeat)
+        self.of_administrators = {
+            RequestCode.GET_GROUP_CONFLICTS: self.conflicts,
+            RequestCode.GET_QUEUE_LOCKS: self.locks,
+        }
+
+    # --- requests of our own
+
+    def conflicts(self, command: Command, _peer: Peer) -> Answer:
+        """GET_GROUP_CONFLICTS: of one group, or of all."""
+        name = decode_fields(MaybeGroupRequest, command.fields).consumer_group
+        found = [
+            conflict
+            for group in self._parts.members.consumer_groups()
+            if name in (None, group.name)
+            for conflict in self._conflicts_of(group)
+        ]
+        return Answer(body=encode_conflicts(found))
+
+    def locks(self, command: Command, _peer: Peer) -> Answer:
+        """GET_QUEUE_LOCKS: who holds the queues of one group, or of all."""
+        name = decode_fields(MaybeGroupRequest, command.fields).consumer_group
+        held = self._parts.locks.holders()
+        chosen = {key: who for key, who in held.items() if name in (None, key[0])}
+        return Answer(body=encode_locks_file(chosen).encode())
+
+    # --- heartbeats
+
+    def _heartbeat(self, group: ConsumerGroup, client: Client, part: ConsumerPart) -> None:
+        """A member has said what it wants; it is in the group already."""
+        key = (group.name, client.peer)
+        told = self._told.get(key)
+        says = _text(part.model, part.subscriptions)
+        if told is None:
+            told = self._told[key] = _Told(says, self._parts.clock.monotonic())
+            client.peer.on_close.append(lambda peer: self._forget(group.name, peer))
+        elif told.says == says and not _has_namesake(group, client):
+            return
+        told.says = says
+        for conflict in self._conflicts_of(group):
+            self._log_once(conflict)
+
+    def _forget(self, group: str, peer: Peer) -> None:
+        self._told.pop((group, peer), None)
+
+    def _log_once(self, conflict: Conflict) -> None:
+        if conflict in self._logged:
+            return
+        self._logged[conflict] = None
+        if len(self._logged) > _LOGGED_MAX:
+            del self._logged[next(iter(self._logged))]
+        what = (
+            "members want different things; the last one's word counts for all"
+            if conflict.kind == SUBSCRIPTION
+            else "several clients have one id and take the same queues"
+        )
+        sides = " | ".join(f"{', '.join(side.clients)}: {side.says}" for side in conflict.sides)
+        _log.warning("consumer group %s: %s: %s", conflict.group, what, sides)
+
+    # --- finding
+
+    def _conflicts_of(self, group: ConsumerGroup) -> Iterator[Conflict]:
+        known = [
+            (client, self._told[group.name, client.peer])
+            for client in group.clients.values()
+            if (group.name, client.peer) in self._told
+        ]
+        by_says: dict[str, list[str]] = {}
+        by_id: dict[str, list[tuple[Client, _Told]]] = {}
+        for client, told in known:
+            by_says.setdefault(told.says, []).append(_name(client))
+            by_id.setdefault(client.client_id, []).append((client, told))
+        if len(by_says) > 1:
+            sides = [
+                Side(tuple(sorted(names)), says) for says, names in sorted(by_says.items())
+            ]
+            yield Conflict(group.name, SUBSCRIPTION, tuple(sides))
+        for clients in by_id.values():
+            if _are_several(clients):
+                sides = [Side((_name(client),), told.says) for client, told in clients]
+                yield Conflict(group.name, CLIENT_ID, tuple(sides))
+
+
+def _has_namesake(group: ConsumerGroup, client: Client) -> bool:
+    return any(
+        other.client_id == client.client_id and other is not client
+        for other in group.clients.values()
+    )
+
+
+def _are_several(clients: list[tuple[Client, _Told]]) -> bool:
+    """Whether connections of one id belong to several clients.
+
+    One that has just reconnected may still have its old connection, but says nothing there.
+    """
+    newest = max(told.since for _, told in clients)
+    return any(client.seen > newest for client, told in clients if told.since < newest)
+
+
+def _name(client: Client) -> str:
+    return f"{client.client_id} at {client.peer.address}"
+
+
+def _text(model: str, subscriptions: tuple[Subscription, ...]) -> str:
+    """What a member wants, the same for the same wishes."""
+    wishes = sorted(
+        f"{each.topic}: {_wish(each)}"
+        for each in subscriptions
+        if not is_retry_topic(each.topic)
+    )
+    return f"{model} {'; '.join(wishes)}"
+
+
+def _wish(subscription: Subscription) -> str:
+    if subscription.kind == TAG:
+        return " || ".join(sorted(subscription.tags)) or "*"
+    return f"{subscription.kind} {subscription.expression}"
