@@ -220,7 +220,7 @@ def _key_order(member: tuple[object, object]) -> tuple[int, int, str]:
     key = member[0]
     if isinstance(key, int):
         return 0, key, ""
-    return 1, 0, key if isinstance(key, str) else dumps(key).decode()
+    return 1, 0, key if isinstance(key, str) else dumps(key, sort_keys=True).decode()
 
 
 def _quoted(text: str) -> str:
