@@ -3,6 +3,10 @@
 The store says what is due; this lends it the threads (decision 4d): one that flushes, one that makes
 files and checkpoints. Nothing here decides anything about durability.
 
+With SYNC_FLUSH everybody waits for the flush, and the way to a thread and back takes longer than a
+fast disk does. So the loop flushes itself, once for all reads of one turn, as long as flushes are
+quick; after a slow one the thread has the next ones (docs/design/0009).
+
 Next: cometmq.store.group_flush
 """
 
@@ -11,6 +15,7 @@ import logging
 from typing import Any
 
 from cometmq.broker.worker import Worker
+from cometmq.model.clock import Clock
 from cometmq.store.checkpoint import CheckpointJob
 from cometmq.store.files_ahead import FilePlan
 from cometmq.store.message_store import MessageStore
@@ -20,13 +25,20 @@ _log = logging.getLogger(__name__)
 # The store wants its timer at most this far apart; waiters of a late flush are told by it.
 TICK_SECONDS = 0.05
 
+# A flush that took longer stopped the loop longer than it may; so many are then left to the thread.
+QUICK_SECONDS = 0.002
+FLUSHES_AFTER_SLOW = 64
+
 
 class Flusher:
     """Keeps a store flushed, and its files made ahead of need."""
 
-    def __init__(self, store: MessageStore) -> None:
+    def __init__(self, store: MessageStore, clock: Clock) -> None:
         """Nothing runs until `start`."""
         self._store = store
+        self._clock = clock
+        self._left_to_thread = 0
+        self._is_flush_near = False
         self._is_flush_sync = store.settings.flush_sync
         self._timer: asyncio.TimerHandle | None = None
         self._under_way: set[asyncio.Future[None]] = set()
@@ -44,8 +56,10 @@ class Flusher:
 
         The next log file can wait for the timer: half of the present one is still to be filled.
         """
-        if self._is_flush_sync:
-            self._flush()
+        if self._is_flush_sync and not self._is_flush_near:
+            # Behind the other reads of this turn of the loop: one flush serves them all.
+            self._is_flush_near = True
+            self._loop.call_soon(self._flush_written)
 
     async def close(self) -> None:
         """End the timer and the threads; the store may be closed then."""
@@ -71,6 +85,26 @@ class Flusher:
             # A fault here must not end flushing for good; the next tick tries again.
             _log.exception("the store's timer failed")
         self._timer = self._loop.call_later(TICK_SECONDS, self._tick)
+
+    def _flush_written(self) -> None:
+        """Flush here and now, or in the thread where flushes are slow at present."""
+        self._is_flush_near = False
+        if self._left_to_thread:
+            self._left_to_thread -= 1
+            self._flush()
+            return
+        target = None if self._is_closed else self._store.flush_target()
+        if target is None:
+            return
+        began = self._clock.monotonic()
+        try:
+            self._store.flush_files(target)
+        except OSError as error:
+            self._store.flush_failed(error)
+            return
+        if self._clock.monotonic() - began > QUICK_SECONDS:
+            self._left_to_thread = FLUSHES_AFTER_SLOW
+        self._store.flushed(target)
 
     def _flush(self) -> None:
         target = None if self._is_closed else self._store.flush_target()

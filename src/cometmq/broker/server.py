@@ -185,7 +185,7 @@ class Broker:
         )
         self._held = HeldPulls()
         self._store.on_arrival = self._held.arrived
-        self._flusher = Flusher(self._store)
+        self._flusher = Flusher(self._store, self._clock)
 
     def _is_notified(self, name: str) -> bool:
         group = self._groups.peek(name)

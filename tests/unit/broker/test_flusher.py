@@ -1,0 +1,87 @@
+"""With SYNC_FLUSH the loop flushes itself while that is quick, and the flusher's thread after it was slow."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator
+
+import pytest
+
+from cometmq.broker.flusher import FLUSHES_AFTER_SLOW, QUICK_SECONDS, Flusher
+from cometmq.store.message_store import MessageStore
+from cometmq.store.settings import StoreSettings
+from tests.support.fake_disk import FakeDisk
+from tests.support.hand_clock import HandClock
+from tests.support.store_puts import make_put, open_store
+
+SYNC = StoreSettings(
+    commitlog_file_size=1 << 20, queue_file_size=400, disk_reserve=0, flush_sync=True
+)
+LOOP, THREAD = "MainThread", "flusher"
+
+
+class TimedDisk(FakeDisk):
+    """A disk whose syncs take a time, and which knows who asked for them."""
+
+    def __init__(self, clock: HandClock) -> None:
+        super().__init__()
+        self.hand_clock = clock
+        self.sync_seconds = 0.0
+        self.asked_by: list[str] = []
+
+    def fdatasync(self, fd: int) -> None:
+        self.asked_by.append(threading.current_thread().name)
+        self.hand_clock.turn(self.sync_seconds)
+        super().fdatasync(fd)
+
+
+class Bench:
+    def __init__(self) -> None:
+        clock = HandClock()
+        self.disk = TimedDisk(clock)
+        self.store: MessageStore = open_store(settings=SYNC, disk=self.disk, clock=clock)
+        self.flusher = Flusher(self.store, clock)
+
+    async def send(self, reads: int = 1) -> list[bool]:
+        """So many reads in one turn of the loop, one message each; what each was told."""
+        told: list[asyncio.Future[bool]] = []
+        for _ in range(reads):
+            self.store.put_many([make_put(self.store, body=b"x")])
+            answered = asyncio.get_running_loop().create_future()
+            told.append(answered)
+            self.store.wait_flushed(self.store.max_offset, answered.set_result)
+            self.flusher.written()
+        return await asyncio.wait_for(asyncio.gather(*told), 10)
+
+
+@pytest.fixture
+async def bench() -> AsyncIterator[Bench]:
+    bench = Bench()
+    bench.flusher.start()
+    await bench.send()  # Its first file is made by now.
+    bench.disk.asked_by.clear()
+    yield bench
+    await bench.flusher.close()
+
+
+async def test_a_quick_flush_runs_in_the_loop_once_for_all_reads_of_a_turn(bench):
+    assert await bench.send(reads=5) == [True] * 5
+    assert bench.disk.asked_by == [LOOP]
+
+
+async def test_after_a_slow_flush_the_thread_has_the_next_ones_and_then_the_loop_again(bench):
+    bench.disk.sync_seconds = QUICK_SECONDS * 2
+    assert await bench.send() == [True]
+    bench.disk.sync_seconds = 0.0
+    for _ in range(FLUSHES_AFTER_SLOW):
+        assert await bench.send() == [True]
+    assert await bench.send() == [True]
+    assert bench.disk.asked_by == [LOOP, *[THREAD] * FLUSHES_AFTER_SLOW, LOOP]
+
+
+async def test_a_flush_that_fails_in_the_loop_is_final(bench):
+    bench.disk.fail("fdatasync")
+    assert await bench.send(reads=2) == [False, False]
+    assert "flush of the log failed" in str(bench.store.refusal)
+    assert len(bench.disk.asked_by) == 1
