@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from cometmq.model.errors import StoreFull, StorePoisoned
@@ -144,4 +146,15 @@ def test_asynchronous_flush_keeps_rocketmqs_rhythm():
     clock.turn(0.4)
     assert store.flush_target() is None
     clock.turn(0.2)
+    assert store.flush_target() == store.max_offset
+
+
+def test_without_its_pause_asynchronous_flush_goes_by_pages_alone():
+    disk, clock = FakeDisk(), HandClock()
+    settings = replace(SYNC, flush_sync=False, flush_timed=False)
+    store = open_store(settings=settings, disk=disk, clock=clock)
+    put(store, b"x" * 100)
+    assert store.flush_target() is None
+    for _ in range(4):
+        put(store, b"x" * 4000)
     assert store.flush_target() == store.max_offset

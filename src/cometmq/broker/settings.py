@@ -70,6 +70,8 @@ class BrokerSettings(ConsumeKeys):
         trace_topic: its name.
         is_trace_on: tell producers to trace.
         region_id: told to producers and kept with each message.
+        is_light_read: topics %LMQ%... can be consumed; differs: nothing new comes into them.
+        is_multi_dispatch: what names light queues is refused; differs: RocketMQ stores it there.
         body_size_max: bytes of the largest body.
         accept_sends_from_ms: sends are refused before this time, ms since 1970.
         is_long_polling: a pull that finds nothing waits as long as its client says.
@@ -116,6 +118,9 @@ class BrokerSettings(ConsumeKeys):
     trace_topic: str = setting("RMQ_SYS_TRACE_TOPIC", key="msgTraceTopicName")
     is_trace_on: bool = setting(default=True, key="traceOn")
     region_id: str = setting("DefaultRegion")
+
+    is_light_read: bool = setting(default=False, key="enableLmq")
+    is_multi_dispatch: bool = setting(default=False, key="enableMultiDispatch")
 
     # --- sending and pulling
     body_size_max: int = setting(4_194_304, key="maxMessageSize", least=1)
@@ -181,11 +186,11 @@ KEYS_WITHOUT_EFFECT = frozenset(
     haMaxGapNotInSync haSlaveFallbehindMax totalReplicas inSyncReplicas minInSyncReplicas
     slaveTimeout offsetCheckInSlave
     deleteCommitLogFilesInterval deleteConsumeQueueFilesInterval destroyMapedFileIntervalForcibly
-    flushCommitLogTimed commitCommitLogLeastPages
+    commitCommitLogLeastPages
     commitCommitLogThoroughInterval flushConsumeQueueLeastPages flushConsumeQueueThoroughInterval
     fastFailIfNoBufferInStorePool useReentrantLockWhenPutMessage
     enableScheduleAsyncDeliver
-    enableConsumeQueueExt enableLmq enableMultiDispatch maxLmqConsumeQueueNum
+    enableConsumeQueueExt maxLmqConsumeQueueNum
     enableDLegerCommitLog dLegerGroup dLegerPeers dLegerSelfId duplicationEnable
     aclEnable authenticationEnabled authorizationEnabled
     enableCalcFilterBitMap expectConsumerNumUseFilter maxErrorRateOfBloomFilter
@@ -208,7 +213,7 @@ KEYS_WITHOUT_EFFECT = frozenset(
 # has no effect; where it would leave the broker open, it is refused.
 _NOTED_KEYS = (
     "enableDLegerCommitLog", "enableControllerMode",
-    "enableSlaveActingMaster", "enableConsumeQueueExt", "enableLmq", "duplicationEnable",
+    "enableSlaveActingMaster", "enableConsumeQueueExt", "duplicationEnable",
 )  # fmt: skip
 _REFUSED_KEYS = ("aclEnable", "authenticationEnabled", "authorizationEnabled")
 

@@ -39,6 +39,8 @@ class StoreKeys(IndexKeys):
         flush_disk_type: ASYNC_FLUSH, or SYNC_FLUSH: a send is answered when it is on the device.
         flush_interval_ms: pause between asynchronous flushes, ms.
         flush_least_pages: pages of 4 KiB that make one worth it.
+        is_flush_timed: asynchronous flushes keep that pause; else enough pages are flushed at
+            once.
         flush_thorough_interval_ms: after this long any dirty byte is flushed, ms.
         sync_flush_timeout_ms: after this long a send is answered FLUSH_DISK_TIMEOUT, ms.
         checkpoint_interval_ms: least pause between checkpoints, ms.
@@ -86,6 +88,7 @@ class StoreKeys(IndexKeys):
     flush_disk_type: FlushDiskType = setting(FlushDiskType.ASYNC_FLUSH)
     flush_interval_ms: int = setting(500, key="flushIntervalCommitLog", least=1)
     flush_least_pages: int = setting(4, key="flushCommitLogLeastPages", least=0)
+    is_flush_timed: bool = setting(default=True, key="flushCommitLogTimed")
     flush_thorough_interval_ms: int = setting(
         10_000, key="flushCommitLogThoroughInterval", least=1
     )
@@ -150,6 +153,7 @@ class StoreKeys(IndexKeys):
             flush_sync=is_sync,
             flush_interval_ms=self.flush_interval_ms,
             flush_least_pages=self.flush_least_pages,
+            flush_timed=self.is_flush_timed,
             flush_thorough_interval_ms=self.flush_thorough_interval_ms,
             sync_flush_timeout_ms=self.sync_flush_timeout_ms,
             checkpoint_interval_ms=self.checkpoint_interval_ms,
@@ -166,16 +170,19 @@ class StoreKeys(IndexKeys):
             # As MessageStoreConfig.isTransientStorePoolEnable has it.
             pool_buffers=0 if is_sync or not self.is_pool_used else self.pool_buffers,
             commit_interval_ms=self.commit_interval_ms,
-            retention=Retention(
-                reserved_ms=self.reserved_hours * _UNITS_MS["h"],
-                delete_hours=_delete_hours(self.delete_when),
-                max_used_ratio=self.disk_max_ratio,
-                forced_ratio=self.disk_forced_ratio,
-                is_forced=self.is_clean_forced,
-                batch_max=self.delete_batch_max,
-                interval_ms=self.clean_interval_ms,
-                retry_ms=self.delete_retry_ms,
-            ),
+            retention=self._retention(),
+        )
+
+    def _retention(self) -> Retention:
+        return Retention(
+            reserved_ms=self.reserved_hours * _UNITS_MS["h"],
+            delete_hours=_delete_hours(self.delete_when),
+            max_used_ratio=self.disk_max_ratio,
+            forced_ratio=self.disk_forced_ratio,
+            is_forced=self.is_clean_forced,
+            batch_max=self.delete_batch_max,
+            interval_ms=self.clean_interval_ms,
+            retry_ms=self.delete_retry_ms,
         )
 
 

@@ -2,8 +2,9 @@
 
 Asynchronous flush follows FlushRealTimeService of RocketMQ 5.3.3: each flushIntervalCommitLog
 when at least flushCommitLogLeastPages pages are dirty, and any byte after
-flushCommitLogThoroughInterval. With synchronous flush, and where somebody waits, whatever is
-written is due, and one flush serves everybody who waits (cometmq.store.group_flush).
+flushCommitLogThoroughInterval; without flushCommitLogTimed the pages alone decide. With
+synchronous flush, and where somebody waits, whatever is written is due, and one flush serves
+everybody who waits (cometmq.store.group_flush).
 
 Next: cometmq.store.group_flush
 """
@@ -63,7 +64,7 @@ class Flushing:
         settings = self._settings
         waited_ms = (self._clock.monotonic() - self._ended_at) * 1000
         if dirty >= settings.flush_least_pages * PAGE_SIZE:
-            return waited_ms >= settings.flush_interval_ms
+            return not settings.flush_timed or waited_ms >= settings.flush_interval_ms
         return waited_ms >= settings.flush_thorough_interval_ms
 
     def flush_files(self, upto: int) -> None:

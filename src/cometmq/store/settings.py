@@ -59,6 +59,8 @@ class StoreSettings:
         flush_sync: a send is answered when it is on disk (flushDiskType=SYNC_FLUSH).
         flush_interval_ms: pause between asynchronous flushes (flushIntervalCommitLog).
         flush_least_pages: 4 KiB pages that make one worth it (flushCommitLogLeastPages).
+        flush_timed: asynchronous flushes keep their pause; else enough pages are flushed at once
+            (flushCommitLogTimed).
         flush_thorough_interval_ms: after this long any dirty byte is (flushCommitLogThoroughInterval).
         sync_flush_timeout_ms: longest wait for a synchronous flush (syncFlushTimeout).
         checkpoint_interval_ms: least pause between checkpoints (flushIntervalConsumeQueue).
@@ -95,6 +97,7 @@ class StoreSettings:
     flush_sync: bool = False
     flush_interval_ms: int = 500
     flush_least_pages: int = 4
+    flush_timed: bool = True
     flush_thorough_interval_ms: int = 10_000
     sync_flush_timeout_ms: int = 5_000
     checkpoint_interval_ms: int = 1_000
