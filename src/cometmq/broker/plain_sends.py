@@ -20,7 +20,7 @@ from cometmq.store.appender import Put
 _SEND_BATCH = int(RequestCode.SEND_BATCH_MESSAGE)
 _UNIQUE_KEY = "UNIQ_KEY\1"
 # Properties (or ends of their names) that only admission knows how to treat.
-_SPECIAL_MARKS = ("DELAY\1", "TIMER_D", "TRAN_MSG\1", "WAIT\1f", "POP_CK\1")
+_SPECIAL_MARKS = ("DELAY\1", "TIMER_D", "TRAN_MSG\1", "WAIT\1f", "POP_CK\1", "INNER_MULTI")
 # Bound what a sender can make us remember: 128 KB of text.
 _SHAPES_MAX = 1024
 _SHAPE_SIZE_MAX = 128

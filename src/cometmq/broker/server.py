@@ -43,6 +43,7 @@ from cometmq.broker.locks import QueueLocks
 from cometmq.broker.long_poll import HeldPulls
 from cometmq.broker.members import Members
 from cometmq.broker.offsets import Offsets
+from cometmq.broker.other_queues import OtherQueues
 from cometmq.broker.parts import Feature, Parts
 from cometmq.broker.pop.assignment import Assignments
 from cometmq.broker.pop.feature import PopFeature
@@ -84,6 +85,7 @@ FEATURES: tuple[Callable[[Parts], Feature], ...] = (
     Replies,
     Statistics,
     FilterCheck,
+    OtherQueues,
     PopFeature,
     Assignments,
     OffsetResets,

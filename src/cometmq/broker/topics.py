@@ -23,6 +23,7 @@ from cometmq.model.clock import Clock
 from cometmq.model.data_version import DataVersion
 from cometmq.model.flags import (
     PERM_INHERIT,
+    PERM_READ,
     PERM_READ_WRITE,
     is_inherited,
 )
@@ -111,7 +112,11 @@ class Topics:
 
     def get(self, name: str) -> TopicConfig | None:
         """The topic, or None."""
-        return self._topics.get(name)
+        found = self._topics.get(name)
+        if found is None and self._settings.is_light_read and name.startswith(names.LMQ_PREFIX):
+            # A light queue is in no table (LmqTopicConfigManager); we do not write it.
+            return TopicConfig(name, 1, 1, PERM_READ)
+        return found
 
     def table(self) -> TopicTable:
         """All of them, as they are now."""

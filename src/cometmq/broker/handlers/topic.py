@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 
 from cometmq.broker.offsets import Offsets
+from cometmq.broker.other_queues import check_queue_type, is_batch_topic
 from cometmq.broker.topic_limits import limits_of
 from cometmq.broker.topics import QUEUES_MAX, Topics
 from cometmq.codec.bodies.topic_config import (
@@ -109,6 +110,9 @@ class TopicHandler:
                 f"perm {config.perm} is none; 6 is read and write, 4 read, 2 write",
             )
         limits_of(config.attributes)
+        known = self._topics.get(config.name)
+        if known is None or not is_batch_topic(known.attributes):
+            check_queue_type(config.attributes)
 
     async def delete(self, command: Command, peer: Peer) -> Answer:
         """DELETE_TOPIC_IN_BROKER 215."""

@@ -1,0 +1,66 @@
+"""What we do not write, by name: batches of batch topics, and messages for light queues.
+
+Both are read from a Java broker's store (docs/format/other-queues.md). A send that asks for one is
+refused with its reason, for a message in no queue would be lost without a word.
+
+Next: cometmq.store.batch_queues
+"""
+
+from collections.abc import Mapping
+
+from cometmq.broker.parts import Feature, Parts
+from cometmq.broker.reroute import Sent
+from cometmq.model.codes import ResponseCode
+from cometmq.model.errors import RequestError
+
+QUEUE_TYPE = "queue.type"
+_BATCH = "BatchCQ"
+MULTI_DISPATCH = "INNER_MULTI_DISPATCH"
+
+
+class OtherQueues(Feature):
+    """Refuses what would need a queue of another kind."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._is_multi_dispatch = parts.settings.is_multi_dispatch
+        parts.reroutes.append(self._refuse)
+
+    def _refuse(self, sent: Sent) -> Sent:
+        """A reroute that moves nothing.
+
+        Raises:
+            RequestError: the message is for a batch topic or a light queue.
+        """
+        if sent.topic.attributes and is_batch_topic(sent.topic.attributes):
+            raise RequestError(
+                ResponseCode.MESSAGE_ILLEGAL,
+                f"topic[{sent.topic.name}] has {QUEUE_TYPE}={_BATCH}; this broker reads such topics "
+                "and does not write them: send to another topic, or take the attribute away",
+            )
+        if self._is_multi_dispatch and MULTI_DISPATCH in sent.properties:
+            raise RequestError(
+                ResponseCode.MESSAGE_ILLEGAL,
+                f"{MULTI_DISPATCH}={sent.properties[MULTI_DISPATCH]}: this broker reads light queues "
+                "and does not write them; with enableMultiDispatch=false the property is ignored, "
+                "as in RocketMQ",
+            )
+        return sent
+
+
+def check_queue_type(attributes: Mapping[str, str]) -> None:
+    """Refuse attributes that ask for batch queues.
+
+    Raises:
+        RequestError: they do.
+    """
+    if is_batch_topic(attributes):
+        raise RequestError(
+            ResponseCode.INVALID_PARAMETER,
+            f"{QUEUE_TYPE}={_BATCH}: this broker reads such topics and does not make them; leave the "
+            "attribute out",
+        )
+
+
+def is_batch_topic(attributes: Mapping[str, str]) -> bool:
+    """Whether a topic has batch queues (QueueTypeUtils.isBatchCq of RocketMQ 5.3.3)."""
+    return attributes.get(QUEUE_TYPE, "").lower() == _BATCH.lower()
