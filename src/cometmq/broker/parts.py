@@ -23,7 +23,7 @@ from cometmq.broker.settings import BrokerSettings
 from cometmq.broker.topics import Topics
 from cometmq.model.clock import Clock
 from cometmq.net.channels import Channels
-from cometmq.net.dispatcher import Handler
+from cometmq.net.dispatcher import BatchHandler, Handler
 from cometmq.store.config_file import ConfigFile
 from cometmq.store.disk import Disk
 from cometmq.store.message_store import MessageStore
@@ -71,9 +71,11 @@ class Feature:
     Attributes:
         of_clients: requests that anybody may send, by code.
         of_administrators: requests that are taken from this machine only, until access control.
+        of_batches: requests of clients of which all that one read held are taken at once.
     """
 
     of_clients: Mapping[int, Handler] = {}
+    of_batches: Mapping[int, BatchHandler] = {}
     of_administrators: Mapping[int, Handler] = {}
 
     def facts(self) -> Mapping[str, str]:

@@ -49,6 +49,8 @@ def register_requests(
             dispatcher.register(number, handler)
         for number, handler in feature.of_administrators.items():
             dispatcher.register(number, _guarded(handler))
+        for number, batch in feature.of_batches.items():
+            dispatcher.register_batch(number, batch)
     for code in (
         RequestCode.SEND_MESSAGE,
         RequestCode.SEND_MESSAGE_V2,

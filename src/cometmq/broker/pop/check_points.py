@@ -121,6 +121,17 @@ class CheckPoints:
             if point.is_done:
                 self._end(point)
 
+    def acknowledge_one(self, key: Key, offset: int) -> bool:
+        """A message is done with; whether there was such a check point with such a message."""
+        point = self._by_key.get(key)
+        if point is None or offset not in point.body.offsets:
+            return False
+        point.acknowledged |= 1 << point.body.offsets.index(offset)
+        self.changed[point] = None
+        if point.is_done:
+            self._end(point)
+        return True
+
     def is_open(self, key: Key, offset: int) -> bool:
         """Whether a message of a check point is neither acknowledged nor handed on."""
         point = self._by_key.get(key)

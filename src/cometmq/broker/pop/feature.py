@@ -9,6 +9,7 @@ import random
 import secrets
 
 from cometmq.broker.parts import Feature, Parts
+from cometmq.broker.pop.ack_batch import AckBatch
 from cometmq.broker.pop.acks import Acks
 from cometmq.broker.pop.check_points import PERIOD_MS, CheckPoint, CheckPoints
 from cometmq.broker.pop.journal import Journal
@@ -59,11 +60,11 @@ class PopFeature(Feature):
         )
         acks = Acks(parts, journal=self._journal, orders=self._orders, waiting=self._waiting)
         self._tasks = Tasks("pop")
+        self.of_batches = {RequestCode.ACK_MESSAGE: AckBatch(self._points, acks)}
         self.of_clients = {
             RequestCode.POP_MESSAGE: popping.pop,
             RequestCode.NOTIFICATION: popping.notification,
             RequestCode.POLLING_INFO: popping.polling,
-            RequestCode.ACK_MESSAGE: acks.ack,
             RequestCode.BATCH_ACK_MESSAGE: acks.batch_ack,
             RequestCode.CHANGE_MESSAGE_INVISIBLETIME: acks.change_invisible_time,
         }

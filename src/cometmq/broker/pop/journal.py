@@ -31,7 +31,7 @@ from cometmq.codec.bodies.pop_journal import (
 )
 from cometmq.codec.record import Record
 from cometmq.model.errors import CodecError, StoreError
-from cometmq.model.properties import TAGS, TIMER_DELIVER_MS, UNIQ_KEY
+from cometmq.model.properties import TAGS, TIMER_DELIVER_MS
 from cometmq.store.appender import PutResult
 
 _log = logging.getLogger(__name__)
@@ -206,20 +206,12 @@ class Journal:
     def _message(
         self, point: CheckPoint, tag: str, body: bytes, *, deliver_ms: int
     ) -> InnerMessage:
-        of = point.body
-        # PopMessageProcessor.genCkUniqueId.
-        unique = (
-            of.topic, of.queue_id, of.start_offset, of.group, of.pop_time_ms, of.broker_name, tag,
-        )  # fmt: skip
+        # Java's have a unique key, too, which nothing reads: without one they are not indexed.
         return InnerMessage(
             topic=self._topic,
             queue_id=point.revive_queue,
             body=body,
-            properties={
-                TAGS: tag,
-                UNIQ_KEY: "@".join(map(str, unique)),
-                TIMER_DELIVER_MS: str(deliver_ms),
-            },
+            properties={TAGS: tag, TIMER_DELIVER_MS: str(deliver_ms)},
             born_ms=self._parts.clock.now_ms(),
             born_host=self._parts.store.store_host,
         )
