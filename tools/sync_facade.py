@@ -27,7 +27,14 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 CLIENT = ROOT / "src" / "cometmq" / "client"
-MODULES = ("producer", "push_consumer", "pull_consumer", "simple_consumer", "admin")
+MODULES = (
+    "producer",
+    "push_consumer",
+    "pull_consumer",
+    "simple_consumer",
+    "admin",
+    "inspector",
+)
 PREFIX = "Async"
 # An argument that only makes sense on the caller's own loop.
 LEFT_OUT = "hub"
@@ -38,7 +45,12 @@ WORDS = (
     (re.compile(rf"\n *{LEFT_OUT}: .*"), ""),
     (re.compile(r"\basync (with|for)\b"), r"\1"),
     (re.compile(r"\bawait "), ""),
-    (re.compile(r"\bAsync(?=Producer|PushConsumer|PullConsumer|SimpleConsumer|Admin|Transaction)"), ""),
+    (
+        re.compile(
+            r"\bAsync(?=Producer|PushConsumer|PullConsumer|SimpleConsumer|Admin|Transaction|Inspector)"
+        ),
+        "",
+    ),
 )
 
 

@@ -12,6 +12,7 @@ import typer
 
 from cometmq.cli.consume import consume
 from cometmq.cli.expired import expired
+from cometmq.cli.explain import conflicts, explain, transactions
 from cometmq.cli.messages import messages
 from cometmq.cli.output import print_error
 from cometmq.cli.programs import SETTINGS_AS_FLAGS, broker, nameserver, up
@@ -42,6 +43,9 @@ app.add_typer(messages, name="message", rich_help_panel=MESSAGES)
 app.command(rich_help_panel=MESSAGES)(send)
 app.command(rich_help_panel=MESSAGES)(tail)
 app.command(rich_help_panel=MESSAGES)(consume)
+app.command(rich_help_panel=MESSAGES)(explain)
+app.command(rich_help_panel=MESSAGES)(conflicts)
+app.add_typer(transactions, name="transactions", rich_help_panel=MESSAGES)
 store.command("expired")(expired)
 app.add_typer(store, name="store", rich_help_panel=FILES)
 

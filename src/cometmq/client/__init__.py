@@ -6,6 +6,8 @@ Each comes twice with the same methods: `AsyncProducer` for asyncio, `Producer` 
 from cometmq.client.admin import AsyncAdmin
 from cometmq.client.by_sql import by_sql
 from cometmq.client.choose_queue import Selector, at_random, by_hash
+from cometmq.client.explain import Explanation, Finding
+from cometmq.client.inspector import AsyncInspector
 from cometmq.client.producer import AsyncProducer
 from cometmq.client.pull_consumer import AsyncPullConsumer
 from cometmq.client.push_consumer import AsyncPushConsumer
@@ -27,6 +29,7 @@ from cometmq.client.settings import (
 )
 from cometmq.client.simple_consumer import AsyncSimpleConsumer
 from cometmq.client.sync.admin import Admin
+from cometmq.client.sync.inspector import Inspector
 from cometmq.client.sync.producer import Producer
 from cometmq.client.sync.pull_consumer import PullConsumer
 from cometmq.client.sync.push_consumer import PushConsumer
@@ -44,6 +47,7 @@ from cometmq.model.queue import MessageQueue
 __all__ = [
     "Admin",
     "AsyncAdmin",
+    "AsyncInspector",
     "AsyncProducer",
     "AsyncPullConsumer",
     "AsyncPushConsumer",
@@ -52,6 +56,9 @@ __all__ = [
     "ClientSettings",
     "ConsumeFrom",
     "ConsumerSettings",
+    "Explanation",
+    "Finding",
+    "Inspector",
     "Message",
     "MessageQueue",
     "Producer",

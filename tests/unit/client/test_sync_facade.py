@@ -18,6 +18,7 @@ PAIRS = [
     (client.AsyncPullConsumer, client.PullConsumer),
     (client.AsyncAdmin, client.Admin),
     (client.AsyncTransaction, client.Transaction),
+    (client.AsyncInspector, client.Inspector),
 ]
 
 

@@ -1,0 +1,148 @@
+"""`cometmq explain`, `cometmq conflicts`, `cometmq transactions`: why something does not move, and what helps.
+
+Next: cometmq.client.inspector
+"""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cometmq.cli.options import NAMESERVER_DEFAULT, AsJson, Nameserver
+from cometmq.cli.output import (
+    message_json,
+    notes,
+    print_json,
+    print_message,
+    print_table,
+    screen,
+    visible,
+)
+from cometmq.model.message import StoredMessage
+from cometmq.model.names import TOOLS_GROUP, TRANS_CHECK_MAX_TIME_TOPIC
+
+if TYPE_CHECKING:
+    from cometmq.client import Explanation
+
+_MARKS = {True: "yes", False: "NO", None: "?"}
+
+transactions = typer.Typer(help="Transactions that nobody ended.", no_args_is_help=True)
+
+
+@transactions.callback()
+def group() -> None:
+    """Transactions that nobody ended."""
+
+
+def explain(
+    message_id: Annotated[
+        str, typer.Argument(metavar="MESSAGE_ID", help="Its producer's id, or the offset id.")
+    ],
+    *,
+    group: Annotated[str, typer.Option("--group", "-g", help="Who should have consumed it.")],
+    topic: Annotated[
+        str | None,
+        typer.Option(
+            "--topic", "-t", help="Of the message; else what the group's members want."
+        ),
+    ] = None,
+    nameserver: Nameserver = NAMESERVER_DEFAULT,
+    as_json: AsJson = False,
+) -> None:
+    """Say why a group has not consumed a message."""
+    from cometmq.client import Inspector
+
+    with Inspector(nameserver) as inspector:
+        found = inspector.explain(message_id, group, topic=topic)
+    if as_json:
+        print_json(_explanation_json(found))
+        return
+    if found.message is not None:
+        print_message(found.message, as_json=False)
+    rows = [(_MARKS[each.is_fine], each.check, each.text) for each in found.findings]
+    print_table(("fine", "check", ""), rows)
+    screen().print(f"[bold]{visible(found.answer)}")
+
+
+def _explanation_json(found: "Explanation") -> dict[str, object]:
+    return {
+        "answer": found.answer,
+        "message": None if found.message is None else message_json(found.message),
+        "findings": [each._asdict() for each in found.findings],
+    }
+
+
+def conflicts(
+    *,
+    group: Annotated[
+        str | None, typer.Option("--group", "-g", help="Of this group; else of all.")
+    ] = None,
+    nameserver: Nameserver = NAMESERVER_DEFAULT,
+    as_json: AsJson = False,
+) -> None:
+    """Show groups whose members contradict each other: subscriptions, client ids."""
+    from dataclasses import asdict
+
+    from cometmq.client import Inspector
+
+    with Inspector(nameserver) as inspector:
+        found = inspector.conflicts(group)
+    if as_json:
+        print_json([asdict(each) for each in found])
+        return
+    rows = [
+        (conflict.group, conflict.kind, ", ".join(side.clients), side.says)
+        for conflict in found
+        for side in conflict.sides
+    ]
+    if rows:
+        print_table(("group", "conflict", "members", "say"), rows)
+    else:
+        notes().print("[dim]No group's members contradict each other.")
+
+
+@transactions.command()
+def discarded(
+    *,
+    nameserver: Nameserver = NAMESERVER_DEFAULT,
+    as_json: AsJson = False,
+) -> None:
+    """Show half messages that were discarded after too many checks."""
+    from cometmq.client import PullConsumer
+    from cometmq.model.errors import TopicNotFound
+
+    found: list[StoredMessage] = []
+    with PullConsumer(nameserver, group=TOOLS_GROUP) as consumer:
+        try:
+            queues = consumer.queues(TRANS_CHECK_MAX_TIME_TOPIC)
+        except TopicNotFound:
+            queues = []  # The topic is made for the first one.
+        for queue in queues:
+            offset, end = consumer.min_offset(queue), consumer.max_offset(queue)
+            while offset < end:
+                pull = consumer.fetch(queue, offset)
+                found += pull.messages
+                offset = pull.next_offset
+    for message in found:
+        if as_json:
+            print_json(message_json(message))
+        else:
+            screen().print(message.offset_message_id, end=" ")
+            print_message(message, as_json=False)
+    if not found:
+        notes().print("[dim]None was discarded.")
+
+
+@transactions.command()
+def resume(
+    offset_id: Annotated[
+        str, typer.Argument(metavar="OFFSET_ID", help="As `transactions discarded` shows it.")
+    ],
+    *,
+    nameserver: Nameserver = NAMESERVER_DEFAULT,
+) -> None:
+    """Have a discarded half message checked again, from the first check."""
+    from cometmq.client import Inspector
+
+    with Inspector(nameserver) as inspector:
+        inspector.resume_transaction(offset_id)
+    notes().print(f"[dim]{visible(offset_id)} will be checked again.")

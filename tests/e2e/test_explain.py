@@ -1,0 +1,216 @@
+"""`cometmq explain` names what keeps a message from a group; `conflicts` and `transactions` beside it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from cometmq.client import (
+    Admin,
+    ConsumeFrom,
+    Inspector,
+    Message,
+    Producer,
+    PushConsumer,
+    PushSettings,
+    StoredMessage,
+)
+from cometmq.embedded import Embedded
+from cometmq.model.errors import MessageError
+from cometmq.model.group import GroupConfig
+from tests.support.command_line import json_lines, output
+from tests.support.processes import wait_until
+
+FAST = PushSettings(
+    consume_from=ConsumeFrom.FIRST, rebalance_interval_ms=200, persist_interval_ms=100
+)
+ORDERLY = PushSettings(
+    consume_from=ConsumeFrom.FIRST,
+    rebalance_interval_ms=200,
+    persist_interval_ms=100,
+    is_orderly=True,
+)
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Embedded]:
+    settings = {
+        "defaultTopicQueueNums": 1,
+        "transactionTimeOut": 0,
+        "transactionCheckInterval": 50,
+        "transactionCheckMax": 1,
+    }
+    with Embedded(settings=settings) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="module")
+def producer(cluster: Embedded) -> Iterator[Producer]:
+    with Producer(cluster.nameserver) as producer:
+        yield producer
+
+
+@pytest.fixture(scope="module")
+def inspector(cluster: Embedded) -> Iterator[Inspector]:
+    with Inspector(cluster.nameserver) as inspector:
+        yield inspector
+
+
+@pytest.fixture
+def topic(request: pytest.FixtureRequest, producer: Producer) -> str:
+    name = f"Why_{abs(hash(request.node.name)) % 10**8}"
+    producer.send(Message(name, b"first"))
+    return name
+
+
+@pytest.fixture
+def group(topic: str) -> str:
+    return f"g_{topic}"
+
+
+def consumer(
+    cluster: Embedded,
+    group: str,
+    topic: str,
+    listener: Callable[[StoredMessage], bool | None] = lambda _: None,
+    *,
+    expression: str = "*",
+    settings: PushSettings = FAST,
+) -> PushConsumer:
+    return PushConsumer(
+        cluster.nameserver,
+        group=group,
+        listener=listener,
+        subscriptions={topic: expression},
+        settings=settings,
+    )
+
+
+def answer_to(inspector: Inspector, message_id: str, group: str, topic: str, word: str) -> None:
+    """Ask until the answer has the word in it."""
+
+    def look() -> bool:
+        return word in inspector.explain(message_id, group, topic=topic).answer
+
+    try:
+        wait_until(look, seconds=15, what=word)
+    except TimeoutError:
+        raise AssertionError(inspector.explain(message_id, group, topic=topic)) from None
+
+
+def test_a_message_that_was_consumed_is_said_to_be(cluster, producer, inspector, topic, group):
+    sent = producer.send(Message(topic, b"done"))
+    with consumer(cluster, group, topic):
+        answer_to(inspector, sent.message_id, group, topic, "it was consumed")
+        # The offset id and a group that is there need no topic.
+        found = inspector.explain(sent.offset_message_id, group)
+        assert found.message.body == b"done"
+        assert "it was consumed" in found.answer
+
+
+def test_nobody_there_a_tag_that_is_not_wanted_and_a_topic_that_nobody_wants(
+    cluster, producer, inspector, topic, group
+):
+    sent = producer.send(Message(topic, b"x", tag="red"))
+    with Admin(cluster.nameserver) as admin:
+        admin.create_group(GroupConfig(group))
+    answer_to(inspector, sent.message_id, group, topic, "no members")
+    with pytest.raises(MessageError, match="name the topic"):
+        inspector.explain("7F" * 16 + "00", group)
+    with consumer(cluster, group, topic, expression="blue || green"):
+        answer_to(inspector, sent.message_id, group, topic, "wants 'blue || green'")
+    producer.send(Message("Elsewhere", b"x"))
+    with consumer(cluster, group, "Elsewhere"):
+        answer_to(inspector, sent.message_id, group, topic, "no member says that it wants")
+
+
+def test_a_topic_that_may_not_be_read_and_a_group_that_may_not_consume(
+    cluster, producer, inspector, topic, group
+):
+    sent = producer.send(Message(topic, b"x"))
+    with Admin(cluster.nameserver) as admin:
+        admin.create_group(GroupConfig(group, is_consume_enabled=False))
+        answer_to(inspector, sent.message_id, group, topic, "consumeEnable")
+        admin.create_topic(topic, queues=1, perm=2)
+        with Inspector(cluster.nameserver) as fresh:
+            answer_to(fresh, sent.message_id, group, topic, "may not be read")
+
+
+def test_a_refused_message_waits_for_its_next_try(cluster, producer, inspector, topic, group):
+    sent = producer.send(Message(topic, b"bad"))
+    with consumer(cluster, group, topic, lambda message: message.body != b"bad"):
+        answer_to(inspector, sent.message_id, group, topic, "its try 2 waits at delay level 3")
+
+
+def test_what_waits_before_its_topic_is_found(cluster, producer, inspector, topic, group):
+    delayed = producer.send(Message(topic, b"later", delay_level=18))
+    answer_to(inspector, delayed.message_id, group, topic, "delayed at delay level 18")
+    answer_to(inspector, "7F" * 16 + "00", group, topic, "never stored")
+
+
+def test_a_slow_owner_and_a_lock_of_somebody_else_are_told(
+    cluster, producer, inspector, topic, group
+):
+    sent = [producer.send(Message(topic, b"%d" % number)) for number in range(5)][-1]
+    with consumer(cluster, group, topic, lambda _: time.sleep(0.3), settings=ORDERLY) as one:
+
+        def owner() -> str:
+            found = inspector.explain(sent.message_id, group, topic=topic)
+            return "".join(
+                each.text for each in found.findings if each.check in ("queue", "lock")
+            )
+
+        wait_until(lambda: "holds the queue's lock" in owner(), seconds=15, what="the lock")
+        assert f"{one.client_id} has the queue" in owner()
+        assert set(inspector.queue_locks(group).values()) == {one.client_id}
+
+
+def test_the_command_prints_the_checks_and_the_answer(cluster, producer, topic, group):
+    sent = producer.send(Message(topic, b"x", tag="red"))
+    with consumer(cluster, group, topic, expression="blue"):
+        wait_until(
+            lambda: "wants 'blue'" in output(
+                "explain", sent.message_id, "--group", group, cluster=cluster
+            ),
+            seconds=20,
+            what="the answer",
+        )  # fmt: skip
+        (told,) = json_lines("explain", sent.message_id, "--group", group, cluster=cluster)
+    assert "wants 'blue'" in told["answer"]
+    assert told["message"]["tag"] == "red"
+    assert [each["check"] for each in told["findings"]][:3] == ["message", "route", "group"]
+
+
+def test_members_at_odds_are_shown(cluster, topic, group):
+    with (
+        consumer(cluster, group, topic, expression="a"),
+        consumer(cluster, group, topic, expression="b"),
+    ):
+        table = output("conflicts", "--group", group, cluster=cluster)
+        (told,) = json_lines("conflicts", "--group", group, cluster=cluster)
+    assert f"CLUSTERING {topic}: a" in table
+    assert f"CLUSTERING {topic}: b" in table
+    assert [each["kind"] for each in told] == ["SUBSCRIPTION"]
+
+
+def test_a_discarded_transaction_is_shown_and_resumed(cluster, topic):
+    with Producer(cluster.nameserver, group=f"p_{topic}") as producer:
+        producer.transaction(Message(topic, b"lost")).__enter__()
+        found: list[dict[str, object]] = []
+
+        def is_there() -> bool:
+            found[:] = json_lines("transactions", "discarded", cluster=cluster)
+            return any(each["body"] == "lost" for each in found)
+
+        wait_until(is_there, seconds=20, what="the discarded half")
+        (lost,) = [each for each in found if each["body"] == "lost"]
+        output("transactions", "resume", str(lost["offsetId"]), cluster=cluster)
+
+        def is_there_again() -> bool:
+            is_there()
+            return len([each for each in found if each["body"] == "lost"]) == 2
+
+        # Checked from the start, and given up once more.
+        wait_until(is_there_again, seconds=20, what="the discarded half, again")
