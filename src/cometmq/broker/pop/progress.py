@@ -99,5 +99,5 @@ class Progress:
         said = self._offsets.get(*place)
         if not body.offsets:  # A reset.
             self._offsets.commit(*place, offset=body.start_offset)
-        elif said is not None and body.start_offset >= said:
+        elif said is None or body.start_offset >= said:
             self._offsets.commit(*place, offset=body.offsets[-1] + 1)

@@ -1,0 +1,98 @@
+"""`kill -9` of a broker while messages are popped: none is lost, none comes early, none that is done comes again."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from pathlib import Path
+
+from cometmq.client import (
+    AsyncProducer,
+    AsyncSimpleConsumer,
+    Message,
+    SimpleSettings,
+    StoredMessage,
+)
+from cometmq.client.pops import receipt_of
+from cometmq.model.errors import ClientError, NetError
+from tests.support import processes
+
+TOPIC, COUNT, KILLS = "Popped", 600, 2
+INVISIBLE_MS = 3_000
+# Acknowledgements are on record 100 ms after they are answered; the rest is for a busy machine.
+ON_RECORD_SECONDS = 1.0
+
+
+class Book:
+    """What a consumer saw."""
+
+    def __init__(self) -> None:
+        self.done_at: dict[bytes, float] = {}
+        self.popped_ms: dict[bytes, list[int]] = {}
+        self.chance = random.Random(5)
+
+    async def work(self, consumer: AsyncSimpleConsumer) -> None:
+        """Receive once; acknowledge two thirds of it."""
+        for message in await consumer.receive(32, wait_ms=500):
+            self.note(message)
+            if self.chance.random() < 0.66 or message.reconsume_times:
+                await consumer.ack(message)
+                self.done_at[message.body] = time.monotonic()
+
+    def note(self, message: StoredMessage) -> None:
+        done = self.done_at.get(message.body)
+        is_early_kill = done is not None and 0 < self.killed - done < ON_RECORD_SECONDS
+        assert done is None or is_early_kill, f"{message} was done"
+        times = self.popped_ms.setdefault(message.body, [])
+        popped_ms = receipt_of(message).pop_time_ms
+        assert not times or popped_ms >= times[-1] + INVISIBLE_MS, f"{message} came early"
+        times.append(popped_ms)
+
+    killed = 0.0
+
+
+async def send_all(names: str) -> None:
+    async with AsyncProducer(names) as producer:
+        await asyncio.gather(
+            *(producer.send(Message(TOPIC, b"%d" % number)) for number in range(COUNT))
+        )
+
+
+async def work_until(names: str, book: Book, is_over) -> None:
+    settings = SimpleSettings(invisible_ms=INVISIBLE_MS)
+    async with AsyncSimpleConsumer(
+        names, group="g", subscriptions={TOPIC: "*"}, settings=settings
+    ) as consumer:
+        async with asyncio.timeout(60):
+            while not is_over():
+                try:
+                    await book.work(consumer)
+                except (ClientError, NetError):
+                    await asyncio.sleep(0.1)
+
+
+def test_nothing_popped_is_lost_or_early_over_kills(tmp_path: Path):
+    book = Book()
+    with processes.nameserver(tmp_path / "names") as names:
+
+        def start() -> processes.Program:
+            return processes.broker(tmp_path / "broker", names.address).start()
+
+        for kill in range(KILLS):
+            with start() as broker:
+                if not kill:
+                    asyncio.run(send_all(names.address))
+                wanted = len(book.done_at) + COUNT // 4
+                asyncio.run(
+                    work_until(names.address, book, lambda n=wanted: len(book.done_at) >= n)
+                )
+                broker.kill()
+                book.killed = time.monotonic()
+        with start():
+            asyncio.run(work_until(names.address, book, lambda: len(book.done_at) >= COUNT))
+            quiet = time.monotonic() + INVISIBLE_MS / 1000 + 1
+            asyncio.run(work_until(names.address, book, lambda: time.monotonic() > quiet))
+    assert len(book.done_at) == COUNT
+    again = sum(len(times) > 1 for times in book.popped_ms.values())
+    assert again >= COUNT // 10, "the test must see messages come again"
