@@ -6,8 +6,9 @@
 //	              [-messages N]                                  and end after N requests, if that is sooner
 //	loadgen pull  ADDR -conns 4 -secs 8 -topic T -queues 4       read each queue from its start, again and again
 //	loadgen count ADDR -topic T -queues 4                        read each queue once, to its end
+//	loadgen pop   ADDR -conns 4 -secs 8 -topic T                 pop 32 at a time, acknowledge each, until it is empty
 //
-// send, pull and count print one line of JSON; count fails where a queue has a gap. `floor` is the limit that this machine and this generator
+// send, pull, count and pop print one line of JSON; count fails where a queue has a gap. `floor` is the limit that this machine and this generator
 // set: no broker can be faster than a server that parses no header and stores nothing.
 package main
 
@@ -44,7 +45,7 @@ func (r *report) latencies(ns []int64) {
 
 func main() {
 	if len(os.Args) < 3 {
-		fmt.Fprintln(os.Stderr, "usage: loadgen floor|send|pull|count ADDR [flags]")
+		fmt.Fprintln(os.Stderr, "usage: loadgen floor|send|pull|count|pop ADDR [flags]")
 		os.Exit(2)
 	}
 	mode, addr := os.Args[1], os.Args[2]
@@ -70,6 +71,8 @@ func main() {
 		r = pull(addr, *conns, *secs, *topic, *queues, *broker)
 	case "count":
 		r = count(addr, *topic, *queues, *broker)
+	case "pop":
+		r = pop(addr, *conns, *secs, *topic, *broker)
 	}
 	r.Mode = mode
 	out, _ := json.Marshal(r)
