@@ -54,6 +54,11 @@ SCENARIOS = [
     "retry_redelivery",
     "dlq_after_max_reconsume",
     "delay_level",
+    "tx_commit_rollback",
+    "tx_check_back",
+    "orderly_by_hash",
+    "orderly_suspend_retry",
+    "orderly_to_dlq",
 ]
 # The client of 4.9 has no such calls.
 SCENARIOS_OF_5 = [
