@@ -70,8 +70,9 @@ def real_place(
     """
     name, queue = properties.get(keys_of.REAL_TOPIC, ""), properties.get(keys_of.REAL_QID, "")
     # A client can write to the timer's topic itself, so nothing here may be believed.
-    fault = topic_fault(name)
-    if fault is None and name in NOT_SENDABLE_TOPICS:
+    topic = topics.get(name)
+    fault = topic_fault(name) if topic is None else None
+    if name in NOT_SENDABLE_TOPICS:
         fault = "The system alone writes there."
     if fault is None and not (queue.isdecimal() and len(queue) < 10):
         fault = f"The queue {queue!r:.40} is no number."
@@ -81,7 +82,7 @@ def real_place(
             record.physical_offset, record.topic, name[:255], fault,
         )  # fmt: skip
         return None
-    return topics.get(name) or TopicConfig(name, 1, 1), int(queue)
+    return topic or TopicConfig(name, 1, 1), int(queue)
 
 
 def put_deliverable(inner: InnerPuts, messages: Sequence[InnerMessage]) -> list[PutResult]:

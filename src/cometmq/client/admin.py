@@ -30,7 +30,9 @@ from cometmq.codec.bodies.topic_list import decode_topic_list
 from cometmq.codec.fields import encode_fields
 from cometmq.codec.headers.client import ConsumerGroupRequest, ProducerGroupRequest
 from cometmq.codec.headers.nameserver import DeleteTopicInNameserver
+from cometmq.codec.headers.recall import RecallRequest
 from cometmq.codec.headers.topic import CreateTopic, DeleteGroup, TopicRequest
+from cometmq.codec.recall_handle import decode_recall_handle
 from cometmq.codec.remoting import Command
 from cometmq.model.codes import RequestCode, ResponseCode
 from cometmq.model.errors import BrokerNotFound, BrokerRefused
@@ -318,6 +320,25 @@ class AsyncAdmin:
             queue: await self._offsets.committed(group, queue)
             for queue in (await self._hub.known(topic)).read_queues
         }
+
+    async def recall(self, handle: str) -> str:
+        """Take back a message that waits for its time; its message id.
+
+        Args:
+            handle: `SendResult.recall_handle`; the broker must have recallMessageEnable.
+
+        Raises:
+            CodecError: it is no handle.
+            TopicNotFound: the nameserver does not know the message's topic.
+            BrokerNotFound: the message's broker is not there.
+        """
+        told = decode_recall_handle(handle)
+        broker = (await self.route(told.topic)).broker(told.broker_name)
+        if broker is None:
+            raise BrokerNotFound(f"no broker {told.broker_name!r} has {told.topic!r}")
+        request = encode_fields(RecallRequest(told.topic, handle))
+        command = Command(RequestCode.RECALL_MESSAGE, fields=request)
+        return (await self._hub.ask(_address(broker), command)).fields.get("msgId", "")
 
     async def consumer_connections(self, group: str) -> dict[str, ConsumerConnections]:
         """The members of a consumer group that each broker sees, by broker name.

@@ -37,6 +37,7 @@ class SendResult(NamedTuple):
         transaction_id: of the send, as the broker answered it.
         region: the broker's region.
         is_trace_on: whether the broker wants traces of what is sent to it.
+        recall_handle: of a message for a time: by it an `Admin` takes the message back.
     """
 
     status: SendStatus
@@ -47,6 +48,7 @@ class SendResult(NamedTuple):
     transaction_id: str | None = None
     region: str | None = None
     is_trace_on: bool = True
+    recall_handle: str | None = None
 
 
 class PullStatus(StrEnum):

@@ -298,4 +298,5 @@ def read_answer(
         fields.get("transactionId"),
         fields.get("MSG_REGION"),
         fields.get("TRACE_ON") != "false",
+        fields.get("recallHandle"),
     )

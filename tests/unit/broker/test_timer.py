@@ -9,6 +9,7 @@ import pytest
 from cometmq.codec.recall_handle import decode_recall_handle
 from cometmq.codec.timer_files import decode_check
 from cometmq.model.codes import RequestCode, ResponseCode
+from cometmq.model.topic import TopicConfig
 from tests.support.hand_clock import HandClock
 from tests.unit.broker.conftest import eventually
 from tests.unit.broker.waiting import by_hand, delivered, lying_in, send, stays_empty
@@ -248,3 +249,13 @@ async def test_consoles_see_how_far_it_is(timed):
         return json.loads(answer.body)["table"]["timerCongestNum"] == "2"
 
     await eventually(has_two_left)
+
+
+async def test_a_topic_that_is_there_gets_its_messages_whatever_its_name(timed):
+    served, _ = timed
+    await served.broker._topics.put(TopicConfig("%RETRY%group+topic", 1, 1))
+    properties = {"TIMER_OUT_MS": "1", "REAL_TOPIC": "%RETRY%group+topic", "REAL_QID": "0"}
+    await send(served, b"pop", properties, TIMER)
+    store = served.broker._store
+    queue = await eventually(lambda: store.queue("%RETRY%group+topic", 0))
+    assert len(store.entries(queue, 0, 9)) == 1

@@ -237,6 +237,20 @@ class Admin:
         )
         return result
 
+    def recall(self, handle: str) -> str:
+        """Take back a message that waits for its time; its message id.
+
+        Args:
+            handle: `SendResult.recall_handle`; the broker must have recallMessageEnable.
+
+        Raises:
+            CodecError: it is no handle.
+            TopicNotFound: the nameserver does not know the message's topic.
+            BrokerNotFound: the message's broker is not there.
+        """
+        result: str = self._portal.call(self._client.recall, handle)
+        return result
+
     def consumer_connections(self, group: str) -> dict[str, ConsumerConnections]:
         """The members of a consumer group that each broker sees, by broker name.
 
