@@ -58,7 +58,7 @@ def run_loadgen(
     Raises:
         RuntimeError: it failed, or more was refused than may be.
     """
-    options = [part for name, value in flags.items() for part in (f"-{name}", str(value))]
+    options = [f"-{name}={value}" for name, value in flags.items()]
     done = subprocess.run(
         [loadgen(), mode, address, "-queues", str(QUEUES), *options],
         capture_output=True,

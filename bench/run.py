@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from bench import table
+from bench.queries import measure_queries
 from bench.systems import COMETMQ, FLOOR, JAVA, running
 from bench.work import do_all
 from tests.interop.reference import VERSION, java
@@ -70,6 +71,9 @@ def main() -> int:
                 running(name, Path(folder)) as system,
             ):
                 measured[name] = do_all(system, seconds=given.seconds, with_memory=number == 0)
+        if number == 0 and COMETMQ in measured:
+            with tempfile.TemporaryDirectory(prefix="cometmq-bench-") as folder:
+                measured[COMETMQ]["query"] = measure_queries(Path(folder))
         results["rounds"].append(measured)
         given.results.parent.mkdir(parents=True, exist_ok=True)
         given.results.write_text(json.dumps(results, indent=1) + "\n")

@@ -10,6 +10,7 @@ from typing import Any
 
 from bench.load import Report, run_java_client, run_loadgen
 from bench.measure import anonymous_bytes, processor_seconds
+from bench.queries import IndexLag
 from bench.systems import COMETMQ, FLOOR, JAVA, Running
 
 Measured = dict[str, Any]
@@ -30,7 +31,7 @@ class Round:
     rows: dict[str, Measured] = field(default_factory=dict)
     acknowledged: dict[str, int] = field(default_factory=lambda: defaultdict(int))
 
-    def send(self, row: str, *, topic: str, **flags: int) -> Measured:
+    def send(self, row: str, *, topic: str, **flags: int | bool) -> Measured:
         """A row of loadgen sends; what was acknowledged is remembered by topic."""
         with self.measured(row) as measured:
             measured.update(
@@ -119,6 +120,7 @@ def do_all(system: Running, *, seconds: int, with_memory: bool) -> dict[str, Mea
     work.send("send alone", topic="Alone", conns=1, window=1, size=128, secs=seconds)
     if system.name == FLOOR:
         return work.rows
+    send_with_keys(work)
     run_loadgen("pull", address, topic="Small", conns=4, secs=min(3, warm))
     work.pull("pull", topic="Small")
     for mode, threads in JAVA_CLIENT_THREADS.items():
@@ -133,6 +135,22 @@ def do_all(system: Running, *, seconds: int, with_memory: bool) -> dict[str, Mea
         }
     work.read_back()
     return work.rows
+
+
+def send_with_keys(work: Round) -> None:
+    """Sends with a key each, and how far the index is behind meanwhile."""
+    # The first key of the first connection is there when the first read is stored.
+    with IndexLag(work.system.broker.port, "Keyed", "key-0-0") as lag:
+        work.send(
+            "send keys",
+            topic="Keyed",
+            conns=4,
+            window=256,
+            size=128,
+            secs=work.seconds,
+            keys=True,
+        )
+    work.rows["index lag"] = {"most_ms": max(lag.lags_ms, default=0), "looks": len(lag.lags_ms)}
 
 
 def fill(work: Round, topic: str, messages: int) -> None:

@@ -101,12 +101,27 @@ class Index:
         hashes = java_hash_many(texts)
         self._keys += [(found, *place) for found, place in zip(hashes, places, strict=True)]
         self._keys += index_keys(waiting)
-        if not self._keys:
-            return
-        try:
-            self._insert()
-        except OSError as error:
-            self._failed(error)
+        self._enter()
+
+    def enter(
+        self, hashes: Sequence[int], offsets: Sequence[int], times: Sequence[int]
+    ) -> None:
+        """Enter keys whose hashes are known, behind all others.
+
+        Args:
+            hashes: Java's hash of each "topic#key".
+            offsets: physical offset of each key's record, bytes; in order.
+            times: store time of each key's record, ms.
+        """
+        self._keys += zip(hashes, offsets, times, strict=True)
+        self._enter()
+
+    def _enter(self) -> None:
+        if self._keys:
+            try:
+                self._insert()
+            except OSError as error:
+                self._failed(error)
 
     def _insert(self) -> None:
         """Put the keys into files, as many as it takes.
