@@ -139,9 +139,8 @@ class Packer:
             if message.delay_level or message.deliver is not None:
                 raise MessageError("a message with a delay cannot go in a batch; send it alone")
             message_id = self._ids.next_id()
-            properties = message.stored_properties()
-            properties[keys_of.UNIQ_KEY] = message_id
-            item = encode_item(message.flag, bytes(message.body), _block(properties))
+            block = _property_text(message, message_id, None).encode()
+            item = encode_item(message.flag, bytes(message.body), block)
             ids.append(message_id)
             items.append(item)
             size += len(item)
