@@ -59,11 +59,15 @@ SCENARIOS = [
     "orderly_by_hash",
     "orderly_suspend_retry",
     "orderly_to_dlq",
+    "sql92_filter",
+    "sql92_bad_expression",
 ]
 # The client of 4.9 has no such calls.
 SCENARIOS_OF_5 = [
     "timer_delay_ms",
     "recall_timer_message",
+    "pop_push_consumer",
+    "pop_retry",
 ]
 CLIENTS = [
     (version, header) for version in ("5.3.3", "4.9.7") for header in ("JSON", "ROCKETMQ")
