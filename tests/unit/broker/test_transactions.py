@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 import pytest
 
 from cometmq.broker.store_keys import FlushDiskType
+from cometmq.broker.transactions.feature import Transactions
+from cometmq.broker.transactions.halves import committed
 from cometmq.codec.batch import encode_batch
 from cometmq.codec.bodies.heartbeat import Heartbeat, ProducerPart, encode_heartbeat
 from cometmq.codec.properties import encode_properties
@@ -253,6 +255,32 @@ async def test_a_start_knows_what_is_open_and_what_has_ended(tmp_path):
         fields = {"topic": "Paid", "queueId": "1"}
         answer = await served.ask(RequestCode.GET_MAX_OFFSET, fields)
         assert answer.fields["offset"] == "40", "each once"
+
+
+@pytest.mark.parametrize("who", ["the producer", "a check"])
+async def test_a_commit_whose_op_was_lost_is_not_done_again(tmp_path, who):
+    async with serve(tmp_path / "store") as served:
+        half, other = await send_half(served, 1), await send_half(served, 2)
+        (first, _) = await messages(served, HALF_TOPIC)
+        topic = served.broker._topics.get("Paid")
+        parts = next(f for f in served.broker._features if isinstance(f, Transactions))._parts
+        parts.inner.put(committed(first, first.properties(), topic, 1))
+    async with serve(tmp_path / "store", **SOON) as served:
+        assert await bodies(served) == [b"1"]
+        if who == "the producer":
+            assert (await end(served, half, COMMIT)).code == ResponseCode.SUCCESS
+        async with Producer(served, says=COMMIT) as producer:
+            assert await eventually(lambda: bodies_twice(served)) == [b"1", b"2"]
+            await asyncio.sleep(0.2)
+            assert {record.body for _, record in producer.asked} == {b"2"}
+        assert await bodies(served) == [b"1", b"2"]
+        assert (await end(served, other, COMMIT)).code == ResponseCode.SUCCESS
+
+
+async def bodies_twice(served: Served) -> list[bytes]:
+    """What is there, once it is two."""
+    found = await bodies(served)
+    return found if len(found) > 1 else []
 
 
 async def test_offsets_follow_the_oldest_open_half(tmp_path):

@@ -17,6 +17,7 @@ from cometmq.broker.redelivery import once_more
 from cometmq.broker.transactions.halves import as_asked, number_of
 from cometmq.broker.transactions.ledger import Ledger, OpenHalf
 from cometmq.broker.transactions.settling import Settling
+from cometmq.broker.transactions.witness import Witness
 from cometmq.codec.fields import encode_fields
 from cometmq.codec.headers.transaction import CheckTransaction
 from cometmq.codec.message_id import encode_message_id
@@ -52,10 +53,13 @@ class _Move(NamedTuple):
 class Checking:
     """The rounds of checks."""
 
-    def __init__(self, parts: Parts, ledger: Ledger, settling: Settling) -> None:
+    def __init__(
+        self, parts: Parts, ledger: Ledger, settling: Settling, witness: Witness
+    ) -> None:
         self._parts = parts
         self._ledger = ledger
         self._settling = settling
+        self._witness = witness
         self._settings = parts.settings
         self._turn = 0
 
@@ -84,7 +88,11 @@ class Checking:
         return age_ms < 0 or age_ms > immunity_ms
 
     async def _check(self, halves: list[OpenHalf], now_ms: int) -> None:
-        read = [(half, await self._ledger.halves.read_at(half.offset)) for half in halves]
+        read = [
+            (half, await self._ledger.halves.read_at(half.offset))
+            for half in halves
+            if await self._witness.is_open(half)
+        ]
         # From here to the write nothing waits, so that no half ends in between.
         moves = []
         for half, record in read:

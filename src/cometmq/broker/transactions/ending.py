@@ -15,6 +15,7 @@ from cometmq.broker.transactions.halves import Key, committed, key_of
 from cometmq.broker.transactions.halves import number_of as number
 from cometmq.broker.transactions.ledger import Ledger
 from cometmq.broker.transactions.settling import Settling
+from cometmq.broker.transactions.witness import COMMITTED, Witness
 from cometmq.codec.fields import decode_fields
 from cometmq.codec.headers.transaction import EndTransaction
 from cometmq.codec.record import Record
@@ -28,17 +29,20 @@ from cometmq.net.peer import Peer
 
 _log = logging.getLogger(__name__)
 
-COMMITTED, ROLLED_BACK = "committed", "rolled back"
+ROLLED_BACK = "rolled back"
 _BECOMES = {TRANSACTION_COMMIT: COMMITTED, TRANSACTION_ROLLBACK: ROLLED_BACK}
 
 
 class Ending:
     """Answers END_TRANSACTION."""
 
-    def __init__(self, parts: Parts, ledger: Ledger, settling: Settling) -> None:
+    def __init__(
+        self, parts: Parts, ledger: Ledger, settling: Settling, witness: Witness
+    ) -> None:
         self._parts = parts
         self._ledger = ledger
         self._settling = settling
+        self._witness = witness
         self._timeout_ms = parts.settings.transaction_timeout_ms
 
     def end(self, command: Command, _peer: Peer) -> Awaitable[Answer] | None:
@@ -62,7 +66,7 @@ class Ending:
         self._check(request, record, properties)
         key = key_of(record, properties)
         half = self._ledger.find(record.queue_offset, key)
-        if half is None:
+        if half is None or not await self._witness.is_open(half):
             return self._ended_before(key, became)
         message = self._message_of(record, properties) if became == COMMITTED else None
         await self._settling.end(half, message, became=became)

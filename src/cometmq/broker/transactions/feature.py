@@ -15,6 +15,7 @@ from cometmq.broker.transactions.halves import as_half, is_half
 from cometmq.broker.transactions.ledger import OPEN_MAX, Ledger
 from cometmq.broker.transactions.resuming import Resuming
 from cometmq.broker.transactions.settling import Settling
+from cometmq.broker.transactions.witness import Witness
 from cometmq.model.codes import RequestCode, ResponseCode
 from cometmq.model.errors import CometError, RequestError
 from cometmq.model.flags import PERM_READ_WRITE, TRANSACTION_MASK
@@ -36,8 +37,9 @@ class Transactions(Feature):
         halves, ops = self._cursor(HALF_TOPIC), self._cursor(OP_HALF_TOPIC)
         self._ledger = Ledger(halves, ops)
         self._settling = Settling(parts, self._ledger)
-        self._checking = Checking(parts, self._ledger, self._settling)
-        ending = Ending(parts, self._ledger, self._settling)
+        witness = Witness(parts, self._ledger, self._settling)
+        self._checking = Checking(parts, self._ledger, self._settling, witness)
+        ending = Ending(parts, self._ledger, self._settling, witness)
         resuming = Resuming(parts, self._ledger)
         parts.reroutes.append(self._reroute)
         self.of_clients = {RequestCode.END_TRANSACTION: ending.end}

@@ -35,6 +35,7 @@ class OpenHalf:
         born_ms: when the producer made it.
         stored_ms: when the last copy was stored.
         immunity_seconds: CHECK_IMMUNITY_TIME_IN_SECONDS, or None.
+        is_inherited: it was there at the start, and may have been committed without an op.
     """
 
     key: Key
@@ -42,6 +43,7 @@ class OpenHalf:
     born_ms: int
     stored_ms: int
     immunity_seconds: int | None
+    is_inherited: bool
 
     @property
     def offset(self) -> int:
@@ -70,6 +72,7 @@ class Ledger:
         self._done: set[int] = set()  # Done before they were read.
         self._ops: deque[tuple[int, int]] = deque()  # (op offset, greatest half offset in it)
         self._next_op = ops.offset
+        self._is_loading = True
 
     # --- reading
 
@@ -86,6 +89,7 @@ class Ledger:
                 self.op_written(record.queue_offset, offsets)
         await self.catch_up()
         self._done.clear()  # All that they tell of was read.
+        self._is_loading = False
 
     async def catch_up(self) -> None:
         """Read the halves that came since.
@@ -116,7 +120,14 @@ class Ledger:
         half = self.open.get(key)
         if half is None:
             immunity = number_of(properties, keys_of.CHECK_IMMUNITY_SECONDS)
-            half = OpenHalf(key, [], record.born_timestamp, record.store_timestamp, immunity)
+            half = OpenHalf(
+                key,
+                [],
+                record.born_timestamp,
+                record.store_timestamp,
+                immunity,
+                is_inherited=self._is_loading,
+            )
             self.open[key] = half
         half.stored_ms = record.store_timestamp
         self._track(half, offset)
