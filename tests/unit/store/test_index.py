@@ -1,0 +1,245 @@
+"""The index: files that fill up, are named in order, brought to the device, searched and deleted."""
+
+from __future__ import annotations
+
+import errno
+from dataclasses import replace
+
+import pytest
+
+from cometmq.codec.index_file import decode_header
+from cometmq.codec.properties import encode_properties
+from cometmq.model.errors import StoreDamaged, StoreFull
+from cometmq.store.appender import Put
+from cometmq.store.message_store import MessageStore
+from cometmq.store.settings import IndexSettings
+from tests.support.fake_disk import FakeDisk
+from tests.support.hand_clock import HandClock
+from tests.support.store_puts import ROOT, SMALL, make_put, open_store, run_jobs
+
+SETTINGS = replace(SMALL, index=IndexSettings(slots=100, entries=11))
+DIRECTORY = f"{ROOT}/index"
+
+
+class Shelf:
+    """A store with a small index, its disk and its clock."""
+
+    def __init__(self, **settings: object) -> None:
+        self.disk, self.clock = FakeDisk(), HandClock()
+        index = replace(SETTINGS.index, **settings)  # type: ignore[arg-type]
+        self.settings = replace(SETTINGS, index=index)
+        self.open()
+
+    def open(self) -> MessageStore:
+        self.store = open_store(settings=self.settings, disk=self.disk, clock=self.clock)
+        return self.store
+
+    def put(self, *keys: str, transaction: int = 0) -> int:
+        """One message; gives its physical offset."""
+        [(_, offset, _)] = self.store.put_many([self.make(*keys, transaction=transaction)])
+        self.store.dispatch_pending()
+        return offset
+
+    def make(self, *keys: str, transaction: int = 0) -> Put:
+        put = make_put(self.store, transaction=transaction)
+        properties = {"KEYS": " ".join(keys)} if keys else {"k": "v"}
+        return (*put[:3], encode_properties(properties), *put[4:])
+
+    def find(
+        self, key: str, *, topic: str = "orders", count: int = 100, **times: int
+    ) -> list[int]:
+        asked = {"begin_ms": 0, "end_ms": 1 << 62, **times}
+        search = self.store.index.search(topic, key, max_count=count, **asked)
+        return search.run().offsets
+
+    def names(self) -> list[str]:
+        return self.disk.list_names(DIRECTORY)
+
+
+def test_a_message_is_found_as_soon_as_it_is_visible():
+    shelf = Shelf()
+    first, second = shelf.put("a", "b"), shelf.put("b")
+    assert shelf.find("a") == [first]
+    assert shelf.find("b") == [second, first]
+    assert shelf.find("b", count=1) == [second]
+    assert shelf.find("b", topic="payments") == []
+
+
+def test_what_is_not_on_disk_yet_is_not_found_with_synchronous_flush():
+    shelf = Shelf()
+    shelf.store.close()
+    shelf.settings = replace(shelf.settings, flush_sync=True)
+    shelf.open()
+    offset = shelf.put("a")
+    assert shelf.find("a") == []
+    run_jobs(shelf.store)
+    assert shelf.find("a") == [offset]
+
+
+def test_a_half_message_is_indexed_and_a_rolled_back_one_is_not():
+    shelf = Shelf()
+    half = shelf.put("a", transaction=4)
+    shelf.put("a", transaction=12)
+    assert shelf.find("a") == [half]
+
+
+def test_messages_without_keys_make_no_file():
+    shelf = Shelf()
+    shelf.put()
+    run_jobs(shelf.store)
+    assert shelf.names() == []
+
+
+def test_a_full_file_is_followed_by_one_that_begins_where_it_ends():
+    shelf = Shelf()
+    offsets = []
+    for number in range(25):
+        shelf.clock.turn(1)
+        offsets.append(shelf.put(f"k{number}"))
+    shelf.store.close()
+    headers = [
+        decode_header(shelf.disk.content(f"{DIRECTORY}/{name}")) for name in shelf.names()
+    ]
+    assert [header.index_count for header in headers] == [11, 11, 6]
+    assert [header.end_offset for header in headers] == [offsets[9], offsets[19], offsets[24]]
+    assert [header.begin_offset for header in headers] == [offsets[0], offsets[10], offsets[20]]
+    shelf.open()
+    for number, offset in enumerate(offsets):
+        assert shelf.find(f"k{number}") == [offset]
+
+
+def test_names_are_in_order_even_when_the_clock_is_set_back():
+    shelf = Shelf()
+    for number in range(31):
+        if number % 10 == 0:
+            shelf.clock.turn(-3600)
+        shelf.put(f"k{number}")
+    shelf.find("k0")
+    names = [file.name for file in shelf.store.index.files]
+    assert len(names) == 4
+    assert names == sorted(set(names))
+
+
+def test_times_are_held_to_the_second():
+    shelf = Shelf()
+    begin = shelf.clock.now_ms()
+    first = shelf.put("a")
+    shelf.clock.turn(2.5)
+    second = shelf.put("a")
+    assert shelf.find("a", begin_ms=begin + 1000) == [second]
+    assert shelf.find("a", end_ms=begin + 1000) == [first]
+    assert shelf.find("a", begin_ms=begin + 2001) == []  # As in Java: it counts as 2 s later.
+
+
+def test_only_pages_of_slots_that_changed_are_written():
+    shelf = Shelf(slots=100_000, entries=1000)
+    shelf.put("a")
+    run_jobs(shelf.store)
+    shelf.clock.turn(2)
+    shelf.put("b")
+    shelf.store.tick()
+    index = shelf.store.index
+    index.begin_round()
+    while not index.continue_round():
+        pass
+    [(_, _, runs)] = index.take_sync().files
+    assert sum(len(content) for _, content in runs) <= 4096
+
+
+def test_a_full_file_needs_no_memory_once_it_is_on_the_device():
+    shelf = Shelf()
+    for number in range(11):
+        shelf.put(f"k{number}")
+    for _ in range(5):
+        shelf.clock.turn(2)
+        run_jobs(shelf.store)
+    full, growing = shelf.store.index.files
+    assert full.slots is None
+    assert growing.slots is not None
+    assert shelf.find("k3")
+
+
+def test_an_index_that_cannot_be_written_stops_senders_until_it_can():
+    shelf = Shelf()
+    for number in range(10):
+        shelf.put(f"k{number}")
+    shelf.find("k0")
+    shelf.disk.fail("resize", code=errno.ENOSPC, forever=True)
+    kept = shelf.put("kept")
+    shelf.store.tick()
+    with pytest.raises(StoreFull, match="the index cannot be written"):
+        shelf.put("refused")
+    shelf.disk.heal()
+    shelf.store.tick()
+    assert shelf.store.refusal is None
+    assert shelf.find("kept") == [kept]
+
+
+def test_files_of_deleted_messages_go_and_the_newest_stays():
+    shelf = Shelf()
+    offsets = [shelf.put(f"k{number}") for number in range(25)]
+    shelf.find("k0")
+    index = shelf.store.index
+    first, second, _ = index.files
+    assert index.files_before(offsets[9]) == []
+    assert index.files_before(offsets[9] + 1) == [first]
+    assert index.delete_before(1 << 40) == [first.path, second.path]
+    assert shelf.names() == [index.files[0].name]
+    assert shelf.find("k24") == [offsets[24]]
+    assert shelf.find("k0") == []
+
+
+def test_a_search_goes_on_while_its_file_is_deleted():
+    shelf = Shelf()
+    for number in range(15):
+        shelf.put("a", f"k{number}")
+    search = shelf.store.index.search("orders", "a", max_count=100, begin_ms=0, end_ms=1 << 62)
+    shelf.store.index.delete_before(1 << 40)
+    assert 0 < len(search.run().offsets) < 15
+
+
+def test_a_file_of_another_size_is_an_error_that_names_it_and_the_settings():
+    shelf = Shelf()
+    shelf.put("a")
+    shelf.store.close()
+    shelf.settings = replace(shelf.settings, index=IndexSettings(slots=200, entries=11))
+    with pytest.raises(
+        StoreDamaged, match=rf"{shelf.names()[0]} has 660 bytes.*maxHashSlotNum"
+    ):
+        shelf.open()
+
+
+def test_a_file_that_was_being_made_is_removed():
+    shelf = Shelf()
+    shelf.disk.make_directory(DIRECTORY)
+    shelf.store.close()
+    shelf.disk.close(shelf.disk.open(f"{DIRECTORY}/20260101000000000", create=True))
+    shelf.open()
+    assert shelf.names() == []
+
+
+def test_where_it_is_switched_off_what_is_there_can_still_be_asked():
+    shelf = Shelf()
+    offset = shelf.put("a")
+    shelf.store.close()
+    shelf.settings = replace(
+        shelf.settings, index=replace(shelf.settings.index, is_built=False)
+    )
+    shelf.open()
+    shelf.put("a")
+    assert shelf.find("a") == [offset]
+
+
+def test_javas_checkpoint_moves_with_full_files_only():
+    shelf = Shelf()
+    times = shelf.store._upkeep
+    for number in range(9):
+        shelf.put(f"k{number}")
+    assert times.times().index_timestamp == 0
+    shelf.clock.turn(1)
+    shelf.put("last")
+    end = shelf.clock.now_ms()
+    shelf.clock.turn(1)
+    shelf.put("next")
+    shelf.store.tick()
+    assert times.times().index_timestamp == end
