@@ -13,22 +13,14 @@ import os
 import random
 import secrets
 import socket
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from ipaddress import ip_address
 
 from cometmq.broker.admission import Admission
-from cometmq.broker.cleaning import Cleaning
-from cometmq.broker.consoles.relay import ClientRelay
-from cometmq.broker.consoles.resets import OffsetResets
-from cometmq.broker.consoles.statistics import Statistics
 from cometmq.broker.counters import Counters
-from cometmq.broker.delay.delivery import DelayLevels
-from cometmq.broker.fast_failure import Standstill
-from cometmq.broker.filters import FilterCheck
+from cometmq.broker.features import FEATURES
 from cometmq.broker.flusher import Flusher
 from cometmq.broker.groups import Groups
-from cometmq.broker.guards import Guards
 from cometmq.broker.handlers.client import ClientHandler
 from cometmq.broker.handlers.group import GroupHandler
 from cometmq.broker.handlers.offset import OffsetHandler
@@ -43,18 +35,11 @@ from cometmq.broker.locks import QueueLocks
 from cometmq.broker.long_poll import HeldPulls
 from cometmq.broker.members import Members
 from cometmq.broker.offsets import Offsets
-from cometmq.broker.other_queues import OtherQueues
-from cometmq.broker.parts import Feature, Parts
-from cometmq.broker.pop.assignment import Assignments
-from cometmq.broker.pop.feature import PopFeature
+from cometmq.broker.parts import Parts
 from cometmq.broker.registrar import Registrar, RegistrarSettings
-from cometmq.broker.replies import Replies
 from cometmq.broker.requests import Handlers, register_requests
-from cometmq.broker.retries import Retries
 from cometmq.broker.settings import FAST_PORT_DISTANCE, LOOPBACK, BrokerSettings
-from cometmq.broker.timer.feature import Timer
 from cometmq.broker.topics import Topics
-from cometmq.broker.transactions.feature import Transactions
 from cometmq.codec.headers.nameserver import BrokerIdentity
 from cometmq.codec.host import encode_host
 from cometmq.codec.message_id import UniqueIds
@@ -74,25 +59,6 @@ POOL_THREADS = 4  # Reads that wait for the device; more would only wait for eac
 _HOUSEKEEPING_SECONDS = 0.2
 _MEMBERS_SECONDS = 10  # ClientHousekeepingService scans as often.
 _HA_PORT_DISTANCE = 1
-
-# In the order in which they are started, and see a send (broker.reroute).
-FEATURES: tuple[Callable[[Parts], Feature], ...] = (
-    Guards,
-    Transactions,
-    DelayLevels,
-    Timer,
-    Retries,
-    Replies,
-    Statistics,
-    FilterCheck,
-    OtherQueues,
-    PopFeature,
-    Assignments,
-    OffsetResets,
-    ClientRelay,
-    Cleaning,
-    Standstill,
-)
 
 
 class Broker:
@@ -245,6 +211,7 @@ class Broker:
     def _make_handlers(self, parts: Parts) -> Handlers:
         settings, store, clock, pool = self.settings, self._store, self._clock, self._pool
         topics, groups, offsets = self._topics, self._groups, self._offsets
+        facts = [feature.facts for feature in self._features]
         return Handlers(
             send=self._make_sends(parts),
             pull=PullHandler(
@@ -277,11 +244,7 @@ class Broker:
                 store=store, pool=pool, unique_count=settings.query_count_unique
             ),
             runtime=RuntimeHandler(
-                settings,
-                store=store,
-                counters=self._counters,
-                clock=clock,
-                facts=[feature.facts for feature in self._features],
+                settings, store=store, counters=self._counters, clock=clock, facts=facts
             ),
         )
 

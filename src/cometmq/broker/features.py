@@ -1,0 +1,44 @@
+"""The features of a broker: what plugs into it (broker.parts), in the order in which they start.
+
+A new one is a line here.
+
+Next: cometmq.broker.server
+"""
+
+from collections.abc import Callable
+
+from cometmq.broker.cleaning import Cleaning
+from cometmq.broker.consoles.relay import ClientRelay
+from cometmq.broker.consoles.resets import OffsetResets
+from cometmq.broker.consoles.statistics import Statistics
+from cometmq.broker.delay.delivery import DelayLevels
+from cometmq.broker.fast_failure import Standstill
+from cometmq.broker.filters import FilterCheck
+from cometmq.broker.guards import Guards
+from cometmq.broker.other_queues import OtherQueues
+from cometmq.broker.parts import Feature, Parts
+from cometmq.broker.pop.assignment import Assignments
+from cometmq.broker.pop.feature import PopFeature
+from cometmq.broker.replies import Replies
+from cometmq.broker.retries import Retries
+from cometmq.broker.timer.feature import Timer
+from cometmq.broker.transactions.feature import Transactions
+
+# In the order in which they are started, and see a send (broker.reroute).
+FEATURES: tuple[Callable[[Parts], Feature], ...] = (
+    Guards,
+    Transactions,
+    DelayLevels,
+    Timer,
+    Retries,
+    Replies,
+    Statistics,
+    FilterCheck,
+    OtherQueues,
+    PopFeature,
+    Assignments,
+    OffsetResets,
+    ClientRelay,
+    Cleaning,
+    Standstill,
+)
