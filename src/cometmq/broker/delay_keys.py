@@ -5,6 +5,7 @@ Next: cometmq.broker.store_keys
 
 from dataclasses import dataclass
 
+from cometmq.model.delay_levels import DELAY_LEVELS
 from cometmq.model.settings import setting
 
 
@@ -27,9 +28,7 @@ class DelayKeys:
         is_recall_on: producers may take timed messages back.
     """
 
-    delay_levels: str = setting(
-        "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h", key="messageDelayLevel"
-    )
+    delay_levels: str = setting(DELAY_LEVELS, key="messageDelayLevel")
     flush_delay_offset_interval_ms: int = setting(
         10_000, key="flushDelayOffsetInterval", least=1
     )

@@ -8,13 +8,14 @@ from enum import Enum
 from pathlib import Path
 
 from cometmq.broker.index_keys import IndexKeys
+from cometmq.model.delay_levels import delay_levels_ms
 from cometmq.model.errors import SettingsError
 from cometmq.model.settings import setting
 from cometmq.store.retention import Retention
 from cometmq.store.settings import StoreSettings
 
 _LOG_FILE_SIZE = 1 << 30
-_UNITS_MS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+_HOUR_MS = 3_600_000
 _HOURS = 24
 
 
@@ -163,7 +164,7 @@ class StoreKeys(IndexKeys):
             transfer_bytes_on_disk=self.transfer_bytes_on_disk,
             transfer_count_on_disk=self.transfer_count_on_disk,
             access_in_memory_ratio=self.access_in_memory_ratio,
-            delay_levels_ms=_delay_levels_ms(self.delay_levels),
+            delay_levels_ms=delay_levels_ms(self.delay_levels),
             index=self.index_settings(),
             warm_files=self.is_warmed,
             warm_flush_pages=self.warm_flush_pages,
@@ -175,7 +176,7 @@ class StoreKeys(IndexKeys):
 
     def _retention(self) -> Retention:
         return Retention(
-            reserved_ms=self.reserved_hours * _UNITS_MS["h"],
+            reserved_ms=self.reserved_hours * _HOUR_MS,
             delete_hours=_delete_hours(self.delete_when),
             max_used_ratio=self.disk_max_ratio,
             forced_ratio=self.disk_forced_ratio,
@@ -203,14 +204,3 @@ def _delete_hours(text: str) -> frozenset[int]:
                 f"deleteWhen={text}: {hour} is no hour; write 00 to 23, several with ; between"
             )
     return frozenset(map(int, hours))
-
-
-def _delay_levels_ms(text: str) -> tuple[int, ...]:
-    levels = []
-    for word in text.split():
-        if word[-1] not in _UNITS_MS or not word[:-1].isdecimal():
-            raise SettingsError(
-                f"messageDelayLevel: {word} is no delay; write a number and s, m, h or d"
-            )
-        levels.append(int(word[:-1]) * _UNITS_MS[word[-1]])
-    return tuple(levels)

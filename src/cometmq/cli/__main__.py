@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from cometmq.cli.consume import consume
+from cometmq.cli.delayed import delayed, recall
 from cometmq.cli.expired import expired
 from cometmq.cli.explain import conflicts, explain, transactions
 from cometmq.cli.messages import messages
@@ -39,6 +40,8 @@ app.command(rich_help_panel=PROGRAMS)(up)
 app.command(rich_help_panel=PROGRAMS, context_settings=SETTINGS_AS_FLAGS)(nameserver)
 app.command(rich_help_panel=PROGRAMS, context_settings=SETTINGS_AS_FLAGS)(broker)
 app.add_typer(topics, name="topic", rich_help_panel=MESSAGES)
+messages.command("delayed")(delayed)
+messages.command("recall")(recall)
 app.add_typer(messages, name="message", rich_help_panel=MESSAGES)
 app.command(rich_help_panel=MESSAGES)(send)
 app.command(rich_help_panel=MESSAGES)(tail)

@@ -1,0 +1,107 @@
+"""`cometmq message delayed` and `cometmq message recall`: what waits for its time, and taking it back.
+
+Next: cometmq.client.delayed
+"""
+
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cometmq.cli.options import NAMESERVER_DEFAULT, AsJson, Nameserver
+from cometmq.cli.output import message_json, notes, print_json, print_table
+from cometmq.model.delay_levels import DELAY_LEVELS, delay_levels_ms
+from cometmq.model.errors import SettingsError
+from cometmq.model.names import TOOLS_GROUP
+
+if TYPE_CHECKING:
+    from cometmq.client.delayed import DelayedMessage
+
+COUNT_DEFAULT = 100
+
+
+def delayed(
+    *,
+    topic: Annotated[
+        str | None, typer.Option("--topic", help="Only messages for this topic.")
+    ] = None,
+    count_max: Annotated[
+        int, typer.Option("--max", min=1, metavar="COUNT", help="At most so many.")
+    ] = COUNT_DEFAULT,
+    levels: Annotated[
+        str, typer.Option("--levels", help="messageDelayLevel of the brokers.")
+    ] = DELAY_LEVELS,
+    nameserver: Nameserver = NAMESERVER_DEFAULT,
+    as_json: AsJson = False,
+) -> None:
+    """List messages that wait for a delay level or a time, the next one first."""
+    try:
+        levels_ms = delay_levels_ms(levels)
+    except SettingsError as error:
+        raise typer.BadParameter(str(error), param_hint="--levels") from None
+    found = [
+        each
+        for each in _find(nameserver, levels_ms)
+        if topic is None or each.queue.topic == topic
+    ][:count_max]
+    if as_json:
+        for each in found:
+            print_json(_json(each))
+    elif found:
+        print_table(
+            ("due", "topic", "queue", "waits by", "id", "recall handle"), map(_row, found)
+        )
+    else:
+        notes().print("[dim]Nothing waits.")
+
+
+def recall(
+    handle: Annotated[
+        str, typer.Argument(metavar="HANDLE", help="Of `cometmq message delayed`.")
+    ],
+    *,
+    nameserver: Nameserver = NAMESERVER_DEFAULT,
+) -> None:
+    """Take back a message that waits for its time; the broker needs recallMessageEnable."""
+    from cometmq.client import Admin
+
+    with Admin(nameserver) as admin:
+        notes().print(f"[dim]Taken back: {admin.recall(handle)}")
+
+
+def _find(nameserver: str, levels_ms: tuple[int, ...]) -> "list[DelayedMessage]":
+    from cometmq.client import AsyncPullConsumer
+    from cometmq.client.delayed import delayed_messages
+    from cometmq.net.clock import SystemClock
+    from cometmq.net.loop import run
+
+    async def work() -> "list[DelayedMessage]":
+        async with AsyncPullConsumer(nameserver, group=TOOLS_GROUP) as consumer:
+            now_ms = SystemClock().now_ms()
+            return await delayed_messages(consumer, now_ms=now_ms, levels_ms=levels_ms)
+
+    return run(work())
+
+
+def _json(each: "DelayedMessage") -> dict[str, object]:
+    return {
+        **message_json(each.message),
+        "topic": each.queue.topic,
+        "broker": each.queue.broker_name,
+        "queue": each.queue.queue_id,
+        "dueMs": each.due_ms,
+        "level": each.level,
+        "recallHandle": each.recall_handle,
+    }
+
+
+def _row(each: "DelayedMessage") -> tuple[object, ...]:
+    due = datetime.fromtimestamp(each.due_ms / 1000).astimezone()
+    return (
+        f"{due:%Y-%m-%d %H:%M:%S}",
+        each.queue.topic,
+        each.queue.queue_id,
+        f"level {each.level}" if each.level else "time",
+        each.message.message_id,
+        each.recall_handle or "",
+    )

@@ -1,0 +1,23 @@
+"""The delay levels of RocketMQ, and how a setting writes others (messageDelayLevel)."""
+
+from cometmq.model.errors import SettingsError
+
+DELAY_LEVELS = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
+
+_UNITS_MS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+
+
+def delay_levels_ms(text: str) -> tuple[int, ...]:
+    """The delay of each level in ms; the first is level 1.
+
+    Raises:
+        SettingsError: a word is no delay.
+    """
+    levels = []
+    for word in text.split():
+        if word[-1] not in _UNITS_MS or not word[:-1].isdecimal():
+            raise SettingsError(
+                f"messageDelayLevel: {word} is no delay; write a number and s, m, h or d"
+            )
+        levels.append(int(word[:-1]) * _UNITS_MS[word[-1]])
+    return tuple(levels)

@@ -1,0 +1,59 @@
+"""`cometmq message delayed` and `recall`, as their users run them."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from datetime import timedelta
+
+import pytest
+
+from cometmq.client import Message, Producer
+from tests.support import processes
+from tests.support.command_line import run
+
+
+@pytest.fixture(scope="module")
+def nameserver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    folder = tmp_path_factory.mktemp("delayed")
+    settings = {"recallMessageEnable": "true"}
+    with (
+        processes.nameserver(folder / "nameserver") as names,
+        processes.broker(folder / "broker", names.address, settings=settings),
+    ):
+        processes.wait_until(
+            lambda: run("topic", "list", nameserver=names.address).returncode == 0,
+            seconds=20,
+            what="the nameserver",
+        )
+        yield names.address
+
+
+def test_what_waits_is_listed_and_can_be_taken_back(nameserver: str) -> None:
+    with Producer(nameserver) as producer:
+        hour = producer.send(Message("orders", b"hour", deliver=timedelta(hours=1)))
+        level = producer.send(Message("orders", b"level", delay_level=18))
+        producer.send(Message("orders", b"now"))
+        producer.send(Message("other", b"ten", deliver=timedelta(minutes=10), keys="k"))
+    now_ms = time.time() * 1000
+    done = run("message", "delayed", "--json", nameserver=nameserver)
+    listed = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [line["body"] for line in listed] == ["ten", "hour", "level"]
+    assert [line["level"] for line in listed] == [0, 0, 18]
+    for line, minutes in zip(listed, (10, 60, 120), strict=True):
+        assert abs(line["dueMs"] - now_ms - minutes * 60_000) < 10_000
+    assert listed[1]["recallHandle"] == hour.recall_handle
+    assert listed[2]["id"] == level.message_id
+
+    assert run("message", "recall", hour.recall_handle, nameserver=nameserver).returncode == 0
+    done = run("message", "delayed", "--topic", "orders", nameserver=nameserver)
+    assert level.message_id in done.stdout.decode()
+    assert hour.message_id not in done.stdout.decode()
+    assert "level 18" in done.stdout.decode()
+
+
+def test_levels_that_are_none_are_refused(nameserver: str) -> None:
+    done = run("message", "delayed", "--levels", "soon", nameserver=nameserver)
+    assert done.returncode == 2
+    assert b"soon is no delay" in done.stderr
