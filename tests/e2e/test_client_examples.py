@@ -58,3 +58,13 @@ def test_a_message_goes_through_all_three_examples(cluster, tmp_path):
             consumer.kill()
             consumer.wait()
     assert len(said.read_text().splitlines()) == 1003
+
+
+def test_transactions_and_order_have_examples(cluster):
+    told = run("transactions", cluster.nameserver)
+    assert told.splitlines()[1:] == [
+        "rolled back: order-18 is sold out",
+        "the listener says COMMIT",
+    ]
+    ordered = run("in_order", cluster.nameserver).splitlines()
+    assert ordered == [f"order-{number}: new -> paid -> packed -> sent" for number in range(5)]
