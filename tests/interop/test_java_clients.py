@@ -32,6 +32,8 @@ SCENARIOS = [
     "pull_consumer",
     "lite_pull_subscribe",
     "lite_pull_assign_seek",
+    "query_by_key",
+    "view_message",
     "offset_resume",
     "from_last_offset_small_topic",
     "consume_from_timestamp",

@@ -1,0 +1,97 @@
+"""`mqadmin` looks messages up: it prints the same for our broker as for Java's on the same store."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from cometmq.client import Admin, Message, Producer
+from cometmq.client.settings import ProducerSettings
+from cometmq.model.errors import CometError
+from tests.interop import reference
+from tests.interop.ours import all_of
+from tests.support import processes
+from tests.support.processes import Program, broker_port, wait_until
+
+pytestmark = [pytest.mark.java, pytest.mark.timeout(300)]
+
+TOPIC = "Looked_Up"
+COUNT = 12
+SETTINGS = {"defaultTopicQueueNums": 2, "maxHashSlotNum": 100, "maxIndexNum": 20}
+
+
+@pytest.fixture
+def names(tmp_path: Path) -> Iterator[Program]:
+    with processes.nameserver(tmp_path / "nameserver") as names:
+        yield names
+
+
+def fill(names: str) -> list[list[str]]:
+    """Store messages, and give the commands that look for them."""
+    settings = ProducerSettings(send_timeout_ms=10_000)
+    with Producer(names, group="looked_up", settings=settings) as producer:
+        for number in range(COUNT):
+            keys = ["all", f"k{number % 3}"]
+            message = Message(TOPIC, b"%d" % number, tag="t", keys=keys)
+            producer.send(message)
+    stored = all_of(names, TOPIC)
+    assert len(stored) == COUNT
+    one = stored[5]
+    in_queue = ("-b", "broker-a", "-i", str(one.queue.queue_id), "-o", str(one.queue_offset))
+    middle = sorted(message.stored_ms for message in stored)[COUNT // 2]
+    return [
+        ["queryMsgByKey", "-t", TOPIC, "-k", "k1"],
+        ["queryMsgByKey", "-t", TOPIC, "-k", "all", "-m", "5"],
+        ["queryMsgByKey", "-t", TOPIC, "-k", "all", "-e", str(middle - 2000)],
+        ["queryMsgByKey", "-t", TOPIC, "-k", "none"],
+        ["queryMsgById", "-t", TOPIC, "-i", one.offset_message_id],
+        ["queryMsgByUniqueKey", "-t", TOPIC, "-i", one.message_id],
+        ["queryMsgByUniqueKey", "-t", TOPIC, "-i", "0" * 32],
+        ["queryMsgByOffset", "-t", TOPIC, *in_queue],
+    ]
+
+
+def printed(folder: Path, names: str, commands: list[list[str]]) -> list[str]:
+    """What each command prints, without the lines of a trace that name threads and times."""
+
+    def run(number: int) -> str:
+        said = reference.mqadmin(folder / str(number), names, *commands[number])
+        lines = said.replace(str(folder / str(number)), "FOLDER").splitlines()
+        return "\n".join(line for line in lines if not line.lstrip().startswith("at "))
+
+    with ThreadPoolExecutor(2) as pool:
+        return list(pool.map(run, range(len(commands))))
+
+
+def begin(make, folder: Path, names: str, port: int, *, has_topic: bool) -> Program:
+    program = make(folder, names, port=port, settings=SETTINGS).start()
+
+    def is_known() -> bool:
+        try:
+            with Admin(names) as admin:
+                topic = TOPIC if has_topic else "TBW102"
+                return bool(admin.topic_offsets(topic))
+        except CometError:
+            return False
+
+    wait_until(is_known, seconds=60, what=f"{TOPIC} at {program.address}")
+    return program
+
+
+def test_mqadmin_prints_the_same_for_both_brokers(tmp_path, names):
+    folder, port = tmp_path / "broker", broker_port()
+    java = begin(reference.broker, folder, names.address, port, has_topic=False)
+    try:
+        commands = fill(names.address)
+        theirs = printed(tmp_path / "admin", names.address, commands)
+    finally:
+        java.kill()
+    with begin(processes.broker, folder, names.address, port, has_topic=True):
+        ours = printed(tmp_path / "admin", names.address, commands)
+    for command, said, wanted in zip(commands, ours, theirs, strict=True):
+        assert said == wanted, command
+    assert sum("#Message ID" in text for text in theirs) >= 2
+    assert any("Queue Offset:" in text for text in theirs)
