@@ -24,7 +24,7 @@ from cometmq.store.commitlog import CommitLog
 from cometmq.store.disk import Disk
 from cometmq.store.index import Index
 from cometmq.store.index_file import IndexFile
-from cometmq.store.index_slots import EntryReader, entry_reader, load_slots
+from cometmq.store.index_slots import EntryReader, entry_reader, mend_slots, read_slots
 from cometmq.store.log_end import record_at, start_before
 from cometmq.store.settings import IndexSettings
 
@@ -70,7 +70,9 @@ class IndexLoading:
             lacking = max(self._keep_trusted(self._index.files), log_start)
         for file in () if self._read_only else self._index.files[-1:]:
             if file.room > 0 and file.slots is None:
-                self._grow(file, file.header.index_count)
+                with entry_reader(self._disk, file.path, file.shape) as reader:
+                    slots = read_slots(reader, file.shape)
+                file.grow_again(file.header, slots, are_changed=False)
         self._note_last()
         if lacking is None or not self._is_built:
             return None
@@ -201,12 +203,12 @@ class IndexLoading:
             self._disk.unlink(file.path)
 
     def _grow(self, file: IndexFile, count: int) -> None:
-        """Have a file go on where the next entry has the number `count`."""
+        """Have a file go on where the next entry has the number `count`, whatever it holds."""
         with entry_reader(self._disk, file.path, file.shape) as reader:
             header = file.header
             if count < header.index_count:
                 header = self._cut_header(reader, header, count)
-            loaded = load_slots(reader, file.shape, count)
+            loaded = mend_slots(reader, file.shape, count)
         header = header._replace(slots_used=loaded.used)
         is_cut = header != file.header
         file.grow_again(header, loaded.table, are_changed=is_cut or loaded.are_mended)

@@ -24,6 +24,7 @@ from cometmq.store.index_file import IndexShape, blank_slots
 
 _PIECE_SIZE = 1 << 20
 _ENTRIES_A_PIECE = _PIECE_SIZE // INDEX_ENTRY_SIZE
+_SLOTS_A_PIECE = _PIECE_SIZE // INDEX_SLOT_SIZE
 
 
 class LoadedSlots(NamedTuple):
@@ -68,19 +69,18 @@ class EntryReader:
             numbers, physical_offset, key=lambda number: self.entry(number).physical_offset
         )
 
-    def slots(self) -> Iterator["array[int]"]:
-        """All slots, piece by piece."""
+    def slots(self) -> Iterator[tuple[int, "array[int]"]]:
+        """(first slot, slots) piece by piece, without pieces that are empty."""
         size = self._slot_count * INDEX_SLOT_SIZE
         for start in range(0, size, _PIECE_SIZE):
-            piece = array("i")
-            piece.frombytes(
-                self._disk.pread(
-                    self._fd, min(_PIECE_SIZE, size - start), INDEX_HEADER_SIZE + start
-                )
+            content = self._disk.pread(
+                self._fd, min(_PIECE_SIZE, size - start), INDEX_HEADER_SIZE + start
             )
-            if sys.byteorder == "little":
-                piece.byteswap()
-            yield piece
+            if content != bytes(len(content)):
+                piece = array("i", content)
+                if sys.byteorder == "little":
+                    piece.byteswap()
+                yield start // INDEX_SLOT_SIZE, piece
 
 
 @contextmanager
@@ -93,46 +93,48 @@ def entry_reader(disk: Disk, path: str, shape: IndexShape) -> Iterator[EntryRead
         disk.close(fd)
 
 
-def load_slots(reader: EntryReader, shape: IndexShape, count: int) -> LoadedSlots:
+def read_slots(reader: EntryReader, shape: IndexShape) -> "memoryview[int]":
+    """The slots of a file as they are."""
+    table = blank_slots(shape.slots)  # The memory of pieces that are empty is not taken.
+    for start, piece in reader.slots():
+        table[start : start + len(piece)] = memoryview(piece)
+    return table
+
+
+def mend_slots(reader: EntryReader, shape: IndexShape, count: int) -> LoadedSlots:
     """The slots as they were when the next entry had the number `count`.
 
     A newer slot is led back along its chain. A chain that breaks off there was torn by a power
     cut; then all slots are built from the entries, which takes seconds for a full file.
     """
-    table = blank_slots(shape.slots)
+    table = read_slots(reader, shape)
+    # Negative numbers, which no broker writes, are great ones here.
+    unsigned = table.cast("B").cast("I")
     newer: list[int] = []
-    start = empty = 0
-    for piece in reader.slots():
-        blanks = piece.count(0)
-        empty += blanks
-        if blanks < len(piece):  # The memory of an empty page is not taken.
-            table[start : start + len(piece)] = memoryview(piece)
-            if max(piece) >= count or min(piece) < 0:
-                newer += [
-                    start + at for at, number in enumerate(piece) if not 0 <= number < count
-                ]
-        start += len(piece)
+    for start in range(0, shape.slots, _SLOTS_A_PIECE):
+        piece = unsigned[start : start + _SLOTS_A_PIECE]
+        if max(piece) >= count:
+            newer += [start + at for at, number in enumerate(piece) if number >= count]
     for slot in newer:
         number = _led_back(reader, slot, table[slot], count, shape)
         if number is None:
             return rebuild_slots(reader, shape, count)
         table[slot] = number
-        empty += number == 0
-    return LoadedSlots(table, shape.slots - empty, bool(newer))
+    return LoadedSlots(table, sum(map(bool, table)), bool(newer))
 
 
 def _led_back(
     reader: EntryReader, slot: int, number: int, count: int, shape: IndexShape
 ) -> int | None:
     """The newest entry of a slot that has a number under `count`; None: the chain is broken."""
-    while number >= count:
-        if number >= shape.entries:
+    while not 0 <= number < count:
+        if not 0 <= number < shape.entries:
             return None
         entry = reader.entry(number)
         if entry.key_hash % shape.slots != slot or not 0 <= entry.previous < number:
             return None
         number = entry.previous
-    return number if number >= 0 else None
+    return number
 
 
 def rebuild_slots(reader: EntryReader, shape: IndexShape, count: int) -> LoadedSlots:
