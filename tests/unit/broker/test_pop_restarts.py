@@ -5,8 +5,15 @@ from __future__ import annotations
 import asyncio
 import shutil
 
+from cometmq.broker.pop import journal
+from cometmq.codec.bodies.pop_journal import (
+    AckBody,
+    CheckPointBody,
+    encode_ack,
+    encode_check_point,
+)
 from cometmq.model.codes import RequestCode, ResponseCode
-from tests.unit.broker.conftest import serve
+from tests.unit.broker.conftest import eventually, serve
 from tests.unit.broker.test_pop import ACK, bodies, handles, names, pop, send, served_points
 
 
@@ -56,3 +63,43 @@ async def test_what_is_done_is_not_read_again_at_a_start(tmp_path):
         assert (await pop(served)).code == ResponseCode.POLLING_TIMEOUT
         await send(served, b"3")
         assert bodies(await pop(served)) == [b"3"]
+
+
+async def test_a_pop_that_stays_open_does_not_make_the_next_start_long(tmp_path, monkeypatch):
+    monkeypatch.setattr(journal, "BEHIND_MAX", 10)
+    async with serve(tmp_path, revive_queues=1) as served:
+        await send(served, b"long")
+        await pop(served, invisibleTime=60_000)
+        for _ in range(20):
+            await send(served, b"short")
+            for handle in handles(await pop(served)):
+                await served.ask(ACK, names(handle))
+
+        async def is_near():
+            fields = {
+                "consumerGroup": journal.REVIVE_GROUP,
+                "topic": "rmq_sys_REVIVE_LOG_DefaultCluster",
+                "queueId": "0",
+            }
+            told = await served.ask(RequestCode.QUERY_CONSUMER_OFFSET, fields)
+            return int(told.fields["offset"]) >= 10
+
+        await eventually(is_near)
+    async with serve(tmp_path, revive_queues=1) as served:
+        assert len(served_points(served)) == 1
+        assert (await pop(served)).code == ResponseCode.POLLING_TIMEOUT
+
+
+async def test_what_another_broker_wrote_into_the_revive_topic_counts(served):
+    await send(served, b"1", b"2")
+    assert bodies(await pop(served, consumerGroup="java")) == [b"1", b"2"]
+    now = served.broker._clock.now_ms()
+    theirs = CheckPointBody(
+        "Orders", "java", 0, 0, (0, 1), now - 1, 2_000, broker_name="broker-a"
+    )
+    ack = AckBody("Orders", "java", 0, 0, now - 1, (0,), "broker-a")
+    revive = "rmq_sys_REVIVE_LOG_DefaultCluster"
+    for tag, body in (("ck", encode_check_point(theirs)), encode_ack(ack)):
+        await send(served, body, topic=revive, queue_id=3, TAGS=tag)
+    again = await pop(served, consumerGroup="java", pollTime=10_000)
+    assert bodies(again) == [b"2"]

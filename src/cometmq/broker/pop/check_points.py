@@ -6,6 +6,7 @@ Next: cometmq.broker.pop.journal
 """
 
 from collections.abc import Iterable
+from heapq import heappop, heappush
 
 from cometmq.codec.bodies.pop_journal import AckBody, CheckPointBody
 
@@ -26,13 +27,14 @@ class CheckPoint:
         recorded: those of them that are on record.
         place: queue offset of its record; -1: it has none yet.
         end: physical offset behind the last record that it needs to be on the device.
+        is_said: whether the group's offset has passed it; until then a start needs its record.
     """
 
     __slots__ = (
         "acknowledged",
         "body",
         "end",
-        "is_reviving",
+        "is_said",
         "place",
         "recorded",
         "revive_queue",
@@ -44,7 +46,7 @@ class CheckPoint:
         self.acknowledged = self.recorded = body.acknowledged
         self.place = -1
         self.end = 0
-        self.is_reviving = False
+        self.is_said = True
 
     def __repr__(self) -> str:
         """Of what, and how much of it is done with."""
@@ -92,7 +94,9 @@ class CheckPoints:
     def __init__(self) -> None:
         self.changed: dict[CheckPoint, None] = {}
         self._by_key: dict[Key, CheckPoint] = {}
+        # By the period in which they end; the heap has each such period, and some that are gone.
         self._by_end: dict[int, set[CheckPoint]] = {}
+        self._ends: list[int] = []
 
     def __len__(self) -> int:
         return len(self._by_key)
@@ -103,7 +107,7 @@ class CheckPoints:
     def add(self, point: CheckPoint) -> None:
         """A check point begins."""
         self._by_key[point.key] = point
-        self._by_end.setdefault(self._period(point.due_ms), set()).add(point)
+        self.again_at(point, point.due_ms)
 
     def acknowledge(self, key: Key, offsets: Iterable[int]) -> None:
         """Messages are done with; what is not known, or was before, is passed over."""
@@ -141,13 +145,18 @@ class CheckPoints:
         """Check points whose time is over; each is given once, or again after `again_at`."""
         last = now_ms // PERIOD_MS
         due: list[CheckPoint] = []
-        for period in [period for period in self._by_end if period <= last]:
-            due.extend(self._by_end.pop(period))
+        while self._ends and self._ends[0] <= last:
+            due.extend(self._by_end.pop(heappop(self._ends), ()))
         return sorted(due, key=lambda point: point.due_ms)
 
     def again_at(self, point: CheckPoint, at_ms: int) -> None:
         """What was due could not be handed on; try again."""
-        self._by_end.setdefault(self._period(at_ms), set()).add(point)
+        period = self._period(at_ms)
+        ends = self._by_end.get(period)
+        if ends is None:
+            ends = self._by_end[period] = set()
+            heappush(self._ends, period)
+        ends.add(point)
 
     def done(self, point: CheckPoint) -> None:
         """Nothing is left of it."""

@@ -37,7 +37,10 @@ from cometmq.store.appender import PutResult
 _log = logging.getLogger(__name__)
 
 REVIVE_GROUP = "CID_RMQ_SYS_REVIVE_GROUP"
-BEHIND_MAX = 100_000  # Records that a start may have to read for one open check point.
+# Records that a start may have to read for one open check point, where fewer than a quarter of them
+# are needed: to write many anew would only move them on.
+BEHIND_MAX = 100_000
+_NEEDED_SHARE = 4
 _PUT_MAX = 500  # Records of one write.
 _EARLY_MS = 1_000  # Java delivers a check point so long before it ends (ackTimeInterval).
 
@@ -168,16 +171,18 @@ class Journal:
     def rewrite_old(self) -> None:
         """Write open check points that lie far back anew, so that a start need not read so far."""
         for queue_id, needed in enumerate(self._needed):
-            queue = self._parts.store.queue(self._topic.name, queue_id)
-            while needed and queue is not None and needed[0][0] < queue.max_offset - BEHIND_MAX:
-                place, point = needed[0]
-                if point.place == place and not point.is_done:
+            for _ in range(_PUT_MAX):
+                behind = self._cursors[queue_id].offset - needed[0][0] if needed else 0
+                if behind <= max(BEHIND_MAX, len(self.points) * _NEEDED_SHARE):
+                    break
+                place, point = needed.popleft()
+                if point.place == place and not (point.is_done and point.is_said):
                     try:
                         (result,) = self._parts.inner.put(self._check_point(point))
                     except StoreError:
+                        needed.appendleft((place, point))
                         return
                     self._placed(point, result)
-                needed.popleft()
 
     def settle(self) -> None:
         """Say how far everything is done, and on the device."""
@@ -185,7 +190,8 @@ class Journal:
         for queue_id, needed in enumerate(self._needed):
             while needed:
                 place, point = needed[0]
-                if point.place == place and not (point.is_done and point.end <= flushed):
+                is_over = point.is_done and point.is_said and point.end <= flushed
+                if point.place == place and not is_over:
                     break
                 needed.popleft()
             last = (needed[0][0] if needed else self._cursors[queue_id].offset) - 1

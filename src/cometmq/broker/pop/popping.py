@@ -72,6 +72,10 @@ class Popping:
         subscription = self._filters.subscription(request.topic, request.exp, request.exp_type)
         wanted = self._filters.filter_of(subscription, request.consumer_group)
         pop = Pop(command, peer, request, wanted, topic)
+        if len(self._points) >= OPEN_MAX:
+            return Answer(
+                ResponseCode.POLLING_FULL, f"{OPEN_MAX} pops are open; acknowledge some"
+            )
         steps = self._reader.collect(pop)
         try:
             cold = next(steps)
@@ -194,7 +198,7 @@ class Popping:
             return answer
         if request.poll_time <= 0:
             return self._nothing(pop, taken, ResponseCode.POLLING_TIMEOUT)
-        if self._waiting.is_full(key) or len(self._points) >= OPEN_MAX:
+        if self._waiting.is_full(key):
             return self._nothing(pop, taken, ResponseCode.POLLING_FULL)
         self._waiting.hold(
             Waiter(

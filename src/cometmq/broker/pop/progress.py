@@ -30,8 +30,9 @@ class Progress:
         self.busy: set[Place] = set()
         self._offsets = offsets
         self._store = store
-        # What was handed out and not said yet: (check point or None, offset behind it).
-        self._open: dict[Place, deque[tuple[CheckPoint | None, int]]] = {}
+        # What was handed out and not said yet: (check point or None, physical offset behind its
+        # record, queue offset behind its messages).
+        self._open: dict[Place, deque[tuple[CheckPoint | None, int, int]]] = {}
 
     def next_offset(self, place: Place) -> int | None:
         """Where the next pop begins; None where the group has never been."""
@@ -39,7 +40,7 @@ class Progress:
         said = self._offsets.get(group, topic, queue_id)
         open_ = self._open.get(place)
         if open_:
-            return open_[-1][1] if said is None else max(open_[-1][1], said)
+            return open_[-1][2] if said is None else max(open_[-1][2], said)
         return said
 
     def begin(self, place: Place, queue: ConsumeQueue | None, init_mode: int) -> int:
@@ -61,11 +62,16 @@ class Progress:
 
     def moved(self, place: Place, offset: int, point: CheckPoint | None = None) -> None:
         """The group goes on at `offset`; `point`: what it was given before."""
-        self._open.setdefault(place, deque()).append((point, offset))
+        end = 0
+        if point is not None:
+            end, point.is_said = point.end, False
+        self._open.setdefault(place, deque()).append((point, end, offset))
 
     def reset(self, place: Place, offset: int) -> None:
         """The group goes on at `offset`, whatever was before."""
-        self._open.pop(place, None)
+        for point, _, _ in self._open.pop(place, ()):
+            if point is not None:
+                point.is_said = True
         group, topic, queue_id = place
         self._offsets.commit(group, topic, queue_id, offset=offset)
 
@@ -76,9 +82,11 @@ class Progress:
             open_ = self._open[place]
             offset = None
             while open_:
-                point, behind = open_[0]
-                if point is not None and not point.is_done and point.end > flushed:
-                    break
+                point, end, behind = open_[0]
+                if point is not None:
+                    if not point.is_done and end > flushed:
+                        break
+                    point.is_said = True
                 offset = behind
                 open_.popleft()
             if not open_:

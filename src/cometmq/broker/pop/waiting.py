@@ -8,6 +8,7 @@ Next: cometmq.broker.pop.popping
 """
 
 import asyncio
+import math
 from collections import deque
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
@@ -22,6 +23,8 @@ from cometmq.net.answer import Answer, answer_to_error
 from cometmq.net.peer import Peer
 from cometmq.store.consume_queue import ConsumeQueue
 from cometmq.store.message_store import MessageStore
+
+_SWEEP_SECONDS = 1.0  # Between looks for closed connections and deleted topics.
 
 Key = tuple[str, str]  # Topic, group.
 Attempt = Callable[[], Answer | Coroutine[Any, Any, Answer | None] | None]
@@ -66,6 +69,10 @@ class Waiting:
         self._watched: dict[ConsumeQueue, set[Key]] = {}
         self._queues: dict[Key, set[ConsumeQueue]] = {}
         self._woken: dict[Key, None] = {}
+        self._ordered: set[Key] = set()
+        # When the next one is due, at the earliest; the others are looked at then.
+        self._due = math.inf
+        self._swept = 0.0
         self._count = 0
 
     def __len__(self) -> int:
@@ -89,6 +96,9 @@ class Waiting:
         else:
             waiters.append(waiter)
         self._count += 1
+        self._due = min(self._due, waiter.deadline)
+        if waiter.is_ordered:
+            self._ordered.add(waiter.key)
         self._watch(waiter.key)
 
     def wake(self, key: Key) -> None:
@@ -100,12 +110,14 @@ class Waiting:
 
     def wake_ordered(self) -> None:
         """Look for those who wait for a queue that may be open again by now."""
-        for key, waiters in self._waiters.items():
-            if any(waiter.is_ordered for waiter in waiters):
-                self.wake(key)
+        for key in self._ordered:
+            self.wake(key)
 
     def expire(self, now: float) -> None:
         """Answer those whose time is over, and forget those whose connection is closed."""
+        if now < self._due and now < self._swept + _SWEEP_SECONDS:
+            return
+        self._swept, self._due = now, math.inf
         for key in list(self._waiters):
             waiters = self._waiters[key]
             if self._topics.get(key[0]) is None:
@@ -115,6 +127,7 @@ class Waiting:
                 for waiter in waiters
                 if not waiter.peer.is_closed and waiter.deadline > now
             )
+            self._due = min(self._due, *(waiter.deadline for waiter in left), math.inf)
             if len(left) == len(waiters):
                 continue
             self._count -= len(waiters) - len(left)
@@ -181,6 +194,7 @@ class Waiting:
             self._watch(key)
             return
         self._waiters.pop(key, None)
+        self._ordered.discard(key)
         for queue in self._queues.pop(key, ()):
             keys = self._watched[queue]
             keys.discard(key)
