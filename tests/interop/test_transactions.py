@@ -19,6 +19,7 @@ from cometmq.client import (
     StoredMessage,
     TransactionState,
 )
+from cometmq.model.names import OP_HALF_TOPIC
 from tests.interop import clients, reference
 from tests.interop.ours import SECONDS
 from tests.support import processes
@@ -27,8 +28,6 @@ from tests.support.processes import Program
 pytestmark = [pytest.mark.java, pytest.mark.timeout(240)]
 
 PATIENT = ProducerSettings(send_timeout_ms=10_000)
-# transactionOpBatchInterval: until then a kill of a Java broker commits once more.
-JAVA_OP_SECONDS = 4.0
 
 
 class Books:
@@ -144,6 +143,19 @@ async def leave_open(names: str, topic: str) -> None:
         assert await bodies(names, topic, wanted) == Counter(wanted)
 
 
+async def ops_of(names: str, count: int) -> None:
+    """Wait until the ops name so many halves: a Java broker writes them up to 3 s later."""
+    deadline = time.monotonic() + SECONDS
+    async with AsyncPullConsumer(names) as consumer:
+        (queue,) = await consumer.queues(OP_HALF_TOPIC)
+        while time.monotonic() < deadline:
+            ops = (await consumer.fetch(queue, 0)).messages
+            if len([name for op in ops for name in op.body.split(b",") if name]) >= count:
+                return
+            await asyncio.sleep(0.1)
+    raise TimeoutError(f"ops of {count} halves")
+
+
 @pytest.mark.parametrize(
     ("first", "second"),
     [(processes.broker, reference.broker), (reference.broker, processes.broker)],
@@ -155,8 +167,7 @@ async def test_open_transactions_go_on_in_the_other_broker(
     names, topic, books = handover.nameserver.address, "Handed", Books()
     writer = await asyncio.to_thread(handover.begin, first)
     await leave_open(names, topic)
-    if first is reference.broker:
-        await asyncio.sleep(JAVA_OP_SECONDS)
+    await ops_of(names, 2)
     writer.kill()
     await asyncio.to_thread(handover.begin, second)
     async with AsyncProducer(

@@ -6,7 +6,9 @@ RocketMQ 5.3.3.
 Next: cometmq.broker.inner_puts
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from sys import intern
+from typing import NamedTuple
 
 from cometmq.broker.inner_puts import InnerMessage
 from cometmq.broker.redelivery import once_more
@@ -30,8 +32,7 @@ _OP_SIZE_MAX = 4096
 _INT64_DIGITS = 19
 
 
-@dataclass(frozen=True, slots=True)
-class Key:
+class Key(NamedTuple):
     """What tells a transaction from all others, over all copies of its half."""
 
     message_id: str
@@ -84,8 +85,9 @@ def key_of(record: Record, properties: dict[str, str]) -> Key:
     """The transaction of a half."""
     return Key(
         properties.get(keys_of.UNIQ_KEY) or str(record.physical_offset),
-        properties.get(keys_of.PRODUCER_GROUP, ""),
-        properties.get(keys_of.REAL_TOPIC, ""),
+        # Few groups and topics have many transactions: their names are kept once.
+        intern(properties.get(keys_of.PRODUCER_GROUP, "")),
+        intern(properties.get(keys_of.REAL_TOPIC, "")),
     )
 
 

@@ -19,8 +19,8 @@ from cometmq.model.errors import CodecError
 
 _log = logging.getLogger(__name__)
 
-# Each open half costs about 300 bytes.
-OPEN_MAX = 1_000_000
+# Each open half costs about 540 bytes.
+OPEN_MAX = 500_000
 # What became of transactions is remembered of so many, to answer a second end of one.
 _ENDED_MAX = 100_000
 
