@@ -63,18 +63,17 @@ def find(
         raise typer.BadParameter(
             "say one of --key, --id, --offset and --time", param_hint="find"
         )
+    places = _Places(topic, queue, count_max)
     if key is not None:
         found = _ask_admin(nameserver, lambda admin: _by_key(admin, topic, key, count_max))
     elif id_ is not None:
         found = _ask_admin(nameserver, lambda admin: _by_id(admin, topic, id_))
+    elif offset is not None:
+        found = _pull(nameserver, lambda consumer: places.at_offset(consumer, offset))
     else:
-        time_ms = read_time(time, option="--time") if time is not None else 0
-        places = _Places(topic, queue, count_max)
-        found = _pull(nameserver, places, offset, time_ms)
-    _show(
-        [message for message in found if queue in (None, message.queue.queue_id)],
-        as_json=as_json,
-    )
+        time_ms = read_time(time or "", option="--time")
+        found = _pull(nameserver, lambda consumer: places.since(consumer, time_ms))
+    _show([each for each in found if queue in (None, each.queue.queue_id)], as_json=as_json)
 
 
 def _show(found: Found, *, as_json: bool) -> None:
@@ -162,14 +161,12 @@ def _ask_admin(nameserver: str, ask: "Callable[[AsyncAdmin], Awaitable[Found]]")
     return run(work())
 
 
-def _pull(nameserver: str, places: _Places, offset: int | None, time_ms: int) -> Found:
+def _pull(nameserver: str, read: "Callable[[AsyncPullConsumer], Awaitable[Found]]") -> Found:
     from cometmq.client import AsyncPullConsumer
     from cometmq.net.loop import run
 
     async def work() -> Found:
         async with AsyncPullConsumer(nameserver, group=TOOLS_GROUP) as consumer:
-            if offset is not None:
-                return await places.at_offset(consumer, offset)
-            return await places.since(consumer, time_ms)
+            return await read(consumer)
 
     return run(work())
