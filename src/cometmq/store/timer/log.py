@@ -76,7 +76,9 @@ class TimerLog:
         path = self.chain.paths(start)[0]
         fd = self._disk.open(path, create=True)
         file = LogFile(self._disk, path, start=start, size=size, fd=fd)
+        # First its size, then its name; once in two million messages the loop waits for it.
         self._disk.resize(fd, size)
+        self._disk.fdatasync(fd)
         self._disk.sync_directory(self._directory)
         self.chain.append(file)
         return file

@@ -156,7 +156,9 @@ class TimerWheel:
         fd = self._disk.open(self._path, create=True)
         try:
             if self._disk.size(fd) == 0:
+                # First its size, then its name: a wheel of another size is refused.
                 self._disk.resize(fd, WHEEL_SIZE)
+                self._disk.fdatasync(fd)
                 self._disk.sync_directory(self._path.rpartition("/")[0])
             for page in pages:
                 write_whole(self._disk, fd, page.content, page.offset)
