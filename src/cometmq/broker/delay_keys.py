@@ -33,7 +33,7 @@ class DelayKeys:
         10_000, key="flushDelayOffsetInterval", least=1
     )
     is_timer_on: bool = setting(default=True, key="timerWheelEnable")
-    timer_precision_ms: int = setting(1_000, least=100, most=60_000)
+    timer_precision_ms: int = setting(1_000, least=100, most=1_000)
     timer_max_delay_seconds: int = setting(
         259_200, key="timerMaxDelaySec", least=1, is_remote=True
     )
