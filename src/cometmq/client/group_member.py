@@ -171,6 +171,8 @@ class GroupMember:
             loop.is_dropped = True
         if self.turnstile is not None:
             await self.turnstile.give_back(list(self.loops))
+            self.turnstile = None
+        self._leaving.clear()
         self.loops.clear()
         await self._hub.leave(self)
 

@@ -56,6 +56,11 @@ class HeldQueues:
         """Renew no more."""
         await self._tasks.close()
 
+    @property
+    def queues(self) -> list[MessageQueue]:
+        """Those that were locked and not given back."""
+        return list(self._until)
+
     def is_held(self, queue: MessageQueue) -> bool:
         """Whether nobody else can have this queue now."""
         return self._until.get(queue, 0.0) > self._hub.clock.monotonic()

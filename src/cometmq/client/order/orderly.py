@@ -40,6 +40,7 @@ class Orderly:
         give_back: GiveBack,
         lost: Callable[[list[MessageQueue]], None],
     ) -> None:
+        self._is_closed = False
         self._held: HeldQueues | None = None
         if not settings.is_broadcasting:
             self._held = HeldQueues(hub, group, settings, lost=lost)
@@ -66,7 +67,8 @@ class Orderly:
         for queue in queues:
             self._lines.forget(queue)
         if self._held is not None:
-            await self._held.give_back(queues)
+            # At the end also what another subscription left behind.
+            await self._held.give_back(self._held.queues if self._is_closed else queues)
 
     # --- messages: as other workers
 
@@ -76,6 +78,7 @@ class Orderly:
 
     async def close(self, timeout_ms: int) -> None:
         """Begin no further call, and wait for those under way, but not longer than this."""
+        self._is_closed = True
         await self._lines.close(timeout_ms)
         if self._held is not None:
             await self._held.stop()
