@@ -17,7 +17,15 @@ from cometmq.store.message_store import MessageStore
 from cometmq.store.settings import StoreSettings
 from tests.support.fake_disk import FakeDisk
 from tests.support.hand_clock import HandClock
-from tests.support.store_puts import SMALL, bodies_of, flush, make_put, open_store, run_jobs
+from tests.support.store_puts import (
+    SMALL,
+    bodies_of,
+    flush,
+    make_put,
+    open_store,
+    put,
+    run_jobs,
+)
 
 SYNC = StoreSettings(
     commitlog_file_size=16_384, queue_file_size=400, disk_reserve=0, flush_sync=True
@@ -230,3 +238,30 @@ def test_a_stop_syncs_what_a_checkpoint_that_was_never_made_would_have():
         ("cut", 0, 0),
     ]:
         take(run, step)
+
+
+class SetBack(HandClock):
+    """A clock whose wall time was ahead, and is put right."""
+
+    ahead_ms = 0
+
+    def now_ms(self) -> int:
+        return super().now_ms() + self.ahead_ms
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_torn_end_behind_a_clock_that_was_set_back_is_no_damage(seed):
+    """Its records look older than the checkpoint's time, and yet they were never flushed."""
+    disk, clock = FakeDisk(), SetBack()
+    store = open_store(disk=disk, clock=clock)
+    clock.ahead_ms = 3_600_000
+    put(store, b"flushed")
+    for _ in range(3):
+        clock.turn(11)
+        run_jobs(store)
+    clock.ahead_ms = 0
+    for number in range(8):
+        put(store, b"%d" % number * 2_000)
+    after = open_store(disk=disk.power_cut(random.Random(seed)), clock=clock)
+    assert after.refusal is None
+    assert bodies_of(after)[:1] == [b"flushed"]

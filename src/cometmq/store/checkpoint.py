@@ -4,13 +4,13 @@
 offsets, so that after a kill we look at the last second of the log and not at its last file:
 
 | mark "CMQ1" 4 | CRC-32 of the rest 4 | dispatched 8 | flushed 8 | entries 8 |
-| index file 8 | index count 8 |
+| index file 8 | index count 8 | log time 8 |
 
 `dispatched`: every record before it has its entries in queue and index on the device. `flushed`: so
 is the log up to here. `entries`: sum of the queues' max offsets at `dispatched`; index file and
-count: the newest index file, and how far it was. Neither file ever passes an entry that is not in
-its file. Both stay true when a Java broker has the directory in between, for what
-they say is on the device is never taken back.
+count: the newest index file, and how far it was. Log time: that of the `checkpoint` beside it; where
+it has another, a Java broker had the directory since. Neither file ever passes an entry that is not
+in its file. Both stay true then, for what they say is on the device is never taken back.
 
 Both are written in place: one sector each, which a disk writes whole or not at all; a torn one
 has a wrong CRC and counts as missing.
@@ -33,8 +33,8 @@ PROGRESS_FILE = "checkpoint.cometmq"
 
 _MARK = b"CMQ1"
 _PROGRESS_HEAD = Struct(">4sI")
-_PROGRESS = Struct(">qqqqq")
-PROGRESS_SIZE = _PROGRESS_HEAD.size + _PROGRESS.size  # 48
+_PROGRESS = Struct(">qqqqqq")
+PROGRESS_SIZE = _PROGRESS_HEAD.size + _PROGRESS.size  # 56
 
 
 # More files and directories than this are brought to the device by one sync of the file system:
@@ -51,6 +51,7 @@ class Progress(NamedTuple):
         entries: sum of the queues' max offsets at `dispatched`.
         index_file: the name of the newest index file as a number; 0: there is none.
         index_count: the number of the next entry there; all before it are on the device.
+        log_ms: log timestamp of RocketMQ's checkpoint that was written with it.
     """
 
     dispatched: int
@@ -58,6 +59,7 @@ class Progress(NamedTuple):
     entries: int
     index_file: int = 0
     index_count: int = 0
+    log_ms: int = 0
 
     def without(self, entries: int) -> "Progress":
         """The same when a topic's queues, with so many entries, are deleted."""
@@ -136,6 +138,7 @@ class CheckpointJob:
 
     Attributes:
         progress: what it will say.
+        index: what it does for the index.
         error: why it could not; None when it has.
         is_synced: whether these files are on the device. One that could not be synced
             never counts as synced again in this process.
@@ -157,7 +160,7 @@ class CheckpointJob:
         self._times = times
         self._unsynced = unsynced
         self._directories = directories
-        self._index = index
+        self.index = index
         self.progress = progress
         self.error: OSError | None = None
         self.is_synced = False
@@ -169,7 +172,7 @@ class CheckpointJob:
                 self._disk.sync_all(self._files.root)
             else:
                 self._sync_each()
-            self._index.run()
+            self.index.run()
             self.is_synced = True
             self._files.write(self._times, self.progress)
         except OSError as error:

@@ -135,17 +135,21 @@ class ConsumeQueues:
         self._round = iter(queues)
         self._round_step = max(TAILS_PER_TICK, len(queues) // ROUND_TICKS)
 
-    def continue_round(self, is_time_over: Callable[[], bool]) -> bool:
+    def continue_round(
+        self, is_time_over: Callable[[], bool], *, is_spread: bool = True
+    ) -> bool:
         """Write the next part; True when every tail of the round is written.
 
         Args:
             is_time_over: asked now and then; the part ends early when it is.
+            is_spread: end it when it has a tick's share of the round, too.
 
         Raises:
             OSError: the disk failed or is full; the round is given up.
         """
         assert self._round is not None
-        for _ in range(0, self._round_step, _TAILS_AT_ONCE):
+        written = 0
+        while not is_spread or written < self._round_step:
             part = list(islice(self._round, _TAILS_AT_ONCE))
             try:
                 self.write_tails(part)
@@ -155,6 +159,7 @@ class ConsumeQueues:
             if len(part) < _TAILS_AT_ONCE:
                 self._round = None
                 return True
+            written += _TAILS_AT_ONCE
             if is_time_over():
                 break
         return False

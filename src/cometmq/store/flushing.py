@@ -86,7 +86,7 @@ class Flushing:
         if self._began is not None:
             store_ms = self._began[1]
             self._began = None
-        self.flushed_ms = max(self.flushed_ms, store_ms)
+        self.flushed_ms = store_ms or self.flushed_ms
         self.log.flushed = max(self.log.flushed, upto)
         self._ended_at = self._clock.monotonic()
         self._group.advance(self.log.flushed)

@@ -62,8 +62,10 @@ class LogEnd:
         file = self._log.chain.find(end)
         assert file is not None
         is_known = progress is not None and end < progress.flushed
-        # One of the very millisecond may have come after the flush.
-        if is_known or behind.store_timestamp < times.log_timestamp:
+        # Times are asked only where Java wrote them, for a clock that was set back makes what came
+        # after a flush look older. One of the very millisecond may have come after it, too.
+        is_java_last = progress is None or progress.log_ms != times.log_timestamp
+        if is_known or (is_java_last and behind.store_timestamp < times.log_timestamp):
             return (
                 f"{file.path} is damaged at byte {end - file.start} (physical offset {end}): "
                 f"no valid record there, but one at {behind.physical_offset}; nothing was cut, "

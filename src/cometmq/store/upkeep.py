@@ -24,8 +24,10 @@ logger = logging.getLogger(__name__)
 DISK_LOOK_INTERVAL_S = 1.0
 # A checkpoint costs a sync of each queue written; it takes at most this part of the time.
 CHECKPOINT_SHARE = 10
-# The loop writes tails for at most so long a tick: a fifth of its time.
+# The loop writes tails for at most so long a tick of 50 ms: a fifth of its time while messages come,
+# half of it while none do.
 TAILS_SECONDS_PER_TICK = 0.01
+TAILS_SECONDS_IDLE = 0.025
 
 
 class Upkeep:
@@ -69,6 +71,7 @@ class Upkeep:
         self._job_began = 0.0
         self._job_out: CheckpointJob | None = None
         self._is_checkpoint_over = False
+        self._dispatched_before = -1
         self._noted: tuple[Progress, Checkpoint] | None = None  # When the round began.
         self._ready: tuple[Progress, Checkpoint] | None = None  # When it was through.
 
@@ -116,6 +119,19 @@ class Upkeep:
         except OSError as error:
             self.queue_write_failed(error)
 
+    def _continue_tails(self, now: float) -> bool:
+        """Write tails for as long as this tick may; True when the round is through.
+
+        Raises:
+            OSError: the disk failed or is full.
+        """
+        is_idle = self._dispatcher.dispatched == self._dispatched_before
+        self._dispatched_before = self._dispatcher.dispatched
+        deadline = now + (TAILS_SECONDS_IDLE if is_idle else TAILS_SECONDS_PER_TICK)
+        return self._queues.continue_round(
+            lambda: self._clock.monotonic() >= deadline, is_spread=not is_idle
+        )
+
     def queue_write_failed(self, error: OSError) -> None:
         """A tail could not be written; it is kept, and no message is taken until it is."""
         if not self._flags.has(Flag.QUEUE_DISK_FULL):
@@ -149,14 +165,18 @@ class Upkeep:
             self._log.flushed,
             self._queues.entries,
             *self._index.mark(),
+            log_ms=self.times().log_timestamp,
         )
 
     def times(self) -> Checkpoint:
-        """The same in store times, as Java keeps it."""
+        """The same in store times, as Java keeps it.
+
+        A clock that was set back sets them back: Java's recovery then looks at more, never at less.
+        """
         known = self._checkpoints.times
         return Checkpoint(
-            log_timestamp=max(self._flushing.flushed_ms, known.log_timestamp),
-            queue_timestamp=max(self._dispatcher.dispatched_ms, known.queue_timestamp),
+            log_timestamp=self._flushing.flushed_ms or known.log_timestamp,
+            queue_timestamp=self._dispatcher.dispatched_ms or known.queue_timestamp,
             index_timestamp=max(self._index.full_ms(), known.index_timestamp),
         )
 
@@ -196,7 +216,7 @@ class Upkeep:
         pause = self._settings.checkpoint_interval_ms / 1000
         self._checkpoint_at = now + max(pause, CHECKPOINT_SHARE * (now - self._job_began))
         if job.error is None:
-            self._index.synced()
+            self._index.synced(job.index)
             return
         logger.error("No checkpoint could be made: %s", job.error)
         if not job.is_synced:

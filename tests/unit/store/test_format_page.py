@@ -12,7 +12,9 @@ PAGE = Path(__file__).parents[3] / "docs/format/store-directory.md"
 def test_the_example_of_our_checkpoint_is_what_it_says():
     [block] = re.findall(r"```hex\n(.*?)```", PAGE.read_text(), flags=re.DOTALL)
     content = bytes.fromhex("".join(line.split("  ")[0] for line in block.splitlines()))
-    progress = Progress(1545, 515, 15, index_file=20261121093000123, index_count=31)
+    progress = Progress(
+        1545, 515, 15, index_file=20261121093000123, index_count=31, log_ms=1795256157132
+    )
     assert content == encode_progress(progress)
     assert decode_progress(content) == progress
 
