@@ -251,10 +251,10 @@ class Index:
         while not self.continue_round():
             pass
 
-    def synced(self) -> None:
-        """The last round is on the device: full files need no memory any more."""
-        for file in self.files:
-            if file.slots is not None and file.room <= 0 and not file.is_changed:
+    def synced(self, sync: IndexSync) -> None:
+        """A checkpoint has brought this to the device: files that are full need no memory then."""
+        for file, header, _ in sync.files:
+            if file.room <= 0 and file.header == header:
                 file.settle()
 
     def full_ms(self) -> int:

@@ -29,7 +29,10 @@ class IndexSync:
             OSError: it failed; what the checkpoint said before is still true.
         """
         for file, header, runs in self.files:
-            fd = self._disk.open(file.path)
+            try:
+                fd = self._disk.open(file.path)
+            except FileNotFoundError:  # Its messages were deleted.
+                continue
             try:
                 self._disk.fdatasync(fd)
                 # Before the slots: Java removes a file whose header is beyond the checkpoint.

@@ -11,6 +11,7 @@ from cometmq.codec.index_file import decode_header
 from cometmq.codec.properties import encode_properties
 from cometmq.model.errors import StoreDamaged, StoreFull
 from cometmq.store.appender import Put
+from cometmq.store.checkpoint import CheckpointJob
 from cometmq.store.message_store import MessageStore
 from cometmq.store.settings import IndexSettings
 from tests.support.fake_disk import FakeDisk
@@ -51,6 +52,16 @@ class Shelf:
         asked = {"begin_ms": 0, "end_ms": 1 << 62, **times}
         search = self.store.index.search(topic, key, max_count=count, **asked)
         return search.run().offsets
+
+    def checkpoint(self) -> CheckpointJob:
+        """A checkpoint that is due and not made yet."""
+        self.clock.turn(2)
+        for _ in range(10):
+            self.store.tick()
+            job = self.store.checkpoint_due()
+            if job is not None:
+                return job
+        raise AssertionError("no checkpoint is due")
 
     def names(self) -> list[str]:
         return self.disk.list_names(DIRECTORY)
@@ -157,6 +168,52 @@ def test_a_full_file_needs_no_memory_once_it_is_on_the_device():
     assert full.slots is None
     assert growing.slots is not None
     assert shelf.find("k3")
+
+
+def test_a_file_that_fills_up_while_a_checkpoint_is_made_waits_for_the_next():
+    shelf = Shelf()
+    for number in range(9):
+        shelf.put(f"k{number}")
+    job = shelf.checkpoint()
+    offset = shelf.put("k9")
+    shelf.clock.turn(2)
+    for _ in range(3):
+        shelf.store.tick()  # The next round copies the full file meanwhile.
+    job.run()
+    shelf.store.checkpointed(job)
+    [file] = shelf.store.index.files
+    assert file.slots is not None
+    assert shelf.find("k9") == [offset]
+    for _ in range(5):
+        shelf.clock.turn(2)
+        run_jobs(shelf.store)
+    assert file.slots is None
+    assert shelf.find("k9") == [offset]
+
+
+def test_a_file_that_is_deleted_while_a_checkpoint_is_made_is_no_failure():
+    shelf = Shelf()
+    for number in range(15):
+        shelf.put(f"k{number}")
+    job = shelf.checkpoint()
+    assert len(shelf.store.index.delete_before(1 << 40)) == 1
+    job.run()
+    assert job.error is None
+
+
+def test_a_failed_sync_ends_checkpoints_and_a_restart_finds_every_key():
+    shelf = Shelf()
+    offsets = [shelf.put(f"k{number}") for number in range(15)]
+    job = shelf.checkpoint()
+    shelf.disk.fail("fdatasync")
+    job.run()
+    shelf.store.checkpointed(job)
+    assert not job.is_synced
+    assert "restart the broker" in str(shelf.store.refusal)
+    shelf.disk = shelf.disk.kill()
+    shelf.open()
+    for number, offset in enumerate(offsets):
+        assert shelf.find(f"k{number}") == [offset]
 
 
 def test_an_index_that_cannot_be_written_stops_senders_until_it_can():
