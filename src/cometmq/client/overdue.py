@@ -50,6 +50,9 @@ class Overdue:
         before = self._now() - self._timeout_ms / 1000
         late = [job for began, job in list(self._running.values()) if began < before]
         for job in late:
+            if job.loop.is_dropped:  # Another member has its queue by now.
+                self.end(job)
+                continue
             offsets = []
             for message in job.messages:
                 _log.warning(

@@ -16,6 +16,7 @@ class Queue:
 
     def __init__(self) -> None:
         self.finished: list[int] = []
+        self.is_dropped = False
 
     def finish(self, _inflight: object, offsets: list[int]) -> None:
         self.finished += offsets
@@ -69,6 +70,18 @@ async def test_what_nobody_takes_back_stays_with_its_listener():
     broker.takes = True
     await overdue.look()
     assert slow.loop.finished == [1]
+
+
+async def test_what_another_member_has_by_now_is_not_given_back():
+    clock, broker = HandClock(), Broker()
+    overdue = Overdue(TIMEOUT_MS, clock, broker.give_back)
+    slow = job(1)
+    overdue.begin(slow)
+    slow.loop.is_dropped = True
+    clock.turn(901)
+    await overdue.look()
+    assert broker.given == []
+    assert not overdue.end(slow)
 
 
 def test_it_looks_each_minute_by_default():
