@@ -92,6 +92,12 @@ def test_mqadmin_shows_a_route_of_our_nameserver(admin, our_cluster):
     assert '"brokerName":"broker-a"' in said.replace(" ", "")
 
 
+def test_mqadmin_lets_expired_files_and_unused_queues_go(admin):
+    assert "success" in admin("deleteExpiredCommitLog", "-c", "DefaultCluster")
+    assert "success" in admin("cleanUnusedTopic", "-c", "DefaultCluster")
+    assert "success" in admin("cleanExpiredCQ", "-c", "DefaultCluster")
+
+
 def test_mqadmin_lists_our_cluster(admin, our_cluster):
     said = admin("clusterList")
     (line,) = [line for line in said.splitlines() if line.startswith("DefaultCluster")]

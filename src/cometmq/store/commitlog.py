@@ -35,6 +35,8 @@ class CommitLog:
     Attributes:
         chain: its files.
         written: physical offset behind the last record.
+        committed: the same of the last record that is in its file: where batches wait in memory
+            (cometmq.store.staged_log) that is less.
         flushed: how far the log is known to be on the device.
         warm_start: offset from which it is this process that wrote, and the page cache has it.
         ahead: the files that come next.
@@ -50,6 +52,7 @@ class CommitLog:
             read_only_directories=settings.read_only_commitlog_paths,
         )
         self.written = 0
+        self.committed = 0
         self.flushed = 0
         self.warm_start = 0
         self.ahead = FilesAhead(disk, settings, self.chain)
@@ -95,12 +98,7 @@ class CommitLog:
                 self._torn = pieces
                 raise
         _, offset, content = pieces[-1]
-        self.written = offset + len(content)
-
-    @property
-    def committed(self) -> int:
-        """Physical offset behind the last record that is in its file; any can be read."""
-        return self.written
+        self.written = self.committed = offset + len(content)
 
     def commit_staged(self) -> None:
         """Write what waits in memory: nothing here (cometmq.store.staged_log).

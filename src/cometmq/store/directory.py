@@ -92,7 +92,8 @@ class StoreDirectory:
             read_only=self.read_only,
         )
         found = recovery.run(is_clean=is_clean)
-        self.log.written = self.log.flushed = self.log.warm_start = found.end
+        log = self.log
+        log.written = log.committed = log.flushed = log.warm_start = found.end
         if found.damage is not None:
             logger.error("%s", found.damage)
         return found

@@ -46,11 +46,6 @@ class StagedLog(CommitLog):
         self._used = 0
         self._staged: list[_Staged] = []
 
-    @property
-    def committed(self) -> int:
-        """Physical offset behind the last record that is in its file."""
-        return self._staged[0].offset if self._staged else self.written
-
     def commit(self, pieces: list[Piece]) -> None:
         """Take a batch; all of it counts, or nothing.
 
@@ -91,3 +86,4 @@ class StagedLog(CommitLog):
                     file.write(content, offset)
         self._staged.clear()
         self._used = 0
+        self.committed = self.written
