@@ -113,6 +113,25 @@ async def test_an_offset_beyond_its_queue_is_brought_back(tmp_path):
         assert [record.body for record in await delivered(served, 1)] == [b"c"]
 
 
+async def test_progress_is_saved_when_the_delivery_is_on_the_device_and_not_before(tmp_path):
+    clock, flushes = HandClock(), []
+    file = tmp_path / "config" / "delayOffset.json"
+    async with by_hand(tmp_path, clock, flush_delay_offset_interval_ms=10) as served:
+        store = served.broker._store
+        store.wait_flushed = lambda end, on_done: flushes.append((end, on_done))
+        await send(served, b"b", {"DELAY": "1"})
+        clock.turn(1)
+        await delivered(served, 1)
+        clock.turn(1)
+        await eventually(lambda: flushes and flushes[-1][0] == store.max_offset)
+        assert not file.exists()
+        del store.wait_flushed
+        for _, on_done in flushes:
+            on_done(True)
+        await eventually(file.exists)
+    assert decode_delay_offsets(file.read_text()).offsets == {1: 1}
+
+
 async def test_nobody_reaches_the_delay_queue_by_its_name(tmp_path):
     async with by_hand(tmp_path, HandClock()) as served:
         await send(served, b"b", {"DELAY": "3"})
