@@ -49,6 +49,8 @@ LINES = [
     Line("query by key among 20 million, warm: p50", "query", "p50_us", 1_000.0, against=None, at_least=False, unit=" us"),
     Line(f"pull, 4 connections: {PROCESSOR}", "pull", "processor_us", 0.6, at_least=False, unit=" us"),
     Line("the same: throughput", "pull", "per_second", 1.0),
+    Line("pop of 32 and an acknowledgement of each message, 4 connections", "pop", "per_second", 1.5),
+    Line("SQL92, 3 terms over 10 properties, a core", "sql92", "per_second", 300_000.0, against=None),
     Line("Java client: sync, 16 threads", "java sync", "per_second", 1.2),
     Line("Java client: async, 1,024 in flight", "java async", "per_second", 1.2),
     Line("Java client: batches of 32", "java batch", "per_second", 1.2),

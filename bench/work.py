@@ -11,10 +11,12 @@ from typing import Any
 from bench.load import Report, run_java_client, run_loadgen
 from bench.measure import anonymous_bytes, processor_seconds
 from bench.queries import IndexLag
+from bench.sql92 import evaluations
 from bench.systems import COMETMQ, FLOOR, JAVA, Running
 
 Measured = dict[str, Any]
 WARM_SECONDS = {JAVA: 10, COMETMQ: 3, FLOOR: 1}
+POPPED_MESSAGES = 300_000
 CONSUMED_MESSAGES = (
     1_000_000  # what the consumer finds; the same for all, for it warms on the way
 )
@@ -47,6 +49,13 @@ class Round:
                 run_loadgen(
                     "pull", self.system.broker.address, topic=topic, conns=4, secs=self.seconds
                 )
+            )
+
+    def pop(self, row: str, *, topic: str) -> None:
+        """A row of loadgen pops, each message acknowledged by itself, until the topic is empty."""
+        with self.measured(row) as measured:
+            measured.update(
+                run_loadgen("pop", self.system.broker.address, topic=topic, conns=4, secs=60)
             )
 
     def java_client(self, row: str, mode: str, *, topic: str, threads: int) -> None:
@@ -123,6 +132,12 @@ def do_all(system: Running, *, seconds: int, with_memory: bool) -> dict[str, Mea
     send_with_keys(work)
     run_loadgen("pull", address, topic="Small", conns=4, secs=min(3, warm))
     work.pull("pull", topic="Small")
+    fill(work, "PopWarm", POPPED_MESSAGES // 5)
+    run_loadgen("pop", address, topic="PopWarm", conns=4, secs=20)
+    fill(work, "Popped", POPPED_MESSAGES)
+    work.pop("pop", topic="Popped")
+    if system.name == COMETMQ:
+        work.rows["sql92"] = evaluations()
     for mode, threads in JAVA_CLIENT_THREADS.items():
         work.java_client(f"java {mode}", mode, topic=f"Java{mode}", threads=threads)
     fill(work, "Consumed", CONSUMED_MESSAGES)

@@ -213,7 +213,9 @@ def _equal(node: Equal) -> Evaluate:
 
 
 def _property_equal(left: Property, right: Constant) -> Evaluate:
-    """The most common term: a property and a literal."""
+    """A property and a literal."""
+    if isinstance(right.value, str) and right.value:
+        return _is_text(left.name, right.value)
     fetch, read = _property(left.name), _READ[right.kind]
     wanted = right.value.encode() if isinstance(right.value, str) else right.value
 
@@ -221,11 +223,27 @@ def _property_equal(left: Property, right: Constant) -> Evaluate:
         value = fetch(block)
         return None if value is None else read(value) == wanted
 
-    def evaluate_text(block: bytes) -> bool | None:
-        value = fetch(block)
+    return evaluate
+
+
+def _is_text(name: str, text: str) -> Evaluate:
+    """The most common term; nothing is cut out of the block for it. The text is not empty."""
+    fetch, key = _property(name), b"\x02%b\x01" % name.encode()
+    size, wanted = len(key), text.encode()
+    ended = wanted + b"\x02"
+
+    def evaluate(block: bytes) -> bool | None:
+        start = block.rfind(key)
+        if start < 0:
+            return None
+        if block.startswith(ended, start + size):
+            return True
+        if block[start + size] != 2:
+            return False
+        value = fetch(block)  # An empty value, which does not count.
         return None if value is None else value == wanted
 
-    return evaluate_text if right.kind is Kind.STRING else evaluate
+    return evaluate
 
 
 def _order(node: Order) -> Evaluate:
@@ -251,9 +269,15 @@ def _order(node: Order) -> Evaluate:
 def _property_order(
     fetch: Fetch, read: Reading, compare: Callable[[Any, Any], bool], limit: object
 ) -> Evaluate:
+    is_integer = read is read_int32  # Most limits are; then most values need no reading.
+
     def evaluate(block: bytes) -> bool | None:
         value = fetch(block)
-        return None if value is None else compare(read(value), limit)
+        if value is None:
+            return None
+        if is_integer and len(value) < 10 and value.isdigit():
+            return compare(int(value), limit)
+        return compare(read(value), limit)
 
     return evaluate
 
@@ -263,7 +287,7 @@ def _property_order(
 
 def _in(node: In) -> Evaluate:
     fetch, is_negated = _property(node.operand.name), node.is_negated
-    texts = frozenset(text.encode() for text in node.texts)
+    texts = frozenset(map(str.encode, node.texts))
 
     def evaluate(block: bytes) -> bool | None:
         value = fetch(block)
