@@ -33,7 +33,9 @@ def listed(*arguments: str | Path) -> list[str]:
 def root(tmp_path: Path) -> Path:
     """A store of seven log files; the first three were last written two days ago."""
     clock = HandClock(int(time.time() * 1000))
-    store = open_store(tmp_path, replace(SMALL, retention=Retention(frozenset())), clock=clock)
+    store = open_store(
+        tmp_path, replace(SMALL, retention=Retention(delete_hours=frozenset())), clock=clock
+    )
     for number in range(26):
         put(store, b"%d " % number + b"x" * 3800)
         put(store, *[b"small"] * 5, topic="small")

@@ -42,6 +42,7 @@ class Background(ReadSide):
     Attributes:
         settings: what the store was opened with.
         flags: why it takes no message at present (RocketMQ's running flags).
+        room: how full its disks were at the last look.
         cleaner: lets old files go.
         index: finds messages by their keys.
     """
@@ -70,6 +71,7 @@ class Background(ReadSide):
             checkpoints=directory.checkpoints,
             flags=self.flags,
         )
+        self.room = self._upkeep.room
         self.cleaner = Cleaner(
             disk,
             settings,
@@ -77,7 +79,7 @@ class Background(ReadSide):
             log=self._log,
             queues=self._queues,
             checkpoints=directory.checkpoints,
-            room=self._upkeep.room,
+            room=self.room,
         )
         self.cleaner.followers.append(self.index)
         self._dispatcher.on_queue_error = self._upkeep.queue_write_failed

@@ -223,8 +223,7 @@ class Cleaner:
         over = 0
         for space in (self._room.log, self._room.queues):
             if space.used_percent > ratio:
-                total = space.used + space.available
-                over = max(over, space.used - total * ratio // 100)
+                over = max(over, space.used - space.total * ratio // 100)
         # What somebody still reads is given back without our doing.
         over -= len(self._held) * file_size
         return max(-(-over // file_size), 0)

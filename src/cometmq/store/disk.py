@@ -38,10 +38,14 @@ class Space(NamedTuple):
     available: int
 
     @property
+    def total(self) -> int:
+        """Bytes that a normal user could have at most."""
+        return self.used + self.available
+
+    @property
     def used_percent(self) -> int:
-        """Used part of what can be used, rounded up, as `df` prints it."""
-        total = self.used + self.available
-        return -(-100 * self.used // total) if total else 100
+        """Used part of it, rounded up, as `df` prints it."""
+        return -(-100 * self.used // self.total) if self.total else 100
 
 
 class Disk(Protocol):

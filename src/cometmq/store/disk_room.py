@@ -23,6 +23,7 @@ class DiskRoom:
     """The room of the file systems that a store is on, when it was last looked at.
 
     Attributes:
+        spaces: of each log directory.
         log: of the log directory that is used least.
         queues: of the queues' directory.
     """
@@ -43,6 +44,7 @@ class DiskRoom:
         self._queue_directory = queue_directory
         self._needs_file = False
         self._is_over_level = False
+        self.spaces: dict[str, Space] = {}
         self.log = self.queues = Space(0, 1)
 
     @property
@@ -58,6 +60,7 @@ class DiskRoom:
         except OSError as error:
             logger.warning("The disk's room cannot be read: %s", error)
             return False
+        self.spaces = spaces
         self.log = min(spaces.values(), key=lambda space: space.used_percent)
         full_ratio = self._settings.retention.forced_ratio
         self._chain.full_directories = {

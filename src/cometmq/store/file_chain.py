@@ -116,7 +116,7 @@ class FileChain:
         """Open a file; one on a read-only disk for reading, for only the newest is written."""
         if not read_only:
             try:
-                assert file.fd >= 0
+                file.open()
             except OSError as error:
                 if error.errno not in (errno.EROFS, errno.EACCES):
                     raise

@@ -43,8 +43,7 @@ class LogFile:
     @property
     def fd(self) -> int:
         """Its descriptor, opened when it is first asked for."""
-        if self._fd < 0:
-            self._fd = self._disk.open(self.path)
+        self.open()
         return self._fd
 
     @property
@@ -58,6 +57,11 @@ class LogFile:
     def modified_ms(self) -> int:
         """When it was last written, ms since 1970."""
         return self._disk.modified_ms(self.fd)
+
+    def open(self) -> None:
+        """Open it for reading and writing, unless it is open."""
+        if self._fd < 0:
+            self._fd = self._disk.open(self.path)
 
     def open_readonly(self) -> None:
         """Open it for reading, where writing is not allowed."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,7 +17,7 @@ from tests.unit.broker.test_sends import pull_fields, short_fields
 
 FILE = 16_384
 BODY = b"x" * 3800  # Four fill a log file.
-QUICK = {
+QUICK: dict[str, Any] = {
     "commitlog_file_size": FILE,
     "clean_interval_ms": 100,
     "delete_when": "",
@@ -37,6 +39,13 @@ def log_files(path: Path) -> list[Path]:
     return sorted((path / "commitlog").iterdir())
 
 
+async def goes(served, path: Path, start: int) -> bool:
+    """Ask for deletion; whether the log begins there now. A checkpoint must have come first."""
+    answer = await served.ask(RequestCode.DELETE_EXPIRED_COMMITLOG)
+    assert answer.code == ResponseCode.SUCCESS
+    return int(log_files(path)[0].name) == start
+
+
 async def make_topic(served, topic, attributes="", queues=1):
     return await served.ask(
         RequestCode.UPDATE_AND_CREATE_TOPIC,
@@ -54,10 +63,7 @@ async def test_expired_files_go_when_asked_and_a_consumer_crosses_the_gap(tmp_pa
         await fill(served, 16)
         for path in log_files(store)[:2]:
             os.utime(path, (1, 1))
-        # A checkpoint must cover them first, so they go in one of the rounds that follow.
-        answer = await served.ask(RequestCode.DELETE_EXPIRED_COMMITLOG)
-        assert answer.code == ResponseCode.SUCCESS
-        await eventually(lambda: int(log_files(store)[0].name) == 2 * FILE)
+        await eventually(lambda: goes(served, store, 2 * FILE))
 
         async def moved():
             pull = await served.ask(RequestCode.PULL_MESSAGE, pull_fields("Orders", offset=0))
@@ -115,7 +121,7 @@ async def test_empty_queues_go_only_where_no_topic_reaches_them(tmp_path):
         stored = served.broker._store
         assert len(stored.queues_of("Shrunk")) == 2
         os.utime(log_files(store)[0], (1, 1))
-        await served.ask(RequestCode.DELETE_EXPIRED_COMMITLOG)
+        await eventually(lambda: goes(served, store, FILE))
         await eventually(
             lambda: [queue.min_offset for queue in stored.queues_of("Shrunk")] == [3, 3]
         )
@@ -145,6 +151,19 @@ async def test_a_topic_may_keep_its_last_messages_only(tmp_path):
     async with serve(store, **QUICK) as served:  # Before anybody could look.
         answer = await served.ask(RequestCode.PULL_MESSAGE, pull_fields("Short", offset=0))
         assert answer.fields["nextBeginOffset"] == "7"
+
+
+async def test_consoles_are_told_how_full_each_disk_is(tmp_path):
+    paths = [str(tmp_path / name) for name in "ab"]
+    async with serve(tmp_path / "store", commitlog_path=",".join(paths)) as served:
+        answer = await served.ask(RequestCode.GET_BROKER_RUNTIME_INFO)
+        table = json.loads(answer.body)["table"]
+    usage = os.statvfs(tmp_path)
+    used = usage.f_blocks - usage.f_bfree
+    expected = used / (used + usage.f_bavail)
+    for name in ("commitLogDiskRatio", "consumeQueueDiskRatio"):
+        assert float(table[name]) == pytest.approx(expected, abs=0.02)
+    assert {f"commitLogDiskRatio_{path}" for path in paths} <= set(table)
 
 
 @pytest.mark.parametrize("value", ["0", "-1", "soon", "", "1.5"])

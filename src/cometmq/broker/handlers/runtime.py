@@ -6,7 +6,6 @@ What this design has not (thread pools and their queues) stands there with 0, fo
 Next: cometmq.broker.counters
 """
 
-import shutil
 from collections.abc import Callable, Mapping, Sequence
 
 from cometmq.broker.counters import Counters
@@ -17,6 +16,7 @@ from cometmq.model.clock import Clock
 from cometmq.model.codes import VERSION, VERSION_DESCRIPTION
 from cometmq.net.answer import Answer
 from cometmq.net.peer import Peer
+from cometmq.store.disk import Space
 from cometmq.store.message_store import MessageStore
 
 _POOLS = ("send", "pull", "litePull", "query", "ack")
@@ -117,15 +117,22 @@ class RuntimeHandler:
         }
 
     def _disk(self) -> dict[str, str]:
-        usage = shutil.disk_usage(self._settings.store_directory)
-        ratio = f"{usage.used / usage.total:.4f}"
+        room = self._store.room
+        total, free = room.log.total / _GIB, room.log.available / _GIB
         return {
-            "commitLogDiskRatio": ratio,
-            "consumeQueueDiskRatio": ratio,
-            "commitLogDirCapacity": (
-                f"Total : {usage.total / _GIB:.1f} GiB, Free : {usage.free / _GIB:.1f} GiB."
-            ),
+            "commitLogDiskRatio": _ratio(room.log),
+            "consumeQueueDiskRatio": _ratio(room.queues),
+            "commitLogDirCapacity": f"Total : {total:.1f} GiB, Free : {free:.1f} GiB.",
+            **{
+                f"commitLogDiskRatio_{path}": _ratio(space)
+                for path, space in room.spaces.items()
+            },
         }
+
+
+def _ratio(space: Space) -> str:
+    """The used part of a disk, from 0 to 1."""
+    return f"{space.used / max(space.total, 1):.4f}"
 
 
 def _three(values: tuple[float, ...]) -> str:
