@@ -19,6 +19,8 @@ PAIRS = [
     (client.AsyncAdmin, client.Admin),
     (client.AsyncTransaction, client.Transaction),
     (client.AsyncInspector, client.Inspector),
+    (client.AsyncSimpleConsumer, client.SimpleConsumer),
+    (client.AsyncSimpleConsumer, client.SimpleConsumer),
 ]
 
 

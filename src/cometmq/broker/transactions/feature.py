@@ -121,5 +121,5 @@ class Transactions(Feature):
         if self._parts.store.flushed_offset < log_end:
             return
         for topic, offset in ((HALF_TOPIC, half_offset), (OP_HALF_TOPIC, op_offset)):
-            if self._parts.offsets.get(TRANSACTION_GROUP, topic, 0) != offset:
+            if (self._parts.offsets.get(TRANSACTION_GROUP, topic, 0) or 0) != offset:
                 self._parts.offsets.commit(TRANSACTION_GROUP, topic, 0, offset=offset)
