@@ -46,6 +46,7 @@ class Lanes:
     def __init__(self, store: MessageStore, *, region: str, is_trace_on: bool) -> None:
         """`region` and `is_trace_on` are told to the producer with each answer."""
         self.straight: dict[str, dict[str, Lane]] = {}
+        self._opened: dict[str, dict[int, Lane]] = {}
         self._store = store
         self._fields = json.dumps(
             {"MSG_REGION": region, "TRACE_ON": "true" if is_trace_on else "false"},
@@ -60,20 +61,24 @@ class Lanes:
             queue_id: of the queue.
             is_kept: whether sends may find it without this call from now on.
         """
-        found = self.straight.get(topic.name, {}).get(str(queue_id))
-        if found is not None:
-            return found
-        sys_flag = MULTI_TAGS if topic.filter_type == _MULTI_TAG else 0
-        lane = Lane(
-            self._store.queue_for_append(topic.name, queue_id),
-            encode_topic_block(topic.name),
-            self.answer_start(queue_id),
-            sys_flag,
+        lane = self._opened.get(topic.name, {}).get(queue_id)
+        if lane is None or lane.queue.deleted:
+            lane = self._make(topic, queue_id)
+            self._opened.setdefault(topic.name, {})[queue_id] = lane
+        is_straight = not lane.sys_flag and not topic.name.startswith(
+            (RETRY_PREFIX, DLQ_PREFIX)
         )
-        is_straight = not sys_flag and not topic.name.startswith((RETRY_PREFIX, DLQ_PREFIX))
         if is_straight and is_kept:
             self.straight.setdefault(topic.name, {})[str(queue_id)] = lane
         return lane
+
+    def _make(self, topic: TopicConfig, queue_id: int) -> Lane:
+        return Lane(
+            self._store.queue_for_append(topic.name, queue_id),
+            encode_topic_block(topic.name),
+            self.answer_start(queue_id),
+            MULTI_TAGS if topic.filter_type == _MULTI_TAG else 0,
+        )
 
     def answer_start(self, queue_id: int, recall_handle: str | None = None) -> str:
         """The header of a send's answer, up to the physical offset in its message id.
@@ -92,3 +97,4 @@ class Lanes:
     def forget(self, topic: str) -> None:
         """The topic changed or is gone: its next sends are checked again."""
         self.straight.pop(topic, None)
+        self._opened.pop(topic, None)
