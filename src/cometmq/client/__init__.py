@@ -4,9 +4,24 @@ Each comes twice with the same methods: `AsyncProducer` for asyncio, `Producer` 
 """
 
 from cometmq.client.admin import AsyncAdmin
+from cometmq.client.allocation import (
+    ConsistentHash,
+    FixedQueues,
+    MachineRooms,
+    NearbyRoom,
+    allocate_averagely,
+    allocate_in_circle,
+)
 from cometmq.client.by_sql import by_sql
-from cometmq.client.choose_queue import Selector, at_random, by_hash
+from cometmq.client.choose_queue import (
+    Selector,
+    at_random,
+    by_hash,
+    nearby_room,
+    round_robin,
+)
 from cometmq.client.explain import Explanation, Finding
+from cometmq.client.in_processes import InProcesses
 from cometmq.client.inspector import AsyncInspector
 from cometmq.client.producer import AsyncProducer
 from cometmq.client.pull_consumer import AsyncPullConsumer
@@ -54,13 +69,18 @@ __all__ = [
     "AsyncSimpleConsumer",
     "AsyncTransaction",
     "ClientSettings",
+    "ConsistentHash",
     "ConsumeFrom",
     "ConsumerSettings",
     "Explanation",
     "Finding",
+    "FixedQueues",
+    "InProcesses",
     "Inspector",
+    "MachineRooms",
     "Message",
     "MessageQueue",
+    "NearbyRoom",
     "Producer",
     "ProducerSettings",
     "PullConsumer",
@@ -80,7 +100,11 @@ __all__ = [
     "TransactionListener",
     "TransactionResult",
     "TransactionState",
+    "allocate_averagely",
+    "allocate_in_circle",
     "at_random",
     "by_hash",
     "by_sql",
+    "nearby_room",
+    "round_robin",
 ]

@@ -43,6 +43,38 @@ def at_random(chance: random.Random | None = None) -> Selector:
     return select
 
 
+def round_robin(chance: random.Random | None = None) -> Selector:
+    """One after the other; keep it and use it for all messages of a topic.
+
+    Without a selector sends go round robin, too, and are tried again on another broker.
+    """
+    turn = RoundRobin(chance or random.Random())  # noqa: S311  Where to begin is no secret.
+
+    def select(queues: Sequence[MessageQueue], message: Message) -> MessageQueue:
+        return turn.choose(message.topic, queues)
+
+    return select
+
+
+def nearby_room(
+    room_of_broker: Callable[[str], str], own_room: str, within: Selector | None = None
+) -> Selector:
+    """Queues of brokers in one's own room; of any where it has none.
+
+    Args:
+        room_of_broker: where the broker of this name stands.
+        own_room: where this producer stands.
+        within: chooses among them; None: one after the other.
+    """
+    choose = within or round_robin()
+
+    def select(queues: Sequence[MessageQueue], message: Message) -> MessageQueue:
+        near = [queue for queue in queues if room_of_broker(queue.broker_name) == own_room]
+        return choose(near or queues, message)
+
+    return select
+
+
 def at_broker(broker_name: str) -> Pick:
     """Any queue at this broker, or at another where it has none: for replies."""
 

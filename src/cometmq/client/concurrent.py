@@ -110,9 +110,18 @@ class TaskWorkers:
         self._now = clock.monotonic
         self._jobs: asyncio.Queue[Job | None] = asyncio.Queue()
         self._tasks = Tasks("listener")
-        self._workers = [
-            self._tasks.spawn(self._work(), str(number)) for number in range(concurrency)
-        ]
+        self._workers: list[asyncio.Task[None]] = []
+        self._concurrency = 0
+        self.resize(concurrency)
+
+    def resize(self, concurrency: int) -> None:
+        """Let so many work from now on; who is at work finishes it first."""
+        for number in range(self._concurrency, concurrency):
+            self._workers.append(self._tasks.spawn(self._work(), str(number)))
+        for _ in range(concurrency, self._concurrency):
+            self._jobs.put_nowait(None)
+        self._concurrency = concurrency
+        self._workers = [task for task in self._workers if not task.done()]
 
     def submit(self, job: Job) -> None:
         """Hand it to the next free task."""
@@ -162,13 +171,19 @@ class ThreadWorkers:
         self._finished: deque[tuple[Job, bool, float]] = deque()
         self._loop = asyncio.get_running_loop()
         self._stopped = asyncio.Event()
-        self._alive = concurrency
-        self._threads = [
-            threading.Thread(target=self._work, name=f"listener-{number}", daemon=True)
-            for number in range(concurrency)
-        ]
-        for thread in self._threads:
-            thread.start()
+        self._alive = 0  # Those that have not said that they ended.
+        self._concurrency = 0
+        self.resize(concurrency)
+
+    def resize(self, concurrency: int) -> None:
+        """Let so many work from now on; who is at work finishes it first."""
+        for number in range(self._concurrency, concurrency):
+            self._alive += 1
+            name = f"listener-{number}"
+            threading.Thread(target=self._work, name=name, daemon=True).start()
+        for _ in range(concurrency, self._concurrency):
+            self._jobs.put(None)
+        self._concurrency = concurrency
 
     def submit(self, job: Job) -> None:
         """Hand it to the next free thread."""
@@ -212,7 +227,7 @@ class ThreadWorkers:
                 self._jobs.get_nowait()
         except queue.Empty:
             pass
-        for _ in self._threads:
+        for _ in range(self._alive):
             self._jobs.put(None)
         try:
             async with asyncio.timeout(timeout_ms / 1000):

@@ -106,16 +106,8 @@ class GroupMember:
         self._revoked = revoked
         self.progress = Progress(_store_for(hub, settings, group))
         self.counts = Counts(hub.clock)
-        self._reading = Reading(
-            Puller(hub, group),
-            self.progress,
-            settings,
-            self.counts,
-            hub.clock,
-            StartOffset(self.progress, BrokerOffsets(hub), settings, hub.clock).find,
-            deliver,
-            discard,
-        )
+        self._gate = _open_gate()
+        self._reading = self._make_reading(deliver, discard)
         self._shares = Shares(hub, group, settings)
         self._subscriptions: dict[str, Subscription] = {}
         self._pulling: dict[MessageQueue, asyncio.Task[None]] = {}
@@ -127,6 +119,20 @@ class GroupMember:
         self._is_started = self.is_assigned = False
         if is_push and not settings.is_broadcasting:
             self.subscribe(retry_topic(group), "*")
+
+    def _make_reading(self, deliver: Deliver, discard: Discard) -> Reading:
+        hub, settings = self._hub, self._settings
+        return Reading(
+            Puller(hub, self.group),
+            self.progress,
+            settings,
+            self._gate,
+            self.counts,
+            hub.clock,
+            StartOffset(self.progress, BrokerOffsets(hub), settings, hub.clock).find,
+            deliver,
+            discard,
+        )
 
     # --- life
 
@@ -175,6 +181,14 @@ class GroupMember:
         self._leaving.clear()
         self.loops.clear()
         await self._hub.leave(self)
+
+    def pause(self) -> None:
+        """Begin no further pull; those that wait at a broker may still bring messages."""
+        self._gate.clear()
+
+    def resume(self) -> None:
+        """Pull again."""
+        self._gate.set()
 
     def subscribe(self, topic: str, expression: str) -> None:
         """Want a topic; a running member takes its share at once.
@@ -331,3 +345,9 @@ def _store_for(hub: Hub, settings: ConsumerSettings, group: str) -> OffsetStore:
     if settings.is_broadcasting:
         return LocalOffsets(settings.offsets_path(hub.ip, group))
     return ClusterOffsets(BrokerOffsets(hub), group, is_written=settings.is_auto_commit)
+
+
+def _open_gate() -> asyncio.Event:
+    gate = asyncio.Event()
+    gate.set()
+    return gate

@@ -45,6 +45,7 @@ class Reading:
         puller: who pulls.
         progress: where the group stands.
         settings: sizes and times.
+        gate: open while the member may pull.
         counts: what is counted, by topic.
         clock: the time.
         find_start: gives the first offset, from storage or by the group's rule.
@@ -55,6 +56,7 @@ class Reading:
     puller: Puller
     progress: Progress
     settings: ConsumerSettings
+    gate: asyncio.Event
     counts: Counts
     clock: Clock
     find_start: Callable[[MessageQueue], Awaitable[int]]
@@ -105,6 +107,7 @@ class PullLoop:
                     start = await self._reading.find_start(self.queue)
                     if self._next_offset is None:  # Else someone sought meanwhile.
                         self._next_offset = start
+                await self._reading.gate.wait()
                 await self._wait_room()
                 await self._pull_once(self._next_offset)
             except _Sought:

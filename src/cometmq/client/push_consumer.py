@@ -21,7 +21,14 @@ from dataclasses import replace
 from types import TracebackType
 from typing import Self
 
-from cometmq.client.concurrent import Job, Listener, Workers, make_workers
+from cometmq.client.concurrent import (
+    Job,
+    Listener,
+    TaskWorkers,
+    ThreadWorkers,
+    Workers,
+    make_workers,
+)
 from cometmq.client.counts import TopicCounts
 from cometmq.client.direct import consume_directly
 from cometmq.client.group_member import GroupMember
@@ -35,7 +42,7 @@ from cometmq.client.settings import PushSettings
 from cometmq.client.watch import Watch, watched_listener
 from cometmq.codec.bodies.running import ConsumeRates, DirectOutcome
 from cometmq.codec.record import Record
-from cometmq.model.errors import CometError, SubscriptionError
+from cometmq.model.errors import ClientClosed, CometError, SettingsError, SubscriptionError
 from cometmq.model.message import StoredMessage
 from cometmq.model.names import check_group
 from cometmq.net.tasks import Tasks
@@ -190,6 +197,31 @@ class AsyncPushConsumer:
     ) -> None:
         """Close."""
         await self.close()
+
+    # --- while it runs
+
+    def pause(self) -> None:
+        """Pull no more until `resume`; what was pulled is still given to the listener."""
+        self._member.pause()
+
+    def resume(self) -> None:
+        """Pull again."""
+        self._member.resume()
+
+    def set_concurrency(self, concurrency: int) -> None:
+        """Let so many listeners run at once from now on; those that run are not disturbed.
+
+        Raises:
+            ClientClosed: it is not running.
+            SettingsError: fewer than one, or an orderly listener.
+        """
+        if self._workers is None:
+            raise ClientClosed(f"{self!r} is not running; call start() first")
+        if concurrency < 1 or not isinstance(self._workers, TaskWorkers | ThreadWorkers):
+            raise SettingsError(
+                f"concurrency {concurrency}: one at least, and not for an orderly listener"
+            )
+        self._workers.resize(concurrency)
 
     # --- what it tells of itself
 

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cometmq.client.allocation import (
@@ -122,6 +122,7 @@ def test_each_member_gets_what_java_gives_it(how):
     assert checked == 18
 
 
+@settings(deadline=None)
 @given(QUEUES, MEMBERS)
 @pytest.mark.parametrize("how", ["circle", "consistent_hash"])
 def test_no_queue_is_left_over_or_taken_twice(how, queues, members):
@@ -130,6 +131,7 @@ def test_no_queue_is_left_over_or_taken_twice(how, queues, members):
     assert sorted(taken) == sorted(queues)
 
 
+@settings(deadline=None)
 @given(MEMBERS)
 def test_with_consistent_hash_only_the_queues_of_who_leaves_move(members):
     queues = [MessageQueue("T", "b", number) for number in range(64)]

@@ -3,7 +3,13 @@
 import random
 from collections import Counter
 
-from cometmq.client.choose_queue import RoundRobin, at_random, by_hash
+from cometmq.client.choose_queue import (
+    RoundRobin,
+    at_random,
+    by_hash,
+    nearby_room,
+    round_robin,
+)
 from cometmq.model.message import Message
 from cometmq.model.queue import MessageQueue
 
@@ -56,3 +62,26 @@ def test_a_key_always_selects_the_same_queue_as_in_java():
 def test_random_choice_reaches_all():
     select = at_random(random.Random(7))
     assert {select(QUEUES, MESSAGE) for _ in range(200)} == set(QUEUES)
+
+
+def test_round_robin_as_a_selector_takes_each_queue_in_turn():
+    select = round_robin(random.Random(7))
+    queues = [MessageQueue("T", "b", number) for number in range(4)]
+    chosen = [select(queues, Message("T", b"")).queue_id for _ in range(8)]
+    assert sorted(chosen[:4]) == [0, 1, 2, 3]
+    assert chosen[4:] == chosen[:4]
+
+
+def test_queues_of_the_own_room_come_first_and_others_only_where_there_are_none():
+    queues = [MessageQueue("T", f"{room}-{n}", 0) for room in ("hz", "sh") for n in range(3)]
+
+    def room_of(broker: str) -> str:
+        return broker.split("-", maxsplit=1)[0]
+
+    message = Message("T", b"")
+    for room in ("hz", "sh"):
+        select = nearby_room(room_of, room)
+        chosen = {select(queues, message).broker_name for _ in range(6)}
+        assert chosen == {f"{room}-{n}" for n in range(3)}
+    far = nearby_room(room_of, "bj", within=lambda given, _message: given[-1])
+    assert far(queues, message) == queues[-1]

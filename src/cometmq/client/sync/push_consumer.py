@@ -103,6 +103,23 @@ class PushConsumer:
         """Close."""
         self.close()
 
+    def pause(self) -> None:
+        """Pull no more until `resume`; what was pulled is still given to the listener."""
+        self._portal.call(self._client.pause)
+
+    def resume(self) -> None:
+        """Pull again."""
+        self._portal.call(self._client.resume)
+
+    def set_concurrency(self, concurrency: int) -> None:
+        """Let so many listeners run at once from now on; those that run are not disturbed.
+
+        Raises:
+            ClientClosed: it is not running.
+            SettingsError: fewer than one, or an orderly listener.
+        """
+        self._portal.call(self._client.set_concurrency, concurrency)
+
     def statistics(self) -> dict[str, TopicCounts]:
         """What was pulled, consumed and refused since the start, by topic."""
         result: dict[str, TopicCounts] = self._portal.call(self._client.statistics)
