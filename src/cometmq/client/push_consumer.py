@@ -33,6 +33,7 @@ from cometmq.client.counts import TopicCounts
 from cometmq.client.direct import consume_directly
 from cometmq.client.group_member import GroupMember
 from cometmq.client.hub import Hub
+from cometmq.client.order.orderly import Orderly
 from cometmq.client.overdue import Overdue
 from cometmq.client.periodic import repeat
 from cometmq.client.pull_loop import Batch, PullLoop
@@ -150,9 +151,27 @@ class AsyncPushConsumer:
         self._closed.clear()
         await self._hub.start()
         self._watches = make_watches(self._hub, self.group, settings)
-        listener = watched_listener(self._listener, self._watches)
         self._back = SendBack(self._hub, self.group, settings.retries_max)
-        self._workers = make_workers(
+        self._workers = self._make_workers(self._back)
+        await self._member.start()
+
+    def _make_workers(self, back: SendBack) -> Workers:
+        settings = self._settings
+        listener = watched_listener(self._listener, self._watches)
+        if settings.is_orderly:
+            orderly = self._member.turnstile = Orderly(
+                listener,
+                self._hub,
+                self.group,
+                settings,
+                give_back=back.send_anew,
+                lost=self._member.lose,
+            )
+            return orderly
+        if not settings.is_broadcasting:
+            look = self._overdue.look
+            self._tasks.spawn(repeat(look, every_ms=self._overdue.look_every_ms), "overdue")
+        return make_workers(
             listener,
             concurrency=settings.concurrency,
             batch_count=settings.batch_count,
@@ -160,10 +179,6 @@ class AsyncPushConsumer:
             clock=self._hub.clock,
             begin=self._overdue.begin,
         )
-        if not settings.is_broadcasting:
-            look = self._overdue.look
-            self._tasks.spawn(repeat(look, every_ms=self._overdue.look_every_ms), "overdue")
-        await self._member.start()
 
     async def close(self) -> None:
         """Stop: pull no more, wait for running listeners, store offsets, leave the group."""

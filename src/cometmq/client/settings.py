@@ -208,6 +208,12 @@ class PushSettings(ConsumerSettings):
             its listener and given back; not with `is_orderly`.
         close_timeout_ms: awaitTerminationMillisWhenShutdown; how long close waits for listeners
             (Java: 0).
+        is_orderly: the messages of a queue are given to the listener one after the other
+            (MessageListenerOrderly); what it refuses is given to it again, and the queue waits.
+            `retries_max` of -1 means without end then.
+        suspend_queue_ms: suspendCurrentQueueTimeMillis; that pause.
+        lock_interval_ms: rocketmq.client.rebalance.lockInterval; how often queue locks are renewed.
+        lock_valid_ms: rocketmq.client.rebalance.lockMaxLiveTime; how long a lock is believed in.
     """
 
     concurrency: int = 20
@@ -215,3 +221,7 @@ class PushSettings(ConsumerSettings):
     retries_max: int = -1
     consume_timeout_ms: int = 15 * 60_000
     close_timeout_ms: int = 10_000
+    is_orderly: bool = False
+    suspend_queue_ms: int = 1000
+    lock_interval_ms: int = 20_000
+    lock_valid_ms: int = 30_000
