@@ -68,3 +68,19 @@ def test_transactions_and_order_have_examples(cluster):
     ]
     ordered = run("in_order", cluster.nameserver).splitlines()
     assert ordered == [f"order-{number}: new -> paid -> packed -> sent" for number in range(5)]
+
+
+def test_requests_times_traces_and_processes_have_examples(cluster):
+    assert run("request_reply", cluster.nameserver).splitlines() == [
+        "apple: 0.30",
+        "pear: 0.45",
+        "kiwi: nobody knows",
+    ]
+    told = run("later", cluster.nameserver)
+    assert told == "first 'now', then ['after a time', 'at a time', 'by level 1']\n"
+    assert sorted(run("watched", cluster.nameserver).splitlines()) == [
+        "Pub of PYTHON_PRODUCER: ours, SUCCESS",
+        "SubAfter of watched: ours, SUCCESS",
+        "SubBefore of watched: ours, SUCCESS",
+    ]
+    assert run("in_processes", cluster.nameserver) == "20 sums, 0 failed; paused\n"
