@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from cometmq.codec.bodies.delay_offset import decode_delay_offsets
 from cometmq.codec.queue_entry import decode_entry
 from cometmq.model.codes import RequestCode, ResponseCode
+from cometmq.model.errors import StoreFull
 from tests.support.hand_clock import HandClock
 from tests.unit.broker.conftest import eventually
 from tests.unit.broker.waiting import (
@@ -130,6 +133,29 @@ async def test_progress_is_saved_when_the_delivery_is_on_the_device_and_not_befo
             on_done(True)
         await eventually(file.exists)
     assert decode_delay_offsets(file.read_text()).offsets == {1: 1}
+
+
+@pytest.mark.parametrize("error", [StoreFull("no room"), KeyError("a fault of ours")])
+async def test_a_delivery_that_fails_is_tried_again_and_harms_no_other_level(tmp_path, error):
+    clock = HandClock()
+    async with by_hand(tmp_path, clock, delay_levels="1s 1s") as served:
+        await send(served, b"stuck", {"DELAY": "1"})
+        await send(served, b"other", {"DELAY": "2"}, topic="Others")
+        store, put_many, failed = served.broker._store, served.broker._store.put_many, []
+
+        def refuse(puts):
+            if puts[0][2] == b"stuck" and not failed:
+                failed.append(1)
+                raise error
+            return put_many(puts)
+
+        store.put_many = refuse
+        clock.turn(1)
+        await delivered(served, 1, "Others")
+        assert failed
+        assert await stays_empty(served)
+        clock.turn(1)
+        assert [record.body for record in await delivered(served, 1)] == [b"stuck"]
 
 
 async def test_nobody_reaches_the_delay_queue_by_its_name(tmp_path):

@@ -158,6 +158,10 @@ class DelayLevels(Feature):
                 _AFTER_ERROR_SECONDS,
             )
             level.rests_until = clock.monotonic() + _AFTER_ERROR_SECONDS
+        except Exception:  # noqa: BLE001
+            # A fault in one level must not end the deliveries of all.
+            _log.exception("delay level %d failed", level.number)
+            level.rests_until = clock.monotonic() + _AFTER_ERROR_SECONDS
 
     def _may_be_due(self, level: Level) -> bool:
         queue = self._parts.store.queue(SCHEDULE_TOPIC, level.number - 1)

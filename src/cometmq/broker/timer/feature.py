@@ -119,12 +119,18 @@ class Timer(Feature):
             except (StoreError, CodecError, OSError) as error:
                 _log.warning("the timer waits: %s; next try in 1 s", error)
                 await asyncio.sleep(_AFTER_ERROR_SECONDS)
+            except Exception:  # noqa: BLE001
+                # A fault here must not end all deliveries for good.
+                _log.exception("the timer failed; next try in 1 s")
+                await asyncio.sleep(_AFTER_ERROR_SECONDS)
             if not is_busy:
                 await asyncio.sleep(self._pause_seconds(clock.now_ms()))
 
     def _pause_seconds(self, now_ms: int) -> float:
         """Until the next message is due, but not for long: others may come meanwhile."""
         due_ms = self._slot.next_due_ms()
+        if self._parts.settings.is_timer_dequeue_stopped:
+            due_ms = None
         wait_ms = _LOOK_SECONDS * 1000 if due_ms is None else max(due_ms - now_ms, 1)
         return min(wait_ms / 1000, _LOOK_SECONDS)
 
