@@ -34,7 +34,6 @@ from cometmq.store.config_file import ConfigFile
 QUEUES_MAX = 65_536
 
 _DELAY_QUEUES = 18  # One for each delay level (TopicValidator.SCHEDULE_TOPIC_QUEUE_NUM).
-_REVIVE_QUEUES = 8  # reviveQueueNum, of pop.
 _BENCHMARK_QUEUES = 1024
 _CLUSTER_QUEUES = 16  # TopicConfig's own default.
 
@@ -95,7 +94,11 @@ class Topics:
             make(names.OFFSET_MOVED_TOPIC, 1, 1),
             make(names.SCHEDULE_TOPIC, _DELAY_QUEUES, _DELAY_QUEUES),
             make(f"{cluster}_{names.REPLY_TOPIC_SUFFIX}", 1, 1),
-            make(f"rmq_sys_REVIVE_LOG_{cluster}", _REVIVE_QUEUES, _REVIVE_QUEUES),
+            make(
+                f"rmq_sys_REVIVE_LOG_{cluster}",
+                settings.revive_queues,
+                settings.revive_queues,
+            ),
             make(f"rmq_sys_SYNC_BROKER_MEMBER_{broker}", 1, 1, PERM_INHERIT),
             make(names.HALF_TOPIC, 1, 1),
             make(names.OP_HALF_TOPIC, 1, 1),

@@ -95,9 +95,9 @@ async def test_what_another_broker_wrote_into_the_revive_topic_counts(served):
     assert bodies(await pop(served, consumerGroup="java")) == [b"1", b"2"]
     now = served.broker._clock.now_ms()
     theirs = CheckPointBody(
-        "Orders", "java", 0, 0, (0, 1), now - 1, 2_000, broker_name="broker-a"
+        "Orders", "java", 0, 0, (0, 1), now - 1_000, 3_000, broker_name="broker-a"
     )
-    ack = AckBody("Orders", "java", 0, 0, now - 1, (0,), "broker-a")
+    ack = AckBody("Orders", "java", 0, 0, now - 1_000, (0,), "broker-a")
     revive = "rmq_sys_REVIVE_LOG_DefaultCluster"
     for tag, body in (("ck", encode_check_point(theirs)), encode_ack(ack)):
         await send(served, body, topic=revive, queue_id=3, TAGS=tag)
