@@ -44,3 +44,4 @@ class IndexSync:
                 self._disk.close(fd)
         if self.is_directory_fresh:
             self._disk.sync_directory(self._directory)
+            self._disk.sync_directory(self._directory.rpartition("/")[0])
