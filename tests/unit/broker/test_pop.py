@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 
+from cometmq.broker.store_keys import FlushDiskType
 from cometmq.codec.bodies.batch_ack import BatchAck, encode_batch_ack
 from cometmq.codec.receipt import Receipt, decode_starts
 from cometmq.codec.record import decode_records
@@ -108,13 +109,15 @@ async def test_what_is_not_acknowledged_comes_again_from_the_retry_topic(served)
     assert (await pop(served, pollTime=500)).code == ResponseCode.POLLING_TIMEOUT
 
 
-async def test_a_message_may_come_again_and_again(served):
-    await send(served, b"1")
-    await pop(served, invisibleTime=100)
-    for times in (1, 2, 3):
-        answer = await pop(served, invisibleTime=100, pollTime=10_000)
-        (record,) = decode_records(answer.body)
-        assert record.reconsume_times == times
+@pytest.mark.parametrize("flush", FlushDiskType)
+async def test_a_message_may_come_again_and_again(tmp_path, flush):
+    async with serve(tmp_path, flush_disk_type=flush) as served:
+        await send(served, b"1")
+        await pop(served, invisibleTime=100)
+        for times in (1, 2, 3):
+            answer = await pop(served, invisibleTime=100, pollTime=10_000)
+            (record,) = decode_records(answer.body)
+            assert record.reconsume_times == times
 
 
 async def test_a_batch_acknowledges_what_its_bits_say(served):
