@@ -63,6 +63,8 @@ SCENARIOS = [
     "orderly_to_dlq",
     "sql92_filter",
     "sql92_bad_expression",
+    "message_trace",
+    "namespace_v1",
 ]
 # The client of 4.9 has no such calls.
 SCENARIOS_OF_5 = [
@@ -70,6 +72,11 @@ SCENARIOS_OF_5 = [
     "recall_timer_message",
     "pop_push_consumer",
     "pop_retry",
+    "auto_batch",
+    "compress_lz4",
+    "compress_zstd",
+    "lite_pull_from_timestamp",
+    "namespace_v2",
 ]
 CLIENTS = [
     (version, header) for version in ("5.3.3", "4.9.7") for header in ("JSON", "ROCKETMQ")
