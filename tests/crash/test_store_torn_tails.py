@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import pytest
@@ -139,8 +140,8 @@ class Notes:
         self.asked.append((is_clean, log_start))
         return self.lacks_from
 
-    def take(self, record: Record) -> None:
-        self.given.append(record.physical_offset)
+    def take(self, records: Sequence[Record]) -> None:
+        self.given += [record.physical_offset for record in records]
 
     def end(self, offset: int) -> None:
         assert all(given < offset for given in self.given)

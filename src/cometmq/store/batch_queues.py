@@ -11,7 +11,7 @@ Next: cometmq.codec.other_queues
 """
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
 from cometmq.codec.other_queues import (
@@ -96,10 +96,13 @@ class BatchQueues:
             return None
         return min(queue.physical_offset for queue in self._queues.values())
 
-    def take(self, record: Record) -> None:
-        """A record of the log: add its entry if its queue lacks it."""
-        if not record.sys_flag & INNER_BATCH or not is_directory_name(record.topic):
-            return
+    def take(self, records: Sequence[Record]) -> None:
+        """Records of the log: add the entries that their queues lack."""
+        for record in records:
+            if record[7] & INNER_BATCH and is_directory_name(record.topic):
+                self._take_one(record)
+
+    def _take_one(self, record: Record) -> None:
         entry = entry_of(record)
         if entry is None:
             return

@@ -12,13 +12,12 @@ Next: cometmq.store.index_slots
 """
 
 import logging
+from collections.abc import Sequence
 from dataclasses import replace
 
 from cometmq.codec.index_file import INDEX_HEADER_SIZE, IndexHeader, decode_header
 from cometmq.codec.record import Record
-from cometmq.kernel.keys import NOT_INDEXED
 from cometmq.model.errors import StoreDamaged
-from cometmq.model.flags import TRANSACTION_MASK
 from cometmq.store.checkpoint import NOTHING_DONE, CheckpointFiles
 from cometmq.store.commitlog import CommitLog
 from cometmq.store.disk import Disk
@@ -76,7 +75,7 @@ class IndexLoading:
         self._note_last()
         if lacking is None or not self._is_built:
             return None
-        if self._is_gap and lacking > self._last_offset:
+        if self._is_gap and lacking > max(self._last_offset, log_start):
             logger.warning(
                 "Keys of messages between the physical offsets %d and %d may be lacking in the "
                 "index, as after such a stop of a Java broker; messageIndexSafe=true or "
@@ -86,19 +85,31 @@ class IndexLoading:
             )
         return lacking
 
-    def take(self, record: Record) -> None:
-        """A record of the log: its keys that are not in the index yet are entered."""
-        offset = record.physical_offset
-        if not self._is_built or offset < self._last_offset:
+    def take(self, records: Sequence[Record]) -> None:
+        """Records of the log: their keys that are not in the index yet are entered."""
+        last = self._last_offset
+        if not self._is_built or records[-1].physical_offset < last:
             return
-        if record.sys_flag & TRANSACTION_MASK == NOT_INDEXED:
-            return
+        for record in records:
+            if record.physical_offset >= last:
+                if record.physical_offset == last:
+                    self._take_rest(record)
+                break
+        fresh = [
+            record
+            for record in records
+            if record.property_block and record.physical_offset > last
+        ]
+        self._index.add_records(fresh)
+
+    def _take_rest(self, record: Record) -> None:
+        """The keys of the last record that was indexed, but for those that were."""
         self._index.add_record(
             record.topic,
             record.property_block,
-            offset=offset,
+            offset=record.physical_offset,
             store_ms=record.store_timestamp,
-            skip=self._last_keys if offset == self._last_offset else 0,
+            skip=self._last_keys,
         )
 
     def end(self, offset: int) -> None:
@@ -177,19 +188,22 @@ class IndexLoading:
         kept: list[IndexFile] = []
         is_known = progress.index_file == 0
         for file in files:
-            is_named = int(file.name) == progress.index_file
-            is_known = is_known or is_named
-            if not _is_settled(file, times.index_timestamp, is_named=is_named):
-                if is_named and progress.index_count <= file.header.index_count:
-                    kept.append(file)
-                    self._index.files = kept
-                    self._grow(file, progress.index_count)
-                else:
-                    is_known = is_known and not is_named
+            name = int(file.name)
+            is_named = name == progress.index_file
+            if _is_settled(file, times.index_timestamp, is_named=is_named):
+                kept.append(file)
+                is_known |= is_named
+            elif is_named and progress.index_count <= file.header.index_count:
+                kept.append(file)
+                self._index.files = kept
+                self._grow(file, progress.index_count)
+                is_known = True
                 break
-            kept.append(file)
+            elif name >= progress.index_file:
+                break
+            # An older one was removed by a start, and a power cut brought it back.
         self._index.files = kept
-        self._remove(files[len(kept) :])
+        self._remove([file for file in files if file not in kept])
         if is_known and self._checkpoints.progress is not None:
             return progress.dispatched
         self._is_gap = len(kept) < len(files)
@@ -201,6 +215,8 @@ class IndexLoading:
             logger.info("%s cannot be trusted after this stop; it is built again", file.path)
             file.close()
             self._disk.unlink(file.path)
+        if files:
+            self._disk.sync_directory(self._index.directory)
 
     def _grow(self, file: IndexFile, count: int) -> None:
         """Have a file go on where the next entry has the number `count`, whatever it holds."""

@@ -34,6 +34,7 @@ PLAIN_ENDS = (WalkEnd.EMPTY, WalkEnd.BLANK)
 # How far behind the end valid records are looked for: the largest message and a little more.
 _LOOK_BEHIND_SIZE = 5 << 20
 _PIECE_SIZE = 1 << 20
+_ZEROS = bytes(_PIECE_SIZE)
 _MAGICS = tuple(magic.to_bytes(4) for magic in (MAGIC_V1, MAGIC_V2))
 
 
@@ -119,35 +120,42 @@ class LogEnd:
             return None
         if is_torn:
             try:
-                self.keep_copies(end, chain.end)
+                is_kept = self.keep_copies(end, chain.end)
             except OSError as error:
                 return (
                     f"{file.path} has an invalid tail at byte {end - file.start}, of which no "
                     f"copy can be kept ({error.strerror}); nothing was cut, the store takes no "
                     "message until there is room and it is opened again"
                 )
-            file.clear_from(end)
+            if is_kept:
+                file.clear_from(end)
             for walked in self._log.files_between(walked_from, end + 1):
                 walked.flush()
         chain.drop_after(file.end)
         return None
 
-    def keep_copies(self, start: int, stop: int) -> None:
+    def keep_copies(self, start: int, stop: int) -> bool:
         """Copy what is not zeros in a range of the log, for each file into one of its own.
 
         Args:
             start: physical offset of the first byte.
             stop: behind the last.
 
+        Returns:
+            Whether there was anything.
+
         Raises:
             OSError: there is no room, or the disk failed; no half copy is left.
         """
+        is_any = False
         for file in self._log.files_between(start, stop):
             first = max(start, file.start)
             pieces = self._data_between(file, first, min(stop, file.end))
             beginning = next(pieces, None)
             if beginning is not None:
+                is_any = True
                 self._keep_copy(first, itertools.chain((beginning,), pieces))
+        return is_any
 
     def _data_between(
         self, file: LogFile, start: int, stop: int
@@ -156,9 +164,9 @@ class LogEnd:
         for first, last in self._disk.written(file.fd, start - file.start):
             end = min(file.start + last, stop)
             for at in range(file.start + first, end, _PIECE_SIZE):
-                piece = file.read(at, min(_PIECE_SIZE, end - at)).rstrip(b"\0")
-                if piece:
-                    yield at, piece
+                piece = file.read(at, min(_PIECE_SIZE, end - at))
+                if piece != _ZEROS[: len(piece)]:
+                    yield at, piece.rstrip(b"\0")
 
     def _keep_copy(self, start: int, pieces: Iterable[tuple[int, bytes]]) -> None:
         """Write a copy that is there whole, or not at all."""

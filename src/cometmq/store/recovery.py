@@ -19,7 +19,7 @@ from typing import NamedTuple, Protocol
 
 from cometmq.codec.checkpoint import Checkpoint
 from cometmq.codec.record import Record
-from cometmq.kernel import WalkEnd, walk_records
+from cometmq.kernel import WalkEnd
 from cometmq.store.checkpoint import NOTHING_DONE, CheckpointFiles
 from cometmq.store.commitlog import CommitLog
 from cometmq.store.consume_queue import ConsumeQueue
@@ -29,8 +29,9 @@ from cometmq.store.log_end import PLAIN_ENDS, LogEnd, start_before
 from cometmq.store.log_file import LogFile
 from cometmq.store.queue_files import remove_tree
 from cometmq.store.queue_loading import LoadedQueue, QueueLoader
+from cometmq.store.record_walk import valid_records
 from cometmq.store.settings import StoreSettings
-from cometmq.store.stored_record import places_of, valid_record
+from cometmq.store.stored_record import is_plain, places_of, tag_hash
 
 logger = logging.getLogger(__name__)
 
@@ -54,8 +55,8 @@ class Follower(Protocol):
         """
         ...
 
-    def take(self, record: Record) -> None:
-        """A record of the log, in their order."""
+    def take(self, records: Sequence[Record]) -> None:
+        """Records of the log, in their order."""
         ...
 
     def end(self, offset: int) -> None:
@@ -233,20 +234,33 @@ class Recovery:
 
     def _take_chunk(self, chunk: bytes, offset: int) -> tuple[int, WalkEnd]:
         """Dispatch the records of a piece; gives the bytes walked over, and why not further."""
-        records, walked, why = walk_records(chunk, 0, len(chunk))
-        for position, _, _ in records:
-            record = valid_record(chunk, position, offset + position)
-            if record is None:
-                return position, WalkEnd.UNKNOWN
-            self._store_ms = record.store_timestamp
-            if record.physical_offset >= self._dispatched:
-                self._dispatch(record)
+        records, walked, why = valid_records(chunk, offset)
+        if records:
+            self._store_ms = records[-1].store_timestamp
+            self._dispatch(records)
             for follower in self._followers:
-                follower.take(record)
+                follower.take(records)
         return walked, why
 
-    def _dispatch(self, record: Record) -> None:
-        """Make a record's queue entries again."""
+    def _dispatch(self, records: Sequence[Record]) -> None:
+        """Make the queue entries of records again."""
+        first, walked = self._dispatched, self._walked
+        for record in records:
+            if record[6] < first:
+                continue
+            queue = walked.get((record[15], record[3]))
+            if queue is not None and queue.max_offset == record[5] and is_plain(record):
+                if not queue.tail:
+                    self._queues.dirty[queue] = None
+                queue.append(record[6], record[0], tag_hash(record[16]))
+            else:
+                self._dispatch_one(record)
+                continue
+            if len(queue.tail) >= _TAIL_SIZE_MAX and not self._read_only:
+                self._queues.write_tails((queue,))
+
+    def _dispatch_one(self, record: Record) -> None:
+        """The same for a record that is not plain, or the first of its queue."""
         for topic, queue_id, offset, code in places_of(record, self._levels_ms):
             queue = self._walked.get((topic, queue_id))
             if queue is None or offset != queue.max_offset:
@@ -256,8 +270,6 @@ class Recovery:
             if not queue.tail:
                 self._queues.dirty[queue] = None
             queue.append(record.physical_offset, record.store_size, code)
-            if len(queue.tail) >= _TAIL_SIZE_MAX and not self._read_only:
-                self._queues.write_tails((queue,))
 
     def _queue_at(
         self, topic: str, queue_id: int, offset: int, physical_offset: int

@@ -18,7 +18,7 @@ from cometmq.model.errors import CodecError
 from cometmq.model.flags import INNER_BATCH, TRANSACTION_COMMIT, TRANSACTION_MASK
 from cometmq.model.java_hash import java_hash
 from cometmq.model.names import LMQ_PREFIX, SCHEDULE_TOPIC
-from cometmq.model.properties import DELAY, TAGS
+from cometmq.model.properties import DELAY, NAME_SEPARATOR, PROPERTY_SEPARATOR, TAGS
 from cometmq.store.appender import delay_of_level
 
 SECTOR_SIZE = 512  # The least that a device writes whole.
@@ -31,6 +31,9 @@ _IN_A_QUEUE = (0, TRANSACTION_COMMIT)
 _MULTI_QUEUES = b"INNER_MULTI_DISPATCH"
 _MULTI_OFFSETS = b"INNER_MULTI_QUEUE_OFFSET"
 _TAGS_NAME = TAGS.encode()
+_TAGS = _TAGS_NAME + NAME_SEPARATOR.encode()
+_PROPERTY_END_TEXT = PROPERTY_SEPARATOR.encode()
+_PROPERTY_END = _PROPERTY_END_TEXT[0]
 _DELAY_NAME = DELAY.encode()
 
 
@@ -103,19 +106,52 @@ def is_directory_name(topic: str) -> bool:
     return topic not in ("", ".", "..") and "/" not in topic and "\0" not in topic
 
 
+def is_plain(record: Record) -> bool:
+    """Whether a record's one queue entry holds its own queue offset and the hash of its tag."""
+    return (
+        not record[7] & _KINDS
+        and _MULTI_QUEUES not in record[16]
+        and record[15] != SCHEDULE_TOPIC
+    )
+
+
 def tags_code(record: Record, delay_levels_ms: Sequence[int]) -> int:
     """What a queue entry holds for a record (CommitLog.checkMessageAndReturnSize)."""
-    block = record.property_block
-    try:
-        if record.topic == SCHEDULE_TOPIC:
-            level = find_property(block, _DELAY_NAME)
+    if record.topic == SCHEDULE_TOPIC:
+        try:
+            level = find_property(record.property_block, _DELAY_NAME)
             if level is not None and int(level) > 0:
                 last = len(delay_levels_ms)
                 delay_ms = delay_of_level(delay_levels_ms, min(int(level), last))
                 return record.store_timestamp + delay_ms
-        if _TAGS_NAME not in block:
+        except (CodecError, ValueError):
             return 0
-        tags = find_property(block, _TAGS_NAME)
-    except (CodecError, ValueError):
+    return tag_hash(record.property_block)
+
+
+def tag_hash(block: bytes) -> int:
+    """Java's hash of the tag in a block of properties; 0 without one."""
+    at = block.rfind(_TAGS)
+    if at < 0:
         return 0
-    return java_hash(tags) if tags else 0
+    if at and block[at - 1] != _PROPERTY_END:
+        return _hash_of(_found_tag(block))
+    end = block.find(_PROPERTY_END_TEXT, at)
+    tag = block[at + len(_TAGS) : end if end >= 0 else len(block)]
+    return _hash_of(tag or _found_tag(block))
+
+
+def _found_tag(block: bytes) -> bytes:
+    """The tag of a block in which something else ends like its name."""
+    try:
+        return (find_property(block, _TAGS_NAME) or "").encode()
+    except CodecError:
+        return b""
+
+
+@lru_cache(maxsize=4096)
+def _hash_of(tag: bytes) -> int:
+    try:
+        return java_hash(tag.decode()) if tag else 0
+    except UnicodeDecodeError:
+        return 0

@@ -5,22 +5,19 @@ Next: cometmq.store.offline.verify
 
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
-from zlib import crc32
 
-from cometmq.codec.record import Record, decode_records
+from cometmq.codec.record import Record
 from cometmq.codec.record_check import NoRecordError, check_record
-from cometmq.kernel import MAGIC_V1, MAGIC_V2, WalkEnd, walk_records
-from cometmq.model.errors import CodecError
+from cometmq.kernel import MAGIC_V1, MAGIC_V2, WalkEnd
 from cometmq.store.log_end import record_at
 from cometmq.store.log_file import LogFile
 from cometmq.store.offline.found import FoundStore
-from cometmq.store.stored_record import valid_record
+from cometmq.store.record_walk import valid_records
 
 CHUNK_SIZE = 4 << 20
 
 _MAGICS = tuple(magic.to_bytes(4) for magic in (MAGIC_V1, MAGIC_V2))
 _MAGIC_END = 8  # Bytes from a record's start to the end of its magic.
-_CRC_MASK = 0x7FFFFFFF
 
 OnProgress = Callable[[int], None]  # Told how many bytes of the log have been walked in all.
 
@@ -127,10 +124,7 @@ def _take(file: LogFile, position: int) -> tuple[list[Record], int, WalkEnd | No
     size = CHUNK_SIZE
     while True:
         chunk = file.read(position, min(size, file.end - position))
-        places, walked, why = walk_records(chunk, 0, len(chunk))
-        records = _checked(chunk[:walked], position)
-        if len(records) < len(places):
-            return records, position + places[len(records)][0], WalkEnd.UNKNOWN
+        records, walked, why = valid_records(chunk, position)
         is_whole_rest = position + len(chunk) == file.end
         if why is WalkEnd.WHOLE:
             return records, position + walked, WalkEnd.BLANK if is_whole_rest else None
@@ -139,37 +133,6 @@ def _take(file: LogFile, position: int) -> tuple[list[Record], int, WalkEnd | No
         if walked:
             return records, position + walked, None
         size = int.from_bytes(chunk[:4])  # One record that is longer than a piece.
-
-
-def _checked(chunk: bytes, offset: int) -> list[Record]:
-    """The records of a piece up to the first that is not valid."""
-    try:
-        records = decode_records(chunk)
-    except CodecError:
-        return _checked_one_by_one(chunk, offset)
-    expected = offset
-    for record in records:
-        if (
-            record[6] != expected
-            or crc32(record[14]) & _CRC_MASK != record[2]
-            or b"\0" in record[16]
-        ):
-            return _checked_one_by_one(chunk, offset)
-        expected += record[0]
-    return records
-
-
-def _checked_one_by_one(chunk: bytes, offset: int) -> list[Record]:
-    """The same, where one of them needs a closer look."""
-    records: list[Record] = []
-    position = 0
-    while position < len(chunk):
-        record = valid_record(chunk, position, offset + position)
-        if record is None:
-            break
-        records.append(record)
-        position += record.store_size
-    return records
 
 
 def _magic_places(piece: bytes) -> list[int]:

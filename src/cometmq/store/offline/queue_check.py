@@ -21,7 +21,7 @@ from cometmq.store.offline.findings import Findings
 from cometmq.store.offline.found import FoundStore, QueueId
 from cometmq.store.queue_files import QueueFiles
 from cometmq.store.queue_loading import LoadedQueue, QueueLoader
-from cometmq.store.stored_record import places_of
+from cometmq.store.stored_record import is_plain, places_of, tag_hash
 
 _RUN_ENTRIES_MAX = 3200  # Entries of a queue are compared in runs of so many.
 _RUN_SIZE_MAX = _RUN_ENTRIES_MAX * QUEUE_ENTRY_SIZE
@@ -81,6 +81,14 @@ class QueueCheck:
         """Records of the log, in their order."""
         runs, pack, levels_ms = self._runs, self._pack, self._levels_ms
         for record in records:
+            run = runs.get((record[15], record[3]))
+            if run is not None and run.next == record[5] and is_plain(record):
+                entries = run.entries
+                entries += pack(record[6], record[0], tag_hash(record[16]))
+                run.next += 1
+                if len(entries) >= _RUN_SIZE_MAX:
+                    self._compare(run)
+                continue
             for topic, queue_id, offset, code in places_of(record, levels_ms):
                 run = runs.get((topic, queue_id))
                 if run is None or run.next != offset:
