@@ -445,7 +445,7 @@ def plain_sends(
         ))
         pending.append((
             command[2],
-            None if <int>command[1] & ONEWAY_BIT else lane[2],
+            None if command[1] & ONEWAY_BIT else lane[2],
             PyUnicode_DecodeUTF8(text + key_at, key_end - key_at, NULL),
         ))
     return len(commands)
@@ -732,6 +732,13 @@ cdef Py_ssize_t _header_size(tuple one, tuple result) except -1:
 
 def encode_answers(list pending, list results):
     """See `cometmq.kernel.sends.encode_answers`."""
+    try:
+        return _encode_answers(pending, results)
+    except OverflowError:
+        return _encode_any_answers(pending, results)  # An opaque of more than 64 bits.
+
+
+cdef bytes _encode_answers(list pending, list results):
     cdef Py_ssize_t index, size, total = 0, part
     cdef tuple one, result
     cdef bytes room
