@@ -1,6 +1,7 @@
-"""Measures Java, CometMQ and the floor in turn, three rounds in one session, and writes the table.
+"""Measures Java, CometMQ and the floor in turn, three rounds in one session, and writes the tables.
 
-Usage: python -m bench.run [--rounds 3] [--seconds 8] [--systems java,cometmq,floor] [--results FILE] [--dry]
+Usage: python -m bench.run [--section broker|store] [--rounds 3] [--seconds 8] [--systems java,cometmq,floor]
+                           [--results FOLDER] [--dry]
 
 Machines are noisy, so only ratios within one round mean something; the table shows their medians. Run
 nothing else meanwhile.
@@ -21,11 +22,12 @@ from typing import Any
 
 from bench import table
 from bench.queries import measure_queries
+from bench.store_work import do_store
 from bench.systems import COMETMQ, FLOOR, JAVA, running
 from bench.work import do_all
 from tests.interop.reference import VERSION, java
 
-RESULTS = Path(__file__).resolve().parent / "results" / "latest.json"
+RESULTS = Path(__file__).resolve().parent / "results"
 
 
 def machine() -> dict[str, Any]:
@@ -53,34 +55,50 @@ def machine() -> dict[str, Any]:
 
 
 def main() -> int:
-    """Run the rounds, write the results, and the table from them."""
+    """Run the rounds, write the results, and the tables from them."""
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--section", choices=table.SECTIONS, help="only this one")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=int, default=8, help="of load for each row")
     parser.add_argument("--systems", default=",".join((JAVA, COMETMQ, FLOOR)))
     parser.add_argument("--results", type=Path, default=RESULTS)
     parser.add_argument("--dry", action="store_true", help="do not touch bench/README.md")
     given = parser.parse_args()
+    for section in table.SECTIONS.values():
+        if given.section in (None, section.name):
+            measure(section, given)
+    return 0
+
+
+def measure(section: table.Section, given: argparse.Namespace) -> None:
+    """All rounds of a section."""
     results: dict[str, Any] = {"machine": machine(), "seconds": given.seconds, "rounds": []}
     for number in range(given.rounds):
         measured: dict[str, Any] = {}
         for name in given.systems.split(","):
-            print(f"round {number + 1}, {name}", flush=True)
-            with (
-                tempfile.TemporaryDirectory(prefix="cometmq-bench-") as folder,
-                running(name, Path(folder)) as system,
-            ):
-                measured[name] = do_all(system, seconds=given.seconds, with_memory=number == 0)
-        if number == 0 and COMETMQ in measured:
+            print(f"{section.name}: round {number + 1}, {name}", flush=True)
             with tempfile.TemporaryDirectory(prefix="cometmq-bench-") as folder:
-                measured[COMETMQ]["query"] = measure_queries(Path(folder))
+                measured[name] = do_section(section.name, name, Path(folder), number, given)
         results["rounds"].append(measured)
-        given.results.parent.mkdir(parents=True, exist_ok=True)
-        given.results.write_text(json.dumps(results, indent=1) + "\n")
-    print(table.markdown(results))
+        given.results.mkdir(parents=True, exist_ok=True)
+        path = given.results / section.results.name
+        path.write_text(json.dumps(results, indent=1) + "\n")
+    print(table.markdown(results, section.lines))
     if not given.dry:
-        table.write_readme(results)
-    return 0
+        table.write_readme(section, results)
+
+
+def do_section(
+    section: str, name: str, folder: Path, number: int, given: argparse.Namespace
+) -> dict[str, Any]:
+    """One system's rows of one round."""
+    if section == "store":
+        rows = do_store(name, folder, seconds=given.seconds)
+        if number == 0 and name == COMETMQ:
+            rows["query"] = measure_queries(folder / "queried")
+        return rows
+    with running(name, folder) as system:
+        return do_all(system, seconds=given.seconds, with_memory=number == 0)
 
 
 if __name__ == "__main__":

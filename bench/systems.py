@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,14 +39,14 @@ class Running:
 
 
 @contextmanager
-def running(system: str, folder: Path) -> Iterator[Running]:
-    """Start a system on an empty folder; stop it hard in the end."""
+def running(system: str, folder: Path, **settings: object) -> Iterator[Running]:
+    """Start a system on an empty folder, a broker with these settings; stop it hard in the end."""
     started: list[Program] = []
     try:
         if system == FLOOR:
             yield floor(folder, started)
         else:
-            yield broker(system, folder, started)
+            yield broker(system, folder, started, settings)
     finally:
         for program in reversed(started):
             program.kill()
@@ -65,12 +65,14 @@ def floor(folder: Path, started: list[Program]) -> Running:
     return Running(FLOOR, "", program, 0.0)
 
 
-def broker(system: str, folder: Path, started: list[Program]) -> Running:
+def broker(
+    system: str, folder: Path, started: list[Program], special: Mapping[str, object]
+) -> Running:
     """A nameserver and a broker of one make; the broker's start is timed."""
     nameserver = reference.nameserver if system == JAVA else processes.nameserver
     names = nameserver(folder / "nameserver")
     started.append(names.start())
-    settings = {**SETTINGS, "mappedFileSizeCommitLog": LOG_FILE_SIZE}
+    settings = {**SETTINGS, "mappedFileSizeCommitLog": LOG_FILE_SIZE, **special}
     if system == JAVA:
         program = reference.broker(
             folder / "broker", names.address, heap=JAVA_HEAP, settings=settings

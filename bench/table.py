@@ -1,6 +1,6 @@
-"""Makes the table of `bench/README.md` from the results of a run.
+"""Makes the tables of `bench/README.md` from the results of a run.
 
-Usage: python -m bench.table [RESULTS]      writes the table that stands between the marks in README.md
+Usage: python -m bench.table      writes each section's table between its marks in README.md
 
 A cell with a ratio is the median of the rounds' ratios, ours to the other's, never a ratio of medians.
 """
@@ -17,7 +17,7 @@ from typing import Any
 from bench.systems import COMETMQ, FLOOR, JAVA
 
 HERE = Path(__file__).resolve().parent
-BEGIN, END = "<!-- made by bench.table -->", "<!-- end -->"
+END = "<!-- end -->"
 Results = dict[str, Any]
 
 
@@ -46,7 +46,6 @@ LINES = [
     Line(f"send 128 B with keys, 4 connections, window 256: {PROCESSOR}", "send keys", "processor_us", 0.4, at_least=False, unit=" us"),
     Line("the same: throughput", "send keys", "per_second", 2.2),
     Line("the same: the index behind, at most", "index lag", "most_ms", 1_000.0, against=None, at_least=False, unit=" ms"),
-    Line("query by key among 20 million, warm: p50", "query", "p50_us", 1_000.0, against=None, at_least=False, unit=" us"),
     Line(f"pull, 4 connections: {PROCESSOR}", "pull", "processor_us", 0.6, at_least=False, unit=" us"),
     Line("the same: throughput", "pull", "per_second", 1.0),
     Line("pop of 32 and an acknowledgement of each message, 4 connections", "pop", "per_second", 1.5),
@@ -58,6 +57,41 @@ LINES = [
     Line("start, empty, to the first answered send", "start", "seconds", 0.7, against=None, at_least=False, unit=" s"),
     Line("anonymous memory after 5 million messages", "memory", "anonymous_bytes", 150.0, against=None, at_least=False, unit=" MB", scale=1e-6),
 ]  # fmt: skip
+
+
+STORE_LINES = [
+    Line("SYNC_FLUSH, 1 connection, window 1: p50 over a bare `pwrite` + `fdatasync`", "sync alone", "over_bare_us", 60.0, against=None, at_least=False, unit=" us"),
+    Line("SYNC_FLUSH, 4 connections, window 256: throughput", "sync many", "per_second", 2.0),
+    Line(f"the same: {PROCESSOR}", "sync many", "processor_us", 0.4, at_least=False, unit=" us"),
+    Line("send over 1 topic of 8 queues: throughput", "topics 1", "per_second", 2.0),
+    Line("over 1,000 topics: throughput", "topics 1000", "per_second", 2.0),
+    Line("over 10,000 topics: throughput, of that over 1", "topics 10000", "speed_kept", 0.8, against=None, unit="x"),
+    Line("over 10,000 topics: messages for the same processor time, of those over 1", "topics 10000", "processor_kept", 0.8, against=None, unit="x"),
+    Line("query by key among 20 million, warm: p50", "query", "p50_us", 1_000.0, against=None, at_least=False, unit=" us"),
+    Line("anonymous memory with 80,000 queues", "topics 10000", "anonymous_bytes", 600.0, against=None, at_least=False, unit=" MB", scale=1e-6),
+]  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A table of README.md: its lines, and where the results of its last run are."""
+
+    name: str
+    lines: list[Line]
+
+    @property
+    def begin(self) -> str:
+        return f"<!-- made by bench.table: {self.name} -->"
+
+    @property
+    def results(self) -> Path:
+        return HERE / "results" / f"{self.name}.json"
+
+
+SECTIONS = {
+    section.name: section
+    for section in (Section("broker", LINES), Section("store", STORE_LINES))
+}
 
 
 def figures(results: Results, line: Line, system: str) -> list[float]:
@@ -88,13 +122,13 @@ def shown(values: list[float], unit: str) -> str:
     return f"{value:,.{digits}f}{unit}"
 
 
-def markdown(results: Results) -> str:
-    """The table."""
+def markdown(results: Results, lines: list[Line]) -> str:
+    """A section's table."""
     rows = [
         "| work | Java | CometMQ | floor | ratio | must be | holds |",
         "| --- | ---: | ---: | ---: | ---: | ---: | --- |",
     ]
-    for line in LINES:
+    for line in lines:
         cells = [
             shown(figures(results, line, name), line.unit) for name in (JAVA, COMETMQ, FLOOR)
         ]
@@ -109,10 +143,11 @@ def markdown(results: Results) -> str:
     return "\n".join(rows)
 
 
-def write_readme(results: Results) -> None:
-    """Put the table, and what ran it, between the marks of README.md."""
+def write_readme(section: Section, results: Results) -> None:
+    """Put the table, and what ran it, between the section's marks in README.md."""
     path = HERE / "README.md"
-    head, _, rest = path.read_text().partition(BEGIN)
+    head, begin, rest = path.read_text().partition(section.begin)
+    assert begin, f"{path} has no mark {section.begin}"
     tail = rest.partition(END)[2]
     about = results["machine"]
     words = (
@@ -121,15 +156,17 @@ def write_readme(results: Results) -> None:
         f" {about['rocketmq']}, commit {about['commit']}, {about['when']}; load average before it"
         f" began {about['load_average']} (a quiet machine: 0)."
     )
-    path.write_text(f"{head}{BEGIN}\n{markdown(results)}\n\n{words}\n{END}{tail}")
+    made = markdown(results, section.lines)
+    path.write_text(f"{head}{begin}\n{made}\n\n{words}\n{END}{tail}")
 
 
 def main() -> int:
-    """Write the table from a file of results."""
-    source = Path(sys.argv[1]) if len(sys.argv) > 1 else HERE / "results" / "latest.json"
-    results = json.loads(source.read_text())
-    write_readme(results)
-    print(markdown(results))
+    """Write the tables from the results that there are."""
+    for section in SECTIONS.values():
+        if section.results.exists():
+            results = json.loads(section.results.read_text())
+            write_readme(section, results)
+            print(markdown(results, section.lines))
     return 0
 
 

@@ -1,0 +1,153 @@
+"""What the disk and very many queues cost: SYNC_FLUSH beside a bare write, and sends over many topics."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import time
+from pathlib import Path
+from statistics import median
+
+from bench.load import run_loadgen
+from bench.measure import anonymous_bytes, processor_seconds
+from bench.systems import FLOOR, JAVA, Running, running
+from bench.work import WARM_SECONDS, Measured, Round
+from tests.support.frames import json_frame, parts_of, read_frame
+
+QUEUES = 8  # of each topic
+# A Java broker maps each queue file: 80,000 are more than the kernel allows (vm.max_map_count).
+TOPICS = (1, 1_000, 10_000)
+JAVA_TOPICS_MAX = 1_000
+SETTLE_SECONDS_MAX = 180
+SETTLED_SHARE = 0.05  # of a core, over a second: what is to be written has been
+SENT_BEFORE = 4  # messages to each queue, before anything is measured
+RECORD_SIZE = 128 + 170  # of a message of 128 bytes from loadgen, about
+BARE_WRITES = 2_000
+BARE_FILE_SIZE = 64 << 20
+UPDATE_AND_CREATE_TOPIC = 17
+MADE_AT_ONCE = 200
+
+
+def do_store(name: str, folder: Path, *, seconds: int) -> dict[str, Measured]:
+    """All rows of one system, on brokers of its own."""
+    if name == FLOOR:
+        return {}
+    rows: dict[str, Measured] = {}
+    with running(name, folder / "sync", flushDiskType="SYNC_FLUSH") as system:
+        rows |= synchronous_sends(Round(system, seconds), folder)
+    with running(name, folder / "topics", defaultTopicQueueNums=QUEUES) as system:
+        rows |= sends_over_topics(Round(system, seconds))
+    return rows
+
+
+def synchronous_sends(work: Round, folder: Path) -> dict[str, Measured]:
+    """One who waits for each, beside a bare write to the same disk; and many in flight."""
+    warm(work, conns=4, window=64)
+    bare_us = [bare_write_us(folder)]
+    alone = work.send(
+        "sync alone", topic="Alone", conns=1, window=1, size=128, secs=work.seconds
+    )
+    bare_us.append(bare_write_us(folder))
+    alone["bare_us"] = sum(bare_us) / len(bare_us)
+    alone["over_bare_us"] = alone["p50_us"] - alone["bare_us"]
+    work.send("sync many", topic="Many", conns=4, window=256, size=128, secs=work.seconds)
+    work.read_back()
+    return work.rows
+
+
+def bare_write_us(folder: Path) -> float:
+    """Median of a `pwrite` and `fdatasync` of a record into an allocated file, one behind the other."""
+    piece = b"x" * RECORD_SIZE
+    path = folder / "bare"
+    fd = os.open(path, os.O_RDWR | os.O_CREAT)
+    try:
+        os.posix_fallocate(fd, 0, BARE_FILE_SIZE)
+        os.fsync(fd)
+        took = []
+        for number in range(BARE_WRITES):
+            began = time.perf_counter()
+            os.pwrite(fd, piece, number * RECORD_SIZE)
+            os.fdatasync(fd)
+            took.append(time.perf_counter() - began)
+        return median(took) * 1e6
+    finally:
+        os.close(fd)
+        path.unlink()
+
+
+def sends_over_topics(work: Round) -> dict[str, Measured]:
+    """The same load over one topic and over many; what the many keep of its speed."""
+    warm(work, conns=4, window=256)
+    one: Measured = {}
+    for count in TOPICS:
+        if work.system.name == JAVA and count > JAVA_TOPICS_MAX:
+            continue
+        prefix = f"Of{count}x"
+        flags = {"conns": 4, "window": 256, "size": 128, "topics": count, "queues": QUEUES}
+        make_topics(work.system, prefix, count)
+        # Each queue gets its first messages, and its file, before the window.
+        messages = SENT_BEFORE * QUEUES * count
+        address = work.system.broker.address
+        run_loadgen("send", address, topic=prefix, secs=300, messages=messages, **flags)
+        settle(work.system)
+        row = f"topics {count}"
+        with work.measured(row) as measured:
+            measured.update(
+                run_loadgen("send", address, topic=prefix, secs=work.seconds, **flags)
+            )
+        one = one or measured
+        measured["speed_kept"] = measured["per_second"] / one["per_second"]
+        measured["processor_kept"] = one["processor_us"] / measured["processor_us"]
+        measured["anonymous_bytes"] = anonymous_bytes(work.system.group)
+    return work.rows
+
+
+def settle(system: Running) -> None:
+    """Wait until the broker has done what it does behind its answers."""
+    before = processor_seconds(system.group)
+    for _ in range(SETTLE_SECONDS_MAX):
+        time.sleep(1)
+        now = processor_seconds(system.group)
+        if now - before < SETTLED_SHARE:
+            return
+        before = now
+
+
+def warm(work: Round, **flags: int) -> None:
+    """Load before anything is measured, as in the other section."""
+    run_loadgen(
+        "send",
+        work.system.broker.address,
+        refused_share_max=1.0,
+        topic="Warm",
+        size=128,
+        secs=WARM_SECONDS[work.system.name],
+        **flags,
+    )
+
+
+def make_topics(system: Running, prefix: str, count: int) -> None:
+    """Make the topics that loadgen will name: the prefix, and a number where there are several."""
+    fields = {
+        "defaultTopic": "TBW102",
+        "readQueueNums": str(QUEUES),
+        "writeQueueNums": str(QUEUES),
+        "perm": "6",
+        "topicFilterType": "SINGLE_TAG",
+        "topicSysFlag": "0",
+        "order": "false",
+    }
+    names = [prefix] if count == 1 else [f"{prefix}{number}" for number in range(count)]
+    with socket.create_connection(("127.0.0.1", system.broker.port), timeout=60) as peer:
+        # Many at once: they share the writing of topics.json.
+        for start in range(0, count, MADE_AT_ONCE):
+            some = names[start : start + MADE_AT_ONCE]
+            frames = (
+                json_frame(UPDATE_AND_CREATE_TOPIC, {**fields, "topic": name}) for name in some
+            )
+            peer.sendall(b"".join(frames))
+            for _ in some:
+                header = json.loads(parts_of(read_frame(peer))[1])
+                if header["code"] != 0:
+                    raise RuntimeError(f"{system.name} does not make a topic: {header}")
