@@ -58,6 +58,7 @@ cdef int ONEWAY_BIT = 2
 cdef int ENTRY_SIZE = 20
 cdef int TOPIC_BLOCK_V1_MAX = 128  # The length in one byte, then 127 of them.
 cdef int BATCH_HEAD_SIZE = 20
+cdef int FIXED_SIZE = 74  # Of a record, without hosts, body, topic and properties.
 cdef int NOT_INDEXED = _NOT_INDEXED
 cdef int TRANSACTION_COMMIT = _TRANSACTION_COMMIT
 cdef Py_ssize_t KEY_AT = len(b"UNIQ_KEY\1")
@@ -568,6 +569,8 @@ def pack_records(
         body_size, topic_size = PyBytes_GET_SIZE(body), PyBytes_GET_SIZE(topic)
         properties_size, host_size = PyBytes_GET_SIZE(properties), PyBytes_GET_SIZE(born_host)
         size = <int64_t>layout[1] + body_size + topic_size + properties_size
+        if <int64_t>layout[1] != FIXED_SIZE + host_size + PyBytes_GET_SIZE(store_host):
+            raise ValueError("a layout for hosts of another kind")
         if properties_size > 0xFFFF:
             raise OverflowError("properties that are longer than a record can say")
         queue_id = <int32_t>queue.queue_id
@@ -823,6 +826,8 @@ def index_insert(int32_t[::1] slots, int32_t number, hashes, offsets, seconds):
     cdef uint8_t *at = <uint8_t *>PyBytes_AS_STRING(entries)
     if len(offsets) != count or len(seconds) != count:
         raise ValueError("a hash, an offset and a time for each key")
+    if slot_count == 0:
+        raise ZeroDivisionError("an index file without slots")
     for index in range(count):
         key_hash = <uint32_t><int32_t>hashes[index]
         if key_hash >> 31:
