@@ -22,6 +22,7 @@ from cometmq.codec.sql92.nodes import (
     Equal,
     In,
     Kind,
+    Negation,
     Not,
     Operand,
     Order,
@@ -43,6 +44,7 @@ Fetch = Callable[[bytes], bytes | None]
 Value = Callable[[bytes], Any]
 Reading = Callable[[Any], Any]
 
+_NOTHING = object()
 _ORDERS: dict[str, Callable[[Any, Any], bool]] = {
     "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
 }  # fmt: skip
@@ -148,7 +150,16 @@ def _operand(node: Operand) -> tuple[Kind, Value]:
     if isinstance(node, Constant):
         value = node.value.encode() if isinstance(node.value, str) else node.value
         return node.kind, _constant(value)
+    if isinstance(node, Negation):
+        return Kind.NULL, _nothing_of(_operand(node.operand)[1])
     return Kind.BOOLEAN, compile_truth(node)
+
+
+def _nothing_of(get: Value) -> Value:
+    def evaluate(block: bytes) -> None:
+        get(block)
+
+    return evaluate
 
 
 # --- comparison
@@ -299,8 +310,10 @@ def _in(node: In) -> Evaluate:
 def _search(node: Search) -> Evaluate:
     kind, get = _operand(node.operand)
     text, find, is_negated = node.text.encode(), _SEARCHES[node.word], node.is_negated
-    if not text or kind is not Kind.STRING:
+    if not text:
         return _constant(value=False)
+    if kind is not Kind.STRING:  # Never true, but evaluated, which may end it all.
+        return lambda block: get(block) is _NOTHING
 
     def evaluate(block: bytes) -> bool | None:
         value = get(block)

@@ -48,6 +48,13 @@ class Property:
 
 
 @dataclass(frozen=True, slots=True)
+class Negation:
+    """A minus sign before what is no number: never anything, but it is evaluated."""
+
+    operand: "Operand"
+
+
+@dataclass(frozen=True, slots=True)
 class Chain:
     """Terms joined by AND or by OR, evaluated from left to right."""
 
@@ -107,4 +114,4 @@ class Search:
 
 Test = Chain | Not | Cast | Equal | Order | In | Search
 Truth = Test | Constant  # A constant here is TRUE, FALSE or NULL.
-Operand = Test | Constant | Property
+Operand = Test | Constant | Property | Negation

@@ -18,6 +18,7 @@ from cometmq.codec.sql92.nodes import (
     Equal,
     In,
     Kind,
+    Negation,
     Not,
     Operand,
     Order,
@@ -211,9 +212,10 @@ class _Parser:
         """A node as a condition."""
         if isinstance(node, Property):
             return Cast(node)
-        if isinstance(node, Constant) and (
+        is_value = isinstance(node, Constant) and (
             not node.is_literal or node.kind not in (Kind.BOOLEAN, Kind.NULL)
-        ):
+        )
+        if is_value or isinstance(node, Negation):
             self._fail("this is a value and no condition; compare it with something", begins)
         return node
 
@@ -232,9 +234,9 @@ class _Parser:
 
     def _order(self, sign: str, left: Operand, begins: Token, right: Operand) -> Order:
         for side in (left, right):
-            if isinstance(side, Property):
+            if isinstance(side, Property | Negation):
                 continue
-            if isinstance(side, Constant) and (side.kind in NUMBERS or not side.is_literal):
+            if isinstance(side, Constant) and side.kind in NUMBERS:
                 continue
             self._fail(f"only properties and numbers can be compared with {sign}", begins)
         return Order(sign, left, right)
@@ -243,17 +245,11 @@ class _Parser:
         low = self._unary()
         self._expect("AND")
         high = self._unary()
-        if isinstance(low, Constant) and isinstance(high, Constant):
-            is_checked = low.is_literal and high.is_literal
-            if (
-                is_checked
-                and low.kind in NUMBERS
-                and high.kind in NUMBERS
-                and _falls(low, high)
-            ):
-                self._fail(
-                    f"BETWEEN: {low.value} must be less than or equal to {high.value}", begins
-                )
+        # As in Java, nothing is said of NOT BETWEEN.
+        if not is_negated and _falls(low, high):
+            self._fail(
+                "BETWEEN: the first value must be less than or equal to the second", begins
+            )
         first, second, word = ("<", ">", "OR") if is_negated else (">=", "<=", "AND")
         terms = (
             self._order(first, value, begins, low), self._order(second, value, begins, high),
@@ -285,15 +281,21 @@ def _shown(token: Token) -> str:
     return "the end" if token.kind == "end" else repr(token.text[:40])
 
 
-def _negated(node: Operand) -> Constant:
+def _negated(node: Operand) -> Constant | Negation:
     """UnaryExpression.createNegate: only numbers have an opposite."""
     if isinstance(node, Constant) and node.kind in NUMBERS:
         assert isinstance(node.value, int | float)
         return Constant(node.kind, -node.value, is_literal=False)
-    return Constant(Kind.NULL, None, is_literal=False)
+    return Negation(node)
 
 
-def _falls(low: Constant, high: Constant) -> bool:
+def _falls(low: Operand, high: Operand) -> bool:
+    """Whether both are literal numbers, and the second is less."""
+    for each in (low, high):
+        if not isinstance(each, Constant) or not each.is_literal or each.kind not in NUMBERS:
+            return False
+    assert isinstance(low, Constant)
+    assert isinstance(high, Constant)
     assert isinstance(low.value, int | float)
     assert isinstance(high.value, int | float)
     return high.value < low.value
