@@ -69,7 +69,10 @@ def verify_store(folder: Folder, *, config: Config = None, as_json: AsJson = Fal
     """
     from cometmq.store.offline.verify import verify
 
-    with _found(folder, config) as found, _progress(found, "verifying") as on_progress:
+    with (
+        _found(folder, config) as found,
+        _progress(_log_size(found), "verifying") as on_progress,
+    ):
         verdict = verify(found, on_progress=on_progress)
     if as_json:
         print_json(verdict_json(verdict))
@@ -152,14 +155,16 @@ def compare_stores(
     """Compare the messages of two stores, queue by queue; status 3 when they differ."""
     from cometmq.net.clock import SystemClock
     from cometmq.store.disk import RealDisk
-    from cometmq.store.offline.compare import Comparer, open_for_reading
+    from cometmq.store.offline.compare import Comparer, messages_of, open_for_reading
 
     settings, disk = _settings(config), RealDisk()
     a = open_for_reading(str(first.absolute()), settings, clock=SystemClock(), disk=disk)
     try:
         b = open_for_reading(str(second.absolute()), settings, clock=SystemClock(), disk=disk)
         try:
-            found = Comparer(a, b, is_exact=exact).run()
+            total = messages_of(a)
+            with _progress(total, "comparing", are_bytes=False) as on_compared:
+                found = Comparer(a, b, is_exact=exact, on_compared=on_compared).run()
         finally:
             b.close()
     finally:
@@ -192,7 +197,10 @@ def repair_store(
 
     Damaged bytes are kept in DIR/cut before they are changed.
     """
-    with _found(folder, config) as found, _progress(found, "walking the log") as on_progress:
+    with (
+        _found(folder, config) as found,
+        _progress(_log_size(found), "walking the log") as on_progress,
+    ):
         plan = _repair(found, _settings(config), is_wanted, cut, on_progress)
     if as_json:
         print_json({"done": is_wanted, **plan_json(plan)})
@@ -247,26 +255,31 @@ def _found(folder: Path, config: str | None) -> "Iterator[FoundStore]":
         found.close()
 
 
+def _log_size(found: "FoundStore") -> int:
+    """Bytes of the log's files."""
+    return found.log.chain.end - found.log.chain.start
+
+
 @contextmanager
-def _progress(found: "FoundStore", what: str) -> Iterator[Callable[[int], None]]:
-    """A bar over the bytes of the log, on a terminal."""
+def _progress(
+    total: int, what: str, *, are_bytes: bool = True
+) -> Iterator[Callable[[int], None]]:
+    """A bar over bytes or messages, on a terminal."""
     from rich.progress import (
         BarColumn,
         DownloadColumn,
+        MofNCompleteColumn,
         Progress,
         TimeRemainingColumn,
         TransferSpeedColumn,
     )
 
     console = notes()
-    columns = (
-        f"{what} ",
-        BarColumn(),
-        DownloadColumn(),
-        TransferSpeedColumn(),
-        TimeRemainingColumn(),
+    counted = (
+        (DownloadColumn(), TransferSpeedColumn()) if are_bytes else (MofNCompleteColumn(),)
     )
+    columns = (f"{what} ", BarColumn(), *counted, TimeRemainingColumn())
     is_shown = console.is_terminal
     with Progress(*columns, console=console, transient=True, disable=not is_shown) as progress:
-        bar = progress.add_task(what, total=found.log.chain.end - found.log.chain.start)
+        bar = progress.add_task(what, total=total)
         yield lambda done: progress.update(bar, completed=done)

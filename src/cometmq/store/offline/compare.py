@@ -159,6 +159,12 @@ class Comparer:
             self._differences.append(Difference(str(queue), offset, what))
 
 
+def messages_of(store: MessageStore) -> int:
+    """How many messages the queues of a store have."""
+    queues = [queue for topic in store.topics() for queue in store.queues_of(topic)]
+    return sum(queue.max_offset - queue.min_offset for queue in queues)
+
+
 def _queues_of(store: MessageStore) -> set[QueueId]:
     """The queues of a store that ever had a message."""
     return {
