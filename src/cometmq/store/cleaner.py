@@ -11,7 +11,6 @@ Next: cometmq.store.queue_trimming
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from itertools import islice
 from typing import NamedTuple, Protocol
 from weakref import WeakSet
 
@@ -29,7 +28,7 @@ from cometmq.store.settings import StoreSettings
 
 logger = logging.getLogger(__name__)
 
-QUEUES_PER_STEP = 256  # About 5 ms of a thread where each queue is looked into once.
+QUEUES_PER_STEP = 256  # At least; about 5 ms of a thread where each is looked into once.
 ASKED_ROUNDS = 20  # CleanCommitLogService.MAX_MANUAL_DELETE_FILE_TIMES
 
 Step = Callable[[], None]
@@ -135,8 +134,7 @@ class Cleaner:
         if start == self._followed_to:
             return
         failures: list[OSError] = []
-        queues = iter(list(self._queues))
-        while part := list(islice(queues, QUEUES_PER_STEP)):
+        for part in self._parts():
             yield from self._trim(part, start, failures)
         for follower in self.followers:
             _try(failures, follower.delete_before, start)
@@ -230,6 +228,17 @@ class Cleaner:
 
     # --- what follows the log
 
+    def _parts(self) -> Iterator[list[ConsumeQueue]]:
+        """All queues, some topics at a time."""
+        part: list[ConsumeQueue] = []
+        for topic in self._queues.topics():
+            part += self._queues.of_topic(topic)
+            if len(part) >= QUEUES_PER_STEP:
+                yield part
+                part = []
+        if part:
+            yield part
+
     def _trim(
         self, queues: Sequence[ConsumeQueue], start: int, failures: list[OSError]
     ) -> Iterator[Step]:
@@ -237,14 +246,14 @@ class Cleaner:
         firsts: dict[ConsumeQueue, int] = {}
         yield partial(_try, failures, self._find_firsts, queues, start, firsts)
         for queue, first in firsts.items():
-            if not queue.deleted:
-                queue.hide_before(first)
-                self._queues.files.forget_before(queue, first)
+            queue.hide_before(first)
         # One that begins in its first file has none to be removed.
         per_file = self._queues.files.entries_per_file
         known = [queue for queue in queues if queue.min_offset >= per_file]
+        removed: list[str] = []
         if known:
-            yield partial(_try, failures, self._remove_files, known)
+            yield partial(_try, failures, self._remove_files, known, removed)
+            self._queues.files.forget_paths(removed)
 
     def _find_firsts(
         self, queues: Sequence[ConsumeQueue], start: int, firsts: dict[ConsumeQueue, int]
@@ -254,9 +263,10 @@ class Cleaner:
             if first != queue.min_offset:
                 firsts[queue] = first
 
-    def _remove_files(self, queues: Sequence[ConsumeQueue]) -> None:
+    def _remove_files(self, queues: Sequence[ConsumeQueue], removed: list[str]) -> None:
         for queue in queues:
             for path in self._queues.files.names_before(queue, queue.min_offset):
+                removed.append(path)
                 self._disk.unlink(path)
 
     # --- what would go

@@ -9,6 +9,7 @@ queues of 6 MB could be neither allocated nor all open. Java reads up to the fir
 """
 
 from collections import OrderedDict
+from collections.abc import Iterable
 from contextlib import suppress
 
 from cometmq.codec.queue_entry import BLANK_ENTRY, QUEUE_ENTRY_SIZE
@@ -163,12 +164,12 @@ class QueueFiles:
             if (int(name) + self._file_size) <= offset * QUEUE_ENTRY_SIZE
         ]
 
-    def forget_before(self, queue: ConsumeQueue, offset: int) -> None:
-        """Close what is open of the files before the one that holds an offset."""
-        prefix = self.queue_directory(queue.topic, queue.queue_id) + "/"
-        end = self.path(queue, offset)
-        for path in [path for path in self._open if path.startswith(prefix) and path < end]:
-            self._disk.close(self._open.pop(path))
+    def forget_paths(self, paths: Iterable[str]) -> None:
+        """Close what is open of these files."""
+        for path in paths:
+            fd = self._open.pop(path, None)
+            if fd is not None:
+                self._disk.close(fd)
 
     def forget(self, queue: ConsumeQueue) -> None:
         """Close what is open of a queue."""
