@@ -6,7 +6,7 @@ from cometmq.codec.message_id import encode_message_id
 from cometmq.codec.properties import decode_properties
 from cometmq.codec.record import Record
 from cometmq.model import properties as keys_of
-from cometmq.model.message import StoredMessage
+from cometmq.model.message import StoredMessage, make_stored_message
 from cometmq.model.names import is_retry_topic
 from cometmq.model.queue import MessageQueue
 
@@ -30,25 +30,26 @@ def unpack(record: Record, queue: MessageQueue, *, body_size_max: int) -> Stored
     if first_topic and is_retry_topic(queue.topic):
         queue = MessageQueue(first_topic, queue.broker_name, queue.queue_id)
     offset_message_id = encode_message_id(record.store_host, record.physical_offset)
-    body = record.body
-    if record.sys_flag:
-        body = decompress(body, record.sys_flag, limit=body_size_max)
-    return StoredMessage(
-        queue=queue,
-        queue_offset=record.queue_offset,
-        message_id=properties.get(keys_of.UNIQ_KEY) or offset_message_id,
-        offset_message_id=offset_message_id,
-        body=body,
-        properties=properties,
-        born_ms=record.born_timestamp,
-        born_host=decode_host(record.born_host),
-        stored_ms=record.store_timestamp,
-        store_host=decode_host(record.store_host),
-        flag=record.flag,
-        sys_flag=plain_flag(record.sys_flag),
-        reconsume_times=record.reconsume_times,
-        commitlog_offset=record.physical_offset,
-        store_size=record.store_size,
-        body_crc=record.body_crc,
-        prepared_offset=record.prepared_offset,
+    body, sys_flag = record.body, record.sys_flag
+    if sys_flag:
+        body = decompress(body, sys_flag, limit=body_size_max)
+        sys_flag = plain_flag(sys_flag)
+    return make_stored_message(
+        queue,
+        record.queue_offset,
+        properties.get(keys_of.UNIQ_KEY) or offset_message_id,
+        offset_message_id,
+        body,
+        properties,
+        record.born_timestamp,
+        decode_host(record.born_host),
+        record.store_timestamp,
+        decode_host(record.store_host),
+        record.flag,
+        sys_flag,
+        record.reconsume_times,
+        record.physical_offset,
+        record.store_size,
+        record.body_crc,
+        record.prepared_offset,
     )

@@ -15,8 +15,9 @@ docs/format/message-id.md.
 """
 
 from datetime import datetime, tzinfo
+from functools import lru_cache
 from itertools import count
-from struct import Struct, error
+from struct import Struct
 
 from cometmq.codec.host import HOST_V4_SIZE, HOST_V6_SIZE
 from cometmq.model.clock import Clock
@@ -24,6 +25,7 @@ from cometmq.model.errors import CodecError
 
 _OFFSET = Struct(">q")
 _OFFSET_SIZE = 8
+_LONG_MASK = (1 << 64) - 1
 
 UNIQUE_TAIL = Struct(">HIIH")  # process, loader, time, counter: what follows the ip
 _UNIQUE_SIZES = (4 + UNIQUE_TAIL.size, 16 + UNIQUE_TAIL.size)  # 16, 28
@@ -39,12 +41,16 @@ def encode_message_id(store_host: bytes, physical_offset: int) -> str:
     Raises:
         CodecError: a host of another length, or an offset out of range.
     """
+    if not -(1 << 63) <= physical_offset < 1 << 63:
+        raise CodecError(f"physical offset {physical_offset} does not fit 8 bytes")
+    return f"{_host_digits(store_host)}{physical_offset & _LONG_MASK:016X}"
+
+
+@lru_cache(maxsize=1024)  # Brokers are few; a consumer asks this for every message.
+def _host_digits(store_host: bytes) -> str:
     if len(store_host) not in (HOST_V4_SIZE, HOST_V6_SIZE):
         raise CodecError(f"a host of {len(store_host)} bytes; there are 8 (IPv4) and 20 (IPv6)")
-    try:
-        return (store_host + _OFFSET.pack(physical_offset)).hex().upper()
-    except error:
-        raise CodecError(f"physical offset {physical_offset} does not fit 8 bytes") from None
+    return store_host.hex().upper()
 
 
 def decode_message_id(message_id: str) -> tuple[bytes, int]:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
+from typing import Any
 
 from cometmq.model import properties as keys_of
 from cometmq.model.errors import MessageError
@@ -204,3 +205,56 @@ class StoredMessage:
             f"<StoredMessage {self.queue}#{self.queue_offset} id={self.message_id} "
             f"tag={self.tag!r} keys={self.keys!r} {len(self.body)} B {start!r}{more}>"
         )
+
+
+class _Open:
+    """A `StoredMessage` that is being filled; the same slots, so that it can become one."""
+
+    __slots__ = StoredMessage.__slots__
+
+
+def make_stored_message(  # noqa: PLR0913, PLR0917  One for each attribute, in their order.
+    queue: MessageQueue,
+    queue_offset: int,
+    message_id: str,
+    offset_message_id: str,
+    body: bytes,
+    properties: Mapping[str, str],
+    born_ms: int,
+    born_host: str,
+    stored_ms: int,
+    store_host: str,
+    flag: int,
+    sys_flag: int,
+    reconsume_times: int,
+    commitlog_offset: int,
+    store_size: int,
+    body_crc: int,
+    prepared_offset: int,
+) -> StoredMessage:
+    """A `StoredMessage` in a quarter of the time that its own constructor takes.
+
+    A frozen dataclass sets each attribute past its own guard. Consumers make one of these for each
+    message; nobody has the object before it is sealed.
+    """
+    made: Any = _Open()
+    made.queue = queue
+    made.queue_offset = queue_offset
+    made.message_id = message_id
+    made.offset_message_id = offset_message_id
+    made.body = body
+    made.properties = properties
+    made.born_ms = born_ms
+    made.born_host = born_host
+    made.stored_ms = stored_ms
+    made.store_host = store_host
+    made.flag = flag
+    made.sys_flag = sys_flag
+    made.reconsume_times = reconsume_times
+    made.commitlog_offset = commitlog_offset
+    made.store_size = store_size
+    made.body_crc = body_crc
+    made.prepared_offset = prepared_offset
+    made.__class__ = StoredMessage
+    sealed: StoredMessage = made
+    return sealed

@@ -2,12 +2,36 @@
 
 from __future__ import annotations
 
+import pickle
+from dataclasses import FrozenInstanceError, fields, replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from cometmq.model.errors import MessageError
-from cometmq.model.message import Message
+from cometmq.model.message import Message, StoredMessage, make_stored_message
+from cometmq.model.queue import MessageQueue
+
+# --- as consumers get them
+
+
+def test_the_short_way_makes_the_same_message_as_the_constructor():
+    values = {
+        "queue": MessageQueue("T", "b", 1), "queue_offset": 2, "message_id": "a",
+        "offset_message_id": "b", "body": b"x", "properties": {"KEYS": "k"}, "born_ms": 3,
+        "born_host": "h:1", "stored_ms": 4, "store_host": "s:2", "flag": 5, "sys_flag": 6,
+        "reconsume_times": 7, "commitlog_offset": 8, "store_size": 9, "body_crc": 10,
+        "prepared_offset": 11,
+    }  # fmt: skip
+    assert [field.name for field in fields(StoredMessage)] == list(values)
+    made = make_stored_message(*values.values())
+    assert type(made) is StoredMessage
+    assert made == StoredMessage(**values)
+    assert replace(made, flag=0) == StoredMessage(**{**values, "flag": 0})
+    assert pickle.loads(pickle.dumps(made)) == made
+    with pytest.raises(FrozenInstanceError):
+        made.flag = 1
+
 
 # --- delivery at a time
 
