@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import random
 from dataclasses import replace
 
 import pytest
 
 from cometmq.model.errors import StoreDamaged
+from cometmq.store.message_store import MessageStore
 from tests.support.fake_disk import FakeDisk
 from tests.support.hand_clock import HandClock
 from tests.support.store_puts import (
@@ -145,3 +147,33 @@ def test_a_queue_file_of_another_size_is_named_with_its_setting(place, change):
         open_store(disk=disk)
     assert f"{path} has {400 + change} bytes" in str(caught.value)
     assert "mappedFileSizeConsumeQueue says 400" in str(caught.value)
+
+
+def test_a_checkpoint_brings_the_names_of_files_that_a_killed_broker_made_to_the_device():
+    store, disk, clock = store_with(b"a", b"b")
+    write_tails(store, clock)  # To a new file; no checkpoint is made of it.
+    assert "/store/consumequeue/orders/0/00000000000000000000" in disk.names
+    disk = disk.kill()
+    store = open_store(disk=disk, clock=clock)
+    put(store, b"c", queue_id=1)
+    store.close()
+    store = open_store(disk=disk, clock=clock)
+    put(store, *[b"d"] * 5, queue_id=1)  # More than the other queue may lose unnoticed.
+    write_tails(store, clock)
+    store = open_store(disk=disk.power_cut(EveryPage()), clock=clock)
+    assert bodies_of(store) == [b"a", b"b"]
+    assert bodies_of(store, queue_id=1) == [b"c", *[b"d"] * 5]
+    store.close()
+
+
+class EveryPage(random.Random):
+    """Chance by which every page that was written made it to the device."""
+
+    def random(self) -> float:
+        return 0.0
+
+
+def write_tails(store: MessageStore, clock: HandClock) -> None:
+    for _ in range(9):
+        clock.turn(11)
+        store.tick()

@@ -177,8 +177,13 @@ class Recovery:
         flushed = max(dispatched, known.flushed)
         progress = known._replace(dispatched=dispatched, flushed=flushed, entries=entries)
         self._checkpoints.write(self._checkpoints.times, progress)
+        files = self._queues.files
         for entry in loaded:
-            self._queues.files.clear_from(entry.queue, entry.queue.max_offset)
+            files.clear_from(entry.queue, entry.queue.max_offset)
+            # Who was killed may have made them, and not brought their names to the device.
+            directory = files.queue_directory(entry.queue.topic, entry.queue.queue_id)
+            files.fresh_directories.update((directory, directory.rpartition("/")[0]))
+        files.fresh_directories.add(files.directory)
 
     def _dispatched_before_stop(self) -> int:
         """Before which offset every entry is on the device, after an unclean stop."""
