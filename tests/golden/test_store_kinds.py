@@ -20,6 +20,7 @@ from cometmq.model.java_hash import java_hash
 from cometmq.store.batch_queues import entry_of
 from cometmq.store.disk import RealDisk
 from cometmq.store.message_store import MessageStore
+from cometmq.store.offline.compare import Comparer
 from cometmq.store.offline.found import find_store, with_found_sizes
 from cometmq.store.offline.verify import verify
 from tests.support.hand_clock import HandClock
@@ -104,6 +105,14 @@ def test_the_store_is_sound_and_stays_untouched():
     # 300 messages, 300 more entries in light queues, 40 batches.
     assert verdict.queue_entries == 640
     assert contents(SOURCE, "store") == before
+
+
+def test_every_message_of_every_kind_is_compared(directory):
+    stores = [open_copy(directory, read_only=True), open_copy(SOURCE / "store", read_only=True)]
+    found = Comparer(*stores).run()
+    assert (found.is_same, found.queues, found.messages) == (True, 6, 640)
+    for store in stores:
+        store.close()
 
 
 @pytest.mark.parametrize("read_only", [True, False])

@@ -196,7 +196,10 @@ def _pieces_of(
             result = store.get(*queue, offset, max_count=stop - offset)
             result = result.cold() if result.cold is not None else result
             records = decode_records(b"".join(result.records))
-            found.update((record.queue_offset, record) for record in records)
+            for place, record in enumerate(records):
+                # A light queue's records have their offsets in another queue.
+                is_own = record.topic == queue.topic
+                found[record.queue_offset if is_own else offset + place] = record
             if result.next_offset <= offset:
                 break
             offset = result.next_offset
