@@ -54,12 +54,16 @@ def test_jumps_lose_nothing_alive_or_killed(tmp_path: Path, flush):
     with start(tmp_path / "broker", store, clock, flush) as broker:
         there = ledger.check(broker.address)
         assert ledger.send(broker.address, SENDS) == [OK] * SENDS
-    print(f"{flush}: {3 * len(JUMPS)} jumps of the clock, {len(JUMPS)} kills, {there} there, 0 lost")
+    print(
+        f"{flush}: {3 * len(JUMPS)} jumps of the clock, {len(JUMPS)} kills, {there} there, 0 lost"
+    )
 
 
 def search(broker: processes.Program, timestamp_ms: int) -> int:
     fields = {"topic": "Jumps", "queueId": "0", "timestamp": str(timestamp_ms)}
-    return int(ask(broker.address, SEARCH_OFFSET_BY_TIMESTAMP, fields)[0]["extFields"]["offset"])
+    return int(
+        ask(broker.address, SEARCH_OFFSET_BY_TIMESTAMP, fields)[0]["extFields"]["offset"]
+    )
 
 
 @pytest.fixture
@@ -69,7 +73,9 @@ def disk(tmp_path: Path) -> Iterator[LoopDisk]:
 
 
 @pytest.mark.parametrize("jump", [HOUR, -HOUR])
-def test_a_power_cut_after_a_jump_leaves_a_store_that_takes_messages(tmp_path: Path, disk, jump):
+def test_a_power_cut_after_a_jump_leaves_a_store_that_takes_messages(
+    tmp_path: Path, disk, jump
+):
     """What was written at an earlier time than the checkpoint's is not taken for damage."""
     clock, ledger = FaultyDisk(tmp_path), Ledger("Jumps")
     for _ in range(3):
