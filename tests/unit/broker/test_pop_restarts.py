@@ -6,6 +6,7 @@ import asyncio
 import shutil
 
 from cometmq.broker.pop import journal
+from cometmq.codec.bodies.consumer_offset import decode_offset_table
 from cometmq.codec.bodies.pop_journal import (
     AckBody,
     CheckPointBody,
@@ -103,3 +104,11 @@ async def test_what_another_broker_wrote_into_the_revive_topic_counts(served):
         await send(served, body, topic=revive, queue_id=3, TAGS=tag)
     again = await pop(served, consumerGroup="java", pollTime=10_000)
     assert bodies(again) == [b"2"]
+
+
+async def test_a_clean_stop_says_how_far_the_group_is(tmp_path):
+    async with serve(tmp_path) as served:
+        await send(served, b"1", b"2", b"3")
+        await pop(served, maxMsgNums=2)
+    saved = decode_offset_table((tmp_path / "config" / "consumerOffset.json").read_text())
+    assert saved.offsets["Orders@g"][0] == 2

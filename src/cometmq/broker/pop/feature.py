@@ -28,6 +28,7 @@ _log = logging.getLogger(__name__)
 # before its offset may be said): older check points are in them.
 _OFFSETS_AGE_MS = 30_000
 _ORDERS_SECONDS = 5
+_FLUSH_SECONDS_MAX = 5  # What a close waits for; without it groups are said to be less far.
 
 
 class PopFeature(Feature):
@@ -86,10 +87,24 @@ class PopFeature(Feature):
         self._tasks.spawn(self._hand_on(), "revive")
 
     async def close(self) -> None:
-        """Put on record what is known."""
+        """Put on record what is known, and say how far groups are: all of it is on disk then."""
         await self._tasks.close()
         self._settle()
+        await self._flushed()
+        self._settle()
         await self._orders.close()
+
+    async def _flushed(self) -> None:
+        """Wait for the flusher, which hurries for who waits; a flush that fails says so itself."""
+        done: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+
+        def flushed(is_flushed: bool) -> None:  # noqa: FBT001  The store calls it so.
+            if not done.done():
+                done.set_result(is_flushed)
+
+        if len(self._points):
+            self._parts.store.wait_flushed(self._parts.store.max_offset, flushed)
+            await asyncio.wait([done], timeout=_FLUSH_SECONDS_MAX)
 
     def _settle(self) -> None:
         self._journal.record_changes()
