@@ -45,7 +45,12 @@ async def eventually(look, *, seconds: float = 10):
 async def serve(path: Path, clock: Clock | None = None, **settings):
     """A broker on free ports with its store at `path`; closed in the end."""
     clock = clock or SystemClock()
-    values = {"listen_port": 0, "store_path": str(path), "commitlog_file_size": 1 << 20}
+    values = {
+        "listen_port": 0,
+        "store_path": str(path),
+        "commitlog_file_size": 1 << 20,
+        "busy_timeout_ms": 10_000,  # A busy test machine is no reason to refuse.
+    }
     broker = Broker(BrokerSettings(broker_name="broker-a", **{**values, **settings}), clock)
     await broker.start()
     channels = Channels(SystemClock())
