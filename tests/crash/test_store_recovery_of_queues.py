@@ -75,6 +75,27 @@ def test_messages_that_are_missing_in_the_log_leave_a_gap_that_readers_pass():
     assert store.get("orders", 0, 3).next_offset == 7
 
 
+@pytest.mark.parametrize("wrong", [1, 7, 39, 50, 60, 700])
+def test_one_queue_offset_that_was_damaged_hides_no_other_message(wrong):
+    """No CRC covers it; the message has the place that the others leave empty."""
+    store, disk, clock = store_with(*[b"%02d" % n for n in range(60)])
+    disk = disk.kill()
+    size = 88 + 2 + 1 + 6 + 2 + 4
+    content = disk.names[LOG + "0".zfill(20)].content
+    at = 40 * size
+    assert content[at + 20 : at + 28] == (40).to_bytes(8)
+    content[at + 20 : at + 28] = wrong.to_bytes(8)
+    for _ in range(2):
+        store = open_store(disk=disk, clock=clock)
+        queue = store.queue_for_append("orders", 0)
+        assert (queue.min_offset, queue.max_offset) == (0, 60)
+        found = [record.body for record in read_all(store)]
+        every = [b"%02d" % n for n in range(60)]
+        assert found in (every, every[:40] + every[41:])
+        store.close()
+        disk = disk.kill()
+
+
 @pytest.mark.parametrize("gap", [1, 250])
 def test_a_gap_hides_no_message_before_it_at_the_next_start(gap):
     """The first living entry is found by bisection; a gap must not look like a deleted message."""

@@ -13,7 +13,7 @@ import logging
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 
-from cometmq.codec.queue_entry import QUEUE_ENTRY_SIZE, gap_entry
+from cometmq.codec.queue_entry import QUEUE_ENTRY_SIZE, QueueEntry, gap_entry
 from cometmq.store.consume_queue import ConsumeQueue
 from cometmq.store.queue_files import QueueFiles
 
@@ -79,7 +79,7 @@ class ConsumeQueues:
         self.dirty.clear()
         self.entries = 0
 
-    def align(self, queue: ConsumeQueue, offset: int, *, physical_offset: int) -> bool:
+    def align(self, queue: ConsumeQueue, offset: int, entry: QueueEntry) -> bool:
         """Have a queue go on at an offset that recovery finds in a record.
 
         It should be the next. A smaller one is the queue of a topic that was deleted and made again:
@@ -88,7 +88,7 @@ class ConsumeQueues:
         Args:
             queue: which.
             offset: queue offset in the record.
-            physical_offset: where the record is.
+            entry: what it will get there.
 
         Returns:
             False where the offset cannot be believed: no CRC covers it.
@@ -105,7 +105,7 @@ class ConsumeQueues:
             logger.warning(
                 "%r: %d messages before %d are not in the log", queue, missing, offset
             )
-            queue.tail += gap_entry(physical_offset) * missing
+            queue.tail += gap_entry(entry.physical_offset) * missing
             queue.max_offset = queue.next_offset = offset
         else:
             if offset < queue.tail_start and not self._read_only:

@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
 from cometmq.codec.checkpoint import Checkpoint
+from cometmq.codec.queue_entry import QueueEntry
 from cometmq.codec.record import Record
 from cometmq.kernel import WalkEnd
 from cometmq.store.checkpoint import NOTHING_DONE, CheckpointFiles
@@ -100,6 +101,7 @@ class Recovery:
         self._read_only = read_only
         self._levels_ms = settings.delay_levels_ms
         self._store_ms = 0
+        self._doubted: dict[ConsumeQueue, tuple[int, QueueEntry]] = {}
         self._dispatched = 0  # Records before it have their queue entries.
         self._begun: set[ConsumeQueue] = set()  # Queues of which an entry is known.
         self._walked: dict[tuple[str, int], ConsumeQueue] = {}  # Queues met on the walk.
@@ -265,26 +267,41 @@ class Recovery:
                 self._queues.write_tails((queue,))
 
     def _dispatch_one(self, record: Record) -> None:
-        """The same for a record that is not plain, or the first of its queue."""
+        """The same for a record that is not plain, or not the next of its queue."""
         for topic, queue_id, offset, code in places_of(record, self._levels_ms):
-            queue = self._walked.get((topic, queue_id))
-            if queue is None or offset != queue.max_offset:
-                queue = self._queue_at(topic, queue_id, offset, record.physical_offset)
-                if queue is None:
-                    continue
-            if not queue.tail:
-                self._queues.dirty[queue] = None
-            queue.append(record.physical_offset, record.store_size, code)
+            queue = self._queues.find_or_make(topic, queue_id)
+            self._walked[topic, queue_id] = queue
+            entry = QueueEntry(record.physical_offset, record.store_size, code)
+            if queue not in self._begun:
+                self._begun.add(queue)
+                queue.begin_at(offset)
+                self._append(queue, entry)
+            elif offset == queue.max_offset:
+                self._append(queue, entry)
+            else:
+                self._go_on_elsewhere(queue, offset, entry)
 
-    def _queue_at(
-        self, topic: str, queue_id: int, offset: int, physical_offset: int
-    ) -> ConsumeQueue | None:
-        """A queue, ready to go on at an offset; None where this cannot be believed."""
-        queue = self._queues.find_or_make(topic, queue_id)
-        self._walked[topic, queue_id] = queue
-        if queue not in self._begun:
-            self._begun.add(queue)
-            queue.begin_at(offset)
-        elif not self._queues.align(queue, offset, physical_offset=physical_offset):
-            return None
-        return queue
+    def _go_on_elsewhere(self, queue: ConsumeQueue, offset: int, entry: QueueEntry) -> None:
+        """A record whose queue offset is not the next one.
+
+        No CRC covers it. That a queue begins again at 0 is what a deleted topic leaves, but that it
+        goes back to somewhere else needs a second record that says so: one alone was damaged, and
+        has the place that is empty when the queue goes on as before.
+        """
+        doubted = self._doubted.pop(queue, None)
+        if doubted is not None and offset == queue.max_offset + 1:
+            self._append(queue, doubted[1])
+        elif doubted is not None and offset == doubted[0] + 1:
+            if self._queues.align(queue, *doubted):
+                self._append(queue, doubted[1])
+        elif 0 < offset < queue.max_offset:
+            logger.warning("%r: a record says it has queue offset %d", queue, offset)
+            self._doubted[queue] = offset, entry
+            return
+        if self._queues.align(queue, offset, entry):
+            self._append(queue, entry)
+
+    def _append(self, queue: ConsumeQueue, entry: QueueEntry) -> None:
+        if not queue.tail:
+            self._queues.dirty[queue] = None
+        queue.append(*entry)
