@@ -112,3 +112,17 @@ async def test_a_clean_stop_says_how_far_the_group_is(tmp_path):
         await pop(served, maxMsgNums=2)
     saved = decode_offset_table((tmp_path / "config" / "consumerOffset.json").read_text())
     assert saved.offsets["Orders@g"][0] == 2
+
+
+async def test_a_check_point_that_came_by_a_timer_waits_for_its_acknowledgements(served):
+    await send(served, b"1", b"2")
+    assert bodies(await pop(served, consumerGroup="java")) == [b"1", b"2"]
+    now = served.broker._clock.now_ms()
+    point = CheckPointBody("Orders", "java", 0, 0, (0, 1), now - 3_000, 3_000)
+    revive = "rmq_sys_REVIVE_LOG_DefaultCluster"
+    await send(served, encode_check_point(point), topic=revive, TAGS="ck")
+    await asyncio.sleep(1)
+    tag, body = encode_ack(AckBody("Orders", "java", 0, 0, now - 3_000, (1,)))
+    await send(served, body, topic=revive, TAGS=tag)
+    again = await pop(served, consumerGroup="java", pollTime=10_000)
+    assert bodies(again) == [b"1"]

@@ -104,10 +104,10 @@ class CheckPoints:
     def __contains__(self, key: Key) -> bool:
         return key in self._by_key
 
-    def add(self, point: CheckPoint) -> None:
-        """A check point begins."""
+    def add(self, point: CheckPoint, *, at_ms: int | None = None) -> None:
+        """A check point begins; `at_ms`: what is left of it is handed on then, not at its end."""
         self._by_key[point.key] = point
-        self.again_at(point, point.due_ms)
+        self.again_at(point, point.due_ms if at_ms is None else at_ms)
 
     def acknowledge(self, key: Key, offsets: Iterable[int]) -> None:
         """Messages are done with; what is not known, or was before, is passed over."""

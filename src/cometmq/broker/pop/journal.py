@@ -42,7 +42,10 @@ REVIVE_GROUP = "CID_RMQ_SYS_REVIVE_GROUP"
 BEHIND_MAX = 100_000
 _NEEDED_SHARE = 4
 _PUT_MAX = 500  # Records of one write.
-_EARLY_MS = 1_000  # Java delivers a check point so long before it ends (ackTimeInterval).
+# Java's timer delivers a check point so long before it ends (ackTimeInterval), acknowledgements at its
+# end: what came by the timer of a store that Java wrote waits for them, as in PopReviveService.
+_EARLY_MS = 1_000
+_ACKS_LATE_MS = 3_000
 
 
 class Journal:
@@ -100,7 +103,9 @@ class Journal:
                 point.place = record.queue_offset
                 found.append(point)
                 if not point.is_done and point.key not in self.points:
-                    self.points.add(point)
+                    is_timed = record.store_timestamp >= point.due_ms - _EARLY_MS
+                    grace_ms = _ACKS_LATE_MS if is_timed else 0
+                    self.points.add(point, at_ms=point.due_ms + grace_ms)
             elif tag in (ACK_TAG, BATCH_ACK_TAG):
                 ack = decode_ack(record.body)
                 key = (ack.topic, ack.group, ack.queue_id, ack.start_offset, ack.pop_time_ms)
