@@ -13,6 +13,7 @@ import queue
 import threading
 from collections import deque
 from collections.abc import Awaitable, Callable
+from enum import Enum, auto
 from typing import Any, NamedTuple, Protocol
 
 from cometmq.client.inflight import Inflight
@@ -155,10 +156,20 @@ class TaskWorkers:
         await self._tasks.close()
 
 
+class _Call(Enum):
+    """What a sleeping thread is told: to look for jobs, or to end."""
+
+    LOOK = auto()
+    END = auto()
+
+
 class ThreadWorkers:
     """Threads that call a `def` listener.
 
-    Results come back to the loop in bunches: one wake-up serves all that finished meanwhile.
+    Jobs wait in a deque. One thread is woken for the first, and each that takes a job wakes another
+    while more are waiting: listeners that block run beside each other, and short ones are done by one
+    thread without the others getting in its way. Results come back to the loop in bunches: one call
+    serves all that finished meanwhile.
     """
 
     def __init__(
@@ -167,8 +178,11 @@ class ThreadWorkers:
         self._run = run
         self._done = done
         self._now = clock.monotonic
-        self._jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
+        self._jobs: deque[Job] = deque()
+        # What sleeping threads wait for.
+        self._calls: queue.SimpleQueue[_Call] = queue.SimpleQueue()
         self._finished: deque[tuple[Job, bool, float]] = deque()
+        self._is_collecting = False
         self._loop = asyncio.get_running_loop()
         self._stopped = asyncio.Event()
         self._alive = 0  # Those that have not said that they ended.
@@ -182,36 +196,59 @@ class ThreadWorkers:
             name = f"listener-{number}"
             threading.Thread(target=self._work, name=name, daemon=True).start()
         for _ in range(concurrency, self._concurrency):
-            self._jobs.put(None)
+            self._calls.put(_Call.END)
         self._concurrency = concurrency
 
     def submit(self, job: Job) -> None:
         """Hand it to the next free thread."""
-        self._jobs.put(job)
+        self._jobs.append(job)
+        self._call_another()
+
+    def _call_another(self) -> None:
+        # Invariant: where a job waits, a call is waiting too, or a thread is on its way to look. A call
+        # that nobody has answered yet serves for this job as well: who answers it looks afterwards.
+        if self._calls.empty():
+            self._calls.put(_Call.LOOK)
 
     def _work(self) -> None:
-        while (job := self._jobs.get()) is not None:
-            if job.loop.is_dropped:
-                continue
-            began = self._now()
-            try:
-                consumed = is_consumed(self._run(job))
-            except BaseException as error:  # noqa: BLE001  Even sys.exit(): the thread is ours.
-                _report(job, error)
-                consumed = False
-            is_first = not self._finished
-            self._finished.append((job, consumed, self._now() - began))
-            if is_first:
-                self._wake(self._collect)
-        self._wake(self._one_stopped)
+        while self._calls.get() is _Call.LOOK:
+            while (job := self._next_job()) is not None:
+                if self._jobs:
+                    self._call_another()
+                self._do(job)
+        if self._jobs:  # It answered a call to end, which was taken for one to work.
+            self._call_another()
+        self._tell_loop(self._one_stopped)
 
-    def _wake(self, function: Callable[[], None]) -> None:
+    def _next_job(self) -> Job | None:
+        try:
+            return self._jobs.popleft()
+        except IndexError:
+            return None
+
+    def _do(self, job: Job) -> None:
+        if job.loop.is_dropped:
+            return
+        began = self._now()
+        try:
+            consumed = is_consumed(self._run(job))
+        except BaseException as error:  # noqa: BLE001  Even sys.exit(): the thread is ours.
+            _report(job, error)
+            consumed = False
+        # Before the look at the flag: who lowers it looks for results afterwards.
+        self._finished.append((job, consumed, self._now() - began))
+        if not self._is_collecting:
+            self._is_collecting = True
+            self._tell_loop(self._collect)
+
+    def _tell_loop(self, function: Callable[[], None]) -> None:
         try:
             self._loop.call_soon_threadsafe(function)
         except RuntimeError:
             _log.debug("a listener ended after its consumer's loop")
 
     def _collect(self) -> None:
+        self._is_collecting = False
         while self._finished:
             self._done(*self._finished.popleft())
 
@@ -222,13 +259,9 @@ class ThreadWorkers:
 
     async def close(self, timeout_ms: int) -> None:
         """See `Workers`."""
-        try:
-            while True:
-                self._jobs.get_nowait()
-        except queue.Empty:
-            pass
+        self._jobs.clear()
         for _ in range(self._alive):
-            self._jobs.put(None)
+            self._calls.put(_Call.END)
         try:
             async with asyncio.timeout(timeout_ms / 1000):
                 await self._stopped.wait()

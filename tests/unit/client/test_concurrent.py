@@ -163,3 +163,41 @@ async def test_close_does_not_wait_longer_than_it_was_told():
     await workers.close(100)
     assert time.monotonic() - began < 5
     may_end.set()
+
+
+async def test_short_and_blocking_listeners_lose_no_job_and_no_result():
+    results = Results()
+    barrier = threading.Barrier(4)
+
+    def listener(message: tuple[str, int]) -> None:
+        if message[0] == "meets":  # Ends only when four of them run at once.
+            barrier.wait(10)
+
+    workers = make_workers(
+        listener, concurrency=4, batch_count=1, done=results, clock=SystemClock()
+    )
+    given = [("short", number) for number in range(3000)]
+    for place in range(0, 3000, 500):
+        given[place:place] = [("meets", place + number) for number in range(4)]
+    for message in given:
+        workers.submit(job(message))
+        if message[1] % 97 == 0:
+            await asyncio.sleep(0)  # Let threads fall asleep and results come in now and then.
+    await results.wait(len(given))
+    await workers.close(5000)
+    assert results.said == dict.fromkeys(given, True)
+
+
+async def test_threads_that_are_sent_away_leave_no_job_behind():
+    results = Results()
+    workers = make_workers(
+        lambda _message: None, concurrency=8, batch_count=1, done=results, clock=SystemClock()
+    )
+    assert isinstance(workers, ThreadWorkers)
+    for number in range(400):
+        workers.resize(1 + number % 8)
+        workers.submit(job(number))
+        if number % 7 == 0:
+            await asyncio.sleep(0)
+    await results.wait(400)
+    await workers.close(5000)
