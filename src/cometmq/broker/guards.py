@@ -36,6 +36,7 @@ _log = logging.getLogger(__name__)
 
 # Conflicts that are remembered as logged; then the oldest may be logged once more.
 _LOGGED_MAX = 10_000
+_AT = " at "
 
 
 @dataclass(slots=True)
@@ -58,7 +59,7 @@ class Guards(Feature):
         """Listens to heartbeats from now on."""
         self._parts = parts
         self._told: dict[tuple[str, Peer], _Told] = {}
-        self._logged: dict[Conflict, None] = {}
+        self._logged: dict[tuple[str, str, str], None] = {}
         parts.members.on_heartbeat.append(self._heartbeat)
         self.of_administrators = {
             RequestCode.GET_GROUP_CONFLICTS: self.conflicts,
@@ -105,9 +106,11 @@ class Guards(Feature):
         self._told.pop((group, peer), None)
 
     def _log_once(self, conflict: Conflict) -> None:
-        if conflict in self._logged:
+        # Once for each contradiction, whoever joins one of its sides later.
+        what_about = (conflict.group, conflict.kind, _subject(conflict))
+        if what_about in self._logged:
             return
-        self._logged[conflict] = None
+        self._logged[what_about] = None
         if len(self._logged) > _LOGGED_MAX:
             del self._logged[next(iter(self._logged))]
         what = (
@@ -158,8 +161,15 @@ def _are_several(clients: list[tuple[Client, _Told]]) -> bool:
     return any(client.seen > newest for client, told in clients if told.since < newest)
 
 
+def _subject(conflict: Conflict) -> str:
+    """What a conflict is about, the same for all who take part in it."""
+    if conflict.kind == CLIENT_ID:
+        return conflict.sides[0].clients[0].partition(_AT)[0]
+    return " | ".join(side.says for side in conflict.sides)
+
+
 def _name(client: Client) -> str:
-    return f"{client.client_id} at {client.peer.address}"
+    return f"{client.client_id}{_AT}{client.peer.address}"
 
 
 def _text(model: str, subscriptions: tuple[Subscription, ...]) -> str:

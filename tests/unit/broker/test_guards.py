@@ -68,6 +68,11 @@ async def test_different_subscriptions_are_named_with_both_sides_once(served, ca
         (line,) = warnings(caplog)
         assert "one at" in line
         assert "T: c" in line
+        async with member(served, "three") as three:
+            await three.beat("c")
+            (found,) = await conflicts(served)
+            assert [len(side.clients) for side in found.sides] == [1, 2]
+        assert len(warnings(caplog)) == 1, "it is the same contradiction"
         # The same wish in other words is no conflict.
         await two.beat("a||b")
         assert await conflicts(served) == ()
