@@ -46,7 +46,7 @@ from cometmq.net.tasks import Tasks
 _log = logging.getLogger(__name__)
 
 # Transactions whose end is remembered, to tell a copy that a retry left on a broker.
-_REMEMBERED_MAX = 100_000
+_REMEMBERED_MAX = 20_000
 
 
 class TransactionState(IntEnum):

@@ -22,7 +22,7 @@ _log = logging.getLogger(__name__)
 # Each open half costs about 540 bytes.
 OPEN_MAX = 500_000
 # What became of transactions is remembered of so many, to answer a second end of one.
-_ENDED_MAX = 100_000
+_ENDED_MAX = 20_000
 
 
 @dataclass(slots=True, eq=False)
