@@ -30,7 +30,7 @@ def valid_records(chunk: bytes, offset: int) -> tuple[list[Record], int, WalkEnd
         next one is not all there.
     """
     records: list[Record] = []
-    append, unpack = records.append, RECORD_HEAD.unpack_from
+    append, unpack, new, record_type = records.append, RECORD_HEAD.unpack_from, _new, Record
     topic, topic_bytes = "", b""
     position, end = 0, len(chunk)
     last = end - _HEAD_SIZE
@@ -56,7 +56,7 @@ def valid_records(chunk: bytes, offset: int) -> tuple[list[Record], int, WalkEnd
             ):
                 body, block = chunk[position + _HEAD_SIZE : body_end], chunk[block_start:after]
                 if crc32(body) & _CRC_MASK == head[2] and b"\0" not in block:
-                    append(_new(Record, (*head[:14], body, topic, block)))
+                    append(new(record_type, head[:14] + (body, topic, block)))  # noqa: RUF005
                     position = after
                     continue
         record = valid_record(chunk, position, offset + position)
