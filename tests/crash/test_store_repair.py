@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import pytest
 
@@ -227,3 +228,25 @@ def test_whatever_sizes_and_crc_show_all_other_messages_are_there(seed):
     found = {record.queue_offset: record.body for record in read_all(store)}
     assert found == {n: body for n, body in enumerate(BODIES) if n not in numbers}
     assert {one.start for one in plan.damages} <= {offsets[n] for n in numbers}
+
+
+def test_a_log_in_two_directories_is_found_by_its_settings():
+    settings = replace(SMALL, commitlog_paths=("/disk1/log", "/disk2/log"))
+    disk, clock = FakeDisk(), HandClock()
+    store = open_store(settings=settings, disk=disk, clock=clock)
+    put(store, *BODIES)
+    store.close()
+    assert len(disk.list_names("/disk1/log")) > 1
+    disk = disk.kill()
+    name = max(disk.list_names("/disk2/log"))
+    content = disk.names[f"/disk2/log/{name}"].content
+    content[decode_record(content).store_size + 88] ^= 1  # The body of its second record.
+    with pytest.raises(StoreDamaged, match="is no store"):
+        find_store("/store", None, disk)
+    plan = repair("/store", settings, clock=clock, disk=disk)
+    assert [one.path for one in plan.damages] == [f"/disk2/log/{name}"]
+    found = find_store("/store", settings, disk)
+    assert verify(found).is_sound
+    found.close()
+    store = open_store(settings=settings, disk=disk.kill(), clock=clock)
+    assert len(read_all(store)) == len(BODIES) - 1
