@@ -215,20 +215,17 @@ class Transactions:
         Raises:
             BrokerRefused: as `end`.
         """
-        remark = ""
         try:
             state = await _run(self.check_listener().execute, message, argument)
-        except Exception as error:  # noqa: BLE001  A listener may raise anything.
+        except Exception:  # noqa: BLE001  A listener may raise anything.
             _log.exception("the work of the transaction %s failed", half.message_id)
-            state, remark = TransactionState.UNKNOWN, f"{type(error).__name__}: {error}"
+            state = TransactionState.UNKNOWN
         if state is TransactionState.UNKNOWN:
-            self._known.pop(half.message_id, None)  # The listener knows, when it is asked.
-        await self._tell(half, state, remark)
+            # No broker answers that; the listener knows, when it is asked.
+            self._known.pop(half.message_id, None)
+        else:
+            await self.end(half, state)
         return state
-
-    async def _tell(self, half: SendResult, state: TransactionState, remark: str) -> None:
-        if state is not TransactionState.UNKNOWN:  # No broker answers that.
-            await self.end(half, state, remark)
 
     # --- what brokers ask
 
@@ -354,7 +351,7 @@ class AsyncTransaction:
 
     async def __aexit__(
         self,
-        kind: type[BaseException] | None,
+        _kind: type[BaseException] | None,
         error: BaseException | None,
         _trace: TracebackType | None,
     ) -> None:
@@ -362,7 +359,8 @@ class AsyncTransaction:
         if error is None:
             await (self._end or self.commit())
             return
-        end = self._end or self._finish(TransactionState.ROLLBACK, f"{kind}: {error}")
+        remark = f"{type(error).__name__}: {error}"
+        end = self._end or self._finish(TransactionState.ROLLBACK, remark)
         try:
             await end
         except CometError as trouble:
