@@ -32,7 +32,13 @@ from cometmq.codec.record import decode_record
 from cometmq.codec.remoting import Command
 from cometmq.model import properties as keys_of
 from cometmq.model.codes import RequestCode
-from cometmq.model.errors import CometError, MessageError, NetError, SendFailed
+from cometmq.model.errors import (
+    BrokerNotFound,
+    CometError,
+    MessageError,
+    NetError,
+    SendFailed,
+)
 from cometmq.model.flags import (
     TRANSACTION_COMMIT,
     TRANSACTION_PREPARED,
@@ -198,7 +204,7 @@ class Transactions:
         )
         try:
             await self._hub.ask(self._hub.address(half.queue.broker_name), command)
-        except NetError as error:
+        except (NetError, BrokerNotFound) as error:
             _log.warning(
                 "the end (%s) of the transaction %s did not reach its broker, which will ask: %s",
                 state.name, half.message_id, error,
