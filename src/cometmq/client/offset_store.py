@@ -99,6 +99,21 @@ class LocalOffsets:
         return {}
 
 
+class Place:
+    """Where a member stands in one queue.
+
+    Attributes:
+        offset: the next to consume; None: nothing was consumed yet.
+        stored: what was last stored of it.
+    """
+
+    __slots__ = ("offset", "stored")
+
+    def __init__(self) -> None:
+        self.offset: int | None = None
+        self.stored: int | None = None
+
+
 class Progress:
     """What a member has consumed and not stored yet.
 
@@ -108,12 +123,19 @@ class Progress:
 
     def __init__(self, store: OffsetStore) -> None:
         self._store = store
-        self._known: dict[MessageQueue, int] = {}
-        self._changed: dict[MessageQueue, int] = {}
+        self._places: dict[MessageQueue, Place] = {}
+
+    def place(self, queue: MessageQueue) -> Place:
+        """The place in a queue, until `forget`; for who tells it with every message."""
+        place = self._places.get(queue)
+        if place is None:
+            place = self._places[queue] = Place()
+        return place
 
     def get(self, queue: MessageQueue) -> int | None:
         """The offset that will be stored next, None when nothing was consumed yet."""
-        return self._known.get(queue)
+        place = self._places.get(queue)
+        return None if place is None else place.offset
 
     async def read(self, queue: MessageQueue) -> int | None:
         """What is stored."""
@@ -121,13 +143,11 @@ class Progress:
 
     def update(self, queue: MessageQueue, offset: int) -> None:
         """Everything before `offset` is consumed."""
-        if self._known.get(queue) != offset:
-            self._known[queue] = self._changed[queue] = offset
+        self.place(queue).offset = offset
 
     def forget(self, queue: MessageQueue) -> None:
         """The queue belongs to someone else now."""
-        self._known.pop(queue, None)
-        self._changed.pop(queue, None)
+        self._places.pop(queue, None)
 
     async def store(self, queue: MessageQueue | None = None) -> None:
         """Store what changed, of one queue or of all.
@@ -135,14 +155,17 @@ class Progress:
         Raises:
             CometError, OSError: it could not be stored; the next call tries again.
         """
-        chosen = (
-            dict(self._changed)
-            if queue is None
-            else {each: at for each, at in self._changed.items() if each == queue}
-        )
+        chosen = {
+            each: place.offset
+            for each, place in self._places.items()
+            if place.offset is not None
+            and place.offset != place.stored
+            and queue in (None, each)
+        }
         if not chosen:
             return
         await self._store.write(chosen)
         for each, offset in chosen.items():
-            if self._changed.get(each) == offset:
-                del self._changed[each]
+            place = self._places.get(each)
+            if place is not None:  # Else it was given up meanwhile.
+                place.stored = offset

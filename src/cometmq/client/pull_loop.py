@@ -93,7 +93,8 @@ class PullLoop:
         self.consumed_ms = 0
         self._subscription = subscription
         self._reading = reading
-        self._progress = reading.progress
+        # Told with every message, so it is looked up once.
+        self._place = reading.progress.place(queue)
         self._settings = reading.settings
         self._next_offset: int | None = None
         self._has_room = asyncio.Event()
@@ -138,7 +139,7 @@ class PullLoop:
     async def _ask(self, offset: int) -> RawPull:
         settings = self._settings
         is_told = settings.is_auto_commit and not settings.is_broadcasting
-        commit_offset = self._progress.get(self.queue) if is_told else None
+        commit_offset = self._place.offset if is_told else None
         ask = Ask(
             self._subscription,
             settings.pull_count,
@@ -169,7 +170,7 @@ class PullLoop:
                 self.queue, offset, pull.min_offset, pull.max_offset, pull.next_offset,
             )  # fmt: skip
             self.seek(pull.next_offset)
-            self._progress.update(self.queue, pull.next_offset)
+            self._place.offset = pull.next_offset
             return
         records = decode_records(pull.body)
         self.counts.pulled += len(records)
@@ -184,7 +185,7 @@ class PullLoop:
         self._take(records)
         if not self.inflight.count:
             # Nothing that matched is open: what was passed over needs no second look.
-            self._progress.update(self.queue, pull.next_offset)
+            self._place.offset = pull.next_offset
 
     def _take(self, records: list[Record]) -> None:
         messages: Batch = []
@@ -217,9 +218,9 @@ class PullLoop:
             return
         self.consumed_ms = self._reading.clock.now_ms()
         if inflight.next_offset is not None:
-            self._progress.update(self.queue, inflight.next_offset)
+            self._place.offset = inflight.next_offset
         if not inflight.count and self._next_offset is not None:
-            self._progress.update(self.queue, self._next_offset)
+            self._place.offset = self._next_offset
         self._has_room.set()
 
     def seek(self, offset: int) -> None:
