@@ -8,6 +8,7 @@ to the second, and a hash may stand for several keys, so whoever asks looks at t
 Next: cometmq.store.read_side
 """
 
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import NamedTuple
@@ -15,12 +16,18 @@ from typing import NamedTuple
 from cometmq.codec.index_file import (
     INDEX_ENTRY_SIZE,
     INDEX_SLOT_SIZE,
+    IndexEntry,
     IndexHeader,
     decode_entry,
     entry_position,
     slot_position,
 )
 from cometmq.store.disk import Disk
+
+# A chain of a key that comes very often is not followed step by step to a time long ago: after so
+# many steps its entry nearest to that time is looked for among so many.
+LATE_STEPS_MAX = 256
+NEARER_ENTRIES = 4096
 
 
 class IndexView(NamedTuple):
@@ -110,9 +117,9 @@ class IndexSearch:
         """Physical offsets of the entries that match, the newest first."""
         count, begin_file_ms = view.header.index_count, view.header.begin_timestamp
         number = self._newest(fd) if view.newest is None else view.newest
+        late = 0
         while 0 < number < count:
-            position = entry_position(number, self._slot_count)
-            entry = decode_entry(self._disk.pread(fd, INDEX_ENTRY_SIZE, position))
+            entry = self._entry(fd, number)
             time_ms = begin_file_ms + entry.seconds * 1000
             if entry.key_hash == self._key_hash and self._begin_ms <= time_ms <= self._end_ms:
                 yield entry.physical_offset
@@ -120,6 +127,35 @@ class IndexSearch:
             if time_ms < self._begin_ms or entry.previous >= number:
                 return
             number = entry.previous
+            late = late + 1 if time_ms > self._end_ms else 0
+            if late == LATE_STEPS_MAX:
+                late = 0
+                number = self._nearer(fd, number, (self._end_ms - begin_file_ms) // 1000)
+
+    def _nearer(self, fd: int, number: int, end_seconds: int) -> int:
+        """This entry, or an older one of its chain, behind those that are too late.
+
+        Entries are in the order of time (but where a clock was set back by more than a minute), and
+        each entry of a slot is in its chain: so a key that came very often is met just before the
+        end of the time asked for.
+        """
+        # But for the first one, which counts from the end of the file before.
+        behind = 1 + bisect_right(
+            range(2, number + 1), end_seconds, key=lambda each: self._entry(fd, each).seconds
+        )
+        start = max(behind - NEARER_ENTRIES + 1, 1)
+        piece = self._disk.pread(
+            fd, (behind + 1 - start) * INDEX_ENTRY_SIZE, entry_position(start, self._slot_count)
+        )
+        slot = self._key_hash % self._slot_count
+        for at in range(len(piece) - INDEX_ENTRY_SIZE, -1, -INDEX_ENTRY_SIZE):
+            if int.from_bytes(piece[at : at + 4]) % self._slot_count == slot:
+                return start + at // INDEX_ENTRY_SIZE
+        return number
+
+    def _entry(self, fd: int, number: int) -> IndexEntry:
+        position = entry_position(number, self._slot_count)
+        return decode_entry(self._disk.pread(fd, INDEX_ENTRY_SIZE, position))
 
     def _newest(self, fd: int) -> int:
         """The newest entry of the slot, as the file has it."""

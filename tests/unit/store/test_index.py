@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import random
 from dataclasses import replace
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from cometmq.codec.index_file import decode_header
 from cometmq.codec.properties import encode_properties
 from cometmq.model.errors import StoreDamaged, StoreFull
+from cometmq.store import index_search
 from cometmq.store.appender import Put
 from cometmq.store.checkpoint import CheckpointJob
 from cometmq.store.message_store import MessageStore
@@ -140,6 +142,52 @@ def test_times_are_held_to_the_second():
     assert shelf.find("a", begin_ms=begin + 1000) == [second]
     assert shelf.find("a", end_ms=begin + 1000) == [first]
     assert shelf.find("a", begin_ms=begin + 2001) == []  # As in Java: it counts as 2 s later.
+
+
+@pytest.mark.parametrize("others", [0, 1, 50])
+def test_a_key_that_comes_very_often_is_found_long_ago_in_a_few_steps(monkeypatch, others):
+    shelf = Shelf(slots=1000, entries=100_000)
+    begin, offsets = shelf.clock.now_ms(), []
+    for number in range(2000):
+        shelf.clock.turn(1)
+        noise = [f"n{number}-{other}" for other in range(others)]
+        offsets.append(shelf.put("often", *noise))
+    shelf.find("often", count=1)
+    reads = []
+    pread = shelf.disk.pread
+    monkeypatch.setattr(shelf.disk, "pread", lambda *what: reads.append(what) or pread(*what))
+    found = shelf.find("often", begin_ms=begin + 99_000, end_ms=begin + 109_000)
+    assert found == offsets[108:97:-1]
+    assert len(reads) < 600
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_short_way_to_a_time_passes_nothing_over(monkeypatch, seed):
+    monkeypatch.setattr(index_search, "NEARER_ENTRIES", 5)
+    chance = random.Random(seed)
+    shelf = Shelf(slots=chance.choice([1, 3, 50]), entries=chance.choice([11, 60, 1000]))
+    begin = shelf.clock.now_ms()
+    for _ in range(150):
+        shelf.clock.turn(chance.choice([0, 1, 1, 5]))
+        shelf.put(chance.choice(["often", "often", "often", "a", "b"]))
+    for _ in range(60):
+        key = chance.choice(["often", "a", "b"])
+        start, end = sorted(begin + chance.randrange(300) * 1000 for _ in "ab")
+        monkeypatch.setattr(index_search, "LATE_STEPS_MAX", 1 << 30)
+        step_by_step = shelf.find(key, count=1000, begin_ms=start, end_ms=end)
+        monkeypatch.setattr(index_search, "LATE_STEPS_MAX", 3)
+        assert shelf.find(key, count=1000, begin_ms=start, end_ms=end) == step_by_step
+
+
+def test_a_key_that_comes_seldom_is_found_among_others_of_its_slot():
+    shelf = Shelf(slots=1, entries=100_000)
+    begin = shelf.clock.now_ms()
+    first = shelf.put("seldom")
+    for number in range(1000):
+        shelf.clock.turn(1)
+        shelf.put(f"k{number}")
+    assert shelf.find("seldom", end_ms=begin + 500) == [first]
+    assert shelf.find("seldom", begin_ms=begin + 1500) == []
 
 
 def test_only_pages_of_slots_that_changed_are_written():
