@@ -14,10 +14,11 @@ import socket
 import time
 from collections import Counter
 
-from tests.support.frames import parts_of, read_frame
+from tests.support.frames import ask, parts_of, read_frame
 from tests.support.load import read_queue, send_frame
 
 OK = 0
+GET_MIN_OFFSET = 31
 BODY_SIZES = 300  # Bodies have up to so many bytes more than their number.
 
 
@@ -113,6 +114,23 @@ class Ledger:
         strange = self.read - self.sent
         assert not strange, f"{len(strange)} never sent, as {list(strange)[:3]}"
 
+    def check_left(self, address: str) -> int:
+        """Read what retention has left, and compare: only the oldest may be missing; how many."""
+        return sum(self._check_left(address, queue_id) for queue_id in range(self.queues))
+
+    def _check_left(self, address: str, queue_id: int) -> int:
+        place = {"topic": self.topic, "queueId": str(queue_id)}
+        start = int(ask(address, GET_MIN_OFFSET, place)[0]["extFields"]["offset"])
+        found = read_queue(address, self.topic, queue_id, start=start)
+        assert [offset for offset, _ in found] == list(range(start, start + len(found)))
+        assert {body for _, body in found} <= self.sent
+        numbers = [number_of(body) for _, body in found]
+        assert numbers == sorted(set(numbers))
+        of_queue = {n for n in map(number_of, self.acknowledged) if n % self.queues == queue_id}
+        lost = {n for n in of_queue if n >= numbers[0]} - set(numbers)
+        assert not lost, f"queue {queue_id}: {len(lost)} newer than the oldest are lost"
+        return len(found)
+
     @staticmethod
     def _connect(address: str) -> socket.socket:
         host, port = address.rsplit(":", 1)
@@ -135,6 +153,11 @@ class Ledger:
         self.codes[header["code"]] += 1
         if header["code"] == OK:
             self.acknowledged.add(body)
+
+
+def number_of(body: bytes) -> int:
+    """The number that a body begins with."""
+    return int(body.partition(b"-")[0])
 
 
 def first_accepted(ledger: Ledger, address: str, *, seconds: float) -> float:
