@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from contextlib import suppress
 from dataclasses import replace
 
 import pytest
@@ -250,3 +251,22 @@ def test_a_log_in_two_directories_is_found_by_its_settings():
     found.close()
     store = open_store(settings=settings, disk=disk.kill(), clock=clock)
     assert len(read_all(store)) == len(BODIES) - 1
+
+
+@pytest.mark.parametrize("call", ["pwrite", "fdatasync", "unlink", "rename"])
+@pytest.mark.parametrize("nth", [1, 2, 3, 4, 6, 9])
+def test_a_repair_that_is_broken_off_is_taken_up_by_the_next(call, nth):
+    disk, clock, _ = damaged_store((7, 95, b"\xff"), (200, 95, b"\xff"))
+    disk.fail(call, nth=nth)
+    with suppress(OSError, StoreDamaged):
+        fix(disk, clock)
+    disk.heal()
+    disk = disk.kill()
+    fix(disk, clock)
+    assert is_sound(disk)
+    store = open_store(disk=disk.kill(), clock=clock)
+    assert store.refusal is None
+    found = {record.queue_offset: record.body for record in read_all(store)}
+    assert found == {n: body for n, body in enumerate(BODIES) if n not in (7, 200)}
+    kept = [content for name, content in copies(disk).items() if not name.endswith(".tmp")]
+    assert len(kept) >= 2

@@ -15,6 +15,7 @@ from cometmq.store.directory import StoreDirectory
 from cometmq.store.disk import Disk
 from cometmq.store.file_chain import NAME_DIGITS, FileChain
 from cometmq.store.index_file import IndexShape
+from cometmq.store.offline import unfinished
 from cometmq.store.offline.delay_levels import find_delay_levels
 from cometmq.store.offline.index_shape import find_shape
 from cometmq.store.settings import StoreSettings
@@ -110,6 +111,9 @@ def with_found_sizes(root: str, settings: StoreSettings | None, disk: Disk) -> S
             f"no log file below {' or '.join(chain.directories)}: {root} is no store; name "
             "storePathRootDir, and where the log lies elsewhere its broker.conf"
         )
+    left = unfinished.known(disk, root, settings)
+    if left is not None:
+        return replace(left, commitlog_file_size=log_size)
     shape = _index_shape(disk, f"{root}/index")
     index = settings.index
     if shape is not None:

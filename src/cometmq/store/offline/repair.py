@@ -28,6 +28,7 @@ from cometmq.store.lock import AbortMarker, DirectoryLock
 from cometmq.store.log_end import LogEnd, record_at
 from cometmq.store.log_file import LogFile
 from cometmq.store.message_store import MessageStore
+from cometmq.store.offline import unfinished
 from cometmq.store.offline.found import FoundStore, QueueId, find_store
 from cometmq.store.offline.log_scan import Damage, LogScan, OnProgress
 from cometmq.store.queue_files import remove_tree
@@ -130,11 +131,13 @@ def repair(
     finally:
         lock.release()
     MessageStore.open(root, found.settings, clock=clock, disk=disk).close()
+    unfinished.forget(disk, root)
     return plan
 
 
 def _mend(root: str, settings: StoreSettings, plan: RepairPlan, disk: Disk) -> None:
     """Do what is planned, but for what the next start does."""
+    unfinished.note(disk, root, settings)
     AbortMarker(disk, root).set()
     checkpoints = CheckpointFiles(disk, root)
     checkpoints.write(Checkpoint(), NOTHING_DONE)
