@@ -18,11 +18,10 @@ from typing import Any
 from cometmq.codec.index_file import IndexHeader
 from cometmq.codec.record import Record
 from cometmq.kernel import index_keys, java_hash_many
-from cometmq.kernel.keys import hashed_texts
 from cometmq.model.clock import Clock
 from cometmq.model.flags import TRANSACTION_MASK
 from cometmq.store.appender import Batch, Put, PutResult
-from cometmq.store.disk import Buffer, Disk
+from cometmq.store.disk import Disk
 from cometmq.store.index_file import IndexFile, IndexShape, SlotRun
 from cometmq.store.index_search import IndexSearch, IndexView
 from cometmq.store.index_sync import IndexSync
@@ -31,9 +30,6 @@ from cometmq.store.index_sync import IndexSync
 # a time is hardly cheaper, and 512 messages take the loop less than a millisecond.
 WAITING_MESSAGES_MAX = 512
 WAITING_BYTES_MAX = 1 << 20
-
-# Records of the log are entered at a time when they have so many keys.
-RECORD_KEYS_MAX = 1024
 
 # (Java's hash of "topic#key", physical offset, store time in ms)
 Key = tuple[int, int, int]
@@ -62,8 +58,6 @@ class Index:
         self._waiting: list[tuple[Sequence[Put], Sequence[PutResult], int]] = []
         self._waiting_count = 0
         self._waiting_from = 0
-        self._texts: list[bytes] = []
-        self._places: list[tuple[int, int]] = []
         self._keys: list[Key] = []  # Hashed, and not in a file yet.
         self.is_failing = False
         self._is_directory_fresh = False
@@ -85,31 +79,15 @@ class Index:
         ):
             self.build()
 
-    def add_record(
-        self, topic: str, block: Buffer, *, offset: int, store_ms: int, skip: int = 0
-    ) -> None:
-        """The keys of a record of the log, but for the first `skip` of them."""
-        texts = hashed_texts(topic.encode() + b"#", block)[skip:]
-        self._texts += texts
-        self._places += [(offset, store_ms)] * len(texts)
-        if len(self._texts) >= RECORD_KEYS_MAX:
-            self.build()
-            self.write()
-
-    def add_records(self, records: Sequence[Record]) -> None:
-        """The keys of records of the log, in their order; they are entered and written now."""
-        self.build()
-        self._keys += index_keys([_as_batch(record) for record in records])
+    def add_records(self, records: Sequence[Record], *, skip: int) -> None:
+        """Enter and write the keys of records of the log, but for the first `skip` of them."""
+        self._keys += index_keys([_as_batch(record) for record in records])[skip:]
         self._enter()
         self.write()
 
     def build(self) -> None:
         """Enter all keys that wait."""
         waiting, self._waiting, self._waiting_count = self._waiting, [], 0
-        texts, self._texts = self._texts, []
-        places, self._places = self._places, []
-        hashes = java_hash_many(texts)
-        self._keys += [(found, *place) for found, place in zip(hashes, places, strict=True)]
         self._keys += index_keys(waiting)
         self._enter()
 
@@ -182,7 +160,7 @@ class Index:
 
     def tick(self) -> None:
         """Enter what waits and write what has been entered."""
-        if self._waiting or self._texts or self._keys:
+        if self._waiting or self._keys:
             self.build()
         self.write()
 

@@ -90,27 +90,14 @@ class IndexLoading:
         last = self._last_offset
         if not self._is_built or records[-1].physical_offset < last:
             return
-        for record in records:
-            if record.physical_offset >= last:
-                if record.physical_offset == last:
-                    self._take_rest(record)
-                break
         fresh = [
             record
             for record in records
-            if record.property_block and record.physical_offset > last
+            if record.property_block and record.physical_offset >= last
         ]
-        self._index.add_records(fresh)
-
-    def _take_rest(self, record: Record) -> None:
-        """The keys of the last record that was indexed, but for those that were."""
-        self._index.add_record(
-            record.topic,
-            record.property_block,
-            offset=record.physical_offset,
-            store_ms=record.store_timestamp,
-            skip=self._last_keys,
-        )
+        if fresh:
+            is_last = fresh[0].physical_offset == last
+            self._index.add_records(fresh, skip=self._last_keys if is_last else 0)
 
     def end(self, offset: int) -> None:
         """The log ends here: what the index has behind it points at nothing and goes.
