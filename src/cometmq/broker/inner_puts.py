@@ -38,6 +38,7 @@ class InnerMessage:
         prepared_offset: physical offset of its half message.
         transaction: transaction bits of `sys_flag`; with prepared or rollback it gets no queue entry.
         is_due_coded: its queue entry holds the due time by its delay level (the delay topic).
+        block: `properties` as the record holds them, where that is known already.
     """
 
     topic: TopicConfig
@@ -52,6 +53,7 @@ class InnerMessage:
     prepared_offset: int = 0
     transaction: int = 0
     is_due_coded: bool = False
+    block: bytes | None = None
 
 
 class InnerPuts:
@@ -125,7 +127,7 @@ class InnerPuts:
         tag = message.properties.get(TAGS)
         code = java_hash(tag) if tag else 0
         return (
-            lane.queue, lane.topic_block, message.body, encode_properties(message.properties),
+            lane.queue, lane.topic_block, message.body, message.block or encode_properties(message.properties),
             None if message.is_due_coded else code,
             message.flag, message.sys_flag | lane.sys_flag, message.born_ms, message.born_host,
             message.reconsume_times, message.prepared_offset, message.transaction,

@@ -21,8 +21,9 @@ from cometmq.store.appender import PutResult
 
 _log = logging.getLogger(__name__)
 
-# Past these a batch of due messages is put; one write for all of it.
-BATCH_COUNT_MAX = 64
+# Past these a batch of due messages is put; one write for all of it. The loop and the pool's thread
+# may have to wait 5 ms for each other (the GIL), so a batch must be worth that.
+BATCH_COUNT_MAX = 512
 BATCH_SIZE_MAX = 1 << 20
 
 
@@ -34,6 +35,7 @@ def once_more(
     *,
     reconsume_times: int | None = None,
     is_due_coded: bool = False,
+    block: bytes | None = None,
 ) -> InnerMessage:
     """The message of a record, for another place.
 
@@ -44,6 +46,7 @@ def once_more(
         properties: all of them.
         reconsume_times: None: those of the record.
         is_due_coded: it goes to the delay topic.
+        block: the properties, encoded; None: they have changed.
     """
     return InnerMessage(
         topic=topic,
@@ -57,6 +60,7 @@ def once_more(
         reconsume_times=record.reconsume_times if reconsume_times is None else reconsume_times,
         transaction=record.sys_flag & TRANSACTION_MASK,
         is_due_coded=is_due_coded,
+        block=block,
     )
 
 

@@ -85,8 +85,22 @@ class ReadSide:
             entries += map(QueueEntry._make, QUEUE_ENTRY.iter_unpack(content))
         return entries
 
-    def read_record(self, physical_offset: int) -> bytes | None:
-        """The record at a physical offset; None where none begins. May wait; any thread."""
+    def read_record(self, physical_offset: int, size: int | None = None) -> bytes | None:
+        """The record at a physical offset; None where none begins. May wait; any thread.
+
+        Args:
+            physical_offset: where.
+            size: bytes that it must have, where that is known; it takes one read less.
+        """
+        if size is not None:
+            record = self._log.read(physical_offset, size)
+            if record is None or size < RECORD_SIZE_MIN:
+                return None
+            is_there = int.from_bytes(record[:4]) == size and (
+                int.from_bytes(record[PHYSICAL_OFFSET_AT : PHYSICAL_OFFSET_AT + 8])
+                == physical_offset
+            )
+            return record if is_there else None
         head = self._log.read(physical_offset, PHYSICAL_OFFSET_AT + 8)
         if head is None or int.from_bytes(head[PHYSICAL_OFFSET_AT:]) != physical_offset:
             return None

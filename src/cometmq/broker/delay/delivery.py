@@ -206,7 +206,7 @@ class DelayLevels(Feature):
                 break
             if size_left <= 0:
                 break
-            content = store.read_record(entry.physical_offset)
+            content = store.read_record(entry.physical_offset, entry.size)
             found.records.append(None if content is None else decode_record(content))
             found.next_offset += 1
             size_left -= entry.size
@@ -223,4 +223,4 @@ class DelayLevels(Feature):
         if place is None:
             return None
         # Follows RocketMQ: the delivered message keeps DELAY, REAL_TOPIC and REAL_QID.
-        return once_more(record, *place, properties)
+        return once_more(record, *place, properties, block=record.property_block)

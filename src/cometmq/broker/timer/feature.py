@@ -163,8 +163,11 @@ class Timer(Feature):
 
     def _deliveries(self, records: list[Record]) -> list[InnerMessage]:
         """Messages that were due when they came."""
+        topics, now_ms = self._parts.topics, self._parts.clock.now_ms()
         made = [
-            delivery(self._parts, record, record.properties(), enqueued_ms=NEVER_WAITED)
+            delivery(
+                topics, record, record.properties(), enqueued_ms=NEVER_WAITED, now_ms=now_ms
+            )
             for record in records
         ]
         return [message for message in made if message is not None]
@@ -180,10 +183,10 @@ class Timer(Feature):
             slot.take(await self._in_pool(lambda: slot.gather(last)))
         positions = slot.due(now_ms, BATCH_COUNT_MAX)
         if positions:
-            messages = await self._in_pool(lambda: slot.messages(positions))
+            messages, taken = await self._in_pool(lambda: slot.messages(positions))
             put_deliverable(self._parts.inner, messages)
-            slot.delivered(len(positions))
-            self._delivered += len(positions)
+            slot.delivered(taken)
+            self._delivered += taken
             return True
         if slot.pending or slot.has_more:
             return False

@@ -11,8 +11,9 @@ from typing import NamedTuple
 
 from cometmq.broker.inner_puts import InnerMessage
 from cometmq.broker.parts import Parts
-from cometmq.broker.redelivery import once_more, real_place
-from cometmq.codec.properties import PROPERTIES_SIZE_MAX
+from cometmq.broker.redelivery import BATCH_SIZE_MAX, once_more, real_place
+from cometmq.broker.topics import Topics
+from cometmq.codec.properties import PROPERTIES_SIZE_MAX, join_blocks
 from cometmq.codec.record import Record, decode_record
 from cometmq.codec.timer_files import UNIT_DELETE, UNIT_ROLL, TimerUnit
 from cometmq.model import properties as keys_of
@@ -26,7 +27,6 @@ _log = logging.getLogger(__name__)
 # A pending unit is one int: ms within the slot above, position in timerlog below.
 _POSITION_BITS = 48
 _POSITION_MASK = (1 << _POSITION_BITS) - 1
-_MARKS_SIZE = 128  # Bytes that the marks of a delivery take at most.
 NEVER_WAITED = (1 << 63) - 1  # TIMER_ENQUEUE_MS of what was due on its arrival: Long.MAX_VALUE.
 
 
@@ -121,21 +121,30 @@ class RunningSlot:
             within if 0 < within < self._end_ms - self.time_ms else self._end_ms - self.time_ms
         )
 
-    def messages(self, positions: list[int]) -> list[InnerMessage]:
-        """What units of these positions are to be put. May wait; any thread."""
-        messages = []
+    def messages(self, positions: list[int]) -> tuple[list[InnerMessage], int]:
+        """What the units of these positions are to be put as, and how many of them were taken.
+
+        May wait; any thread.
+        """
+        made, size, taken = [], 0, 0
+        now_ms = self._parts.clock.now_ms()
         for position in positions:
-            found = self._read(self._files.log.read(position))
-            message = self._message(found) if found is not None else None
+            unit = self._files.log.read(position)
+            found = self._read(unit)
+            message = self._message(found, now_ms) if found is not None else None
             if message is not None:
-                messages.append(message)
-        return messages
+                made.append(message)
+            taken += 1
+            size += unit.message_size
+            if size >= BATCH_SIZE_MAX:
+                break
+        return made, taken
 
     def _read(self, unit: TimerUnit) -> Found | None:
         """The record of a unit; None where it is another one's, after a power cut say, or gone."""
-        content = self._parts.store.read_record(unit.physical_offset)
+        content = self._parts.store.read_record(unit.physical_offset, unit.message_size)
         if content is None:
-            _log.error("the timer's message at %d is gone", unit.physical_offset)
+            _log.warning("the timer passes over %d: no such record", unit.physical_offset)
             return None
         try:
             record = decode_record(content)
@@ -152,47 +161,58 @@ class RunningSlot:
         _log.warning("the timer passes over %d, which is not its message", unit.physical_offset)
         return None
 
-    def _message(self, found: Found) -> InnerMessage | None:
+    def _message(self, found: Found, now_ms: int) -> InnerMessage | None:
         unit, record, properties = found
-        now_ms = self._parts.clock.now_ms()
         if unit.magic & UNIT_ROLL:
             times = properties.get(keys_of.TIMER_ROLL_TIMES, "0")
-            mark(properties, record, enqueued_ms=unit.write_ms, now_ms=now_ms)
+            properties[keys_of.TIMER_ENQUEUE_MS] = str(unit.write_ms)
+            properties[keys_of.TIMER_DEQUEUE_MS] = str(now_ms)
             properties[keys_of.TIMER_ROLL_TIMES] = str(
                 int(times) + 1 if times.isdecimal() else 1
             )
             return once_more(record, self._timer_topic, 0, properties)
-        key = delete_key(
-            properties.get(keys_of.REAL_TOPIC, ""), properties.get(keys_of.UNIQ_KEY, "")
+        if self._deleted:
+            topic = properties.get(keys_of.REAL_TOPIC, "")
+            if delete_key(topic, properties.get(keys_of.UNIQ_KEY, "")) in self._deleted:
+                return None
+        return delivery(
+            self._parts.topics, record, properties, enqueued_ms=unit.write_ms, now_ms=now_ms
         )
-        if key in self._deleted:
-            return None
-        return delivery(self._parts, record, properties, enqueued_ms=unit.write_ms)
 
 
 def delivery(
-    parts: Parts, record: Record, properties: dict[str, str], *, enqueued_ms: int
+    topics: Topics,
+    record: Record,
+    properties: dict[str, str],
+    *,
+    enqueued_ms: int,
+    now_ms: int,
 ) -> InnerMessage | None:
     """A timed message as it goes to its own topic; None where that cannot be.
 
     Args:
-        parts: of the broker.
+        topics: of the broker.
         record: as it waited.
-        properties: of it; changed.
+        properties: of it.
         enqueued_ms: when it came into the wheel.
+        now_ms: when it leaves it.
     """
-    place = real_place(record, properties, parts.topics)
+    place = real_place(record, properties, topics)
     if place is None:
         return None
-    mark(properties, record, enqueued_ms=enqueued_ms, now_ms=parts.clock.now_ms())
-    return once_more(record, *place, properties)
+    return once_more(
+        record, *place, properties, block=_marked(record.property_block, enqueued_ms, now_ms)
+    )
 
 
-def mark(properties: dict[str, str], record: Record, *, enqueued_ms: int, now_ms: int) -> None:
-    """Note when it came and went, unless the properties have no room for it."""
-    if len(record.property_block) + _MARKS_SIZE <= PROPERTIES_SIZE_MAX:
-        properties[keys_of.TIMER_ENQUEUE_MS] = str(enqueued_ms)
-        properties[keys_of.TIMER_DEQUEUE_MS] = str(now_ms)
+def _marked(block: bytes, enqueued_ms: int, now_ms: int) -> bytes:
+    """The properties, with when it came and went behind them if there is room for it."""
+    marks = (
+        f"{keys_of.TIMER_ENQUEUE_MS}\1{enqueued_ms}\2{keys_of.TIMER_DEQUEUE_MS}\1{now_ms}\2"
+    ).encode()
+    if len(block) + len(marks) >= PROPERTIES_SIZE_MAX:
+        return block
+    return join_blocks(block, marks)
 
 
 def delete_key(topic: str, unique_key: str) -> str:

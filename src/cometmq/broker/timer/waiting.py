@@ -57,7 +57,7 @@ class TimerQueue:
         arrived = Arrived(next_offset=max(offset, queue.min_offset))
         for entry in self._store.entries(queue, arrived.next_offset, READ_COUNT_MAX):
             arrived.next_offset += 1
-            content = self._store.read_record(entry.physical_offset)
+            content = self._store.read_record(entry.physical_offset, entry.size)
             if content is None:
                 continue
             try:
