@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from datetime import datetime, timedelta
 
@@ -9,6 +10,7 @@ import pytest
 
 from cometmq.client import Admin, Message, StoredMessage
 from tests.interop.ours import SECONDS, Box, all_of, pushed
+from tests.support.command_line import run
 from tests.support.processes import wait_until
 
 pytestmark = [pytest.mark.java, pytest.mark.timeout(180)]
@@ -45,6 +47,25 @@ def test_a_message_can_be_taken_back(names, producer, topic):
     assert found.message_id == kept.message_id
     time.sleep(1)
     assert len(all_of(names, topic)) == 1
+
+
+def test_what_waits_is_listed(names, producer, topic):
+    producer.send(Message(topic, b"level", delay_level=18))
+    producer.send(Message(topic, b"time", deliver=timedelta(minutes=30)))
+    producer.send(Message(topic, b"taken back", deliver=timedelta(minutes=20)))
+
+    def listed() -> dict[str, str | None]:
+        done = run("message", "delayed", "--topic", topic, "--json", nameserver=names)
+        lines = map(json.loads, done.stdout.splitlines())
+        return {line["body"]: line["recallHandle"] for line in lines}
+
+    wait_until(lambda: len(listed()) == 3, seconds=SECONDS, what="three that wait")
+    handles = listed()
+    assert list(handles) == ["taken back", "time", "level"]
+    run("message", "recall", handles["taken back"] or "", nameserver=names)
+    wait_until(
+        lambda: list(listed()) == ["time", "level"], seconds=SECONDS, what="two that wait"
+    )
 
 
 def test_a_message_without_further_tries_lies_in_the_dead_letters(
