@@ -138,9 +138,10 @@ class Cleaner:
             yield from self._trim(part, start, failures)
         for follower in self.followers:
             _try(failures, follower.delete_before, start)
-        for error in failures:
-            logger.warning("Files of the past could not be removed, and are later: %s", error)
-        if not failures:
+        if failures:
+            count, first = len(failures), failures[0]
+            logger.warning("The next round tries again: %d steps failed, as %s", count, first)
+        else:
             self._followed_to = start
 
     # --- the log
