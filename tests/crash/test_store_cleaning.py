@@ -80,3 +80,36 @@ def test_a_disk_that_fails_in_a_round_loses_nothing_and_the_round_is_made_up_for
         clean(store)
     assert int(disk.list_names("/store/commitlog")[0]) > 0
     check(disk.kill(), clock)
+
+
+class NotingDisk(FakeDisk):
+    """Notes which names went, and which folders were brought to the device."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.noted: list[str] = []
+
+    def unlink(self, path: str) -> None:
+        super().unlink(path)
+        self.noted.append(path)
+
+    def sync_directory(self, path: str) -> None:
+        super().sync_directory(path)
+        self.noted.append(path)
+
+
+def test_a_log_file_s_name_is_gone_for_good_before_the_next_one_goes():
+    """Else a power cut could bring back the older of two: a hole in the log, and no start."""
+    disk, clock = NotingDisk(), HandClock()
+    disk.clock = clock
+    store = open_store(disk=disk, clock=clock, settings=SETTINGS)
+    for body in BODIES:
+        put(store, body)
+    settle(store, clock)
+    clock.turn(100 * 3600)
+    disk.noted.clear()
+    clean(store)
+    log = [name for name in disk.noted if name.startswith("/store/commitlog")]
+    assert len(log) >= 6
+    assert [name == "/store/commitlog" for name in log] == [False, True] * (len(log) // 2)
+    assert log[::2] == sorted(log[::2])
