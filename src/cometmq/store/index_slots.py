@@ -131,7 +131,9 @@ def _led_back(
         if not 0 <= number < shape.entries:
             return None
         entry = reader.entry(number)
-        if entry.key_hash % shape.slots != slot or not 0 <= entry.previous < number:
+        # One of zeros was never written, although 0 is a hash of the first slot.
+        is_there = any(entry) and entry.key_hash % shape.slots == slot
+        if not is_there or not 0 <= entry.previous < number:
             return None
         number = entry.previous
     return number
