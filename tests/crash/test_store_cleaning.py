@@ -98,13 +98,14 @@ class NotingDisk(FakeDisk):
         self.noted.append(path)
 
 
-def test_a_log_file_s_name_is_gone_for_good_before_the_next_one_goes():
+def test_a_file_s_name_is_gone_for_good_before_the_next_one_goes():
     """Else a power cut could bring back the older of two: a hole in the log, and no start."""
     disk, clock = NotingDisk(), HandClock()
     disk.clock = clock
     store = open_store(disk=disk, clock=clock, settings=SETTINGS)
     for body in BODIES:
         put(store, body)
+        put(store, *[b"small"] * 10, topic="small")
     settle(store, clock)
     clock.turn(100 * 3600)
     disk.noted.clear()
@@ -113,3 +114,8 @@ def test_a_log_file_s_name_is_gone_for_good_before_the_next_one_goes():
     assert len(log) >= 6
     assert [name == "/store/commitlog" for name in log] == [False, True] * (len(log) // 2)
     assert log[::2] == sorted(log[::2])
+    queue = [name for name in disk.noted if name.startswith("/store/consumequeue/small/0")]
+    names = queue[::2]
+    assert len(names) > 2
+    assert queue[1::2] == ["/store/consumequeue/small/0"] * (len(names) - 1)
+    assert names == sorted(names)

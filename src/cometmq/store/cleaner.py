@@ -266,9 +266,13 @@ class Cleaner:
 
     def _remove_files(self, queues: Sequence[ConsumeQueue], removed: list[str]) -> None:
         for queue in queues:
-            for path in self._queues.files.names_before(queue, queue.min_offset):
+            paths = self._queues.files.names_before(queue, queue.min_offset)
+            for path in paths:
                 removed.append(path)
                 self._disk.unlink(path)
+                if path != paths[-1]:
+                    # Else a power cut may leave a hole, for which all queues would be built anew.
+                    self._disk.sync_directory(path.rpartition("/")[0])
 
     # --- what would go
 
