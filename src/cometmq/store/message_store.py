@@ -284,6 +284,11 @@ class MessageStore(Background):
         self._queues.sweep()
 
     @property
+    def committed_offset(self) -> int:
+        """Physical offset up to which the log is in its files; less with a transient pool."""
+        return self._log.committed
+
+    @property
     def flushed_offset(self) -> int:
         """Physical offset up to which the log is known to be on the device."""
         return self._log.flushed

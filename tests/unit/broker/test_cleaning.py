@@ -153,6 +153,19 @@ async def test_a_topic_may_keep_its_last_messages_only(tmp_path):
         assert answer.fields["nextBeginOffset"] == "7"
 
 
+async def test_consoles_are_told_what_waits_in_the_transient_pool(tmp_path):
+    settings: dict[str, Any] = {"is_pool_used": True, "commit_interval_ms": 60_000}
+    async with serve(tmp_path / "store", **settings) as served:
+        await eventually(lambda: send_and_look(served))
+
+
+async def send_and_look(served) -> bool:
+    """Send; whether it waits to be committed (the first of a broker's life does not)."""
+    await send(served)
+    answer = await served.ask(RequestCode.GET_BROKER_RUNTIME_INFO)
+    return json.loads(answer.body)["table"]["remainHowManyDataToCommit"] != "0 B"
+
+
 async def test_consoles_are_told_how_full_each_disk_is(tmp_path):
     paths = [str(tmp_path / name) for name in "ab"]
     async with serve(tmp_path / "store", commitlog_path=",".join(paths)) as served:
