@@ -33,10 +33,10 @@ SETTINGS = {
     "maxIndexNum": 2_000,
 }
 CLEAN, KILL = signal.SIGTERM, signal.SIGKILL
-# A clean stop of the Java broker takes 15 s, so there are two.
+# A clean stop of the Java broker takes 15 s, so there is one.
 TURNS = [
     *[("Java", KILL), ("ours", KILL), ("Java", CLEAN), ("ours", CLEAN), ("Java", KILL)],
-    *[("ours", CLEAN), ("Java", CLEAN), ("ours", KILL), ("Java", KILL), ("ours", KILL)],
+    *[("ours", CLEAN), ("Java", KILL), ("ours", KILL), ("Java", KILL), ("ours", KILL)],
 ]
 
 
