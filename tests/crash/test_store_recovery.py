@@ -222,6 +222,23 @@ def test_a_topic_made_again_after_its_deletion_keeps_the_newer_messages():
     assert bodies_of(open_store(disk=disk.kill(), clock=clock)) == [b"new 0", b"new 1"]
 
 
+@pytest.mark.parametrize("is_clean", [True, False])
+def test_the_newest_messages_of_a_deleted_topic_do_not_come_back(is_clean):
+    store, disk, clock = store_with(b"kept")
+    put(store, b"gone 0", b"gone 1", topic="gone")
+    settle(store, clock)
+    store.delete_topic("gone")
+    settle(store, clock)
+    if is_clean:
+        store.close()
+    store = open_store(disk=disk.kill(), clock=clock)
+    assert store.topics() == ["orders"]
+    assert bodies_of(store) == [b"kept"]
+    assert store.max_offset > 0
+    put(store, b"new", topic="gone")
+    assert bodies_of(store, "gone") == [b"new"]
+
+
 def test_records_of_topics_that_are_no_directory_names_are_passed_over():
     store, disk, clock = store_with(b"good")
     puts = [make_put(store, "orders")]

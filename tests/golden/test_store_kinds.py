@@ -210,6 +210,18 @@ def test_light_and_batch_queues_are_built_again_byte_for_byte(directory):
     assert contents(directory, *folders) == before
 
 
+def test_a_deleted_topic_takes_its_queues_of_every_kind_with_it(directory):
+    store = open_copy(directory)
+    for topic in ("Kinds", "KindsBatches"):
+        store.delete_topic(topic)
+        assert not list((directory).glob(f"*/{topic}"))
+    assert store.topics() == [*LIGHT]
+    store.close()
+    store = open_copy(directory)
+    assert store.topics() == [*LIGHT]
+    store.close()
+
+
 def test_batch_entries_of_records_that_were_cut_go(directory):
     leave_unclean(directory)
     store = find_store(str(directory), None, RealDisk())

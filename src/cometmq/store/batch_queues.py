@@ -29,6 +29,7 @@ from cometmq.store.commitlog import CommitLog
 from cometmq.store.consume_queue import ConsumeQueue
 from cometmq.store.disk import Disk, write_whole
 from cometmq.store.file_chain import NAME_DIGITS
+from cometmq.store.queue_files import remove_topic
 from cometmq.store.reader import GetResult, GetStatus, Match
 from cometmq.store.stored_record import is_directory_name, tags_code
 
@@ -81,6 +82,17 @@ class BatchQueues:
 
     def __iter__(self) -> Iterator[BatchQueue]:
         return iter(self._queues.values())
+
+    def delete_topic(self, topic: str) -> None:
+        """Remove a topic's batch queues.
+
+        Raises:
+            OSError: a file could not be removed; the queues are forgotten all the same.
+        """
+        for queue in self.of_topic(topic):
+            queue.deleted = True
+            del self._queues[topic, queue.queue_id]
+        remove_topic(self._disk, f"{self._root}/{topic}")
 
     # --- recovery
 

@@ -17,6 +17,7 @@ from cometmq.codec.other_queues import (
 )
 from cometmq.model.errors import CodecError
 from cometmq.store.disk import Disk
+from cometmq.store.queue_files import remove_topic
 from cometmq.store.reader import Match
 
 _UNIT_SIZE_MAX = 1 << 15
@@ -34,6 +35,15 @@ class ExtendedQueues:
     def has(self, topic: str) -> bool:
         """Whether a topic has extended queues; cheap."""
         return topic in self._topics
+
+    def delete_topic(self, topic: str) -> None:
+        """Remove a topic's extended units.
+
+        Raises:
+            OSError: a file could not be removed.
+        """
+        self._topics -= {topic}
+        remove_topic(self._disk, f"{self._directory}/{topic}")
 
     def resolving(self, topic: str, queue_id: int, match: Match) -> Match:
         """What `match` wants, asked of entries whose codes may be addresses."""

@@ -263,8 +263,11 @@ class MessageStore(Background):
         Raises:
             OSError: a file could not be removed.
         """
-        self._upkeep.forget_entries(sum(queue.max_offset for queue in self.queues_of(topic)))
+        queues = self._queues.of_topic(topic)
+        self._upkeep.forget_entries(sum(queue.max_offset for queue in queues))
         self._queues.delete_topic(topic)
+        self._batches.delete_topic(topic)
+        self._extended.delete_topic(topic)
 
     def delete_queue(self, queue: ConsumeQueue) -> None:
         """Remove one queue; its records stay in the log until that file goes.

@@ -213,3 +213,11 @@ def remove_tree(disk: Disk, directory: str) -> None:
         for name in disk.list_names(directory):
             disk.unlink(f"{directory}/{name}")
         disk.remove_directory(directory)
+
+
+def remove_topic(disk: Disk, directory: str) -> None:
+    """Remove the directory of a topic: of each queue a directory of files."""
+    if disk.exists(directory):
+        for name in disk.list_names(directory):
+            remove_tree(disk, f"{directory}/{name}")
+        disk.remove_directory(directory)

@@ -1,9 +1,9 @@
 """After a stop, clean or not: where the log ends, and what the queues still lack.
 
-1. `dispatched`, the offset before which every record is in its queue for certain: after a clean
-   stop the end of the newest message that any queue knows (as RocketMQ 5.x); else what our own
-   checkpoint file says; without one the start of the newest log file that begins before
-   RocketMQ's checkpoint (CommitLog.recoverAbnormally); else the oldest record.
+1. `dispatched`, the offset before which every record is in its queue for certain: what our own
+   checkpoint file says; after a clean stop the end of the newest message that any queue knows (as
+   RocketMQ 5.x), where that is later; without our file the start of the newest log file that
+   begins before RocketMQ's checkpoint (CommitLog.recoverAbnormally); else the oldest record.
 2. The queues are loaded, and entries of records behind `dispatched` are dropped.
 3. The log is walked from there, every record checked, its entry made again.
 4. Where no valid record follows the log ends (cometmq.store.log_end).
@@ -155,9 +155,13 @@ class Recovery:
         loader = QueueLoader(self._disk, self._queues)
         loaded = loader.load(log_start=log_start, dispatched=wanted)
         dispatched = wanted
+        progress = self._checkpoints.progress
         if dispatched is None:
             dispatched = max((entry.physical_end for entry in loaded), default=log_start)
-        progress = self._checkpoints.progress
+            if progress is not None and progress.dispatched <= log_end:
+                # Else the newest messages of a topic that was deleted would come back. A Java
+                # broker in between may have cut what was not flushed.
+                dispatched = max(dispatched, min(progress.dispatched, progress.flushed))
         entries = sum(entry.stored_end for entry in loaded)
         is_short = progress is not None and entries < progress.entries
         if dispatched > log_end or is_short or any(entry.has_gap for entry in loaded):
