@@ -13,6 +13,7 @@ Next: cometmq.codec.headers.send
 import random
 from collections.abc import Callable, Sequence
 
+from cometmq.client.namespace import NO_NAMESPACE, Namespace
 from cometmq.model.errors import MessageError
 from cometmq.model.java_hash import java_hash
 from cometmq.model.message import Message
@@ -84,8 +85,16 @@ def at_broker(broker_name: str) -> Pick:
     return pick
 
 
+def only(queue: MessageQueue | None) -> Pick | None:
+    """This queue and no other; None: round robin."""
+    return None if queue is None else lambda _queues: queue
+
+
 def pick_of(
-    message: Message, queue: MessageQueue | None, selector: Selector | None
+    message: Message,
+    queue: MessageQueue | None,
+    selector: Selector | None,
+    namespace: Namespace = NO_NAMESPACE,
 ) -> Pick | None:
     """What chooses the queue of a message: the given queue, the selector, or nobody.
 
@@ -93,7 +102,7 @@ def pick_of(
         MessageError: the queue is of another topic.
     """
     if queue is not None:
-        if queue.topic != message.topic:
+        if queue.topic != message.topic and queue.topic != namespace.wrap(message.topic):
             raise MessageError(
                 f"the message is for {message.topic!r}, the queue is of {queue.topic!r}"
             )

@@ -6,6 +6,7 @@ Next: cometmq.client.send
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from cometmq.client.namespace import namespace_of
 from cometmq.client.settings import ProducerSettings
 from cometmq.codec.batch import encode_item
 from cometmq.codec.compression import compress, compressed_flag
@@ -58,6 +59,7 @@ class Packer:
         self._settings = settings
         self._clock = clock
         self._ids = ids
+        self._namespace = namespace_of(settings.namespace)
         self._heads: dict[str, dict[str, str]] = {}
         # Bodies up to this are neither too long nor compressed.
         self._plain_size_max = min(settings.compress_over, settings.body_size_max)
@@ -72,7 +74,7 @@ class Packer:
                 )
             head = self._heads[topic] = {
                 "a": self._group,
-                "b": topic,
+                "b": self._namespace.wrap(topic),
                 "c": DEFAULT_TOPIC,
                 "d": str(self._settings.default_topic_queues),
             }
@@ -103,7 +105,7 @@ class Packer:
             "h": str(message.flag),
             "i": _property_text(message, message_id, extra),
         }
-        return Parcel(_SEND, message.topic, fields, body, message_id)
+        return Parcel(_SEND, fields["b"], fields, body, message_id)
 
     def _compressed(self, body: bytes, topic: str) -> tuple[bytes, int]:
         settings = self._settings
@@ -176,7 +178,7 @@ class Packer:
             "i": properties,
             "m": "true",
         }
-        return Parcel(_SEND_BATCH, topic, fields, body, message_id)
+        return Parcel(_SEND_BATCH, fields["b"], fields, body, message_id)
 
     def _check_size(self, size: int, topic: str) -> None:
         if size > self._settings.body_size_max:

@@ -14,10 +14,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self
 
-from cometmq.client.choose_queue import Selector, at_broker, pick_of
+from cometmq.client.choose_queue import Selector, at_broker, only, pick_of
 from cometmq.client.flight import WINDOW, send_all
 from cometmq.client.hub import Hub
 from cometmq.client.identity import make_unique_ids
+from cometmq.client.namespace import namespace_of
 from cometmq.client.parcel import Packer
 from cometmq.client.producer_member import ProducerMember
 from cometmq.client.request_reply import Waiting, make_reply
@@ -63,9 +64,11 @@ class AsyncProducer:
         transaction_listener: TransactionListener | None = None,
         hub: Hub | None = None,
     ) -> None:
-        check_group(group)
-        self._membership = ProducerMember(group)
         self._settings = settings or ProducerSettings()
+        self._namespace = namespace_of(self._settings.namespace)
+        check_group(group)
+        group = self._namespace.wrap(group)
+        self._membership = ProducerMember(group)
         self._hub = hub or Hub(nameservers, self._settings)
         self._owns_hub = hub is None
         ids = make_unique_ids(self._hub.ip, self._hub.clock, self._hub.chance)
@@ -173,7 +176,7 @@ class AsyncProducer:
             TopicNotFound, NetError: there is nobody to send it to.
         """
         sender = self._running()
-        pick = pick_of(message, queue, selector)
+        pick = pick_of(message, queue, selector, self._namespace)
         if self._chain is not None:
             return self._chain.send(message, pick, timeout_ms)
         return sender.start(self._packer.pack(message), pick, timeout_ms)
@@ -229,9 +232,7 @@ class AsyncProducer:
         """
         sender = self._running()
         parcel = self._packer.pack_batch(messages)
-        return sender.start(
-            parcel, None if queue is None else lambda _queues: queue, timeout_ms
-        )
+        return sender.start(parcel, only(queue), timeout_ms)
 
     def send_encoded(
         self,
@@ -257,9 +258,7 @@ class AsyncProducer:
         """
         sender = self._running()
         parcel = self._packer.pack_encoded(topic, batch_body, properties)
-        return sender.start(
-            parcel, None if queue is None else lambda _queues: queue, timeout_ms
-        )
+        return sender.start(parcel, only(queue), timeout_ms)
 
     async def send_oneway(
         self,
@@ -274,7 +273,9 @@ class AsyncProducer:
             ClientClosed, MessageError, TopicNotFound, NetError: it could not even be written.
         """
         sender = self._running()
-        await sender.oneway(self._packer.pack(message), pick_of(message, queue, selector))
+        await sender.oneway(
+            self._packer.pack(message), pick_of(message, queue, selector, self._namespace)
+        )
 
     # --- request and reply
 
@@ -303,7 +304,9 @@ class AsyncProducer:
         timeout_ms = self._settings.send_timeout_ms if timeout_ms is None else timeout_ms
         opened = self._requests.begin(timeout_ms)
         parcel = self._packer.pack(message, opened.properties)
-        sent = sender.start(parcel, pick_of(message, queue, selector), timeout_ms)
+        sent = sender.start(
+            parcel, pick_of(message, queue, selector, self._namespace), timeout_ms
+        )
         return await opened.wait(sent, timeout_ms)
 
     def reply(
@@ -356,7 +359,7 @@ class AsyncProducer:
             ClientClosed: at once.
             MessageError, SendFailed, BrokerRefused, TopicNotFound, NetError: when it begins.
         """
-        sender, pick = self._running(), pick_of(message, queue, selector)
+        sender, pick = self._running(), pick_of(message, queue, selector, self._namespace)
         begin = self._transactions.begin
         return AsyncTransaction(
             self._transactions, lambda: begin(sender, message, pick, timeout_ms)
@@ -392,4 +395,4 @@ class AsyncProducer:
             TopicNotFound: there is no route, and brokers create no topics.
             ClientClosed, NetError, BrokerRefused: the nameservers cannot be asked.
         """
-        return list(await self._running().queues(topic))
+        return list(await self._running().queues(self._namespace.wrap(topic)))

@@ -22,6 +22,7 @@ from typing import Self
 from cometmq.client.group_member import GroupMember
 from cometmq.client.hub import Hub
 from cometmq.client.inbox import Inbox
+from cometmq.client.namespace import namespace_of
 from cometmq.client.offsets import BrokerOffsets
 from cometmq.client.pull_loop import PullLoop
 from cometmq.client.pulls import Ask, Puller
@@ -59,9 +60,10 @@ class AsyncPullConsumer:
         settings: ConsumerSettings | None = None,
         hub: Hub | None = None,
     ) -> None:
-        check_group(group)
-        self._group = group
         self._settings = settings or ConsumerSettings()
+        self._namespace = namespace_of(self._settings.namespace)
+        check_group(group)
+        self._group = group = self._namespace.wrap(group)
         self._hub = hub or Hub(nameservers, self._settings)
         self._owns_hub = hub is None
         self._puller = Puller(self._hub, group)
@@ -144,7 +146,7 @@ class AsyncPullConsumer:
             ClientClosed, NetError, BrokerRefused: the nameservers cannot be asked.
         """
         self._check_running()
-        return list((await self._hub.known(topic)).read_queues)
+        return list((await self._hub.known(self._namespace.wrap(topic))).read_queues)
 
     async def fetch(
         self,
@@ -175,7 +177,8 @@ class AsyncPullConsumer:
         pull = await self._puller.pull(queue, offset, ask)
         limit = self._settings.body_size_max
         messages = (
-            unpack(each, queue, body_size_max=limit) for each in decode_records(pull.body)
+            unpack(each, queue, body_size_max=limit, namespace=self._namespace)
+            for each in decode_records(pull.body)
         )
         wanted = tuple(each for each in messages if subscription.matches_tag(each.tag))
         return PullResult(
@@ -265,7 +268,7 @@ class AsyncPullConsumer:
         self._check_running()
         if self._member.is_assigned:
             raise ClientError(f"{self!r} has assigned queues; subscribe with another consumer")
-        self._member.subscribe(topic, expression)
+        self._member.subscribe(self._namespace.wrap(topic), expression)
         await self._member.start()
 
     async def assign(self, queues: Iterable[MessageQueue]) -> None:

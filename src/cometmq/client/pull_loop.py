@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from cometmq.client.counts import Counts
 from cometmq.client.inflight import Inflight
+from cometmq.client.namespace import namespace_of
 from cometmq.client.offset_store import Progress
 from cometmq.client.pulls import Ask, Puller
 from cometmq.client.received import unpack
@@ -96,6 +97,7 @@ class PullLoop:
         # Told with every message, so it is looked up once.
         self._place = reading.progress.place(queue)
         self._settings = reading.settings
+        self._namespace = namespace_of(reading.settings.namespace)
         self._next_offset: int | None = None
         self._has_room = asyncio.Event()
         self._answer: asyncio.Future[Command] | None = None
@@ -192,7 +194,12 @@ class PullLoop:
         unreadable: list[Record] = []
         for record in records:
             try:
-                message = unpack(record, self.queue, body_size_max=self._settings.body_size_max)
+                message = unpack(
+                    record,
+                    self.queue,
+                    body_size_max=self._settings.body_size_max,
+                    namespace=self._namespace,
+                )
             except CodecError as error:
                 _log.error("a message of %s cannot be read: %s", self.queue, error)
                 unreadable.append(record)

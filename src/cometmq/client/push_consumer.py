@@ -33,6 +33,7 @@ from cometmq.client.counts import TopicCounts
 from cometmq.client.direct import consume_directly
 from cometmq.client.group_member import GroupMember
 from cometmq.client.hub import Hub
+from cometmq.client.namespace import namespace_of
 from cometmq.client.order.orderly import Orderly
 from cometmq.client.overdue import Overdue
 from cometmq.client.periodic import repeat
@@ -82,8 +83,10 @@ class AsyncPushConsumer:
         settings: PushSettings | None = None,
         hub: Hub | None = None,
     ) -> None:
-        check_group(group)
         self._settings = settings or PushSettings()
+        self._namespace = namespace_of(self._settings.namespace)
+        check_group(group)
+        group = self._namespace.wrap(group)
         self._listener = listener
         self._hub = hub or Hub(nameservers, self._settings)
         self._owns_hub = hub is None
@@ -132,7 +135,7 @@ class AsyncPushConsumer:
         Raises:
             SubscriptionError: the expression has no tag.
         """
-        self._member.subscribe(topic, expression)
+        self._member.subscribe(self._namespace.wrap(topic), expression)
         self._subscribed[topic] = expression
 
     # --- life

@@ -15,6 +15,7 @@ from dataclasses import fields
 from typing import TYPE_CHECKING
 
 from cometmq.client.hub import Hub
+from cometmq.client.namespace import namespace_of
 from cometmq.client.pull_loop import PullLoop
 from cometmq.client.received import unpack
 from cometmq.client.settings import ConsumerSettings
@@ -153,7 +154,12 @@ class Questions:
         queue = MessageQueue(
             record.topic, command.fields.get("brokerName", ""), record.queue_id
         )
-        return unpack(record, queue, body_size_max=self._settings.body_size_max)
+        return unpack(
+            record,
+            queue,
+            body_size_max=self._settings.body_size_max,
+            namespace=namespace_of(self._settings.namespace),
+        )
 
 
 def _stacks() -> str:

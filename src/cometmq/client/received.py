@@ -1,5 +1,6 @@
 """A stored record as the message that users get: decompressed, with its ids and its first topic."""
 
+from cometmq.client.namespace import NO_NAMESPACE, Namespace
 from cometmq.codec.compression import decompress, plain_flag
 from cometmq.codec.host import decode_host
 from cometmq.codec.message_id import encode_message_id
@@ -11,7 +12,13 @@ from cometmq.model.names import is_retry_topic
 from cometmq.model.queue import MessageQueue
 
 
-def unpack(record: Record, queue: MessageQueue, *, body_size_max: int) -> StoredMessage:
+def unpack(
+    record: Record,
+    queue: MessageQueue,
+    *,
+    body_size_max: int,
+    namespace: Namespace = NO_NAMESPACE,
+) -> StoredMessage:
     """The message of a record.
 
     A message that comes back for a retry lies in the group's retry topic; it is given with the
@@ -21,6 +28,7 @@ def unpack(record: Record, queue: MessageQueue, *, body_size_max: int) -> Stored
         record: as pulled.
         queue: where it was pulled from.
         body_size_max: of the body after decompression, bytes.
+        namespace: what users do not see of the topic.
 
     Raises:
         CodecError: its body or properties cannot be read.
@@ -29,6 +37,9 @@ def unpack(record: Record, queue: MessageQueue, *, body_size_max: int) -> Stored
     first_topic = properties.get(keys_of.RETRY_TOPIC)
     if first_topic and is_retry_topic(queue.topic):
         queue = MessageQueue(first_topic, queue.broker_name, queue.queue_id)
+    if namespace is not NO_NAMESPACE:
+        topic = namespace.unwrap(queue.topic)
+        queue = MessageQueue(topic, queue.broker_name, queue.queue_id)
     offset_message_id = encode_message_id(record.store_host, record.physical_offset)
     body, sys_flag = record.body, record.sys_flag
     if sys_flag:

@@ -63,6 +63,7 @@ class ClientSettings:
         connect_timeout_ms: connectTimeoutMillis.
         route_interval_ms: pollNameServerInterval; how often routes are asked for again.
         heartbeat_interval_ms: heartbeatBrokerInterval.
+        namespace: in front of the names of topics and groups (`cometmq.client.namespace`).
         is_trace_enabled: enableTrace; tell a topic what becomes of each message.
         trace_topic: traceTopic; which one.
         is_telemetry_enabled: make spans of OpenTelemetry (pip install cometmq[otel]).
@@ -74,6 +75,7 @@ class ClientSettings:
     connect_timeout_ms: int = 3000
     route_interval_ms: int = 30_000
     heartbeat_interval_ms: int = 30_000
+    namespace: str = ""
     is_trace_enabled: bool = False
     trace_topic: str = TRACE_TOPIC
     is_telemetry_enabled: bool = False
