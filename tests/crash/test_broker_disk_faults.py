@@ -50,6 +50,7 @@ class Bench:
         self.disk.heal()
         with self.start() as again:
             there = self.ledger.check(again.address)
+            self.ledger.check_keys(again.address, 20)
             assert self.ledger.send(again.address, 20) == [OK] * 20
             self.ledger.check_new(again.address)
         return there
@@ -150,6 +151,8 @@ NO_ROOM_STEPS = {
     "a queue's file, made": ("create", "/consumequeue/"),
     "a queue's file, its size": ("resize", "/consumequeue/"),
     "a queue's entries": ("pwrite", "/consumequeue/"),
+    "an index file, made": ("create", "/index/"),
+    "an index file's entries": ("pwrite", "/index/"),
 }
 
 

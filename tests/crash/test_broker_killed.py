@@ -15,15 +15,13 @@ from tests.support import processes
 from tests.support.ledger import Ledger
 
 IN_FLIGHT = 256
-ACKNOWLEDGED_A_ROUND = 5_000
-SECONDS_A_ROUND_MAX = 20
+ACKNOWLEDGED_A_ROUND = 2_500
+LONG_SECONDS_MAX = 3_600  # Of 200 rounds; .ci/run bounds the 20.
 
 
+@pytest.mark.timeout(LONG_SECONDS_MAX)
 @pytest.mark.parametrize("flush", ["ASYNC_FLUSH", "SYNC_FLUSH"])
-def test_nothing_acknowledged_is_lost_and_no_offset_is_skipped(
-    request, tmp_path: Path, flush, rounds
-):
-    request.node.add_marker(pytest.mark.timeout(60 + rounds * SECONDS_A_ROUND_MAX))
+def test_nothing_acknowledged_is_lost_and_no_offset_is_skipped(tmp_path: Path, flush, rounds):
     settings = {"flushDiskType": flush, "defaultTopicQueueNums": 4}
     ledger, unanswered = Ledger("Killed"), 0
 
@@ -38,6 +36,7 @@ def test_nothing_acknowledged_is_lost_and_no_offset_is_skipped(
             unanswered += ledger.abandon()
     with start() as broker:
         there = ledger.check(broker.address)
+        ledger.check_keys(broker.address, 200)
     print(
         f"{flush}: {rounds} rounds, {rounds} kills, {unanswered} sends in flight at them, "
         f"{len(ledger.acknowledged)} acknowledged, {there} read, 0 lost"

@@ -18,6 +18,7 @@ from tests.support.frames import ask, parts_of, read_frame
 from tests.support.load import read_queue, send_frame
 
 OK = 0
+QUERY_MESSAGE = 12
 GET_MIN_OFFSET = 31
 BODY_SIZES = 300  # Bodies have up to so many bytes more than their number.
 
@@ -96,6 +97,20 @@ class Ledger:
         assert not lost, f"{len(lost)} of {len(self.acknowledged)} acknowledged lost"
         return len(self.read)
 
+    def check_keys(self, address: str, count: int) -> None:
+        """Ask for `count` acknowledged messages by their key, each of which must be found."""
+        for body in sorted(self.acknowledged)[:: max(1, len(self.acknowledged) // count)]:
+            fields = {
+                "topic": self.topic,
+                "key": body.partition(b"-")[0].decode(),
+                "maxNum": "8",
+                "beginTimestamp": "0",
+                "endTimestamp": str((1 << 63) - 1),
+            }
+            header, found = ask(address, QUERY_MESSAGE, fields)
+            assert header["code"] == OK, (fields, header)
+            assert body in found
+
     def forget_reads(self) -> None:
         """The next read begins at the start."""
         self.read = set()
@@ -143,7 +158,12 @@ class Ledger:
         self.sent.add(body)
         queue_id = number % self.queues
         frame = send_frame(
-            self.topic, body, opaque=number, queue_id=queue_id, queues=self.queues
+            self.topic,
+            body,
+            opaque=number,
+            queue_id=queue_id,
+            queues=self.queues,
+            properties=f"KEYS\1{number}\2",
         )
         peer.sendall(frame)
 
