@@ -1,0 +1,73 @@
+"""What was popped and not acknowledged comes again from the broker that opens the store next, Java's or ours."""
+
+from __future__ import annotations
+
+import signal
+import time
+
+import pytest
+
+from cometmq.client import Producer, SimpleConsumer, StoredMessage
+from cometmq.client.pops import receipt_of
+from tests.interop import reference
+from tests.interop.ours import bodies, messages
+from tests.interop.test_stores_change_hands import begin
+from tests.support import processes
+from tests.support.processes import Program
+
+TOPIC, GROUP = "PopsOn", "poppers"
+SETTINGS = {
+    "autoCreateTopicEnable": "true",
+    "autoCreateSubscriptionGroup": "true",
+    "defaultTopicQueueNums": 2,
+}
+COUNT = 20
+INVISIBLE_MS = 12_000
+
+pytestmark = [pytest.mark.java, pytest.mark.timeout(180)]
+
+
+def receive(
+    names: str, count: int, seconds: float
+) -> tuple[SimpleConsumer, list[StoredMessage]]:
+    consumer = SimpleConsumer(names, group=GROUP, subscriptions={TOPIC: "*"})
+    consumer.start()
+    got: list[StoredMessage] = []
+    end = time.monotonic() + seconds
+    while len(got) < count and time.monotonic() < end:
+        got += consumer.receive(32, invisible_ms=INVISIBLE_MS, wait_ms=3_000)
+    return consumer, got
+
+
+@pytest.mark.parametrize(
+    ("first", "how", "second"),
+    [
+        (processes.broker, signal.SIGTERM, reference.broker),
+        (reference.broker, signal.SIGTERM, processes.broker),
+    ],
+    ids=["ours stops, then Java", "Java stops, then ours"],
+)
+def test_the_other_broker_hands_out_again_what_is_left(tmp_path, first, how, second):
+    names = reference.nameserver(tmp_path / "nameserver").start()
+    started: list[Program] = [names]
+    try:
+        writer = begin(first, tmp_path, names.address, started, SETTINGS)
+        with Producer(names.address) as producer:
+            producer.send_many(messages(TOPIC, bodies("p", COUNT)))
+        consumer, given = receive(names.address, COUNT, 30)
+        assert sorted(message.body for message in given) == bodies("p", COUNT)
+        done, left = given[: COUNT // 2], given[COUNT // 2 :]
+        consumer.ack(done)
+        time.sleep(0.5)  # Acknowledgements are on record.
+        consumer.close()
+        writer.end(how)
+        begin(second, tmp_path, names.address, started, SETTINGS)
+        consumer, again = receive(names.address, len(left), 60)
+        consumer.close()
+    finally:
+        for program in reversed(started):
+            program.kill()
+    assert sorted(m.body for m in again) == sorted(m.body for m in left)
+    first_end = min(receipt_of(m).pop_time_ms for m in left) + INVISIBLE_MS
+    assert min(receipt_of(m).pop_time_ms for m in again) >= first_end
+    assert {m.reconsume_times for m in again} == {1}
