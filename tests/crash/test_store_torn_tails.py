@@ -9,8 +9,11 @@ from dataclasses import dataclass, field
 import pytest
 
 from cometmq.codec.record import Record
+from cometmq.model.errors import StoreDamaged
 from cometmq.store.directory import StoreDirectory
+from cometmq.store.offline.repair import repair
 from cometmq.store.stored_record import SECTOR_SIZE, has_lost_sector
+from tests.crash.test_store_recovery import flush_only
 from tests.support.fake_disk import FakeDisk
 from tests.support.store_puts import (
     SMALL,
@@ -64,6 +67,42 @@ def test_an_end_without_a_tail_leaves_no_copy():
     open_store(disk=disk.kill(), clock=clock)
     assert not disk.exists("/store/cut")
     store.close()
+
+
+@pytest.mark.parametrize("is_clean", [True, False])
+def test_log_files_that_are_missing_at_the_end_are_named(is_clean):
+    store, disk, clock = store_with(*[b"%03d" % n * 100 for n in range(100)])
+    settle(store, clock)
+    if is_clean:
+        store.close()
+    disk = disk.kill()
+    _, *others = disk.list_names("/store/commitlog")
+    for name in others:
+        disk.unlink(f"/store/commitlog/{name}")
+    with pytest.raises(StoreDamaged, match="log files are missing at the end"):
+        open_store(disk=disk, clock=clock)
+    repair("/store", None, clock=clock, disk=disk)
+    store = open_store(disk=disk.kill(), clock=clock)
+    kept = bodies_of(store)
+    assert kept == [b"%03d" % n * 100 for n in range(len(kept))]
+    assert 0 < len(kept) < 100
+
+
+def test_a_log_that_ends_before_what_was_on_the_device_is_not_taken_for_whole():
+    store, disk, clock = store_with(b"before")
+    settle(store, clock)
+    end = store.max_offset
+    put(store, b"lost")
+    flush_only(store, clock)
+    disk = disk.kill()
+    content = disk.names[FIRST].content
+    content[end:] = bytes(len(content) - end)
+    store = open_store(disk=disk, clock=clock)
+    assert f"ends at physical offset {end}, but it was on the device up to" in str(
+        store.refusal
+    )
+    store.close()
+    repair("/store", None, clock=clock, disk=disk.kill())
 
 
 def test_where_no_copy_can_be_kept_nothing_is_cut():

@@ -54,15 +54,21 @@ class LogEnd:
             why: what stands there.
             is_clean: the last stop was clean.
         """
-        if is_clean and why in PLAIN_ENDS:
-            return None
-        behind = self.valid_behind(end)
-        if behind is None:
-            return None
         progress, times = self._checkpoints.progress, self._checkpoints.times
-        file = self._log.chain.find(end)
-        assert file is not None
         is_known = progress is not None and end < progress.flushed
+        if is_clean and why in PLAIN_ENDS and not is_known:
+            return None
+        file = self._log.chain.find(end)
+        behind = self.valid_behind(end)
+        if is_known and (file is None or behind is None):
+            assert progress is not None
+            return (
+                f"the log in {self._log.chain.directories[0]} ends at physical offset {end}, but it "
+                f"was on the device up to {progress.flushed}; the store takes no message until its "
+                "files are back, or what is left is accepted: see `cometmq store repair`"
+            )
+        if file is None or behind is None:
+            return None
         # Times are asked only where Java wrote them, for a clock that was set back makes what came
         # after a flush look older. One of the very millisecond may have come after it, too.
         is_java_last = progress is None or progress.log_ms != times.log_timestamp

@@ -21,6 +21,7 @@ from cometmq.codec.checkpoint import Checkpoint
 from cometmq.codec.queue_entry import QueueEntry
 from cometmq.codec.record import Record
 from cometmq.kernel import WalkEnd
+from cometmq.model.errors import StoreDamaged
 from cometmq.store.checkpoint import NOTHING_DONE, CheckpointFiles
 from cometmq.store.commitlog import CommitLog
 from cometmq.store.consume_queue import ConsumeQueue
@@ -113,7 +114,7 @@ class Recovery:
             is_clean: the last stop was clean.
 
         Raises:
-            StoreDamaged: files of a wrong size.
+            StoreDamaged: files of a wrong size, or missing at the log's end.
             OSError: the disk failed.
         """
         chain = self._log.chain
@@ -122,6 +123,7 @@ class Recovery:
             self._forget_queues()
             self._end_followers(0)
             return Recovered(0, 0, None)
+        self._check_end()
         # The followers first: forgetting the queues takes back what the checkpoint says.
         lacked = self._follow(is_clean=is_clean)
         self._dispatched = self._load_queues(is_clean=is_clean)
@@ -134,6 +136,20 @@ class Recovery:
             self._end_followers(end)
         self._queues.entries = sum(queue.max_offset for queue in self._queues)
         return Recovered(end, self._store_ms, damage)
+
+    def _check_end(self) -> None:
+        """Refuse a log whose newest files are missing.
+
+        Raises:
+            StoreDamaged: it was on the device beyond the end of the newest file.
+        """
+        progress, chain = self._checkpoints.progress, self._log.chain
+        if progress is not None and progress.flushed > chain.end:
+            raise StoreDamaged(
+                f"{chain.directories[0]}: log files are missing at the end: the newest ends at "
+                f"{chain.end}, and the log was on the device up to {progress.flushed}; put them "
+                "back, or let `cometmq store repair` build queues and index from what is left"
+            )
 
     def _follow(self, *, is_clean: bool) -> list[int]:
         """Begin the followers; gives from where on they lack records."""
