@@ -65,6 +65,7 @@ SCENARIOS = [
     "sql92_bad_expression",
     "message_trace",
     "namespace_v1",
+    "admin_broker_config_and_stats",
 ]
 # The client of 4.9 has no such calls.
 SCENARIOS_OF_5 = [

@@ -8,6 +8,7 @@ Next: cometmq.broker.server
 from collections.abc import Callable
 
 from cometmq.broker.cleaning import Cleaning
+from cometmq.broker.consoles.configuration import Configuration
 from cometmq.broker.consoles.relay import ClientRelay
 from cometmq.broker.consoles.resets import OffsetResets
 from cometmq.broker.consoles.statistics import Statistics
@@ -39,6 +40,7 @@ FEATURES: tuple[Callable[[Parts], Feature], ...] = (
     Assignments,
     OffsetResets,
     ClientRelay,
+    Configuration,
     Cleaning,
     Standstill,
 )

@@ -85,6 +85,10 @@ class ReadSide:
             entries += map(QueueEntry._make, QUEUE_ENTRY.iter_unpack(content))
         return entries
 
+    def change_limits(self, settings: StoreSettings) -> None:
+        """Bound what one pull may take as these settings say, from now on; nothing else changes."""
+        self._reader.change_limits(settings)
+
     def read_record(self, physical_offset: int, size: int | None = None) -> bytes | None:
         """The record at a physical offset; None where none begins. May wait; any thread.
 

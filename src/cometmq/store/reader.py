@@ -125,6 +125,10 @@ class Reader:
         self._in_memory_bytes = settings.in_memory_bytes
         self._scan_entries = settings.filter_scan_bytes // QUEUE_ENTRY_SIZE
 
+    def change_limits(self, settings: StoreSettings) -> None:
+        """Bound what one pull may take as these settings say, from now on."""
+        self._settings = settings
+
     def get(
         self,
         queue: ConsumeQueue | None,

@@ -25,6 +25,7 @@ from cometmq.codec.bodies.stats import (
 )
 from cometmq.codec.bodies.topic_list import decode_topic_list
 from cometmq.codec.fastjson import loads
+from cometmq.codec.java_properties import decode_java_properties
 from cometmq.codec.record import decode_records
 from cometmq.codec.remoting import Command
 from cometmq.model.codes import Language, RequestCode, ResponseCode
@@ -337,3 +338,42 @@ async def test_the_offsets_of_members_are_gathered_by_client(served, client):
     answer = await served.ask(RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS, fields)
     (offsets,) = loads(answer.body)["consumerTable"]["me@1"].values()
     assert offsets == 7
+
+
+# --- settings
+
+
+async def test_settings_are_read_with_their_version(served):
+    answer = await served.ask(RequestCode.GET_BROKER_CONFIG)
+    values = decode_java_properties(answer.body)
+    assert values["brokerName"] == "broker-a"
+    assert values["autoCreateTopicEnable"] == "true"
+    assert loads(answer.fields["version"])["counter"] == 0
+
+
+async def test_the_bounds_of_pulls_change_while_the_broker_runs(served):
+    for _ in range(5):
+        await send(served)
+    body = b"maxTransferCountOnMessageInMemory=2\nmaxTransferBytesOnMessageInMemory=100000\n"
+    answer = await served.ask(RequestCode.UPDATE_BROKER_CONFIG, body=body)
+    assert answer.code == 0, answer.remark
+    pulled = await served.ask(RequestCode.PULL_MESSAGE, pull_fields(0))
+    assert len(decode_records(pulled.body)) == 2
+    read = await served.ask(RequestCode.GET_BROKER_CONFIG)
+    assert decode_java_properties(read.body)["maxTransferCountOnMessageInMemory"] == "2"
+    assert loads(read.fields["version"])["counter"] == 1
+
+
+@pytest.mark.parametrize(
+    ("body", "code", "words"),
+    [
+        (b"storePathRootDir=/\n", ResponseCode.NO_PERMISSION, "storePathRootDir"),
+        (b"noSuchKey=1\n", ResponseCode.NO_PERMISSION, "noSuchKey"),
+        (b"maxTransferCountOnMessageInMemory=none\n", 29, "maxTransferCountOnMessageInMemory"),
+        (b"a=\\u00zz\n", ResponseCode.SYSTEM_ERROR, "string2Properties"),
+    ],
+)
+async def test_a_change_that_cannot_be_is_refused_by_name(served, body, code, words):
+    answer = await served.ask(RequestCode.UPDATE_BROKER_CONFIG, body=body)
+    assert answer.code == code
+    assert words in answer.remark
