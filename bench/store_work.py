@@ -19,8 +19,8 @@ QUEUES = 8  # of each topic
 # A Java broker maps each queue file: 80,000 are more than the kernel allows (vm.max_map_count).
 TOPICS = (1, 1_000, 10_000)
 JAVA_TOPICS_MAX = 1_000
-SETTLE_SECONDS_MAX = 180
-SETTLED_SHARE = 0.05  # of a core, over a second: what is to be written has been
+SETTLE_SECONDS_MAX = 60
+SETTLED_SHARE = 0.2  # of a core, over a second: less is what an idle broker takes
 SENT_BEFORE = 4  # messages to each queue, before anything is measured
 RECORD_SIZE = 128 + 170  # of a message of 128 bytes from loadgen, about
 BARE_WRITES = 2_000
