@@ -26,11 +26,11 @@ class Limits(NamedTuple):
 
     Attributes:
         hours: messages stored longer ago are hidden; None: no limit.
-        count: older messages than the last so many of each queue are hidden; None: no limit.
+        message_count: of each queue, all but the last so many are hidden; None: no limit.
     """
 
     hours: int | None
-    count: int | None
+    message_count: int | None
 
 
 def limits_of(attributes: Mapping[str, str]) -> Limits | None:
@@ -73,8 +73,8 @@ def limited_topics(topics: Mapping[str, TopicConfig]) -> list[tuple[str, Limits]
 def first_kept(store: MessageStore, queue: ConsumeQueue, limits: Limits, now_ms: int) -> int:
     """Queue offset of the first message that the limits keep. Any thread; may wait."""
     first = queue.min_offset
-    if limits.count is not None:
-        first = max(first, queue.max_offset - limits.count)
+    if limits.message_count is not None:
+        first = max(first, queue.max_offset - limits.message_count)
     if limits.hours is not None:
         first = max(first, store.offset_by_time(queue, now_ms - limits.hours * _HOUR_MS))
     return first

@@ -4,8 +4,8 @@ A batch queue (`batchconsumequeue`) has 46 bytes for each record of a batch topi
 
 | physical offset 8 | size 4 | tags code 8 | store time 8 | first offset 8 | count 2 | compacted 4 | 0 4 |
 
-The record holds `count` messages, whose queue offsets begin at the first offset. The compacted
-offset is -1 where the topic is not compacted.
+The record holds as many messages as the count says; their queue offsets begin at the first offset.
+The compacted offset is -1 where the topic is not compacted.
 
 An extended unit (`consumequeue_ext`) stands for one entry of an ordinary queue, whose tags code is
 then its address: its place in these files plus Long.MIN_VALUE.
@@ -42,7 +42,7 @@ class BatchEntry(NamedTuple):
         tags_code: hash of its tag.
         store_timestamp: of the record, ms.
         first_offset: queue offset of its first message.
-        count: messages in it.
+        message_count: messages in it.
         compacted_offset: -1 where the topic is not compacted.
         reserved: 0.
     """
@@ -52,14 +52,15 @@ class BatchEntry(NamedTuple):
     tags_code: int
     store_timestamp: int
     first_offset: int
-    count: int
+    message_count: int
     compacted_offset: int = NOT_COMPACTED
     reserved: int = 0
 
     @property
     def is_written(self) -> bool:
         """Whether there is an entry at all (BatchConsumeQueue.recover)."""
-        return self.size > 0 and self.count > 0 and min(self[0], self.first_offset) >= 0
+        is_counted = self.size > 0 and self.message_count > 0
+        return is_counted and min(self.physical_offset, self.first_offset) >= 0
 
 
 class ExtendedUnit(NamedTuple):

@@ -126,7 +126,7 @@ class BatchQueues:
             queue.begin_at(entry.first_offset)
         self._fresh.setdefault(queue, []).append(entry)
         queue.physical_offset = entry.physical_offset
-        queue.max_offset = queue.next_offset = entry.first_offset + entry.count
+        queue.max_offset = queue.next_offset = entry.first_offset + entry.message_count
 
     def end(self, offset: int) -> None:
         """The log ends here: write what is new, drop what lies behind."""
@@ -160,7 +160,7 @@ class BatchQueues:
         )
         if queue.end_entry > queue.first_entry:
             last = self._entry(queue, queue.end_entry - 1)
-            queue.begin_at(last.first_offset + last.count)
+            queue.begin_at(last.first_offset + last.message_count)
             queue.physical_offset = last.physical_offset
         if living < queue.end_entry:
             queue.min_offset = self._entry(queue, living).first_offset
@@ -249,13 +249,13 @@ class BatchQueues:
             if records and size + entry.size > max_bytes:
                 break
             number += 1
-            next_offset = entry.first_offset + entry.count
+            next_offset = entry.first_offset + entry.message_count
             if match is not None and not _is_match(match, entry.tags_code):
                 continue
             content = self._log.read(entry.physical_offset, entry.size)
             if content is not None:
                 records.append(memoryview(content))
-                count += entry.count
+                count += entry.message_count
                 size += entry.size
         status = GetStatus.FOUND if records else GetStatus.NO_MATCHED_MESSAGE
         return GetResult(
