@@ -141,7 +141,8 @@ async def test_a_delivery_that_fails_is_tried_again_and_harms_no_other_level(tmp
     async with by_hand(tmp_path, clock, delay_levels="1s 1s") as served:
         await send(served, b"stuck", {"DELAY": "1"})
         await send(served, b"other", {"DELAY": "2"}, topic="Others")
-        store, put_many, failed = served.broker._store, served.broker._store.put_many, []
+        store, put_many = served.broker._store, served.broker._store.put_many
+        failed: list[int] = []
 
         def refuse(puts):
             if puts[0][2] == b"stuck" and not failed:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,7 +17,7 @@ from tests.unit.broker.conftest import serve
 from tests.unit.broker.test_sends import KEY, pull_fields, short_fields, stored
 
 CREATE = RequestCode.UPDATE_AND_CREATE_TOPIC
-SIZES = {
+SIZES: dict[str, Any] = {
     "commitlog_file_size": 65_536,
     "queue_file_size": 2_000,
     "index_slots": 100,

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cometmq.client.allocation import (
+    Allocation,
     ConsistentHash,
     FixedQueues,
     MachineRooms,
@@ -79,7 +80,7 @@ def test_a_stranger_gets_nothing():
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "allocation" / "java-5.3.3.json"
 BROKERS = ("hz@broker-a", "hz@broker-b", "sh@broker-c")
-ALLOCATIONS = {
+ALLOCATIONS: dict[str, Allocation] = {
     "average": allocate_averagely,
     "circle": allocate_in_circle,
     "consistent_hash": ConsistentHash(),

@@ -22,9 +22,10 @@ class Queue:
         self.finished += offsets
 
 
-def job(*offsets: int) -> Job:
+def job(queue: Queue, *offsets: int) -> Job:
     messages = [SimpleNamespace(queue_offset=offset) for offset in offsets]
-    return Job(Queue(), None, messages)  # type: ignore[arg-type]
+    # Of the loop and the messages only what `Overdue` touches.
+    return Job(queue, None, messages)  # type: ignore[arg-type]
 
 
 class Broker:
@@ -41,9 +42,9 @@ class Broker:
 
 
 async def test_what_takes_too_long_is_given_back_and_finished():
-    clock, broker = HandClock(), Broker()
+    clock, broker, queue = HandClock(), Broker(), Queue()
     overdue = Overdue(TIMEOUT_MS, clock, broker.give_back)
-    slow, fresh = job(1, 2), job(3)
+    slow, fresh = job(queue, 1, 2), job(queue, 3)
     overdue.begin(slow)
     clock.turn(600)
     overdue.begin(fresh)
@@ -52,7 +53,7 @@ async def test_what_takes_too_long_is_given_back_and_finished():
     assert broker.given == []
     clock.turn(0.001)
     await overdue.look()
-    assert broker.given == slow.loop.finished == [1, 2]
+    assert broker.given == queue.finished == [1, 2]
     assert not overdue.end(slow)  # Its listener comes back at last.
     assert overdue.end(fresh)
     await overdue.look()
@@ -60,24 +61,24 @@ async def test_what_takes_too_long_is_given_back_and_finished():
 
 
 async def test_what_nobody_takes_back_stays_with_its_listener():
-    clock, broker = HandClock(), Broker(takes=False)
+    clock, broker, queue = HandClock(), Broker(takes=False), Queue()
     overdue = Overdue(TIMEOUT_MS, clock, broker.give_back)
-    slow = job(1)
+    slow = job(queue, 1)
     overdue.begin(slow)
     clock.turn(901)
     await overdue.look()
-    assert slow.loop.finished == []
+    assert queue.finished == []
     broker.takes = True
     await overdue.look()
-    assert slow.loop.finished == [1]
+    assert queue.finished == [1]
 
 
 async def test_what_another_member_has_by_now_is_not_given_back():
-    clock, broker = HandClock(), Broker()
+    clock, broker, queue = HandClock(), Broker(), Queue()
     overdue = Overdue(TIMEOUT_MS, clock, broker.give_back)
-    slow = job(1)
+    slow = job(queue, 1)
     overdue.begin(slow)
-    slow.loop.is_dropped = True
+    queue.is_dropped = True
     clock.turn(901)
     await overdue.look()
     assert broker.given == []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 from dataclasses import FrozenInstanceError, fields, replace
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
@@ -16,7 +17,7 @@ from cometmq.model.queue import MessageQueue
 
 
 def test_the_short_way_makes_the_same_message_as_the_constructor():
-    values = {
+    values: dict[str, Any] = {
         "queue": MessageQueue("T", "b", 1), "queue_offset": 2, "message_id": "a",
         "offset_message_id": "b", "body": b"x", "properties": {"KEYS": "k"}, "born_ms": 3,
         "born_host": "h:1", "stored_ms": 4, "store_host": "s:2", "flag": 5, "sys_flag": 6,
@@ -29,8 +30,9 @@ def test_the_short_way_makes_the_same_message_as_the_constructor():
     assert made == StoredMessage(**values)
     assert replace(made, flag=0) == StoredMessage(**{**values, "flag": 0})
     assert pickle.loads(pickle.dumps(made)) == made
+    anyone: Any = made  # Who does not ask a type checker is stopped, too.
     with pytest.raises(FrozenInstanceError):
-        made.flag = 1
+        anyone.flag = 1
 
 
 # --- delivery at a time

@@ -169,6 +169,7 @@ def test_a_save_that_failed_is_made_up_for(tmp_path):
     files = open_files(tmp_path)
     files.add(waiting(1), NOW)
     job = files.save_job(NOW)
+    assert job is not None
     files.saving_failed(job)
     save(files)
     (tmp_path / "timerlog" / f"{0:020d}").unlink()
