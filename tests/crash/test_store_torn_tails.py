@@ -128,9 +128,8 @@ def test_a_sector_lost_in_the_properties_is_noticed(lost):
     """The CRC of a record covers its body alone; the sizes are whole."""
     store, disk, clock = store_with(b"whole")
     end = store.max_offset
-    row = list(make_put(store, body=b"b"))
-    row[3] = b"".join(b"name%d\x01value\x02" % n for n in range(200))
-    store.put_many([tuple(row)])
+    block = b"".join(b"name%d\x01value\x02" % n for n in range(200))
+    store.put_many([make_put(store, body=b"b", property_block=block)])
     disk = disk.kill()
     content = disk.names[FIRST].content
     start, stop = end + 102, store.max_offset
@@ -146,9 +145,8 @@ def test_a_sector_lost_in_the_properties_is_noticed(lost):
 
 def test_zeros_that_somebody_sent_are_no_lost_sector():
     store, disk, clock = store_with(b"whole")
-    row = list(make_put(store, body=b"zeros"))
-    row[3] = b"name\x01" + b"\0" * 400 + b"x" + b"\0" * 400 + b"\x02"
-    store.put_many([tuple(row)])
+    block = b"name\x01" + b"\0" * 400 + b"x" + b"\0" * 400 + b"\x02"
+    store.put_many([make_put(store, body=b"zeros", property_block=block)])
     store = open_store(disk=disk.kill(), clock=clock)
     assert bodies_of(store) == [b"whole", b"zeros"]
 
@@ -159,9 +157,8 @@ def test_a_record_without_properties_that_ends_in_a_sector_has_lost_none():
     assert has_lost_sector(record)  # Which is why nobody asks without a zero in the parts.
     store, disk, clock = store_with()
     size = 91 + len("orders")
-    row = list(make_put(store, body=b"x" * (SECTOR_SIZE + 2 - size)))
-    row[3] = b""
-    store.put_many([tuple(row)])
+    body = b"x" * (SECTOR_SIZE + 2 - size)
+    store.put_many([make_put(store, body=body, property_block=b"")])
     assert store.max_offset == SECTOR_SIZE + 2
     store = open_store(disk=disk.kill(), clock=clock)
     assert store.max_offset == SECTOR_SIZE + 2

@@ -46,6 +46,7 @@ def test_what_waits_is_listed_and_can_be_taken_back(nameserver: str) -> None:
     assert listed[1]["recallHandle"] == hour.recall_handle
     assert listed[2]["id"] == level.message_id
 
+    assert hour.recall_handle is not None
     assert run("message", "recall", hour.recall_handle, nameserver=nameserver).returncode == 0
     done = run("message", "delayed", "--topic", "orders", nameserver=nameserver)
     assert level.message_id in done.stdout.decode()

@@ -24,7 +24,7 @@ def sent(cluster: Embedded) -> tuple[str, list]:
     topic = f"topic-{uuid4().hex[:8]}"
     with Producer(cluster.nameserver) as producer:
         results = [
-            producer.send(Message(topic, b"%d" % number, keys=["all", f"k{number % 5}"]))
+            producer.send(Message(topic, b"%d" % number, keys=("all", f"k{number % 5}")))
             for number in range(10)
         ]
     return topic, results

@@ -9,7 +9,7 @@ from itertools import pairwise
 
 import pytest
 
-from cometmq.client import AsyncProducer, Message, ProducerSettings
+from cometmq.client import AsyncProducer, Message, ProducerSettings, SendResult
 from cometmq.codec.remoting import Command
 from cometmq.model.codes import RequestCode, ResponseCode
 from cometmq.model.errors import ClientClosed, RequestTimeout, SendFailed
@@ -62,7 +62,7 @@ async def test_no_more_sends_are_under_way_than_were_allowed_and_all_go_in_order
     assert slow.bodies == [b"%d" % n for n in range(6)]
 
 
-def _is_done(send: asyncio.Future[object]) -> bool:
+def _is_done(send: asyncio.Future[SendResult]) -> bool:
     return send.done()
 
 

@@ -150,9 +150,10 @@ async def test_spans_of_sender_and_listener_are_one_trace(cluster):
     assert len(sends) == len(calls) == 2
     by_id = {span.context.span_id: span for span in sends}
     for call in calls:
+        assert call.parent is not None
         assert call.parent.span_id in by_id
         assert call.context.trace_id == by_id[call.parent.span_id].context.trace_id
-        assert call.attributes["messaging.system"] == "rocketmq"
+        assert (call.attributes or {})["messaging.system"] == "rocketmq"
     assert {call.context.span_id for call in calls} == set(inside)
     assert sorted(call.status.is_ok for call in calls) == [False, True]
 
@@ -171,7 +172,7 @@ async def test_sends_that_come_together_leave_together_and_each_has_its_own_resu
         places = {(result.queue, result.queue_offset) for result in results}
         assert len(places) == 40
         assert len({result.queue for result in results}) == 1
-        stored = {}
+        stored: dict[int, StoredMessage] = {}
         async with AsyncPullConsumer(cluster.nameserver, group="reads") as consumer:
             pulled = await consumer.fetch(results[0].queue, 0)
             stored |= {message.queue_offset: message for message in pulled.messages}

@@ -9,6 +9,7 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -249,7 +250,11 @@ async def test_a_queue_that_somebody_else_holds_waits_until_it_is_given_back(nam
     async with AsyncProducer(names) as producer:
         for body in (b"1", b"2"):
             await producer.send(Message("Handed", body))
-    common = {"group": "handers", "subscriptions": {"Handed": "*"}, "settings": SETTINGS}
+    common: dict[str, Any] = {
+        "group": "handers",
+        "subscriptions": {"Handed": "*"},
+        "settings": SETTINGS,
+    }
     owner = AsyncPushConsumer(names, listener=slow, **common)
     await owner.start()
     assert await until(lambda: owner_seen)

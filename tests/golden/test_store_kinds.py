@@ -224,9 +224,9 @@ def test_a_deleted_topic_takes_its_queues_of_every_kind_with_it(directory):
 
 def test_batch_entries_of_records_that_were_cut_go(directory):
     leave_unclean(directory)
-    store = find_store(str(directory), None, RealDisk())
-    end = verify(store).log_end
-    store.close()
+    found = find_store(str(directory), None, RealDisk())
+    end = verify(found).log_end
+    found.close()
     file = directory / "commitlog" / f"{end // 65_536 * 65_536:020d}"
     content = bytearray(file.read_bytes())
     lines = batches_of(1)

@@ -68,8 +68,12 @@ class Box:
 
 
 def pushed(
-    names: str, group: str, box: Callable[[StoredMessage], None], *topics: str, **settings
-):
+    names: str,
+    group: str,
+    box: Callable[[StoredMessage], bool | None],
+    *topics: str,
+    **settings: Any,
+) -> PushConsumer:
     """A push consumer that begins at the first message, unless settings say otherwise."""
     settings = {**FAST, "consume_from": ConsumeFrom.FIRST, **settings}
     expression = settings.pop("expression", "*")

@@ -34,7 +34,7 @@ def fill(names: str) -> list[list[str]]:
     settings = ProducerSettings(send_timeout_ms=10_000)
     with Producer(names, group="looked_up", settings=settings) as producer:
         for number in range(COUNT):
-            keys = ["all", f"k{number % 3}"]
+            keys = ("all", f"k{number % 3}")
             message = Message(TOPIC, b"%d" % number, tag="t", keys=keys)
             producer.send(message)
     stored = all_of(names, TOPIC)

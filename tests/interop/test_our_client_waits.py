@@ -31,10 +31,10 @@ def test_a_message_comes_when_it_was_asked_for(names, producer, topic, group):
         producer.send(message)
     with pushed(names, group, box, topic):
         box.wait(len(wishes))
-    for message in box.messages:
-        _, delay_ms = wishes[message.body]
-        due_ms = at.timestamp() * 1000 if delay_ms is None else message.born_ms + delay_ms
-        assert 0 <= message.stored_ms - int(due_ms) <= LATE_MS_MAX, message.body
+    for given in box.messages:
+        _, delay_ms = wishes[given.body]
+        due_ms = at.timestamp() * 1000 if delay_ms is None else given.born_ms + delay_ms
+        assert 0 <= given.stored_ms - int(due_ms) <= LATE_MS_MAX, given.body
 
 
 def test_a_message_can_be_taken_back(names, producer, topic):

@@ -64,9 +64,9 @@ def test_two_consumers_keep_the_order_of_keys_while_queues_go_from_one_to_the_ot
                 lambda: watch.count == KEYS * PER_KEY, seconds=SECONDS, what="all messages"
             )
     assert watch.overlaps == 0
-    for key, numbers in watch.seen.items():
+    for name, numbers in watch.seen.items():
         steps = itertools.pairwise(numbers)
-        assert all(after <= before + 1 for before, after in steps), (key, numbers)
+        assert all(after <= before + 1 for before, after in steps), (name, numbers)
 
 
 def test_a_refused_message_is_given_again_before_the_next_and_then_buried(

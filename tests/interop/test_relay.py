@@ -72,7 +72,7 @@ class Relay:
             Message(
                 TOPIC,
                 b"%d-%d" % (turn, number),
-                keys=[f"t{turn}", f"k{turn}-{number // A_KEY}"],
+                keys=(f"t{turn}", f"k{turn}-{number // A_KEY}"),
             )
             for number in range(ADDED)
         ]

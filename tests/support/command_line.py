@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import orjson
 
@@ -41,9 +42,8 @@ def output(*arguments: str, cluster: Embedded, stdin: bytes = b"") -> str:
     return done.stdout.decode()
 
 
-def json_lines(
-    *arguments: str, cluster: Embedded, stdin: bytes = b""
-) -> list[dict[str, object]]:
+def json_lines(*arguments: str, cluster: Embedded, stdin: bytes = b"") -> list[Any]:
+    """What each printed line holds as JSON: mostly objects, of some commands lists."""
     printed = output(*arguments, "--json", cluster=cluster, stdin=stdin)
     return [orjson.loads(line) for line in printed.splitlines()]
 

@@ -45,14 +45,16 @@ def make_put(
     tag: str | None = None,
     transaction: int = 0,
     born_host: bytes = HOST_V4,
+    property_block: bytes | None = None,
 ) -> Put:
-    """One message."""
-    properties = encode_properties({"TAGS": tag} if tag else {"k": "v"})
+    """One message; `property_block` stands for the properties it would have."""
+    if property_block is None:
+        property_block = encode_properties({"TAGS": tag} if tag else {"k": "v"})
     return (
         store.queue_for_append(topic, queue_id),
         encode_topic_block(topic),
         body,
-        properties,
+        property_block,
         java_hash(tag) if tag else 0,
         7,
         transaction,
