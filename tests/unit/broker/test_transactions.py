@@ -191,7 +191,8 @@ async def test_a_producer_that_says_nothing_is_asked_and_its_answer_counts(tmp_p
     assert fields["bname"] == "broker-a"
     assert fields["offsetMsgId"].endswith(f"{int(fields['commitLogOffset']):016X}")
     assert (record.topic, record.queue_id, record.body) == ("Paid", 1, b"5")
-    assert record.properties()["TRANSACTION_CHECK_TIMES"] == "1"
+    # A round that came before the producer did has counted, too.
+    assert int(record.properties()["TRANSACTION_CHECK_TIMES"]) >= 1
 
 
 async def test_a_half_that_nobody_knows_is_discarded_and_can_be_resumed(tmp_path):
