@@ -144,7 +144,8 @@ REFUSED = {
     "an expression without a tag": ({"subscription": "||"}, 23),
     "a filter language that is not there": ({"expressionType": "XPATH"}, 1),
     "an expression of SQL92 that is none": (
-        {"expressionType": "SQL92", "subscription": "a >"}, 23,
+        {"expressionType": "SQL92", "subscription": "a >"},
+        23,
     ),
     "a missing offset": ({"queueOffset": None}, 29),
     "an offset that is no number": ({"queueOffset": "x"}, 29),
