@@ -181,4 +181,6 @@ async def test_open_transactions_go_on_in_the_other_broker(
     assert found.keys() == wanted
     assert found[b"done"] == 1
     assert found[b"open"] == 1 or second is reference.broker
-    assert set(books.checked) == {b"open", b"no open"}
+    # A killed Java broker may not have written yet that a half was rolled back; then it is asked for.
+    forgotten = {b"no done"} if first is reference.broker else set()
+    assert set(books.checked) - forgotten == {b"open", b"no open"}
