@@ -1,6 +1,6 @@
 """Measures Java, CometMQ and the floor in turn, three rounds in one session, and writes the tables.
 
-Usage: python -m bench.run [--section broker|store] [--rounds 3] [--seconds 8] [--systems java,cometmq,floor]
+Usage: python -m bench.run [--section broker|alone|store] [--rounds 3] [--seconds 8] [--systems java,cometmq,floor]
                            [--results FOLDER] [--dry]
 
 Machines are noisy, so only ratios within one round mean something; the table shows their medians. Run
@@ -24,7 +24,7 @@ from bench import table
 from bench.queries import measure_queries
 from bench.store_work import do_store
 from bench.systems import COMETMQ, FLOOR, JAVA, running
-from bench.work import do_all
+from bench.work import do_all, do_alone
 from tests.interop.reference import VERSION, java
 
 RESULTS = Path(__file__).resolve().parent / "results"
@@ -98,6 +98,8 @@ def do_section(
             rows["query"] = measure_queries(folder / "queried")
         return rows
     with running(name, folder) as system:
+        if section == "alone":
+            return do_alone(system, seconds=given.seconds)
         return do_all(system, seconds=given.seconds, with_memory=number == 0)
 
 

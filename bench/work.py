@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -107,16 +108,12 @@ class Round:
             self.rows[f"read back {topic}"] = {"acknowledged": acknowledged, "read": found}
 
 
-def do_all(system: Running, *, seconds: int, with_memory: bool) -> dict[str, Measured]:
-    """All rows on one system that was just started."""
-    work = Round(system, seconds)
-    work.rows["start"] = {"seconds": system.start_seconds}
-    print(f"  {system.name:8} start            {system.start_seconds:12.2f} s", flush=True)
-    address = system.broker.address
+def warm_up(system: Running) -> int:
+    """Send unmeasured for as long as the system needs; gives the seconds."""
     warm = WARM_SECONDS[system.name]
     run_loadgen(
         "send",
-        address,
+        system.broker.address,
         refused_share_max=1.0,
         topic="Warm",
         conns=4,
@@ -124,9 +121,32 @@ def do_all(system: Running, *, seconds: int, with_memory: bool) -> dict[str, Mea
         size=128,
         secs=warm,
     )
+    return warm
+
+
+def do_alone(system: Running, *, seconds: int) -> dict[str, Measured]:
+    """One sender on a system that does nothing else: what was sent before is on the disk by then."""
+    work = Round(system, seconds)
+    warm_up(system)
+    os.sync()
+    run_loadgen(
+        "send", system.broker.address, topic="Alone", conns=1, window=1, size=128, secs=2
+    )
+    work.send("send alone", topic="Alone", conns=1, window=1, size=128, secs=seconds)
+    if system.name != FLOOR:
+        work.read_back()
+    return work.rows
+
+
+def do_all(system: Running, *, seconds: int, with_memory: bool) -> dict[str, Measured]:
+    """All rows on one system that was just started."""
+    work = Round(system, seconds)
+    work.rows["start"] = {"seconds": system.start_seconds}
+    print(f"  {system.name:8} start            {system.start_seconds:12.2f} s", flush=True)
+    address = system.broker.address
+    warm = warm_up(system)
     work.send("send 128", topic="Small", conns=4, window=256, size=128, secs=seconds)
     work.send("send 1024", topic="Large", conns=4, window=256, size=1024, secs=seconds)
-    work.send("send alone", topic="Alone", conns=1, window=1, size=128, secs=seconds)
     if system.name == FLOOR:
         return work.rows
     send_with_keys(work)
