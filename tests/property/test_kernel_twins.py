@@ -130,9 +130,9 @@ SENDS = st.tuples(
     st.sampled_from([310, 310, 310, 10, 320]),
     st.sampled_from([0, 2, 1 << 70]),
     st.fixed_dictionaries(
-        {"b": st.sampled_from(["T", "U", None])},
+        {"b": st.sampled_from(["T", "T", "U", None, 5, ["T"]])},
         optional={
-            "e": st.sampled_from(["0", "1", "9"]),
+            "e": st.sampled_from(["0", "1", "9", 0, ["0"]]),
             "f": FIELD,
             "g": st.sampled_from(["1700000000000", "1700000000001", "x", "9" * 30, None]),
             "h": FIELD,
@@ -145,13 +145,15 @@ SENDS = st.tuples(
                         "UNIQ_KEY\1\ud800\2",
                         "DELAY\0013\2UNIQ_KEY\1A1\2",
                         "UNIQ_KEY\1A1",
+                        7,
+                        ["UNIQ_KEY\1A1\2"],
                     ]
                 ),
                 TEXTS,
                 st.none(),
             ),
             "j": FIELD,
-            "m": st.sampled_from(["true", "false"]),
+            "m": st.sampled_from(["true", "false", True, []]),
         },
     ),
     st.sampled_from([b"", b"body", b"x" * 20]),

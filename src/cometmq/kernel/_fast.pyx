@@ -350,8 +350,12 @@ def read_commands(
 # --- sends
 
 
-cdef object _field(dict fields, str name):
-    cdef PyObject *found = PyDict_GetItem(fields, name)
+cdef object _field(dict fields, name):
+    """What a text names; None for nothing, and for what is no text (a peer may send anything)."""
+    cdef PyObject *found
+    if type(name) is not str:
+        return None
+    found = PyDict_GetItem(fields, name)
     return <object>found if found is not NULL else None
 
 
