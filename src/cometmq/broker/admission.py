@@ -210,7 +210,7 @@ class Admission:
     def _queue_of(self, request: AnySend, topic: TopicConfig, peer: Peer) -> int:
         queue_id = request.queue_id
         # Differs: RocketMQ takes any negative id for "choose one".
-        if queue_id == -1:
+        if queue_id == -1 and topic.write_queues > 0:
             return self._chance.randrange(topic.write_queues)
         if not 0 <= queue_id < topic.queue_count:
             raise RequestError(

@@ -326,3 +326,16 @@ async def test_no_send_to_a_new_topic_is_answered_before_the_topic_is_on_disk(
         may_save.set()
         answers = await asyncio.gather(*sends)
     assert [answer.fields["queueOffset"] for answer in answers] == ["0", "1", "2", "3"]
+
+
+async def test_any_queue_of_a_topic_without_write_queues_is_refused_by_name(served):
+    topic = {
+        "topic": "Closed", "defaultTopic": "TBW102", "readQueueNums": "4", "writeQueueNums": "0",
+        "perm": "6", "topicFilterType": "SINGLE_TAG", "topicSysFlag": "0", "order": "false",
+    }  # fmt: skip
+    assert (await served.ask(RequestCode.UPDATE_AND_CREATE_TOPIC, topic)).code == 0
+    answer = await served.ask(
+        RequestCode.SEND_MESSAGE_V2, short_fields("Closed", queue_id=-1), b"nowhere to go"
+    )
+    assert answer.code == ResponseCode.INVALID_PARAMETER
+    assert "0 write" in answer.remark

@@ -20,7 +20,7 @@ from cometmq.broker.lanes import Lanes
 from cometmq.broker.plain_sends import PlainSends
 from cometmq.codec.remoting import Command, RawCommand
 from cometmq.model.codes import RequestCode
-from cometmq.model.errors import CometError, RecordIllegal, StoreError
+from cometmq.model.errors import RecordIllegal, StoreError
 from cometmq.model.flags import ONEWAY
 from cometmq.net.answer import answer_to_error
 from cometmq.net.dispatcher import BatchHandler
@@ -83,7 +83,7 @@ class SendHandler(BatchHandler):
             admitted = self._plain.take_batch(command, peer.host)
             if admitted is None:
                 admitted = self._admission.admit(Command(*command), peer)
-        except CometError as error:
+        except Exception as error:  # noqa: BLE001  As net.dispatcher.run_handler.
             peer.answer(command, answer_to_error(error, command))
             return
         one = (
