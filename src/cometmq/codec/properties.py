@@ -15,10 +15,18 @@ Next: cometmq.codec.record
 from collections.abc import Mapping
 
 from cometmq.kernel.keys import find_value
+from cometmq.kernel.sends import PROPERTIES_SIZE_MAX
 from cometmq.model.errors import CodecError
 from cometmq.model.properties import NAME_SEPARATOR, PROPERTY_SEPARATOR
 
-PROPERTIES_SIZE_MAX = 32767  # The record's length field is a signed 16-bit number.
+__all__ = [
+    "PROPERTIES_SIZE_MAX",
+    "decode_properties",
+    "encode_properties",
+    "find_property",
+    "find_value",
+    "join_blocks",
+]
 
 _VALUE_END = PROPERTY_SEPARATOR.encode()
 _EMPTY_NAME = PROPERTY_SEPARATOR + NAME_SEPARATOR

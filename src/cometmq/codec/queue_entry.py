@@ -11,17 +11,18 @@ Next: cometmq.store.consume_queue
 
 from collections.abc import Sequence
 from itertools import chain
-from struct import Struct, error, pack
+from struct import error, pack
 from typing import NamedTuple
 
+from cometmq.kernel import reference
 from cometmq.model.errors import CodecError
 
-QUEUE_ENTRY = Struct(">qiq")
+QUEUE_ENTRY = reference.ENTRY
 QUEUE_ENTRY_SIZE = QUEUE_ENTRY.size  # 20
 
 # A queue whose first file begins in its middle has this before its first real entry
 # (ConsumeQueue.fillPreBlank): offset 0, size Integer.MAX_VALUE, tags code 0.
-BLANK_SIZE = 0x7FFFFFFF
+BLANK_SIZE = reference.BLANK_SIZE
 BLANK_ENTRY = QUEUE_ENTRY.pack(0, BLANK_SIZE, 0)
 
 

@@ -25,13 +25,13 @@ from cometmq.kernel.reference import (
     java_hash_many as _hash_any,
     length_error,
 )
+from cometmq.model.flags import TRANSACTION_COMMIT as _TRANSACTION_COMMIT
 from cometmq.kernel.sends import (
     END as END_TEXT,
     KEY as KEY_TEXT,
     MIDDLE as MIDDLE_TEXT,
     OFFSET as OFFSET_TEXT,
     PROPERTIES_SIZE_MAX as _PROPERTIES_SIZE_MAX,
-    TRANSACTION_COMMIT as _TRANSACTION_COMMIT,
     encode_answers as _encode_any_answers,
 )
 

@@ -9,8 +9,9 @@ Next: cometmq.kernel.reference
 from typing import Any
 
 from cometmq.kernel.reference import Buffer, java_hash_many
+from cometmq.model.flags import TRANSACTION_ROLLBACK
 
-NOT_INDEXED = 12  # The transaction bits of a rollback (MessageSysFlag of RocketMQ).
+NOT_INDEXED = TRANSACTION_ROLLBACK
 
 _UNIQUE = b"UNIQ_KEY"
 _KEYS = b"KEYS"

@@ -33,7 +33,7 @@ RECORD_SIZE_MIN = 91  # V1 with IPv4 hosts, and no body, topic and properties.
 
 BLANK_SIZE = 0x7FFFFFFF  # Of the entry that Java puts before a queue's first (fillPreBlank).
 
-_ENTRY = Struct(">qiq")  # physical offset, size, tags code
+ENTRY = Struct(">qiq")  # Of a queue: physical offset, size, tags code.
 _SIZE_AND_MAGIC = Struct(">iI")
 _SIZE_AND_MAGIC_SIZE = 8
 
@@ -185,7 +185,7 @@ def choose_entries(
     count = total = looked = 0
     start = end = -1
     removed = False
-    for physical_offset, size, tags_code in _ENTRY.iter_unpack(entries):
+    for physical_offset, size, tags_code in ENTRY.iter_unpack(entries):
         if size <= 0 or (count and (count >= count_max or total + size > size_max)):
             break
         looked += 1

@@ -15,21 +15,20 @@ from struct import error as struct_error
 from typing import Any
 from zlib import crc32
 
-from cometmq.kernel.reference import MAGIC_V1, MAGIC_V2
+from cometmq.kernel.reference import ENTRY, MAGIC_V1, MAGIC_V2
+from cometmq.model.codes import RequestCode
+from cometmq.model.flags import ONEWAY, TRANSACTION_COMMIT
 
 PROPERTIES_SIZE_MAX = 32767  # A record's field for it is a signed 16-bit number.
-TRANSACTION_COMMIT = 8  # Of the sysFlag; MessageSysFlag of RocketMQ.
 
-_SEND_V2 = 310
-_ONEWAY = 2
+_SEND_V2 = int(RequestCode.SEND_MESSAGE_V2)
 _KEY_NAME = "UNIQ_KEY\1"
 _KEY_AT = len(_KEY_NAME)
 _IN_A_QUEUE = (0, TRANSACTION_COMMIT)  # Half and rolled-back messages have no place in one.
 _TOPIC_BLOCK_V1_MAX = 128  # The length in one byte, then 127 of them.
-_BATCH_HEAD = Struct(">iIIii")  # item size, magic, body CRC, flag, body size
-_BATCH_HEAD_SIZE = 20
+BATCH_HEAD = Struct(">iIIii")  # item size, magic, body CRC, flag, body size
+_BATCH_HEAD_SIZE = BATCH_HEAD.size  # 20
 _VALUE_END = 2
-_ENTRY = Struct(">qiq")  # physical offset, size, tags code
 
 # What stands between the parts of an answer that change: queue offset, unique key, opaque.
 OFFSET = '","queueOffset":"'
@@ -104,7 +103,7 @@ def plain_sends(  # noqa: PLR0913, PLR0917  The loop has no calls, so it is give
             queue, topic, body, properties, tags_code,
             user_flag, 0, born_ms, host, tried, 0, 0,
         ))  # fmt: skip
-        pending.append((opaque, None if flag & _ONEWAY else answer_start, key))
+        pending.append((opaque, None if flag & ONEWAY else answer_start, key))
     return len(commands)
 
 
@@ -157,7 +156,7 @@ def plain_batch(  # noqa: PLR0913, PLR0917  As above.
     taken: list[Any] = []
     try:
         while position < size:
-            item_size, _, _, flag, body_size = _BATCH_HEAD.unpack_from(body, position)
+            item_size, _, _, flag, body_size = BATCH_HEAD.unpack_from(body, position)
             start = position + _BATCH_HEAD_SIZE
             own_at = start + body_size
             own_size = int.from_bytes(body[own_at : own_at + 2])
@@ -279,7 +278,7 @@ def show_entries(
         full: gets a queue for each entry with which its tail reaches `tail_size_max`.
         watched: gets the tags codes of queues that somebody waits for.
     """
-    pack = _ENTRY.pack
+    pack = ENTRY.pack
     for queue, queue_offset, physical_offset, size, tags_code in arrivals:
         tail = queue.tail
         if not tail:
