@@ -3,9 +3,9 @@
 Spark imports every top-level module named `pyspark_*` and takes its `DefaultSource`. The code
 lives in `cometmq.spark`.
 
-Next: cometmq.spark.source
+Next: cometmq.spark.format
 """
 
-from cometmq.spark.source import RocketMQSource as DefaultSource
+from cometmq.spark.format import RocketMQSource as DefaultSource
 
 __all__ = ["DefaultSource"]

@@ -8,7 +8,7 @@ from cometmq.codec.properties import encode_properties
 from cometmq.codec.record import Record, encode_record
 from cometmq.model.errors import TopicNotFound
 from cometmq.model.queue import MessageQueue
-from cometmq.spark.cluster import PullPlan
+from cometmq.spark.source.cluster import PullPlan
 
 
 @dataclass

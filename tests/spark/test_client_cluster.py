@@ -12,10 +12,11 @@ from cometmq.codec.record import decode_records
 from cometmq.embedded import Embedded
 from cometmq.model.errors import NetError, TopicNotFound
 from cometmq.model.queue import MessageQueue
-from cometmq.spark import pool
-from cometmq.spark.client_cluster import ClientSinkCluster, ClientSourceCluster
-from cometmq.spark.cluster import PullPlan
-from cometmq.spark.settings import SinkSettings, SourceSettings
+from cometmq.spark.sink.client_cluster import ClientSinkCluster, sink_cluster
+from cometmq.spark.sink.settings import SinkSettings
+from cometmq.spark.source.client_cluster import ClientSourceCluster, source_cluster
+from cometmq.spark.source.cluster import PullPlan
+from cometmq.spark.source.settings import SourceSettings
 
 COUNT = 500
 
@@ -122,21 +123,21 @@ def test_a_nameserver_that_is_not_there_is_a_net_error():
 
 def test_a_process_shares_one_client_for_each_cluster_and_role(cluster):
     settings = source_settings(cluster.nameserver)
-    assert pool.source_cluster(settings) is pool.source_cluster(settings)
+    assert source_cluster(settings) is source_cluster(settings)
     other = replace(settings, group="another")
-    assert pool.source_cluster(other) is not pool.source_cluster(settings)
+    assert source_cluster(other) is not source_cluster(settings)
     sink = SinkSettings.parse({"nameserver": cluster.nameserver})
-    assert pool.sink_cluster(sink) is pool.sink_cluster(sink)
+    assert sink_cluster(sink) is sink_cluster(sink)
 
 
 # Python 3.12 warns of every fork beside threads; Spark's own daemon forks its workers.
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 def test_a_forked_process_makes_its_own_client(cluster):
     settings = source_settings(cluster.nameserver)
-    parent = pool.source_cluster(settings)
+    parent = source_cluster(settings)
     child = os.fork()
     if child == 0:
-        is_own = pool.source_cluster(settings) is not parent
-        os._exit(0 if is_own and pool.source_cluster(settings).topics() else 1)
+        is_own = source_cluster(settings) is not parent
+        os._exit(0 if is_own and source_cluster(settings).topics() else 1)
     assert os.waitpid(child, 0)[1] == 0
     assert parent.topics()

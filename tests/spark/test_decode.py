@@ -18,10 +18,10 @@ from cometmq.codec.record import Record, decode_record, encode_record
 from cometmq.kernel import walk_records
 from cometmq.model import flags
 from cometmq.model.errors import CodecError
-from cometmq.spark.columns import WindowColumns
-from cometmq.spark.inner_batch import unwrapped
-from cometmq.spark.schema import arrow_schema, message_schema
-from cometmq.spark.window import RecordWindow, record_starts
+from cometmq.spark.columns.inner_batch import unwrapped
+from cometmq.spark.columns.schema import arrow_schema, message_schema
+from cometmq.spark.columns.window import RecordWindow, record_starts
+from cometmq.spark.columns.window_columns import WindowColumns
 
 STORES = Path(__file__).parents[1] / "golden" / "stores"
 

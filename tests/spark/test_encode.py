@@ -21,11 +21,11 @@ from cometmq.codec.properties import decode_properties
 from cometmq.model import properties as keys_of
 from cometmq.model.errors import MessageError, SettingsError
 from cometmq.model.queue import MessageQueue
-from cometmq.spark import batches
-from cometmq.spark.batches import Place, cut, slices
-from cometmq.spark.encode import encode_rows
-from cometmq.spark.settings import SinkSettings
-from cometmq.spark.sink_columns import SinkColumns, Target
+from cometmq.spark.sink import batches
+from cometmq.spark.sink.batches import Place, cut, slices
+from cometmq.spark.sink.columns import SinkColumns, Target
+from cometmq.spark.sink.encode import encode_rows
+from cometmq.spark.sink.settings import SinkSettings
 
 TEXT = StringType()
 SPARK = {

@@ -6,7 +6,7 @@ import pytest
 
 from cometmq.model.errors import SettingsError
 from cometmq.model.queue import MessageQueue
-from cometmq.spark.offsets import INITIAL, QueueValues, StreamOffset
+from cometmq.spark.source.offsets import INITIAL, QueueValues, StreamOffset
 
 
 def queue(topic="t", broker="b", number=0):

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from cometmq.model.errors import SettingsError, TopicNotFound
 from cometmq.model.queue import MessageQueue
-from cometmq.spark.planning import (
+from cometmq.spark.source.planning import (
     QueueRange,
     RangesPartition,
     covered_queues,
@@ -16,8 +16,8 @@ from cometmq.spark.planning import (
     resolve,
     share_out,
 )
-from cometmq.spark.settings import SourceSettings
-from cometmq.spark.subscription import Topics
+from cometmq.spark.source.settings import SourceSettings
+from cometmq.spark.source.subscription import Topics
 from tests.spark.memory_cluster import MemoryCluster
 
 

@@ -4,11 +4,11 @@ import pyarrow as pa
 import pytest
 
 from cometmq.model.errors import CodecError
-from cometmq.spark import pull
-from cometmq.spark.planning import QueueRange
-from cometmq.spark.pull import DataLossError, RangeReader
-from cometmq.spark.schema import arrow_schema, message_schema
-from cometmq.spark.settings import SourceSettings
+from cometmq.spark.columns.schema import arrow_schema, message_schema
+from cometmq.spark.source import pull
+from cometmq.spark.source.planning import QueueRange
+from cometmq.spark.source.pull import DataLossError, RangeReader
+from cometmq.spark.source.settings import SourceSettings
 from tests.spark.memory_cluster import MemoryCluster
 
 

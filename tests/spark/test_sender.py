@@ -14,10 +14,10 @@ from cometmq.model.errors import (
 )
 from cometmq.model.java_hash import java_hash
 from cometmq.model.queue import MessageQueue
-from cometmq.spark.batches import Batch, Place
-from cometmq.spark.sender import Sender, Stored
-from cometmq.spark.settings import SinkSettings
-from cometmq.spark.sink_columns import Target
+from cometmq.spark.sink.batches import Batch, Place
+from cometmq.spark.sink.columns import Target
+from cometmq.spark.sink.sender import Sender, Stored
+from cometmq.spark.sink.settings import SinkSettings
 
 
 @dataclass

@@ -7,10 +7,13 @@ from pathlib import Path
 import pytest
 
 from cometmq.model.errors import SettingsError
-from cometmq.spark.offsets import EARLIEST, LATEST
-from cometmq.spark.schema import COLUMNS, check_read_schema, message_schema
-from cometmq.spark.settings import SINK_OPTIONS, SOURCE_OPTIONS, SinkSettings, SourceSettings
-from cometmq.spark.sink_columns import TYPES as SINK_TYPES
+from cometmq.spark.columns.schema import COLUMNS, check_read_schema, message_schema
+from cometmq.spark.sink.columns import TYPES as SINK_TYPES
+from cometmq.spark.sink.options import SINK_OPTIONS
+from cometmq.spark.sink.settings import SinkSettings
+from cometmq.spark.source.offsets import EARLIEST, LATEST
+from cometmq.spark.source.options import SOURCE_OPTIONS
+from cometmq.spark.source.settings import SourceSettings
 
 GOOD = {"nameserver": "localhost:9876", "subscribe": "orders"}
 

@@ -9,18 +9,18 @@ import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
 from cometmq.model.errors import TopicNotFound
-from cometmq.spark import stream_source
-from cometmq.spark.pull import DataLossError
-from cometmq.spark.schema import message_schema
-from cometmq.spark.settings import SourceSettings
-from cometmq.spark.stream_source import RocketMQStreamReader
+from cometmq.spark.columns.schema import message_schema
+from cometmq.spark.source import stream
+from cometmq.spark.source.pull import DataLossError
+from cometmq.spark.source.settings import SourceSettings
+from cometmq.spark.source.stream import RocketMQStreamReader
 from tests.spark.memory_cluster import MemoryCluster
 
 
 @pytest.fixture
 def cluster(monkeypatch) -> MemoryCluster:
     cluster = MemoryCluster()
-    monkeypatch.setattr(stream_source, "source_cluster", lambda _settings: cluster)
+    monkeypatch.setattr(stream, "source_cluster", lambda _settings: cluster)
     return cluster
 
 
@@ -175,7 +175,7 @@ def test_a_queue_that_goes_back_is_data_loss(cluster):
 def test_a_minimum_waits_for_messages_or_for_the_delay(cluster, monkeypatch):
     queue = cluster.add("t", next=0)
     now = 100.0
-    monkeypatch.setattr(stream_source, "monotonic", lambda: now)
+    monkeypatch.setattr(stream, "monotonic", lambda: now)
     reader = reader_of(minOffsetsPerTrigger="10", maxTriggerDelay="5s")
     first = reader.latestOffset(reader.initialOffset(), ReadAllAvailable())
     cluster.queues_by_name[queue].next = 3

@@ -4,8 +4,8 @@
 docs/spark/quick-start.md shows both.
 """
 
+from cometmq.spark.format import RocketMQSource
 from cometmq.spark.register import register
 from cometmq.spark.session import session
-from cometmq.spark.source import RocketMQSource
 
 __all__ = ["RocketMQSource", "register", "session"]

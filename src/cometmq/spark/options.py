@@ -1,9 +1,9 @@
-"""The options of the source and the sink: one table that is parser, error message and documentation.
+"""Options of sources and sinks: a table of them is parser, error message and documentation.
 
 An unknown option is an error with the nearest known name: a misspelt `startingOffset` must not
-quietly read from the wrong place. docs/spark/options.md is held to this table by a test.
+quietly read from the wrong place. docs/spark/options.md is held to the tables by a test.
 
-Next: cometmq.spark.settings
+Next: cometmq.spark.source.options
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from cometmq.model.errors import SettingsError
-from cometmq.spark.schema import nearest
+from cometmq.model.names import group_fault
+from cometmq.spark.columns.schema import nearest
 
 # What Spark itself puts among the options of a source or sink; lower case, as Spark hands them.
 _SPARKS_OWN = frozenset(("checkpointlocation", "queryname", "provider", "owner", "location"))
@@ -149,3 +150,37 @@ def name_servers(text: str) -> tuple[str, ...]:
         if not port.isdecimal():
             raise ValueError(f"{address!r} is not like localhost:9876")
     return addresses
+
+
+def text(given: str) -> str:
+    """The parser of what may be any text."""
+    return given
+
+
+def group(given: str) -> str:
+    """The parser of consumer and producer groups."""
+    fault = group_fault(given)
+    if fault is not None:
+        raise ValueError(fault)
+    return given
+
+
+NAME_SERVER = Option(
+    "nameServer",
+    name_servers,
+    None,
+    "Required. Nameserver addresses, `host:port`, several separated by `;`.",
+    ("namesrvAddr", "rocketmq.namesrvAddr", "rocketmq.nameServer"),
+)
+
+
+def require(value: Mapping[str, Any], name: str) -> None:
+    """Refuse a read or a write without the option `name`.
+
+    Raises:
+        SettingsError: it is not given.
+    """
+    if value[name] is None:
+        raise SettingsError(
+            f'option {name!r} is required, e.g. .option("{name}", "localhost:9876")'
+        )

@@ -2,7 +2,7 @@
 
 from pyspark.sql import SparkSession
 
-from cometmq.spark.source import RocketMQSource
+from cometmq.spark.format import RocketMQSource
 
 
 def register(spark: SparkSession) -> SparkSession:

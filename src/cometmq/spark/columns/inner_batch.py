@@ -5,7 +5,7 @@ messages have the queue offsets from the record's own on. They are rare, so they
 ordinary records before decoding instead of being a second way through every column. Follows
 MessageDecoder.decodeMessage of RocketMQ 5.3.3.
 
-Next: cometmq.spark.columns
+Next: cometmq.spark.columns.window_columns
 """
 
 from collections.abc import Iterator
@@ -16,8 +16,8 @@ from cometmq.codec.batch import decode_batch
 from cometmq.codec.compression import decompress
 from cometmq.codec.record import Record, decode_record, encode_record
 from cometmq.model import flags
-from cometmq.spark.body_column import BODY_SIZE_MAX
-from cometmq.spark.window import RecordWindow, record_starts
+from cometmq.spark.columns.body import BODY_SIZE_MAX
+from cometmq.spark.columns.window import RecordWindow, record_starts
 
 _WRAPPED = flags.INNER_BATCH | flags.NEED_UNWRAP
 

@@ -1,17 +1,17 @@
-"""What the source and the sink need of a cluster, and no more.
+"""What the source needs of a cluster, and no more.
 
 Everything above this line is Spark and arithmetic; everything below is the client. Hot calls are
-raw (docs/design/0005-spark-sources.md): a pull gives the record bytes of an answer, a send takes an
-encoded batch, and no object is made for a message.
+raw (docs/design/0005-spark-sources.md): a pull gives the record bytes of an answer, and no object is
+made for a message.
 
-Next: cometmq.spark.pool
+Next: cometmq.spark.source.client_cluster
 """
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from cometmq.client.results import RawPull, SendResult
+from cometmq.client.results import RawPull
 from cometmq.model.queue import MessageQueue
 from cometmq.model.subscription import ALL
 
@@ -71,28 +71,4 @@ class SourceCluster(Protocol):
 
         Ends behind the first answer that is neither FOUND nor NO_MATCHED_MESSAGE, or when `end`
         is reached.
-        """
-
-
-class SinkCluster(Protocol):
-    """A cluster as the sink sees it."""
-
-    def new_message_id(self) -> str:
-        """An id that no other message has."""
-
-    def writable_queues(self, topic: str) -> Sequence[MessageQueue]:
-        """The queues of a topic that take messages, on brokers that can be reached."""
-
-    def send_batch(self, topic: str, queue: MessageQueue | None, body: bytes) -> "Sending":
-        """Start to send an encoded batch (`codec.batch`) to a queue, or to any of the topic."""
-
-
-class Sending(Protocol):
-    """A batch on its way."""
-
-    def result(self) -> SendResult:
-        """Wait for the broker's word.
-
-        Raises:
-            CometError: refused, or no word in time.
         """

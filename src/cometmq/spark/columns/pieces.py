@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from cometmq.spark.window import Longs, Span
+from cometmq.spark.columns.window import Longs, Span
 
 BINARY, STRING = pa.binary(), pa.string()
 

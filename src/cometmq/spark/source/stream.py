@@ -5,7 +5,7 @@ in the executors on what was pickled of it. The promise: every message between t
 the last committed end is in exactly one micro-batch, and a batch that is run again has the same
 messages in the same tasks.
 
-Next: cometmq.spark.pull
+Next: cometmq.spark.source.pull
 """
 
 # ruff: noqa: N802  Spark gives these names.
@@ -27,13 +27,13 @@ from pyspark.sql.types import StructType
 
 from cometmq.model.errors import NetError
 from cometmq.model.queue import MessageQueue
-from cometmq.spark import planning
-from cometmq.spark.offsets import INITIAL, Json, Offsets, StreamOffset
-from cometmq.spark.planning import QueueRange, RangesPartition
-from cometmq.spark.pool import source_cluster
-from cometmq.spark.pull import RangeReader, report_loss
-from cometmq.spark.schema import arrow_schema
-from cometmq.spark.settings import SourceSettings
+from cometmq.spark.columns.schema import arrow_schema
+from cometmq.spark.source import planning
+from cometmq.spark.source.client_cluster import source_cluster
+from cometmq.spark.source.offsets import INITIAL, Json, Offsets, StreamOffset
+from cometmq.spark.source.planning import QueueRange, RangesPartition
+from cometmq.spark.source.pull import RangeReader, report_loss
+from cometmq.spark.source.settings import SourceSettings
 
 log = logging.getLogger(__name__)
 

@@ -1,6 +1,6 @@
 """Reads ranges of queues as Arrow batches: pulls, data loss, windows of a good size.
 
-Next: cometmq.spark.window
+Next: cometmq.spark.columns.window
 """
 
 import logging
@@ -17,12 +17,12 @@ from cometmq.model import properties as keys_of
 from cometmq.model.errors import CodecError, CometError, NetError
 from cometmq.model.queue import MessageQueue
 from cometmq.model.subscription import parse_subscription
-from cometmq.spark.cluster import PullPlan, SourceCluster
-from cometmq.spark.columns import WindowColumns
-from cometmq.spark.inner_batch import unwrapped
-from cometmq.spark.planning import QueueRange
-from cometmq.spark.settings import SourceSettings
-from cometmq.spark.window import RecordWindow, record_starts
+from cometmq.spark.columns.inner_batch import unwrapped
+from cometmq.spark.columns.window import RecordWindow, record_starts
+from cometmq.spark.columns.window_columns import WindowColumns
+from cometmq.spark.source.cluster import PullPlan, SourceCluster
+from cometmq.spark.source.planning import QueueRange
+from cometmq.spark.source.settings import SourceSettings
 
 log = logging.getLogger(__name__)
 

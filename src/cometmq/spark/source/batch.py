@@ -1,6 +1,6 @@
 """The batch source: a read with a fixed beginning and end.
 
-Next: cometmq.spark.pull
+Next: cometmq.spark.source.pull
 """
 
 from collections.abc import Iterator
@@ -9,12 +9,12 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
-from cometmq.spark import planning
-from cometmq.spark.planning import RangesPartition
-from cometmq.spark.pool import source_cluster
-from cometmq.spark.pull import RangeReader
-from cometmq.spark.schema import arrow_schema
-from cometmq.spark.settings import SourceSettings
+from cometmq.spark.columns.schema import arrow_schema
+from cometmq.spark.source import planning
+from cometmq.spark.source.client_cluster import source_cluster
+from cometmq.spark.source.planning import RangesPartition
+from cometmq.spark.source.pull import RangeReader
+from cometmq.spark.source.settings import SourceSettings
 
 
 class RocketMQReader(DataSourceReader):

@@ -10,8 +10,8 @@ from cometmq.codec.compression import decompress
 from cometmq.codec.record import QUEUE_ID_AT
 from cometmq.model import flags
 from cometmq.model.errors import CodecError
-from cometmq.spark.pieces import BINARY, replace_rows, take_pieces
-from cometmq.spark.window import RecordWindow
+from cometmq.spark.columns.pieces import BINARY, replace_rows, take_pieces
+from cometmq.spark.columns.window import RecordWindow
 
 # What one body may unpack to: 16 times the 4 MiB that a broker takes by default (maxMessageSize).
 BODY_SIZE_MAX = 64 << 20

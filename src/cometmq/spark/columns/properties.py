@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from cometmq.spark.pieces import STRING, contents, take_pieces
-from cometmq.spark.window import Longs, Span
+from cometmq.spark.columns.pieces import STRING, contents, take_pieces
+from cometmq.spark.columns.window import Longs, Span
 
 _NAME_END, _ENTRY_END = 1, 2
 _ENTRY_SIZE_MIN = 3  # One character of name, the separator, one of value.

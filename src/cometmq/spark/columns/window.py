@@ -5,7 +5,7 @@ then gathers a field of all records in one call. Only the two hosts (IPv4 or IPv
 of the topic's length (V1 or V2) move what follows them, so the positions behind are arrays made
 from the records' own flags and mixed records need no second path.
 
-Next: cometmq.spark.columns
+Next: cometmq.spark.columns.window_columns
 """
 
 from dataclasses import dataclass

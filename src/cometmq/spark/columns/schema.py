@@ -5,7 +5,7 @@ read decodes only the columns it is asked for: Spark 4.3 prunes no columns of a 
 itself, so the user's own schema (`.schema("topic STRING, queueOffset BIGINT")`) or the option
 `columns` says it.
 
-Next: cometmq.spark.window
+Next: cometmq.spark.columns.window
 """
 
 from collections.abc import Sequence

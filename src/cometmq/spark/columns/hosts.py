@@ -12,8 +12,8 @@ import pyarrow as pa
 
 from cometmq.codec.host import decode_host
 from cometmq.codec.record import PHYSICAL_OFFSET_AT
-from cometmq.spark.pieces import STRING, same
-from cometmq.spark.window import Longs, RecordWindow, Span
+from cometmq.spark.columns.pieces import STRING, same
+from cometmq.spark.columns.window import Longs, RecordWindow, Span
 
 Octets = npt.NDArray[np.uint8]
 

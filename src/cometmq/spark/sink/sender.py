@@ -16,10 +16,10 @@ from cometmq.client.results import SendResult
 from cometmq.model.errors import NetError, SendFailed, SettingsError, TopicNotFound
 from cometmq.model.java_hash import java_hash
 from cometmq.model.queue import MessageQueue
-from cometmq.spark.batches import Batch, Place
-from cometmq.spark.cluster import Sending, SinkCluster
-from cometmq.spark.settings import SinkSettings
-from cometmq.spark.sink_columns import Target
+from cometmq.spark.sink.batches import Batch, Place
+from cometmq.spark.sink.cluster import Sending, SinkCluster
+from cometmq.spark.sink.columns import Target
+from cometmq.spark.sink.settings import SinkSettings
 
 log = logging.getLogger(__name__)
 

@@ -1,6 +1,6 @@
 """Encoded rows cut into requests: the rows of one place together, not too many and not too large.
 
-Next: cometmq.spark.sender
+Next: cometmq.spark.sink.sender
 """
 
 from collections.abc import Iterator
@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 
 from cometmq.model.queue import MessageQueue
-from cometmq.spark.pieces import contents
-from cometmq.spark.settings import SinkSettings
+from cometmq.spark.columns.pieces import contents
+from cometmq.spark.sink.settings import SinkSettings
 
 # What is encoded at once: Arrow's offsets are 32 bit, and memory is for more than one task.
 SLICE_BYTES = 128 << 20

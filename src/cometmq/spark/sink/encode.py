@@ -4,7 +4,7 @@ An item is `| size 4 | 0 | 0 | flag 4 | body size 4 | body | properties size 2 |
 (docs/format/batch.md). The fixed parts of all rows are one numpy table; Arrow joins them with bodies
 and properties, so the items of all rows lie end to end in one buffer, ready to be cut into requests.
 
-Next: cometmq.spark.sender
+Next: cometmq.spark.sink.sender
 """
 
 from collections.abc import Callable
@@ -18,8 +18,8 @@ from cometmq.codec.batch import BATCH_ITEM_SIZE_MIN
 from cometmq.codec.properties import PROPERTIES_SIZE_MAX
 from cometmq.model import properties as keys_of
 from cometmq.model.errors import MessageError
-from cometmq.spark.pieces import BINARY, STRING
-from cometmq.spark.sink_columns import SinkColumns
+from cometmq.spark.columns.pieces import BINARY, STRING
+from cometmq.spark.sink.columns import SinkColumns
 
 _NAME_END, _ENTRY_END = keys_of.NAME_SEPARATOR, keys_of.PROPERTY_SEPARATOR
 _RESERVED = pa.array(sorted(keys_of.RESERVED), STRING)

@@ -3,7 +3,7 @@
 The promise is at-least-once. A row is stored when its task's commit message exists; a task or a
 batch that Spark runs again sends its rows again, under new message ids.
 
-Next: cometmq.spark.sender
+Next: cometmq.spark.sink.sender
 """
 
 # ruff: noqa: N803  Spark gives these names.
@@ -20,12 +20,12 @@ from pyspark.sql.datasource import (
 )
 
 from cometmq.model.queue import MessageQueue
-from cometmq.spark.batches import Place, cut, slices
-from cometmq.spark.encode import encode_rows
-from cometmq.spark.pool import sink_cluster
-from cometmq.spark.sender import Sender, Stored
-from cometmq.spark.settings import SinkSettings
-from cometmq.spark.sink_columns import SinkColumns
+from cometmq.spark.sink.batches import Place, cut, slices
+from cometmq.spark.sink.client_cluster import sink_cluster
+from cometmq.spark.sink.columns import SinkColumns
+from cometmq.spark.sink.encode import encode_rows
+from cometmq.spark.sink.sender import Sender, Stored
+from cometmq.spark.sink.settings import SinkSettings
 
 if TYPE_CHECKING:
     import pyarrow as pa

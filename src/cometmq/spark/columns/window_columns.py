@@ -1,6 +1,6 @@
 """A window of records as one Arrow batch: only the columns asked for, each by its own rule.
 
-Next: cometmq.spark.pull
+Next: cometmq.spark.source.pull
 """
 
 from collections.abc import Callable
@@ -13,11 +13,11 @@ import pyarrow.compute as pc
 
 from cometmq.codec import record as layout
 from cometmq.model import properties as keys_of
-from cometmq.spark.body_column import body_column
-from cometmq.spark.host_column import host_column, offset_id_column
-from cometmq.spark.pieces import same, take_text
-from cometmq.spark.property_column import PropertyColumn
-from cometmq.spark.window import Longs, RecordWindow
+from cometmq.spark.columns.body import body_column
+from cometmq.spark.columns.hosts import host_column, offset_id_column
+from cometmq.spark.columns.pieces import same, take_text
+from cometmq.spark.columns.properties import PropertyColumn
+from cometmq.spark.columns.window import Longs, RecordWindow
 
 # Milliseconds beyond these do not fit Spark's microseconds; a hostile record must not wrap.
 _MS_LIMIT = (1 << 63) // 1000 - 1

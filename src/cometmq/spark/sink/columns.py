@@ -1,6 +1,6 @@
 """The columns that the sink takes, and where its rows go.
 
-Next: cometmq.spark.encode
+Next: cometmq.spark.sink.encode
 """
 
 from collections.abc import Mapping
@@ -22,7 +22,7 @@ from pyspark.sql.types import (
 
 from cometmq.model.errors import MessageError, SettingsError
 from cometmq.model.names import topic_fault
-from cometmq.spark.schema import nearest
+from cometmq.spark.columns.schema import nearest
 
 _TEXT = (StringType,)
 _WHOLE = (IntegerType, LongType, ShortType)

@@ -1,6 +1,6 @@
 """Which offsets a read covers and how they become Spark tasks: arithmetic on ranges of queues.
 
-Next: cometmq.spark.stream_source
+Next: cometmq.spark.source.stream
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,10 +12,10 @@ from pyspark.sql.datasource import InputPartition
 
 from cometmq.model.errors import SettingsError, TopicNotFound
 from cometmq.model.queue import MessageQueue
-from cometmq.spark.cluster import SourceCluster
-from cometmq.spark.offsets import EARLIEST, LATEST, Offsets
-from cometmq.spark.settings import COMMITTED, Bound, SourceSettings
-from cometmq.spark.subscription import Topics
+from cometmq.spark.source.cluster import SourceCluster
+from cometmq.spark.source.offsets import EARLIEST, LATEST, Offsets
+from cometmq.spark.source.settings import COMMITTED, Bound, SourceSettings
+from cometmq.spark.source.subscription import Topics
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -1,6 +1,6 @@
 """The format "rocketmq": what Spark asks for a reader, a stream reader, a writer or a schema.
 
-Next: cometmq.spark.batch_source
+Next: cometmq.spark.source.batch
 """
 
 # ruff: noqa: N802  Spark gives these names.
@@ -15,12 +15,13 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from cometmq.model.errors import SettingsError
-from cometmq.spark.batch_source import RocketMQReader
-from cometmq.spark.schema import check_read_schema, message_schema
-from cometmq.spark.settings import SinkSettings, SourceSettings, read_columns
-from cometmq.spark.sink import RocketMQStreamWriter, RocketMQWriter
-from cometmq.spark.sink_columns import SinkColumns
-from cometmq.spark.stream_source import RocketMQStreamReader
+from cometmq.spark.columns.schema import check_read_schema, message_schema
+from cometmq.spark.sink.columns import SinkColumns
+from cometmq.spark.sink.settings import SinkSettings
+from cometmq.spark.sink.writer import RocketMQStreamWriter, RocketMQWriter
+from cometmq.spark.source.batch import RocketMQReader
+from cometmq.spark.source.settings import SourceSettings, read_columns
+from cometmq.spark.source.stream import RocketMQStreamReader
 
 
 class RocketMQSource(DataSource):

@@ -1,4 +1,4 @@
-"""The cluster by way of the client: pulls, offsets and sends on the process's one loop.
+"""The cluster that a source reads, by way of the client: pulls and offsets on the process's one loop.
 
 Next: cometmq.client.pull_consumer
 """
@@ -8,21 +8,19 @@ from collections.abc import AsyncGenerator, Callable, Collection, Iterator, Sequ
 from time import sleep
 from typing import Any, NamedTuple
 
-from cometmq.client import AsyncProducer, AsyncPullConsumer, ProducerSettings
+from cometmq.client import AsyncPullConsumer
 from cometmq.client.hub import Hub
-from cometmq.client.identity import make_unique_ids
-from cometmq.client.results import PullStatus, RawPull, SendResult
+from cometmq.client.results import PullStatus, RawPull
 from cometmq.client.sync.portal import portal
 from cometmq.codec.bodies.cluster import decode_cluster_info
 from cometmq.codec.bodies.topic_list import decode_topic_list
-from cometmq.codec.properties import encode_properties
 from cometmq.codec.remoting import Command
-from cometmq.model import properties as keys_of
 from cometmq.model.codes import RequestCode
 from cometmq.model.errors import CometError, NetError
 from cometmq.model.queue import MessageQueue
-from cometmq.spark.cluster import PullPlan
-from cometmq.spark.settings import SinkSettings, SourceSettings
+from cometmq.spark.pool import shared
+from cometmq.spark.source.cluster import PullPlan, SourceCluster
+from cometmq.spark.source.settings import SourceSettings
 
 # What is gathered at once: about what is decoded at once (`pull.WINDOW_ROWS`, `WINDOW_BYTES`), so
 # that a read holds two such windows.
@@ -31,9 +29,12 @@ GATHER_BYTES = 8 << 20
 
 _ADVANCING = (PullStatus.FOUND, PullStatus.NO_MATCHED_MESSAGE)
 
-# The broker stores a batch's own properties behind those of each message, where they win. Without
-# an id among them, every message keeps its own.
-_BATCH_PROPERTIES = encode_properties({keys_of.WAIT: "true"}).decode()
+
+def source_cluster(settings: SourceSettings) -> SourceCluster:
+    """The cluster that a source reads, connected."""
+    retries = settings.retries, settings.retry_interval_ms
+    key = ("source", settings.name_servers, settings.group, retries)
+    return shared(key, lambda: ClientSourceCluster(settings))
 
 
 class ClientSourceCluster:
@@ -157,57 +158,3 @@ async def _gather(answers: AsyncGenerator[RawPull, None]) -> list[RawPull]:
         if not pulls:
             raise
     return pulls
-
-
-class ClientSinkCluster:
-    """A cluster as the sink sees it (`cluster.SinkCluster`), over one producer.
-
-    Args:
-        settings: nameservers, group and times.
-    """
-
-    def __init__(self, settings: SinkSettings) -> None:
-        limits = ProducerSettings(
-            send_timeout_ms=settings.timeout_ms,
-            retries=settings.retries,
-            # The broker's own limit decides, and its answer names it.
-            body_size_max=2**31 - 1,
-        )
-        hub = Hub(";".join(settings.name_servers), limits)
-        self._producer = AsyncProducer(group=settings.group, settings=limits, hub=hub)
-        self._ids = make_unique_ids(hub.ip, hub.clock, hub.chance)
-        portal().call(hub.start)
-        portal().call(self._producer.start)
-
-    def new_message_id(self) -> str:
-        """An id that no other message has."""
-        return self._ids.next_id()
-
-    def writable_queues(self, topic: str) -> Sequence[MessageQueue]:
-        """The queues of a topic that take messages."""
-        queues: list[MessageQueue] = portal().call(self._producer.queues, topic)
-        return queues
-
-    def send_batch(self, topic: str, queue: MessageQueue | None, body: bytes) -> "UnderWay":
-        """Start to send a batch."""
-        under_way: UnderWay = portal().call(self._start, topic, queue, body)
-        return under_way
-
-    def _start(self, topic: str, queue: MessageQueue | None, body: bytes) -> "UnderWay":
-        return UnderWay(
-            self._producer.send_encoded(topic, queue, body, properties=_BATCH_PROPERTIES)
-        )
-
-
-class UnderWay(NamedTuple):
-    """A batch on its way (`cluster.Sending`): not a future itself, or the portal would wait."""
-
-    sending: asyncio.Future[SendResult]
-
-    def result(self) -> SendResult:
-        """Wait for the broker's word."""
-        result: SendResult = portal().call(self._given)
-        return result
-
-    def _given(self) -> asyncio.Future[SendResult]:
-        return self.sending

@@ -1,0 +1,4 @@
+"""The sink: rows to messages, acknowledged.
+
+Next: cometmq.spark.sink.writer
+"""

@@ -1,0 +1,49 @@
+"""The options of a read.
+
+Next: cometmq.spark.source.settings
+"""
+
+from cometmq.spark.options import (
+    NAME_SERVER,
+    Option,
+    duration_ms,
+    group,
+    one_of,
+    text,
+    truth,
+    whole,
+    words,
+)
+
+DEFAULT_GROUP = "spark-rocketmq-source"
+
+SOURCE_OPTIONS = (
+    NAME_SERVER,
+    Option("subscribe", text, None, "Topics, separated by commas. One of `subscribe`, `subscribePattern`, `assign` is required.", ("topic",)),
+    Option("subscribePattern", text, None, "A regular expression for whole topic names. System, retry and dead-letter topics only when it begins with their prefix."),
+    Option("assign", text, None, 'Queues: `{"orders": {"broker-a": [0, 1]}}`, or `{"orders": [0, 1]}` for these of every broker.'),
+    Option("startingOffsets", text, None, 'Where to begin: `earliest` (default of a batch), `latest` (default of a stream), `committed` (what `group` has committed) or JSON `{"orders": {"broker-a": {"0": 23}}}` with -2 earliest, -1 latest; the tree may end at a topic or broker.'),
+    Option("endingOffsets", text, None, "Where a batch ends: `latest` (default) or JSON as above. Batches only."),
+    Option("startingTimestamp", whole(), None, "Begin at the first message stored at or after this time, ms since 1970. Goes before the other two."),
+    Option("endingTimestamp", whole(), None, "End before the first message stored at or after this time, ms since 1970. Batches only."),
+    Option("startingOffsetsByTimestamp", text, None, 'Times for each queue, a tree like `startingOffsets`: `{"orders": 1700000000000}`. Goes before `startingOffsets`.'),
+    Option("endingOffsetsByTimestamp", text, None, "Times for each queue where a batch ends. Batches only."),
+    Option("startingOffsetsByTimestampStrategy", one_of("latest", "error"), "latest", "A queue with no message that late begins at its end, or fails the query. (Spark's Kafka source fails by default; in RocketMQ quiet queues are normal.)"),
+    Option("failOnDataLoss", truth, "true", "Fail when messages that should be read are gone (deleted, or a queue vanished or went back). `false`: warn and go on with what there is."),
+    Option("maxOffsetsPerTrigger", whole(1), None, "The most messages in one micro-batch, shared out by what waits in each queue. Streams only."),
+    Option("minOffsetsPerTrigger", whole(1), None, "Wait until so many messages are there, or `maxTriggerDelay` is over. Streams only."),
+    Option("maxTriggerDelay", duration_ms, "15m", "The longest wait for `minOffsetsPerTrigger`."),
+    Option("minPartitions", whole(1), None, "Split long queues until there are so many Spark partitions. Default: one for each queue."),
+    Option("maxRecordsPerPartition", whole(1), None, "Split ranges longer than this."),
+    Option("minRecordsPerTask", whole(), "10000", "Join short ranges of queues into one task until it has so many messages: a task costs 30 ms. 0: never join."),
+    Option("propertiesFormat", one_of("map", "raw"), "map", "Column `properties`: MAP<STRING,STRING>, or the stored text (faster)."),
+    Option("columns", words, "", "The columns to read, in order, separated by commas. Default: all. Fewer are much faster."),
+    Option("decompress", truth, "true", "Unpack compressed bodies. `false`: as they are stored."),
+    Option("subExpression", text, "*", "Which messages the broker sends, by their tags: `UA || AA`."),
+    Option("group", group, DEFAULT_GROUP, "The consumer group that brokers see. Offsets are kept in Spark's checkpoint, not in the group.", ("groupId",)),
+    Option("pull.batchSize", whole(1, 65536), "1024", "Messages in one pull. Brokers bound it themselves (Java: 32)."),
+    Option("pull.pipelineDepth", whole(1, 64), "4", "Pulls under way at once for each queue."),
+    Option("pullTimeoutMs", whole(1), "30000", "How long a task waits, trying again, for a broker that cannot be reached."),
+    Option("fetchOffset.numRetries", whole(), "3", "How often offsets and routes are asked for again before the query fails."),
+    Option("fetchOffset.retryIntervalMs", whole(), "10", "The wait before asking again."),
+)  # fmt: skip

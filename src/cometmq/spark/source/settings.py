@@ -1,0 +1,151 @@
+"""What a source is told to do: the options, checked together and typed.
+
+Next: cometmq.spark.source.planning
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from cometmq.model.errors import SettingsError
+from cometmq.spark.columns.schema import PropertiesFormat
+from cometmq.spark.options import read_options, require
+from cometmq.spark.sink.options import SINK_OPTIONS
+from cometmq.spark.source.offsets import EARLIEST, LATEST, QueueValues
+from cometmq.spark.source.options import SOURCE_OPTIONS
+from cometmq.spark.source.subscription import Topics
+
+
+@dataclass(frozen=True)
+class Bound:
+    """Where queues begin or end: a time for all, a time for each, or offsets, in this order.
+
+    Attributes:
+        timestamp_ms: for every queue; ms since 1970.
+        by_timestamp: for queues one by one, ms since 1970.
+        offsets: for queues one by one; -2 earliest, -1 latest.
+        otherwise: for the rest, `EARLIEST`, `LATEST` or `COMMITTED`.
+        is_late_allowed: a queue with no message at or after its time stands at its end.
+    """
+
+    timestamp_ms: int | None
+    by_timestamp: QueueValues | None
+    offsets: QueueValues | None
+    otherwise: int
+    is_late_allowed: bool
+
+
+COMMITTED = -3
+_WORDS = {"earliest": EARLIEST, "latest": LATEST, "committed": COMMITTED}
+
+
+@dataclass(frozen=True)
+class SourceSettings:
+    """What a read does; the fields are the options of `SOURCE_OPTIONS`."""
+
+    name_servers: tuple[str, ...]
+    topics: Topics
+    starting: Bound
+    ending: Bound
+    fail_on_data_loss: bool
+    trigger_rows_max: int | None
+    trigger_rows_min: int | None
+    trigger_delay_ms: int
+    partitions_min: int | None
+    partition_rows_max: int | None
+    task_rows_min: int
+    properties_format: PropertiesFormat
+    columns: tuple[str, ...]
+    is_decompressed: bool
+    expression: str
+    group: str
+    pull_rows: int
+    pull_depth: int
+    pull_timeout_ms: int
+    retries: int
+    retry_interval_ms: int
+
+    @classmethod
+    def parse(cls, options: Mapping[str, str], *, is_stream: bool) -> "SourceSettings":
+        """From the options of a read.
+
+        Raises:
+            SettingsError: for an option that is unknown, wrong, missing or does not fit another.
+        """
+        value = read_options(options, SOURCE_OPTIONS, SINK_OPTIONS)
+        require(value, "nameServer")
+        _refuse_other_mode(value, is_stream=is_stream)
+        return cls(
+            name_servers=value["nameServer"],
+            topics=_topics(value),
+            starting=_bound(value, "starting", "latest" if is_stream else "earliest"),
+            ending=_bound(value, "ending", "latest"),
+            fail_on_data_loss=value["failOnDataLoss"],
+            trigger_rows_max=value["maxOffsetsPerTrigger"],
+            trigger_rows_min=value["minOffsetsPerTrigger"],
+            trigger_delay_ms=value["maxTriggerDelay"],
+            partitions_min=value["minPartitions"],
+            partition_rows_max=value["maxRecordsPerPartition"],
+            task_rows_min=value["minRecordsPerTask"],
+            properties_format=value["propertiesFormat"],
+            columns=value["columns"],
+            is_decompressed=value["decompress"],
+            expression=value["subExpression"],
+            group=value["group"],
+            pull_rows=value["pull.batchSize"],
+            pull_depth=value["pull.pipelineDepth"],
+            pull_timeout_ms=value["pullTimeoutMs"],
+            retries=value["fetchOffset.numRetries"],
+            retry_interval_ms=value["fetchOffset.retryIntervalMs"],
+        )
+
+
+_ONLY_BATCH = ("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp")
+_ONLY_STREAM = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger")
+
+
+def _refuse_other_mode(value: Mapping[str, Any], *, is_stream: bool) -> None:
+    for name in _ONLY_BATCH if is_stream else _ONLY_STREAM:
+        if value[name] is not None:
+            mode = "stream" if is_stream else "batch"
+            raise SettingsError(f"option {name!r} means nothing for a {mode}; remove it")
+
+
+def _topics(value: Mapping[str, Any]) -> Topics:
+    makers = {
+        "subscribe": Topics.by_name,
+        "subscribePattern": Topics.by_pattern,
+        "assign": Topics.by_assignment,
+    }
+    given = [name for name in makers if value[name] is not None]
+    if len(given) != 1:
+        which = f"not {' and '.join(given)}" if given else 'e.g. .option("subscribe", "orders")'
+        raise SettingsError(f"exactly one of {', '.join(makers)} is required, {which}")
+    return makers[given[0]](value[given[0]])
+
+
+def _bound(value: Mapping[str, Any], side: str, default: str) -> Bound:
+    by_time, offsets = f"{side}OffsetsByTimestamp", f"{side}Offsets"
+    text: str = (value[offsets] or default).strip()
+    word = _WORDS.get(text.lower())
+    if side == "ending" and word in (EARLIEST, COMMITTED):
+        raise SettingsError(f"{offsets}: {text!r} is no end; it is latest or JSON")
+    times: str | None = value[by_time]
+    return Bound(
+        timestamp_ms=value[f"{side}Timestamp"],
+        by_timestamp=QueueValues.parse(times, by_time) if times is not None else None,
+        offsets=QueueValues.parse(text, offsets) if word is None else None,
+        otherwise=word if word is not None else _WORDS[default],
+        is_late_allowed=side == "ending"
+        or value["startingOffsetsByTimestampStrategy"] == "latest",
+    )
+
+
+def read_columns(options: Mapping[str, str]) -> tuple[tuple[str, ...], PropertiesFormat]:
+    """The columns that the options ask for, and how properties look.
+
+    Raises:
+        SettingsError: for an option that is unknown or wrong.
+    """
+    value = read_options(options, SOURCE_OPTIONS, SINK_OPTIONS)
+    return value["columns"], value["propertiesFormat"]
