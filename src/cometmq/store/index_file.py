@@ -202,7 +202,8 @@ class IndexFile:
         assert self.slots is not None
         start = max(first_page * _SLOTS_A_PAGE - _SLOTS_BEFORE, 0)
         end = end_page * _SLOTS_A_PAGE - _SLOTS_BEFORE
-        values = array("i", self.slots[start:end])
+        # From bytes it is one copy; from the view itself it would be a number at a time.
+        values = array("i", self.slots[start:end].tobytes())
         if sys.byteorder == "little":
             values.byteswap()
         return SlotRun(INDEX_HEADER_SIZE + start * INDEX_SLOT_SIZE, values.tobytes())
