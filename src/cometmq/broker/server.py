@@ -34,6 +34,7 @@ from cometmq.broker.lanes import Lanes
 from cometmq.broker.locks import QueueLocks
 from cometmq.broker.long_poll import HeldPulls
 from cometmq.broker.members import Members
+from cometmq.broker.offered_topics import OfferedTopics
 from cometmq.broker.offsets import Offsets
 from cometmq.broker.parts import Parts
 from cometmq.broker.registrar import Registrar, RegistrarSettings
@@ -274,6 +275,10 @@ class Broker:
 
     def _make_registrar(self) -> Registrar:
         settings = self.settings
+        self._offered = OfferedTopics(
+            self._topics, self._store, self._clock, perm=settings.perm
+        )
+        self._offered.look()  # A damaged store takes no message from the start.
         registrar = Registrar(
             settings.nameserver_addresses,
             BrokerIdentity(
@@ -282,7 +287,7 @@ class Broker:
                 cluster_name=settings.cluster_name,
                 broker_id=settings.broker_id,
             ),
-            self._topics.table,
+            self._offered.table,
             ha_address=f"{settings.ha_ip or self._ip}:{self.port + _HA_PORT_DISTANCE}",
             channels=self._channels,
             settings=RegistrarSettings(
@@ -314,6 +319,8 @@ class Broker:
             await asyncio.sleep(_HOUSEKEEPING_SECONDS)
             now = clock.monotonic()
             self._held.expire(now)
+            if self._offered.look():
+                self._registrar.changed()
             if is_due("sample", now):
                 self._counters.sample(now)
             if is_due("members", now):

@@ -30,6 +30,7 @@ from cometmq.store.index import Index
 from cometmq.store.index_file import IndexShape
 from cometmq.store.index_loading import IndexLoading
 from cometmq.store.read_side import ReadSide
+from cometmq.store.running_flags import Flag
 from cometmq.store.settings import IndexSettings, StoreSettings
 from cometmq.store.upkeep import Upkeep
 
@@ -202,6 +203,11 @@ class Background(ReadSide):
     def take_again(self) -> None:
         """Take messages again, unless something else forbids it."""
         self._acceptance.resume()
+
+    @property
+    def needs_restart(self) -> bool:
+        """Whether no message will be taken any more: unlike a full disk, that does not pass."""
+        return self._acceptance.is_over or self.flags.has(Flag.QUEUE_ERROR)
 
     def poison(self, reason: str) -> StorePoisoned:
         """Never call anything durable again; who waits is told."""

@@ -109,8 +109,7 @@ class Upkeep:
             self._queues.begin_round()
         try:
             if self._queues.is_in_round:
-                deadline = now + TAILS_SECONDS_PER_TICK
-                if not self._queues.continue_round(lambda: self._clock.monotonic() >= deadline):
+                if not self._continue_tails(now):
                     return
                 self._flags.clear(Flag.QUEUE_DISK_FULL)
                 self._index.begin_round()
