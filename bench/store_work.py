@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 from statistics import median
 
+from bench.awake import awake
 from bench.load import run_loadgen
 from bench.measure import anonymous_bytes, processor_seconds
 from bench.systems import FLOOR, JAVA, Running, running
@@ -44,11 +45,12 @@ def do_store(name: str, folder: Path, *, seconds: int) -> dict[str, Measured]:
 def synchronous_sends(work: Round, folder: Path) -> dict[str, Measured]:
     """One who waits for each, beside a bare write to the same disk; and many in flight."""
     warm(work, conns=4, window=64)
-    bare_us = [bare_write_us(folder)]
-    alone = work.send(
-        "sync alone", topic="Alone", conns=1, window=1, size=128, secs=work.seconds
-    )
-    bare_us.append(bare_write_us(folder))
+    with awake():
+        bare_us = [bare_write_us(folder)]
+        alone = work.send(
+            "sync alone", topic="Alone", conns=1, window=1, size=128, secs=work.seconds
+        )
+        bare_us.append(bare_write_us(folder))
     alone["bare_us"] = sum(bare_us) / len(bare_us)
     alone["over_bare_us"] = alone["p50_us"] - alone["bare_us"]
     work.send("sync many", topic="Many", conns=4, window=256, size=128, secs=work.seconds)

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from bench.awake import awake
 from bench.load import Report, run_java_client, run_loadgen
 from bench.measure import anonymous_bytes, processor_seconds
 from bench.queries import IndexLag
@@ -129,10 +130,11 @@ def do_alone(system: Running, *, seconds: int) -> dict[str, Measured]:
     work = Round(system, seconds)
     warm_up(system)
     os.sync()
-    run_loadgen(
-        "send", system.broker.address, topic="Alone", conns=1, window=1, size=128, secs=2
-    )
-    work.send("send alone", topic="Alone", conns=1, window=1, size=128, secs=seconds)
+    with awake():
+        run_loadgen(
+            "send", system.broker.address, topic="Alone", conns=1, window=1, size=128, secs=2
+        )
+        work.send("send alone", topic="Alone", conns=1, window=1, size=128, secs=seconds)
     if system.name != FLOOR:
         work.read_back()
     return work.rows
