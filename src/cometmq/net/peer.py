@@ -8,7 +8,9 @@ Next: cometmq.net.dispatcher
 """
 
 import asyncio
+import contextlib
 import logging
+import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, cast
 
@@ -66,6 +68,7 @@ class Peer(asyncio.Protocol):
             header_size_max=HEADER_SIZE_MAX
         )
         self._transport: asyncio.Transport | None = None
+        self._fd = -1
         self._partial_size = 0
         self._gathered: list[bytes | memoryview] = []
         self._gathered_size = 0
@@ -82,6 +85,7 @@ class Peer(asyncio.Protocol):
         self.host = encode_host(self.address)
         self.is_loopback = name[0].startswith("127.") or name[0] == "::1"
         self._transport.set_write_buffer_limits(high=WRITE_BUFFER_MAX)
+        self._fd = transport.get_extra_info("socket").fileno()
         if not self._server.admit(self):
             self._transport.abort()
 
@@ -146,6 +150,7 @@ class Peer(asyncio.Protocol):
     def connection_lost(self, _exc: Exception | None) -> None:
         """Tell everyone who was interested in this peer."""
         self.is_closed = True
+        self._fd = -1
         for waiter in self._wire.close():
             if not waiter.done():
                 waiter.set_exception(ConnectionLost(f"{self.address} closed the connection"))
@@ -171,8 +176,27 @@ class Peer(asyncio.Protocol):
     def flush(self) -> None:
         """Send what was gathered; called by the dispatcher at the end of a read."""
         self._is_gathering = False
+        if not self._gathered:
+            return
+        if (
+            self._fd >= 0
+            and not cast("asyncio.Transport", self._transport).get_write_buffer_size()
+        ):
+            self._send_at_once()
         if self._gathered:
             self._send_gathered()
+
+    def _send_at_once(self) -> None:
+        """Give the socket what it takes: the transport would wait for the end of the loop's turn.
+
+        That comes behind dispatch, and the sender waits. What the socket does not take is left for the
+        transport, which also knows what to do about a peer that is gone.
+        """
+        data = self._gathered[0] if len(self._gathered) == 1 else b"".join(self._gathered)
+        with contextlib.suppress(OSError):
+            data = memoryview(data)[os.write(self._fd, data) :]
+        self._gathered = [data] if data else []
+        self._gathered_size = len(data)
 
     def _send_gathered(self) -> None:
         pieces, self._gathered, self._gathered_size = self._gathered, [], 0
@@ -234,5 +258,6 @@ class Peer(asyncio.Protocol):
 
     def close(self) -> None:
         """Close the connection; what is already written still goes out."""
+        self._fd = -1
         if self._transport is not None and not self.is_closed:
             self._transport.close()

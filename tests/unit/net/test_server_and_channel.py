@@ -291,3 +291,36 @@ async def test_a_silent_connection_is_closed_and_a_speaking_one_is_not():
     silent_writer.close()
     await channels.close()
     await server.close()
+
+
+async def test_answers_come_whole_and_in_order_however_slowly_they_are_read():
+    dispatcher = Dispatcher()
+    dispatcher.register(ECHO, lambda command, _: Answer(0, body=bytes(command.body) * 1000))
+    server = Server(dispatcher, SystemClock())
+    port = await server.start("127.0.0.1", 0)
+    try:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=1)
+        for number in range(60):  # 24 MB of answers: more than the sockets hold.
+            body = b"%04d" % number * 100
+            writer.write(encode_command(Command(ECHO, opaque=number, body=body)))
+            await writer.drain()
+            await asyncio.sleep(0.002)
+        for number in range(60):
+            (size,) = struct.unpack(">I", await reader.readexactly(4))
+            answer = await reader.readexactly(size)
+            assert answer.endswith(b"%04d" % number * 100_000), number
+        writer.close()
+    finally:
+        await server.close()
+
+
+async def test_a_peer_that_vanished_with_its_answer_pending_hurts_nobody(net):
+    _, address, channels, _ = net
+    host, port = address.split(":")
+    for _ in range(20):
+        _, writer = await asyncio.open_connection(host, int(port))
+        for number in range(50):
+            writer.write(encode_command(Command(ECHO, opaque=number, body=b"x" * 60_000)))
+        writer.transport.abort()  # A reset, while the answers are on their way.
+    answer = await channels.call(address, Command(ECHO, body=b"still here"))
+    assert answer.body == b"still here"
