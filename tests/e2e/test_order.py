@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 import random
 import time
@@ -123,10 +124,13 @@ async def consumer(names: str, topic: str, watch: Watch) -> AsyncPushConsumer:
 async def test_each_key_keeps_its_order_whoever_comes_goes_or_dies(tmp_path: Path):
     topic, watch, port = "InOrder", Watch(), processes.broker_port()
     is_up = asyncio.Lock()
-    with processes.nameserver(tmp_path / "nameserver") as names:
+    with contextlib.ExitStack() as stack:
+        names = stack.enter_context(processes.nameserver(tmp_path / "nameserver"))
 
         def broker() -> Program:
-            return processes.broker(tmp_path / "broker", names.address, port=port).start()
+            one = processes.broker(tmp_path / "broker", names.address, port=port).start()
+            stack.callback(one.kill)
+            return one
 
         served = broker()
         with Admin(names.address) as admin:
@@ -149,7 +153,6 @@ async def test_each_key_keeps_its_order_whoever_comes_goes_or_dies(tmp_path: Pat
         await until(lambda: watch.is_complete, seconds=25)
         going.cancel()
         await asyncio.gather(*(each.close() for each in running))
-        served.stop()
     assert watch.is_complete, {k: max(v) for k, v in watch.seen.items()}
     for key, numbers in watch.seen.items():
         assert numbers[0] == 0, key

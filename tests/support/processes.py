@@ -18,6 +18,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
+from cometmq.model.codes import RequestCode
+from tests.support.frames import ask
+
 T = TypeVar("T")
 START_SECONDS_MAX = 60.0
 STOP_SECONDS_MAX = 30.0
@@ -90,13 +93,18 @@ class Program:
         port: int,
         env: Mapping[str, str] | None = None,
         own_group: bool = False,
+        is_ready: Callable[[], object] = lambda: True,
     ) -> None:
-        """Describe it; `own_group` makes it and its children a process group of their own."""
+        """Describe it; `own_group` makes it and its children a process group of their own.
+
+        `is_ready` says, once it accepts connections, whether tests may begin.
+        """
         self.command = [str(part) for part in command]
         self.log = log
         self.port = port
         self.env = {**os.environ, **(env or {})}
         self.own_group = own_group
+        self.is_ready = is_ready
         self.process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -109,7 +117,7 @@ class Program:
         return self.process.pid
 
     def start(self) -> Program:
-        """Start it, and wait until it accepts connections."""
+        """Start it, and wait until it accepts connections and is ready."""
         self.log.parent.mkdir(parents=True, exist_ok=True)
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
@@ -131,7 +139,7 @@ class Program:
         assert self.process is not None
         if (status := self.process.poll()) is not None:
             raise RuntimeError(f"{self.command} ended with {status}:\n{self.last_lines()}")
-        return answers(self.port)
+        return answers(self.port) and bool(self.is_ready())
 
     def last_lines(self, count: int = 30) -> str:
         lines = self.log.read_text(errors="replace").splitlines() if self.log.exists() else []
@@ -182,7 +190,8 @@ def broker(
 ) -> Program:
     """Our broker, from the command line and a Java conf file; not yet started.
 
-    `settings` are RocketMQ's keys; they go over those that every test wants.
+    `settings` are RocketMQ's keys; they go over those that every test wants. Where its nameserver runs, it
+    is started when the nameserver knows it: it listens a moment before.
     """
     port = port or broker_port()
     conf = {
@@ -205,4 +214,13 @@ def broker(
         "-c",
         str(write_conf(folder / "broker.conf", conf)),
     ]
-    return Program(command, log=folder / "broker.log", port=port)
+
+    def is_ready() -> bool:
+        first = nameservers.split(";", maxsplit=1)[0]
+        if not first or not answers(int(first.rpartition(":")[2])):
+            return True
+        return (
+            f"127.0.0.1:{port}".encode() in ask(first, RequestCode.GET_BROKER_CLUSTER_INFO)[1]
+        )
+
+    return Program(command, log=folder / "broker.log", port=port, is_ready=is_ready)
