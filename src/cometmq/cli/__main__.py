@@ -16,6 +16,7 @@ from cometmq.cli.expired import expired
 from cometmq.cli.explain import conflicts, explain, transactions
 from cometmq.cli.messages import messages
 from cometmq.cli.output import print_error
+from cometmq.cli.pipeline import PASSED_ON, pipeline
 from cometmq.cli.programs import SETTINGS_AS_FLAGS, broker, nameserver, up
 from cometmq.cli.send import send
 from cometmq.cli.store import store
@@ -51,6 +52,7 @@ app.command(rich_help_panel=MESSAGES)(conflicts)
 app.add_typer(transactions, name="transactions", rich_help_panel=MESSAGES)
 store.command("expired")(expired)
 app.add_typer(store, name="store", rich_help_panel=FILES)
+app.command(rich_help_panel=MESSAGES, context_settings=PASSED_ON)(pipeline)
 
 
 def print_version(is_wanted: bool) -> None:

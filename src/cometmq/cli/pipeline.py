@@ -1,0 +1,210 @@
+"""`cometmq pipeline JOB`: the jobs on Spark, each a command made of its options.
+
+Nothing of Spark is imported before the command is used. The same file is what `spark-submit` takes:
+
+    spark-submit --master spark://… src/cometmq/cli/pipeline.py stats --topic orders
+
+Next: cometmq.spark.jobs.catalogue
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+
+import typer
+
+from cometmq.cli.output import notes, print_error, print_json, print_table, screen
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from cometmq.spark.jobs.job import Job, Report
+
+# The arguments behind `cometmq pipeline` are read by the commands that it makes.
+PASSED_ON = {"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []}
+MASTER_DEFAULT = "local[*]"
+_NAMES = {"nameserver": ("--nameserver", "-n")}
+_VARIABLES = {"nameserver": "NAMESRV_ADDR"}
+_GATEWAY = "PYSPARK_GATEWAY_PORT"  # spark-submit tells its Python where the JVM listens.
+
+
+def pipeline(context: typer.Context) -> None:
+    """Messages in bulk, on Spark: statistics, replays, tables, mirrors, archives."""
+    main(context.args)
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the job that the arguments name; its status becomes the process's."""
+    # SIGTERM ends a run as Ctrl-C does: the manifest tells it.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    given = sys.argv[1:] if arguments is None else arguments
+    application()(args=given, prog_name="cometmq pipeline")
+
+
+def application() -> typer.Typer:
+    """The command of all jobs."""
+    from cometmq.spark.jobs.catalogue import JOBS
+
+    app = _group("Messages in bulk, on Spark. Exit status: 0, 1 findings, 2 usage, 3 failed.")
+    families: dict[str, typer.Typer] = {}
+    for job in JOBS:
+        family, _, name = job.name.rpartition(" ")
+        if family and family not in families:
+            families[family] = _group(f"Jobs of {family}.")
+            app.add_typer(families[family], name=family)
+        families.get(family, app).command(name, help=job.help)(_command(job))
+    # With one command typer would leave out its name.
+    app.callback()(lambda: None)
+    return app
+
+
+def _group(text: str) -> typer.Typer:
+    return typer.Typer(
+        help=text,
+        add_completion=False,
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+
+
+def _command(job: Job[Any]) -> Callable[..., None]:
+    """A function whose parameters are the fields of the job's options, and where it runs."""
+
+    def command(**given: Any) -> None:
+        master, conf, as_json = given.pop("master"), given.pop("conf"), given.pop("json")
+        with _statuses():
+            with _spark(job.name, master, _pairs(conf)) as spark:
+                report = job.run(spark, job.options(**given))
+            _show(report, as_json=as_json)
+            raise typer.Exit(report.status)
+
+    hints = get_type_hints(job.options)
+    fields = [_parameter(each, hints[each.name]) for each in dataclasses.fields(job.options)]
+    named = {each.name: each for each in (*fields, *_EVERYWHERE)}
+    command.__signature__ = inspect.Signature(list(named.values()))  # type: ignore[attr-defined]
+    command.__annotations__ = {}
+    return command
+
+
+def _parameter(field: dataclasses.Field[Any], kind: Any) -> inspect.Parameter:
+    is_needed = field.default is dataclasses.MISSING
+    default = inspect.Parameter.empty if is_needed else field.default
+    text = field.metadata["help"]
+    if field.metadata["is_argument"]:
+        said: Any = typer.Argument(help=text)
+    else:
+        names = _NAMES.get(field.name, (f"--{field.name.replace('_', '-')}",))
+        said = typer.Option(*names, help=text, envvar=_VARIABLES.get(field.name))
+    return _keyword(field.name, Annotated[kind, said], default)
+
+
+def _keyword(name: str, kind: Any, default: Any) -> inspect.Parameter:
+    return inspect.Parameter(
+        name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind
+    )
+
+
+_EVERYWHERE = (
+    _keyword(
+        "master",
+        Annotated[str, typer.Option(help="Where it runs: local[2], spark://host:7077, yarn …")],
+        MASTER_DEFAULT,
+    ),
+    _keyword(
+        "conf",
+        Annotated[
+            list[str] | None, typer.Option(metavar="KEY=VALUE", help="A setting of Spark.")
+        ],
+        None,
+    ),
+    _keyword(
+        "json", Annotated[bool, typer.Option("--json", help="The report as JSON.")], False
+    ),
+)
+
+
+def _pairs(texts: list[str] | None) -> dict[str, str]:
+    pairs = {}
+    for text in texts or ():
+        name, equals, value = text.partition("=")
+        if not equals:
+            raise typer.BadParameter(f"{text!r}: write key=value", param_hint="--conf")
+        pairs[name] = value
+    return pairs
+
+
+@contextmanager
+def _spark(name: str, master: str, conf: Mapping[str, str]) -> Iterator[SparkSession]:
+    """A session where the user wants it; under spark-submit the one that it was told to make."""
+    from pyspark.sql import SparkSession
+
+    from cometmq.spark import register, session
+
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    if master.startswith("local") and _GATEWAY not in os.environ:
+        spark = session(f"cometmq {name}", master=master, conf=conf)
+    else:
+        builder = SparkSession.builder.appName(f"cometmq {name}")
+        if _GATEWAY not in os.environ:
+            builder = builder.master(master)
+        for key, value in conf.items():
+            builder = builder.config(key, value)
+        spark = register(builder.getOrCreate())
+    try:
+        yield spark
+    finally:
+        spark.stop()
+
+
+@contextmanager
+def _statuses() -> Iterator[None]:
+    """Every failure is one line and a status."""
+    from py4j.protocol import Py4JError
+    from pyarrow import ArrowException
+    from pyspark.errors import PySparkException
+
+    from cometmq.model.errors import CometError
+    from cometmq.spark.jobs.job import Status
+    from cometmq.spark.jobs.words import is_usage, message_of
+
+    try:
+        yield
+    except (CometError, PySparkException, Py4JError, ArrowException, OSError) as error:
+        print_error(message_of(error))
+        raise typer.Exit(Status.USAGE if is_usage(error) else Status.FAILED) from None
+    except KeyboardInterrupt:
+        print_error("interrupted; the same command goes on where it was")
+        raise typer.Exit(Status.FAILED) from None
+
+
+def _show(report: Report, *, as_json: bool) -> None:
+    if as_json:
+        rows = [dict(zip(report.columns, row, strict=True)) for row in report.rows]
+        print_json({**dataclasses.asdict(report), "rows": [_plain(row) for row in rows]})
+        return
+    if report.rows:
+        print_table(report.columns, report.rows)
+    for line in (*report.notes, *report.findings):
+        notes().print(line, markup=False)
+    counts = ", ".join(f"{count:,} {name}" for name, count in report.counts.items())
+    screen().print(counts or "nothing to do")
+
+
+def _plain(row: Mapping[str, Any]) -> dict[str, Any]:
+    """What JSON can say: bytes as text where they are some."""
+    return {
+        name: value.decode(errors="replace") if isinstance(value, bytes | bytearray) else value
+        for name, value in row.items()
+    }
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,17 @@
+"""All jobs by their names. A new one is a module with a `JOB`, and a line here."""
+
+from typing import Any
+
+from cometmq.spark.jobs import stats
+from cometmq.spark.jobs.job import Job
+
+JOBS: tuple[Job[Any], ...] = (stats.JOB,)
+
+
+def job_of(name: str) -> Job[Any]:
+    """The job with a name.
+
+    Raises:
+        KeyError: there is none.
+    """
+    return {job.name: job for job in JOBS}[name]

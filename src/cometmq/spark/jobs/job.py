@@ -1,0 +1,76 @@
+"""What a job is, and what it gives back.
+
+Next: cometmq.spark.jobs.run
+"""
+
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Any, Generic, TypeVar
+
+from pyspark.sql import DataFrame, SparkSession
+
+from cometmq.spark.jobs.options import JobOptions
+
+
+class Status(IntEnum):
+    """Exit statuses of a job's command."""
+
+    OK = 0
+    FINDINGS = 1
+    USAGE = 2
+    FAILED = 3
+
+
+@dataclass
+class Report:
+    """What a job has done, or would do in a dry run.
+
+    Attributes:
+        counts: how much of what: rows, bytes, files.
+        columns: the names of a table's columns, where the answer is a table.
+        rows: its rows.
+        findings: what is not as it should be, a line each; status 1 when there is one.
+        notes: what its reader should know, a line each.
+    """
+
+    counts: dict[str, int] = field(default_factory=dict)
+    columns: Sequence[str] = ()
+    rows: list[tuple[Any, ...]] = field(default_factory=list)
+    findings: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    @classmethod
+    def of_table(cls, frame: DataFrame, **counts: int) -> "Report":
+        """The rows of a small data frame, collected."""
+        rows = [tuple(row) for row in frame.collect()]
+        return cls(counts={"rows": len(rows), **counts}, columns=frame.columns, rows=rows)
+
+    @property
+    def status(self) -> Status:
+        """What the command ends with."""
+        return Status.FINDINGS if self.findings else Status.OK
+
+
+Options = TypeVar("Options", bound=JobOptions)
+
+
+@dataclass(frozen=True)
+class Job(Generic[Options]):
+    """A job, as the catalogue knows it.
+
+    Attributes:
+        name: its command; two words for one of a family ("dlq show").
+        options: what it takes.
+        run: does it; its docstring is the command's help.
+    """
+
+    name: str
+    options: type[Options]
+    run: Callable[[SparkSession, Options], Report]
+
+    @property
+    def help(self) -> str:
+        """The first paragraph of what `run` says about itself."""
+        return (inspect.getdoc(self.run) or "").partition("\n\n")[0].replace("\n", " ")

@@ -1,0 +1,134 @@
+"""The manifest of a run: `_jobs/<id>.json` beside its output, on any file system.
+
+It is written under another name and renamed, so a reader sees the old one or the new one. A
+manifest with the status "running" whose process is gone is one of a killed run.
+
+    {"id": "table-1f0c…", "job": "table", "status": "done", "options": {…}, "ranges": […],
+     "counts": {"rows": 1000}, "batch": 3, "before": {"rows": 750}, "files": […], …}
+
+Next: cometmq.spark.jobs.run
+"""
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from pyarrow import fs
+
+from cometmq.model.errors import SettingsError
+
+FOLDER = "_jobs"
+_ID_DIGITS = 12
+
+
+@dataclass
+class Manifest:
+    """What is known of a run.
+
+    Attributes:
+        id: the job and a hash of what it was told to do.
+        job: its name.
+        options: what it was told to do.
+        status: where it is.
+        ranges: what it reads, as its source describes it; fixed when it begins.
+        counts: what it has done so far.
+        batch: the micro-batch that was counted last; -1 before the first.
+        before: the counts before that one, so that it is counted once though it runs twice.
+        files: what it has written, where a job names its files.
+        result: the answer, where it is a table: `{"columns": […], "rows": […]}`.
+        versions: of CometMQ, Spark and Python.
+        started_ms: when the first run began, ms since 1970.
+        ended_ms: when the last run ended; None while it runs.
+        error: why it failed.
+    """
+
+    id: str
+    job: str
+    options: dict[str, Any]
+    status: Literal["running", "done", "failed"] = "running"
+    ranges: list[Any] = field(default_factory=list)
+    counts: dict[str, int] = field(default_factory=dict)
+    batch: int = -1
+    before: dict[str, int] = field(default_factory=dict)
+    files: list[str] = field(default_factory=list)
+    result: dict[str, Any] = field(default_factory=dict)
+    versions: dict[str, str] = field(default_factory=dict)
+    started_ms: int = 0
+    ended_ms: int | None = None
+    error: str = ""
+
+    def count_batch(self, batch: int, counts: dict[str, int]) -> None:
+        """Add what a micro-batch did; one that runs again replaces what it did before."""
+        if batch != self.batch:
+            self.batch, self.before = batch, dict(self.counts)
+        names = {**self.before, **counts}
+        self.counts = {name: self.before.get(name, 0) + counts.get(name, 0) for name in names}
+
+
+def manifest_id(job: str, what: dict[str, Any]) -> str:
+    """The same for the same deed: the job's name and a hash of what it is told to do."""
+    text = json.dumps([job, what], sort_keys=True, default=str)
+    digest = hashlib.sha256(text.encode()).hexdigest()[:_ID_DIGITS]
+    return f"{job.replace(' ', '-')}-{digest}"
+
+
+class JobFolder:
+    """The folder `_jobs` beside an output.
+
+    Args:
+        place: where the output is: a path, or a URI that pyarrow's file systems know.
+
+    Raises:
+        SettingsError: nobody knows such a place.
+    """
+
+    def __init__(self, place: str) -> None:
+        self.place = absolute(place)
+        self._files, self._root = file_system(self.place)
+        self._folder = f"{self._root.rstrip('/')}/{FOLDER}"
+
+    def checkpoint(self, run_id: str) -> str:
+        """Where Spark keeps the checkpoint of a run."""
+        return f"{self.place.rstrip('/')}/{FOLDER}/{run_id}.checkpoint"
+
+    def load(self, run_id: str) -> Manifest | None:
+        """The manifest of a run; None where there is none."""
+        path = self._path(run_id)
+        if self._files.get_file_info(path).type != fs.FileType.File:
+            return None
+        with self._files.open_input_stream(path) as stream:
+            return Manifest(**json.loads(stream.read()))
+
+    def save(self, manifest: Manifest) -> None:
+        """Write it, whole or not at all."""
+        path = self._path(manifest.id)
+        text = json.dumps(asdict(manifest), indent=1, sort_keys=True, default=str)
+        self._files.create_dir(self._folder, recursive=True)
+        with self._files.open_output_stream(f"{path}.new") as stream:
+            stream.write(text.encode())
+        self._files.move(f"{path}.new", path)
+
+    def _path(self, run_id: str) -> str:
+        return f"{self._folder}/{run_id}.json"
+
+
+def absolute(place: str) -> str:
+    """A URI as it is; a path from the root, since Spark and pyarrow understand "here" apart."""
+    return place if "://" in place else str(Path(place).absolute())
+
+
+def file_system(place: str) -> tuple[fs.FileSystem, str]:
+    """The file system of a place, and its path there.
+
+    Raises:
+        SettingsError: nobody knows such a place.
+    """
+    # Hadoop's name of what pyarrow calls s3.
+    uri = place.replace("s3a://", "s3://", 1)
+    try:
+        files, path = fs.FileSystem.from_uri(uri)
+    except (ValueError, OSError, NotImplementedError) as error:
+        raise SettingsError(f"{place!r} is no folder that can be opened: {error}") from error
+    return files, path

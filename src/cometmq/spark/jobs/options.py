@@ -1,0 +1,36 @@
+"""What every job takes.
+
+Next: cometmq.spark.jobs.job
+"""
+
+from dataclasses import dataclass, fields
+from typing import Any, Literal
+
+from cometmq.spark.jobs.field import option
+
+ProgressStyle = Literal["auto", "json", "none"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobOptions:
+    """What every job takes.
+
+    Attributes:
+        dry_run: report ranges, files and rows, and do nothing.
+        progress: how a run tells how far it is.
+    """
+
+    dry_run: bool = option("Say what would be done, and do nothing.", False, is_what=False)
+    progress: ProgressStyle = option(
+        "Progress on stderr: a line on a terminal, JSON lines, or nothing.",
+        "auto",
+        is_what=False,
+    )
+
+    def what(self) -> dict[str, Any]:
+        """The values that say what is done, by name: what tells one run from another."""
+        return {
+            each.name: getattr(self, each.name)
+            for each in fields(self)
+            if each.metadata.get("is_what", True)
+        }

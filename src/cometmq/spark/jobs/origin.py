@@ -1,0 +1,221 @@
+"""Where a job's messages come from: topics of a cluster, a store's directory, an archive's files.
+
+All three give the columns of docs/spark/schema.md, as a batch or as a stream.
+
+Next: cometmq.spark.format
+"""
+
+import json
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pyarrow.parquet as pq
+from pyarrow import fs
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
+
+from cometmq.model.errors import SettingsError
+from cometmq.spark.columns.schema import message_schema
+from cometmq.spark.format import RocketMQSource
+from cometmq.spark.jobs.field import option
+from cometmq.spark.jobs.job import Report
+from cometmq.spark.jobs.manifest import absolute, file_system
+from cometmq.spark.jobs.words import time_ms
+
+NAMESERVER_DEFAULT = "127.0.0.1:9876"
+_RANGE_COLUMNS = ("topic", "broker", "queue", "from", "to", "rows")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClusterOptions:
+    """Which cluster.
+
+    Attributes:
+        nameserver: "host:port", several with ';' between.
+    """
+
+    nameserver: str = option("Nameservers, several with ';' between.", NAMESERVER_DEFAULT)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FromOptions(ClusterOptions):
+    """Which messages; exactly one of topic, store and archive says where they are.
+
+    Attributes:
+        topic: topics, with commas between; with store or archive: only these.
+        store: a store's directory.
+        archive: a folder or URI that the job "archive" wrote.
+        tag: only messages with one of these tags ("a || b"), by the broker; of topics only.
+        since: only messages stored at or after this time.
+        until: only messages stored before this time.
+        where: only messages for which this SQL holds, over the columns of the schema.
+    """
+
+    topic: str = option("Topics, with commas between.", "")
+    store: str = option("A store's directory instead of a cluster.", "")
+    archive: str = option("An archive's folder instead of a cluster.", "")
+    tag: str = option("Only these tags, 'a || b': the broker leaves out the others.", "*")
+    since: str = option("Only what was stored at or after: 2026-05-01T12:00, or ms.", "")
+    until: str = option("Only what was stored before: 2026-05-01T12:00, or ms.", "")
+    where: str = option("Only what this SQL says, over the message's columns.", "")
+
+
+def topic_options(options: FromOptions, columns: str) -> dict[str, str]:
+    """The options of the format "rocketmq" for a batch of these messages.
+
+    Raises:
+        SettingsError: a time that is none.
+    """
+    given = {
+        "nameServer": options.nameserver,
+        "subscribe": options.topic,
+        "subExpression": options.tag,
+        "columns": columns,
+    }
+    if options.since:
+        given["startingTimestamp"] = str(time_ms(options.since, "--since"))
+    if options.until:
+        given["endingTimestamp"] = str(time_ms(options.until, "--until"))
+    return given
+
+
+def read_batch(
+    spark: SparkSession, options: FromOptions, columns: str = "", **more: str
+) -> DataFrame:
+    """The messages that are there now.
+
+    Args:
+        spark: the session.
+        options: which.
+        columns: those that are needed, with commas between; none: all.
+        more: options of the format "rocketmq", where the messages are in topics.
+
+    Raises:
+        SettingsError: not exactly one place is named.
+    """
+    if _kind(options) == "topic":
+        given = {**topic_options(options, columns), **more}
+        frame = spark.read.format("rocketmq").options(**given).load()
+    elif options.store:
+        reader = spark.read.format("rocketmq-store").option("path", absolute(options.store))
+        frame = reader.load()
+    else:
+        frame = spark.read.parquet(absolute(options.archive))
+    return _narrowed(frame, options)
+
+
+def read_stream(
+    spark: SparkSession, options: FromOptions, *, rows_max: int, columns: str = ""
+) -> DataFrame:
+    """The messages that are there and those that come, as a stream from their beginning.
+
+    Args:
+        spark: the session.
+        options: which.
+        rows_max: the most of one micro-batch; of an archive at most eight of its files are one.
+        columns: those that are needed, with commas between; none: all.
+
+    Raises:
+        SettingsError: not exactly one place is named.
+    """
+    if _kind(options) == "topic":
+        # A stream has no end: what is stored later is left out by the filter.
+        given = topic_options(replace(options, until=""), columns)
+        given.setdefault("startingOffsets", "earliest")
+        given["maxOffsetsPerTrigger"] = str(rows_max)
+        frame = spark.readStream.format("rocketmq").options(**given).load()
+    elif options.store:
+        reader = spark.readStream.format("rocketmq-store")
+        frame = reader.option("path", absolute(options.store)).load()
+    else:
+        place = absolute(options.archive)
+        files = spark.readStream.schema(spark.read.parquet(place).schema)
+        frame = files.option("maxFilesPerTrigger", 8).parquet(place)
+    return _narrowed(frame, options)
+
+
+def plan(options: FromOptions, read: dict[str, Any] | None = None) -> Report:
+    """What a run would read: ranges of queues, or files.
+
+    Args:
+        options: which messages.
+        read: offsets that an earlier run has read up to, as its checkpoint holds them.
+
+    Raises:
+        SettingsError: not exactly one place is named.
+    """
+    if _kind(options) == "topic":
+        return _queue_ranges(topic_options(options, "topic"), read or {})
+    return _files(options.store or options.archive)
+
+
+def _kind(options: FromOptions) -> str:
+    given = [name for name in ("store", "archive") if getattr(options, name)]
+    if len(given) > 1 or not (given or options.topic):
+        raise SettingsError("say where the messages are: one of --topic, --store, --archive")
+    return given[0] if given else "topic"
+
+
+def _narrowed(frame: DataFrame, options: FromOptions) -> DataFrame:
+    is_of_cluster = _kind(options) == "topic"
+    if options.topic and not is_of_cluster:
+        frame = frame.where(
+            f.col("topic").isin([each.strip() for each in options.topic.split(",")])
+        )
+    for text, name in ((options.since, "--since"), (options.until, "--until")):
+        if text and "storeTimestamp" in frame.columns:
+            stored = f.unix_millis("storeTimestamp")
+            bound = time_ms(text, name)
+            frame = frame.where(stored >= bound if name == "--since" else stored < bound)
+    return frame.where(options.where) if options.where else frame
+
+
+def _queue_ranges(given: dict[str, str], read: dict[str, Any]) -> Report:
+    source = RocketMQSource(given)
+    partitions = source.reader(message_schema(["topic"])).partitions()
+    rows = []
+    for each in sorted(part for task in partitions for part in getattr(task, "ranges", ())):
+        topic, broker, queue = each.queue.topic, each.queue.broker_name, each.queue.queue_id
+        done = read.get(topic, {}).get(broker, {}).get(str(queue), each.start)
+        start = min(max(each.start, done), each.end)
+        rows.append((topic, broker, queue, start, each.end, each.end - start))
+    return Report({"rows": sum(row[-1] for row in rows)}, _RANGE_COLUMNS, rows)
+
+
+def _files(place: str) -> Report:
+    files, root = file_system(absolute(place))
+    found = [
+        each
+        for each in files.get_file_info(fs.FileSelector(root, recursive=True))
+        if each.type == fs.FileType.File and "/_" not in each.path.removeprefix(root)
+    ]
+    rows: list[tuple[Any, ...]] = []
+    for each in sorted(found, key=lambda file: file.path):
+        name = each.path.removeprefix(root).lstrip("/")
+        count = None
+        if name.endswith(".parquet"):
+            count = pq.read_metadata(each.path, filesystem=files).num_rows
+        rows.append((name, each.size, count))
+    counts = {
+        "files": len(rows),
+        "bytes": sum(row[1] for row in rows),
+        "rows": sum(row[2] or 0 for row in rows),
+    }
+    return Report(counts, ("file", "bytes", "rows"), rows)
+
+
+def checkpointed(place: str) -> dict[str, Any]:
+    """Up to where a checkpoint's stream has read: `{topic: {broker: {queue: offset}}}`."""
+    files, root = file_system(place)
+    folder = f"{root}/commits"
+    if files.get_file_info(folder).type != fs.FileType.Directory:
+        return {}
+    names = [each.base_name for each in files.get_file_info(fs.FileSelector(folder))]
+    done = max((int(name) for name in names if name.isdecimal()), default=-1)
+    if done < 0:
+        return {}
+    with files.open_input_stream(f"{root}/offsets/{done}") as stream:
+        # A line with the version, one with the query's settings, then one for each source.
+        offsets = json.loads(stream.read().splitlines()[2])
+    queues: dict[str, Any] = offsets.get("q", {})
+    return queues

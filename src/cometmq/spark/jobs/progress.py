@@ -1,0 +1,140 @@
+"""How far a run is, on stderr: rows, rows/s, MB/s and the time left.
+
+Next: cometmq.spark.jobs.watching
+"""
+
+import json
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from threading import Lock
+from time import monotonic
+from typing import TextIO
+
+from cometmq.spark.jobs.options import ProgressStyle
+
+_SHOW_EVERY_S = {"auto": 0.2, "json": 1.0}
+_MEGABYTE = 1_000_000
+_ERASE_LINE = "\r\x1b[K"
+
+
+@dataclass
+class Amounts:
+    """What is done, and of how much.
+
+    Attributes:
+        rows: done.
+        size: bytes done; 0 where nobody counts them.
+        rows_total: to be done; None where there is no end.
+        tasks: done, of the Spark jobs that run.
+        tasks_total: of them in all.
+        behind: messages between what a stream has read and what is there; None for a batch.
+    """
+
+    rows: int = 0
+    size: int = 0
+    rows_total: int | None = None
+    tasks: int = 0
+    tasks_total: int = 0
+    behind: int | None = None
+
+
+class Progress:
+    """Tells how far a run is.
+
+    Args:
+        style: "auto" (a line, on a terminal only), "json" (a line of JSON a second) or "none".
+        name: of the job.
+        stream: where to.
+        clock: seconds, from any beginning.
+    """
+
+    def __init__(
+        self,
+        style: ProgressStyle,
+        name: str,
+        *,
+        stream: TextIO | None = None,
+        clock: Callable[[], float] = monotonic,
+    ) -> None:
+        self.amounts = Amounts()
+        self._stream = sys.stderr if stream is None else stream
+        is_shown = style == "json" or (style == "auto" and self._stream.isatty())
+        self._style: ProgressStyle = style if is_shown else "none"
+        self._name = name
+        self._clock = clock
+        self._began = clock()
+        self._shown_at = -1.0
+        # A watching thread, a listener's thread and the job itself tell of the same run.
+        self._lock = Lock()
+
+    def expect(self, rows: int, size: int = 0) -> None:
+        """So many rows (and bytes) are to be done."""
+        self.amounts.rows_total = rows
+        self._size_total = size
+
+    def at_share(self, done: int, total: int) -> None:
+        """So many of so many tasks are done; the rows are taken to be spread alike."""
+        amounts = self.amounts
+        amounts.tasks, amounts.tasks_total = done, total
+        if amounts.rows_total is not None and total:
+            amounts.rows = max(amounts.rows, amounts.rows_total * done // total)
+            amounts.size = max(amounts.size, self._size_total * done // total)
+        self.show()
+
+    def at(self, rows: int, size: int = 0, *, behind: int | None = None) -> None:
+        """So many rows (and bytes) are done."""
+        amounts = self.amounts
+        amounts.rows, amounts.size = rows, max(size, amounts.size)
+        amounts.behind = amounts.behind if behind is None else behind
+        self.show()
+
+    def show(self, *, is_last: bool = False) -> None:
+        """Print where it is, if it is time to."""
+        with self._lock:
+            now = self._clock()
+            if self._style == "none" or (
+                not is_last and now - self._shown_at < _SHOW_EVERY_S[self._style]
+            ):
+                return
+            self._shown_at = now
+            if self._style == "json":
+                self._stream.write(json.dumps(self.state()) + "\n")
+            else:
+                self._stream.write(_ERASE_LINE + self._line() + ("\r\n" if is_last else ""))
+            self._stream.flush()
+
+    def state(self) -> dict[str, object]:
+        """Where it is, for programs."""
+        amounts = self.amounts
+        seconds = max(self._clock() - self._began, 1e-3)
+        rate = amounts.rows / seconds
+        left = None
+        if amounts.rows_total is not None and rate:
+            left = round(max(amounts.rows_total - amounts.rows, 0) / rate, 1)
+        return {
+            "job": self._name,
+            "rows": amounts.rows,
+            "rowsTotal": amounts.rows_total,
+            "rowsPerSecond": round(rate),
+            "mbPerSecond": round(amounts.size / _MEGABYTE / seconds, 2),
+            "secondsLeft": left,
+            "tasks": amounts.tasks,
+            "tasksTotal": amounts.tasks_total,
+            "behind": amounts.behind,
+        }
+
+    _size_total = 0
+
+    def _line(self) -> str:
+        state, amounts = self.state(), self.amounts
+        total = "" if amounts.rows_total is None else f" of {amounts.rows_total:,}"
+        parts = [f"{self._name}: {amounts.rows:,}{total} rows"]
+        parts.append(f"{state['rowsPerSecond']:,} rows/s")
+        if amounts.size:
+            parts.append(f"{state['mbPerSecond']} MB/s")
+        if amounts.behind is not None:
+            parts.append(f"{amounts.behind:,} behind")
+        if state["secondsLeft"] is not None:
+            parts.append(f"{state['secondsLeft']:.0f} s left")
+        return ", ".join(parts)

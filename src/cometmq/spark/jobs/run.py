@@ -1,0 +1,122 @@
+"""One run of a job: its manifest, its progress, and whether there is anything left to do.
+
+    with running("table", options, place=options.to) as run:
+        ...
+
+Next: cometmq.spark.jobs.streaming
+"""
+
+import platform
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.metadata import version
+
+import pyspark
+
+from cometmq.model.clock import Clock
+from cometmq.net.clock import SystemClock
+from cometmq.spark.jobs.job import Report
+from cometmq.spark.jobs.manifest import JobFolder, Manifest, manifest_id
+from cometmq.spark.jobs.options import JobOptions
+from cometmq.spark.jobs.progress import Progress
+from cometmq.spark.jobs.words import message_of
+
+
+class Run:
+    """A run that goes on.
+
+    Attributes:
+        manifest: what is known of it; `save` writes it.
+        progress: tells how far it is.
+        is_finished: an earlier run has done all of it.
+    """
+
+    def __init__(self, manifest: Manifest, folder: JobFolder, progress: Progress) -> None:
+        self.manifest = manifest
+        self.progress = progress
+        self.is_finished = manifest.status == "done"
+        self._folder = folder
+
+    @property
+    def checkpoint(self) -> str:
+        """Where Spark keeps how far it is."""
+        return self._folder.checkpoint(self.manifest.id)
+
+    def save(self) -> None:
+        """Write the manifest."""
+        self._folder.save(self.manifest)
+
+    def count_batch(self, batch: int, counts: dict[str, int]) -> None:
+        """A micro-batch is written: add what it did, in the manifest and for the eye."""
+        self.is_finished = False
+        self.manifest.status = "running"
+        self.manifest.count_batch(batch, counts)
+        self.save()
+        done = self.manifest.counts
+        self.progress.at(done.get("rows", 0), done.get("bytes", 0))
+
+    def finish(self, report: Report) -> Report:
+        """Keep the report: what a second run gives back."""
+        manifest = self.manifest
+        manifest.counts = report.counts
+        manifest.result = {"columns": list(report.columns), "rows": report.rows}
+        return report
+
+    def earlier(self) -> Report:
+        """The report of the run that finished it."""
+        manifest = self.manifest
+        return Report(
+            counts=manifest.counts,
+            columns=manifest.result.get("columns", ()),
+            rows=[tuple(row) for row in manifest.result.get("rows", ())],
+            notes=[f"{manifest.id} is done already; nothing was changed"],
+        )
+
+
+@contextmanager
+def running(
+    job: str, options: JobOptions, *, place: str, clock: Clock | None = None
+) -> Iterator[Run]:
+    """Begin a run, or go on with the one that was killed; its end is written to its manifest.
+
+    Args:
+        job: its name.
+        options: what it is told.
+        place: the folder or URI beside which `_jobs` lies.
+        clock: tells the time.
+
+    Raises:
+        SettingsError: the place cannot be used.
+    """
+    clock = clock or SystemClock()
+    folder = JobFolder(place)
+    run_id = manifest_id(job, options.what())
+    manifest = folder.load(run_id) or Manifest(
+        run_id, job, options.what(), versions=_versions(), started_ms=clock.now_ms()
+    )
+    run = Run(manifest, folder, Progress(options.progress, job))
+    if not run.is_finished:
+        manifest.status, manifest.error, manifest.ended_ms = "running", "", None
+        run.save()
+    try:
+        yield run
+    except BaseException as error:
+        run.is_finished = False
+        manifest.status, manifest.error = "failed", message_of(error)
+        raise
+    else:
+        manifest.status = "done"
+    finally:
+        # A run that found nothing to do leaves no trace.
+        if not run.is_finished:
+            manifest.ended_ms = clock.now_ms()
+            run.save()
+        run.progress.show(is_last=True)
+
+
+def _versions() -> dict[str, str]:
+    return {
+        "cometmq": version("cometmq"),
+        "spark": pyspark.__version__,
+        "python": platform.python_version(),
+    }

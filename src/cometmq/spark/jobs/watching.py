@@ -1,0 +1,98 @@
+"""Watches what Spark does for a run: tasks of a batch, micro-batches of a stream.
+
+Next: cometmq.spark.jobs.progress
+"""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import Event, Thread
+
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.listener import (
+    QueryIdleEvent,
+    QueryProgressEvent,
+    QueryStartedEvent,
+    QueryTerminatedEvent,
+    SourceProgress,
+    StreamingQueryListener,
+)
+
+from cometmq.spark.jobs.progress import Progress
+
+_LOOK_EVERY_S = 0.5
+
+
+@contextmanager
+def watched_tasks(spark: SparkSession, group: str, progress: Progress) -> Iterator[None]:
+    """While it is open, Spark's jobs of this thread are one group, whose tasks are counted."""
+    context = spark.sparkContext
+    context.setJobGroup(group, group)
+    tracker, ended = context.statusTracker(), Event()
+
+    def look() -> None:
+        while not ended.wait(_LOOK_EVERY_S):
+            jobs = [tracker.getJobInfo(each) for each in tracker.getJobIdsForGroup(group)]
+            ids = {stage for job in jobs if job for stage in job.stageIds}
+            stages = [stage for each in ids if (stage := tracker.getStageInfo(each))]
+            done = sum(stage.numCompletedTasks for stage in stages)
+            progress.at_share(done, sum(stage.numTasks for stage in stages))
+
+    watcher = Thread(target=look, name="job-progress", daemon=True)
+    watcher.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        watcher.join()
+        context.setLocalProperty("spark.jobGroup.id", None)  # type: ignore[arg-type]
+
+
+class StreamWatch(StreamingQueryListener):
+    """Tells a run's progress how far its query is behind what is there.
+
+    Args:
+        name: of the query; others are none of its business.
+        progress: who is told.
+    """
+
+    def __init__(self, name: str, progress: Progress) -> None:
+        self._name = name
+        self._progress = progress
+
+    def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802
+        """Nothing to tell yet."""
+
+    def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802
+        """Nothing new came."""
+        self._progress.show()
+
+    def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802
+        """The job itself sees the end."""
+
+    def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802
+        """A micro-batch is done."""
+        if event.progress.name == self._name:
+            behind = sum(behind_of(each) for each in event.progress.sources)
+            self._progress.amounts.behind = behind
+            self._progress.show()
+
+
+def behind_of(source: SourceProgress) -> int:
+    """Messages of a source that are there and not read: the latest offsets less the end's."""
+    latest, end = _offsets(source.latestOffset), _offsets(source.endOffset)
+    return sum(max(0, offset - end.get(queue, offset)) for queue, offset in latest.items())
+
+
+def _offsets(text: str | None) -> dict[tuple[str, str, str], int]:
+    """Offsets of the format "rocketmq" by topic, broker and queue; of another format none."""
+    try:
+        topics = json.loads(text or "{}").get("q", {})
+    except (ValueError, AttributeError):
+        return {}
+    return {
+        (topic, broker, queue): offset
+        for topic, brokers in topics.items()
+        for broker, queues in brokers.items()
+        for queue, offset in queues.items()
+    }

@@ -1,0 +1,48 @@
+"""Texts that people write and read: times, and why Spark failed, in one line.
+
+Next: cometmq.spark.jobs.job
+"""
+
+import re
+from datetime import datetime
+
+from cometmq.model.errors import SettingsError
+
+# The last line of a Python traceback that Spark carries in its own error's text.
+_OURS = re.compile(r"^cometmq\.[\w.]+\.(?P<kind>\w+): (?P<text>.*)$", re.MULTILINE)
+_PYTHONS = re.compile(
+    r"^(?:[\w.]+\.)?(?P<kind>\w+(?:Error|Exception)): (?P<text>.*)$", re.MULTILINE
+)
+_JAVA_TRACE = re.compile(r"\n\s*(?:JVM stacktrace|at [\w.$]+\()", re.MULTILINE)
+
+
+def time_ms(text: str, what: str) -> int:
+    """A time as ms since 1970: such a number, or ISO 8601 (local time unless it says otherwise).
+
+    Raises:
+        SettingsError: it is neither; `what` is the option's name.
+    """
+    if text.isdecimal():
+        return int(text)
+    try:
+        return int(datetime.fromisoformat(text).timestamp() * 1000)
+    except ValueError:
+        raise SettingsError(
+            f"{what} {text!r} is no time like 2026-05-01T12:00, nor ms since 1970"
+        ) from None
+
+
+def message_of(error: BaseException) -> str:
+    """What a person must know of an error: of Spark's long texts the line that says why."""
+    text = str(error) or type(error).__name__
+    found = _OURS.findall(text) or _PYTHONS.findall(text)
+    if found:
+        return str(found[-1][1])
+    lines = _JAVA_TRACE.split(text)[0].strip().splitlines()
+    return " ".join(line.strip() for line in lines[:4] if line.strip())
+
+
+def is_usage(error: BaseException) -> bool:
+    """Whether wrong options are to blame, also where a worker of Spark noticed it."""
+    found = _OURS.findall(str(error))
+    return isinstance(error, SettingsError) or bool(found and found[-1][0] == "SettingsError")
