@@ -1,11 +1,31 @@
 """Where Spark finds the format "rocketmq" by itself.
 
-Spark imports every top-level module named `pyspark_*` and takes its `DefaultSource`. The code
-lives in `cometmq.spark`.
+Spark imports every top-level module named `pyspark_*` when a session first uses any Python data
+source, and takes its `DefaultSource`. A module that failed here would fail every other source of
+that session too, so nothing of ours is imported before the format is used.
 
 Next: cometmq.spark.format
 """
 
-from cometmq.spark.format import RocketMQSource as DefaultSource
+from collections.abc import MutableMapping
 
-__all__ = ["DefaultSource"]
+from pyspark.sql.datasource import DataSource
+
+
+class DefaultSource(DataSource):
+    """The name of the format; making one gives the source itself."""
+
+    def __new__(cls, options: MutableMapping[str, str]) -> DataSource:  # type: ignore[misc]
+        """The source.
+
+        Raises:
+            ImportError: pyarrow or numpy is missing.
+        """
+        from cometmq.spark.format import RocketMQSource
+
+        return RocketMQSource(options)
+
+    @classmethod
+    def name(cls) -> str:
+        """What stands in `format(...)` and `USING ...`."""
+        return "rocketmq"

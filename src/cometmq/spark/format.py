@@ -16,12 +16,14 @@ from pyspark.sql.types import StructType
 
 from cometmq.model.errors import SettingsError
 from cometmq.spark.columns.schema import check_read_schema, message_schema
+from cometmq.spark.options import NAME_SERVER
 from cometmq.spark.sink.columns import SinkColumns
 from cometmq.spark.sink.settings import SinkSettings
 from cometmq.spark.sink.writer import RocketMQStreamWriter, RocketMQWriter
-from cometmq.spark.source.batch import RocketMQReader
+from cometmq.spark.source.batch import batch_reader
 from cometmq.spark.source.settings import SourceSettings, read_columns
 from cometmq.spark.source.stream import RocketMQStreamReader
+from cometmq.spark.table_options import table_options, with_table_options
 
 
 class RocketMQSource(DataSource):
@@ -43,7 +45,8 @@ class RocketMQSource(DataSource):
             SettingsError: for a column that there is not.
         """
         columns, properties_format = read_columns(self.options)
-        return message_schema(columns, properties_format=properties_format)
+        schema = message_schema(columns, properties_format=properties_format)
+        return with_table_options(schema, self.options)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Reads a batch.
@@ -52,7 +55,8 @@ class RocketMQSource(DataSource):
             SettingsError: for options or columns that do not work.
         """
         check_read_schema(schema)
-        return RocketMQReader(SourceSettings.parse(self.options, is_stream=False), schema)
+        options = table_options(schema, self.options, NAME_SERVER)
+        return batch_reader(SourceSettings.parse(options, is_stream=False), schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """Reads micro-batches.
@@ -61,7 +65,8 @@ class RocketMQSource(DataSource):
             SettingsError: for options or columns that do not work.
         """
         check_read_schema(schema)
-        return RocketMQStreamReader(SourceSettings.parse(self.options, is_stream=True), schema)
+        options = table_options(schema, self.options, NAME_SERVER)
+        return RocketMQStreamReader(SourceSettings.parse(options, is_stream=True), schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:  # noqa: FBT001
         """Sends a batch.
