@@ -24,6 +24,7 @@ QUEUE_ENTRY_SIZE = QUEUE_ENTRY.size  # 20
 # (ConsumeQueue.fillPreBlank): offset 0, size Integer.MAX_VALUE, tags code 0.
 BLANK_SIZE = reference.BLANK_SIZE
 BLANK_ENTRY = QUEUE_ENTRY.pack(0, BLANK_SIZE, 0)
+GAP_CODE = reference.GAP_CODE
 
 
 class QueueEntry(NamedTuple):
@@ -45,11 +46,23 @@ def encode_entry(physical_offset: int, size: int, tags_code: int) -> bytes:
     return QUEUE_ENTRY.pack(physical_offset, size, tags_code)
 
 
-def gap_entry(next_offset: int) -> bytes:
+def doubled_entry(next_offset: int, next_size: int) -> bytes:
     """The entry of a message that is not in the log though later ones of its queue are.
 
-    It is a blank one to RocketMQ, which has nothing of the kind, and to whoever reads messages. Its
-    tags code keeps it in order among the others: the physical offset of the queue's next record.
+    It points to the queue's next record: RocketMQ, which has nothing of the kind, gives that one twice, and
+    passes over nothing. Its tags code says to us what it is (docs/format/queue-entry.md).
+
+    Args:
+        next_offset: of the queue's next record, its physical offset.
+        next_size: of the same, bytes.
+    """
+    return QUEUE_ENTRY.pack(next_offset, next_size, GAP_CODE)
+
+
+def gap_entry(next_offset: int) -> bytes:
+    """The same where nothing must come twice: a blank one to RocketMQ.
+
+    Its tags code keeps it in order among the others: the physical offset of the queue's next record.
     """
     return QUEUE_ENTRY.pack(0, BLANK_SIZE, next_offset)
 

@@ -20,6 +20,7 @@ from libc.string cimport memchr, memcmp, memcpy
 from cometmq.kernel.keys import NOT_INDEXED as _NOT_INDEXED
 from cometmq.kernel.reference import (
     FRAME_HEAD_SIZE as _FRAME_HEAD_SIZE,
+    GAP_CODE as _GAP_CODE,
     MAGIC_V1 as _MAGIC_V1,
     MAGIC_V2 as _MAGIC_V2,
     java_hash_many as _hash_any,
@@ -56,6 +57,7 @@ cdef int HEADER_SIZE_MAX = 0xFFFFFF
 cdef int SEND_V2 = 310
 cdef int ONEWAY_BIT = 2
 cdef int ENTRY_SIZE = 20
+cdef int64_t GAP_CODE = _GAP_CODE
 cdef int TOPIC_BLOCK_V1_MAX = 128  # The length in one byte, then 127 of them.
 cdef int BATCH_HEAD_SIZE = 20
 cdef int FIXED_SIZE = 74  # Of a record, without hosts, body, topic and properties.
@@ -650,7 +652,7 @@ def choose_entries(
 ):
     """See `cometmq.kernel.reference.choose_entries`."""
     cdef list runs = []
-    cdef int64_t start = -1, end = -1, total = 0, physical_offset
+    cdef int64_t start = -1, end = -1, total = 0, physical_offset, tags_code
     cdef Py_ssize_t count = 0, looked = 0, position = 0
     cdef int32_t size
     cdef bint removed = False
@@ -664,11 +666,12 @@ def choose_entries(
         if size <= 0 or (count and (count >= count_max or total + size > size_max)):
             break
         physical_offset = <int64_t>get_u64(at)
+        tags_code = <int64_t>get_u64(at + 12)
         looked += 1
-        if physical_offset < log_start or size == 0x7FFFFFFF:
+        if physical_offset < log_start or size == 0x7FFFFFFF or tags_code == GAP_CODE:
             removed = True
             continue
-        if match is not None and not match(<int64_t>get_u64(at + 12)):
+        if match is not None and not match(tags_code):
             continue
         if physical_offset != end:
             if end >= 0:

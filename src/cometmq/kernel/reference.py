@@ -32,6 +32,9 @@ MAGIC_BLANK = 0xCBD43194  # The rest of this log file is empty.
 RECORD_SIZE_MIN = 91  # V1 with IPv4 hosts, and no body, topic and properties.
 
 BLANK_SIZE = 0x7FFFFFFF  # Of the entry that Java puts before a queue's first (fillPreBlank).
+# Tags code of an entry in place of a lost message: no tag's hash, no time, no extended unit's place. The
+# low half is 0, for Java looks that up among the hashes of wanted tags (docs/format/queue-entry.md).
+GAP_CODE = 0x4741_5021_0000_0000
 
 ENTRY = Struct(">qiq")  # Of a queue: physical offset, size, tags code.
 _SIZE_AND_MAGIC = Struct(">iI")
@@ -189,7 +192,7 @@ def choose_entries(
         if size <= 0 or (count and (count >= count_max or total + size > size_max)):
             break
         looked += 1
-        if physical_offset < log_start or size == BLANK_SIZE:
+        if physical_offset < log_start or size == BLANK_SIZE or tags_code == GAP_CODE:
             removed = True
             continue
         if match is not None and not match(tags_code):

@@ -194,18 +194,40 @@ class Reader:
         return self._answer(wanted, entries, may_wait=True)
 
     def _hole(self, wanted: Wanted) -> GetResult:
-        """No entry where one should be: go on in the next queue file, as RocketMQ does."""
-        per_file = self._files.entries_per_file
-        after = min((wanted.offset // per_file + 1) * per_file, wanted.max_offset)
+        """No file where one should be: go on in the next queue file, as RocketMQ does."""
         return GetResult(
-            GetStatus.OFFSET_FOUND_NULL, after, wanted.min_offset, wanted.max_offset
+            GetStatus.OFFSET_FOUND_NULL,
+            self._file_end(wanted),
+            wanted.min_offset,
+            wanted.max_offset,
+        )
+
+    def _file_end(self, wanted: Wanted) -> int:
+        """Queue offset behind the file that a read begins in, or behind the queue."""
+        per_file = self._files.entries_per_file
+        return min((wanted.offset // per_file + 1) * per_file, wanted.max_offset)
+
+    def _behind_zeros(self, wanted: Wanted) -> GetResult:
+        """Zeros where entries should be (a damaged queue file): go on at the next entry. May wait.
+
+        RocketMQ goes on in the next queue file, past whatever valid entries are left in this one.
+        """
+        queue, offset = wanted.queue, wanted.offset
+        count = min(self._file_end(wanted), queue.tail_start) - offset
+        entries = self._files.read(queue, offset, max(count, 0))
+        zeros = len(entries) - len(entries.lstrip(b"\0"))
+        return GetResult(
+            GetStatus.MESSAGE_WAS_REMOVING,
+            offset + max(zeros // QUEUE_ENTRY_SIZE, 1),
+            wanted.min_offset,
+            wanted.max_offset,
         )
 
     def _answer(self, wanted: Wanted, entries: Buffer, *, may_wait: bool) -> GetResult:
         """Choose entries and read their records."""
         chosen = self._choose(wanted, entries)
         if not chosen.looked:
-            return self._hole(wanted)
+            return self._behind_zeros(wanted) if may_wait else self._cold(wanted)
         records: list[memoryview] = []
         if chosen.message_count:
             try:

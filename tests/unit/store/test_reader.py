@@ -251,7 +251,7 @@ def test_a_cold_read_of_what_is_gone_meanwhile_says_so():
     assert result.cold().status == GetStatus.OFFSET_FOUND_NULL
 
 
-def test_an_entry_that_is_zero_is_a_hole():
+def test_behind_an_entry_that_is_zero_the_next_one_is_read():
     disk, clock = FakeDisk(), HandClock()
     store = open_store(disk=disk, clock=clock)
     put(store, *[b"x"] * 30)
@@ -260,7 +260,9 @@ def test_an_entry_that_is_zero_is_a_hole():
     content = disk.names["/store/consumequeue/orders/0/00000000000000000000"].content
     content[100:200] = bytes(100)
     assert status(store, 0) == (GetStatus.FOUND, 5, 0, 30)
-    assert status(store, 5) == (GetStatus.OFFSET_FOUND_NULL, 20, 0, 30)
+    waiting = store.get("orders", 0, 5).cold
+    assert waiting is not None
+    assert waiting()[:2] == (GetStatus.MESSAGE_WAS_REMOVING, 10)
     queue = store.queue("orders", 0)
     assert queue is not None
     assert store.store_time_at(queue, 5) == -1

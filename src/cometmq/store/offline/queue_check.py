@@ -10,7 +10,7 @@ Next: cometmq.store.offline.index_check
 from collections.abc import Iterator, Sequence
 
 from cometmq.codec.other_queues import is_extended_address
-from cometmq.codec.queue_entry import BLANK_ENTRY, QUEUE_ENTRY, QUEUE_ENTRY_SIZE
+from cometmq.codec.queue_entry import BLANK_ENTRY, GAP_CODE, QUEUE_ENTRY, QUEUE_ENTRY_SIZE
 from cometmq.codec.record import Record
 from cometmq.store.consume_queue import ConsumeQueue
 from cometmq.store.consume_queues import ConsumeQueues
@@ -134,7 +134,7 @@ class QueueCheck:
         if (at, size, code) == (wanted_at, wanted_size, wanted_code):
             run.matched += 1
             return
-        if size == 0 or stored == BLANK_ENTRY:
+        if size == 0 or stored == BLANK_ENTRY or code == GAP_CODE:
             if not run.missing:
                 run.first_missing = offset, wanted_at
             run.missing += 1
@@ -196,8 +196,6 @@ class QueueCheck:
         behind: list[tuple[int, int, int]] = []  # At the queue's end a start drops such.
         for entry in _entries(self._files, loaded.queue):
             offset, at, size = entry
-            if (at, size) == _BLANK:
-                continue
             if at >= log_end and not self._store.is_clean:
                 behind.append(entry)
             elif not self._is_its_record(queue_id, offset, at, size):
@@ -232,12 +230,13 @@ _BLANK = QUEUE_ENTRY.unpack(BLANK_ENTRY)[:2]
 
 
 def _entries(files: QueueFiles, queue: ConsumeQueue) -> Iterator[tuple[int, int, int]]:
-    """(queue offset, physical offset, size) of every entry of a queue."""
+    """(queue offset, physical offset, size) of every entry of a queue that stands for a message."""
     for start in range(queue.min_offset, queue.max_offset, _RUN_ENTRIES_MAX):
         count = min(_RUN_ENTRIES_MAX, queue.max_offset - start)
         content = _read(files, queue, start, count)
-        for place, (at, size, _) in enumerate(QUEUE_ENTRY.iter_unpack(content)):
-            yield start + place, at, size
+        for place, (at, size, code) in enumerate(QUEUE_ENTRY.iter_unpack(content)):
+            if (at, size) != _BLANK and code != GAP_CODE:
+                yield start + place, at, size
 
 
 def _read(files: QueueFiles, queue: ConsumeQueue, start: int, count: int) -> bytes:
