@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -18,10 +19,14 @@ from tests.support.processes import Program
 
 TOPIC = "Repaired"
 COUNT = 2_000
-DAMAGED = 700
+DAMAGED = (
+    20,
+    700,
+)  # One in the log's first file: behind a blank entry Java passes over what is there.
+QUEUES = 4
 SETTINGS = {
     "autoCreateTopicEnable": "true",
-    "defaultTopicQueueNums": 4,
+    "defaultTopicQueueNums": QUEUES,
     "mappedFileSizeCommitLog": 65_536,
 }
 
@@ -41,18 +46,13 @@ def said_when_refused(program: Program) -> str:
 
 
 def damage(store: Path, body: bytes) -> None:
-    """Flip a bit in the body of a message.
-
-    It lies in no first log file: behind a blank entry a Java broker passes over what is in there
-    (docs/format/queue-entry.md).
-    """
+    """Flip a bit in the body of a message."""
     found = find_store(str(store), None, RealDisk())
     records = [record for records in LogScan(found) for record in records]
     offset = next(record.physical_offset for record in records if record.body == body)
     file = found.log.chain.find(offset)
     found.close()
     assert file is not None
-    assert file.start > 0
     path = Path(file.path)
     content = bytearray(path.read_bytes())
     content[offset - file.start + 88] ^= 1
@@ -72,8 +72,9 @@ def test_a_directory_has_one_owner_and_java_serves_a_repaired_one(tmp_path):
         assert "Lock failed" in said_when_refused(second)
         ours.end(signal.SIGTERM)
 
-        lost = bodies()[DAMAGED]
-        damage(folder / "store", lost)
+        lost = {bodies()[number] for number in DAMAGED}
+        for body in lost:
+            damage(folder / "store", body)
         assert run("store", "verify", str(folder / "store"), nameserver=None).returncode == 3
         done = run("store", "repair", str(folder / "store"), "--yes", nameserver=None)
         assert done.returncode == 0, done.stderr
@@ -88,9 +89,11 @@ def test_a_directory_has_one_owner_and_java_serves_a_repaired_one(tmp_path):
         )
         third = processes.broker(folder, names.address, settings=SETTINGS)
         assert "another broker has locked lock" in said_when_refused(third)
-        told = peer.read(names.address, TOPIC, COUNT - 1)
+        told = peer.read(names.address, TOPIC, COUNT)
     finally:
         for program in started:
             program.kill()
-    wanted = sorted(set(bodies()) - {lost})
-    assert sorted(message.body for message in told) == wanted
+    wanted = Counter(set(bodies()) - lost)
+    # The next one of its queue stands in the place of a lost one, too (docs/format/queue-entry.md).
+    wanted.update(bodies()[number + QUEUES] for number in DAMAGED)
+    assert Counter(message.body for message in told) == wanted
