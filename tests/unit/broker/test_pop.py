@@ -10,14 +10,18 @@ from cometmq.broker.store_keys import FlushDiskType
 from cometmq.codec.bodies.batch_ack import BatchAck, encode_batch_ack
 from cometmq.codec.receipt import Receipt, decode_starts
 from cometmq.codec.record import decode_records
-from cometmq.codec.remoting import Command
+from cometmq.codec.remoting import Command, encode_command
 from cometmq.model.codes import RequestCode, ResponseCode
+from cometmq.model.flags import ONEWAY
+from cometmq.wire.connection import Connection
 from tests.unit.broker.conftest import eventually, serve
 from tests.unit.broker.test_sends import short_fields
 
 POP, ACK = RequestCode.POP_MESSAGE, RequestCode.ACK_MESSAGE
 CHANGE = RequestCode.CHANGE_MESSAGE_INVISIBLETIME
 RETRY = "%RETRY%g_Orders"
+# Long enough for an acknowledgement to be in time on a busy machine.
+HIDDEN_MS = 2_000
 
 
 async def send(served, *bodies, queue_id=0, topic="Orders", **properties):
@@ -95,14 +99,14 @@ async def test_a_pop_goes_round_all_queues(served):
 
 async def test_what_is_not_acknowledged_comes_again_from_the_retry_topic(served):
     await send(served, b"1", b"2", TAGS="t")
-    first = await pop(served, invisibleTime=300)
+    first = await pop(served, invisibleTime=HIDDEN_MS)
     await served.ask(ACK, names(handles(first)[0]))
     again = await pop(served, pollTime=10_000)
     (record,) = decode_records(again.body)
     assert (record.body, record.topic, record.reconsume_times) == (b"2", "Orders", 1)
     assert record.properties()["1ST_POP_TIME"] == first.fields["popTime"]
     assert record.properties()["TAGS"] == "t"
-    assert int(again.fields["popTime"]) >= int(first.fields["popTime"]) + 300
+    assert int(again.fields["popTime"]) >= int(first.fields["popTime"]) + HIDDEN_MS
     (handle,) = handles(again)
     assert handle.split(" ")[4:] == ["1", "broker-a", "0", "0"]
     await served.ask(ACK, names(handle))
@@ -120,12 +124,54 @@ async def test_a_message_may_come_again_and_again(tmp_path, flush):
             assert record.reconsume_times == times
 
 
+async def test_acknowledgements_of_one_read_are_each_answered_and_count(served):
+    for queue_id in (0, 1):
+        await send(served, b"%d" % queue_id, b"%d" % queue_id, queue_id=queue_id)
+    given = handles(await pop(served))
+    left = given.pop()
+    asked = [
+        *(names(handle) for handle in (given[0], given[2], given[1], given[0])),
+        names(given[0], queueId=9),
+        names(given[0]) | {"extraInfo": "x"},
+    ]
+    frames = [
+        encode_command(Command(ACK, opaque=number * 1_000, fields=fields))
+        for number, fields in enumerate(asked)
+    ]
+    oneway = encode_command(Command(ACK, opaque=7, flag=ONEWAY, fields=names(given[1])))
+    answers = await exchange(served, b"".join([*frames, oneway]), count=len(asked))
+    assert sorted((answer.opaque, answer.code) for answer in answers) == [
+        (0, 0), (1_000, 0), (2_000, 0), (3_000, 0), (4_000, 13), (5_000, 29),
+    ]  # fmt: skip
+    points = served_points(served)
+    (point,) = points._by_key.values()
+    assert f"{point.body.queue_id}" == left.split(" ")[6]
+    assert point.offsets_of(~point.acknowledged) == (int(left.split(" ")[7]),)
+
+
+async def exchange(served, frames, *, count):
+    """Write frames at once; so many answers."""
+    host, port = served.broker.address.rsplit(":", 1)
+    reader, writer = await asyncio.open_connection(host, int(port))
+    wire: Connection[None] = Connection()
+    answers: list[Command] = []
+    writer.write(frames)
+    async with asyncio.timeout(30):
+        while len(answers) < count:
+            read = await reader.read(65_536)
+            assert read, "the broker closed the connection"
+            answers += [Command(*answer) for answer in wire.receive_data(read)]
+    writer.close()
+    await writer.wait_closed()
+    return answers
+
+
 async def test_a_batch_acknowledges_what_its_bits_say(served):
     await send(served, b"1", b"2", b"3")
-    first = await pop(served, invisibleTime=300)
+    first = await pop(served, invisibleTime=HIDDEN_MS)
     ack = BatchAck(
         "g", "Orders", "0", 0, 0, int(first.fields["reviveQid"]), int(first.fields["popTime"]),
-        300, (0, 2),
+        HIDDEN_MS, (0, 2),
     )  # fmt: skip
     answer = await served.ask(
         RequestCode.BATCH_ACK_MESSAGE, body=encode_batch_ack("broker-a", [ack])
@@ -138,15 +184,15 @@ async def test_a_batch_acknowledges_what_its_bits_say(served):
 
 async def test_a_message_is_hidden_for_longer_or_shorter(served):
     await send(served, b"long", b"short")
-    first = await pop(served, invisibleTime=1_500)
+    first = await pop(served, invisibleTime=HIDDEN_MS)
     long, short = handles(first)
     later = await served.ask(CHANGE, names(long, invisibleTime=60_000))
     assert later.code == ResponseCode.SUCCESS
     sooner = await served.ask(CHANGE, names(short, invisibleTime=100))
-    again = await pop(served, pollTime=1_000)
+    again = await pop(served, pollTime=10_000)
     assert bodies(again) == [b"short"]
     assert int(sooner.fields["popTime"]) >= int(first.fields["popTime"])
-    assert (await pop(served, pollTime=1_200)).code == ResponseCode.POLLING_TIMEOUT
+    assert (await pop(served, pollTime=HIDDEN_MS)).code == ResponseCode.POLLING_TIMEOUT
     # The first handle is of no use any more, and the new one acknowledges.
     handle = Receipt(
         0, int(later.fields["popTime"]), 60_000, int(later.fields["reviveQid"]), "0", "broker-a", 0, 0

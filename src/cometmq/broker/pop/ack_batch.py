@@ -1,13 +1,15 @@
 """ACK_MESSAGE 200051, all of a read at once: the request that pop brings for every message.
 
-One that names an open check point and a message of it needs no other check, and its answer differs
-from others in one number. Everything else goes the way of `Acks.ack`, which says what is wrong.
+Acknowledgements of one pop come one behind the other, and their handles differ in the last word only:
+what a handle names is looked up once for such a run, and the run is taken at once. Answers differ in
+one number. Whatever names no message of an open check point goes the way of `Acks.ack`, which says
+what is wrong with it.
 
 Next: cometmq.broker.pop.acks
 """
 
 from cometmq.broker.pop.acks import Acks
-from cometmq.broker.pop.check_points import CheckPoints
+from cometmq.broker.pop.check_points import CheckPoint, CheckPoints
 from cometmq.codec.remoting import Command, RawCommand
 from cometmq.model.flags import ONEWAY
 from cometmq.net.answer import Answer, answer_head
@@ -15,11 +17,21 @@ from cometmq.net.dispatcher import run_handler
 from cometmq.net.peer import Peer
 
 _PREFIX_SIZE = 8
-_BEFORE, _, _AFTER = answer_head(Command(0), Answer(), 0)[_PREFIX_SIZE:].partition(
-    b'"opaque":0'
-)
-_START = _BEFORE.decode() + '"opaque":'
-_END = _AFTER.decode()
+_NUMBER_SIZE_MAX = 11  # Of 32 bits with their sign.
+_BEFORE, _, _END = answer_head(Command(0), Answer(), 0)[_PREFIX_SIZE:].partition(b'"opaque":0')
+_BEFORE += b'"opaque":'
+
+# What a client says of a message but for its offset: handle, topic, group, queue; all as text.
+_Named = tuple[str, str, str, str]
+
+
+def _start(number_size: int) -> bytes:
+    """What is in front of an opaque of so many digits."""
+    size = len(_BEFORE) + number_size + len(_END)
+    return (4 + size).to_bytes(4) + size.to_bytes(4) + _BEFORE
+
+
+_STARTS = [_start(size) for size in range(_NUMBER_SIZE_MAX + 1)]
 
 
 class AckBatch:
@@ -32,33 +44,46 @@ class AckBatch:
 
     def handle(self, commands: list[RawCommand], peer: Peer) -> None:
         """Take all of them and give their answers to the peer."""
-        acknowledge = self._points.acknowledge_one
-        answers = []
+        others: list[RawCommand] = []
+        answers: list[bytes] = []
+        runs: list[tuple[CheckPoint, list[int]]] = []
+        run: _Named | None = None
+        offsets: tuple[int, ...] = ()
+        places: list[int] = []
         for command in commands:
             fields = command[6]
             try:
-                words = fields["extraInfo"].split(" ", 2)
-                is_done = acknowledge(
-                    (
-                        fields["topic"], fields["consumerGroup"], int(fields["queueId"]),
-                        int(words[0]), int(words[1]),
-                    ),
-                    int(fields["offset"]),
+                named = (
+                    fields["extraInfo"].rpartition(" ")[0],
+                    fields["topic"], fields["consumerGroup"], fields["queueId"],
                 )  # fmt: skip
+                if named != run:
+                    point = self._find(named)
+                    run, offsets, places = named, point.body.offsets, []
+                    runs.append((point, places))
+                places.append(offsets.index(int(fields["offset"])))
             except (LookupError, ValueError, TypeError, AttributeError):
-                is_done = False  # Not as it should be; the other way says what.
-            if not is_done:
-                run_handler(self._acks.ack, Command(*command), peer)
-            elif not command[1] & ONEWAY:
-                answers.append(_success(command[2]))
+                others.append(command)  # Not as it should be; the other way says what.
+                continue
+            if not command[1] & ONEWAY:
+                number = b"%d" % command[2]
+                answers += (_STARTS[len(number)], number, _END)
+        for point, places in runs:
+            self._points.acknowledge_places(point, places)
         if answers:
             peer.write(b"".join(answers))
+        for command in others:
+            run_handler(self._acks.ack, Command(*command), peer)
+
+    def _find(self, named: _Named) -> CheckPoint:
+        """The open check point that a client means.
+
+        Raises:
+            LookupError, ValueError: there is none, or it does not mean any.
+        """
+        handle, topic, group, queue = named
+        start, pop_time, _ = handle.split(" ", 2)
+        return self._points[topic, group, int(queue), int(start), int(pop_time)]
 
     def written(self) -> None:
         """Nothing follows: acknowledgements are put on record by a timer."""
-
-
-def _success(opaque: int) -> bytes:
-    header = f"{_START}{opaque}{_END}"
-    size = len(header)
-    return (4 + size).to_bytes(4) + size.to_bytes(4) + header.encode()

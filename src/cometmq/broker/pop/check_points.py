@@ -109,32 +109,29 @@ class CheckPoints:
         self._by_key[point.key] = point
         self.again_at(point, point.due_ms if at_ms is None else at_ms)
 
+    def __getitem__(self, key: Key) -> CheckPoint:
+        return self._by_key[key]
+
     def acknowledge(self, key: Key, offsets: Iterable[int]) -> None:
         """Messages are done with; what is not known, or was before, is passed over."""
         point = self._by_key.get(key)
         if point is None:
             return
+        known = point.body.offsets
+        self.acknowledge_places(
+            point, [known.index(offset) for offset in offsets if offset in known]
+        )
+
+    def acknowledge_places(self, point: CheckPoint, places: Iterable[int]) -> None:
+        """The same by their places among the messages of an open check point."""
         bits = 0
-        places = point.body.offsets
-        for offset in offsets:
-            if offset in places:
-                bits |= 1 << places.index(offset)
+        for place in places:
+            bits |= 1 << place
         if bits & ~point.acknowledged:
             point.acknowledged |= bits
             self.changed[point] = None
             if point.is_done:
                 self._end(point)
-
-    def acknowledge_one(self, key: Key, offset: int) -> bool:
-        """A message is done with; whether there was such a check point with such a message."""
-        point = self._by_key.get(key)
-        if point is None or offset not in point.body.offsets:
-            return False
-        point.acknowledged |= 1 << point.body.offsets.index(offset)
-        self.changed[point] = None
-        if point.is_done:
-            self._end(point)
-        return True
 
     def is_open(self, key: Key, offset: int) -> bool:
         """Whether a message of a check point is neither acknowledged nor handed on."""

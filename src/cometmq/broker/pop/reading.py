@@ -227,10 +227,7 @@ class PopReader:
     def _hand_out(
         self, pop: Pop, taken: Taken, place: Place, start: int, result: GetResult
     ) -> None:
-        records = _split(result.records)
-        offsets = [
-            int.from_bytes(record[QUEUE_OFFSET_AT : QUEUE_OFFSET_AT + 8]) for record in records
-        ]
+        offsets = _offsets(start, result)
         _, topic, queue_id = place
         if pop.request.order:
             self._keep_order(pop, taken, place, offsets)
@@ -248,7 +245,7 @@ class PopReader:
             start, taken.pop_time_ms, pop.request.invisible_time, taken.revive_queue, kind,
             self._settings.broker_name, queue_id,
         )  # fmt: skip
-        for record, offset in zip(records, offsets, strict=True):
+        for record, offset in zip(_split(result.records), offsets, strict=True):
             receipt = handle._replace(queue_offset=offset)
             taken.pieces.append(_of_origin(record, pop.topic.name, receipt))
 
@@ -300,6 +297,16 @@ class PopReader:
             self._progress.reset(place, next_offset)
         else:
             self._progress.moved(place, next_offset)
+
+
+def _offsets(start: int, result: GetResult) -> list[int]:
+    """The queue offsets of what was read from `start` on."""
+    if result.message_count == result.next_offset - start:  # Nothing was passed over.
+        return list(range(start, result.next_offset))
+    return [
+        int.from_bytes(record[QUEUE_OFFSET_AT : QUEUE_OFFSET_AT + 8])
+        for record in _split(result.records)
+    ]
 
 
 def _split(pieces: list[memoryview]) -> list[memoryview]:
