@@ -11,6 +11,7 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from cometmq.broker.byte_quota import ByteQuotas
 from cometmq.broker.parts import Feature, Parts
 from cometmq.broker.topic_limits import Limits, first_kept, limited_topics
 from cometmq.codec.remoting import Command
@@ -34,6 +35,7 @@ class Cleaning(Feature):
         self._parts = parts
         self._tasks = Tasks("cleaning")
         self._limits_at = 0.0
+        self._quotas = ByteQuotas(parts.store)
         self.of_administrators = {
             RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE: self.clean_queues,
             RequestCode.CLEAN_UNUSED_TOPIC: self.clean_topics,
@@ -72,15 +74,21 @@ class Cleaning(Feature):
         parts = self._parts
         limited = limited_topics(parts.topics.table().topics)
         loop = asyncio.get_running_loop()
+        measured: set[ConsumeQueue] = set()
         for topic, limits in limited:
             queues = parts.store.queues_of(topic)
+            measured.update(queues if limits.size is not None else ())
             firsts = await loop.run_in_executor(parts.pool, self._firsts, queues, limits)
             for queue, first in zip(queues, firsts, strict=True):
                 queue.hide_before(first)
+        self._quotas.forget_others(measured)
 
     def _firsts(self, queues: list[ConsumeQueue], limits: Limits) -> list[int]:
         store, now_ms = self._parts.store, self._parts.clock.now_ms()
-        return [first_kept(store, queue, limits, now_ms) for queue in queues]
+        return [
+            first_kept(store, queue, limits, now_ms=now_ms, quotas=self._quotas)
+            for queue in queues
+        ]
 
     # --- requests
 

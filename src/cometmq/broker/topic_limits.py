@@ -1,4 +1,4 @@
-"""How long, and how many, messages of a topic are given to consumers: `retention.*` attributes.
+"""How long, how many, and how many bytes of, messages consumers are given: `retention.*` attributes.
 
 Our own, and off where a topic has none. The log is shared, so nothing is deleted for it: the queue's
 min offset is raised, and readers before it are sent to it (docs/design/0007).
@@ -9,6 +9,7 @@ Next: cometmq.broker.cleaning
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from cometmq.broker.byte_quota import ByteQuotas
 from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import RequestError
 from cometmq.model.topic import TopicConfig
@@ -17,6 +18,7 @@ from cometmq.store.message_store import MessageStore
 
 HOURS = "retention.hours"
 COUNT = "retention.count"
+BYTES = "retention.bytes"
 
 _HOUR_MS = 3_600_000
 
@@ -27,10 +29,12 @@ class Limits(NamedTuple):
     Attributes:
         hours: messages stored longer ago are hidden; None: no limit.
         message_count: of each queue, all but the last so many are hidden; None: no limit.
+        size: bytes of records; of each queue, all but the last so many are hidden; None: no limit.
     """
 
     hours: int | None
     message_count: int | None
+    size: int | None = None
 
 
 def limits_of(attributes: Mapping[str, str]) -> Limits | None:
@@ -39,9 +43,10 @@ def limits_of(attributes: Mapping[str, str]) -> Limits | None:
     Raises:
         RequestError: a value is no number from 1 on.
     """
-    if HOURS not in attributes and COUNT not in attributes:
-        return None
-    return Limits(_number(attributes, HOURS), _number(attributes, COUNT))
+    limits = Limits(
+        _number(attributes, HOURS), _number(attributes, COUNT), _number(attributes, BYTES)
+    )
+    return None if limits == Limits(None, None) else limits
 
 
 def _number(attributes: Mapping[str, str], name: str) -> int | None:
@@ -70,11 +75,20 @@ def limited_topics(topics: Mapping[str, TopicConfig]) -> list[tuple[str, Limits]
     return found
 
 
-def first_kept(store: MessageStore, queue: ConsumeQueue, limits: Limits, now_ms: int) -> int:
+def first_kept(
+    store: MessageStore,
+    queue: ConsumeQueue,
+    limits: Limits,
+    *,
+    now_ms: int,
+    quotas: ByteQuotas,
+) -> int:
     """Queue offset of the first message that the limits keep. Any thread; may wait."""
     first = queue.min_offset
     if limits.message_count is not None:
         first = max(first, queue.max_offset - limits.message_count)
     if limits.hours is not None:
         first = max(first, store.offset_by_time(queue, now_ms - limits.hours * _HOUR_MS))
+    if limits.size is not None:
+        first = max(first, quotas.first_kept(queue, limits.size))
     return first

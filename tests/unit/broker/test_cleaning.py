@@ -153,6 +153,22 @@ async def test_a_topic_may_keep_its_last_messages_only(tmp_path):
         assert answer.fields["nextBeginOffset"] == "7"
 
 
+async def test_a_topic_may_keep_its_last_bytes_only(tmp_path):
+    store = tmp_path / "store"
+    async with serve(store, **QUICK) as served:
+        answer = await make_topic(served, "Short", "+retention.bytes=much")
+        assert answer.code == ResponseCode.INVALID_PARAMETER
+        answer = await make_topic(served, "Short", "+retention.bytes=9000")
+        assert answer.code == ResponseCode.SUCCESS, answer.remark
+        await fill(served, 10, topic="Short")  # Some 3,950 bytes each.
+
+        async def moved():
+            pull = await served.ask(RequestCode.PULL_MESSAGE, pull_fields("Short", offset=0))
+            return pull.fields["nextBeginOffset"] == "8"
+
+        await eventually(moved)
+
+
 async def test_consoles_are_told_what_waits_in_the_transient_pool(tmp_path):
     settings: dict[str, Any] = {"is_pool_used": True, "commit_interval_ms": 60_000}
     async with serve(tmp_path / "store", **settings) as served:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 
+from cometmq.broker.byte_quota import ByteQuotas
 from cometmq.broker.topic_limits import Limits, first_kept, limited_topics, limits_of
+from cometmq.codec.queue_entry import doubled_entry
 from cometmq.model.topic import TopicConfig
 from tests.support.store_puts import put, settle, store_with
 
 HOUR_S = 3600
+RECORD = 102  # Bytes of each record: 91, a body of 1, a topic of 6, properties of 4.
 
 
 @pytest.mark.parametrize(
@@ -20,9 +25,14 @@ HOUR_S = 3600
         (Limits(3, 1), 9),
         (Limits(100, None), 0),
         (Limits(1, None), 9),
+        (Limits(None, None, 4 * RECORD), 6),
+        (Limits(None, None, 4 * RECORD - 1), 7),
+        (Limits(None, None, 1), 9),  # The newest stays.
+        (Limits(None, 2, 4 * RECORD), 8),
+        (Limits(None, None, 1 << 40), 0),
     ],
 )
-def test_age_and_number_both_count(limits, first):
+def test_age_number_and_bytes_all_count(limits, first):
     store, _, clock = store_with()
     for number in range(10):  # One an hour; the last one is an hour old.
         put(store, b"%d" % number)
@@ -31,7 +41,8 @@ def test_age_and_number_both_count(limits, first):
     queue = store.queue("orders", 0)
     assert queue is not None
     now_ms = clock.now_ms() - 40_000  # What `settle` took.
-    assert first_kept(store, queue, limits, now_ms) == first
+    kept = first_kept(store, queue, limits, now_ms=now_ms, quotas=ByteQuotas(store))
+    assert kept == first
     queue.hide_before(first)
     assert store.get("orders", 0, 0).next_offset == (10 if first == 0 else first)
 
@@ -44,3 +55,45 @@ def test_topics_without_limits_and_with_senseless_ones_have_none():
         "short": TopicConfig("short", attributes={"retention.hours": "2"}),
     }
     assert limited_topics(topics) == [("short", Limits(2, None))]
+    assert limits_of({"retention.bytes": "1000"}) == Limits(None, None, 1000)
+
+
+def test_a_byte_quota_follows_what_comes_and_what_goes():
+    store, disk, clock = store_with()
+    quotas = ByteQuotas(store)
+    chance = random.Random(4)
+    sizes: list[int] = []
+    put(store, b"x")
+    sizes.append(RECORD)
+    queue = store.queue("orders", 0)
+    assert queue is not None
+    for _ in range(30):
+        for _ in range(chance.randrange(40)):
+            body = b"x" * chance.randrange(200)
+            put(store, body)
+            sizes.append(RECORD - 1 + len(body))
+        settle(store, clock)
+        if chance.random() < 0.3:  # Something else hides more than the quota does.
+            queue.hide_before(queue.min_offset + chance.randrange(20))
+        most = chance.randrange(1, 6_000)
+        first = quotas.first_kept(queue, most)
+        last = len(sizes) - 1
+        wanted = queue.min_offset
+        while wanted < last and sum(sizes[wanted:]) > most:
+            wanted += 1
+        assert first == min(wanted, queue.max_offset)
+        queue.hide_before(first)
+    reads = disk.calls["pread"]
+    assert quotas.first_kept(queue, 6_000) == queue.min_offset
+    assert disk.calls["pread"] == reads  # Nothing has changed, so nothing is read.
+
+
+def test_what_is_lost_in_a_queue_takes_nothing():
+    store, _, clock = store_with()
+    put(store, b"1", b"2")
+    queue = store.queue("orders", 0)
+    assert queue is not None
+    queue.tail[20:40] = doubled_entry(0, RECORD)
+    put(store, b"3")
+    settle(store, clock)
+    assert ByteQuotas(store).first_kept(queue, 2 * RECORD) == 0
