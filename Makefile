@@ -7,7 +7,7 @@ PYTEST := $(BIN)/python -m pytest
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build fmt sync lint types arch tidy test plain check e2e crash interop golden spark demo bench fuzz ci clean
+.PHONY: help setup build fmt sync lint types arch tidy static test plain check e2e crash interop golden spark demo bench fuzz ci clean
 
 help: ## this list
 	@grep -hE '^[a-z0-9]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-9s %s\n", $$1, $$2}'
@@ -54,7 +54,9 @@ plain: setup ## the package without a C compiler: it builds, and the plain kerne
 	COMETMQ_KERNEL=reference $(PYTEST) tests/unit/kernel tests/unit/wire tests/unit/store \
 		tests/unit/broker tests/golden tests/crash/test_store_power_cut.py $(ARGS)
 
-check: lint types arch tidy test ## what a developer runs before each commit
+static: lint types arch tidy ## what can be said of the code without running it
+
+check: static test ## what a developer runs before each commit
 
 e2e: setup ## real processes from the command line
 	$(PYTEST) tests/e2e $(ARGS)
