@@ -1,0 +1,291 @@
+"""Windows of the log as rows, and what becomes of what is broken.
+
+| mode | a body whose CRC is wrong or that does not unpack | bytes of the log that are no record |
+| --- | --- | --- |
+| PERMISSIVE | its row, `valid` false (and no body where it does not unpack) | a row with their place and size, `valid` false |
+| DROPMALFORMED | no row, a warning | no row, a warning |
+| FAILFAST | an error | an error |
+
+Next: cometmq.spark.columns.window_columns
+"""
+
+import logging
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+from zlib import crc32
+
+import numpy as np
+import pyarrow as pa
+
+from cometmq.codec.compression import decompress
+from cometmq.codec.record import BODY_CRC_AT, QUEUE_ID_AT
+from cometmq.model import flags
+from cometmq.model.errors import CodecError, StoreDamaged
+from cometmq.spark.columns.body import BODY_SIZE_MAX
+from cometmq.spark.columns.inner_batch import unwrapped
+from cometmq.spark.columns.pieces import BINARY, replace_rows, same, take_pieces, take_text
+from cometmq.spark.columns.window import Flags, RecordWindow, Span
+from cometmq.spark.columns.window_columns import WindowColumns
+from cometmq.spark.store.folder import StoreFolder
+from cometmq.spark.store.plan import ALL, LogRange, Task
+from cometmq.spark.store.scan import Damage, Scanned, scan
+from cometmq.spark.store.schema import RAW_RECORD
+
+log = logging.getLogger(__name__)
+
+WINDOW_ROWS = 8192
+# What the bodies of one batch may unpack to in all; a batch ends where it is reached.
+UNPACKED_BYTES_MAX = 128 << 20
+
+_INT_MAX = 2**31 - 1
+_CRC_MASK = 0x7FFFFFFF
+_WRAPPED = flags.INNER_BATCH | flags.NEED_UNWRAP
+
+
+class Mode(StrEnum):
+    """What becomes of what is broken, with the names of Spark's own sources."""
+
+    PERMISSIVE = "PERMISSIVE"
+    DROPMALFORMED = "DROPMALFORMED"
+    FAILFAST = "FAILFAST"
+
+
+@dataclass(frozen=True)
+class RowRules:
+    """How records become rows.
+
+    Attributes:
+        mode: what becomes of what is broken.
+        is_crc_checked: compare the CRC of every body.
+        is_decompressed: unpack compressed bodies.
+        broker_name: for the column `brokerName`; a log does not say it.
+        topics: only these; none: all.
+        range: only records of its times.
+    """
+
+    mode: Mode = Mode.PERMISSIVE
+    is_crc_checked: bool = True
+    is_decompressed: bool = True
+    broker_name: str = ""
+    topics: tuple[str, ...] = ()
+    range: LogRange = ALL
+
+
+def message_batches(
+    folder: StoreFolder, task: Task, schema: pa.Schema, rules: RowRules
+) -> Iterator[pa.RecordBatch]:
+    """The messages of a task in the order of the log.
+
+    Raises:
+        StoreDamaged: something is broken, and the mode is FAILFAST.
+        OSError: a file cannot be read.
+    """
+    rows = _Rows(schema, rules)
+    for split in task:
+        for found in scan(folder, split):
+            if isinstance(found, Damage):
+                yield from rows.of_damage(found)
+            else:
+                yield from rows.of_records(found)
+
+
+class _Rows:
+    """One schema and one set of rules."""
+
+    def __init__(self, schema: pa.Schema, rules: RowRules) -> None:
+        self._schema = schema
+        self._rules = rules
+        self._names = frozenset(schema.names)
+
+    def of_damage(self, damage: Damage) -> Iterator[pa.RecordBatch]:
+        """A row for what is no record, or none."""
+        if self._rules.mode is Mode.FAILFAST:
+            raise _failure(str(damage))
+        log.warning("%s", damage)
+        if self._rules.mode is Mode.DROPMALFORMED or self._rules.topics:
+            return
+        values: dict[str, Any] = {
+            "commitLogOffset": damage.start,
+            "storeSize": min(damage.end - damage.start, _INT_MAX),
+            "storeFile": damage.path,
+            "valid": False,
+        }
+        arrays = [pa.array([values.get(field.name)], field.type) for field in self._schema]
+        yield pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+
+    def of_records(self, found: Scanned) -> Iterator[pa.RecordBatch]:
+        """The rows of a piece of the log."""
+        window = found.window
+        for first in range(0, len(window), WINDOW_ROWS):
+            part = window
+            if len(window) > WINDOW_ROWS:
+                starts = window.starts[first : first + WINDOW_ROWS]
+                part = RecordWindow(window.buffer, starts)
+            part = self._wanted(part)
+            if len(part):
+                yield from self._of_part(part, found)
+
+    def _wanted(self, window: RecordWindow) -> RecordWindow:
+        """The records of the times and topics that are asked for."""
+        rules, keep = self._rules, np.ones(len(window), np.bool_)
+        if rules.range.start_ms is not None:
+            keep &= window.stored_ms() >= rules.range.start_ms
+        if rules.range.end_ms is not None:
+            keep &= window.stored_ms() < rules.range.end_ms
+        if rules.topics:
+            texts = take_text(pa.py_buffer(window.buffer), window.topic)
+            keep &= np.isin(texts.to_numpy(zero_copy_only=False), rules.topics)
+        return window if keep.all() else window.select(keep)
+
+    def _of_part(self, window: RecordWindow, found: Scanned) -> Iterator[pa.RecordBatch]:
+        valid = np.ones(len(window), np.bool_)
+        if self._rules.is_crc_checked:
+            valid = sound_bodies(window)
+            if not valid.all():
+                self._judge(window, valid, found, "its body's CRC is another")
+                if self._rules.mode is Mode.DROPMALFORMED:
+                    window, valid = window.select(valid), valid[valid]
+        wrapped = (window.sys_flag & _WRAPPED) == _WRAPPED
+        # A raw record is the whole batch, so with it a batch stays one row.
+        if not wrapped.any() or RAW_RECORD in self._names:
+            yield from self._batches(window, valid, found)
+            return
+        edges = np.flatnonzero(wrapped | np.concatenate(([False], wrapped[:-1])))
+        for rows in np.split(np.arange(len(window)), edges):
+            if len(rows):
+                run = RecordWindow(window.buffer, window.starts[rows])
+                yield from self._unwrapped(run, valid[rows], found, is_batch=wrapped[rows[0]])
+
+    def _unwrapped(
+        self, window: RecordWindow, valid: Flags, found: Scanned, *, is_batch: bool
+    ) -> Iterator[pa.RecordBatch]:
+        """A run of plain records, or one batch as its messages."""
+        if is_batch:
+            try:
+                window = unwrapped(window)
+            except CodecError as error:
+                start = found.base + int(window.starts[0])
+                size, at = int(window.int32(0)[0]), _place(found, window, 0)
+                why = f"{at}: the batch does not unpack: {error}"
+                yield from self.of_damage(Damage(start, start + size, found.path, start, why))
+                return
+            valid = np.full(len(window), valid[0])
+        yield from self._batches(window, valid, found)
+
+    def _batches(
+        self, window: RecordWindow, valid: Flags, found: Scanned
+    ) -> Iterator[pa.RecordBatch]:
+        """Batches of rows, as many as their unpacked bodies ask for."""
+        first = 0
+        while first < len(window):
+            part = window if not first else RecordWindow(window.buffer, window.starts[first:])
+            bodies, broken, count = self._bodies(part)
+            keep = np.arange(len(part)) < count
+            sound = valid[first:].copy()
+            if broken:
+                sound[broken] = False
+                whole = np.ones(len(part), np.bool_)
+                whole[broken] = False
+                self._judge(part, whole, found, "its body does not unpack")
+                if self._rules.mode is Mode.DROPMALFORMED:
+                    keep &= whole
+            columns = StoreColumns(
+                part, self._rules.broker_name, bodies=bodies, valid=sound, path=found.path
+            )
+            batch = columns.batch(self._schema)
+            if not keep.all():
+                batch = batch.filter(pa.array(keep))
+            if batch.num_rows:
+                yield batch
+            first += count
+
+    def _bodies(self, window: RecordWindow) -> tuple[pa.Array | None, list[int], int]:
+        """The bodies, rows whose body does not unpack, and how many rows make a batch."""
+        if "body" not in self._names:
+            return None, [], len(window)
+        bodies = take_pieces(pa.py_buffer(window.buffer), window.body, BINARY)
+        packed = np.flatnonzero((window.sys_flag & flags.COMPRESSED) != 0)
+        if not self._rules.is_decompressed or not len(packed):
+            return bodies, [], len(window)
+        plain: list[bytes | None] = []
+        broken: list[int] = []
+        size, count = 0, len(window)
+        for row in packed.tolist():
+            if size > UNPACKED_BYTES_MAX:
+                count = row
+                break
+            try:
+                body = decompress(
+                    bodies[row].as_py(), int(window.sys_flag[row]), limit=BODY_SIZE_MAX
+                )
+            except CodecError as error:
+                log.warning("a body does not unpack: %s", error)
+                broken.append(row)
+                plain.append(None)
+            else:
+                plain.append(body)
+                size += len(body)
+        rows = packed[: len(plain)]
+        return replace_rows(bodies, rows, pa.array(plain, BINARY)), broken, count
+
+    def _judge(self, window: RecordWindow, sound: Flags, found: Scanned, why: str) -> None:
+        """Say which records are broken, as an error or as a warning."""
+        for row in np.flatnonzero(~sound).tolist():
+            text = f"{_place(found, window, row)}: {why}"
+            if self._rules.mode is Mode.FAILFAST:
+                raise _failure(text)
+            log.warning("%s", text)
+
+
+def sound_bodies(window: RecordWindow) -> Flags:
+    """Which bodies have the CRC that their record says."""
+    view = memoryview(window.buffer)
+    ends = zip(window.body.starts.tolist(), window.body.ends.tolist(), strict=True)
+    found = np.fromiter((crc32(view[start:end]) for start, end in ends), np.int64, len(window))
+    sound: Flags = (found & _CRC_MASK) == window.int32(BODY_CRC_AT)
+    return sound
+
+
+def _place(found: Scanned, window: RecordWindow, row: int) -> str:
+    topic = window.buffer[int(window.topic.starts[row]) : int(window.topic.ends[row])]
+    name = bytes(topic).decode("utf-8", "replace")
+    return (
+        f"{found.path}: the message at offset {int(window.queue_offset[row])} of "
+        f"{name}/{int(window.int32(QUEUE_ID_AT)[row])}"
+    )
+
+
+def _failure(what: str) -> StoreDamaged:
+    return StoreDamaged(
+        f"{what}. The mode is FAILFAST: PERMISSIVE reads on and marks such rows, DROPMALFORMED "
+        "leaves them out"
+    )
+
+
+@dataclass(frozen=True)
+class StoreColumns(WindowColumns):
+    """The columns of a window, and those that only a store has.
+
+    Attributes:
+        bodies: the bodies, unpacked where that was asked for.
+        valid: which records are sound.
+        path: the log file.
+    """
+
+    bodies: pa.Array | None = None
+    valid: Flags | None = None
+    path: str = ""
+
+    def _column(self, field: pa.Field) -> pa.Array:
+        if field.name == "body":
+            return self.bodies
+        if field.name == "valid":
+            return pa.array(self.valid)
+        if field.name == "storeFile":
+            return same(self.path, len(self.window))
+        if field.name == RAW_RECORD:
+            ends = self.window.starts + self.window.int32(0)
+            return take_pieces(self.octets, Span(self.window.starts, ends), BINARY)
+        return super()._column(field)

@@ -1,0 +1,136 @@
+"""The columns of each view of a store.
+
+Next: cometmq.spark.store.views
+"""
+
+from collections.abc import Sequence
+
+from pyspark.sql.types import (
+    BinaryType,
+    BooleanType,
+    DataType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
+
+from cometmq.model.errors import SettingsError
+from cometmq.spark.columns.schema import COLUMNS, PropertiesFormat, nearest
+
+_TEXT, _INT, _LONG, _TIME = StringType(), IntegerType(), LongType(), TimestampType()
+_BYTES, _TRUTH = BinaryType(), BooleanType()
+
+RAW_RECORD = "rawRecord"
+MESSAGES = "messages"
+
+VIEWS: dict[str, dict[str, DataType]] = {
+    MESSAGES: {**COLUMNS, "storeFile": _TEXT, "valid": _TRUTH},
+    "consumequeue": {
+        "topic": _TEXT,
+        "queueId": _INT,
+        "queueOffset": _LONG,
+        "commitLogOffset": _LONG,
+        "storeSize": _INT,
+        "tagsCode": _LONG,
+        "storeFile": _TEXT,
+    },
+    "index": {
+        "keyHash": _INT,
+        "commitLogOffset": _LONG,
+        "storeTimestamp": _TIME,
+        "entry": _INT,
+        "previousEntry": _INT,
+        "storeFile": _TEXT,
+    },
+    "packed-cq": {
+        "topic": _TEXT,
+        "queueId": _INT,
+        "queueOffset": _LONG,
+        "messages": _INT,
+        "entries": _BYTES,
+    },
+    "verify": {
+        "part": _TEXT,
+        "place": _TEXT,
+        "finding": _TEXT,
+        "isError": _TRUTH,
+        "messages": _LONG,
+        "bytes": _LONG,
+        "queueEntries": _LONG,
+    },
+    "files": {
+        "kind": _TEXT,
+        "name": _TEXT,
+        "startOffset": _LONG,
+        "bytes": _LONG,
+        "modified": _TIME,
+    },
+    "offsets": {"group": _TEXT, "topic": _TEXT, "queueId": _INT, "committedOffset": _LONG},
+    "topics": {
+        "topic": _TEXT,
+        "readQueues": _INT,
+        "writeQueues": _INT,
+        "perm": _INT,
+        "isOrdered": _TRUTH,
+    },
+}
+
+
+def view_schema(
+    view: str,
+    columns: Sequence[str] = (),
+    *,
+    properties_format: PropertiesFormat = "map",
+    with_raw: bool = False,
+) -> StructType:
+    """The schema of a view: all its columns, or the named ones in their order.
+
+    Args:
+        view: one of `VIEWS`.
+        columns: names in any case; none for all.
+        properties_format: "raw" for the stored text of the properties.
+        with_raw: the column `rawRecord` too.
+
+    Raises:
+        SettingsError: for a name that is no column, with the nearest one.
+    """
+    types = _types(view)
+    if properties_format == "raw" and "properties" in types:
+        types["properties"] = _TEXT
+    lowered = {name.lower(): name for name in types}
+    unknown = next((name for name in columns if name.lower() not in lowered), None)
+    if unknown is not None:
+        raise SettingsError(f"no column {unknown!r} in view {view!r}{nearest(unknown, types)}")
+    names = [lowered[name.lower()] for name in columns]
+    names = names or [name for name in types if name != RAW_RECORD or with_raw]
+    return StructType([StructField(name, types[name]) for name in names])
+
+
+def check_view_schema(view: str, schema: StructType) -> None:
+    """Refuse a user's schema that names what a view does not have, or with another type.
+
+    Raises:
+        SettingsError: naming the column, its type and the right one.
+    """
+    types = _types(view)
+    for field in schema.fields:
+        if field.name not in types:
+            near = nearest(field.name, types)
+            raise SettingsError(f"no column {field.name!r} in view {view!r}{near}")
+        allowed = [types[field.name], *([_TEXT] if field.name == "properties" else [])]
+        if field.dataType not in allowed:
+            wanted = " or ".join(kind.simpleString() for kind in allowed)
+            raise SettingsError(
+                f"column {field.name!r} is {wanted}, not {field.dataType.simpleString()}; "
+                "read it so and cast in the query"
+            )
+
+
+def _types(view: str) -> dict[str, DataType]:
+    types = dict(VIEWS[view])
+    if view == MESSAGES:
+        types[RAW_RECORD] = _BYTES
+    return types

@@ -1,0 +1,79 @@
+"""A store of ours with very many messages, put as a broker puts them."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from pathlib import Path
+
+from cometmq.codec.properties import encode_properties
+from cometmq.model.java_hash import java_hash
+from cometmq.store.appender import Put, encode_topic_block
+from cometmq.store.message_store import MessageStore
+from cometmq.store.settings import IndexSettings, StoreSettings
+from tests.support.hand_clock import HandClock
+from tests.support.store_puts import HOST_V4, open_store, run_jobs
+
+TAGS = ("a", "b", "c", None)
+TOPICS = ("orders", "payments", "ships")
+QUEUES = 4
+_BATCH = 500
+_BEGIN_MS = 1_700_000_000_000
+
+SETTINGS = StoreSettings(
+    commitlog_file_size=64 << 20,
+    queue_file_size=20_000 * 20,
+    disk_reserve=0,
+    index=IndexSettings(slots=100_000, entries=400_000),
+)
+
+
+def make_big_store(
+    path: Path, messages: int, *, body_size: int = 1000, settings: StoreSettings = SETTINGS
+) -> None:
+    """Make a store, closed in order. Messages have tags, keys and unique keys, and random bodies."""
+    clock = HandClock(_BEGIN_MS)
+    settings = replace(settings, warm_tail_bytes=16 << 20)
+    store = open_store(path, settings, clock=clock)
+    blocks = {topic: encode_topic_block(topic) for topic in TOPICS}
+    hashes = {tag: java_hash(tag) if tag else 0 for tag in TAGS}
+    noise = random.Random(6).randbytes(body_size + (1 << 16))
+    for first in range(0, messages, _BATCH):
+        numbers = range(first, min(first + _BATCH, messages))
+        puts = [_put(store, blocks, hashes, noise, body_size, number) for number in numbers]
+        store.put_many(puts)
+        store.dispatch_pending()
+        clock.turn(0.05)
+        if first // _BATCH % 20 == 0:
+            run_jobs(store, ticks=1)
+    run_jobs(store)
+    store.close()
+
+
+def _put(
+    store: MessageStore,
+    blocks: dict[str, bytes],
+    hashes: dict[str | None, int],
+    noise: bytes,
+    body_size: int,
+    number: int,
+) -> Put:
+    topic, queue_id, tag = TOPICS[number % 3], number // 3 % QUEUES, TAGS[number // 7 % 4]
+    properties = {"UNIQ_KEY": f"{number:032X}", "KEYS": f"k{number % 1000} n{number}"}
+    if tag:
+        properties["TAGS"] = tag
+    at = number * 7 % (1 << 16)
+    return (
+        store.queue_for_append(topic, queue_id),
+        blocks[topic],
+        noise[at : at + body_size],
+        encode_properties(properties),
+        hashes[tag],
+        0,
+        0,
+        _BEGIN_MS + number,
+        HOST_V4,
+        0,
+        0,
+        0,
+    )
