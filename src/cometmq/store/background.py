@@ -23,6 +23,7 @@ from cometmq.store.cleaner import Cleaner, Step
 from cometmq.store.directory import StoreDirectory
 from cometmq.store.disk import Disk
 from cometmq.store.dispatch import Dispatcher
+from cometmq.store.extended_trimming import ExtendedTrimming
 from cometmq.store.files_ahead import FilePlan
 from cometmq.store.flushing import Flushing
 from cometmq.store.group_flush import OnDone
@@ -83,6 +84,10 @@ class Background(ReadSide):
             room=self.room,
         )
         self.cleaner.followers.append(self.index)
+        self.cleaner.slow_followers += [
+            self._batches,
+            ExtendedTrimming(disk, self._extended, self._queues, self.entries),
+        ]
         self._dispatcher.on_queue_error = self._upkeep.queue_write_failed
 
     def _make_index(

@@ -13,6 +13,7 @@ Next: cometmq.codec.other_queues
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from typing import NamedTuple
 
 from cometmq.codec.other_queues import (
     BATCH_ENTRY_SIZE,
@@ -55,6 +56,12 @@ class BatchQueue(ConsumeQueue):
         self.file_size = FILE_SIZE_DEFAULT
         self.first_entry = self.end_entry = 0
         self.physical_offset = -1
+
+
+class BatchFile(NamedTuple):
+    """A file of a batch queue."""
+
+    path: str
 
 
 class BatchQueues:
@@ -152,12 +159,7 @@ class BatchQueues:
         queue.first_entry = int(names[0]) // BATCH_ENTRY_SIZE
         stop = (int(names[-1]) + queue.file_size) // BATCH_ENTRY_SIZE
         queue.end_entry = self._border(queue, queue.first_entry, stop, lambda e: e.is_written)
-        living = self._border(
-            queue,
-            queue.first_entry,
-            queue.end_entry,
-            lambda entry: entry.physical_offset < log_start,
-        )
+        living = self._first_living(queue, log_start)
         if queue.end_entry > queue.first_entry:
             last = self._entry(queue, queue.end_entry - 1)
             queue.begin_at(last.first_offset + last.message_count)
@@ -206,6 +208,57 @@ class BatchQueues:
             finally:
                 self._disk.close(fd)
         self._load(queue, self._log.chain.start)
+
+    # --- cleaning
+
+    def delete_before(self, physical_offset: int) -> list[str]:
+        """Let go what points before an offset of the log; gives the paths of the files removed.
+
+        May wait. Whoever reads meanwhile finds no entry where a file is gone, and goes on behind.
+
+        Raises:
+            OSError: a file could not be removed.
+        """
+        removed = []
+        for queue in list(self):
+            first = self._first_living(queue, physical_offset)
+            if first < queue.end_entry:
+                queue.hide_before(self._entry(queue, first).first_offset)
+            else:
+                queue.hide_before(queue.max_offset)
+            for path in self._paths_before(queue, first):
+                self._disk.unlink(path)
+                self._disk.sync_directory(self._directory(queue))
+                removed.append(path)
+                queue.first_entry += queue.file_size // BATCH_ENTRY_SIZE
+        return removed
+
+    def files_before(self, physical_offset: int) -> list[BatchFile]:
+        """The files that `delete_before` would remove."""
+        return [
+            BatchFile(path)
+            for queue in list(self)
+            for path in self._paths_before(queue, self._first_living(queue, physical_offset))
+        ]
+
+    def _first_living(self, queue: BatchQueue, log_start: int) -> int:
+        """Number of the first entry whose record is in the log still."""
+        return self._border(
+            queue,
+            queue.first_entry,
+            queue.end_entry,
+            lambda entry: entry.physical_offset < log_start,
+        )
+
+    def _paths_before(self, queue: BatchQueue, first: int) -> list[str]:
+        """Files that lie before an entry, but for the newest, which says where the queue goes on."""
+        last = min(first, queue.end_entry - 1)
+        if last < 0:
+            return []
+        wanted, _ = self._place(queue, last)
+        directory = self._directory(queue)
+        names = [name for name in self._disk.list_names(directory) if len(name) == NAME_DIGITS]
+        return [f"{directory}/{name}" for name in names if f"{directory}/{name}" < wanted]
 
     # --- reading
 

@@ -44,7 +44,7 @@ class NamedFile(Protocol):
 
 
 class LogFollower(Protocol):
-    """What points into the log beside the queues: the index. Called by the store's owner."""
+    """What points into the log beside the queues: the index, queues of other kinds."""
 
     def delete_before(self, physical_offset: int) -> list[str]:
         """Remove the files that point before an offset only; gives their paths.
@@ -76,6 +76,7 @@ class Cleaner:
 
     Attributes:
         followers: what else is cleaned after the log.
+        slow_followers: the same, in a lent thread: they look into files.
     """
 
     def __init__(
@@ -97,6 +98,7 @@ class Cleaner:
         self._checkpoints = checkpoints
         self._room = room
         self.followers: list[LogFollower] = []
+        self.slow_followers: list[LogFollower] = []
         self._round: Iterator[Step] | None = None
         self._next_round_at = clock.monotonic() + self._rules.interval_ms / 1000
         self._asked_rounds = 0
@@ -138,6 +140,8 @@ class Cleaner:
             yield from self._trim(part, start, failures)
         for follower in self.followers:
             _try(failures, follower.delete_before, start)
+        for follower in self.slow_followers:
+            yield partial(_try, failures, follower.delete_before, start)
         if failures:
             count, first = len(failures), failures[0]
             logger.warning("The next round tries again: %d steps failed, as %s", count, first)
@@ -293,7 +297,7 @@ class Cleaner:
             first = first_living(self._queues.files, queue, start)
             names = self._queues.files.names_before(queue, first)
             doomed.extend(Doomed(path, behind) for path in names)
-        for follower in self.followers:
+        for follower in self.followers + self.slow_followers:
             doomed.extend(Doomed(file.path, behind) for file in follower.files_before(start))
         return doomed
 

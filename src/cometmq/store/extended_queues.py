@@ -17,6 +17,7 @@ from cometmq.codec.other_queues import (
 )
 from cometmq.model.errors import CodecError
 from cometmq.store.disk import Disk
+from cometmq.store.file_chain import NAME_DIGITS
 from cometmq.store.queue_files import remove_topic
 from cometmq.store.reader import Match
 
@@ -35,6 +36,16 @@ class ExtendedQueues:
     def has(self, topic: str) -> bool:
         """Whether a topic has extended queues; cheap."""
         return topic in self._topics
+
+    def topics(self) -> list[str]:
+        """Topics that have extended queues."""
+        return sorted(self._topics)
+
+    def paths(self, topic: str, queue_id: int) -> list[str]:
+        """The files of a queue's units, the oldest first."""
+        directory = f"{self._directory}/{topic}/{queue_id}"
+        names = self._disk.list_names(directory)
+        return [f"{directory}/{name}" for name in names if len(name) == NAME_DIGITS]
 
     def delete_topic(self, topic: str) -> None:
         """Remove a topic's extended units.

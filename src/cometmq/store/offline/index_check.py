@@ -43,6 +43,7 @@ class IndexCheck:
         self._store = store
         self._disk = store.disk
         self._findings = findings
+        self._log_start = store.log.chain.start
         self._stored = self._stored_keys(store.index_paths)
         self._ahead: list[Key] = []  # Read from the files and not reached by the log yet.
         self._begin: int | None = None  # Physical offset from which on there is an index.
@@ -115,6 +116,8 @@ class IndexCheck:
                 break
             if self._begin is None:
                 self._begin = piece[0][0]
+            if piece[0][0] < self._log_start:  # Of messages that retention has deleted.
+                piece = [key for key in piece if key[0] >= self._log_start]
             self._ahead += piece
         count = len(self._ahead)
         while count and self._ahead[count - 1][0] >= limit:
