@@ -155,6 +155,8 @@ cdef class _Scan:
 
     cdef const uint8_t *at
     cdef const uint8_t *end
+    cdef const uint8_t *name
+    cdef Py_ssize_t name_size
     cdef bint is_good
 
     cdef bint take(self, uint8_t expected) noexcept:
@@ -173,6 +175,22 @@ cdef class _Scan:
         if not is_good or not -0x80000000 <= value <= 0x7FFFFFFF:
             self.is_good = False
         return value
+
+    cdef void take_name(self) noexcept:
+        """A JSON string that is compared and not kept; one with an escape is a surprise."""
+        if not self.take(c'"'):
+            self.is_good = False
+            return
+        self.name = self.at
+        while self.at < self.end and self.at[0] != c'"':
+            self.is_good = self.is_good and self.at[0] >= 0x20 and self.at[0] != c"\\"
+            self.at += 1
+        self.name_size = self.at - self.name
+        if not self.take(c'"'):
+            self.is_good = False
+
+    cdef bint is_name(self, const char *name, Py_ssize_t size) noexcept:
+        return self.name_size == size and memcmp(self.name, name, size) == 0
 
     cdef str text(self):
         """A JSON string; \\u escapes below 128 and the short ones are understood."""
@@ -273,28 +291,29 @@ cdef object _command(const uint8_t *start, const uint8_t *end, dict languages, b
     cdef _Scan scan = _Scan.__new__(_Scan)
     cdef object code = None, flag = None, opaque = None, version = None, language = None
     cdef object fields = None
-    cdef str name
     scan.at, scan.end, scan.is_good = start, end, True
     if not scan.take(c"{"):
         return None
     while True:
-        name = scan.text()
+        scan.take_name()
         if not scan.is_good or not scan.take(c":"):
             return None
-        if name == "code":
+        if scan.is_name(b"code", 4):
             code = scan.number()
-        elif name == "extFields":
+        elif scan.is_name(b"extFields", 9):
             fields = _fields(scan)
-        elif name == "flag":
+        elif scan.is_name(b"flag", 4):
             flag = scan.number()
-        elif name == "language":
+        elif scan.is_name(b"language", 8):
             language = languages.get(scan.text())
-        elif name == "opaque":
+        elif scan.is_name(b"opaque", 6):
             opaque = scan.number()
-        elif name == "version":
+        elif scan.is_name(b"version", 7):
             version = scan.number()
-        elif name == "serializeTypeCurrentRPC":
-            scan.text()
+        elif scan.is_name(b"serializeTypeCurrentRPC", 23):
+            scan.take_name()
+            if not scan.is_name(b"JSON", 4):
+                return None
         else:
             return None
         if not scan.is_good:
