@@ -1,4 +1,4 @@
-"""What a message becomes before its queue is known: header fields and body, made once for all attempts.
+"""What a message becomes before its queue is known: header text and body, made once for all attempts.
 
 Next: cometmq.client.send
 """
@@ -12,6 +12,7 @@ from cometmq.codec.batch import encode_item
 from cometmq.codec.compression import compress, compressed_flag
 from cometmq.codec.message_id import UniqueIds
 from cometmq.codec.properties import encode_properties
+from cometmq.codec.send_text import front_text, json_text, middle_text
 from cometmq.model import properties as keys_of
 from cometmq.model.clock import Clock
 from cometmq.model.codes import RequestCode
@@ -27,19 +28,22 @@ class Parcel(NamedTuple):
     """A send request without its queue.
 
     Attributes:
-        code: SEND_MESSAGE_V2 or SEND_BATCH_MESSAGE.
         topic: where to.
-        fields: header by its letters (`codec.headers.send.SendRequestV2`), without `e` (queue)
-            and `n` (broker).
+        front: the header's text before the queue (`codec.send_text`).
+        middle: the header's text behind it.
         body: as it goes out, maybe compressed.
         message_id: the same over all attempts, so that duplicates can be told.
     """
 
-    code: int
     topic: str
-    fields: dict[str, str]
+    front: str
+    middle: str
     body: bytes
     message_id: str
+
+
+# Parcel(...) goes through a Python-level __new__ and takes three times as long.
+_parcel = tuple.__new__
 
 
 class Packer:
@@ -60,32 +64,40 @@ class Packer:
         self._clock = clock
         self._ids = ids
         self._namespace = namespace_of(settings.namespace)
-        self._heads: dict[str, dict[str, str]] = {}
+        # By topic and request code: the topic with its namespace, and the header's front.
+        self._fronts: dict[tuple[str, int], tuple[str, str]] = {}
         # Bodies up to this are neither too long nor compressed.
         self._plain_size_max = min(settings.compress_over, settings.body_size_max)
 
-    def _head(self, topic: str) -> dict[str, str]:
-        """Fields that are the same for all messages of a topic; checked the first time."""
-        head = self._heads.get(topic)
-        if head is None:
-            if topic in NOT_SENDABLE_TOPICS:
-                raise MessageError(
-                    f"the topic {topic!r} belongs to the system; nobody may send to it"
-                )
-            head = self._heads[topic] = {
-                "a": self._group,
-                "b": self._namespace.wrap(topic),
-                "c": DEFAULT_TOPIC,
-                "d": str(self._settings.default_topic_queues),
-            }
-        return head
+    def _front(self, topic: str, code: int) -> tuple[str, str]:
+        """What is the same for all messages of a topic; checked the first time."""
+        if topic in NOT_SENDABLE_TOPICS:
+            raise MessageError(
+                f"the topic {topic!r} belongs to the system; nobody may send to it"
+            )
+        full = self._namespace.wrap(topic)
+        queues = self._settings.default_topic_queues
+        front = full, front_text(code, self._group, full, DEFAULT_TOPIC, queues)
+        self._fronts[topic, code] = front
+        return front
 
-    def pack(self, message: Message, extra: Mapping[str, str] | None = None) -> Parcel:
+    def pack(
+        self,
+        message: Message,
+        extra: Mapping[str, str] | None = None,
+        *,
+        code: int = _SEND,
+        sys_flag: int = 0,
+        more: str = "",
+    ) -> Parcel:
         """One message.
 
         Args:
             message: what to send.
             extra: properties of the system's own, for retries.
+            code: SEND_MESSAGE_V2, or a request with the same header.
+            sys_flag: bits of `model.flags`.
+            more: further fields of the header (`codec.send_text.middle_text`).
 
         Raises:
             MessageError: its body is too long or the topic is not for users.
@@ -93,28 +105,24 @@ class Packer:
         body = message.body
         if body.__class__ is not bytes:
             body = bytes(body)
-        head = self._heads.get(message.topic) or self._head(message.topic)
-        sys_flag = 0
+        topic = message.topic
+        full, front = self._fronts.get((topic, code)) or self._front(topic, code)
         if len(body) > self._plain_size_max:
-            body, sys_flag = self._compressed(body, message.topic)
-        message_id = self._ids.next_id()
-        fields = {
-            **head,
-            "f": str(sys_flag),
-            "g": str(self._clock.now_ms()),
-            "h": str(message.flag),
-            "i": _property_text(message, message_id, extra),
-        }
-        return Parcel(_SEND, fields["b"], fields, body, message_id)
+            body, sys_flag = self._compressed(body, topic, sys_flag)
+        now_ms = self._clock.now_ms()
+        message_id = self._ids.next_id(now_ms)
+        properties = _property_json(message, message_id, extra)
+        middle = middle_text(sys_flag, now_ms, message.flag, properties, more)
+        return _parcel(Parcel, (full, front, middle, body, message_id))
 
-    def _compressed(self, body: bytes, topic: str) -> tuple[bytes, int]:
+    def _compressed(self, body: bytes, topic: str, sys_flag: int) -> tuple[bytes, int]:
         settings = self._settings
         self._check_size(len(body), topic)
         if len(body) <= settings.compress_over:
-            return body, 0
+            return body, sys_flag
         # Follows DefaultMQProducerImpl.tryToCompressMessage: compressed whatever comes out.
         small = compress(body, settings.compression, level=settings.compression_level)
-        return small, compressed_flag(0, settings.compression)
+        return small, compressed_flag(sys_flag, settings.compression)
 
     def pack_batch(self, messages: Sequence[Message]) -> Parcel:
         """Messages of one topic in one request (DefaultMQProducer.batch of 5.3.3).
@@ -141,7 +149,7 @@ class Packer:
             if message.delay_level or message.deliver is not None:
                 raise MessageError("a message with a delay cannot go in a batch; send it alone")
             message_id = self._ids.next_id()
-            block = _property_text(message, message_id, None).encode()
+            block = _property_text(message, message_id).encode()
             item = encode_item(message.flag, bytes(message.body), block)
             ids.append(message_id)
             items.append(item)
@@ -170,15 +178,12 @@ class Packer:
     def _batch_parcel(
         self, topic: str, body: bytes, properties: str, message_id: str
     ) -> Parcel:
-        fields = {
-            **self._head(topic),
-            "f": "0",  # Batches are never compressed.
-            "g": str(self._clock.now_ms()),
-            "h": "0",
-            "i": properties,
-            "m": "true",
-        }
-        return Parcel(_SEND_BATCH, fields["b"], fields, body, message_id)
+        full, front = self._fronts.get((topic, _SEND_BATCH)) or self._front(topic, _SEND_BATCH)
+        # Batches are never compressed.
+        middle = middle_text(
+            0, self._clock.now_ms(), 0, json_text(properties), more=',"m":"true"'
+        )
+        return Parcel(full, front, middle, body, message_id)
 
     def _check_size(self, size: int, topic: str) -> None:
         if size > self._settings.body_size_max:
@@ -188,18 +193,20 @@ class Packer:
             )
 
 
-def _property_text(message: Message, message_id: str, extra: Mapping[str, str] | None) -> str:
+def _property_json(message: Message, message_id: str, extra: Mapping[str, str] | None) -> str:
+    """The properties as JSON writes them."""
+    if _is_bare(message) and not message.tag and not extra:
+        wait = "true" if message.is_wait_store_ok else "false"
+        return f'"WAIT\\u0001{wait}\\u0002UNIQ_KEY\\u0001{message_id}\\u0002"'
+    return json_text(_property_text(message, message_id, extra))
+
+
+def _property_text(
+    message: Message, message_id: str, extra: Mapping[str, str] | None = None
+) -> str:
+    """The properties as brokers keep them."""
     tag = message.tag or ""
-    if (
-        not (
-            message.properties
-            or message.keys
-            or message.delay_level
-            or message.deliver is not None
-            or extra
-        )
-        and tag.isascii()
-    ):
+    if _is_bare(message) and not extra and tag.isascii():
         # What most messages are, in a third of the time; `Message` has checked the tag.
         wait = "true" if message.is_wait_store_ok else "false"
         tags = f"TAGS\x01{tag}\x02" if tag else ""
@@ -209,6 +216,13 @@ def _property_text(message: Message, message_id: str, extra: Mapping[str, str] |
     if extra:
         properties.update(extra)
     return _block(properties).decode()
+
+
+def _is_bare(message: Message) -> bool:
+    """Whether it has no properties but its tag."""
+    return not (
+        message.properties or message.keys or message.delay_level or message.deliver is not None
+    )
 
 
 def _block(properties: Mapping[str, str]) -> bytes:

@@ -175,8 +175,10 @@ class AsyncProducer:
             BrokerRefused: the broker does not take this message.
             TopicNotFound, NetError: there is nobody to send it to.
         """
-        sender = self._running()
-        pick = pick_of(message, queue, selector, self._namespace)
+        sender = self._sender or self._running()
+        pick = None
+        if queue is not None or selector is not None:
+            pick = pick_of(message, queue, selector, self._namespace)
         if self._chain is not None:
             return self._chain.send(message, pick, timeout_ms)
         return sender.start(self._packer.pack(message), pick, timeout_ms)
@@ -332,9 +334,8 @@ class AsyncProducer:
         """
         sender = self._running()
         message, back = make_reply(request, body, properties or {})
-        parcel = self._packer.pack(message, back)._replace(
-            code=int(RequestCode.SEND_REPLY_MESSAGE_V2)
-        )
+        code = int(RequestCode.SEND_REPLY_MESSAGE_V2)
+        parcel = self._packer.pack(message, back, code=code)
         return sender.start(parcel, at_broker(request.queue.broker_name), timeout_ms)
 
     # --- transactions

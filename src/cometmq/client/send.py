@@ -15,9 +15,10 @@ from cometmq.client.hub import Hub
 from cometmq.client.latency import FaultTable
 from cometmq.client.parcel import Parcel
 from cometmq.client.results import SendResult
-from cometmq.client.sending import Sending, make_command
+from cometmq.client.sending import Sending, header_around
 from cometmq.client.settings import ProducerSettings
 from cometmq.model.errors import SendFailed
+from cometmq.model.flags import ONEWAY
 from cometmq.model.queue import MessageQueue
 
 
@@ -100,7 +101,8 @@ class Sender:
         """Send a parcel that nobody answers; one attempt."""
         queue = self.choose(parcel.topic, await self.queues(parcel.topic), pick, None)
         channel = await self.hub.channel(self.hub.address(queue.broker_name))
-        channel.oneway(make_command(parcel, queue))
+        before, after = header_around(parcel, queue, ONEWAY)
+        channel.oneway_text(before, after, parcel.body)
         await channel.drain()
 
     def choose(

@@ -110,9 +110,8 @@ class SendBack:
             keys_of.DELAY: str(level),
         }
         try:
-            parcel = self._packer.pack(fresh, extra)
-            parcel.fields["j"] = str(message.reconsume_times + 1)
-            parcel.fields["l"] = str(self._retries_max)
+            times = f',"j":"{message.reconsume_times + 1}","l":"{self._retries_max}"'
+            parcel = self._packer.pack(fresh, extra, more=times)
             await self._sender.start(parcel, None, None)
         except CometError as error:
             _log.warning(

@@ -15,8 +15,9 @@ from cometmq.client.choose_queue import Pick
 from cometmq.client.latency import ISOLATION_LATENCY_MS
 from cometmq.client.parcel import Parcel
 from cometmq.client.results import SEND_STATUSES, SendResult, SendStatus
-from cometmq.codec.remoting import JSON, Command
-from cometmq.model.codes import VERSION, Language, ResponseCode
+from cometmq.codec.remoting import Command
+from cometmq.codec.send_text import END, back_text
+from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import (
     BrokerRefused,
     ClientClosed,
@@ -49,18 +50,16 @@ RETRIABLE_CODES = frozenset(
 )
 Failure = tuple[MessageQueue | None, CometError]
 
-# Command(...) goes through a Python-level __new__ and takes three times as long.
-_command = tuple.__new__
-_PYTHON = int(Language.PYTHON)
+# SendResult(...) goes through a Python-level __new__ and takes three times as long.
+_result = tuple.__new__
 
 
-def make_command(parcel: Parcel, queue: MessageQueue) -> Command:
-    """The request for one queue; the parcel's own fields are completed, never copied."""
-    fields = parcel.fields
-    fields["e"] = str(queue.queue_id)
-    fields["n"] = queue.broker_name
-    values = (parcel.code, 0, 0, _PYTHON, VERSION, None, fields, parcel.body, JSON)
-    return _command(Command, values)
+def header_around(
+    parcel: Parcel, queue: MessageQueue, command_flag: int = 0
+) -> tuple[str, str]:
+    """The header of the request for one queue: its text before the opaque, and behind it."""
+    back = back_text(queue.broker_name, command_flag)
+    return f"{parcel.front}{queue.queue_id}{parcel.middle}{back}", END
 
 
 class Sending:
@@ -86,7 +85,6 @@ class Sending:
         "_queue",
         "_result",
         "_sender",
-        "_tries_left",
         "parcel",
     )
 
@@ -107,8 +105,6 @@ class Sending:
         self._failures: tuple[Failure, ...] = ()
         self._began = began
         self._deadline = deadline
-        # Follows RocketMQ: a message for a certain queue is not sent to another one.
-        self._tries_left = 1 if pick else 1 + sender.settings.retries
 
     def attempt(self) -> None:
         """Send now if route and connection are there, else when they are."""
@@ -120,15 +116,16 @@ class Sending:
             return
         try:
             hub = sender.hub
-            if self._queue is None:
-                known = hub.routes.get(self.parcel.topic)
+            parcel, queue = self.parcel, self._queue
+            if queue is None:
+                known = hub.routes.get(parcel.topic)
                 if known is None:
                     self._prepare()
                     return
-                self._queue = sender.choose(
-                    self.parcel.topic, known.write_queues, self._pick, self._last_broker()
+                self._queue = queue = sender.choose(
+                    parcel.topic, known.write_queues, self._pick, self._last_broker()
                 )
-            channel = hub.channels.peek(hub.address(self._queue.broker_name))
+            channel = hub.channels.peek(hub.address(queue.broker_name))
             if channel is None:
                 self._prepare()
                 return
@@ -137,15 +134,23 @@ class Sending:
             if self._began >= self._deadline:
                 self._failed(RequestTimeout("no time was left for another attempt"))
                 return
-            channel.start(make_command(self.parcel, self._queue), self, deadline=self._deadline)
+            before, after = header_around(parcel, queue)
+            channel.start_text(before, after, parcel.body, self, deadline=self._deadline)
         except CometError as error:
             self._failed(error)
         except Exception as error:  # noqa: BLE001  A selector of the user's that fails.
             self._settle(error)
 
     def _last_broker(self) -> str | None:
-        last = self._failures[-1][0] if self._failures else None
+        if not self._failures:
+            return None
+        last, _ = self._failures[-1]
         return last.broker_name if last else None
+
+    def _tries_left(self) -> int:
+        # Follows RocketMQ: a message for a certain queue is not sent to another one.
+        tries = 1 if self._pick else 1 + self._sender.settings.retries
+        return tries - len(self._failures)
 
     def _prepare(self) -> None:
         self._sender.hub.tasks.spawn(self._wait_ready(), "send")
@@ -200,7 +205,7 @@ class Sending:
         elif (
             status is not SendStatus.OK
             and sender.settings.is_retried_when_not_ok
-            and self._tries_left > 1
+            and self._tries_left() > 1
         ):
             self._failed(BrokerRefused(ResponseCode.SYSTEM_ERROR, status, queue.broker_name))
         else:
@@ -222,10 +227,9 @@ class Sending:
             return
         sender = self._sender
         self._failures = (*self._failures, (self._queue, error))
-        self._tries_left -= 1
         if sender.faults is not None and self._queue and isinstance(error, NetError):
             self._note_latency(self._queue, ISOLATION_LATENCY_MS)
-        if self._tries_left > 0 and not self._result.done() and self._is_retriable(error):
+        if self._tries_left() > 0 and not self._result.done() and self._is_retriable(error):
             pause_seconds = self._pause_seconds()
             self._queue = None
             if pause_seconds:
@@ -281,7 +285,7 @@ def read_answer(
     Raises:
         CodecError: the answer lacks its offset.
     """
-    fields = answer.fields
+    fields = answer[6]
     try:
         queue_id = int(fields["queueId"])
         queue_offset = int(fields["queueOffset"])
@@ -289,14 +293,16 @@ def read_answer(
         raise CodecError(f"the answer to a send has no queue or offset: {error!r}") from None
     if queue_id != queue.queue_id:
         queue = MessageQueue(queue.topic, queue.broker_name, queue_id)
-    return SendResult(
+    get = fields.get
+    values = (
         status,
         message_id,
-        fields.get("msgId", ""),
+        get("msgId", ""),
         queue,
         queue_offset,
-        fields.get("transactionId"),
-        fields.get("MSG_REGION"),
-        fields.get("TRACE_ON") != "false",
-        fields.get("recallHandle"),
+        get("transactionId"),
+        get("MSG_REGION"),
+        get("TRACE_ON") != "false",
+        get("recallHandle"),
     )
+    return _result(SendResult, values)

@@ -160,8 +160,7 @@ class Transactions:
         if message.delay_level:
             raise MessageError("a message of a transaction cannot have a delay")
         marks = {keys_of.TRAN_MSG: "true", keys_of.PRODUCER_GROUP: self._group}
-        parcel = self._packer.pack(message, marks)
-        parcel.fields["f"] = str(int(parcel.fields["f"]) | TRANSACTION_PREPARED)
+        parcel = self._packer.pack(message, marks, sys_flag=TRANSACTION_PREPARED)
         half = await sender.start(parcel, pick, timeout_ms)
         self._remember(half)
         if half.status is not SendStatus.OK:

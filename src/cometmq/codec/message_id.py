@@ -128,9 +128,13 @@ class UniqueIds:
         self._month = (0, 0)  # First ms of this month and of the next.
         self._stamp = (-1, "")  # The last ms, and all that ids of that ms have in common.
 
-    def next_id(self) -> str:
-        """A new id: 32 or 56 hex digits."""
-        now = self._clock.now_ms()
+    def next_id(self, now_ms: int | None = None) -> str:
+        """A new id: 32 or 56 hex digits.
+
+        Args:
+            now_ms: the time, for those who have just looked at the clock.
+        """
+        now = self._clock.now_ms() if now_ms is None else now_ms
         stamped, front = self._stamp
         if now != stamped:
             front = self._front_at(now)

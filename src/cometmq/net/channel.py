@@ -166,10 +166,29 @@ class Channel(asyncio.Protocol):
             ConnectionLost: the channel is closed already.
         """
         if self.is_closed:
-            raise ConnectionLost(f"the connection to {self.address} is closed")
-        self._send(self._wire.request(command, waiter, deadline=deadline))
-        if self._expiry is None:
-            self._expiry = self._loop.call_later(_EXPIRY_SCAN_SECONDS, self._expire)
+            raise self._closed()
+        self._send_request(self._wire.request(command, waiter, deadline=deadline))
+
+    def start_text(
+        self, before: str, after: str, body: bytes, waiter: Waiter, *, deadline: float
+    ) -> None:
+        """As `start`, for a request whose JSON header is there as text around its opaque.
+
+        Args:
+            before: the header up to the opaque.
+            after: the header behind it.
+            body: behind the header.
+            waiter: as in `start`.
+            deadline: as in `start`.
+
+        Raises:
+            ConnectionLost: the channel is closed already.
+            CodecError: the frame would be too large.
+        """
+        if self.is_closed:
+            raise self._closed()
+        wire = self._wire
+        self._send_request(wire.request_text(before, after, body, waiter, deadline=deadline))
 
     async def call(self, command: Command, *, timeout_ms: float = 3000) -> Command:
         """Send a request and wait for its answer, whatever its code.
@@ -188,8 +207,17 @@ class Channel(asyncio.Protocol):
             ConnectionLost: the channel is closed.
         """
         if self.is_closed:
-            raise ConnectionLost(f"the connection to {self.address} is closed")
+            raise self._closed()
         self._send(self._wire.oneway(command))
+
+    def oneway_text(self, before: str, after: str, body: bytes) -> None:
+        """As `oneway`, for a header as in `start_text`."""
+        if self.is_closed:
+            raise self._closed()
+        self._send(self._wire.oneway_text(before, after, body))
+
+    def _closed(self) -> ConnectionLost:
+        return ConnectionLost(f"the connection to {self.address} is closed")
 
     def answer(self, command: Command, answer: Answer) -> None:
         """Answer a request of the other side."""
@@ -201,6 +229,16 @@ class Channel(asyncio.Protocol):
     async def drain(self) -> None:
         """Wait while the other side reads slower than we write."""
         await self._can_write.wait()
+
+    def _send_request(self, frame: bytes) -> None:
+        if self._wire.waiting == 1 and not self._outgoing and self._transport is not None:
+            # Nobody else waits for an answer: a caller that sends one at a time. It goes at once, and
+            # need not wait for the loop's next turn.
+            self._transport.write(frame)
+        else:
+            self._send(frame)
+        if self._expiry is None:
+            self._expiry = self._loop.call_later(_EXPIRY_SCAN_SECONDS, self._expire)
 
     def _send(self, frame: bytes) -> None:
         if not self._outgoing:

@@ -20,6 +20,7 @@ from cometmq.codec.remoting import (
     RawCommand,
     decode_command,
     encode_command,
+    encode_text_frame,
 )
 from cometmq.kernel import read_commands
 from cometmq.kernel.reference import FRAME_HEAD, FRAME_HEAD_SIZE
@@ -150,6 +151,30 @@ class Connection(Generic[Waiter]):
         frame = encode_command((command[0], command[1], opaque, *command[3:]))
         self._waiting[opaque] = (deadline, waiter)
         return frame
+
+    def request_text(
+        self, before: str, after: str, body: bytes, waiter: Waiter, *, deadline: float
+    ) -> bytes:
+        """The bytes of a request whose JSON header is there as text around its opaque.
+
+        Args:
+            before: the header up to the opaque.
+            after: the header behind it.
+            body: behind the header.
+            waiter: as in `request`.
+            deadline: as in `request`.
+
+        Raises:
+            CodecError: the frame would be too large.
+        """
+        opaque = self.next_opaque()
+        frame = encode_text_frame(f"{before}{opaque}{after}", body)
+        self._waiting[opaque] = (deadline, waiter)
+        return frame
+
+    def oneway_text(self, before: str, after: str, body: bytes) -> bytes:
+        """The same for a request that nobody answers; its header says so."""
+        return encode_text_frame(f"{before}{self.next_opaque()}{after}", body)
 
     def oneway(self, command: Command) -> bytes:
         """The bytes of a request that nobody answers."""

@@ -1,8 +1,11 @@
 """What a message becomes on its way out."""
 
+import json
+
 import pytest
 
-from cometmq.client.parcel import Packer
+from cometmq.client.parcel import Packer, Parcel
+from cometmq.client.sending import header_around
 from cometmq.client.settings import ProducerSettings
 from cometmq.codec.batch import decode_batch
 from cometmq.codec.compression import Compression, decompress
@@ -11,7 +14,15 @@ from cometmq.codec.properties import decode_properties
 from cometmq.model.codes import RequestCode
 from cometmq.model.errors import MessageError
 from cometmq.model.message import Message
+from cometmq.model.queue import MessageQueue
 from tests.support.hand_clock import HandClock
+
+
+def fields_of(parcel: Parcel) -> dict[str, str]:
+    """The header's fields, as a broker reads them."""
+    before, after = header_around(parcel, MessageQueue(parcel.topic, "broker-a", 3))
+    fields: dict[str, str] = json.loads(f"{before}17{after}")["extFields"]
+    return fields
 
 
 def packer(**settings) -> Packer:
@@ -22,15 +33,33 @@ def packer(**settings) -> Packer:
 
 def test_a_small_body_goes_out_as_it_is():
     parcel = packer().pack(Message("T", b"hello", tag="A", keys=("k1", "k2"), flag=5))
-    assert parcel.code == RequestCode.SEND_MESSAGE_V2
+    assert f'"code":{RequestCode.SEND_MESSAGE_V2},' in parcel.front
     assert (parcel.body, parcel.topic) == (b"hello", "T")
-    properties = decode_properties(parcel.fields.pop("i").encode())
+    fields = fields_of(parcel)
+    properties = decode_properties(fields.pop("i").encode())
     assert properties == {
         "TAGS": "A", "KEYS": "k1 k2", "WAIT": "true", "UNIQ_KEY": parcel.message_id,
     }  # fmt: skip
-    assert parcel.fields == {
-        "a": "PG", "b": "T", "c": "TBW102", "d": "4", "f": "0", "g": "1700000000000", "h": "5",
+    assert fields == {
+        "a": "PG", "b": "T", "c": "TBW102", "d": "4", "e": "3", "f": "0", "g": "1700000000000",
+        "h": "5", "n": "broker-a",
     }  # fmt: skip
+
+
+def test_a_message_without_properties_says_the_same_as_one_with_them_would():
+    bare = fields_of(packer().pack(Message("T", b"", is_wait_store_ok=False)))
+    tagged = fields_of(packer().pack(Message("T", b"", tag='"é\\', is_wait_store_ok=False)))
+    assert tagged["i"] == 'TAGS\x01"é\\\x02' + bare["i"]
+    assert list(decode_properties(bare["i"].encode())) == ["WAIT", "UNIQ_KEY"]
+
+
+def test_what_a_special_send_adds_stands_in_its_header():
+    parcel = packer(compress_over=10).pack(
+        Message("T", bytes(100)), {"TRAN_MSG": "true"}, sys_flag=4, more=',"j":"2"'
+    )
+    fields = fields_of(parcel)
+    assert (int(fields["f"]) & 5, fields["j"]) == (5, "2")
+    assert decode_properties(fields["i"].encode())["TRAN_MSG"] == "true"
 
 
 def test_every_message_has_an_id_of_its_own():
@@ -43,7 +72,7 @@ def test_a_long_body_is_compressed_and_says_how(algorithm):
     body = b"again and again " * 1000
     parcel = packer(compression=algorithm).pack(Message("T", body))
     assert len(parcel.body) < 1000
-    sys_flag = int(parcel.fields["f"])
+    sys_flag = int(fields_of(parcel)["f"])
     assert sys_flag == 1 | algorithm
     assert decompress(parcel.body, sys_flag, limit=len(body)) == body
 
@@ -62,8 +91,8 @@ def test_nobody_sends_to_the_systems_topics():
 
 def test_a_batch_holds_its_messages_with_ids_of_their_own():
     parcel = packer().pack_batch([Message("T", b"%d" % n, tag="A") for n in range(3)])
-    assert parcel.code == RequestCode.SEND_BATCH_MESSAGE
-    assert parcel.fields["m"] == "true"
+    assert f'"code":{RequestCode.SEND_BATCH_MESSAGE},' in parcel.front
+    assert fields_of(parcel)["m"] == "true"
     items = decode_batch(parcel.body)
     assert [item.body for item in items] == [b"0", b"1", b"2"]
     ids = [decode_properties(item.property_block)["UNIQ_KEY"] for item in items]
