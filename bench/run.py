@@ -1,6 +1,6 @@
 """Measures Java, CometMQ and the floor in turn, three rounds in one session, and writes the tables.
 
-Usage: python -m bench.run [--section broker|alone|store] [--rounds 3] [--seconds 8] [--systems java,cometmq,floor]
+Usage: python -m bench.run [--section broker|alone|store|recovery] [--rounds 3] [--seconds 8] [--systems java,cometmq,floor]
                            [--results FOLDER] [--dry]
 
 Machines are noisy, so only ratios within one round mean something; the table shows their medians. Run
@@ -22,6 +22,7 @@ from typing import Any
 
 from bench import table
 from bench.queries import measure_queries
+from bench.recovery_work import do_recovery
 from bench.store_work import do_store
 from bench.systems import COMETMQ, FLOOR, JAVA, running
 from bench.work import do_all, do_alone
@@ -97,6 +98,8 @@ def do_section(
         if number == 0 and name == COMETMQ:
             rows["query"] = measure_queries(folder / "queried")
         return rows
+    if section == "recovery":
+        return do_recovery(name, folder)
     with running(name, folder) as system:
         if section == "alone":
             return do_alone(system, seconds=given.seconds)

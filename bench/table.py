@@ -77,6 +77,12 @@ STORE_LINES = [
 ]  # fmt: skip
 
 
+RECOVERY_LINES = [
+    Line("from the start of a killed broker with 4 GB of 1 KiB messages to its open port", "recovery", "seconds", 0.5, at_least=False, unit=" s"),
+    Line("`cometmq store verify` of it, on one core", "verify", "bytes_per_second", 250.0, against=None, unit=" MB/s", scale=1e-6),
+]  # fmt: skip
+
+
 @dataclass(frozen=True, slots=True)
 class Section:
     """A table of README.md: its lines, and where the results of its last run are."""
@@ -99,6 +105,7 @@ SECTIONS = {
         Section("broker", LINES),
         Section("alone", ALONE_LINES),
         Section("store", STORE_LINES),
+        Section("recovery", RECOVERY_LINES),
     )
 }
 
