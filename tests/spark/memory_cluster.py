@@ -1,24 +1,27 @@
 """A cluster in memory for planning tests: queues with offsets and times, no network."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from cometmq.client.results import PullStatus, RawPull
 from cometmq.codec.properties import encode_properties
 from cometmq.codec.record import Record, encode_record
-from cometmq.model.errors import TopicNotFound
+from cometmq.model.errors import NetError, TopicNotFound
 from cometmq.model.queue import MessageQueue
-from cometmq.spark.source.cluster import PullPlan
+from cometmq.model.subscription import parse_subscription
+from cometmq.spark.source.cluster import Indexed, PullPlan
 
 
 @dataclass
 class MemoryQueue:
-    """Offsets [first, next); message `offset` was stored at `offset * 1000` ms."""
+    """Offsets [first, next); message `offset` was stored at `offset * ms_each` ms."""
 
     first: int = 0
     next: int = 0
     committed: int | None = None
     hidden: frozenset[int] = frozenset()  # What the broker's filter leaves out.
+    tags: tuple[str, ...] = ("t",)  # Of the messages, in turn.
+    ms_each: int = 1000
 
 
 @dataclass
@@ -26,6 +29,11 @@ class MemoryCluster:
     queues_by_name: dict[MessageQueue, MemoryQueue] = field(default_factory=dict)
     down: set[str] = field(default_factory=set)
     pulls_seen: list[tuple[int, int]] = field(default_factory=list)
+    index: dict[str, Indexed] = field(default_factory=dict)  # By key or id.
+    is_busy: bool = False
+
+    def close(self) -> None:
+        pass
 
     def add(self, topic: str, broker: str = "b", queue: int = 0, **state) -> MessageQueue:
         name = MessageQueue(topic, broker, queue)
@@ -58,7 +66,21 @@ class MemoryCluster:
 
     def offset_by_time(self, queue: MessageQueue, timestamp_ms: int) -> int:
         state = self.queues_by_name[queue]
-        return min(max(-(-timestamp_ms // 1000), state.first), state.next)
+        return min(max(-(-timestamp_ms // state.ms_each), state.first), state.next)
+
+    def max_offsets(self, queues: Sequence[MessageQueue]) -> dict[MessageQueue, int | NetError]:
+        return {queue: self.max_offset(queue) for queue in queues}
+
+    def commit(self, offsets: Mapping[MessageQueue, int]) -> None:
+        for queue, offset in offsets.items():
+            self.queues_by_name[queue].committed = offset
+
+    def indexed(self, topic: str, key: str, *, is_id: bool) -> Indexed | None:
+        return self.index.get(key)
+
+    def mean_size(self, queue: MessageQueue, start: int) -> float | None:
+        state = self.queues_by_name[queue]
+        return len(record(queue, start, state)) if state.first <= start < state.next else None
 
     def committed_offset(self, queue: MessageQueue) -> int | None:
         return self.queues_by_name[queue].committed
@@ -77,21 +99,31 @@ class MemoryCluster:
                 yield RawPull(PullStatus.NO_NEW_MESSAGE, start, *limits, b"")
                 return
             until = min(start + plan.rows, state.next, end)
-            there = [offset for offset in range(start, until) if offset not in state.hidden]
+            wanted = parse_subscription(queue.topic, plan.expression)
+            there = [
+                offset
+                for offset in range(start, until)
+                if offset not in state.hidden and wanted.matches_tag(tag_of(offset, state))
+            ]
             status = PullStatus.FOUND if there else PullStatus.NO_MATCHED_MESSAGE
-            body = b"".join(record(queue, offset) for offset in there)
+            body = b"".join(record(queue, offset, state) for offset in there)
             yield RawPull(status, until, *limits, body)
             start = until
 
 
-def record(queue: MessageQueue, offset: int) -> bytes:
+def tag_of(offset: int, state: MemoryQueue) -> str:
+    return state.tags[offset % len(state.tags)]
+
+
+def record(queue: MessageQueue, offset: int, state: MemoryQueue) -> bytes:
+    properties = {"TAGS": tag_of(offset, state), "KEYS": f"k{offset % 7}"}
     return encode_record(
         Record(
             queue_id=queue.queue_id,
             queue_offset=offset,
-            store_timestamp=offset * 1000,
+            store_timestamp=offset * state.ms_each,
             topic=queue.topic,
             body=f"{queue}#{offset}".encode(),
-            property_block=encode_properties({"TAGS": "t"}),
+            property_block=encode_properties(properties),
         )
     )

@@ -1,5 +1,6 @@
 """Records decoded many at once say what the codec says of each."""
 
+import json
 from contextlib import suppress
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from cometmq.codec.record import Record, decode_record, encode_record
 from cometmq.kernel import walk_records
 from cometmq.model import flags
 from cometmq.model.errors import CodecError
+from cometmq.spark.columns import body
 from cometmq.spark.columns.inner_batch import unwrapped
 from cometmq.spark.columns.schema import arrow_schema, message_schema
 from cometmq.spark.columns.window import RecordWindow, record_starts
@@ -260,3 +262,57 @@ def test_the_batch_has_exactly_the_schema_that_spark_compares_with():
         batch = batch_of(encode_record(Record()), **options)
         assert to_arrow_schema(schema, timezone="UTC").equals(batch.schema)
         assert np.all([len(column) == 1 for column in batch.columns])
+
+
+def test_properties_as_json_are_what_the_map_says():
+    blocks = [{"a": "1", "quote": '"\\ é', "UNIQ_KEY": "x"}, {}, {"b": "2"}]
+    buffer = b"".join(
+        encode_record(Record(topic="t", property_block=encode_properties(each)))
+        for each in blocks
+    )
+    window = RecordWindow(buffer, record_starts(buffer))
+    schema = arrow_schema(message_schema(["properties"], properties_format="json"))
+    texts = WindowColumns(window, "b", is_json=True).batch(schema).column(0).to_pylist()
+    assert [json.loads(text) for text in texts] == blocks
+
+
+def test_bodies_that_unpack_to_much_become_several_batches(monkeypatch):
+    monkeypatch.setattr(body, "UNPACKED_SIZE_MAX", 1000)
+    bodies = [bytes([n]) * (400 if n % 3 else 5) for n in range(20)]
+    packed = [
+        (compressed_flag(0, Compression.ZLIB), compress(each)) if n % 3 else (0, each)
+        for n, each in enumerate(bodies)
+    ]
+    records = [
+        Record(topic="t", body=each, sys_flag=flag, queue_offset=n)
+        for n, (flag, each) in enumerate(packed)
+    ]
+    buffer = b"".join(map(encode_record, records))
+    window = RecordWindow(buffer, record_starts(buffer))
+    pieces = list(body.bounded(window))
+    assert len(pieces) == 7, "2 of 400 bytes each, and the last one"
+    assert [each for _, column in pieces for each in column.to_pylist()] == bodies
+    offsets = [int(offset) for piece, _ in pieces for offset in piece.queue_offset]
+    assert offsets == list(range(20))
+    plain = RecordWindow(buffer, record_starts(buffer)[:1])
+    [(piece, column)] = body.bounded(plain)
+    assert piece is plain
+    assert column.to_pylist() == [bodies[0]]
+
+
+@pytest.mark.parametrize("algorithm", list(Compression))
+def test_a_bomb_is_named_by_queue_and_offset(monkeypatch, algorithm):
+    monkeypatch.setattr(body, "BODY_SIZE_MAX", 1 << 16)
+    bomb = Record(
+        topic="t",
+        body=compress(bytes(1 << 20), algorithm),
+        sys_flag=compressed_flag(0, algorithm),
+        queue_id=3,
+        queue_offset=77,
+    )
+    buffer = encode_record(bomb)
+    window = RecordWindow(buffer, record_starts(buffer))
+    with pytest.raises(
+        CodecError, match=r"offset 77 of queue 3 .* more than 65536; decompress=false"
+    ):
+        list(body.bounded(window))

@@ -11,6 +11,7 @@ from cometmq.model.queue import MessageQueue
 from cometmq.spark.source.planning import (
     QueueRange,
     RangesPartition,
+    check_topics,
     covered_queues,
     partitions,
     resolve,
@@ -28,7 +29,9 @@ def settings_of(*, is_stream=False, **options) -> SourceSettings:
 
 def starts(cluster: MemoryCluster, **options) -> list[int]:
     queues = covered_queues(Topics.by_name("t"), cluster)
-    return list(resolve(settings_of(**options).starting, queues, cluster).values())
+    starting = settings_of(**options).starting
+    check_topics(starting, queues)
+    return list(resolve(starting, queues, cluster).values())
 
 
 @pytest.fixture

@@ -3,11 +3,12 @@
 import pyarrow as pa
 import pytest
 
-from cometmq.model.errors import CodecError
+from cometmq.model.errors import BrokerRefused, CodecError, CometError
 from cometmq.spark.columns.schema import arrow_schema, message_schema
 from cometmq.spark.source import pull
+from cometmq.spark.source.loss import DataLossError
 from cometmq.spark.source.planning import QueueRange
-from cometmq.spark.source.pull import DataLossError, RangeReader
+from cometmq.spark.source.pull import RangeReader
 from cometmq.spark.source.settings import SourceSettings
 from tests.spark.memory_cluster import MemoryCluster
 
@@ -90,6 +91,44 @@ def test_deleted_messages_are_skipped_where_the_user_says_so(caplog):
     assert offsets_of(list(reader.batches([QueueRange(queue, 5, 25)]))) == [20, 21, 22, 23, 24]
     assert offsets_of(list(reader.batches([QueueRange(queue, 5, 15)]))) == []
     assert "are deleted" in caplog.text
+
+
+def test_losses_that_are_allowed_are_counted(caplog):
+    cluster = MemoryCluster()
+    one, two = cluster.add("t", first=20, next=30), cluster.add("t", queue=1, first=3, next=9)
+    reader = reader_of(cluster, failOnDataLoss="false")
+    ranges = [QueueRange(one, 5, 25), QueueRange(two, 0, 9)]
+    assert offsets_of(list(reader.batches(ranges))) == [*range(20, 25), *range(3, 9)]
+    assert "15 messages lost so far" in caplog.text
+    assert "18 messages lost so far" in caplog.text
+
+
+@pytest.mark.parametrize(("code", "is_loss"), [(17, True), (16, False)])
+def test_a_broker_that_refuses_is_quoted_with_queue_and_offset(monkeypatch, code, is_loss):
+    cluster = MemoryCluster()
+    queue = cluster.add("t", next=30)
+
+    def refuse(*_: object, **__: object) -> None:
+        raise BrokerRefused(code, "its reason", "10.0.0.1:10911")
+
+    monkeypatch.setattr(cluster, "pulls", refuse)
+    wanted = [QueueRange(queue, 4, 30)]
+    says = "t@b:0: its topic was deleted, offsets 4 to 29" if is_loss else (
+        "t@b:0 cannot be read from offset 4 on: 10.0.0.1:10911 answered 16.*its reason"
+    )  # fmt: skip
+    with pytest.raises(CometError, match=says):
+        list(reader_of(cluster).batches(wanted))
+    if is_loss:
+        assert list(reader_of(cluster, failOnDataLoss="false").batches(wanted)) == []
+
+
+def test_a_broker_filters_by_sql_and_the_range_is_read_whole():
+    cluster = MemoryCluster()
+    queue = cluster.add("t", next=30, hidden=frozenset(range(5, 30)))
+    options = {"subExpression": "a > 3", "subExpressionType": "SQL92", "pull.batchSize": "10"}
+    found = list(reader_of(cluster, **options).batches([QueueRange(queue, 0, 30)]))
+    assert offsets_of(found) == [0, 1, 2, 3, 4]
+    assert cluster.pulls_seen[-1] == (20, 30)
 
 
 def test_a_queue_that_lost_its_end_fails_the_read_after_some_tries():

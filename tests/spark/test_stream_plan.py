@@ -6,12 +6,12 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, ReadMaxRows
 
-from cometmq.model.errors import TopicNotFound
+from cometmq.model.errors import NetError, TopicNotFound
 from cometmq.spark.columns.schema import message_schema
 from cometmq.spark.source import stream
-from cometmq.spark.source.pull import DataLossError
+from cometmq.spark.source.loss import DataLossError
 from cometmq.spark.source.settings import SourceSettings
 from cometmq.spark.source.stream import RocketMQStreamReader
 from tests.spark.memory_cluster import MemoryCluster
@@ -159,7 +159,7 @@ def test_a_queue_that_goes_back_is_data_loss(cluster):
     strict, lenient = reader_of(), reader_of(failOnDataLoss="false")
     first = strict.latestOffset(strict.initialOffset(), ReadAllAvailable())
     cluster.queues_by_name[queue].next = 4
-    with pytest.raises(DataLossError, match="went back from offset 10 to 4"):
+    with pytest.raises(DataLossError, match=r"went back from offset 10 to 4.*took over"):
         strict.latestOffset(first, ReadAllAvailable())
     bounded = reader_of()
     bounded.prepareForTriggerAvailableNow()
@@ -186,6 +186,68 @@ def test_a_minimum_waits_for_messages_or_for_the_delay(cluster, monkeypatch):
     cluster.queues_by_name[queue].next = 13
     third = reader.latestOffset(second, ReadAllAvailable())
     assert rows(reader, second, third) == [("t@b:0", 3, 13)]
+
+
+@pytest.mark.parametrize(
+    ("options", "rows_in_all"),
+    [
+        ({"maxBytesPerTrigger": "10k"}, 90),
+        ({"maxBytesPerTrigger": "1g", "maxOffsetsPerTrigger": "50"}, 50),
+        ({"maxBytesPerTrigger": "1"}, 2),  # A message of each queue, however small the limit.
+        ({"maxBytesPerTrigger": "1g"}, 1010),
+    ],
+)
+def test_a_batch_is_bounded_by_bytes_and_by_messages(cluster, options, rows_in_all):
+    """A message of the memory cluster has about 114 bytes."""
+    cluster.add("t", next=1000)
+    cluster.add("t", queue=1, next=10)
+    reader = reader_of(startingOffsets="earliest", **options)
+    end = reader.latestOffset(reader.initialOffset(), reader.getDefaultReadLimit())
+    read = rows(reader, reader.initialOffset(), end)
+    assert sum(end - start for _, start, end in read) == pytest.approx(rows_in_all, abs=4)
+    assert {name for name, _, _ in read} == {"t@b:0", "t@b:1"}
+
+
+def test_bytes_alone_are_sparks_limit():
+    assert reader_of(maxBytesPerTrigger="64m").getDefaultReadLimit() == ReadMaxBytes(64 << 20)
+
+
+def test_the_group_is_told_of_finished_batches_where_it_is_wanted(cluster):
+    queue = cluster.add("t", next=10)
+    state = cluster.queues_by_name[queue]
+    for options, committed in (({}, None), ({"commitOffsets": "batch"}, 10)):
+        reader = reader_of(startingOffsets="earliest", **options)
+        reader.commit(reader.initialOffset())
+        assert state.committed is None
+        reader.commit(reader.latestOffset(reader.initialOffset(), ReadAllAvailable()))
+        assert state.committed == committed
+
+
+def test_a_group_that_cannot_be_told_stops_nothing(cluster, monkeypatch, caplog):
+    cluster.add("t", next=10)
+    reader = reader_of(commitOffsets="batch")
+    first = reader.latestOffset(reader.initialOffset(), ReadAllAvailable())
+
+    def refuse(_offsets: object) -> None:
+        raise NetError("nobody is there")
+
+    monkeypatch.setattr(cluster, "commit", refuse)
+    reader.commit(first)
+    assert "the group 'spark-rocketmq-source' does not know: nobody is there" in caplog.text
+
+
+def test_a_topic_deleted_before_an_available_now_run_is_data_loss(cluster, caplog):
+    queue = cluster.add("t", next=10)
+    strict, lenient = reader_of(), reader_of(failOnDataLoss="false")
+    first = strict.latestOffset(strict.initialOffset(), ReadAllAvailable())
+    del cluster.queues_by_name[queue]
+    for reader in (strict, lenient):
+        reader.prepareForTriggerAvailableNow()
+    with pytest.raises(DataLossError, match=r"t@b:0 does not exist any more.*up to offset 10"):
+        strict.latestOffset(first, ReadAllAvailable())
+    for _ in range(3):
+        assert lenient.latestOffset(first, ReadAllAvailable()) == first
+    assert caplog.text.count("does not exist any more") == 1, "said once, not at each trigger"
 
 
 def test_the_lag_can_be_seen(cluster):

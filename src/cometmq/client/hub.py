@@ -175,6 +175,15 @@ class Hub:
             return known
         return await self._ask_once((topic, 0), lambda: self._fetch_route(topic))
 
+    async def fresh(self, topic: str) -> KnownTopic:
+        """What the nameserver says of a topic now, whatever is known.
+
+        Raises:
+            TopicNotFound: it has no route any more.
+            NetError, BrokerRefused, CodecError: the nameservers cannot be asked.
+        """
+        return await self._ask_once((topic, 0), lambda: self._fetch_route(topic))
+
     async def known_to_send(self, topic: str, *, default_queues: int) -> KnownTopic:
         """The same for a sender: a topic that does not exist takes the default topic's route.
 

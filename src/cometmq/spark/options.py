@@ -138,6 +138,19 @@ def duration_ms(text: str) -> int:
     return int(digits) * _UNITS_MS[unit]
 
 
+_UNITS_BYTES = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
+
+
+def size(text: str) -> int:
+    """The parser of sizes like "64m", "1g" or "500k"; a bare number is bytes."""
+    word = text.strip().lower().removesuffix("b")
+    digits = word.rstrip("kmg")
+    unit = word[len(digits) :]
+    if not digits.isdecimal() or unit not in _UNITS_BYTES or int(digits) == 0:
+        raise ValueError(f"{text!r} is no size like 500k, 64m or 1g")
+    return int(digits) * _UNITS_BYTES[unit]
+
+
 def name_servers(text: str) -> tuple[str, ...]:
     """The parser of nameserver addresses: "host:port", several separated by `;` or `,`."""
     addresses = tuple(
@@ -174,13 +187,11 @@ NAME_SERVER = Option(
 )
 
 
-def require(value: Mapping[str, Any], name: str) -> None:
+def require(value: Mapping[str, Any], name: str, example: str = "localhost:9876") -> None:
     """Refuse a read or a write without the option `name`.
 
     Raises:
         SettingsError: it is not given.
     """
     if value[name] is None:
-        raise SettingsError(
-            f'option {name!r} is required, e.g. .option("{name}", "localhost:9876")'
-        )
+        raise SettingsError(f'option {name!r} is required, e.g. .option("{name}", "{example}")')

@@ -3,6 +3,8 @@
 Next: cometmq.codec.compression
 """
 
+from collections.abc import Iterator
+
 import numpy as np
 import pyarrow as pa
 
@@ -15,6 +17,8 @@ from cometmq.spark.columns.window import RecordWindow
 
 # What one body may unpack to: 16 times the 4 MiB that a broker takes by default (maxMessageSize).
 BODY_SIZE_MAX = 64 << 20
+# What the bodies of one batch may unpack to together; Arrow's offsets would end at 2 GiB.
+UNPACKED_SIZE_MAX = 64 << 20
 
 
 def body_column(window: RecordWindow, *, is_decompressed: bool) -> pa.Array:
@@ -30,6 +34,43 @@ def body_column(window: RecordWindow, *, is_decompressed: bool) -> pa.Array:
         return bodies
     plain = [_unpacked(window, int(row), bodies[int(row)].as_py()) for row in packed]
     return replace_rows(bodies, packed, pa.array(plain, BINARY))
+
+
+def bounded(window: RecordWindow) -> Iterator[tuple[RecordWindow, pa.Array]]:
+    """The window with its bodies unpacked, in as many pieces as their sizes want.
+
+    A hundred bytes may unpack to megabytes: thousands of rows of that kind are no single batch.
+
+    Raises:
+        CodecError: as `body_column`.
+    """
+    bodies = take_pieces(pa.py_buffer(window.buffer), window.body, BINARY)
+    first, size = 0, 0
+    rows: list[int] = []
+    plain: list[bytes] = []
+    for row in np.flatnonzero((window.sys_flag & flags.COMPRESSED) != 0):
+        body = _unpacked(window, int(row), bodies[int(row)].as_py())
+        if plain and size + len(body) > UNPACKED_SIZE_MAX:
+            yield _piece(window, bodies, first, int(row), rows, plain)
+            first, size, rows, plain = int(row), 0, [], []
+        rows.append(int(row) - first)
+        plain.append(body)
+        size += len(body)
+    yield _piece(window, bodies, first, len(window), rows, plain) if plain else (window, bodies)
+
+
+def _piece(
+    window: RecordWindow,
+    bodies: pa.Array,
+    first: int,
+    end: int,
+    rows: list[int],
+    plain: list[bytes],
+) -> tuple[RecordWindow, pa.Array]:
+    whole = first == 0 and end == len(window)
+    piece = window if whole else RecordWindow(window.buffer, window.starts[first:end])
+    stored = bodies.slice(first, end - first)
+    return piece, replace_rows(stored, np.array(rows), pa.array(plain, BINARY))
 
 
 def _unpacked(window: RecordWindow, row: int, body: bytes) -> bytes:

@@ -7,9 +7,11 @@ separator or value is skipped, a value may hold \x01, and of two equal names the
 """
 
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
+import orjson
 import pyarrow as pa
 
 from cometmq.spark.columns.pieces import STRING, contents, take_pieces
@@ -42,6 +44,13 @@ class PropertyColumn:
         """The rows as maps of the Arrow type that Spark wants."""
         offsets = pa.array(self.row_offsets.astype(np.int32))
         return pa.MapArray.from_arrays(offsets, self.names, self.values, type=kind)
+
+    def as_json(self) -> pa.Array:
+        """The rows as text, a JSON object each."""
+        pairs = list(zip(self.names.to_pylist(), self.values.to_pylist(), strict=True))
+        ends = self.row_offsets.tolist()
+        texts = [orjson.dumps(dict(pairs[start:end])) for start, end in pairwise(ends)]
+        return pa.array(texts, pa.binary()).view(STRING)
 
     def column(self, name: str) -> pa.Array:
         """The value of one property in each row, null where it has none."""

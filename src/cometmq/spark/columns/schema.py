@@ -28,7 +28,7 @@ from pyspark.sql.types import (
 
 from cometmq.model.errors import SettingsError
 
-PropertiesFormat = Literal["map", "raw"]
+PropertiesFormat = Literal["map", "raw", "json"]
 
 _TEXT, _INT, _LONG, _TIME = StringType(), IntegerType(), LongType(), TimestampType()
 _MAP = MapType(StringType(), StringType())
@@ -65,13 +65,14 @@ def message_schema(
 
     Args:
         columns: names as in `COLUMNS`, upper and lower case alike; none for all.
-        properties_format: "map" for MAP<STRING,STRING>, "raw" for the stored text.
+        properties_format: "map" for MAP<STRING,STRING>, "raw" for the stored text, "json" for an
+            object as text.
 
     Raises:
         SettingsError: for a name that is no column, with the nearest one.
     """
     names = [column_name(name) for name in columns] or list(COLUMNS)
-    types = {**COLUMNS, "properties": _TEXT if properties_format == "raw" else _MAP}
+    types = {**COLUMNS, "properties": _MAP if properties_format == "map" else _TEXT}
     return StructType([StructField(name, types[name]) for name in names])
 
 
@@ -99,7 +100,7 @@ def check_read_schema(schema: StructType) -> None:
             raise SettingsError(f"no column {field.name!r}{nearest(field.name, COLUMNS)}")
         allowed = [COLUMNS[field.name]]
         if field.name == "properties":
-            allowed.append(_TEXT)  # The stored text, as with propertiesFormat=raw.
+            allowed.append(_TEXT)  # As with propertiesFormat=raw, or json where that is said.
         if field.dataType not in allowed:
             wanted = " or ".join(kind.simpleString() for kind in allowed)
             raise SettingsError(

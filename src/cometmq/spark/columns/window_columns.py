@@ -31,11 +31,15 @@ class WindowColumns:
         window: the records.
         broker_name: who answered; a record does not say it.
         is_decompressed: whether compressed bodies are unpacked.
+        bodies: the bodies, where they are unpacked already.
+        is_json: properties that are text are a JSON object, not as they are stored.
     """
 
     window: RecordWindow
     broker_name: str
     is_decompressed: bool = True
+    bodies: pa.Array | None = None
+    is_json: bool = False
 
     @cached_property
     def octets(self) -> pa.Buffer:
@@ -68,8 +72,11 @@ class WindowColumns:
 
     def _column(self, field: pa.Field) -> pa.Array:
         if field.name == "properties":
-            is_map = pa.types.is_map(field.type)
-            return self.properties.as_map(field.type) if is_map else self.property_texts
+            if pa.types.is_map(field.type):
+                return self.properties.as_map(field.type)
+            return self.properties.as_json() if self.is_json else self.property_texts
+        if field.name == "body" and self.bodies is not None:
+            return self.bodies
         if field.name == "body":
             return body_column(self.window, is_decompressed=self.is_decompressed)
         return _MAKERS[field.name](self)

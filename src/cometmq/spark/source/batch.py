@@ -3,18 +3,38 @@
 Next: cometmq.spark.source.pull
 """
 
-from collections.abc import Iterator
+# ruff: noqa: N802  Spark gives these names.
+
+import sys
+from collections.abc import Iterable, Iterator
+from types import FrameType
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSourceReader, InputPartition
+from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 from pyspark.sql.types import StructType
 
 from cometmq.spark.columns.schema import arrow_schema
 from cometmq.spark.source import planning
 from cometmq.spark.source.client_cluster import source_cluster
+from cometmq.spark.source.filters import Narrowing
 from cometmq.spark.source.planning import RangesPartition
 from cometmq.spark.source.pull import RangeReader
 from cometmq.spark.source.settings import SourceSettings
+
+# The module in which Spark 4.1-4.3 makes a reader to push filters down, and nowhere else.
+PUSH_DOWN_MODULE = "pyspark.sql.worker.data_source_pushdown_filters"
+
+
+def batch_reader(settings: SourceSettings, schema: StructType) -> "RocketMQReader":
+    """The reader for whoever called: one that takes filters only where Spark has filters to give."""
+    frame: FrameType | None = sys._getframe(1)  # noqa: SLF001  The one way to know who asks.
+    while frame is not None:
+        # The module may run as the program, where its name is not its own.
+        spec = frame.f_globals.get("__spec__")
+        if PUSH_DOWN_MODULE in (frame.f_globals.get("__name__"), getattr(spec, "name", None)):
+            return FilteredReader(settings, schema)
+        frame = frame.f_back
+    return RocketMQReader(settings, schema)
 
 
 class RocketMQReader(DataSourceReader):
@@ -28,14 +48,20 @@ class RocketMQReader(DataSourceReader):
     def __init__(self, settings: SourceSettings, schema: StructType) -> None:
         self._settings = settings
         self._schema = schema
+        self._narrowing = Narrowing()
 
     def partitions(self) -> list[InputPartition]:
         """The tasks; "latest" is resolved here, once, so every task sees the same end."""
         settings, cluster = self._settings, source_cluster(self._settings)
-        queues = planning.covered_queues(settings.topics, cluster)
+        covered = planning.covered_queues(settings.topics, cluster)
+        for bound in (settings.starting, settings.ending):
+            planning.check_topics(bound, covered)
+        queues = self._narrowing.queues(covered)
         starts = planning.resolve(settings.starting, queues, cluster)
         ends = planning.resolve(settings.ending, queues, cluster)
-        ranges = planning.between(starts, ends)
+        ranges = self._narrowing.ranges(
+            planning.between(starts, ends), cluster, is_index_asked=settings.is_index_asked
+        )
         tasks: list[InputPartition] = list(planning.partitions(ranges, settings))
         return tasks
 
@@ -47,3 +73,16 @@ class RocketMQReader(DataSourceReader):
             source_cluster(self._settings), self._settings, arrow_schema(self._schema)
         )
         return reader.batches(ranges)
+
+
+class FilteredReader(RocketMQReader):
+    """The same for a query whose filters Spark tells.
+
+    A class of its own: while push-down is off, Spark refuses every reader that has the method.
+    """
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
+        """Read less where the filters allow it; Spark checks all of them again."""
+        self._narrowing = Narrowing.of(filters)
+        self._settings = self._narrowing.settings(self._settings)
+        return filters

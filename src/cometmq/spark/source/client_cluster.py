@@ -4,23 +4,34 @@ Next: cometmq.client.pull_consumer
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Collection, Iterator, Sequence
+import logging
+from collections.abc import AsyncGenerator, Callable, Collection, Iterator, Mapping, Sequence
 from time import sleep
 from typing import Any, NamedTuple
 
 from cometmq.client import AsyncPullConsumer
 from cometmq.client.hub import Hub
 from cometmq.client.results import PullStatus, RawPull
+from cometmq.client.routes import KnownTopic
 from cometmq.client.sync.portal import portal
 from cometmq.codec.bodies.cluster import decode_cluster_info
 from cometmq.codec.bodies.topic_list import decode_topic_list
+from cometmq.codec.fields import encode_fields
+from cometmq.codec.headers.query import QueryMessageRequest
+from cometmq.codec.record import decode_records
 from cometmq.codec.remoting import Command
-from cometmq.model.codes import RequestCode
-from cometmq.model.errors import CometError, NetError
+from cometmq.model.codes import RequestCode, ResponseCode
+from cometmq.model.errors import BrokerRefused, CometError, NetError
 from cometmq.model.queue import MessageQueue
 from cometmq.spark.pool import shared
-from cometmq.spark.source.cluster import PullPlan, SourceCluster
+from cometmq.spark.source.cluster import Indexed, PullPlan, SourceCluster
 from cometmq.spark.source.settings import SourceSettings
+
+log = logging.getLogger(__name__)
+
+# Messages that a broker tells of one key: defaultQueryMaxNum of MessageStoreConfig, RocketMQ 5.3.3.
+INDEXED_MAX = 32
+ALL_TIME = (1 << 63) - 1  # Long.MAX_VALUE: until now, and whatever clocks say.
 
 # What is gathered at once: about what is decoded at once (`pull.WINDOW_ROWS`, `WINDOW_BYTES`), so
 # that a read holds two such windows.
@@ -34,7 +45,7 @@ def source_cluster(settings: SourceSettings) -> SourceCluster:
     """The cluster that a source reads, connected."""
     retries = settings.retries, settings.retry_interval_ms
     key = ("source", settings.name_servers, settings.group, retries)
-    return shared(key, lambda: ClientSourceCluster(settings))
+    return shared(key, lambda: ClientSourceCluster(settings), settings.pool)
 
 
 class ClientSourceCluster:
@@ -46,10 +57,21 @@ class ClientSourceCluster:
 
     def __init__(self, settings: SourceSettings) -> None:
         self._settings = settings
+        self._reading = 0
         self._hub = Hub(";".join(settings.name_servers))
         self._consumer = AsyncPullConsumer(group=settings.group, hub=self._hub)
         portal().call(self._hub.start)
         portal().call(self._consumer.start)
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether pulls are under way."""
+        return self._reading > 0
+
+    def close(self) -> None:
+        """Close the connections."""
+        portal().call(self._consumer.close)
+        portal().call(self._hub.close)
 
     def topics(self) -> Sequence[str]:
         """All topics that the nameserver knows."""
@@ -62,9 +84,9 @@ class ClientSourceCluster:
         return decode_cluster_info(self._ask_nameserver(command).body).brokers.keys()
 
     def queues(self, topic: str) -> Sequence[MessageQueue]:
-        """The readable queues of a topic."""
-        queues: list[MessageQueue] = self._ask(self._consumer.queues, topic)
-        return queues
+        """The readable queues of a topic, as the nameserver has them now."""
+        known: KnownTopic = self._ask(self._hub.fresh, topic)
+        return known.read_queues
 
     def min_offset(self, queue: MessageQueue) -> int:
         """The first offset that the queue still holds."""
@@ -73,6 +95,13 @@ class ClientSourceCluster:
     def max_offset(self, queue: MessageQueue) -> int:
         """The next offset that the queue will write."""
         return int(self._ask(self._consumer.max_offset, queue))
+
+    def max_offsets(
+        self, queues: Sequence[MessageQueue]
+    ) -> Mapping[MessageQueue, int | NetError]:
+        """The next offset of each of many queues, or why its broker cannot be asked."""
+        found: list[int | NetError] = self._ask(self._max_offsets, queues)
+        return dict(zip(queues, found, strict=True))
 
     def offset_by_time(self, queue: MessageQueue, timestamp_ms: int) -> int:
         """The first message stored at or after a time; the maximum when there is none."""
@@ -83,6 +112,25 @@ class ClientSourceCluster:
         offset: int | None = self._ask(self._consumer.committed, queue)
         return offset
 
+    def commit(self, offsets: Mapping[MessageQueue, int]) -> None:
+        """Store where the group goes on, for all queues whose brokers can be reached."""
+        portal().call(self._commit, offsets)
+
+    def indexed(self, topic: str, key: str, *, is_id: bool) -> Indexed | None:
+        """What the brokers' indexes know of a key; None: nothing, or more than they tell."""
+        try:
+            found: Indexed | None = portal().call(self._indexed, topic, key, is_id=is_id)
+        except (NetError, BrokerRefused) as error:
+            log.warning("the index is not used: %s", error)
+            return None
+        return found
+
+    def mean_size(self, queue: MessageQueue, start: int) -> float | None:
+        """Bytes of a stored record, of some messages from `start` on; None where there is none."""
+        pull: RawPull = self._ask(self._consumer.fetch_raw, queue, start)
+        records = decode_records(pull.body)
+        return len(pull.body) / len(records) if records else None
+
     def pulls(
         self, queue: MessageQueue, *, start: int, end: int, plan: PullPlan
     ) -> Iterator[RawPull]:
@@ -91,6 +139,7 @@ class ClientSourceCluster:
             queue, start, end, max_count=plan.rows, depth=plan.depth, expression=plan.expression
         )
         ahead = portal().call(Gathering.begin, answers)
+        self._reading += 1
         try:
             while pulls := portal().call(ahead.given):
                 # The next answers come in while these are decoded.
@@ -100,7 +149,50 @@ class ClientSourceCluster:
                     if pull.status not in _ADVANCING:
                         return
         finally:
+            self._reading -= 1
             portal().call(ahead.end)
+
+    async def _max_offsets(self, queues: Sequence[MessageQueue]) -> list[int | NetError]:
+        """All of them asked at once; one error of another kind is raised."""
+        asked = asyncio.gather(*map(self._consumer.max_offset, queues), return_exceptions=True)
+        found: list[int | NetError] = []
+        for each in await asked:
+            if isinstance(each, BaseException) and not isinstance(each, NetError):
+                raise each
+            found.append(each)
+        return found
+
+    async def _commit(self, offsets: Mapping[MessageQueue, int]) -> None:
+        stored = [self._consumer.commit(queue, offset) for queue, offset in offsets.items()]
+        for each in await asyncio.gather(*stored, return_exceptions=True):
+            if isinstance(each, BaseException):
+                raise each
+
+    async def _indexed(self, topic: str, key: str, *, is_id: bool) -> Indexed | None:
+        unique = "true" if is_id else None
+        request = QueryMessageRequest(topic, key, INDEXED_MAX, 0, ALL_TIME, unique)
+        command = Command(RequestCode.QUERY_MESSAGE, fields=encode_fields(request))
+        route = await self._hub.fresh(topic)
+        names = sorted({queue.broker_name for queue in route.read_queues})
+        places: set[tuple[MessageQueue, int]] = set()
+        until_ms: dict[str, int] = {}
+        for name in names:
+            try:
+                answer = await self._hub.ask(self._hub.address(name), command)
+            except BrokerRefused as refused:
+                if refused.code == ResponseCode.QUERY_NOT_FOUND:
+                    continue
+                raise
+            records = decode_records(answer.body)
+            if len(records) >= INDEXED_MAX:
+                return None
+            places.update(
+                (MessageQueue(topic, name, each.queue_id), each.queue_offset)
+                for each in records
+                if each.topic == topic
+            )
+            until_ms[name] = int(answer.fields["indexLastUpdateTimestamp"])
+        return Indexed(frozenset(places), until_ms) if places else None
 
     def _ask_nameserver(self, command: Command) -> Command:
         answer: Command = self._ask(self._hub.nameservers.ask, command)

@@ -7,11 +7,12 @@ made for a message.
 Next: cometmq.spark.source.client_cluster
 """
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from cometmq.client.results import RawPull
+from cometmq.model.errors import NetError
 from cometmq.model.queue import MessageQueue
 from cometmq.model.subscription import ALL
 
@@ -23,7 +24,7 @@ class PullPlan:
     Attributes:
         rows: messages in one request.
         depth: requests under way at once.
-        expression: the tags that the broker filters by; "*" for everything.
+        expression: the tags that the broker filters by, "*" for everything, or an `Sql92`.
     """
 
     rows: int
@@ -36,6 +37,19 @@ class PullPlan:
         return self.expression.strip() in ("", ALL)
 
 
+class Indexed(NamedTuple):
+    """What brokers' indexes know of a key.
+
+    Attributes:
+        places: queues and offsets of its messages; some may be of another key with its hash.
+        until_ms: broker -> messages stored there later, ms since 1970, may not be in its index
+            yet. A broker that knows nothing of the key is not among them: it may keep no index.
+    """
+
+    places: frozenset[tuple[MessageQueue, int]]
+    until_ms: Mapping[str, int]
+
+
 class SourceCluster(Protocol):
     """A cluster as the source sees it. Every call may raise `CometError`."""
 
@@ -46,7 +60,7 @@ class SourceCluster(Protocol):
         """The names of the brokers that are registered now."""
 
     def queues(self, topic: str) -> Sequence[MessageQueue]:
-        """The readable queues of a topic.
+        """The readable queues of a topic, as the nameserver has them now.
 
         Raises:
             TopicNotFound: no nameserver knows it.
@@ -58,11 +72,32 @@ class SourceCluster(Protocol):
     def max_offset(self, queue: MessageQueue) -> int:
         """The next offset that the queue will write."""
 
+    def max_offsets(
+        self, queues: Sequence[MessageQueue]
+    ) -> Mapping[MessageQueue, int | NetError]:
+        """The next offset of each of many queues, or why its broker cannot be asked."""
+
     def offset_by_time(self, queue: MessageQueue, timestamp_ms: int) -> int:
         """The first message stored at or after a time; the maximum when there is none."""
 
     def committed_offset(self, queue: MessageQueue) -> int | None:
         """What the source's group has committed, or None."""
+
+    def commit(self, offsets: Mapping[MessageQueue, int]) -> None:
+        """Store where the source's group goes on, for all queues whose brokers can be reached.
+
+        Raises:
+            CometError: what the first broker said that did not store it.
+        """
+
+    def indexed(self, topic: str, key: str, *, is_id: bool) -> Indexed | None:
+        """What the index knows of a key of messages, or of a message's own id.
+
+        None where it knows nothing, or more than it tells at once.
+        """
+
+    def mean_size(self, queue: MessageQueue, start: int) -> float | None:
+        """Bytes of a stored record, of some messages from `start` on; None where there is none."""
 
     def pulls(
         self, queue: MessageQueue, *, start: int, end: int, plan: PullPlan

@@ -92,17 +92,25 @@ def _check_assigned(topics: Topics, found: Sequence[MessageQueue]) -> None:
                 raise SettingsError(f"assign: {where} has no readable queue {missing}")
 
 
-def resolve(bound: Bound, queues: Sequence[MessageQueue], cluster: SourceCluster) -> Offsets:
-    """The offset at which each queue begins or ends.
+def check_topics(bound: Bound, queues: Sequence[MessageQueue]) -> None:
+    """Refuse offsets or times for topics that are not read: a misspelt name must not pass.
 
     Raises:
-        SettingsError: the user's JSON names a topic that is not read or an offset that is none, or
-            a queue has no message as late as asked.
+        SettingsError: naming them.
     """
     for values in (bound.by_timestamp, bound.offsets):
         unknown = values.unknown(list(queues)) if values is not None else []
         if unknown:
             raise SettingsError(f"offsets are given for topics that are not read: {unknown}")
+
+
+def resolve(bound: Bound, queues: Sequence[MessageQueue], cluster: SourceCluster) -> Offsets:
+    """The offset at which each queue begins or ends.
+
+    Raises:
+        SettingsError: the user's JSON names an offset that is none, or a queue has no message as
+            late as asked.
+    """
     return {queue: _resolve(bound, queue, cluster) for queue in queues}
 
 
@@ -163,6 +171,19 @@ def share_out(waiting: Sequence[QueueRange], rows_max: int | None) -> Offsets:
     if rows_max is None or total <= rows_max:
         return {each.queue: each.end for each in waiting}
     return {each.queue: each.start + max(rows_max * each.rows // total, 1) for each in waiting}
+
+
+# So many of the longest ranges are asked what a message of theirs takes.
+SIZED_RANGES = 4
+
+
+def mean_size(waiting: Sequence[QueueRange], cluster: SourceCluster) -> float | None:
+    """About the bytes of a stored message that waits; None where nobody can tell."""
+    longest = sorted(waiting, key=lambda each: (-each.rows, each.queue))[:SIZED_RANGES]
+    sizes = [(each.rows, cluster.mean_size(each.queue, each.start)) for each in longest]
+    known = [(rows, size) for rows, size in sizes if size is not None]
+    rows = sum(rows for rows, _ in known)
+    return sum(rows * size for rows, size in known) / rows if rows else None
 
 
 def partitions(ranges: Sequence[QueueRange], settings: SourceSettings) -> list[RangesPartition]:

@@ -14,13 +14,16 @@ import pyarrow.compute as pc
 
 from cometmq.client.results import PullStatus, RawPull
 from cometmq.model import properties as keys_of
-from cometmq.model.errors import CodecError, CometError, NetError
+from cometmq.model.codes import ResponseCode
+from cometmq.model.errors import BrokerRefused, CodecError, CometError, NetError
 from cometmq.model.queue import MessageQueue
 from cometmq.model.subscription import parse_subscription
+from cometmq.spark.columns.body import bounded
 from cometmq.spark.columns.inner_batch import unwrapped
 from cometmq.spark.columns.window import RecordWindow, record_starts
 from cometmq.spark.columns.window_columns import WindowColumns
 from cometmq.spark.source.cluster import PullPlan, SourceCluster
+from cometmq.spark.source.loss import Losses
 from cometmq.spark.source.planning import QueueRange
 from cometmq.spark.source.settings import SourceSettings
 
@@ -31,27 +34,6 @@ log = logging.getLogger(__name__)
 WINDOW_ROWS = 8192
 WINDOW_BYTES = 8 << 20
 RETRY_S = 0.2  # Between two tries to reach a broker.
-
-
-class DataLossError(CometError):
-    """Messages that should be read are gone."""
-
-    def __init__(self, what: str) -> None:
-        super().__init__(
-            f"{what}. Some messages may have been lost; with failOnDataLoss=false the read goes "
-            "on with what there is"
-        )
-
-
-def report_loss(what: str, *, is_failure: bool) -> None:
-    """Say that messages are gone: as an error, or as a warning where the user chose so.
-
-    Raises:
-        DataLossError: when `is_failure`.
-    """
-    if is_failure:
-        raise DataLossError(what)
-    log.warning("%s. failOnDataLoss is false: going on with what there is", what)
 
 
 @dataclass(frozen=True)
@@ -75,11 +57,12 @@ class RangeReader:
             DataLossError: messages of a range are gone and that is to be an error.
             CometError: a broker does not answer, or answers what is no message.
         """
+        losses = Losses(is_failure=self.settings.fail_on_data_loss)
         for wanted in ranges:
             window: list[bytes] = []
             size = rows = 0
             floor = wanted.start
-            for pull, expected_rows in self._pulls(wanted):
+            for pull, expected_rows in self._pulls(wanted, losses):
                 window.append(pull.body)
                 size += len(pull.body)
                 rows += expected_rows
@@ -89,7 +72,7 @@ class RangeReader:
                     floor = pull.next_offset
             yield from self._decoded(window, wanted, floor)
 
-    def _pulls(self, wanted: QueueRange) -> Iterator[tuple[RawPull, int]]:
+    def _pulls(self, wanted: QueueRange, losses: Losses) -> Iterator[tuple[RawPull, int]]:
         """The answers with messages of a range, and how many offsets each covers."""
         settings = self.settings
         plan = PullPlan(settings.pull_rows, settings.pull_depth, settings.expression)
@@ -105,41 +88,44 @@ class RangeReader:
                         yield pull, pull.next_offset - offset
                     if pull.status is PullStatus.NO_MATCHED_MESSAGE and plan.is_all:
                         # Every message matches, so what is passed over is not there any more.
-                        self._report_deleted(wanted, offset, pull.next_offset)
+                        _report_deleted(losses, wanted, offset, pull.next_offset)
                     if pull.status in (PullStatus.FOUND, PullStatus.NO_MATCHED_MESSAGE):
                         offset = max(offset, pull.next_offset)
                         patience.reset()
             except NetError as error:
                 patience.wait(wanted.queue, error)
                 continue
+            except BrokerRefused as refused:
+                if refused.code != ResponseCode.TOPIC_NOT_EXIST:
+                    raise _explained(refused, wanted, offset) from refused
+                losses.report(
+                    f"{wanted.queue}: its topic was deleted, offsets {offset} to {wanted.end - 1} "
+                    "are not read",
+                    wanted.end - offset,
+                )
+                return
             misses = 0 if offset > before else misses + 1
             if misses and pull is not None:
-                offset = self._after_gap(pull, offset, wanted, misses)
+                offset = self._after_gap(pull, offset, wanted, misses, losses)
 
-    def _after_gap(self, pull: RawPull, offset: int, wanted: QueueRange, misses: int) -> int:
+    def _after_gap(
+        self, pull: RawPull, offset: int, wanted: QueueRange, misses: int, losses: Losses
+    ) -> int:
         """Where to go on when the broker has nothing at `offset`, which lies inside the range."""
         goes_on = max(pull.min_offset, pull.next_offset)
         if goes_on > offset:
-            self._report_deleted(wanted, offset, goes_on)
+            _report_deleted(losses, wanted, offset, goes_on)
             return goes_on
         if misses <= self.settings.retries:
             # A broker that has just taken over may not have caught up yet.
             sleep(self.settings.retry_interval_ms / 1000)
             return offset
-        self._lost(
+        losses.report(
             f"{wanted.queue}: offsets {offset} to {wanted.end - 1} were there and are not any "
-            f"more, the queue ends at {pull.max_offset}"
+            f"more, the queue ends at {pull.max_offset}",
+            wanted.end - offset,
         )
         return wanted.end
-
-    def _report_deleted(self, wanted: QueueRange, start: int, end: int) -> None:
-        self._lost(
-            f"{wanted.queue}: offsets {start} to {min(end, wanted.end) - 1} are deleted, the queue "
-            f"goes on at {end}"
-        )
-
-    def _lost(self, what: str) -> None:
-        report_loss(what, is_failure=self.settings.fail_on_data_loss)
 
     def _decoded(
         self, bodies: Sequence[bytes], wanted: QueueRange, floor: int
@@ -150,22 +136,51 @@ class RangeReader:
         buffer = bodies[0] if len(bodies) == 1 else b"".join(bodies)
         try:
             window = unwrapped(RecordWindow(buffer, record_starts(buffer)))
-            columns = self._columns(_once(window, floor, wanted.end), wanted)
-            if len(columns.window):
-                yield columns.batch(self.schema)
+            window = self._wanted(_once(window, floor, wanted.end), wanted)
+            if not len(window):
+                return
+            for piece, unpacked in self._bounded(window):
+                yield self._columns(piece, wanted, unpacked).batch(self.schema)
         except CodecError as error:
             raise CodecError(f"{wanted.queue}: {error}") from error
 
-    def _columns(self, window: RecordWindow, wanted: QueueRange) -> WindowColumns:
-        """The columns of the messages that are wanted: brokers filter by the tags' hashes only."""
-        broker, is_decompressed = wanted.queue.broker_name, self.settings.is_decompressed
-        columns = WindowColumns(window, broker, is_decompressed)
+    def _wanted(self, window: RecordWindow, wanted: QueueRange) -> RecordWindow:
+        """The messages with the tags wanted: brokers filter by the tags' hashes only."""
         tags = parse_subscription(wanted.queue.topic, self.settings.expression).tags
         if not tags:
-            return columns
-        has_tag = pc.is_in(columns.properties.column(keys_of.TAGS), value_set=pa.array(tags))
-        kept = window.select(has_tag.to_numpy(zero_copy_only=False))
-        return WindowColumns(kept, broker, is_decompressed)
+            return window
+        found = self._columns(window, wanted).properties.column(keys_of.TAGS)
+        has_tag = pc.is_in(found, value_set=pa.array(tags))
+        return window.select(has_tag.to_numpy(zero_copy_only=False))
+
+    def _bounded(self, window: RecordWindow) -> Iterator[tuple[RecordWindow, pa.Array | None]]:
+        if self.settings.is_decompressed and "body" in self.schema.names:
+            return bounded(window)
+        return iter([(window, None)])
+
+    def _columns(
+        self, window: RecordWindow, wanted: QueueRange, unpacked: pa.Array | None = None
+    ) -> WindowColumns:
+        return WindowColumns(
+            window,
+            wanted.queue.broker_name,
+            self.settings.is_decompressed,
+            unpacked,
+            self.settings.properties_format == "json",
+        )
+
+
+def _report_deleted(losses: Losses, wanted: QueueRange, start: int, end: int) -> None:
+    last = min(end, wanted.end) - 1
+    losses.report(
+        f"{wanted.queue}: offsets {start} to {last} are deleted, the queue goes on at {end}",
+        last + 1 - start,
+    )
+
+
+def _explained(refused: BrokerRefused, wanted: QueueRange, offset: int) -> CometError:
+    """What a broker refused, with what was asked for."""
+    return CometError(f"{wanted.queue} cannot be read from offset {offset} on: {refused}")
 
 
 def _once(window: RecordWindow, floor: int, end: int) -> RecordWindow:

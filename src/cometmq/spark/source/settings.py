@@ -6,13 +6,16 @@ Next: cometmq.spark.source.planning
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
+from uuid import uuid4
 
-from cometmq.model.errors import SettingsError
+from cometmq.model.errors import SettingsError, SubscriptionError
+from cometmq.model.subscription import ALL, TAG, Sql92, parse_subscription
 from cometmq.spark.columns.schema import PropertiesFormat
 from cometmq.spark.options import read_options, require
+from cometmq.spark.pool import PoolLimits
 from cometmq.spark.sink.options import SINK_OPTIONS
 from cometmq.spark.source.offsets import EARLIEST, LATEST, QueueValues
-from cometmq.spark.source.options import SOURCE_OPTIONS
+from cometmq.spark.source.options import DEFAULT_GROUP, SOURCE_OPTIONS
 from cometmq.spark.source.subscription import Topics
 
 
@@ -49,6 +52,7 @@ class SourceSettings:
     ending: Bound
     fail_on_data_loss: bool
     trigger_rows_max: int | None
+    trigger_bytes_max: int | None
     trigger_rows_min: int | None
     trigger_delay_ms: int
     partitions_min: int | None
@@ -58,12 +62,15 @@ class SourceSettings:
     columns: tuple[str, ...]
     is_decompressed: bool
     expression: str
+    is_index_asked: bool
     group: str
+    is_committing: bool
     pull_rows: int
     pull_depth: int
     pull_timeout_ms: int
     retries: int
     retry_interval_ms: int
+    pool: PoolLimits
 
     @classmethod
     def parse(cls, options: Mapping[str, str], *, is_stream: bool) -> "SourceSettings":
@@ -82,6 +89,7 @@ class SourceSettings:
             ending=_bound(value, "ending", "latest"),
             fail_on_data_loss=value["failOnDataLoss"],
             trigger_rows_max=value["maxOffsetsPerTrigger"],
+            trigger_bytes_max=value["maxBytesPerTrigger"],
             trigger_rows_min=value["minOffsetsPerTrigger"],
             trigger_delay_ms=value["maxTriggerDelay"],
             partitions_min=value["minPartitions"],
@@ -90,25 +98,54 @@ class SourceSettings:
             properties_format=value["propertiesFormat"],
             columns=value["columns"],
             is_decompressed=value["decompress"],
-            expression=value["subExpression"],
-            group=value["group"],
+            expression=_expression(value),
+            is_index_asked=value["indexLookup"],
+            group=_group(value),
+            is_committing=value["commitOffsets"] == "batch",
             pull_rows=value["pull.batchSize"],
             pull_depth=value["pull.pipelineDepth"],
             pull_timeout_ms=value["pullTimeoutMs"],
             retries=value["fetchOffset.numRetries"],
             retry_interval_ms=value["fetchOffset.retryIntervalMs"],
+            pool=PoolLimits(value["rocketmq.pool.maxIdleMs"], value["rocketmq.pool.capacity"]),
         )
 
 
 _ONLY_BATCH = ("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp")
-_ONLY_STREAM = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger")
+_ONLY_STREAM = ("maxOffsetsPerTrigger", "maxBytesPerTrigger", "minOffsetsPerTrigger")
 
 
 def _refuse_other_mode(value: Mapping[str, Any], *, is_stream: bool) -> None:
-    for name in _ONLY_BATCH if is_stream else _ONLY_STREAM:
-        if value[name] is not None:
-            mode = "stream" if is_stream else "batch"
-            raise SettingsError(f"option {name!r} means nothing for a {mode}; remove it")
+    wrong = [name for name in (_ONLY_BATCH if is_stream else _ONLY_STREAM) if value[name]]
+    if not is_stream and value["commitOffsets"] == "batch":
+        wrong.append("commitOffsets")
+    for name in wrong:
+        mode = "stream" if is_stream else "batch"
+        raise SettingsError(f"option {name!r} means nothing for a {mode}; remove it")
+
+
+def _expression(value: Mapping[str, Any]) -> str:
+    """The expression, of the type that says what it is."""
+    expression: str = value["subExpression"]
+    if value["subExpressionType"] == TAG:
+        try:
+            parse_subscription("any", expression)
+        except SubscriptionError as error:
+            raise SettingsError(f"option 'subExpression': {error}") from error
+        return expression
+    if expression.strip() in ("", ALL):
+        raise SettingsError("subExpressionType=SQL92 needs a subExpression, e.g. price > 10")
+    return Sql92(expression)
+
+
+def _group(value: Mapping[str, Any]) -> str:
+    """The group, or one that no other query has."""
+    group, prefix = value["group"], value["groupIdPrefix"]
+    if prefix is None:
+        return str(group)
+    if group != DEFAULT_GROUP:
+        raise SettingsError("group and groupIdPrefix are both given; keep one")
+    return f"{prefix}-{uuid4().hex}"
 
 
 def _topics(value: Mapping[str, Any]) -> Topics:

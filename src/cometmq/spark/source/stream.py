@@ -11,7 +11,7 @@ Next: cometmq.spark.source.pull
 # ruff: noqa: N802  Spark gives these names.
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from time import monotonic
 from typing import Any
 
@@ -20,19 +20,21 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import (
     ReadAllAvailable,
     ReadLimit,
+    ReadMaxBytes,
     ReadMaxRows,
     SupportsTriggerAvailableNow,
 )
 from pyspark.sql.types import StructType
 
-from cometmq.model.errors import NetError
+from cometmq.model.errors import CometError, NetError, TopicNotFound
 from cometmq.model.queue import MessageQueue
 from cometmq.spark.columns.schema import arrow_schema
 from cometmq.spark.source import planning
 from cometmq.spark.source.client_cluster import source_cluster
+from cometmq.spark.source.loss import Losses
 from cometmq.spark.source.offsets import INITIAL, Json, Offsets, StreamOffset
 from cometmq.spark.source.planning import QueueRange, RangesPartition
-from cometmq.spark.source.pull import RangeReader, report_loss
+from cometmq.spark.source.pull import RangeReader
 from cometmq.spark.source.settings import SourceSettings
 
 log = logging.getLogger(__name__)
@@ -49,28 +51,42 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, settings: SourceSettings, schema: StructType) -> None:
         self._settings = settings
         self._schema = schema
-        self._target: Offsets | None = None  # Where an AvailableNow query stops.
+        self._is_bounded = False  # An AvailableNow query,
+        self._target: Offsets | None = None  # and where it stops.
         self._latest: Offsets = {}
         self._silent: set[str] = set()  # Brokers that did not answer when last asked.
         self._waits_since: float | None = None
+        self._losses = Losses(is_failure=settings.fail_on_data_loss)
 
     def initialOffset(self) -> Json:
         """Before the first message; the first end offset says where that is."""
         return dict(INITIAL)
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        """The most messages of a micro-batch."""
-        rows_max = self._settings.trigger_rows_max
-        return ReadAllAvailable() if rows_max is None else ReadMaxRows(rows_max)
+        """The most messages or bytes of a micro-batch; Spark knows one limit, the source both."""
+        rows_max, bytes_max = (
+            self._settings.trigger_rows_max,
+            self._settings.trigger_bytes_max,
+        )
+        if rows_max is not None:
+            return ReadMaxRows(rows_max)
+        return ReadAllAvailable() if bytes_max is None else ReadMaxBytes(bytes_max)
 
     def prepareForTriggerAvailableNow(self) -> None:
         """Note where the queues end now; the query stops there."""
-        self._target = self._fetch_latest(StreamOffset({}))
+        self._is_bounded = True
+        try:
+            self._target = self._fetch_latest(StreamOffset({}))
+        except (TopicNotFound, NetError) as error:
+            # The checkpoint may know the topic or the broker that is missing: asked again with it.
+            log.warning("where the queues end is not known yet: %s", error)
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit | None = None) -> Json:
         """Where the next micro-batch ends; the start itself when there is nothing to read."""
         known = StreamOffset.from_json(start)
         self._latest = self._fetch_latest(known) if self._target is None else self._target
+        if self._is_bounded:
+            self._target = self._latest
         begins = self._begins(known)
         starts = {**known.ends, **begins}
         latest = self._settled(known.ends)
@@ -78,10 +94,9 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         is_news = known.is_initial or bool(begins)
         if not is_news and not self._is_enough(waiting):
             return start
-        rows_max = limit.max_rows if isinstance(limit, ReadMaxRows) else None
         # A queue that went back, where that is allowed, stands at its new and lower end.
         ends = {queue: min(offset, latest[queue]) for queue, offset in starts.items()}
-        ends |= planning.share_out(waiting, rows_max)
+        ends |= planning.share_out(waiting, self._rows_max(limit, waiting))
         if not is_news and ends == known.ends:
             return start
         return StreamOffset(ends, begins).to_json()
@@ -108,7 +123,17 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return reader.batches(partition.ranges)
 
     def commit(self, end: dict[str, Any]) -> None:
-        """Nothing to do: the checkpoint holds the offsets."""
+        """Tell the consumer group, where that is wanted; the checkpoint holds the offsets.
+
+        Spark says so of each batch when the next one is planned, and never of the last one:
+        `cometmq.spark.commit_offsets` does it then.
+        """
+        if not self._settings.is_committing:
+            return
+        try:
+            source_cluster(self._settings).commit(StreamOffset.from_json(end).ends)
+        except CometError as error:
+            log.warning("the group %r does not know: %s", self._settings.group, error)
 
     def stop(self) -> None:
         """Nothing to do: connections belong to the process and close with it."""
@@ -119,16 +144,14 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         queues = planning.covered_queues(self._settings.topics, cluster, held=held)
         latest: Offsets = {}
         self._silent = set()
-        for queue in queues:
-            if queue.broker_name in self._silent:
+        for queue, offset in cluster.max_offsets(queues).items():
+            if isinstance(offset, int):
+                latest[queue] = offset
                 continue
-            try:
-                latest[queue] = cluster.max_offset(queue)
-            except NetError:
-                # A stream waits for a broker that it knows; a new one must answer.
-                if queue not in known.ends:
-                    raise
-                self._silent.add(queue.broker_name)
+            # A stream waits for a broker that it knows; a new one must answer.
+            if queue not in known.ends:
+                raise offset
+            self._silent.add(queue.broker_name)
         return latest
 
     def _begins(self, known: StreamOffset) -> Offsets:
@@ -140,6 +163,7 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         cluster = source_cluster(self._settings)
         new = [queue for queue in self._latest if queue not in known.ends]
         if known.is_initial:
+            planning.check_topics(self._settings.starting, new)
             begins = planning.resolve(self._settings.starting, new, cluster)
             # A queue that has grown since its end was asked for does not begin behind it.
             return {queue: min(begin, self._latest[queue]) for queue, begin in begins.items()}
@@ -150,31 +174,48 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         latest = dict(self._latest)
         missing = [queue for queue in known if queue not in latest]
         if missing:
-            self._report_missing(missing)
+            self._report_missing(known, missing)
         for queue, offset in known.items():
             # A missing queue waits where it is until its broker is back.
             if latest.setdefault(queue, offset) < offset:
-                self._report(f"{queue} went back from offset {offset} to {latest[queue]}")
+                self._losses.report(
+                    f"{queue} went back from offset {offset} to {latest[queue]}: a replica without "
+                    "its last messages took over, or the topic was deleted and made again",
+                    offset - latest[queue],
+                )
         return latest
 
-    def _report_missing(self, queues: list[MessageQueue]) -> None:
+    def _report_missing(self, known: Offsets, queues: list[MessageQueue]) -> None:
         """A broker that is down comes back with its messages; a deleted queue does not."""
         gone = [queue for queue in queues if queue.broker_name not in self._silent]
         registered = source_cluster(self._settings).brokers() if gone else ()
         for queue in queues:
             if queue in gone and queue.broker_name in registered:
-                self._report(f"{queue} does not exist any more")
+                # How many were behind the offset nobody knows any more.
+                self._losses.report(
+                    f"{queue} does not exist any more; it was read up to offset {known[queue]}",
+                    0,
+                )
             else:
                 log.warning("%s waits: its broker does not answer or is not registered", queue)
 
-    def _report(self, what: str) -> None:
-        report_loss(what, is_failure=self._settings.fail_on_data_loss)
+    def _rows_max(self, limit: ReadLimit | None, waiting: Sequence[QueueRange]) -> int | None:
+        """The most messages of a batch: by the option, by Spark's limit, and by their bytes."""
+        settings = self._settings
+        rows = [settings.trigger_rows_max] if settings.trigger_rows_max is not None else []
+        if isinstance(limit, ReadMaxRows):
+            rows.append(limit.max_rows)
+        bytes_max = settings.trigger_bytes_max
+        if bytes_max is not None:
+            mean = planning.mean_size(waiting, source_cluster(settings))
+            rows += [max(int(bytes_max / mean), 1)] if mean is not None else []
+        return min(rows, default=None)
 
     def _is_enough(self, waiting: list[QueueRange]) -> bool:
         """Whether the batch may start: enough messages, or waited long enough for them."""
         rows_min = self._settings.trigger_rows_min
         rows = sum(each.rows for each in waiting)
-        if rows_min is None or self._target is not None or rows >= rows_min:
+        if rows_min is None or self._is_bounded or rows >= rows_min:
             self._waits_since = None
             return True
         if rows == 0:
