@@ -224,6 +224,9 @@ class FakeDisk:
     def will_need(self, fd: int, offset: int, size: int) -> None:
         self._called("will_need")
 
+    def read_randomly(self, fd: int) -> None:
+        self._called("read_randomly")
+
     def written(self, fd: int, offset: int) -> list[tuple[int, int]]:
         self._called("written")
         content = self._open[fd][0].content
@@ -251,7 +254,7 @@ class FakeDisk:
         self.durable_names = dict(self.names)
         self.durable_directories = set(self.directories)
 
-    def map_readonly(self, fd: int, size: int) -> memoryview:
+    def map_readonly(self, fd: int, size: int, *, is_random: bool = False) -> memoryview:
         self._called("map_readonly")
         return memoryview(self._open[fd][0].content)[:size].toreadonly()
 

@@ -1,6 +1,6 @@
 """Keeps old files going, and hides what topics keep no longer: CLEAN_* and DELETE_EXPIRED_* requests.
 
-Each round's steps run in the pool, a tenth of a second apart, so that no pull waits behind them.
+Each round's steps run in the pool, by default a tenth of a second apart, so that no pull waits behind them.
 Follows AdminBrokerProcessor of RocketMQ 5.3.3, with the differences that docs/design/0007 names.
 
 Next: cometmq.store.cleaner
@@ -25,7 +25,7 @@ from cometmq.store.consume_queue import ConsumeQueue
 
 _log = logging.getLogger(__name__)
 
-PAUSE_SECONDS = 0.1  # deleteCommitLogFilesInterval and deleteConsumeQueueFilesInterval.
+_LOOK_SECONDS = 0.1  # How soon a round begins that is due or asked for.
 
 
 class Cleaning(Feature):
@@ -53,21 +53,27 @@ class Cleaning(Feature):
 
     async def _run(self) -> None:
         clock, interval_ms = self._parts.clock, self._parts.settings.clean_interval_ms
+        cleaner = self._parts.store.cleaner
+        pause_seconds = _LOOK_SECONDS
         while True:
-            await asyncio.sleep(PAUSE_SECONDS)
+            await asyncio.sleep(pause_seconds)
             try:
-                await self._step()
+                has_more = await self._step()
+                pause_seconds = cleaner.pause_ms / 1000 if has_more else _LOOK_SECONDS
                 if clock.monotonic() >= self._limits_at:
                     self._limits_at = clock.monotonic() + interval_ms / 1000
                     await self._apply_limits()
             except Exception:  # noqa: BLE001
                 # A fault here must not end cleaning for good: the disk would fill in silence.
                 _log.exception("a step of cleaning failed")
+                pause_seconds = _LOOK_SECONDS
 
-    async def _step(self) -> None:
+    async def _step(self) -> bool:
+        """The next step, if there is one; whether there was."""
         step = self._parts.store.clean_due()
         if step is not None:
             await asyncio.get_running_loop().run_in_executor(self._parts.pool, step)
+        return step is not None
 
     async def _apply_limits(self) -> None:
         """Raise the min offsets of queues whose topics have limits."""

@@ -185,7 +185,7 @@ KEYS_WITHOUT_EFFECT = frozenset(
     haListenPort haMasterAddress haSendHeartbeatInterval haHousekeepingInterval haTransferBatchSize
     haMaxGapNotInSync haSlaveFallbehindMax totalReplicas inSyncReplicas minInSyncReplicas
     slaveTimeout offsetCheckInSlave
-    deleteCommitLogFilesInterval deleteConsumeQueueFilesInterval destroyMapedFileIntervalForcibly
+    destroyMapedFileIntervalForcibly
     commitCommitLogLeastPages
     commitCommitLogThoroughInterval flushConsumeQueueLeastPages flushConsumeQueueThoroughInterval
     fastFailIfNoBufferInStorePool useReentrantLockWhenPutMessage

@@ -48,6 +48,8 @@ class StoreKeys(IndexKeys):
         flush_offsets_interval_ms: pause between saves of consumer offsets, ms.
         is_warmed: write every page of a log file before it is used, and keep it in memory.
         warm_flush_pages: with SYNC_FLUSH so many pages of it are flushed at once.
+        is_read_ahead: let the system read more of the log than is asked for; without it old
+            messages take less of the page cache, and reading many of them takes longer.
         is_pool_used: with ASYNC_FLUSH a send is answered before it is written: faster where the page
             cache is busy, and the death of the process loses what was sent last.
         pool_buffers: memory in which sends wait then, in buffers of 4 MiB; differs: RocketMQ's have
@@ -63,6 +65,8 @@ class StoreKeys(IndexKeys):
         is_clean_forced: delete what has not expired when the disk is full; differs: RocketMQ does.
         delete_batch_max: most log files deleted in a round.
         clean_interval_ms: pause between rounds, ms.
+        delete_pause_ms: pause between two log files that are deleted, ms.
+        queue_delete_pause_ms: the same of queue files, 256 queues at a time, ms.
         delete_retry_ms: a file that could not be deleted is tried again after this, ms.
         access_in_memory_ratio: per cent of the memory that recent messages are taken to fill.
         transfer_bytes_in_memory: most bytes of a pull of recent messages.
@@ -98,6 +102,7 @@ class StoreKeys(IndexKeys):
     flush_offsets_interval_ms: int = setting(5_000, key="flushConsumerOffsetInterval", least=1)
     is_warmed: bool = setting(default=False, key="warmMapedFileEnable")
     warm_flush_pages: int = setting(4096, key="flushLeastPagesWhenWarmMapedFile", least=1)
+    is_read_ahead: bool = setting(default=True, key="dataReadAheadEnable")
     is_pool_used: bool = setting(default=False, key="transientStorePoolEnable")
     pool_buffers: int = setting(5, key="transientStorePoolSize", least=1)
     commit_interval_ms: int = setting(200, key="commitIntervalCommitLog", least=1)
@@ -109,6 +114,8 @@ class StoreKeys(IndexKeys):
     is_clean_forced: bool = setting(default=False, key="cleanFileForciblyEnable")
     delete_batch_max: int = setting(10, key="deleteFileBatchMax", least=1)
     clean_interval_ms: int = setting(10_000, key="cleanResourceInterval", least=1)
+    delete_pause_ms: int = setting(100, key="deleteCommitLogFilesInterval", least=0)
+    queue_delete_pause_ms: int = setting(100, key="deleteConsumeQueueFilesInterval", least=0)
     delete_retry_ms: int = setting(120_000, key="redeleteHangedFileInterval", least=1)
     access_in_memory_ratio: int = setting(
         40, key="accessMessageInMemoryMaxRatio", least=0, most=100
@@ -168,6 +175,7 @@ class StoreKeys(IndexKeys):
             index=self.index_settings(),
             warm_files=self.is_warmed,
             warm_flush_pages=self.warm_flush_pages,
+            read_ahead=self.is_read_ahead,
             # As MessageStoreConfig.isTransientStorePoolEnable has it.
             pool_buffers=0 if is_sync or not self.is_pool_used else self.pool_buffers,
             commit_interval_ms=self.commit_interval_ms,
@@ -183,6 +191,8 @@ class StoreKeys(IndexKeys):
             is_forced=self.is_clean_forced,
             batch_max=self.delete_batch_max,
             interval_ms=self.clean_interval_ms,
+            pause_ms=self.delete_pause_ms,
+            queue_pause_ms=self.queue_delete_pause_ms,
             retry_ms=self.delete_retry_ms,
         )
 

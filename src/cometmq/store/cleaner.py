@@ -76,6 +76,7 @@ class Cleaner:
 
     Attributes:
         followers: what else is cleaned after the log.
+        pause_ms: how long to wait before the next step; it is for who takes the steps.
         slow_followers: the same, in a lent thread: they look into files.
     """
 
@@ -98,6 +99,7 @@ class Cleaner:
         self._checkpoints = checkpoints
         self._room = room
         self.followers: list[LogFollower] = []
+        self.pause_ms = 0
         self.slow_followers: list[LogFollower] = []
         self._round: Iterator[Step] | None = None
         self._next_round_at = clock.monotonic() + self._rules.interval_ms / 1000
@@ -131,7 +133,9 @@ class Cleaner:
     def _clean(self) -> Iterator[Step]:
         """One round."""
         self._room.look()
+        self.pause_ms = self._rules.pause_ms
         yield from self._log_files()
+        self.pause_ms = self._rules.queue_pause_ms
         start = self._log.chain.start
         if start == self._followed_to:
             return

@@ -50,6 +50,7 @@ class CommitLog:
             directories,
             settings.commitlog_file_size,
             read_only_directories=settings.read_only_commitlog_paths,
+            is_random=not settings.read_ahead,
         )
         self.written = 0
         self.committed = 0

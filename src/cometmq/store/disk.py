@@ -91,6 +91,10 @@ class Disk(Protocol):
         """Tell the system what will be read next."""
         ...
 
+    def read_randomly(self, fd: int) -> None:
+        """Have the system read no more of the file than is asked for."""
+        ...
+
     def written(self, fd: int, offset: int) -> list[tuple[int, int]]:
         """(start, end) of what lies behind an offset and is more than a hole; maybe zeros."""
         ...
@@ -107,8 +111,8 @@ class Disk(Protocol):
         """Bring all that the file system of a directory holds to the device, names too."""
         ...
 
-    def map_readonly(self, fd: int, size: int) -> memoryview:
-        """The file's bytes as they are at each moment."""
+    def map_readonly(self, fd: int, size: int, *, is_random: bool = False) -> memoryview:
+        """The file's bytes as they are at each moment; nothing is read around what `is_random`."""
         ...
 
     def lock_pages(self, fd: int, size: int) -> Unlock:
@@ -218,6 +222,10 @@ class RealDisk:
         """Start reading ahead."""
         os.posix_fadvise(fd, offset, size, os.POSIX_FADV_WILLNEED)
 
+    def read_randomly(self, fd: int) -> None:
+        """Say so of the open file; its maps are told by themselves."""
+        os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_RANDOM)
+
     def written(self, fd: int, offset: int) -> list[tuple[int, int]]:
         """What the file system does not hold as a hole, behind an offset."""
         pieces = []
@@ -262,9 +270,12 @@ class RealDisk:
         finally:
             os.close(fd)
 
-    def map_readonly(self, fd: int, size: int) -> memoryview:
+    def map_readonly(self, fd: int, size: int, *, is_random: bool = False) -> memoryview:
         """Map it; the map lives as long as a view of it does."""
-        return memoryview(mmap.mmap(fd, size, mmap.MAP_SHARED, mmap.PROT_READ))
+        mapped = mmap.mmap(fd, size, mmap.MAP_SHARED, mmap.PROT_READ)
+        if is_random:
+            mapped.madvise(mmap.MADV_RANDOM)
+        return memoryview(mapped)
 
     def lock_pages(self, fd: int, size: int) -> Unlock:
         """Lock its pages."""

@@ -38,8 +38,14 @@ class FileChain:
         *,
         read_only_directories: Sequence[str] = (),
         size_key: str = "mappedFileSizeCommitLog",
+        is_random: bool = False,
     ) -> None:
-        """`size_key` is the setting that says how large a file is."""
+        """Nothing is opened yet.
+
+        `size_key` is the setting that says how large a file is; with `is_random` the system reads
+        nothing ahead of what is asked for.
+        """
+        self._is_random = is_random
         self._disk = disk
         self._size_key = size_key
         self.writable_directories = [
@@ -81,7 +87,7 @@ class FileChain:
                 continue
             if self.files and file.start != self.end:
                 raise self._misplaced(file)
-            self.files.append(file)
+            self.append(file)
 
     def _misplaced(self, file: LogFile) -> StoreDamaged:
         """The error for a file that does not begin where the one before it ends."""
@@ -143,6 +149,8 @@ class FileChain:
         """Put a new file behind the newest."""
         assert not self.files or file.start == self.end
         self.files.append(file)
+        if self._is_random:
+            file.read_randomly()
 
     def drop_after(self, offset: int) -> None:
         """Remove the files that begin at or behind an offset, newest first."""

@@ -25,7 +25,17 @@ class LogFile:
         end: physical offset behind its last.
     """
 
-    __slots__ = ("__weakref__", "_disk", "_fd", "_unlock", "_view", "end", "path", "start")
+    __slots__ = (
+        "__weakref__",
+        "_disk",
+        "_fd",
+        "_is_random",
+        "_unlock",
+        "_view",
+        "end",
+        "path",
+        "start",
+    )
 
     def __init__(self, disk: Disk, path: str, *, start: int, size: int, fd: int = -1) -> None:
         self._disk = disk
@@ -35,6 +45,7 @@ class LogFile:
         self._fd = fd
         self._view: memoryview | None = None
         self._unlock: Unlock | None = None
+        self._is_random = False
 
     def __del__(self) -> None:
         """The last who refers to it closes it: one that was removed may still be read."""
@@ -50,7 +61,8 @@ class LogFile:
     def view(self) -> memoryview:
         """All its bytes, mapped when they are first asked for."""
         if self._view is None:
-            self._view = self._disk.map_readonly(self.fd, self.end - self.start)
+            size = self.end - self.start
+            self._view = self._disk.map_readonly(self.fd, size, is_random=self._is_random)
         return self._view
 
     @property
@@ -87,8 +99,14 @@ class LogFile:
         return self._disk.pread_nowait(self.fd, size, offset - self.start)
 
     def will_need(self, offset: int, size: int) -> None:
-        """Have the system read ahead."""
-        self._disk.will_need(self.fd, offset - self.start, size)
+        """Have the system read ahead, where that is wanted at all."""
+        if not self._is_random:
+            self._disk.will_need(self.fd, offset - self.start, size)
+
+    def read_randomly(self) -> None:
+        """Nothing is to be read ahead of what is asked for."""
+        self._is_random = True
+        self._disk.read_randomly(self.fd)
 
     def flush(self) -> None:
         """Bring it to the device. Any thread."""

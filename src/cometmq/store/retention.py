@@ -32,6 +32,8 @@ class Retention:
         is_forced: whether it is (cleanFileForciblyEnable).
         batch_max: most log files of a round (deleteFileBatchMax).
         interval_ms: pause between rounds (cleanResourceInterval).
+        pause_ms: pause between two log files (deleteCommitLogFilesInterval).
+        queue_pause_ms: pause between two steps after the log (deleteConsumeQueueFilesInterval).
         retry_ms: pause after a file could not be removed (redeleteHangedFileInterval).
     """
 
@@ -42,6 +44,8 @@ class Retention:
     is_forced: bool = False
     batch_max: int = 10
     interval_ms: int = 10_000
+    pause_ms: int = 100
+    queue_pause_ms: int = 100
     retry_ms: int = 120_000
 
     def cause(self, *, now_ms: int, used_percent: int, is_asked: bool) -> Cause | None:

@@ -82,6 +82,7 @@ class StoreSettings:
             (warmMapedFileEnable).
         warm_flush_pages: with synchronous flush so many of them are flushed at once
             (flushLeastPagesWhenWarmMapedFile).
+        read_ahead: let the system read more of the log than is asked for (dataReadAheadEnable).
         pool_buffers: of 4 MiB, in which batches wait for `commit_interval_ms` before they are
             written (transientStorePoolEnable, transientStorePoolSize); 0: none, they are written
             at once.
@@ -114,6 +115,7 @@ class StoreSettings:
     delay_levels_ms: tuple[int, ...] = DELAY_LEVELS_MS
     warm_files: bool = False
     warm_flush_pages: int = 4096
+    read_ahead: bool = True
     pool_buffers: int = 0
     commit_interval_ms: int = 200
     retention: Retention = field(default_factory=Retention)

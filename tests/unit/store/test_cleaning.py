@@ -322,3 +322,18 @@ def test_a_start_after_cleaning_needs_nothing_of_what_went():
         again = open_store(disk=found, clock=clock, settings=NEVER)
         assert bodies_of(again) == expected
         again.put_many([make_put(again, body=b"more")])
+
+
+def test_steps_are_as_far_apart_as_the_settings_say():
+    rules = replace(NEVER.retention, pause_ms=7, queue_pause_ms=11)
+    store, disk, clock = store_of(4, replace(NEVER, retention=rules))
+    clock.turn(100 * HOUR_S)
+    store.cleaner.ask()
+    before, pauses = len(log_names(disk)), []
+    while (step := store.clean_due()) is not None:
+        step()
+        pauses.append(store.cleaner.pause_ms)
+    gone = before - len(log_names(disk))
+    assert gone > 1
+    assert pauses[:gone] == [7] * gone
+    assert set(pauses[gone:]) == {11}
