@@ -84,6 +84,18 @@ def test_messages_whose_log_is_deleted_are_not_taken_for_filtered(caplog):
     assert "offsets 0 to 9 are deleted" in caplog.text
 
 
+def test_messages_passed_over_in_an_answer_with_others_are_lost():
+    """A broker whose oldest file has just gone answers with the first message behind it."""
+    cluster = MemoryCluster()
+    queue = cluster.add("t", next=30, hidden=frozenset(range(7)))
+    with pytest.raises(DataLossError, match=r"offsets 0 to 6 are deleted.*goes on at 7"):
+        list(reader_of(cluster).batches([QueueRange(queue, 0, 30)]))
+    lenient = reader_of(cluster, failOnDataLoss="false")
+    assert offsets_of(list(lenient.batches([QueueRange(queue, 0, 30)]))) == list(range(7, 30))
+    filtered = reader_of(cluster, subExpression="t")
+    assert offsets_of(list(filtered.batches([QueueRange(queue, 0, 30)]))) == list(range(7, 30))
+
+
 def test_deleted_messages_are_skipped_where_the_user_says_so(caplog):
     cluster = MemoryCluster()
     queue = cluster.add("t", first=20, next=30)

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cometmq.client.results import PullStatus, RawPull
+from cometmq.codec.record import QUEUE_OFFSET_AT
 from cometmq.model import properties as keys_of
 from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import BrokerRefused, CodecError, CometError, NetError
@@ -84,11 +85,11 @@ class RangeReader:
                 for pull in self.cluster.pulls(
                     wanted.queue, start=offset, end=wanted.end, plan=plan
                 ):
+                    if plan.is_all and (given := _first_given(pull, offset)) > offset:
+                        # Every message matches, so what is passed over is not there any more.
+                        _report_deleted(losses, wanted, offset, given)
                     if pull.status is PullStatus.FOUND:
                         yield pull, pull.next_offset - offset
-                    if pull.status is PullStatus.NO_MATCHED_MESSAGE and plan.is_all:
-                        # Every message matches, so what is passed over is not there any more.
-                        _report_deleted(losses, wanted, offset, pull.next_offset)
                     if pull.status in (PullStatus.FOUND, PullStatus.NO_MATCHED_MESSAGE):
                         offset = max(offset, pull.next_offset)
                         patience.reset()
@@ -168,6 +169,20 @@ class RangeReader:
             unpacked,
             self.settings.properties_format == "json",
         )
+
+
+def _first_given(pull: RawPull, offset: int) -> int:
+    """The first offset from `offset` on that an answer does not pass over.
+
+    A broker whose oldest file has just gone answers FOUND with the first message behind it.
+    """
+    if pull.status is PullStatus.NO_MATCHED_MESSAGE:
+        return pull.next_offset
+    if pull.status is not PullStatus.FOUND:
+        return offset
+    first = int.from_bytes(pull.body[QUEUE_OFFSET_AT : QUEUE_OFFSET_AT + 8])
+    # Anything else is no message, which decoding will say.
+    return first if first < pull.next_offset else offset
 
 
 def _report_deleted(losses: Losses, wanted: QueueRange, start: int, end: int) -> None:

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import uuid4
 
-from cometmq.model.errors import SettingsError, SubscriptionError
-from cometmq.model.subscription import ALL, TAG, Sql92, parse_subscription
+from cometmq.client import by_sql
+from cometmq.model.errors import ExpressionError, SettingsError, SubscriptionError
+from cometmq.model.subscription import ALL, TAG, parse_subscription
 from cometmq.spark.columns.schema import PropertiesFormat
 from cometmq.spark.options import read_options, require
 from cometmq.spark.pool import PoolLimits
@@ -135,7 +136,10 @@ def _expression(value: Mapping[str, Any]) -> str:
         return expression
     if expression.strip() in ("", ALL):
         raise SettingsError("subExpressionType=SQL92 needs a subExpression, e.g. price > 10")
-    return Sql92(expression)
+    try:
+        return by_sql(expression)
+    except ExpressionError as error:
+        raise SettingsError(f"option 'subExpression': {error}") from error
 
 
 def _group(value: Mapping[str, Any]) -> str:
