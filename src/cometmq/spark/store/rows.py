@@ -23,7 +23,7 @@ from cometmq.codec.compression import decompress
 from cometmq.codec.record import BODY_CRC_AT, QUEUE_ID_AT
 from cometmq.model import flags
 from cometmq.model.errors import CodecError, StoreDamaged
-from cometmq.spark.columns.body import BODY_SIZE_MAX
+from cometmq.spark.columns.body import BODY_SIZE_MAX, UNPACKED_SIZE_MAX
 from cometmq.spark.columns.inner_batch import unwrapped
 from cometmq.spark.columns.pieces import BINARY, replace_rows, same, take_pieces, take_text
 from cometmq.spark.columns.window import Flags, RecordWindow, Span
@@ -36,8 +36,6 @@ from cometmq.spark.store.schema import RAW_RECORD
 log = logging.getLogger(__name__)
 
 WINDOW_ROWS = 8192
-# What the bodies of one batch may unpack to in all; a batch ends where it is reached.
-UNPACKED_BYTES_MAX = 128 << 20
 
 _INT_MAX = 2**31 - 1
 _CRC_MASK = 0x7FFFFFFF
@@ -60,6 +58,7 @@ class RowRules:
         mode: what becomes of what is broken.
         is_crc_checked: compare the CRC of every body.
         is_decompressed: unpack compressed bodies.
+        is_json: properties that are text are a JSON object, not as they are stored.
         broker_name: for the column `brokerName`; a log does not say it.
         topics: only these; none: all.
         range: only records of its times.
@@ -68,6 +67,7 @@ class RowRules:
     mode: Mode = Mode.PERMISSIVE
     is_crc_checked: bool = True
     is_decompressed: bool = True
+    is_json: bool = False
     broker_name: str = ""
     topics: tuple[str, ...] = ()
     range: LogRange = ALL
@@ -192,7 +192,12 @@ class _Rows:
                 if self._rules.mode is Mode.DROPMALFORMED:
                     keep &= whole
             columns = StoreColumns(
-                part, self._rules.broker_name, bodies=bodies, valid=sound, path=found.path
+                part,
+                self._rules.broker_name,
+                bodies=bodies,
+                is_json=self._rules.is_json,
+                valid=sound,
+                path=found.path,
             )
             batch = columns.batch(self._schema)
             if not keep.all():
@@ -213,7 +218,7 @@ class _Rows:
         broken: list[int] = []
         size, count = 0, len(window)
         for row in packed.tolist():
-            if size > UNPACKED_BYTES_MAX:
+            if size > UNPACKED_SIZE_MAX:
                 count = row
                 break
             try:
@@ -269,18 +274,14 @@ class StoreColumns(WindowColumns):
     """The columns of a window, and those that only a store has.
 
     Attributes:
-        bodies: the bodies, unpacked where that was asked for.
         valid: which records are sound.
         path: the log file.
     """
 
-    bodies: pa.Array | None = None
     valid: Flags | None = None
     path: str = ""
 
     def _column(self, field: pa.Field) -> pa.Array:
-        if field.name == "body":
-            return self.bodies
         if field.name == "valid":
             return pa.array(self.valid)
         if field.name == "storeFile":

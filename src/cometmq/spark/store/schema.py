@@ -91,14 +91,14 @@ def view_schema(
     Args:
         view: one of `VIEWS`.
         columns: names in any case; none for all.
-        properties_format: "raw" for the stored text of the properties.
+        properties_format: "raw" for the stored text of the properties, "json" for an object as text.
         with_raw: the column `rawRecord` too.
 
     Raises:
         SettingsError: for a name that is no column, with the nearest one.
     """
     types = _types(view)
-    if properties_format == "raw" and "properties" in types:
+    if properties_format != "map" and "properties" in types:
         types["properties"] = _TEXT
     lowered = {name.lower(): name for name in types}
     unknown = next((name for name in columns if name.lower() not in lowered), None)

@@ -1,0 +1,105 @@
+"""The format "rocketmq-store": what Spark asks for a reader, a stream reader, a writer or a schema.
+
+Next: cometmq.spark.store.batch
+"""
+
+# ruff: noqa: N802  Spark gives these names.
+
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceArrowWriter,
+    DataSourceReader,
+    DataSourceStreamReader,
+)
+from pyspark.sql.types import StructType
+
+from cometmq.model.errors import SettingsError, StoreDamaged
+from cometmq.spark.options import read_options
+from cometmq.spark.store.batch import StoreReader
+from cometmq.spark.store.folder import StoreFolder
+from cometmq.spark.store.rebuild import Target, found_settings
+from cometmq.spark.store.schema import check_view_schema, view_schema
+from cometmq.spark.store.settings import (
+    READ_OPTIONS,
+    WRITE_OPTIONS,
+    StoreReadSettings,
+    read_shape,
+)
+from cometmq.spark.store.stream import StoreStreamReader
+from cometmq.spark.store.writer import QueueWriter, check_packed
+from cometmq.store.settings import DELAY_LEVELS_MS, StoreSettings
+
+
+class RocketMQStoreSource(DataSource):
+    """A store directory as tables and as a stream.
+
+    >>> spark.read.format("rocketmq-store").option("view", "messages").load("/var/rocketmq/store")
+    """
+
+    @classmethod
+    def name(cls) -> str:
+        """What stands in `format(...)` and `USING ...`."""
+        return "rocketmq-store"
+
+    def schema(self) -> StructType:
+        """The columns of a read whose user names none.
+
+        Raises:
+            SettingsError: for a column or view that there is not.
+        """
+        shape = read_shape(self.options)
+        return view_schema(
+            shape.view,
+            shape.columns,
+            properties_format=shape.properties_format,
+            with_raw=shape.with_raw,
+        )
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """Reads a batch.
+
+        Raises:
+            SettingsError: for options or columns that do not work.
+        """
+        settings = StoreReadSettings.parse(self.options, is_stream=False)
+        check_view_schema(settings.view, schema)
+        return StoreReader(settings, schema)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        """Reads micro-batches.
+
+        Raises:
+            SettingsError: for options or columns that do not work.
+        """
+        settings = StoreReadSettings.parse(self.options, is_stream=True)
+        check_view_schema(settings.view, schema)
+        return StoreStreamReader(settings, schema)
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:  # noqa: FBT001
+        """Writes queue files of packed entries.
+
+        Raises:
+            SettingsError: for options, columns or a mode that do not work.
+        """
+        if overwrite:
+            raise SettingsError('queue files are added to; use .mode("append")')
+        check_packed(schema)
+        value = read_options(self.options, WRITE_OPTIONS, READ_OPTIONS)
+        if value["path"] is None:
+            raise SettingsError(
+                "option 'path' is required: the directory that gets queue files"
+            )
+        folder = StoreFolder(value["path"])
+        if not folder.is_local:
+            raise SettingsError(
+                f"{value['path']!r}: queue files are written to a local directory"
+            )
+        size = value["queueFileSize"] or _queue_file_size(folder.root)
+        return QueueWriter(Target(folder.root, size // 20 * 20, DELAY_LEVELS_MS))
+
+
+def _queue_file_size(root: str) -> int:
+    try:
+        return found_settings(root).queue_file_size
+    except (StoreDamaged, FileNotFoundError):
+        return StoreSettings().queue_file_size

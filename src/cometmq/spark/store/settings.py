@@ -1,0 +1,134 @@
+"""The options of the format "rocketmq-store", and what they say together.
+
+Next: cometmq.spark.store.views
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from cometmq.model.errors import SettingsError
+from cometmq.spark.columns.schema import PropertiesFormat
+from cometmq.spark.options import Option, one_of, read_options, truth, whole, words
+from cometmq.spark.store.folder import StoreFolder
+from cometmq.spark.store.plan import LogRange
+from cometmq.spark.store.rows import Mode, RowRules
+from cometmq.spark.store.schema import MESSAGES, VIEWS
+from cometmq.spark.store.splits import SPLIT_BYTES
+
+
+def _text(text: str) -> str:
+    return text
+
+
+_PATH = Option("path", _text, None, "Required; also the argument of `load`. The store directory (storePathRootDir): a path, or a URI of pyarrow's file systems such as `s3://bucket/store`.")  # fmt: skip
+
+READ_OPTIONS = (
+    _PATH,
+    Option("commitLogPath", words, "", "Where the log lies elsewhere (storePathCommitLog): its folders, separated by commas."),
+    Option("view", one_of(*VIEWS), MESSAGES, "What the rows are: `messages`, `consumequeue`, `index`, `verify`, `packed-cq`, `files`, `offsets` or `topics`."),
+    Option("topics", words, "", "Only these topics, separated by commas. Views of messages and queues."),
+    Option("splitBytes", whole(1), str(SPLIT_BYTES), "The most bytes of the log in one task."),
+    Option("startingPhysicalOffset", whole(), None, "Records that start at or behind this place in the log. A stream begins here; default: at the oldest record."),
+    Option("endingPhysicalOffset", whole(), None, "Records that start before this place in the log. Batches only."),
+    Option("startingTimestamp", whole(), None, "Records stored at or after this time, ms since 1970."),
+    Option("endingTimestamp", whole(), None, "Records stored before this time, ms since 1970."),
+    Option("mode", one_of(*Mode), str(Mode.PERMISSIVE), "What becomes of what is broken: `PERMISSIVE` (a row with `valid` false), `DROPMALFORMED` (a warning) or `FAILFAST` (an error)."),
+    Option("verifyCrc", truth, "true", "Compare the CRC of every body with its record's. `false`: a tenth faster, and `valid` says less."),
+    Option("rawRecord", truth, "false", "The column `rawRecord`: the record's own bytes, of a batch of a batch topic all of it. Archives that are to be restored need it."),
+    Option("decompress", truth, "true", "Unpack compressed bodies. `false`: as they are stored."),
+    Option("propertiesFormat", one_of("map", "raw", "json"), "map", "Column `properties`: MAP<STRING,STRING>, the stored text (faster), or a JSON object as text."),
+    Option("columns", words, "", "The columns to read, in order, separated by commas. Default: all of the view. Fewer are much faster."),
+    Option("brokerName", _text, "", "What stands in the column `brokerName`; a log does not say it."),
+    Option("indexSlots", whole(1), None, "Slots of an index file (maxHashSlotNum), where the files do not show it."),
+    Option("maxBytesPerTrigger", whole(1), None, "The most bytes of the log in one micro-batch. Streams only."),
+)  # fmt: skip
+
+WRITE_OPTIONS = (
+    _PATH,
+    Option("queueFileSize", whole(20), None, "Bytes of a queue file (mappedFileSizeConsumeQueue). Default: as the files there show, else 6000000."),
+)  # fmt: skip
+
+_ONLY_STREAM = ("maxBytesPerTrigger",)
+_ONLY_BATCH = ("endingPhysicalOffset", "endingTimestamp")
+
+
+@dataclass(frozen=True)
+class StoreReadSettings:
+    """What a read of a store does; the fields are the options of `READ_OPTIONS`."""
+
+    folder: StoreFolder
+    view: str
+    range: LogRange
+    rules: RowRules
+    split_bytes: int
+    columns: tuple[str, ...]
+    properties_format: PropertiesFormat
+    with_raw: bool
+    index_slots: int | None
+    trigger_bytes_max: int | None
+
+    @classmethod
+    def parse(cls, options: Mapping[str, str], *, is_stream: bool) -> "StoreReadSettings":
+        """From the options of a read.
+
+        Raises:
+            SettingsError: for an option that is unknown, wrong, missing or does not fit another.
+        """
+        value = read_options(options, READ_OPTIONS, WRITE_OPTIONS)
+        _check(value, is_stream=is_stream)
+        range_ = LogRange(
+            value["startingPhysicalOffset"],
+            value["endingPhysicalOffset"],
+            value["startingTimestamp"],
+            value["endingTimestamp"],
+        )
+        rules = RowRules(
+            mode=Mode(value["mode"]),
+            is_crc_checked=value["verifyCrc"],
+            is_decompressed=value["decompress"],
+            is_json=value["propertiesFormat"] == "json",
+            broker_name=value["brokerName"],
+            topics=value["topics"],
+            range=range_,
+        )
+        return cls(
+            folder=StoreFolder(value["path"], value["commitLogPath"]),
+            view=value["view"],
+            range=range_,
+            rules=rules,
+            split_bytes=value["splitBytes"],
+            columns=value["columns"],
+            properties_format=value["propertiesFormat"],
+            with_raw=value["rawRecord"],
+            index_slots=value["indexSlots"],
+            trigger_bytes_max=value["maxBytesPerTrigger"],
+        )
+
+
+def read_shape(options: Mapping[str, str]) -> StoreReadSettings:
+    """What of the options says how rows look, of a batch or a stream.
+
+    Raises:
+        SettingsError: for an option that is unknown or wrong.
+    """
+    known = {name.lower() for name in _ONLY_STREAM}
+    kept = {
+        name: text
+        for name, text in options.items()
+        if name.lower().removeprefix("option.") not in known
+    }
+    return StoreReadSettings.parse(kept, is_stream=False)
+
+
+def _check(value: Mapping[str, Any], *, is_stream: bool) -> None:
+    if value["path"] is None:
+        raise SettingsError(
+            "option 'path' is required, e.g. .load(\"/var/lib/rocketmq/store\")"
+        )
+    for name in _ONLY_BATCH if is_stream else _ONLY_STREAM:
+        if value[name] is not None:
+            mode = "stream" if is_stream else "batch"
+            raise SettingsError(f"option {name!r} means nothing for a {mode}; remove it")
+    if is_stream and value["view"] != MESSAGES:
+        raise SettingsError(f"view {value['view']!r} is no stream; read it as a batch")

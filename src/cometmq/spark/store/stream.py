@@ -1,0 +1,126 @@
+"""A growing log as a stream: the checkpoint is a physical offset, and nothing is read before it is durable.
+
+A micro-batch has the records that start between two offsets, so any offset will do as an end, and a
+batch that runs again has the same records. A broker that deletes its oldest files faster than the
+stream reads is data loss, and said.
+
+Next: cometmq.spark.store.rows
+"""
+
+# ruff: noqa: N802  Spark gives these names.
+
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxBytes,
+    SupportsTriggerAvailableNow,
+)
+from pyspark.sql.types import StructType
+
+from cometmq.model.errors import StoreDamaged
+from cometmq.spark.columns.schema import arrow_schema
+from cometmq.spark.store.batch import WorkPartition
+from cometmq.spark.store.log_end import durable_end, used_files
+from cometmq.spark.store.settings import StoreReadSettings
+from cometmq.spark.store.splits import between, cut, joined
+from cometmq.spark.store.views import Work, rows_of
+
+_BEGIN = -1  # Before the oldest record, wherever that is when the first batch is planned.
+
+Json = dict[str, Any]
+
+
+class StoreStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Plans and reads micro-batches.
+
+    Args:
+        settings: the options.
+        schema: the columns to read.
+    """
+
+    def __init__(self, settings: StoreReadSettings, schema: StructType) -> None:
+        self._settings = settings
+        self._schema = schema
+        self._target: int | None = None  # Where an AvailableNow query stops.
+        self._latest: int | None = None
+
+    def initialOffset(self) -> Json:
+        """Where the stream begins; the first end offset makes "at the oldest record" a number."""
+        start = self._settings.range.start
+        return _offset(_BEGIN if start is None else start)
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        """The most bytes of a micro-batch."""
+        most = self._settings.trigger_bytes_max
+        return ReadAllAvailable() if most is None else ReadMaxBytes(most)
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        """Note where the log ends now; the query stops there."""
+        self._target = durable_end(self._settings.folder, self._log_start())
+
+    def latestOffset(self, start: Json, limit: ReadLimit | None = None) -> Json:
+        """Where the next micro-batch ends; the start itself when there is nothing to read."""
+        begin = _begin(start)
+        at = self._log_start() if begin == _BEGIN else begin
+        latest = (
+            durable_end(self._settings.folder, at) if self._target is None else self._target
+        )
+        self._latest = latest
+        end = latest
+        if isinstance(limit, ReadMaxBytes):
+            end = min(end, at + limit.max_bytes)
+        return _offset(end, at if begin == _BEGIN else None) if end > at else start
+
+    def reportLatestOffset(self) -> Json | None:
+        """Where the log ended when last looked at: Spark shows the lag by it."""
+        return None if self._latest is None else _offset(self._latest)
+
+    def partitions(self, start: Json, end: Json) -> list[InputPartition]:
+        """The tasks that read from `start` to `end`.
+
+        Raises:
+            StoreDamaged: files that the range needs are deleted.
+        """
+        settings = self._settings
+        begin = end.get("from", _begin(start))
+        files = used_files(settings.folder)
+        if begin < files[0].start:
+            raise StoreDamaged(
+                f"{settings.folder.place}: the log begins at {files[0].start}, the stream stands at "
+                f"{begin}: the files between are deleted. Some messages may have been lost; start with "
+                "a new checkpoint and startingPhysicalOffset, and set archiveGuard or a longer "
+                "fileReservedTime"
+            )
+        splits = between(cut(files, settings.split_bytes), begin, _begin(end))
+        tasks = joined(splits, settings.split_bytes)
+        return [WorkPartition(Work(log=task)) for task in tasks]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The messages of a task, in an executor."""
+        if not isinstance(partition, WorkPartition):
+            return iter(())
+        return rows_of(self._settings, partition.work, arrow_schema(self._schema))
+
+    def commit(self, end: Json) -> None:
+        """Nothing to do: the checkpoint holds the offset."""
+
+    def stop(self) -> None:
+        """Nothing to do: no file stays open."""
+
+    def _log_start(self) -> int:
+        return used_files(self._settings.folder)[0].start
+
+
+def _offset(physical_offset: int, begin: int | None = None) -> Json:
+    """An offset; keys in one order, since Spark compares offsets as text."""
+    first = {} if begin is None else {"from": begin}
+    return {**first, "physicalOffset": physical_offset, "v": 1}
+
+
+def _begin(offset: Json) -> int:
+    return int(offset["physicalOffset"])

@@ -1,0 +1,259 @@
+"""The views of a store beside its messages: what a task reads, and the rows that it gives.
+
+A view is planned as a list of tasks, each a small picklable thing; `rows_of` makes Arrow batches of one.
+
+Next: cometmq.spark.store.rows
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from cometmq.codec.fastjson import loads
+from cometmq.codec.index_file import (
+    INDEX_ENTRY_SIZE,
+    INDEX_HEADER_SIZE,
+    IndexHeader,
+    decode_header,
+    entry_position,
+)
+from cometmq.model.errors import CodecError, StoreDamaged
+from cometmq.spark.columns.pieces import same
+from cometmq.spark.store.folder import INDEX_NAME_DIGITS
+from cometmq.spark.store.plan import Task, plan_tasks
+from cometmq.spark.store.queue_reader import QueueFile, queue_files, read_queue_file
+from cometmq.spark.store.rebuild import Target, found_settings, packed_runs
+from cometmq.spark.store.rows import message_batches
+from cometmq.spark.store.schema import MESSAGES
+from cometmq.spark.store.settings import StoreReadSettings
+from cometmq.spark.store.verify import VerifyRules, verify_task
+from cometmq.store.disk import RealDisk
+from cometmq.store.lock import ABORT_FILE
+from cometmq.store.offline.index_shape import find_shape
+from cometmq.store.settings import DELAY_LEVELS_MS
+
+_INDEX_ENTRY = np.dtype(
+    [("hash", ">i4"), ("at", ">i8"), ("seconds", ">i4"), ("previous", ">i4")]
+)
+assert _INDEX_ENTRY.itemsize == INDEX_ENTRY_SIZE
+
+# Queue files are small, and a store may have very many: so many for a task.
+_QUEUE_FILES_A_TASK = 16
+
+
+@dataclass(frozen=True)
+class Work:
+    """What one task of a read does.
+
+    Attributes:
+        log: splits of the log, for the views that read it.
+        queues: queue files.
+        path: an index file.
+        delay_levels_ms: the delay of each level, for entries of the delay topic.
+    """
+
+    log: Task = ()
+    queues: tuple[QueueFile, ...] = ()
+    path: str = ""
+    delay_levels_ms: tuple[int, ...] = DELAY_LEVELS_MS
+
+
+def plan(settings: StoreReadSettings) -> list[Work]:
+    """The tasks of a batch read.
+
+    Raises:
+        StoreDamaged: there is no store.
+    """
+    folder = settings.folder
+    if settings.view in (MESSAGES, "packed-cq", "verify"):
+        levels = DELAY_LEVELS_MS
+        if folder.is_local and settings.view != MESSAGES:
+            levels = found_settings(folder.root).delay_levels_ms
+        tasks = plan_tasks(folder, settings.range, split_bytes=settings.split_bytes)
+        return [Work(log=task, delay_levels_ms=levels) for task in tasks]
+    if settings.view == "consumequeue":
+        wanted = settings.rules.topics
+        files = [each for each in queue_files(folder) if not wanted or each.topic in wanted]
+        step = _QUEUE_FILES_A_TASK
+        return [Work(queues=tuple(files[at : at + step])) for at in range(0, len(files), step)]
+    if settings.view == "index":
+        found = folder.numbered(folder.path("index"), INDEX_NAME_DIGITS)
+        return [Work(path=each.path) for each in found]
+    return [Work()]
+
+
+def rows_of(
+    settings: StoreReadSettings, work: Work, schema: pa.Schema
+) -> Iterator[pa.RecordBatch]:
+    """The rows of a task.
+
+    Raises:
+        StoreDamaged: something is broken that the mode does not pass over.
+        OSError: a file cannot be read.
+    """
+    if settings.view == MESSAGES:
+        return message_batches(settings.folder, work.log, schema, settings.rules)
+    return (_projected(columns, schema) for columns in _VIEWS[settings.view](settings, work))
+
+
+Columns = dict[str, Any]
+
+
+def _projected(columns: Columns, schema: pa.Schema) -> pa.RecordBatch:
+    arrays = [_array(columns[field.name], field.type) for field in schema]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _array(values: Any, kind: pa.DataType) -> pa.Array:
+    if pa.types.is_timestamp(kind):  # Milliseconds.
+        micros = pa.array(np.asarray(values, np.int64) * 1000, pa.int64())
+        return micros.view(kind)
+    if isinstance(values, np.ndarray):
+        return pa.array(values.astype(kind.to_pandas_dtype()), kind)
+    return pa.array(values, kind)
+
+
+def _queue_entries(settings: StoreReadSettings, work: Work) -> Iterator[Columns]:
+    for file in work.queues:
+        found = read_queue_file(settings.folder, file)
+        count = len(found.offsets)
+        yield {
+            "topic": same(file.topic, count),
+            "queueId": np.full(count, file.queue_id),
+            "queueOffset": found.offsets,
+            "commitLogOffset": found.entries["offset"],
+            "storeSize": found.entries["size"],
+            "tagsCode": found.entries["tags"],
+            "storeFile": same(file.path, count),
+        }
+
+
+def _index_entries(settings: StoreReadSettings, work: Work) -> Iterator[Columns]:
+    header, slots = _index_shape(settings, work.path)
+    folder, count = settings.folder, max(header.index_count - 1, 0)
+    with folder.opened(work.path) as read_at:
+        content = read_at(entry_position(1, slots), count * INDEX_ENTRY_SIZE)
+    entries = np.frombuffer(content, _INDEX_ENTRY, len(content) // INDEX_ENTRY_SIZE)
+    yield {
+        "keyHash": entries["hash"],
+        "commitLogOffset": entries["at"],
+        "storeTimestamp": header.begin_timestamp + entries["seconds"].astype(np.int64) * 1000,
+        "entry": np.arange(1, len(entries) + 1),
+        "previousEntry": entries["previous"],
+        "storeFile": same(work.path, len(entries)),
+    }
+
+
+def _index_shape(settings: StoreReadSettings, path: str) -> tuple[IndexHeader, int]:
+    """The header of an index file and its slots: as told, as the file shows, or the default."""
+    folder = settings.folder
+    with folder.opened(path) as read_at:
+        header = decode_header(read_at(0, INDEX_HEADER_SIZE))
+    if settings.index_slots is not None or not folder.is_local:
+        return header, settings.index_slots or 5_000_000
+    disk = RealDisk()
+    fd = disk.open(path, write=False)
+    try:
+        shape = find_shape(disk, fd, header)
+    finally:
+        disk.close(fd)
+    if shape is None:
+        raise StoreDamaged(f"{path}: no number of slots fits it; name it: indexSlots")
+    return header, shape.slots
+
+
+def _packed(settings: StoreReadSettings, work: Work) -> Iterator[Columns]:
+    # Nothing is written, so a target says only what is wanted.
+    wanted = Target("", 0, work.delay_levels_ms, settings.rules.topics)
+    runs = list(packed_runs(settings.folder, work.log, wanted))
+    yield {
+        "topic": [run.topic for run in runs],
+        "queueId": [run.queue_id for run in runs],
+        "queueOffset": [run.first for run in runs],
+        "messages": [len(run.entries) for run in runs],
+        "entries": [run.entries.tobytes() for run in runs],
+    }
+
+
+def _verify(settings: StoreReadSettings, work: Work) -> Iterator[Columns]:
+    is_closed = not settings.folder.exists(ABORT_FILE)
+    rules = VerifyRules(work.delay_levels_ms, is_closed)
+    found = list(verify_task(settings.folder, work.log, rules))
+    names = ("part", "place", "finding", "isError", "messages", "bytes", "queueEntries")
+    columns = zip(*found, strict=True) if found else ((),) * len(names)
+    yield dict(zip(names, map(list, columns), strict=True))
+
+
+def _files(settings: StoreReadSettings, _work: Work) -> Iterator[Columns]:
+    folder = settings.folder
+    names = ("kind", "name", "startOffset", "bytes", "modified")
+    rows: list[tuple[Any, ...]] = []
+    for log in folder.log_files():
+        modified = folder.files.get_file_info(log.path).mtime_ns // 10**6
+        rows.append(("commitlog", log.path, log.start, log.size, modified))
+    for _, of in groupby(queue_files(folder), lambda file: file[:2]):
+        for queue in of:
+            found = folder.files.get_file_info(queue.path)
+            first = queue.first
+            rows.append(
+                ("consumequeue", queue.path, first, found.size, found.mtime_ns // 10**6)
+            )
+    indexes = folder.numbered(folder.path("index"), INDEX_NAME_DIGITS)
+    rows += [("index", each.path, None, each.size, each.mtime_ns // 10**6) for each in indexes]
+    columns = zip(*rows, strict=True)
+    yield dict(zip(names, map(list, columns), strict=True))
+
+
+def _table(settings: StoreReadSettings, name: str, key: str) -> dict[str, Any]:
+    """A table of a configuration file; empty where there is none."""
+    for path in (f"config/{name}", f"config/{name}.bak"):
+        content = settings.folder.read(path)
+        try:
+            found = loads(content) if content else None
+        except CodecError:
+            continue
+        if isinstance(found, dict) and isinstance(found.get(key), dict):
+            return dict(found[key])
+    return {}
+
+
+def _offsets(settings: StoreReadSettings, _work: Work) -> Iterator[Columns]:
+    rows = [
+        (*topic_group.rpartition("@")[::2], int(queue_id), int(offset))
+        for topic_group, queues in _table(
+            settings, "consumerOffset.json", "offsetTable"
+        ).items()
+        for queue_id, offset in queues.items()
+    ]
+    yield {
+        "topic": [row[0] for row in rows],
+        "group": [row[1] for row in rows],
+        "queueId": [row[2] for row in rows],
+        "committedOffset": [row[3] for row in rows],
+    }
+
+
+def _topics(settings: StoreReadSettings, _work: Work) -> Iterator[Columns]:
+    topics = list(_table(settings, "topics.json", "topicConfigTable").values())
+    yield {
+        "topic": [each.get("topicName") for each in topics],
+        "readQueues": [each.get("readQueueNums") for each in topics],
+        "writeQueues": [each.get("writeQueueNums") for each in topics],
+        "perm": [each.get("perm") for each in topics],
+        "isOrdered": [bool(each.get("order")) for each in topics],
+    }
+
+
+_VIEWS: dict[str, Callable[[StoreReadSettings, Work], Iterator[Columns]]] = {
+    "consumequeue": _queue_entries,
+    "index": _index_entries,
+    "packed-cq": _packed,
+    "verify": _verify,
+    "files": _files,
+    "offsets": _offsets,
+    "topics": _topics,
+}

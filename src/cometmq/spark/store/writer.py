@@ -1,0 +1,90 @@
+"""Queue files written by Spark: rows of the view `packed-cq` go where their offsets say.
+
+Entry n of a queue is at byte 20 n, so rows may come in any order and more than once.
+
+Next: cometmq.spark.store.rebuild
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
+from pyspark.sql.types import StructType
+
+from cometmq.codec.queue_entry import QUEUE_ENTRY_SIZE
+from cometmq.model.errors import SettingsError
+from cometmq.spark.store.packed import ENTRY, Run
+from cometmq.spark.store.rebuild import Target, Written, finish, write_run
+from cometmq.spark.store.schema import VIEWS
+from cometmq.store.stored_record import is_directory_name
+
+_NEEDED = ("topic", "queueId", "queueOffset", "entries")
+
+
+@dataclass
+class WrittenRuns(WriterCommitMessage):
+    """What a task has written."""
+
+    runs: list[Written]
+
+
+class QueueWriter(DataSourceArrowWriter):
+    """Writes queue files.
+
+    Args:
+        target: where.
+    """
+
+    def __init__(self, target: Target) -> None:
+        self._target = target
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WrittenRuns:
+        """Write the rows of a task.
+
+        Raises:
+            SettingsError: entries that are no entries, or a topic that is no folder's name.
+        """
+        runs: list[Written] = []
+        for batch in iterator:
+            names = batch.schema.names
+            columns = [batch.column(names.index(name)).to_pylist() for name in _NEEDED]
+            rows = zip(*columns, strict=True)
+            runs += [write_run(self._target, _run_of(*row)) for row in rows]
+        return WrittenRuns(runs)
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        """All tasks are through: fill gaps and bring the files to the device."""
+        done = [each.runs for each in messages if isinstance(each, WrittenRuns)]
+        finish(self._target, [run for runs in done for run in runs])
+
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+        """What stands there is right as far as it goes; the next try completes it."""
+
+
+def check_packed(schema: StructType) -> None:
+    """Refuse rows that are no packed queue entries.
+
+    Raises:
+        SettingsError: a column is missing or has another type.
+    """
+    types = {field.name: field.dataType for field in schema.fields}
+    for name in _NEEDED:
+        wanted = VIEWS["packed-cq"][name]
+        if types.get(name) != wanted:
+            raise SettingsError(
+                f"a store takes rows of the view packed-cq: column {name!r} must be "
+                f'{wanted.simpleString()}; read them with option("view", "packed-cq")'
+            )
+
+
+def _run_of(topic: str, queue_id: int, first: int, entries: bytes) -> Run:
+    if not is_directory_name(topic or "") or queue_id < 0 or first < 0:
+        raise SettingsError(f"{topic!r}/{queue_id} offset {first} is no place in a queue")
+    if not entries or len(entries) % QUEUE_ENTRY_SIZE:
+        raise SettingsError(
+            f"{len(entries or b'')} bytes for {topic}/{queue_id} are no whole number of "
+            f"{QUEUE_ENTRY_SIZE}-byte queue entries"
+        )
+    return Run(topic, queue_id, first, np.frombuffer(entries, ENTRY))
