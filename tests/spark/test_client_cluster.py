@@ -12,6 +12,7 @@ from cometmq.codec.record import decode_records
 from cometmq.embedded import Embedded
 from cometmq.model.errors import NetError, TopicNotFound
 from cometmq.model.queue import MessageQueue
+from cometmq.spark.sink.batches import Batch, Place
 from cometmq.spark.sink.client_cluster import ClientSinkCluster, sink_cluster
 from cometmq.spark.sink.settings import SinkSettings
 from cometmq.spark.source.client_cluster import ClientSourceCluster, source_cluster
@@ -99,14 +100,14 @@ def test_topics_brokers_and_queues_are_known(source, queue):
 def test_batches_are_under_way_together_and_keep_their_own_ids(cluster, topic):
     sink = ClientSinkCluster(SinkSettings.parse({"nameserver": cluster.nameserver}))
     queue = sink.writable_queues(topic)[1]
-    ids = [sink.new_message_id() for _ in range(20)]
+    ids = sink.ids.make(20).to_pylist()
     assert len(set(ids)) == 20
     bodies = [
         encode_batch([(0, b"x", f"UNIQ_KEY\x01{one}\x02".encode()) for one in ids[n : n + 5]])
         for n in range(0, 20, 5)
     ]
-    sendings = [sink.send_batch(topic, queue, body) for body in bodies]
-    offsets = [sending.result().queue_offset for sending in sendings]
+    sendings = [sink.start(Batch(Place(topic, queue), 5, body)) for body in bodies]
+    offsets = [sending.outcomes()[0].queue_offset for sending in sendings]
     # Which of them comes first is not promised: a busy broker may have asked for one again.
     assert sorted(offsets) == [0, 5, 10, 15]
     with PullConsumer(cluster.nameserver) as consumer:

@@ -2,6 +2,7 @@
 
 from itertools import count
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -14,17 +15,19 @@ from pyspark.sql.types import (
     StringType,
     StructField,
     StructType,
+    TimestampType,
 )
 
 from cometmq.codec.batch import decode_batch
+from cometmq.codec.compression import decompress
 from cometmq.codec.properties import decode_properties
 from cometmq.model import properties as keys_of
 from cometmq.model.errors import MessageError, SettingsError
 from cometmq.model.queue import MessageQueue
 from cometmq.spark.sink import batches
-from cometmq.spark.sink.batches import Place, cut, slices
+from cometmq.spark.sink.batches import Batch, Place, Request, Singles, cut, slices
 from cometmq.spark.sink.columns import SinkColumns, Target
-from cometmq.spark.sink.encode import encode_rows
+from cometmq.spark.sink.encode import Rows, encode_rows
 from cometmq.spark.sink.settings import SinkSettings
 
 TEXT = StringType()
@@ -45,7 +48,25 @@ ARROW = {
     "flag": pa.int32(),
     "shardingKey": pa.string(),
 }
-COLUMNS = SinkColumns.of(StructType([StructField(n, t) for n, t in SPARK.items()]), topic="t")
+
+
+def columns_of(schema: StructType, *, topic: str | None = "t", **options: str) -> SinkColumns:
+    given = {"nameserver": "x:1", **options, **({"topic": topic} if topic else {})}
+    return SinkColumns.of(schema, SinkSettings.parse(given))
+
+
+COLUMNS = columns_of(StructType([StructField(n, t) for n, t in SPARK.items()]))
+
+
+class Numbered:
+    """Ids that count from a number."""
+
+    def __init__(self, first: int = 0) -> None:
+        self.numbers = count(first)
+
+    def take(self, batch: pa.RecordBatch) -> tuple[pa.Array, None]:
+        return pa.array([f"id{next(self.numbers)}" for _ in range(batch.num_rows)]), None
+
 
 words = st.text(
     st.characters(exclude_characters="\x01\x02", exclude_categories=["Cs"]), max_size=6
@@ -80,8 +101,7 @@ def batch_of(values: list[dict]) -> pa.RecordBatch:
 
 
 def items_of(values: list[dict]) -> pa.Array:
-    numbers = count()
-    items = encode_rows(batch_of(values), COLUMNS, lambda: f"id{next(numbers)}")
+    items = encode_rows(batch_of(values), COLUMNS, Numbered()).items()
     items.validate(full=True)
     return items
 
@@ -115,8 +135,7 @@ def test_a_slice_of_rows_is_encoded_as_itself():
         for n in range(6)
     ]  # fmt: skip
     piece = batch_of(values).slice(2, 3)
-    numbers = count(2)
-    items = encode_rows(piece, COLUMNS, lambda: f"id{next(numbers)}")
+    items = encode_rows(piece, COLUMNS, Numbered(2)).items()
     found = decode_batch(b"".join(items.to_pylist()))
     assert [
         (item.flag, item.body, decode_properties(item.property_block)) for item in found
@@ -125,8 +144,10 @@ def test_a_slice_of_rows_is_encoded_as_itself():
 
 def test_a_null_key_is_no_key():
     batch = pa.record_batch({"body": [b"x", b"x"], "keys": [["a", None, "b"], None]})
-    columns = SinkColumns.of(schema(body=BinaryType(), keys=ArrayType(TEXT)), topic="t")
-    first, second = decode_batch(b"".join(encode_rows(batch, columns, lambda: "i").to_pylist()))
+    columns = columns_of(schema(body=BinaryType(), keys=ArrayType(TEXT)))
+    first, second = decode_batch(
+        b"".join(encode_rows(batch, columns, Numbered()).items().to_pylist())
+    )
     assert decode_properties(first.property_block)["KEYS"].split() == ["a", "b"]
     assert "KEYS" not in decode_properties(second.property_block)
 
@@ -152,27 +173,105 @@ def test_a_row_that_cannot_be_a_message_is_refused(bad, says):
         items_of([row(), row(**bad)])
 
 
-def requests(items: pa.Array, places, **options: str) -> list[tuple[int, int]]:
+def rows_of(bodies: list[bytes], alone: tuple[int, ...] = (), packed: tuple[int, ...] = ()):
+    count = len(bodies)
+    blocks = pa.array([b""] * count, pa.binary())
+    is_alone, sys_flags = np.zeros(count, np.bool_), np.zeros(count, np.int32)
+    is_alone[list(alone)] = True
+    sys_flags[list(packed)] = 1
+    no_flags = np.zeros(count, np.int32)
+    return Rows(pa.array(bodies, pa.binary()), blocks, no_flags, sys_flags, is_alone)
+
+
+def requests(bodies: list[bytes], places, **options: str) -> list[tuple[int, int]]:
     settings = SinkSettings.parse({"nameserver": "x:1", **options})
-    return [(request.rows, len(request.body)) for request in cut(items, places, settings)]
+    found = cut(rows_of(bodies), places, settings)
+    return [(request.rows, len(request.body)) for request in found]
 
 
 def test_requests_have_not_too_many_rows_and_not_too_many_bytes():
-    items = pa.array([b"x" * 100] * 25 + [b"y" * 5000] + [b"x" * 100] * 2)
-    found = requests(items, Place("t"), **{"batch.maxMessages": "10", "batch.maxBytes": "2000"})
+    bodies = (
+        [b"x" * 78] * 25 + [b"y" * 4978] + [b"x" * 78] * 2
+    )  # Each 22 bytes more as an item.
+    found = requests(
+        bodies, Place("t"), **{"batch.maxMessages": "10", "batch.maxBytes": "2000"}
+    )
     assert found == [(10, 1000), (10, 1000), (5, 500), (1, 5000), (2, 200)]
-    assert requests(items[:0], Place("t")) == []
+    assert requests([], Place("t")) == []
+
+
+ONE, TWO = Place("t", MessageQueue("t", "b", 1)), Place("t", MessageQueue("t", "b", 2))
+
+
+def bodies_of(request: Request) -> list[int]:
+    if isinstance(request, Singles):
+        return [each.body[0] for each in request.messages]
+    return [item.body[0] for item in decode_batch(request.body)]
+
+
+def cut_of(places, **kinds: tuple[int, ...]) -> list[tuple[Place, type, list[int]]]:
+    rows = rows_of([bytes([n]) for n in range(6)], **kinds)
+    found = cut(rows, places, SinkSettings.parse({"nameserver": "x:1"}))
+    return [(each.place, type(each), bodies_of(each)) for each in found]
 
 
 def test_rows_of_one_place_go_together_in_their_order():
-    items = pa.array([bytes([n]) for n in range(6)])
-    one, two = Place("t", MessageQueue("t", "b", 1)), Place("t", MessageQueue("t", "b", 2))
-    settings = SinkSettings.parse({"nameserver": "x:1"})
-    found = list(cut(items, [one, two, one, two, two, one], settings))
-    assert [(each.place, each.rows, each.body) for each in found] == [
-        (one, 3, b"\0\2\5"),
-        (two, 3, b"\1\3\4"),
+    assert cut_of([ONE, TWO, ONE, TWO, TWO, ONE]) == [
+        (ONE, Batch, [0, 2, 5]),
+        (TWO, Batch, [1, 3, 4]),
     ]
+
+
+def test_rows_that_travel_otherwise_keep_their_turn_in_a_chosen_queue():
+    assert cut_of([ONE, ONE, ONE, TWO, ONE, ONE], packed=(2, 4)) == [
+        (ONE, Batch, [0, 1]),
+        (ONE, Batch, [2, 4]),
+        (TWO, Batch, [3]),
+        (ONE, Batch, [5]),
+    ]
+    assert cut_of(Place("t"), packed=(2, 4), alone=(1,)) == [
+        (Place("t"), Batch, [0, 3, 5]),
+        (Place("t"), Singles, [1]),
+        (Place("t"), Batch, [2, 4]),
+    ]
+
+
+def test_long_bodies_are_compressed_and_say_so():
+    batch = pa.record_batch({"body": [b"short", b"long" * 100, b"short"]})
+    columns = columns_of(schema(body=BinaryType()))
+    rows = encode_rows(batch, columns, Numbered(), compress_min=100)
+    assert [flag != 0 for flag in rows.sys_flags] == [False, True, False]
+    assert (
+        decompress(rows.bodies[1].as_py(), int(rows.sys_flags[1]), limit=999) == b"long" * 100
+    )
+    assert rows.bodies[0].as_py() == b"short"
+
+
+def delayed(levels: list, times: list) -> Rows:
+    batch = pa.record_batch(
+        {
+            "body": pa.array([b"x"] * len(levels)),
+            "delayLevel": pa.array(levels, pa.int32()),
+            "deliverTimestamp": pa.array(times, pa.timestamp("us", "UTC")),
+        }
+    )
+    kinds = schema(
+        body=BinaryType(), delayLevel=IntegerType(), deliverTimestamp=TimestampType()
+    )
+    return encode_rows(batch, columns_of(kinds), Numbered())
+
+
+def test_a_row_that_is_due_later_travels_alone_and_says_when():
+    rows = delayed([None, 0, 3, None], [None, None, None, 1_700_000_000_123_456])
+    assert rows.is_alone.tolist() == [False, False, True, True]
+    found = [decode_properties(block) for block in rows.blocks.to_pylist()]
+    assert [each.get(keys_of.DELAY) for each in found] == [None, None, "3", None]
+    due = [each.get(keys_of.TIMER_DELIVER_MS) for each in found]
+    assert due == [None, None, None, "1700000000123"]
+    with pytest.raises(MessageError, match="give it one"):
+        delayed([3], [5])
+    with pytest.raises(MessageError, match="below 0"):
+        delayed([-1], [None])
 
 
 def test_large_rows_are_encoded_in_slices(monkeypatch):
@@ -188,21 +287,18 @@ def schema(**types) -> StructType:
 
 
 def test_names_go_by_aliases_and_any_case():
-    columns = SinkColumns.of(schema(VALUE=TEXT, messagegroup=TEXT), topic="t")
+    columns = columns_of(schema(VALUE=TEXT, messagegroup=TEXT))
     assert columns.names == {"body": "VALUE", "shardingKey": "messagegroup"}
     batch = pa.record_batch({"VALUE": ["a"], "messagegroup": ["g"]})
     assert columns.targets(batch) == [Target("t", sharding_key="g")]
 
 
 def test_rows_without_places_need_no_look_at_each():
-    assert (
-        SinkColumns.of(schema(body=TEXT), topic="t").targets(pa.record_batch({"body": ["a"]}))
-        is None
-    )
+    assert columns_of(schema(body=TEXT)).targets(pa.record_batch({"body": ["a"]})) is None
 
 
 def test_a_row_without_a_topic_is_refused():
-    columns = SinkColumns.of(schema(body=TEXT, topic=TEXT), topic=None)
+    columns = columns_of(schema(body=TEXT, topic=TEXT), topic=None)
     batch = pa.record_batch({"body": ["a", "b"], "topic": pa.array(["t", None])})
     with pytest.raises(MessageError, match="column 'topic' is null"):
         columns.targets(batch)
@@ -222,4 +318,46 @@ def test_a_row_without_a_topic_is_refused():
 )
 def test_wrong_columns_are_refused_before_anything_is_sent(types, topic, says):
     with pytest.raises(SettingsError, match=says):
-        SinkColumns.of(schema(**types), topic=topic)
+        columns_of(schema(**types), topic=topic)
+
+
+TRANSACTIONAL = {"delivery": "transactional", "ledgerDir": "l", "writeId": "w"}
+BY_KEYS = {"queueSelector": "keys"}
+
+
+@pytest.mark.parametrize(
+    ("types", "options", "says"),
+    [
+        ({"brokerName": TEXT}, {}, "without a column 'queueId'"),
+        ({"queueId": IntegerType()}, {"queueSelector": "partition"}, "both choose the queue"),
+        ({}, BY_KEYS, "needs a column 'keys'"),
+        ({"delayLevel": IntegerType()}, TRANSACTIONAL, "cannot have a delay"),
+        ({"deliverTimestamp": IntegerType()}, {}, "is int; the sink takes timestamp"),
+        ({}, {"delivery": "idempotent", "idColumn": "no"}, "the rows have no column 'no'"),
+        (
+            {"n": ArrayType(TEXT)},
+            {"delivery": "idempotent", "idColumn": "n"},
+            "an id is string",
+        ),
+        ({"n": IntegerType()}, {}, "no column 'n'"),
+    ],
+)
+def test_columns_that_do_not_go_with_the_options_are_refused(types, options, says):
+    with pytest.raises(SettingsError, match=says):
+        columns_of(schema(body=TEXT, **types), **options)
+
+
+def test_a_column_that_is_only_an_id_is_not_sent():
+    columns = columns_of(
+        schema(body=TEXT, N=IntegerType()), delivery="idempotent", idColumn="n"
+    )
+    assert columns.id_column == "N"
+    assert columns.names == {"body": "body"}
+
+
+def test_keys_choose_the_queue_where_that_is_asked_for():
+    columns = columns_of(schema(body=TEXT, keys=ArrayType(TEXT), shardingKey=TEXT), **BY_KEYS)
+    batch = pa.record_batch(
+        {"body": ["a"] * 3, "keys": [["k", "l"], ["k"], None], "shardingKey": [None, "s", None]}
+    )
+    assert [each.sharding_key for each in columns.targets(batch)] == ["k l", "s", None]

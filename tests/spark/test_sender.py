@@ -8,13 +8,14 @@ from cometmq.client.results import SendResult, SendStatus
 from cometmq.model.errors import (
     BrokerRefused,
     CometError,
+    ConnectionLost,
     RequestTimeout,
     SettingsError,
     TopicNotFound,
 )
 from cometmq.model.java_hash import java_hash
 from cometmq.model.queue import MessageQueue
-from cometmq.spark.sink.batches import Batch, Place
+from cometmq.spark.sink.batches import Batch, Place, Request, Single, Singles
 from cometmq.spark.sink.columns import Target
 from cometmq.spark.sink.sender import Sender, Stored
 from cometmq.spark.sink.settings import SinkSettings
@@ -24,16 +25,19 @@ from cometmq.spark.sink.settings import SinkSettings
 class Sending:
     cluster: "Cluster"
     queue: MessageQueue
-    body: bytes
+    bodies: list[bytes]
 
-    def result(self) -> SendResult:
+    def outcomes(self) -> list[SendResult | CometError]:
         self.cluster.under_way -= 1
+        return [self.outcome(body) for body in self.bodies]
+
+    def outcome(self, body: bytes) -> SendResult | CometError:
         if self.cluster.failures:
-            raise self.cluster.failures.pop(0)
+            return self.cluster.failures.pop(0)
         offset = self.cluster.stored.setdefault(self.queue, 0)
-        self.cluster.stored[self.queue] += len(self.body)
-        self.cluster.order.append((self.queue, self.body))
-        return SendResult(SendStatus.OK, "", "", self.queue, offset)
+        self.cluster.stored[self.queue] += len(body)
+        self.cluster.order.append((self.queue, body))
+        return SendResult(self.cluster.statuses.pop(0), "", "", self.queue, offset)
 
 
 @dataclass
@@ -44,19 +48,23 @@ class Cluster:
     failures: list[CometError] = field(default_factory=list)
     stored: dict[MessageQueue, int] = field(default_factory=dict)
     order: list[tuple[MessageQueue, bytes]] = field(default_factory=list)
+    statuses: list[SendStatus] = field(default_factory=lambda: [SendStatus.OK] * 100)
     under_way: int = 0
     most_under_way: int = 0
-
-    def new_message_id(self) -> str:
-        return "id"
 
     def writable_queues(self, topic: str) -> list[MessageQueue]:
         return [queue for queue in self.queues if queue.topic == topic]
 
-    def send_batch(self, topic: str, queue: MessageQueue | None, body: bytes) -> Sending:
+    def start(self, request: Request) -> Sending:
         self.under_way += 1
         self.most_under_way = max(self.most_under_way, self.under_way)
-        return Sending(self, queue or self.writable_queues(topic)[0], body)
+        topic, queue = request.place
+        bodies = (
+            [each.body for each in request.messages]
+            if isinstance(request, Singles)
+            else [request.body]
+        )
+        return Sending(self, queue or self.writable_queues(topic)[0], bodies)
 
 
 QUEUES = [MessageQueue("t", broker, number) for broker in ("a", "b") for number in (0, 1)]
@@ -98,8 +106,8 @@ def test_a_failed_request_is_tried_again_before_the_next_of_its_queue():
     assert [body for _, body in cluster.order] == [b"1", b"2"]
 
 
-def test_a_request_that_fails_too_often_fails_the_task():
-    sender, _ = make(*[RequestTimeout("no word")] * 3, retries="2")
+def test_a_request_that_fails_too_long_fails_the_task():
+    sender, _ = make(*[RequestTimeout("no word")] * 9, deliveryTimeoutMs="250")
     sender.send(batch(b"1", QUEUES[1]))
     with pytest.raises(RequestTimeout, match="no word"):
         sender.finish()
@@ -111,6 +119,31 @@ def test_what_a_broker_refuses_is_not_tried_again():
     with pytest.raises(BrokerRefused, match="too long"):
         sender.finish()
     assert not cluster.order
+
+
+def test_what_a_power_cut_could_take_back_is_sent_again():
+    sender, cluster = make()
+    cluster.statuses[0] = SendStatus.FLUSH_DISK_TIMEOUT
+    sender.send(batch(b"1"))
+    sender.finish()
+    assert [body for _, body in cluster.order] == [b"1", b"1"]
+    assert sender.stored[QUEUES[0]].rows == 1
+
+
+def test_of_rows_that_travel_alone_those_that_failed_are_sent_again():
+    sender, cluster = make()
+    cluster.failures = [ConnectionLost("gone")]
+    sender.send(Singles(Place("t"), [Single(0, 0, body, "") for body in (b"1", b"2", b"3")]))
+    sender.finish()
+    assert [body for _, body in cluster.order] == [b"2", b"3", b"1"]
+    assert sender.delayed == 3
+
+
+def test_a_task_has_a_queue_of_its_own_where_that_is_asked_for():
+    sender, _ = make()
+    sender.home = 6
+    assert sender.place_of(Target("t")).queue == QUEUES[2]
+    assert sender.place_of(Target("t", "b", 1)).queue == QUEUES[3]
 
 
 def test_a_key_chooses_the_queue_that_javas_clients_choose():

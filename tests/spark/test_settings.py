@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from cometmq.model.errors import SettingsError
+from cometmq.model.subscription import Sql92
 from cometmq.spark.columns.schema import COLUMNS, check_read_schema, message_schema
 from cometmq.spark.sink.columns import TYPES as SINK_TYPES
 from cometmq.spark.sink.options import SINK_OPTIONS
@@ -47,7 +48,7 @@ def test_names_work_in_any_case_and_as_in_older_connectors(alias):
         ({"failOnDataLoss": "maybe"}, "'failOnDataLoss': 'maybe' is neither true nor false"),
         ({"pull__batchSize": "0"}, "'pull.batchSize': 0 is not from 1 to 65536"),
         ({"pull__batchSize": "many"}, "'many' is no whole number"),
-        ({"propertiesFormat": "xml"}, "'xml' is none of map, raw"),
+        ({"propertiesFormat": "xml"}, "'xml' is none of map, raw, json"),
         ({"startingOffsets": "erliest"}, "startingOffsets: not JSON"),
         ({"endingOffsets": "earliest"}, "'earliest' is no end"),
         ({"subscribePattern": "x.*"}, "exactly one of .* not subscribe and subscribePattern"),
@@ -55,6 +56,13 @@ def test_names_work_in_any_case_and_as_in_older_connectors(alias):
         ({"maxTriggerDelay": "soon"}, "no duration like"),
         ({"namesrvAddr": "other:1"}, "'nameServer' is given twice"),
         ({"group": "a b"}, "illegal characters"),
+        ({"group": "a", "groupIdPrefix": "b"}, "group and groupIdPrefix are both given"),
+        ({"commitOffsets": "batch"}, "'commitOffsets' means nothing for a batch"),
+        ({"maxBytesPerTrigger": "5"}, "'maxBytesPerTrigger' means nothing for a batch"),
+        ({"maxBytesPerTrigger": "much"}, "'much' is no size like 500k, 64m or 1g"),
+        ({"subExpression": "||"}, "has no tag"),
+        ({"subExpressionType": "SQL92"}, "SQL92 needs a subExpression"),
+        ({"subExpressionType": "SQL"}, "none of TAG, SQL92"),
         ({"subscribe": "../x"}, "illegal characters"),
         ({"subscribe": " , "}, "blank"),
     ],
@@ -102,12 +110,70 @@ def test_a_table_of_sql_has_one_list_of_options_for_reading_and_writing():
     assert SourceSettings.parse(both, is_stream=False).topics.names == ("t",)
 
 
+def sink(*, is_stream=False, **options) -> SinkSettings:
+    return SinkSettings.parse({"nameserver": "x:1", **options}, is_stream=is_stream)
+
+
+def test_a_stream_is_idempotent_and_a_batch_at_least_once_unless_told():
+    assert sink().delivery == "at-least-once"
+    assert sink(is_stream=True).delivery == "idempotent"
+    assert sink(is_stream=True, delivery="AT-LEAST-ONCE").delivery == "at-least-once"
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"delivery": "exactly-once"}, "none of at-least-once, idempotent, transactional"),
+        ({"idColumn": "id"}, "'idColumn' means nothing with delivery at-least-once"),
+        ({"ledgerDir": "x", "delivery": "idempotent"}, "'ledgerDir' means nothing"),
+        ({"delivery": "transactional"}, "'ledgerDir' is required"),
+        ({"delivery": "transactional", "ledgerDir": "x"}, "'writeId' is required"),
+        ({"writeId": "../x", "delivery": "idempotent"}, "can be no folder's name"),
+        ({"queueSelector": "best"}, "none of roundRobin, keys, partition"),
+    ],
+)
+def test_a_promise_needs_the_options_that_go_with_it(options, says):
+    with pytest.raises(SettingsError, match=says):
+        sink(**options)
+
+
+def test_a_stream_is_named_by_its_checkpoint():
+    with pytest.raises(SettingsError, match="means nothing for a stream"):
+        sink(is_stream=True, writeId="x")
+    settings = sink(is_stream=True, delivery="transactional", ledgerDir="ledgers")
+    assert Path(settings.ledger_folder).is_absolute()
+
+
 @pytest.mark.parametrize(
     ("text", "ms"),
     [("250", 250), ("250ms", 250), ("30s", 30_000), ("15m", 900_000), ("1h", 3_600_000)],
 )
 def test_durations_are_read_with_their_unit(text, ms):
     assert parse(is_stream=True, maxTriggerDelay=text).trigger_delay_ms == ms
+
+
+@pytest.mark.parametrize(
+    ("text", "octets"),
+    [("5", 5), ("10k", 10 << 10), ("64m", 64 << 20), ("1GB", 1 << 30), (" 2 Kb ", None)],
+)
+def test_sizes_are_read_with_their_unit(text, octets):
+    if octets is None:
+        with pytest.raises(SettingsError, match="no size"):
+            parse(is_stream=True, maxBytesPerTrigger=text)
+    else:
+        assert parse(is_stream=True, maxBytesPerTrigger=text).trigger_bytes_max == octets
+
+
+def test_a_prefix_gives_each_query_a_group_of_its_own():
+    groups = {parse(groupIdPrefix="reports").group for _ in range(3)}
+    assert len(groups) == 3
+    assert all(re.fullmatch("reports-[0-9a-f]{32}", group) for group in groups)
+
+
+def test_sql_stays_sql_on_its_way_to_the_executors():
+    settings = parse(subExpression="a > 3", subExpressionType="SQL92")
+    there = pickle.loads(pickle.dumps(settings)).expression
+    assert (type(there), there) == (Sql92, "a > 3")
 
 
 def test_settings_travel_to_the_executors():

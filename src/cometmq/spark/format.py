@@ -76,8 +76,8 @@ class RocketMQSource(DataSource):
         """
         if overwrite:
             raise SettingsError('a topic cannot be overwritten; use .mode("append")')
-        settings = SinkSettings.parse(self.options)
-        return RocketMQWriter(settings, SinkColumns.of(schema, topic=settings.topic))
+        settings = SinkSettings.parse(self.options, is_stream=False)
+        return RocketMQWriter(settings, SinkColumns.of(schema, settings))
 
     def streamWriter(
         self,
@@ -91,5 +91,5 @@ class RocketMQSource(DataSource):
         """
         if overwrite:
             raise SettingsError('a topic cannot be overwritten; use outputMode("append")')
-        settings = SinkSettings.parse(self.options)
-        return RocketMQStreamWriter(settings, SinkColumns.of(schema, topic=settings.topic))
+        settings = SinkSettings.parse(self.options, is_stream=True)
+        return RocketMQStreamWriter(settings, SinkColumns.of(schema, settings))

@@ -1,84 +1,172 @@
 """The cluster that a sink writes, by way of the client: sends on the process's one loop.
 
-Next: cometmq.client.producer
+Next: cometmq.client.send
 """
 
 import asyncio
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from cometmq.client import AsyncProducer, ProducerSettings
+from cometmq.client import ProducerSettings
+from cometmq.client.choose_queue import only
 from cometmq.client.hub import Hub
 from cometmq.client.identity import make_unique_ids
+from cometmq.client.parcel import Parcel
+from cometmq.client.producer_member import ProducerMember
 from cometmq.client.results import SendResult
+from cometmq.client.send import Sender
 from cometmq.client.sync.portal import portal
 from cometmq.codec.properties import encode_properties
+from cometmq.codec.send_text import front_text, json_text, middle_text
 from cometmq.model import properties as keys_of
+from cometmq.model.codes import RequestCode
+from cometmq.model.errors import CometError
+from cometmq.model.flags import TRANSACTION_PREPARED
+from cometmq.model.names import DEFAULT_TOPIC
 from cometmq.model.queue import MessageQueue
 from cometmq.spark.pool import shared
+from cometmq.spark.sink.batches import Batch, Request, Single
+from cometmq.spark.sink.client_endings import ClientEndings
 from cometmq.spark.sink.cluster import SinkCluster
+from cometmq.spark.sink.identity import FreshIds
 from cometmq.spark.sink.settings import SinkSettings
 
+_ID_AT = len(keys_of.UNIQ_KEY) + 1
+_BATCH, _SINGLE = int(RequestCode.SEND_BATCH_MESSAGE), int(RequestCode.SEND_MESSAGE_V2)
 # The broker stores a batch's own properties behind those of each message, where they win. Without
 # an id among them, every message keeps its own.
-_BATCH_PROPERTIES = encode_properties({keys_of.WAIT: "true"}).decode()
+_BATCH_PROPERTIES = json_text(encode_properties({keys_of.WAIT: "true"}).decode())
 
 
 def sink_cluster(settings: SinkSettings) -> SinkCluster:
     """The cluster that a sink writes, connected."""
-    key = ("sink", settings.name_servers, settings.group, settings.timeout_ms, settings.retries)
+    key = (
+        "sink", settings.name_servers, settings.group, settings.timeout_ms, settings.retries,
+        settings.is_transactional,
+    )  # fmt: skip
     return shared(key, lambda: ClientSinkCluster(settings))
 
 
+def limits_of(settings: SinkSettings) -> ProducerSettings:
+    """The client's times and tries for a write."""
+    return ProducerSettings(
+        send_timeout_ms=settings.timeout_ms,
+        request_timeout_ms=settings.timeout_ms,
+        retries=settings.retries,
+        # The broker's own limit decides, and its answer names it.
+        body_size_max=2**31 - 1,
+    )
+
+
 class ClientSinkCluster:
-    """A cluster as the sink sees it (`cluster.SinkCluster`), over one producer.
+    """A cluster as the sink sees it (`cluster.SinkCluster`), over one client.
 
     Args:
         settings: nameservers, group and times.
     """
 
     def __init__(self, settings: SinkSettings) -> None:
-        limits = ProducerSettings(
-            send_timeout_ms=settings.timeout_ms,
-            retries=settings.retries,
-            # The broker's own limit decides, and its answer names it.
-            body_size_max=2**31 - 1,
-        )
-        hub = Hub(";".join(settings.name_servers), limits)
-        self._producer = AsyncProducer(group=settings.group, settings=limits, hub=hub)
-        self._ids = make_unique_ids(hub.ip, hub.clock, hub.chance)
-        portal().call(hub.start)
-        portal().call(self._producer.start)
+        limits = limits_of(settings)
+        self._hub = hub = Hub(";".join(settings.name_servers), limits)
+        self.ids = FreshIds(make_unique_ids(hub.ip, hub.clock, hub.chance))
+        self.endings = ClientEndings(hub, settings.group)
+        self._under_way = 0
+        self._sys_flag = TRANSACTION_PREPARED if settings.is_transactional else 0
+        self._group = settings.group
+        self._fronts: dict[tuple[int, str], str] = {}
+        self._limits = limits
+        self._member = ProducerMember(settings.group)
+        portal().call(self._open, settings)
 
-    def new_message_id(self) -> str:
-        """An id that no other message has."""
-        return self._ids.next_id()
+    async def _open(self, settings: SinkSettings) -> None:
+        await self._hub.start()
+        self._sender = Sender(self._hub, self._limits)
+        # Who joins the group is asked about its transactions, and only the driver knows them.
+        if not settings.is_transactional:
+            await self._hub.join(self._member)
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether something is under way."""
+        return self._under_way > 0
+
+    def close(self) -> None:
+        """Close the connections."""
+        portal().call(self._close)
+
+    async def _close(self) -> None:
+        self._sender.close()
+        await self._hub.leave(self._member)
+        await self._hub.close()
 
     def writable_queues(self, topic: str) -> Sequence[MessageQueue]:
         """The queues of a topic that take messages."""
-        queues: list[MessageQueue] = portal().call(self._producer.queues, topic)
+        queues: Sequence[MessageQueue] = portal().call(self._sender.queues, topic)
         return queues
 
-    def send_batch(self, topic: str, queue: MessageQueue | None, body: bytes) -> "UnderWay":
-        """Start to send a batch."""
-        under_way: UnderWay = portal().call(self._start, topic, queue, body)
+    def start(self, request: Request) -> "UnderWay":
+        """Start to send."""
+        under_way: UnderWay = portal().call(self._start, request)
         return under_way
 
-    def _start(self, topic: str, queue: MessageQueue | None, body: bytes) -> "UnderWay":
-        return UnderWay(
-            self._producer.send_encoded(topic, queue, body, properties=_BATCH_PROPERTIES)
+    def _start(self, request: Request) -> "UnderWay":
+        topic, queue = request.place
+        if isinstance(request, Batch):
+            parcels = [self._batch(topic, request)]
+        else:
+            parcels = [self._single(topic, each) for each in request.messages]
+        pick = None if queue is None else only(queue)
+        sent = [self._sender.start(parcel, pick, None) for parcel in parcels]
+        self._under_way += len(sent)
+        for each in sent:
+            each.add_done_callback(self._ended)
+        return UnderWay(sent)
+
+    def _ended(self, _sent: asyncio.Future[SendResult]) -> None:
+        self._under_way -= 1
+
+    def _batch(self, topic: str, batch: Batch) -> Parcel:
+        middle = middle_text(
+            batch.sys_flag, self._hub.clock.now_ms(), 0, _BATCH_PROPERTIES, ',"m":"true"'
         )
+        return Parcel(topic, self._front(_BATCH, topic), middle, batch.body, "")
+
+    def _single(self, topic: str, single: Single) -> Parcel:
+        # `encode` puts the id first: UNIQ_KEY 01 id 02.
+        message_id = single.properties[_ID_AT : single.properties.index("\2")]
+        middle = middle_text(
+            single.sys_flag | self._sys_flag,
+            self._hub.clock.now_ms(),
+            single.flag,
+            json_text(single.properties),
+        )
+        return Parcel(topic, self._front(_SINGLE, topic), middle, single.body, message_id)
+
+    def _front(self, code: int, topic: str) -> str:
+        front = self._fronts.get((code, topic))
+        if front is None:
+            queues = self._limits.default_topic_queues
+            front = front_text(code, self._group, topic, DEFAULT_TOPIC, queues)
+            self._fronts[code, topic] = front
+        return front
 
 
 class UnderWay(NamedTuple):
-    """A batch on its way (`cluster.Sending`): not a future itself, or the portal would wait."""
+    """A request on its way (`cluster.Sending`)."""
 
-    sending: asyncio.Future[SendResult]
+    sent: list[asyncio.Future[SendResult]]
 
-    def result(self) -> SendResult:
-        """Wait for the broker's word."""
-        result: SendResult = portal().call(self._given)
-        return result
+    def outcomes(self) -> Sequence[SendResult | CometError]:
+        """Wait for the broker's word.
 
-    def _given(self) -> asyncio.Future[SendResult]:
-        return self.sending
+        Raises:
+            BaseException: an error that is none of ours.
+        """
+        outcomes: list[SendResult | CometError] = portal().call(self._all)
+        for each in outcomes:
+            if not isinstance(each, SendResult | CometError):
+                raise each
+        return outcomes
+
+    async def _all(self) -> list[SendResult | BaseException]:
+        return await asyncio.gather(*self.sent, return_exceptions=True)

@@ -1,6 +1,6 @@
 """What the sink needs of a cluster, and no more.
 
-A send is raw: it takes an encoded batch, and no object is made for a message.
+A send is raw: it takes encoded rows, and no `Message` is made for them.
 
 Next: cometmq.spark.sink.client_cluster
 """
@@ -9,28 +9,33 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from cometmq.client.results import SendResult
+from cometmq.model.errors import CometError
 from cometmq.model.queue import MessageQueue
+from cometmq.spark.sink.batches import Request
+from cometmq.spark.sink.halves import Endings
+from cometmq.spark.sink.identity import FreshIds
 
 
 class SinkCluster(Protocol):
     """A cluster as the sink sees it."""
 
-    def new_message_id(self) -> str:
-        """An id that no other message has."""
+    @property
+    def ids(self) -> FreshIds:
+        """Makes ids that no other message has."""
+
+    @property
+    def endings(self) -> Endings:
+        """Ends transactions."""
 
     def writable_queues(self, topic: str) -> Sequence[MessageQueue]:
         """The queues of a topic that take messages, on brokers that can be reached."""
 
-    def send_batch(self, topic: str, queue: MessageQueue | None, body: bytes) -> "Sending":
-        """Start to send an encoded batch (`codec.batch`) to a queue, or to any of the topic."""
+    def start(self, request: Request) -> "Sending":
+        """Start to send, to the request's queue or to any of its topic."""
 
 
 class Sending(Protocol):
-    """A batch on its way."""
+    """A request on its way."""
 
-    def result(self) -> SendResult:
-        """Wait for the broker's word.
-
-        Raises:
-            CometError: refused, or no word in time.
-        """
+    def outcomes(self) -> Sequence[SendResult | CometError]:
+        """Wait for the broker's word: one for a batch, one for each row that travels alone."""

@@ -3,7 +3,7 @@
 Next: cometmq.spark.sink.encode
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -17,12 +17,16 @@ from pyspark.sql.types import (
     MapType,
     ShortType,
     StringType,
+    StructField,
     StructType,
+    TimestampType,
 )
 
 from cometmq.model.errors import MessageError, SettingsError
 from cometmq.model.names import topic_fault
 from cometmq.spark.columns.schema import nearest
+from cometmq.spark.sink.options import BY_KEYS, ROUND_ROBIN
+from cometmq.spark.sink.settings import SinkSettings
 
 _TEXT = (StringType,)
 _WHOLE = (IntegerType, LongType, ShortType)
@@ -34,12 +38,17 @@ TYPES: dict[str, tuple[type[DataType], ...]] = {
     "tags": _TEXT,
     "keys": (StringType, ArrayType),
     "properties": (MapType,),
+    "msgId": _TEXT,
     "flag": _WHOLE,
     "brokerName": _TEXT,
     "queueId": _WHOLE,
     "shardingKey": _TEXT,
+    "delayLevel": _WHOLE,
+    "deliverTimestamp": (TimestampType,),
 }
 _ALIASES = {"value": "body", "messageGroup": "shardingKey"}
+_ID_TYPES = (StringType, BinaryType, *_WHOLE)
+DELAYS = ("delayLevel", "deliverTimestamp")
 
 
 class Target(NamedTuple):
@@ -65,43 +74,50 @@ class SinkColumns:
     Attributes:
         names: meaning -> column name.
         topic: where all rows go; None: where their column `topic` says.
+        id_column: the column that gives rows their ids, as the rows spell it; None: none.
+        is_by_keys: rows without a sharding key go by the hash of their keys.
     """
 
     names: Mapping[str, str]
     topic: str | None
+    id_column: str | None = None
+    is_by_keys: bool = False
 
     @classmethod
-    def of(cls, schema: StructType, *, topic: str | None) -> "SinkColumns":
+    def of(cls, schema: StructType, settings: SinkSettings) -> "SinkColumns":
         """Check the columns of a write before anything is sent.
 
         Raises:
             SettingsError: a column that the sink does not know, of the wrong type, given twice
-                under two names, or missing.
+                under two names, missing, or against an option.
         """
-        lowered = {name.lower(): name for name in (*TYPES, *_ALIASES)}
-        names: dict[str, str] = {}
-        for field in schema.fields:
-            spelt = lowered.get(field.name.lower())
-            if spelt is None:
-                known = list(lowered.values())
-                raise SettingsError(
-                    f"the sink has no column {field.name!r}{nearest(field.name, known)}; "
-                    "select only what is to be sent"
-                )
-            meaning = _ALIASES.get(spelt, spelt)
-            if meaning in names:
-                raise SettingsError(
-                    f"{names[meaning]!r} and {field.name!r} mean the same; keep one"
-                )
-            _check_type(field.name, field.dataType, TYPES[meaning])
-            names[meaning] = field.name
+        id_field = _id_field(schema, settings.id_column)
+        names = _meanings(schema, id_field)
         if "body" not in names:
             raise SettingsError("the sink needs a column 'body' (or 'value'), BINARY or STRING")
-        if topic is None and "topic" not in names:
+        if settings.topic is None and "topic" not in names:
             raise SettingsError("where to? Give the option 'topic' or a column 'topic'")
-        if topic is not None:
-            _check_topic(topic)
-        return cls(names, topic)
+        if settings.topic is not None:
+            _check_topic(settings.topic)
+        _check_against(names, settings)
+        return cls(
+            names,
+            settings.topic,
+            None if id_field is None else id_field.name,
+            settings.queue_selector == BY_KEYS,
+        )
+
+    def has(self, *meanings: str) -> bool:
+        """Whether the rows have one of these columns."""
+        return any(each in self.names for each in meanings)
+
+    def values(self, batch: pa.RecordBatch, meaning: str) -> list[Any]:
+        """A column's values; None for each row where there is no such column."""
+        name = self.names.get(meaning)
+        if name is None:
+            return [None] * batch.num_rows
+        values: list[Any] = batch.column(batch.schema.get_field_index(name)).to_pylist()
+        return values
 
     def targets(self, batch: pa.RecordBatch) -> list[Target] | None:
         """Where each row goes; None: all of them to any queue of `topic`.
@@ -109,27 +125,94 @@ class SinkColumns:
         Raises:
             MessageError: a row has no topic.
         """
-        places = [
-            name for name in ("brokerName", "queueId", "shardingKey") if name in self.names
-        ]
+        places = self.is_by_keys or self.has("brokerName", "queueId", "shardingKey")
         if self.topic is not None and not places:
             return None
-        nothing = [None] * batch.num_rows
-
-        def column(meaning: str) -> list[Any]:
-            name = self.names.get(meaning)
-            if name is None:
-                return nothing
-            values: list[Any] = batch.column(batch.schema.get_field_index(name)).to_pylist()
-            return values
-
-        topics = [self.topic] * batch.num_rows if self.topic else column("topic")
+        topics = [self.topic] * batch.num_rows if self.topic else self.values(batch, "topic")
         if None in topics:
             raise MessageError("a row has no topic: its column 'topic' is null")
         wanted = zip(
-            topics, column("brokerName"), column("queueId"), column("shardingKey"), strict=True
+            topics,
+            self.values(batch, "brokerName"),
+            self.values(batch, "queueId"),
+            self._hashed(batch),
+            strict=True,
         )
         return [Target(*each) for each in wanted]
+
+    def _hashed(self, batch: pa.RecordBatch) -> list[str | None]:
+        """What chooses each row's queue: its sharding key, else its keys where that is asked for."""
+        sharding = self.values(batch, "shardingKey")
+        if not self.is_by_keys:
+            return sharding
+        keys = [
+            " ".join(filter(None, each)) if isinstance(each, list) else each
+            for each in self.values(batch, "keys")
+        ]
+        return [own or key for own, key in zip(sharding, keys, strict=True)]
+
+
+def _id_field(schema: StructType, name: str | None) -> StructField | None:
+    if name is None:
+        return None
+    field = next((each for each in schema.fields if each.name.lower() == name.lower()), None)
+    if field is None:
+        raise SettingsError(
+            f"option 'idColumn': the rows have no column {name!r}{nearest(name, schema.names)}"
+        )
+    if not isinstance(field.dataType, _ID_TYPES):
+        raise SettingsError(
+            f"option 'idColumn': {field.name!r} is {field.dataType.simpleString()}; an id is "
+            f"{_one_of(_ID_TYPES)}"
+        )
+    return field
+
+
+def _meanings(schema: StructType, id_field: StructField | None) -> dict[str, str]:
+    """Meaning -> column name, of every column."""
+    lowered = {name.lower(): name for name in (*TYPES, *_ALIASES)}
+    names: dict[str, str] = {}
+    for field in schema.fields:
+        spelt = lowered.get(field.name.lower())
+        if spelt is None:
+            if field is id_field:
+                continue
+            raise SettingsError(
+                f"the sink has no column {field.name!r}{nearest(field.name, list(lowered.values()))}; "
+                "select only what is to be sent"
+            )
+        meaning = _ALIASES.get(spelt, spelt)
+        if meaning in names:
+            raise SettingsError(
+                f"{names[meaning]!r} and {field.name!r} mean the same; keep one"
+            )
+        _check_type(field.name, field.dataType, TYPES[meaning])
+        names[meaning] = field.name
+    return names
+
+
+def _check_against(names: Mapping[str, str], settings: SinkSettings) -> None:
+    """Refuse columns that do not go with an option or with each other."""
+    if "brokerName" in names and "queueId" not in names:
+        raise SettingsError("column 'brokerName' names no queue without a column 'queueId'")
+    if settings.queue_selector != ROUND_ROBIN and "queueId" in names:
+        raise SettingsError(
+            f"option 'queueSelector' {settings.queue_selector} and a column 'queueId' both choose "
+            "the queue; keep one"
+        )
+    if settings.queue_selector == BY_KEYS and "keys" not in names:
+        raise SettingsError("option 'queueSelector' keys needs a column 'keys'")
+    if settings.is_transactional and "msgId" in names:
+        raise SettingsError(
+            "column 'msgId': messages of a transaction have ids of their own; drop it, or use "
+            "delivery idempotent"
+        )
+    for name in DELAYS:
+        if name in names and settings.is_transactional:
+            raise SettingsError(
+                f"column {name!r}: a message of a transaction cannot have a delay; use another "
+                "delivery"
+            )
 
 
 def _check_topic(topic: str) -> None:
@@ -149,10 +232,13 @@ def _check_type(name: str, kind: DataType, allowed: tuple[type[DataType], ...]) 
             and isinstance(kind.valueType, StringType)
         )
     if not is_right:
-        wanted = " or ".join(_spelt(each) for each in allowed)
         raise SettingsError(
-            f"column {name!r} is {kind.simpleString()}; the sink takes {wanted}"
+            f"column {name!r} is {kind.simpleString()}; the sink takes {_one_of(allowed)}"
         )
+
+
+def _one_of(kinds: Iterable[type[DataType]]) -> str:
+    return " or ".join(_spelt(each) for each in kinds)
 
 
 def _spelt(kind: type[DataType]) -> str:

@@ -1,39 +1,95 @@
-"""Rows as items of a batch request, many at once: the sink's twin of `columns`.
+"""Rows as messages, many at once: bodies, properties and flags as columns, ready to be cut into requests.
 
-An item is `| size 4 | 0 | 0 | flag 4 | body size 4 | body | properties size 2 | properties |`
-(docs/format/batch.md). The fixed parts of all rows are one numpy table; Arrow joins them with bodies
-and properties, so the items of all rows lie end to end in one buffer, ready to be cut into requests.
+Most rows travel as items of a batch request, `| size 4 | 0 | 0 | flag 4 | body size 4 | body | properties
+size 2 | properties |` (docs/format/batch.md): the fixed parts of all rows are one numpy table, and Arrow joins
+them with bodies and properties, so that the items lie end to end in one buffer.
 
-Next: cometmq.spark.sink.sender
+Next: cometmq.spark.sink.batches
 """
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from cometmq.codec.batch import BATCH_ITEM_SIZE_MIN
+from cometmq.codec.compression import Compression, compress, compressed_flag
 from cometmq.codec.properties import PROPERTIES_SIZE_MAX
 from cometmq.model import properties as keys_of
 from cometmq.model.errors import MessageError
-from cometmq.spark.columns.pieces import BINARY, STRING
+from cometmq.spark.columns.pieces import BINARY, STRING, replace_rows, same
 from cometmq.spark.sink.columns import SinkColumns
+from cometmq.spark.sink.identity import Ids
+
+SPARK_SEQ = "SPARK_SEQ"
+SPARK_RUN = "SPARK_RUN"
 
 _NAME_END, _ENTRY_END = keys_of.NAME_SEPARATOR, keys_of.PROPERTY_SEPARATOR
-_RESERVED = pa.array(sorted(keys_of.RESERVED), STRING)
+# What the system owns, and what an earlier write of ours left in rows that were read back.
+_RESERVED = pa.array(sorted({*keys_of.RESERVED, SPARK_SEQ, SPARK_RUN}), STRING)
+_ID_PATTERN = "^([0-9A-F]{32}|[0-9A-F]{56})$"
+_COMPRESSED = compressed_flag(0, Compression.ZLIB)
+
+
+class Rows(NamedTuple):
+    """Rows as messages; each field has one entry for each.
+
+    Attributes:
+        bodies: as they are stored: binary.
+        blocks: their properties (`codec.properties`): binary.
+        flags: the user's numbers.
+        sys_flags: how bodies are compressed.
+        is_alone: whether a row cannot travel in a batch.
+    """
+
+    bodies: pa.Array
+    blocks: pa.Array
+    flags: npt.NDArray[np.int32]
+    sys_flags: npt.NDArray[np.int32]
+    is_alone: npt.NDArray[np.bool_]
+
+    def take(self, indexes: npt.NDArray[np.int64]) -> "Rows":
+        """Some of them."""
+        return Rows(
+            self.bodies.take(indexes),
+            self.blocks.take(indexes),
+            self.flags[indexes],
+            self.sys_flags[indexes],
+            self.is_alone[indexes],
+        )
+
+    def items(self) -> pa.Array:
+        """Each row as an item of a batch: binary."""
+        body_sizes, block_sizes = _sizes(self.bodies), _sizes(self.blocks)
+        heads = np.zeros((len(self.bodies), 5), ">i4")
+        heads[:, 0] = BATCH_ITEM_SIZE_MIN + body_sizes + block_sizes
+        heads[:, 3] = self.flags
+        heads[:, 4] = body_sizes
+        ends = _fixed(block_sizes.astype(">i2"), 2)
+        return pc.binary_join_element_wise(
+            _fixed(heads, 20), self.bodies, ends, self.blocks, b""
+        )
 
 
 def encode_rows(
-    batch: pa.RecordBatch, columns: SinkColumns, new_id: Callable[[], str]
-) -> pa.Array:
-    """Each row as an encoded item: a binary array.
+    batch: pa.RecordBatch,
+    columns: SinkColumns,
+    ids: Ids,
+    *,
+    compress_min: int | None = None,
+    marks: Mapping[str, str] | None = None,
+) -> Rows:
+    """Rows of Spark as messages.
 
     Args:
-        batch: rows of Spark; together below 2 GiB.
+        batch: together below 2 GiB.
         columns: which column is what.
-        new_id: makes the message ids.
+        ids: gives each row its id.
+        compress_min: bodies of so many bytes and more are compressed; None: none is.
+        marks: properties that each row gets; then each travels alone.
 
     Raises:
         MessageError: a row that cannot be a message; the text says why.
@@ -41,43 +97,102 @@ def encode_rows(
     bodies = _column(batch, columns, "body", BINARY)
     if bodies.null_count:
         raise MessageError("a row has no body: it is null; send empty bytes if that is meant")
-    blocks = _property_blocks(batch, columns, new_id).cast(BINARY)
-    body_sizes, block_sizes = _sizes(bodies), _sizes(blocks)
-    if len(block_sizes) and block_sizes.max() > PROPERTIES_SIZE_MAX:
+    delays, is_alone = _delays(batch, columns)
+    parts = _identities(batch, columns, ids)
+    parts += [same(f"{name}{_NAME_END}{value}{_ENTRY_END}", batch.num_rows)
+              for name, value in (marks or {}).items()]  # fmt: skip
+    blocks = _property_blocks(batch, columns, [*parts, *delays]).cast(BINARY)
+    size_max = int(_sizes(blocks).max(initial=0))
+    if size_max > PROPERTIES_SIZE_MAX:
         raise MessageError(
-            f"a row has properties of {block_sizes.max()} bytes; a message has room for "
+            f"a row has properties of {size_max} bytes; a message has room for "
             f"{PROPERTIES_SIZE_MAX}"
         )
-    heads = np.zeros((batch.num_rows, 5), ">i4")
-    heads[:, 0] = BATCH_ITEM_SIZE_MIN + body_sizes + block_sizes
-    flags = _column(batch, columns, "flag", pa.int32())
-    heads[:, 3] = pc.fill_null(flags, 0).to_numpy(zero_copy_only=False)
-    heads[:, 4] = body_sizes
-    return pc.binary_join_element_wise(
-        _fixed(heads, 20), bodies, _fixed(block_sizes.astype(">i2"), 2), blocks, b""
+    flags = pc.fill_null(_column(batch, columns, "flag", pa.int32()), 0)
+    bodies, sys_flags = _compressed(bodies, compress_min)
+    return Rows(
+        bodies,
+        blocks,
+        flags.to_numpy(zero_copy_only=False),
+        sys_flags,
+        is_alone if not marks else np.ones(batch.num_rows, np.bool_),
     )
 
 
+def _identities(batch: pa.RecordBatch, columns: SinkColumns, ids: Ids) -> list[pa.Array]:
+    """The entries that say which row it is; the id is the first property of all."""
+    unique, sequence = ids.take(batch)
+    if columns.has("msgId"):
+        own = _column(batch, columns, "msgId", STRING)
+        is_id = pc.match_substring_regex(own, _ID_PATTERN)
+        if not pc.all(pc.fill_null(is_id, fill_value=True)).as_py():
+            raise MessageError(
+                "a row's msgId is no id: 32 or 56 hex digits, or null for a new one"
+            )
+        unique = pc.coalesce(own, unique)
+    parts = [_entries(keys_of.UNIQ_KEY, unique)]
+    if sequence is not None:
+        parts.append(_entries(SPARK_SEQ, sequence))
+    return parts
+
+
+def _delays(
+    batch: pa.RecordBatch, columns: SinkColumns
+) -> tuple[list[pa.Array], npt.NDArray[np.bool_]]:
+    """The entries of rows that are to be delivered later, and which rows these are."""
+    is_delayed = np.zeros(batch.num_rows, np.bool_)
+    parts: list[pa.Array] = []
+    if columns.has("delayLevel"):
+        levels = _column(batch, columns, "delayLevel", pa.int32())
+        if pc.any(pc.less(levels, 0)).as_py():
+            raise MessageError("a row has a delayLevel below 0; 0 or null is none, 1 the first")
+        levels = pc.if_else(pc.fill_null(pc.greater(levels, 0), fill_value=False), levels, None)
+        parts.append(_entries(keys_of.DELAY, levels.cast(STRING)))
+        is_delayed |= _valid(levels)
+    if columns.has("deliverTimestamp"):
+        times = _column(batch, columns, "deliverTimestamp", None)
+        if (is_delayed & _valid(times)).any():
+            raise MessageError("a row has a delayLevel and a deliverTimestamp; give it one")
+        times_ms = times.cast(pa.timestamp("ms", times.type.tz), safe=False).cast(pa.int64())
+        parts.append(_entries(keys_of.TIMER_DELIVER_MS, times_ms.cast(STRING)))
+        is_delayed |= _valid(times)
+    return parts, is_delayed
+
+
+def _compressed(
+    bodies: pa.Array, compress_min: int | None
+) -> tuple[pa.Array, npt.NDArray[np.int32]]:
+    """Bodies with the long ones compressed, and the sysFlag of each."""
+    sys_flags = np.zeros(len(bodies), np.int32)
+    if compress_min is None:
+        return bodies, sys_flags
+    rows = np.flatnonzero(_sizes(bodies) >= compress_min)
+    if len(rows):
+        long_ones = bodies.take(pa.array(rows)).to_pylist()
+        small = pa.array([compress(body, Compression.ZLIB) for body in long_ones], BINARY)
+        bodies = replace_rows(bodies, rows, small)
+        sys_flags[rows] = _COMPRESSED
+    return bodies, sys_flags
+
+
 def _property_blocks(
-    batch: pa.RecordBatch, columns: SinkColumns, new_id: Callable[[], str]
+    batch: pa.RecordBatch, columns: SinkColumns, parts: list[pa.Array]
 ) -> pa.Array:
-    """The stored properties of each row.
+    """The stored properties of each row: `parts`, and what its columns say.
 
     What the system owns is made anew, so that rows which were read can be written back.
     """
-    ids = pa.array([new_id() for _ in range(batch.num_rows)], STRING)
-    parts = [_entries(keys_of.UNIQ_KEY, ids)]
-    if "properties" in columns.names:
-        parts.append(_map_entries(_column(batch, columns, "properties", None)))
+    if columns.has("properties"):
+        parts = [*parts, _map_entries(_column(batch, columns, "properties", None))]
     for meaning, name in (
         ("tags", keys_of.TAGS),
         ("keys", keys_of.KEYS),
         ("shardingKey", keys_of.SHARDING_KEY),
     ):
-        if meaning in columns.names:
+        if columns.has(meaning):
             values = _texts(_column(batch, columns, meaning, None))
             _refuse_separators(values, columns.names[meaning])
-            parts.append(_entries(name, values))
+            parts = [*parts, _entries(name, values)]
     return pc.binary_join_element_wise(*parts, "")
 
 
@@ -137,6 +252,10 @@ def _column(
         return column if kind is None else column.cast(kind)
     except pa.ArrowInvalid as error:
         raise MessageError(f"column {name!r}: {error}") from error
+
+
+def _valid(values: pa.Array) -> npt.NDArray[np.bool_]:
+    return np.asarray(pc.is_valid(values).to_numpy(zero_copy_only=False))
 
 
 def _sizes(values: pa.Array) -> Any:

@@ -1,27 +1,48 @@
-"""Sends batches and waits for every acknowledgement: what a task reports is stored.
+"""Sends requests and waits for every acknowledgement: what a task reports is stored.
 
 Several requests are under way at once, but never two for a queue that rows named or a key chose:
 those keep the order of the task even when a request is tried again.
 
-Next: cometmq.client.producer
+Next: cometmq.spark.sink.client_cluster
 """
 
 import logging
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from itertools import count
+from time import monotonic, sleep
 
-from cometmq.client.results import SendResult
-from cometmq.model.errors import NetError, SendFailed, SettingsError, TopicNotFound
+from cometmq.client.results import SendResult, SendStatus
+from cometmq.model.codes import ResponseCode
+from cometmq.model.errors import (
+    BrokerRefused,
+    CometError,
+    NetError,
+    SendFailed,
+    SettingsError,
+    TopicNotFound,
+)
 from cometmq.model.java_hash import java_hash
 from cometmq.model.queue import MessageQueue
-from cometmq.spark.sink.batches import Batch, Place
+from cometmq.spark.sink.batches import Batch, Place, Request
 from cometmq.spark.sink.cluster import Sending, SinkCluster
 from cometmq.spark.sink.columns import Target
 from cometmq.spark.sink.settings import SinkSettings
 
 log = logging.getLogger(__name__)
+
+_PAUSE_SECONDS, _PAUSE_SECONDS_MAX = 0.1, 2.0
+# A broker that says one of these may take the same request a little later.
+_LATER_CODES = frozenset(
+    (
+        ResponseCode.SYSTEM_ERROR,
+        ResponseCode.SYSTEM_BUSY,
+        ResponseCode.FLOW_CONTROL,
+        ResponseCode.SERVICE_NOT_AVAILABLE,
+    )
+)
+# The broker has the message, and a power cut could take it back.
+_UNSAFE = (SendStatus.FLUSH_DISK_TIMEOUT, SendStatus.FLUSH_SLAVE_TIMEOUT)
 
 
 @dataclass
@@ -34,20 +55,38 @@ class Stored:
 
 
 @dataclass
+class _UnderWay:
+    request: Request
+    sending: Sending
+    deadline: float
+
+
+# Told of each result: of which request, and where it went.
+Taker = Callable[[Request, SendResult], None]
+
+
+@dataclass
 class Sender:
-    """Sends the batches of one task.
+    """Sends the requests of one task.
 
     Attributes:
         cluster: where to.
         settings: the options of the write.
+        home: number of the queue to which rows go that choose none (`queueSelector` partition), counted
+            round the queues of their topic; None: to any.
+        take: told of each half message that is acknowledged; None: there are none.
         stored: what is acknowledged so far.
+        delayed: rows that brokers keep until they are due.
     """
 
     cluster: SinkCluster
     settings: SinkSettings
+    home: int | None = None
+    take: Taker | None = None
     stored: dict[MessageQueue, Stored] = field(default_factory=dict)
+    delayed: int = 0
     _queues: dict[str, Sequence[MessageQueue]] = field(default_factory=dict)
-    _under_way: deque[tuple[Batch, Sending]] = field(default_factory=deque)
+    _under_way: deque[_UnderWay] = field(default_factory=deque)
 
     def place_of(self, target: Target) -> Place:
         """Where a row goes: to the queue that it names or its key chooses, or to any.
@@ -58,53 +97,80 @@ class Sender:
         """
         if target.queue_id is not None or target.broker_name is not None:
             return Place(target.topic, self._named(target))
+        number = self.home
         if target.sharding_key:
-            queues = self._writable(target.topic)
             # Follows SelectMessageQueueByHash of the Java client, so both choose alike.
-            number = abs(java_hash(target.sharding_key)) % len(queues)
-            return Place(target.topic, queues[number])
-        return Place(target.topic)
+            number = abs(java_hash(target.sharding_key))
+        if number is None:
+            return Place(target.topic)
+        queues = self._writable(target.topic)
+        return Place(target.topic, queues[number % len(queues)])
 
-    def send(self, batch: Batch) -> None:
+    def send(self, request: Request) -> None:
         """Start to send; waits when too much is under way.
 
         Raises:
-            CometError: a batch was not stored after all tries.
+            CometError: a request was not stored in its time.
         """
-        while len(self._under_way) >= self.settings.inflight_max or self._has_under_way(batch):
+        while len(self._under_way) >= self.settings.inflight_max or self._has_under_way(
+            request
+        ):
             self._wait_oldest()
-        self._under_way.append((batch, self._start(batch)))
+        deadline = monotonic() + self.settings.delivery_timeout_ms / 1000
+        self._under_way.append(_UnderWay(request, self.cluster.start(request), deadline))
 
     def finish(self) -> None:
         """Wait until everything is stored.
 
         Raises:
-            CometError: a batch was not stored after all tries.
+            CometError: a request was not stored in its time.
         """
         while self._under_way:
             self._wait_oldest()
 
-    def _has_under_way(self, batch: Batch) -> bool:
-        return batch.place.queue is not None and any(
-            each.place == batch.place for each, _ in self._under_way
+    def give_up(self) -> None:
+        """Wait for what is under way, and send nothing again: the task has failed."""
+        while self._under_way:
+            under_way = self._under_way.popleft()
+            self._settle(under_way.request, under_way.sending)
+
+    def _has_under_way(self, request: Request) -> bool:
+        return request.place.queue is not None and any(
+            each.request.place == request.place for each in self._under_way
         )
 
-    def _start(self, batch: Batch) -> Sending:
-        return self.cluster.send_batch(batch.place.topic, batch.place.queue, batch.body)
-
     def _wait_oldest(self) -> None:
-        batch, sending = self._under_way.popleft()
-        for attempt in count():
-            try:
-                self._note(sending.result(), batch.rows)
-            except (NetError, SendFailed) as error:
-                # The client has tried a free batch on other queues itself.
-                if batch.place.queue is None or attempt >= self.settings.retries:
-                    raise
-                log.warning("a batch for %s is sent again: %s", batch.place.queue, error)
-                sending = self._start(batch)
+        under_way = self._under_way.popleft()
+        request, sending = under_way.request, under_way.sending
+        pause = _PAUSE_SECONDS
+        while failures := self._settle(request, sending):
+            for error in failures.values():
+                if not _may_come_later(error) or monotonic() + pause > under_way.deadline:
+                    raise error
+            request = request.only(list(failures))
+            log.warning(
+                "%d rows for %s are sent again: %s",
+                request.rows, request.place.queue or request.place.topic, error,
+            )  # fmt: skip
+            sleep(pause)
+            pause = min(2 * pause, _PAUSE_SECONDS_MAX)
+            sending = self.cluster.start(request)
+
+    def _settle(self, request: Request, sending: Sending) -> dict[int, CometError]:
+        """Take what is stored; what is not, by its place in the request."""
+        failures: dict[int, CometError] = {}
+        for index, outcome in enumerate(sending.outcomes()):
+            if isinstance(outcome, CometError):
+                failures[index] = outcome
+            elif outcome.status in _UNSAFE:
+                failures[index] = SendFailed(f"stored at {outcome.queue}, but {outcome.status}")
+            elif self.take is not None:
+                self.take(request, outcome)
+            elif isinstance(request, Batch):
+                self._note(outcome, request.rows)
             else:
-                return
+                self.delayed += 1
+        return failures
 
     def _note(self, result: SendResult, rows: int) -> None:
         first, last = result.queue_offset, result.queue_offset + rows - 1
@@ -135,3 +201,9 @@ class Sender:
                 f"{len(fitting)} writable queues of {target.topic}; they must name one"
             )
         return fitting[0]
+
+
+def _may_come_later(error: CometError) -> bool:
+    if isinstance(error, BrokerRefused):
+        return error.code in _LATER_CODES
+    return isinstance(error, NetError | SendFailed)

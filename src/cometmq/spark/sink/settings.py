@@ -1,13 +1,21 @@
 """What a sink is told to do: the options, checked together and typed.
 
-Next: cometmq.spark.sink.writer
+Next: cometmq.spark.sink.columns
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
+from cometmq.model.errors import SettingsError
 from cometmq.spark.options import read_options, require
-from cometmq.spark.sink.options import SINK_OPTIONS
+from cometmq.spark.sink.options import (
+    AT_LEAST_ONCE,
+    IDEMPOTENT,
+    SINK_OPTIONS,
+    TRANSACTIONAL,
+)
 from cometmq.spark.source.options import SOURCE_OPTIONS
 
 
@@ -18,28 +26,80 @@ class SinkSettings:
     name_servers: tuple[str, ...]
     topic: str | None
     group: str
+    delivery: str
+    id_column: str | None
+    write_id: str | None
+    ledger_folder: str | None
+    immunity_ms: int
+    queue_selector: str
     batch_rows_max: int
     batch_bytes_max: int
     inflight_max: int
+    compress_min: int | None
     retries: int
     timeout_ms: int
+    delivery_timeout_ms: int
+
+    @property
+    def is_transactional(self) -> bool:
+        """Whether rows are half messages until their batch is committed."""
+        return self.delivery == TRANSACTIONAL
 
     @classmethod
-    def parse(cls, options: Mapping[str, str]) -> "SinkSettings":
+    def parse(cls, options: Mapping[str, str], *, is_stream: bool = False) -> "SinkSettings":
         """From the options of a write.
 
         Raises:
-            SettingsError: for an option that is unknown, wrong or missing.
+            SettingsError: for an option that is unknown, wrong, missing or does not fit another.
         """
         value = read_options(options, SINK_OPTIONS, SOURCE_OPTIONS)
         require(value, "nameServer")
+        delivery = value["delivery"] or (IDEMPOTENT if is_stream else AT_LEAST_ONCE)
+        _check_delivery(value, delivery, is_stream=is_stream)
+        folder = value["ledgerDir"]
         return cls(
             name_servers=value["nameServer"],
             topic=value["topic"],
             group=value["group"],
+            delivery=delivery,
+            id_column=value["idColumn"],
+            write_id=value["writeId"],
+            ledger_folder=folder and str(Path(folder).absolute()),
+            immunity_ms=value["transactionImmunity"],
+            queue_selector=value["queueSelector"],
             batch_rows_max=value["batch.maxMessages"],
             batch_bytes_max=value["batch.maxBytes"],
             inflight_max=value["maxInflight"],
+            compress_min=value["compress.minBytes"],
             retries=value["retries"],
             timeout_ms=value["sendTimeoutMs"],
+            delivery_timeout_ms=value["deliveryTimeoutMs"],
+        )
+
+
+def _check_delivery(value: Mapping[str, Any], delivery: str, *, is_stream: bool) -> None:
+    """Refuse options that promise what the delivery does not."""
+    wanted_by = {
+        "idColumn": (IDEMPOTENT,),
+        "writeId": (IDEMPOTENT, TRANSACTIONAL),
+        "ledgerDir": (TRANSACTIONAL,),
+    }
+    for name, deliveries in wanted_by.items():
+        if value[name] is not None and delivery not in deliveries:
+            raise SettingsError(
+                f"option {name!r} means nothing with delivery {delivery}; remove it, or set "
+                f"delivery to {' or '.join(deliveries)}"
+            )
+    if is_stream and value["writeId"] is not None:
+        raise SettingsError(
+            "option 'writeId' means nothing for a stream, whose checkpoint names it; remove it"
+        )
+    if delivery != TRANSACTIONAL:
+        return
+    require(value, "ledgerDir", example="/data/ledgers")
+    if not is_stream:
+        require(value, "writeId", example="orders-2026-11-21")
+    if value["transactionImmunity"] < 1000:
+        raise SettingsError(
+            "option 'transactionImmunity': brokers count in seconds; give 1s or more"
         )

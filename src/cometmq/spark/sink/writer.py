@@ -1,84 +1,62 @@
-"""The sink: rows to messages, acknowledged before Spark hears that a task is done.
+"""The sink's writers: what Spark calls, in executors and on the driver.
 
-The promise is at-least-once. A row is stored when its task's commit message exists; a task or a
-batch that Spark runs again sends its rows again, under new message ids.
+What they promise is the option `delivery` (docs/spark/delivery.md); a row is stored when its task's
+commit message exists.
 
-Next: cometmq.spark.sink.sender
+Next: cometmq.spark.sink.task
 """
 
 # ruff: noqa: N803  Spark gives these names.
 
 import logging
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+from uuid import uuid4
 
+from pyspark import TaskContext
 from pyspark.sql.datasource import (
     DataSourceArrowWriter,
     DataSourceStreamArrowWriter,
     WriterCommitMessage,
 )
 
-from cometmq.model.queue import MessageQueue
-from cometmq.spark.sink.batches import Place, cut, slices
-from cometmq.spark.sink.client_cluster import sink_cluster
+from cometmq.model.errors import CometError
 from cometmq.spark.sink.columns import SinkColumns
-from cometmq.spark.sink.encode import encode_rows
-from cometmq.spark.sink.sender import Sender, Stored
+from cometmq.spark.sink.driver import driver
+from cometmq.spark.sink.identity import Run
 from cometmq.spark.sink.settings import SinkSettings
+from cometmq.spark.sink.task import TaskStored, write_rows
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 log = logging.getLogger(__name__)
 
+# Where Spark tells a task of a stream which batch it is part of.
+_QUERY, _BATCH = "sql.streaming.queryId", "streaming.sql.batchId"
 
-@dataclass
-class TaskStored(WriterCommitMessage):
-    """What one task has stored, queue by queue."""
-
-    queues: dict[MessageQueue, Stored]
-
-    @property
-    def rows(self) -> int:
-        """Messages of the task."""
-        return sum(each.rows for each in self.queues.values())
+Messages = Sequence[WriterCommitMessage | None]
 
 
-def write_rows(
-    batches: Iterator["pa.RecordBatch"], settings: SinkSettings, columns: SinkColumns
-) -> TaskStored:
-    """Send the rows of a task and wait until all are stored.
-
-    Raises:
-        CometError: a row is no message, or a batch was not stored after all tries.
-    """
-    cluster = sink_cluster(settings)
-    sender = Sender(cluster, settings)
-    for batch in batches:
-        for piece in slices(batch):
-            items = encode_rows(piece, columns, cluster.new_message_id)
-            targets = columns.targets(piece)
-            places = (
-                Place(columns.topic or "")
-                if targets is None
-                else [sender.place_of(each) for each in targets]
-            )
-            for request in cut(items, places, settings):
-                sender.send(request)
-    sender.finish()
-    return TaskStored(sender.stored)
+def _stored(messages: Messages) -> list[TaskStored]:
+    return [each for each in messages if isinstance(each, TaskStored)]
 
 
-def _report(messages: Sequence[WriterCommitMessage | None], what: str) -> None:
-    done = [each for each in messages if isinstance(each, TaskStored)]
+def _commit(messages: Messages, what: str, settings: SinkSettings) -> None:
+    done = _stored(messages)
+    if settings.is_transactional:
+        driver(settings).commit(done)
     log.info(
         "%s: %d tasks stored %d messages", what, len(done), sum(each.rows for each in done)
     )
 
 
-def _report_abort(messages: Sequence[WriterCommitMessage | None], what: str) -> None:
-    rows = sum(each.rows for each in messages if isinstance(each, TaskStored))
+def _abort(messages: Messages, what: str, settings: SinkSettings) -> None:
+    done = _stored(messages)
+    if settings.is_transactional:
+        driver(settings).abort(done)
+        return
+    rows = sum(each.rows for each in done)
     log.warning(
         "%s failed; %d messages that its tasks have stored stay in the topics", what, rows
     )
@@ -95,18 +73,22 @@ class RocketMQWriter(DataSourceArrowWriter):
     def __init__(self, settings: SinkSettings, columns: SinkColumns) -> None:
         self._settings = settings
         self._columns = columns
+        # Made on the driver, once: tasks that run again are of the same write.
+        self._write = settings.write_id or uuid4().hex
 
     def write(self, iterator: Iterator["pa.RecordBatch"]) -> TaskStored:
         """Send the rows of a task, in an executor."""
-        return write_rows(iterator, self._settings, self._columns)
+        context = TaskContext.get()
+        run = Run(self._write, 0, context.partitionId() if context else 0)
+        return write_rows(iterator, self._settings, self._columns, run)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """All tasks are done and everything is stored."""
-        _report(messages, "write")
+        """All tasks are done; half messages are committed, all others are stored already."""
+        _commit(messages, "write", self._settings)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        """A task failed; what the others stored stays."""
-        _report_abort(messages, "write")
+        """A task failed; half messages of the others are dropped, all other rows stay."""
+        _abort(messages, "write", self._settings)
 
 
 class RocketMQStreamWriter(DataSourceStreamArrowWriter):
@@ -123,12 +105,28 @@ class RocketMQStreamWriter(DataSourceStreamArrowWriter):
 
     def write(self, iterator: Iterator["pa.RecordBatch"]) -> TaskStored:
         """Send the rows of a task, in an executor."""
-        return write_rows(iterator, self._settings, self._columns)
+        return write_rows(iterator, self._settings, self._columns, _run_of_task())
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        """All tasks of the micro-batch are done and everything is stored."""
-        _report(messages, f"micro-batch {batchId}")
+        """All tasks are done; half messages are committed, all others are stored already."""
+        _commit(messages, f"micro-batch {batchId}", self._settings)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        """A task failed; Spark runs the micro-batch again, so its rows come again."""
-        _report_abort(messages, f"micro-batch {batchId}")
+        """Something failed; Spark runs the micro-batch again, so its rows come again."""
+        _abort(messages, f"micro-batch {batchId}", self._settings)
+
+
+def _run_of_task() -> Run:
+    """Which task of which micro-batch this is.
+
+    Raises:
+        CometError: Spark does not say, so nothing could be promised.
+    """
+    context = TaskContext.get()
+    query = context.getLocalProperty(_QUERY) if context else None
+    batch = context.getLocalProperty(_BATCH) if context else None
+    if context is None or query is None or batch is None:
+        raise CometError(
+            f"Spark does not tell the task its micro-batch ({_QUERY}, {_BATCH}); this needs Spark 4.2"
+        )
+    return Run(query, int(batch), context.partitionId())

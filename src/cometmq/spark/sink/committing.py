@@ -1,0 +1,199 @@
+"""Commit and abort of a transactional batch, on the driver: each may be killed anywhere and run again.
+
+The ledger decides. Before it is there nothing is committed; once it is there its list is committed,
+by whoever finds it, and nothing else of that batch ever (docs/design/0022-spark-sink.md).
+
+Next: cometmq.spark.sink.client_endings
+"""
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from time import monotonic, sleep
+
+from cometmq.client.transactions import TransactionState
+from cometmq.model.errors import BrokerRefused, CometError
+from cometmq.spark.sink.halves import BatchKey, Endings, Halves, count_of
+from cometmq.spark.sink.ledger import COMMITTING, Ledgers
+from cometmq.spark.sink.settings import SinkSettings
+
+log = logging.getLogger(__name__)
+
+# Longer than a broker's index is behind its log.
+_PAUSE_SECONDS, _PAUSE_SECONDS_MAX = 1.0, 5.0
+_NAMED_MAX = 3  # Ids that an error names.
+
+
+@dataclass
+class Committing:
+    """Decides about batches.
+
+    Attributes:
+        ledgers: what was decided.
+        endings: the brokers.
+        settings: the options of the write.
+        now_ms: the time.
+    """
+
+    ledgers: Ledgers
+    endings: Endings
+    settings: SinkSettings
+    now_ms: Callable[[], int]
+
+    def commit(self, key: BatchKey, halves: Sequence[Halves], *, born_ms: int) -> None:
+        """Make the messages of a batch visible, once.
+
+        Args:
+            key: the batch.
+            halves: of its tasks.
+            born_ms: not later than the oldest of them.
+
+        Raises:
+            CometError: it is not sure that all are committed; to run the batch again makes it so.
+        """
+        entry = self.ledgers.read(key)
+        if entry is None:
+            self._check_age(key, born_ms)
+            self.ledgers.begin(key, self.settings.group, halves)
+            self._settle(key, halves)
+            self.ledgers.finish(key)
+            return
+        if entry.state == COMMITTING:
+            log.warning("batch %s was decided before: %d messages", key, entry.rows)
+            self._settle(key, entry.halves, is_repeated=True)
+            self.ledgers.finish(key)
+        self._roll_back(_without(halves, entry.halves))
+
+    def abort(self, key: BatchKey, halves: Sequence[Halves]) -> None:
+        """Drop the messages of a batch, but for those of its ledger: Spark aborts failed commits, too."""
+        self.ledgers.make_folder(key.query)
+        entry = self.ledgers.read(key)
+        self._roll_back(halves if entry is None else _without(halves, entry.halves))
+
+    def _check_age(self, key: BatchKey, born_ms: int) -> None:
+        age_ms = self.now_ms() - born_ms
+        if age_ms * 2 > self.settings.immunity_ms:
+            raise CometError(
+                f"batch {key} took {age_ms} ms, and brokers ask about its messages after "
+                f"{self.settings.immunity_ms} ms; raise 'transactionImmunity' or make batches smaller"
+            )
+
+    def _settle(
+        self, key: BatchKey, halves: Sequence[Halves], *, is_repeated: bool = False
+    ) -> None:
+        """Commit, and look before anything is written that may have been written already."""
+        deadline = monotonic() + self.settings.delivery_timeout_ms / 1000
+        told = _Told()
+        unsure = list(halves)
+        if not is_repeated:
+            self._commit(unsure, told, is_late=False)
+            unsure = told.unacknowledged(unsure)
+        pause = _PAUSE_SECONDS
+        while unsure:
+            missing, unknown = self._look(unsure)
+            told.refuse_lost(key, missing)
+            unsure = missing + unknown
+            if unsure and monotonic() > deadline:
+                raise _not_sure(key, unsure)
+            self._commit(told.unacknowledged(missing), told, is_late=True)
+            if unsure:
+                sleep(pause)
+                pause = min(2 * pause, _PAUSE_SECONDS_MAX)
+
+    def _commit(self, halves: Sequence[Halves], told: "_Told", *, is_late: bool) -> None:
+        for each in halves:
+            answers = self.endings.end(each, TransactionState.COMMIT, is_late=is_late)
+            told.note(each, answers)
+
+    def _look(self, halves: Sequence[Halves]) -> tuple[list[Halves], list[Halves]]:
+        """Those that their brokers do not show as messages, and those of brokers that cannot say."""
+        missing, unknown = [], []
+        for each in halves:
+            try:
+                is_there = self.endings.committed(each)
+            except CometError as error:
+                log.warning("%s cannot be asked what is committed: %s", each.broker, error)
+                unknown.append(each)
+                continue
+            wanted = [index for index, there in enumerate(is_there) if not there]
+            if wanted:
+                missing.append(each.only(wanted))
+        return missing, unknown
+
+    def _roll_back(self, halves: Sequence[Halves]) -> None:
+        """Best effort: what is not reached is rolled back when its broker asks."""
+        for each in halves:
+            errors = self.endings.end(each, TransactionState.ROLLBACK, is_late=True)
+            failed = [error for error in errors if error is not None]
+            if failed:
+                log.warning(
+                    "%d of %d half messages on %s are left to the check: %s",
+                    len(failed), len(errors), each.broker, failed[0],
+                )  # fmt: skip
+
+
+class _Told:
+    """What brokers have answered to the commits of a batch."""
+
+    def __init__(self) -> None:
+        self._acknowledged: set[tuple[str, str]] = set()
+        self._refused: dict[tuple[str, str], CometError] = {}
+
+    def note(self, halves: Halves, answers: Sequence[CometError | None]) -> None:
+        """The answers, one for each."""
+        for message_id, error in zip(halves.ids, answers, strict=True):
+            if error is None:
+                self._acknowledged.add((halves.broker, message_id))
+            elif isinstance(error, BrokerRefused):
+                self._refused[halves.broker, message_id] = error
+
+    def unacknowledged(self, halves: Sequence[Halves]) -> list[Halves]:
+        """Those that may have to be told again."""
+        found = [
+            each.only(
+                index
+                for index, message_id in enumerate(each.ids)
+                if (each.broker, message_id) not in self._acknowledged
+            )
+            for each in halves
+        ]
+        return [each for each in found if each.ids]
+
+    def refuse_lost(self, key: BatchKey, missing: Sequence[Halves]) -> None:
+        """Give up where a broker has said that it will not.
+
+        Raises:
+            CometError: a broker refused a commit, and the message is not there.
+        """
+        for each in missing:
+            for message_id in each.ids:
+                error = self._refused.get((each.broker, message_id))
+                if error is not None:
+                    raise CometError(
+                        f"batch {key}: {each.broker} does not commit {message_id} for "
+                        f"{each.topic!r}: {error}. If it was discarded after too many checks, "
+                        "`cometmq transactions resume` brings it back; then run the batch again"
+                    ) from error
+
+
+def _without(halves: Sequence[Halves], listed: Sequence[Halves]) -> list[Halves]:
+    """Those that a ledger does not list."""
+    kept = {(each.broker, message_id) for each in listed for message_id in each.ids}
+    found = [
+        each.only(
+            index
+            for index, message_id in enumerate(each.ids)
+            if (each.broker, message_id) not in kept
+        )
+        for each in halves
+    ]
+    return [each for each in found if each.ids]
+
+
+def _not_sure(key: BatchKey, unsure: Sequence[Halves]) -> CometError:
+    first = unsure[0]
+    return CometError(
+        f"batch {key}: {count_of(unsure)} messages are not seen as committed, the first ones "
+        f"{', '.join(first.ids[:_NAMED_MAX])} for {first.topic!r} on {first.broker}; run it again "
+        "when the broker is there and its index (messageIndexEnable) is on"
+    )

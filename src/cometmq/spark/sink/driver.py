@@ -1,0 +1,75 @@
+"""The driver's side of a transactional write: one client for each group, in the process that commits.
+
+Next: cometmq.spark.sink.committing
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from cometmq.spark.pool import shared
+from cometmq.spark.sink.checks import TransactionChecks
+from cometmq.spark.sink.client_endings import ClientEndings
+from cometmq.spark.sink.committing import Committing
+from cometmq.spark.sink.halves import BatchKey, Halves
+from cometmq.spark.sink.ledger import Ledgers
+from cometmq.spark.sink.settings import SinkSettings
+from cometmq.spark.sink.task import TaskStored
+
+
+class Driver:
+    """Commits and aborts, and answers checks as long as its process lives.
+
+    Args:
+        settings: the options of the write.
+    """
+
+    is_busy = False  # Checks may come at any time, and somebody else will be asked again.
+
+    def __init__(self, settings: SinkSettings) -> None:
+        folder = settings.ledger_folder or ""
+        self._checks = TransactionChecks(
+            ";".join(settings.name_servers), group=settings.group, ledger_dir=folder
+        )
+        self._checks.__enter__()
+        hub = self._checks.hub
+        endings = ClientEndings(hub, settings.group)
+        self._committing = Committing(
+            Ledgers(Path(folder)), endings, settings, hub.clock.now_ms
+        )
+
+    def commit(self, tasks: Sequence[TaskStored]) -> None:
+        """Make the messages of these tasks visible, once.
+
+        Raises:
+            CometError: it is not sure that all are.
+        """
+        for key, halves, born_ms in _batches(tasks):
+            self._committing.commit(key, halves, born_ms=born_ms)
+
+    def abort(self, tasks: Sequence[TaskStored]) -> None:
+        """Drop the messages of these tasks."""
+        for key, halves, _ in _batches(tasks):
+            self._committing.abort(key, halves)
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._checks.__exit__(None, None, None)
+
+
+def driver(settings: SinkSettings) -> Driver:
+    """The driver's side of a write, connected."""
+    key = ("driver", settings.name_servers, settings.group, settings.ledger_folder,
+           settings.delivery_timeout_ms, settings.immunity_ms)  # fmt: skip
+    return shared(key, lambda: Driver(settings))
+
+
+def _batches(tasks: Sequence[TaskStored]) -> list[tuple[BatchKey, list[Halves], int]]:
+    """The halves of tasks: of one batch, as Spark calls it."""
+    by_key: dict[BatchKey, list[TaskStored]] = {}
+    for task in tasks:
+        by_key.setdefault(BatchKey(task.run.query, task.run.batch), []).append(task)
+    return [
+        (key, [each for task in of_key for each in task.halves],
+         min(task.born_ms for task in of_key))
+        for key, of_key in by_key.items()
+    ]  # fmt: skip

@@ -1,0 +1,102 @@
+"""Half messages of a batch: where they lie, and who can end them.
+
+Next: cometmq.spark.sink.ledger
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol
+
+from cometmq.client.results import SendResult
+from cometmq.client.transactions import TransactionState
+from cometmq.codec.message_id import decode_message_id
+from cometmq.model.errors import CometError
+
+
+class BatchKey(NamedTuple):
+    """A micro-batch of a query, or a batch write.
+
+    Attributes:
+        query: Spark's query id, or the name of the write.
+        batch: Spark's batch id; 0 for a batch write.
+    """
+
+    query: str
+    batch: int
+
+    def __str__(self) -> str:
+        """As the property SPARK_RUN has it."""
+        return f"{self.query}/{self.batch}"
+
+    @classmethod
+    def read(cls, text: str) -> "BatchKey":
+        """From SPARK_RUN.
+
+        Raises:
+            ValueError: it is something else.
+        """
+        query, _, batch = text.rpartition("/")
+        return cls(query, int(batch))
+
+
+@dataclass
+class Halves:
+    """Half messages of one topic on one broker; the three lists have one entry for each.
+
+    Attributes:
+        broker: the broker's name.
+        topic: where they go when they are committed.
+        ids: their unique ids.
+        queue_offsets: in the queue of halves.
+        log_offsets: of their records, bytes.
+    """
+
+    broker: str
+    topic: str
+    ids: list[str] = field(default_factory=list)
+    queue_offsets: list[int] = field(default_factory=list)
+    log_offsets: list[int] = field(default_factory=list)
+
+    def add(self, result: SendResult) -> None:
+        """One more, as its broker answered."""
+        self.ids.append(result.message_id)
+        self.queue_offsets.append(result.queue_offset)
+        self.log_offsets.append(decode_message_id(result.offset_message_id)[1])
+
+    def only(self, indexes: Iterable[int]) -> "Halves":
+        """Some of them."""
+        chosen = list(indexes)
+        return Halves(
+            self.broker,
+            self.topic,
+            [self.ids[index] for index in chosen],
+            [self.queue_offsets[index] for index in chosen],
+            [self.log_offsets[index] for index in chosen],
+        )
+
+
+def count_of(halves: Iterable[Halves]) -> int:
+    """How many messages."""
+    return sum(len(each.ids) for each in halves)
+
+
+class Endings(Protocol):
+    """Ends transactions, and looks whether they were ended."""
+
+    def end(
+        self, halves: Halves, state: TransactionState, *, is_late: bool
+    ) -> Sequence[CometError | None]:
+        """Commit or roll back; what went wrong, for each.
+
+        Args:
+            halves: which.
+            state: COMMIT or ROLLBACK.
+            is_late: as if a check had asked, so that no broker minds how old they are.
+        """
+
+    def committed(self, halves: Halves) -> Sequence[bool]:
+        """Whether each is there as a message.
+
+        Raises:
+            CometError: its broker cannot be asked.
+        """

@@ -1,0 +1,138 @@
+"""A task of the sink: its rows sent, and all of them acknowledged before Spark hears that it is done.
+
+Next: cometmq.spark.sink.sender
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from time import time_ns
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import WriterCommitMessage
+
+from cometmq.client.results import SendResult
+from cometmq.client.transactions import TransactionState
+from cometmq.model import properties as keys_of
+from cometmq.model.queue import MessageQueue
+from cometmq.spark.sink.batches import Place, Request, cut, slices
+from cometmq.spark.sink.client_cluster import sink_cluster
+from cometmq.spark.sink.cluster import SinkCluster
+from cometmq.spark.sink.columns import SinkColumns, Target
+from cometmq.spark.sink.encode import SPARK_RUN, encode_rows
+from cometmq.spark.sink.halves import BatchKey, Halves, count_of
+from cometmq.spark.sink.identity import ColumnIds, Ids, Run, RunIds, SequencedIds
+from cometmq.spark.sink.options import BY_PARTITION, IDEMPOTENT
+from cometmq.spark.sink.sender import Sender, Stored
+from cometmq.spark.sink.settings import SinkSettings
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+@dataclass
+class TaskStored(WriterCommitMessage):
+    """What one task has stored.
+
+    Attributes:
+        run: which task it was.
+        queues: queue by queue, what consumers may have now.
+        delayed: rows that brokers keep until they are due.
+        halves: rows that wait for the commit of their batch.
+        born_ms: when the task began, ms since 1970.
+    """
+
+    run: Run
+    queues: dict[MessageQueue, Stored]
+    delayed: int
+    halves: list[Halves]
+    born_ms: int
+
+    @property
+    def rows(self) -> int:
+        """Messages of the task."""
+        at_once = sum(each.rows for each in self.queues.values())
+        return at_once + self.delayed + count_of(self.halves)
+
+
+def write_rows(
+    batches: Iterator["pa.RecordBatch"], settings: SinkSettings, columns: SinkColumns, run: Run
+) -> TaskStored:
+    """Send the rows of a task and wait until all are stored.
+
+    Raises:
+        CometError: a row is no message, or a request was not stored in its time.
+    """
+    cluster = sink_cluster(settings)
+    home = run.partition if settings.queue_selector == BY_PARTITION else None
+    taken = _Taken()
+    sender = Sender(cluster, settings, home, taken.take if settings.is_transactional else None)
+    born_ms = time_ns() // 1_000_000
+    try:
+        _send(batches, sender, columns, run)
+    except BaseException:
+        if settings.is_transactional:
+            # Who is killed leaves this to the check.
+            sender.give_up()
+            for halves in taken.by_place.values():
+                cluster.endings.end(halves, TransactionState.ROLLBACK, is_late=True)
+        raise
+    return TaskStored(
+        run, sender.stored, sender.delayed, list(taken.by_place.values()), born_ms
+    )
+
+
+def _send(
+    batches: Iterator["pa.RecordBatch"], sender: Sender, columns: SinkColumns, run: Run
+) -> None:
+    settings = sender.settings
+    ids = _ids(settings, columns, run, sender.cluster)
+    marks = _half_marks(settings, run) if settings.is_transactional else None
+    for batch in batches:
+        for piece in slices(batch):
+            rows = encode_rows(
+                piece, columns, ids, compress_min=settings.compress_min, marks=marks
+            )
+            for request in cut(rows, _places(piece, columns, sender), settings):
+                sender.send(request)
+    sender.finish()
+
+
+class _Taken:
+    """The half messages that brokers have acknowledged."""
+
+    def __init__(self) -> None:
+        self.by_place: dict[tuple[str, str], Halves] = {}
+
+    def take(self, request: Request, result: SendResult) -> None:
+        """One more."""
+        place = result.queue.broker_name, request.place.topic
+        halves = self.by_place.setdefault(place, Halves(*place))
+        halves.add(result)
+
+
+def _half_marks(settings: SinkSettings, run: Run) -> dict[str, str]:
+    """The properties that make a message half of a transaction of this batch."""
+    return {
+        keys_of.TRAN_MSG: "true",
+        keys_of.PRODUCER_GROUP: settings.group,
+        keys_of.CHECK_IMMUNITY_SECONDS: str(-(-settings.immunity_ms // 1000)),
+        SPARK_RUN: str(BatchKey(run.query, run.batch)),
+    }
+
+
+def _ids(settings: SinkSettings, columns: SinkColumns, run: Run, cluster: SinkCluster) -> Ids:
+    if settings.is_transactional:
+        return SequencedIds(cluster.ids.make, run)
+    if settings.delivery != IDEMPOTENT:
+        return cluster.ids
+    return RunIds(run) if columns.id_column is None else ColumnIds(run, columns.id_column)
+
+
+def _places(
+    batch: "pa.RecordBatch", columns: SinkColumns, sender: Sender
+) -> Place | list[Place]:
+    """Where all rows go, or where each goes."""
+    targets = columns.targets(batch)
+    if targets is None:
+        return sender.place_of(Target(columns.topic or ""))
+    return [sender.place_of(each) for each in targets]
