@@ -14,10 +14,21 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
+from pyspark.sql.types import StringType, StructField, StructType
 
 from cometmq.client import PullConsumer
+from cometmq.model.names import HALF_TOPIC, OP_HALF_TOPIC
+from cometmq.spark.sink.checks import TransactionChecks
+from cometmq.spark.sink.columns import SinkColumns
+from cometmq.spark.sink.halves import BatchKey
+from cometmq.spark.sink.identity import Run
+from cometmq.spark.sink.ledger import Ledgers
+from cometmq.spark.sink.settings import SinkSettings
+from cometmq.spark.sink.task import write_rows
 from tests.support import processes
+from tests.support.load import read_queue
 from tests.support.sink_driver import DELIVERIES, STEPS, TASKS, bodies, topic_of
 
 LIFE_SECONDS = 120
@@ -144,3 +155,52 @@ def test_a_broker_that_is_killed_in_the_middle_costs_a_pause(tmp_path: Path):
         assert (book.lost, book.strange) == (0, 0)
         assert book.duplicated == 0 or delivery != "transactional"
         assert book.duplicated_by_id == 0 or delivery == "at-least-once"
+
+
+def is_settled(broker: str) -> bool:
+    """Whether no half message is open."""
+    halves = {offset for offset, _ in read_queue(broker, HALF_TOPIC, 0)}
+    ended = {
+        int(each)
+        for _, body in read_queue(broker, OP_HALF_TOPIC, 0)
+        for each in body.decode().split(",")
+        if each
+    }
+    return halves <= ended
+
+
+@pytest.mark.timeout(150)
+def test_what_nobody_ended_is_settled_when_the_broker_asks(tmp_path: Path):
+    """Batch 3 was decided and its driver died; batch 4 lost its driver before that, and is an orphan."""
+    # A busy machine may need more than 15 checks to answer one.
+    often = {
+        "transactionCheckInterval": 100,
+        "transactionTimeOut": 0,
+        "transactionCheckMax": 999,
+    }
+    with (
+        processes.nameserver(tmp_path / "nameserver") as names,
+        processes.broker(tmp_path / "broker", names.address, settings=often) as broker,
+    ):
+        options = {
+            "nameServer": names.address,
+            "topic": topic_of("transactional"),
+            "delivery": "transactional",
+            "group": "orphans",
+            "ledgerDir": str(tmp_path / "ledgers"),
+            "transactionImmunity": "3s",
+        }
+        settings = SinkSettings.parse(options, is_stream=True)
+        columns = SinkColumns.of(StructType([StructField("body", StringType())]), settings)
+        ledgers = Ledgers(tmp_path / "ledgers")
+        with TransactionChecks(names.address, group="orphans", ledger_dir=tmp_path / "ledgers"):
+            for batch in (3, 4):
+                rows = pa.record_batch({"body": bodies(batch, 0)})
+                task = write_rows(iter([rows]), settings, columns, Run("query", batch, 0))
+                if batch == 3:
+                    ledgers.begin(BatchKey("query", 3), "orphans", task.halves)
+            processes.wait_until(
+                lambda: is_settled(broker.address), seconds=90, what="an end of all halves"
+            )
+        found = books(names.address, "transactional", 0)
+    assert found.copies == Counter(bodies(3, 0))

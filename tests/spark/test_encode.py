@@ -236,6 +236,14 @@ def test_rows_that_travel_otherwise_keep_their_turn_in_a_chosen_queue():
     ]
 
 
+def test_a_row_may_keep_the_id_that_it_had():
+    batch = pa.record_batch({"body": [b"x"] * 3, "msgId": ["01AB", None, ""]})
+    columns = columns_of(schema(body=BinaryType(), msgId=TEXT))
+    blocks = encode_rows(batch, columns, Numbered()).blocks.to_pylist()
+    found = [decode_properties(block)[keys_of.UNIQ_KEY] for block in blocks]
+    assert found == ["01AB", "id1", "id2"]
+
+
 def test_long_bodies_are_compressed_and_say_so():
     batch = pa.record_batch({"body": [b"short", b"long" * 100, b"short"]})
     columns = columns_of(schema(body=BinaryType()))

@@ -30,7 +30,6 @@ SPARK_RUN = "SPARK_RUN"
 _NAME_END, _ENTRY_END = keys_of.NAME_SEPARATOR, keys_of.PROPERTY_SEPARATOR
 # What the system owns, and what an earlier write of ours left in rows that were read back.
 _RESERVED = pa.array(sorted({*keys_of.RESERVED, SPARK_SEQ, SPARK_RUN}), STRING)
-_ID_PATTERN = "^([0-9A-F]{32}|[0-9A-F]{56})$"
 _COMPRESSED = compressed_flag(0, Compression.ZLIB)
 
 
@@ -124,11 +123,8 @@ def _identities(batch: pa.RecordBatch, columns: SinkColumns, ids: Ids) -> list[p
     unique, sequence = ids.take(batch)
     if columns.has("msgId"):
         own = _column(batch, columns, "msgId", STRING)
-        is_id = pc.match_substring_regex(own, _ID_PATTERN)
-        if not pc.all(pc.fill_null(is_id, fill_value=True)).as_py():
-            raise MessageError(
-                "a row's msgId is no id: 32 or 56 hex digits, or null for a new one"
-            )
+        _refuse_separators(own, columns.names["msgId"])
+        own = pc.if_else(_is_text(own), own, None)
         unique = pc.coalesce(own, unique)
     parts = [_entries(keys_of.UNIQ_KEY, unique)]
     if sequence is not None:
