@@ -1,11 +1,12 @@
 """Jobs as functions, each for real: our broker, one Spark, files."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
 from cometmq.model.errors import SettingsError
-from cometmq.spark.jobs import stats
+from cometmq.spark.jobs import stats, table
 from cometmq.spark.jobs.job import Status
 from tests.spark.conftest import save
 
@@ -55,3 +56,58 @@ def test_a_dry_run_says_ranges_and_rows_and_writes_nothing(
 def test_stats_refuse_a_group_that_there_is_not(spark, cluster, topic):
     with pytest.raises(SettingsError, match=r"no group 'topics'.*did you mean 'topic'"):
         stats.run(spark, stats.StatsOptions(by="topics", **place(cluster, topic)))
+
+
+BODIES = """
+    CASE id % 10
+      WHEN 3 THEN 'no json'
+      WHEN 4 THEN concat('{"id": "x', id, '", "name": "n"}')
+      ELSE concat('{"id": ', id, ', "name": "n', id, '", "at": {"x": 1.5}}')
+    END AS body
+"""
+SCHEMA = "id BIGINT, name STRING, at STRUCT<x: DOUBLE>"
+
+
+def test_a_table_has_typed_rows_and_keeps_what_does_not_fit_with_the_reason(
+    spark, cluster, topic, tmp_path
+):
+    to = str(tmp_path / "table")
+    given = table.TableOptions(schema=SCHEMA, to=to, batch_rows=40, **place(cluster, topic))
+    save(spark.range(100).selectExpr(BODIES), cluster, topic)
+    report = table.run(spark, given)
+    assert report.counts["rows"] == 100
+    assert report.counts["bad"] == 20
+    assert report.status is Status.FINDINGS
+    read = spark.read.parquet(to)
+    assert sorted(row.id for row in read.collect()) == [
+        n for n in range(100) if n % 10 not in (3, 4)
+    ]
+    row = read.where("id = 7").collect()[0]
+    assert (row.name, row["at"].x, row._topic) == ("n7", 1.5, topic)
+    bad = spark.read.parquet(f"{to}/_bad").groupBy("reason").count().collect()
+    reasons = {row.reason: row["count"] for row in bad}
+    assert reasons.pop("no JSON") == 10
+    assert reasons == {f"id: x{n} is no bigint": 1 for n in range(4, 100, 10)}
+
+    # A finished range is not touched; what comes later is added.
+    files = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.parquet")}
+    assert table.run(spark, given).counts == report.counts
+    assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.parquet")} == files
+    save(spark.sql('SELECT \'{"id": 1000, "more": true}\' AS body'), cluster, topic)
+    wider = replace(given, schema=SCHEMA + ", more BOOLEAN")
+    assert table.run(spark, replace(wider, dry_run=True)).counts == {"rows": 1}
+    assert table.run(spark, wider).counts["rows"] == 101
+    rows = spark.read.option("mergeSchema", "true").parquet(to).where("more").collect()
+    assert [row.id for row in rows] == [1000]
+    with pytest.raises(SettingsError, match="the table has id bigint, the schema has string"):
+        table.run(spark, replace(given, schema="id STRING"))
+
+
+def test_a_table_of_avro_says_which_module_it_needs(spark, cluster, topic, tmp_path):
+    given = table.TableOptions(
+        format="avro", schema='{"type": "string"}', to=str(tmp_path), **place(cluster, topic)
+    )
+    with pytest.raises(
+        SettingsError, match=r"spark\.jars\.packages=org\.apache\.spark:spark-avro"
+    ):
+        table.run(spark, given)

@@ -2,10 +2,20 @@
 
 from typing import Any
 
-from cometmq.spark.jobs import stats
+from cometmq.spark.jobs import cdc, compact, dlq, lag, replay, sql, stats, table, trace
 from cometmq.spark.jobs.job import Job
 
-JOBS: tuple[Job[Any], ...] = (stats.JOB,)
+JOBS: tuple[Job[Any], ...] = (
+    stats.JOB,
+    sql.JOB,
+    *dlq.JOBS,
+    replay.JOB,
+    table.JOB,
+    cdc.JOB,
+    compact.JOB,
+    trace.JOB,
+    lag.JOB,
+)
 
 
 def job_of(name: str) -> Job[Any]:

@@ -36,6 +36,8 @@ class Manifest:
         counts: what it has done so far.
         batch: the micro-batch that was counted last; -1 before the first.
         before: the counts before that one, so that it is counted once though it runs twice.
+        ahead: of a run that sends: the micro-batch that was begun last, and where the target's
+            queues ended before it.
         files: what it has written, where a job names its files.
         result: the answer, where it is a table: `{"columns": […], "rows": […]}`.
         versions: of CometMQ, Spark and Python.
@@ -52,6 +54,7 @@ class Manifest:
     counts: dict[str, int] = field(default_factory=dict)
     batch: int = -1
     before: dict[str, int] = field(default_factory=dict)
+    ahead: dict[str, Any] = field(default_factory=dict)
     files: list[str] = field(default_factory=list)
     result: dict[str, Any] = field(default_factory=dict)
     versions: dict[str, str] = field(default_factory=dict)

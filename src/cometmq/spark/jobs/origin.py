@@ -5,7 +5,6 @@ All three give the columns of docs/spark/schema.md, as a batch or as a stream.
 Next: cometmq.spark.format
 """
 
-import json
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -202,20 +201,3 @@ def _files(place: str) -> Report:
         "rows": sum(row[2] or 0 for row in rows),
     }
     return Report(counts, ("file", "bytes", "rows"), rows)
-
-
-def checkpointed(place: str) -> dict[str, Any]:
-    """Up to where a checkpoint's stream has read: `{topic: {broker: {queue: offset}}}`."""
-    files, root = file_system(place)
-    folder = f"{root}/commits"
-    if files.get_file_info(folder).type != fs.FileType.Directory:
-        return {}
-    names = [each.base_name for each in files.get_file_info(fs.FileSelector(folder))]
-    done = max((int(name) for name in names if name.isdecimal()), default=-1)
-    if done < 0:
-        return {}
-    with files.open_input_stream(f"{root}/offsets/{done}") as stream:
-        # A line with the version, one with the query's settings, then one for each source.
-        offsets = json.loads(stream.read().splitlines()[2])
-    queues: dict[str, Any] = offsets.get("q", {})
-    return queues

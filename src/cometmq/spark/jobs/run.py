@@ -10,11 +10,13 @@ import platform
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.metadata import version
+from typing import Any
 
 import pyspark
 
 from cometmq.model.clock import Clock
 from cometmq.net.clock import SystemClock
+from cometmq.spark.jobs.checkpoint import checkpointed
 from cometmq.spark.jobs.job import Report
 from cometmq.spark.jobs.manifest import JobFolder, Manifest, manifest_id
 from cometmq.spark.jobs.options import JobOptions
@@ -31,20 +33,37 @@ class Run:
         is_finished: an earlier run has done all of it.
     """
 
-    def __init__(self, manifest: Manifest, folder: JobFolder, progress: Progress) -> None:
+    def __init__(
+        self, manifest: Manifest, folder: JobFolder | None, progress: Progress
+    ) -> None:
         self.manifest = manifest
         self.progress = progress
         self.is_finished = manifest.status == "done"
-        self._folder = folder
+        self._kept_in = folder
+
+    @property
+    def _folder(self) -> JobFolder:
+        assert self._kept_in is not None, "a run without a place has no files"
+        return self._kept_in
 
     @property
     def checkpoint(self) -> str:
         """Where Spark keeps how far it is."""
         return self._folder.checkpoint(self.manifest.id)
 
+    @property
+    def short_id(self) -> str:
+        """What tells this run's files from those of others."""
+        return self.manifest.id.rpartition("-")[2]
+
+    def folder_of(self, name: str) -> str:
+        """A folder beside the output."""
+        return f"{self._folder.place}/{name}"
+
     def save(self) -> None:
         """Write the manifest."""
-        self._folder.save(self.manifest)
+        if self._kept_in is not None:
+            self._kept_in.save(self.manifest)
 
     def count_batch(self, batch: int, counts: dict[str, int]) -> None:
         """A micro-batch is written: add what it did, in the manifest and for the eye."""
@@ -82,16 +101,16 @@ def running(
     Args:
         job: its name.
         options: what it is told.
-        place: the folder or URI beside which `_jobs` lies.
+        place: the folder or URI in which `_jobs` lies; empty: nothing is kept of the run.
         clock: tells the time.
 
     Raises:
         SettingsError: the place cannot be used.
     """
     clock = clock or SystemClock()
-    folder = JobFolder(place)
+    folder = JobFolder(place) if place else None
     run_id = manifest_id(job, options.what())
-    manifest = folder.load(run_id) or Manifest(
+    manifest = (folder.load(run_id) if folder else None) or Manifest(
         run_id, job, options.what(), versions=_versions(), started_ms=clock.now_ms()
     )
     run = Run(manifest, folder, Progress(options.progress, job))
@@ -112,6 +131,12 @@ def running(
             manifest.ended_ms = clock.now_ms()
             run.save()
         run.progress.show(is_last=True)
+
+
+def read_before(job: str, options: JobOptions, place: str) -> dict[str, Any]:
+    """Up to where an earlier run of the same job has read: `{topic: {broker: {queue: offset}}}`."""
+    run_id = manifest_id(job, options.what())
+    return checkpointed(JobFolder(place).checkpoint(run_id))
 
 
 def _versions() -> dict[str, str]:

@@ -60,16 +60,10 @@ def run(spark: SparkSession, options: StatsOptions) -> Report:
     groups = _groups(options.by)
     if options.dry_run:
         return plan(options)
-    if not options.to:
-        progress = Progress(options.progress, "stats")
-        report = _answer(spark, options, groups, progress)
-        progress.show(is_last=True)
-        return report
     with running("stats", options, place=options.to) as this:
         if this.is_finished:
             return this.earlier()
-        report = _answer(spark, options, groups, this.progress)
-        return this.finish(report)
+        return this.finish(_answer(spark, options, groups, this.progress))
 
 
 def table_of(messages: DataFrame, groups: dict[str, Column]) -> DataFrame:

@@ -1,0 +1,28 @@
+"""What a checkpoint of Spark says: how far its stream has read.
+
+Next: cometmq.spark.source.stream
+"""
+
+import json
+from typing import Any
+
+from pyarrow import fs
+
+from cometmq.spark.jobs.manifest import file_system
+
+
+def checkpointed(place: str) -> dict[str, Any]:
+    """Up to where a checkpoint's stream has read: `{topic: {broker: {queue: offset}}}`."""
+    files, root = file_system(place)
+    folder = f"{root}/commits"
+    if files.get_file_info(folder).type != fs.FileType.Directory:
+        return {}
+    names = [each.base_name for each in files.get_file_info(fs.FileSelector(folder))]
+    done = max((int(name) for name in names if name.isdecimal()), default=-1)
+    if done < 0:
+        return {}
+    with files.open_input_stream(f"{root}/offsets/{done}") as stream:
+        # A line with the version, one with the query's settings, then one for each source.
+        offsets = json.loads(stream.read().splitlines()[2])
+    queues: dict[str, Any] = offsets.get("q", {})
+    return queues

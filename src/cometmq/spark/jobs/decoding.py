@@ -1,0 +1,184 @@
+"""Bodies as typed columns, and the reason where a body is none.
+
+JSON and CSV are Spark's own; Avro and Protobuf are modules of Spark's that come as jars.
+
+Next: cometmq.spark.jobs.table
+"""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from pyspark.errors import AnalysisException, ParseException
+from pyspark.sql import Column, SparkSession
+from pyspark.sql import functions as f
+from pyspark.sql.types import DataType, NullType, StringType, StructField, StructType
+
+from cometmq.model.errors import SettingsError
+from cometmq.spark.jobs.field import option
+from cometmq.spark.jobs.options import JobOptions
+
+BodyFormat = Literal["json", "csv", "avro", "protobuf"]
+
+_CORRUPT = "_corrupt"
+_SHOWN_MAX = 60  # characters of a wrong value in a reason
+
+
+@dataclass(frozen=True, kw_only=True)
+class BodyOptions(JobOptions):
+    """What bodies hold.
+
+    Attributes:
+        format: how they are written.
+        schema: columns like "id BIGINT, name STRING", or a file: with such a text, with a schema
+            of Spark as JSON, an Avro schema, or a Protobuf descriptor.
+        message: the name of the Protobuf message.
+        separator: of CSV.
+    """
+
+    format: BodyFormat = option("What bodies hold.", "json")
+    schema: str = option(
+        "Columns, 'id BIGINT, name STRING', or a file: such a text, Avro schema, descriptor.",
+        is_what=False,
+    )
+    message: str = option("The Protobuf message's name.", "")
+    separator: str = option("What stands between the values of CSV.", ",")
+
+
+class Decoded(NamedTuple):
+    """A body, decoded.
+
+    Attributes:
+        value: a struct with the columns.
+        names: their names.
+        reason: why the body does not fit; null where it does.
+    """
+
+    value: Column
+    names: list[str]
+    reason: Column
+
+
+def decoded(spark: SparkSession, options: BodyOptions, body: Column) -> Decoded:
+    """Decode a column of bodies.
+
+    Raises:
+        SettingsError: a schema that is none, or a module of Spark's that is not there.
+    """
+    if options.format in ("avro", "protobuf"):
+        return _by_module(spark, options, body)
+    return _by_text(options, body, schema_of(options.schema))
+
+
+def schema_of(given: str) -> StructType:
+    """Columns from their text, or from the file that holds it.
+
+    Raises:
+        SettingsError: it is none.
+    """
+    text = _content(given)
+    columns: DataType
+    try:
+        if text.lstrip().startswith("{"):
+            columns = StructType.fromJson(json.loads(text))
+        else:
+            columns = StructType.fromDDL(text)
+    except (ParseException, ValueError, KeyError):
+        columns = NullType()
+    # A lone type, "int", has no column's name.
+    if not isinstance(columns, StructType):
+        raise SettingsError(
+            f"--schema {given!r} is neither a file nor columns like 'id BIGINT, name STRING'"
+        )
+    return columns
+
+
+def _content(given: str) -> str:
+    path = Path(given)
+    return path.read_text() if len(given) < 255 and path.is_file() else given
+
+
+def _by_text(options: BodyOptions, body: Column, schema: StructType) -> Decoded:
+    """JSON or CSV: read twice, typed and as text; a typed null that has a text is wrong."""
+    text = body.cast("string")
+    is_json = options.format == "json"
+    asked = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT}
+    if not is_json:
+        asked["sep"] = options.separator
+
+    def parsed(fields: list[StructField]) -> Column:
+        whole = StructType([*fields, StructField(_CORRUPT, StringType())])
+        if is_json:
+            return f.from_json(text, whole, asked)
+        return f.from_csv(text, ", ".join(_ddl(each) for each in whole.fields), asked)
+
+    typed = parsed(schema.fields)
+    loose = parsed([StructField(each.name, StringType()) for each in schema.fields])
+    wrong = [
+        f.when(
+            loose[each.name].isNotNull() & typed[each.name].isNull(),
+            f.concat(
+                f.lit(f"{each.name}: "),
+                f.substring(loose[each.name], 1, _SHOWN_MAX),
+                f.lit(f" is no {each.dataType.simpleString()}"),
+            ),
+        )
+        for each in schema.fields
+    ]
+    no_form = f.try_parse_json(text).isNull() if is_json else f.lit(False)  # noqa: FBT003
+    reason = (
+        f.when(f.length(body) == 0, f.lit("an empty body"))
+        .when(typed.isNotNull() & typed[_CORRUPT].isNull(), f.lit(None))
+        .when(no_form, f.lit("no JSON"))
+        .otherwise(_or_else(f.concat_ws("; ", *wrong), f"does not fit: {options.format}"))
+    )
+    return Decoded(typed, schema.fieldNames(), reason)
+
+
+def _ddl(field: StructField) -> str:
+    return f"`{field.name}` {field.dataType.simpleString()}"
+
+
+def _or_else(text: Column, other: str) -> Column:
+    return f.when(text == "", f.lit(other)).otherwise(text)
+
+
+def _by_module(spark: SparkSession, options: BodyOptions, body: Column) -> Decoded:
+    """Avro or Protobuf, by Spark's own functions."""
+    nothing = spark.range(0).select(f.lit(None).cast("binary").alias("body"))
+    try:
+        value = _READERS[options.format](options, body, {"mode": "PERMISSIVE"})
+        names = nothing.select(value.alias("value")).select("value.*").columns
+    except (TypeError, AnalysisException) as error:
+        # Without the jar Spark knows the function's name only, or Py4J not even the class.
+        if "NOT_LOADED" not in str(error) and "JavaPackage" not in str(error):
+            raise
+        raise SettingsError(
+            f"{options.format} needs a module of Spark's: add --conf spark.jars.packages="
+            f"org.apache.spark:spark-{options.format}_2.13:{spark.version}"
+        ) from error
+    is_empty = f.coalesce(*(value[name].cast("string") for name in names)).isNull()
+    fits_not = f.lit(f"no {options.format} of the schema")
+    return Decoded(value, names, f.when(value.isNull() | is_empty, fits_not))
+
+
+def _avro(options: BodyOptions, body: Column, asked: dict[str, str]) -> Column:
+    from pyspark.sql.avro.functions import from_avro
+
+    return from_avro(body, _content(options.schema), asked)
+
+
+def _protobuf(options: BodyOptions, body: Column, asked: dict[str, str]) -> Column:
+    from pyspark.sql.protobuf.functions import from_protobuf
+
+    if not options.message:
+        raise SettingsError("--format protobuf needs --message, the message's name")
+    return from_protobuf(body, options.message, options.schema, asked)
+
+
+_READERS: Mapping[str, Callable[[BodyOptions, Column, dict[str, str]], Column]] = {
+    "avro": _avro,
+    "protobuf": _protobuf,
+}

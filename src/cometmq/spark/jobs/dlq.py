@@ -1,0 +1,222 @@
+"""The jobs "dlq list", "dlq show" and "dlq replay": what groups gave up, and giving it back.
+
+Next: cometmq.spark.jobs.sending
+"""
+
+from dataclasses import dataclass, replace
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as f
+
+from cometmq.client import Admin
+from cometmq.model import properties as keys_of
+from cometmq.model.names import DLQ_PREFIX, RETRY_PREFIX, is_system_topic
+from cometmq.spark.jobs.field import option
+from cometmq.spark.jobs.job import Job, Report
+from cometmq.spark.jobs.manifest import absolute
+from cometmq.spark.jobs.options import JobOptions
+from cometmq.spark.jobs.origin import ClusterOptions, FromOptions, plan, read_batch, read_stream
+from cometmq.spark.jobs.replay import STATE_DEFAULT
+from cometmq.spark.jobs.run import Run, read_before, running
+from cometmq.spark.jobs.sending import SENT_COLUMNS, Target, resent
+from cometmq.spark.jobs.streaming import FlowOptions, drain
+
+_PLACE = ("topic", "brokerName", "queueId", "queueOffset")
+_ORIGIN = "DLQ_ORIGIN_TOPIC"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ListOptions(ClusterOptions, JobOptions):
+    """Which groups.
+
+    Attributes:
+        group: only this one.
+    """
+
+    group: str = option("Only of this consumer group.", "")
+
+
+@dataclass(frozen=True, kw_only=True)
+class GroupOptions(ClusterOptions, JobOptions):
+    """Which dead letters.
+
+    Attributes:
+        group: of this consumer group.
+        where: those for which this SQL holds.
+        since: those that died at or after this time.
+        until: those that died before this time.
+    """
+
+    group: str = option("The consumer group.", is_argument=True)
+    where: str = option(
+        "Only what this SQL says, over the message's columns and originTopic.", ""
+    )
+    since: str = option("Only what died at or after: 2026-05-01T12:00, or ms.", "")
+    until: str = option("Only what died before: 2026-05-01T12:00, or ms.", "")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShowOptions(GroupOptions):
+    """How many dead letters are shown.
+
+    Attributes:
+        top: the most.
+    """
+
+    top: int = option("The most that are shown, the youngest first.", 20)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReplayDeadOptions(GroupOptions, FlowOptions):
+    """Where dead letters go.
+
+    Attributes:
+        to_topic: where to; empty: to the topic where each came from.
+        state: the folder for manifest, checkpoint and the ledger of what was replayed.
+    """
+
+    to_topic: str = option("Where to; else each to the topic where it came from.", "")
+    state: str = option("Folder for manifest and ledger.", STATE_DEFAULT, is_what=False)
+
+
+def list_groups(spark: SparkSession, options: ListOptions) -> Report:
+    """Count dead letters by group, the topic they came from, and their tries."""
+    given = _topics_of(options)
+    if not given:
+        return Report(counts={"rows": 0}, notes=["no group has dead letters"])
+    if options.dry_run:
+        return plan(_messages(options, ",".join(given)))
+    columns = "topic,properties,reconsumeTimes,storeTimestamp"
+    dead = read_batch(spark, _messages(options, ",".join(given)), columns)
+    group = f.substring("topic", len(DLQ_PREFIX) + 1, 255).alias("group")
+    table = dead.groupBy(group, origin().alias("originTopic"), "reconsumeTimes").agg(
+        f.count(f.lit(1)).alias("messages"),
+        f.min("storeTimestamp").alias("first"),
+        f.max("storeTimestamp").alias("last"),
+    )
+    report = Report.of_table(table.orderBy("group", f.desc("messages"), "reconsumeTimes"))
+    report.counts = {"rows": sum(row[3] for row in report.rows)}
+    return report
+
+
+def show(spark: SparkSession, options: ShowOptions) -> Report:
+    """Show dead letters of a group, the youngest first."""
+    messages = _messages(options, f"{DLQ_PREFIX}{options.group}")
+    if options.dry_run:
+        return plan(messages)
+    dead = _of_origin(read_batch(spark, messages), options.where)
+    shown = dead.select(
+        "storeTimestamp",
+        "originTopic",
+        "queueId",
+        "queueOffset",
+        "msgId",
+        "keys",
+        "tags",
+        "reconsumeTimes",
+        f.col("body").cast("string").alias("body"),
+    )
+    return Report.of_table(shown.orderBy(f.desc("storeTimestamp")).limit(options.top))
+
+
+def replay_dead(spark: SparkSession, options: ReplayDeadOptions) -> Report:
+    """Send dead letters of a group back to the topics where they came from.
+
+    Each is sent once, whatever conditions the runs have: a ledger beside the manifest holds which.
+    """
+    messages = _messages(options, f"{DLQ_PREFIX}{options.group}")
+    if options.dry_run:
+        return plan(messages, read_before("dlq replay", options, options.state))
+    to = f.lit(options.to_topic) if options.to_topic else f.col("originTopic")
+    with running("dlq replay", options, place=options.state) as this:
+        stream = read_stream(
+            spark, messages, rows_max=options.rows_max, columns=",".join(SENT_COLUMNS)
+        )
+        dead = _of_origin(stream, options.where)
+        topics = [options.to_topic] if options.to_topic else _users_topics(options.nameserver)
+        target = Target(this, options.nameserver, topics)
+        ledger = Ledger(this, options.group)
+
+        def write(batch: DataFrame, number: int) -> dict[str, int]:
+            left = ledger.left(batch, number)
+            counts = target.send(resent(left, to), number)
+            ledger.note(left, number)
+            return counts
+
+        drain(dead, this, options, write)
+    return Report(counts=this.manifest.counts)
+
+
+class Ledger:
+    """Which dead letters of a group were replayed, by any run.
+
+    Args:
+        run: this one.
+        group: the consumer group.
+    """
+
+    def __init__(self, run: Run, group: str) -> None:
+        self._run = run
+        self._place = absolute(run.folder_of(f"dlq-replayed/{group}"))
+
+    def left(self, batch: DataFrame, number: int) -> DataFrame:
+        """Those of a micro-batch that no run has replayed, but this batch itself."""
+        try:
+            known = batch.sparkSession.read.parquet(self._place)
+        except AnalysisException:
+            return batch  # The first.
+        others = known.where(f.col("batch") != self._name(number))
+        return batch.join(others.select(*_PLACE), list(_PLACE), "left_anti")
+
+    def note(self, replayed: DataFrame, number: int) -> None:
+        """A micro-batch is replayed."""
+        place = f"{self._place}/batch={self._name(number)}"
+        replayed.select(*_PLACE).write.mode("overwrite").parquet(place)
+
+    def _name(self, number: int) -> str:
+        return f"{self._run.short_id}-{number}"
+
+
+def origin() -> Column:
+    """The topic where a dead letter came from."""
+    properties = f.col("properties")
+    return f.coalesce(properties[_ORIGIN], properties[keys_of.RETRY_TOPIC])
+
+
+def _of_origin(dead: DataFrame, where: str) -> DataFrame:
+    named = dead.withColumn("originTopic", origin())
+    return named.where(where) if where else named
+
+
+def _topics_of(options: ListOptions) -> list[str]:
+    with Admin(options.nameserver) as admin:
+        return [
+            topic
+            for topic in admin.topics()
+            if topic.startswith(DLQ_PREFIX) and options.group in ("", topic[len(DLQ_PREFIX) :])
+        ]
+
+
+def _users_topics(nameserver: str) -> list[str]:
+    """Where dead letters can have come from."""
+    with Admin(nameserver) as admin:
+        return [
+            topic
+            for topic in admin.topics()
+            if not is_system_topic(topic) and not topic.startswith((DLQ_PREFIX, RETRY_PREFIX))
+        ]
+
+
+def _messages(options: ListOptions | GroupOptions, topic: str) -> FromOptions:
+    of_topic = FromOptions(nameserver=options.nameserver, topic=topic)
+    if isinstance(options, GroupOptions):
+        return replace(of_topic, since=options.since, until=options.until)
+    return of_topic
+
+
+JOBS = (
+    Job("dlq list", ListOptions, list_groups),
+    Job("dlq show", ShowOptions, show),
+    Job("dlq replay", ReplayDeadOptions, replay_dead),
+)

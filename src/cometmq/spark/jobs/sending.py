@@ -1,0 +1,121 @@
+"""Micro-batches into topics, each message once though its batch may be sent twice.
+
+Messages keep their ids. Before a batch is sent, the manifest notes where the target's queues end;
+a batch that comes again is sent without those whose ids already stand behind these ends.
+
+Next: cometmq.spark.sink.writer
+"""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as f
+
+from cometmq.client import Admin
+from cometmq.model import properties as keys_of
+from cometmq.model.errors import TopicNotFound
+from cometmq.spark.jobs.run import Run
+from cometmq.spark.jobs.streaming import counted
+
+REPLAY_OF = "REPLAY_OF"
+SENT_COLUMNS = (
+    "topic", "brokerName", "queueId", "queueOffset", "msgId", "keys", "tags", "body", "properties",
+    "flag", "storeSize", "storeTimestamp",
+)  # fmt: skip
+
+Ends = dict[str, dict[str, dict[str, int]]]
+"""Offsets by topic, broker and queue."""
+
+
+class Target:
+    """Where messages go.
+
+    Args:
+        run: whose batches they are.
+        nameserver: of the target.
+        topics: all that may be written to.
+    """
+
+    def __init__(self, run: Run, nameserver: str, topics: Sequence[str]) -> None:
+        self._run = run
+        self._nameserver = nameserver
+        self._topics = tuple(topics)
+
+    def send(self, batch: DataFrame, number: int) -> dict[str, int]:
+        """Send a micro-batch of rows as the sink takes them, with "msgId"; counts all of them.
+
+        Raises:
+            PySparkException: a message was not stored; the next run begins with this batch.
+        """
+        whole, seen = counted(batch)
+        sent_before = self._begin(number)
+        if sent_before is not None:
+            whole = whole.join(self.ids(batch, sent_before), "msgId", "left_anti")
+        writer = whole.drop("storeSize").write.format("rocketmq")
+        writer.option("nameServer", self._nameserver).mode("append").save()
+        return dict(seen.get)
+
+    def ids(self, batch: DataFrame, ends: Ends, columns: str = "msgId") -> DataFrame:
+        """What stands behind the ends now."""
+        spark = batch.sparkSession
+        topics = [topic for topic in self._topics if topic in self._ends()]
+        if not topics:
+            return spark.createDataFrame([], "msgId STRING")
+        reader = spark.read.format("rocketmq").option("nameServer", self._nameserver)
+        reader = reader.option("subscribe", ",".join(topics)).option("columns", columns)
+        offsets = {topic: ends[topic] for topic in topics if topic in ends}
+        return reader.option("startingOffsets", json.dumps(offsets)).load()
+
+    def ends_before(self) -> Ends:
+        """Where the queues ended before the batch that was sent last."""
+        ends: Ends = self._run.manifest.ahead["ends"]
+        return ends
+
+    def _begin(self, number: int) -> Ends | None:
+        """Note where the queues end; what was noted, if this batch was begun before."""
+        manifest = self._run.manifest
+        if manifest.ahead.get("batch") == number:
+            return self.ends_before()
+        manifest.ahead = {"batch": number, "ends": self._ends()}
+        self._run.save()
+        return None
+
+    def _ends(self) -> Ends:
+        ends: Ends = {}
+        with Admin(self._nameserver) as admin:
+            for topic in self._topics:
+                try:
+                    offsets = admin.topic_offsets(topic)
+                except TopicNotFound:
+                    continue  # It is made when the first message comes.
+                for queue, held in offsets.items():
+                    brokers = ends.setdefault(topic, {})
+                    brokers.setdefault(queue.broker_name, {})[str(queue.queue_id)] = (
+                        held.max_offset
+                    )
+        return ends
+
+
+def resent(messages: DataFrame, topic: Any) -> DataFrame:
+    """Messages as the sink takes them: ids kept, `REPLAY_OF` says where each was read.
+
+    Args:
+        messages: with `SENT_COLUMNS`.
+        topic: a column, where each goes.
+    """
+    place = f.concat_ws(":", "topic", "brokerName", "queueId", "queueOffset")
+    added = f.create_map(f.lit(REPLAY_OF), place)
+    own = f.map_filter("properties", lambda name, _: name != REPLAY_OF)
+    return messages.select(
+        topic.alias("topic"),
+        "msgId",
+        "keys",
+        "tags",
+        "body",
+        f.map_concat(own, added).alias("properties"),
+        f.col("properties")[keys_of.SHARDING_KEY].alias("shardingKey"),
+        "flag",
+        "storeSize",
+    )

@@ -1,0 +1,57 @@
+"""The job "sql": a question in SQL over topics, stores or archives.
+
+Next: cometmq.spark.jobs.origin
+"""
+
+import re
+from dataclasses import dataclass, replace
+
+from pyspark.sql import SparkSession
+
+from cometmq.spark.jobs.field import option
+from cometmq.spark.jobs.job import Job, Report
+from cometmq.spark.jobs.options import JobOptions
+from cometmq.spark.jobs.origin import FromOptions, plan, read_batch
+from cometmq.spark.jobs.progress import Progress
+from cometmq.spark.jobs.watching import watched_tasks
+
+_NO_NAME = re.compile(r"\W")
+
+
+@dataclass(frozen=True, kw_only=True)
+class SqlOptions(FromOptions, JobOptions):
+    """What is asked.
+
+    Attributes:
+        query: the statement.
+        top: the most rows that are shown.
+    """
+
+    query: str = option("SELECT … FROM messages, or FROM a topic's name.", is_argument=True)
+    top: int = option("The most rows of the answer.", 1000)
+
+
+def run(spark: SparkSession, options: SqlOptions) -> Report:
+    """Ask in SQL: `messages` is all that was named, each topic a view of its name.
+
+    What no name of SQL can hold in a topic's name is an underscore in the view's.
+
+    Raises:
+        SettingsError: nothing to read was named.
+    """
+    if options.dry_run:
+        return plan(options)
+    read_batch(spark, options).createOrReplaceTempView("messages")
+    topics = [topic.strip() for topic in options.topic.split(",") if topic.strip()]
+    for topic in topics:
+        view = _NO_NAME.sub("_", topic)
+        read_batch(spark, replace(options, topic=topic)).createOrReplaceTempView(view)
+    progress = Progress(options.progress, "sql")
+    progress.expect(plan(options).counts["rows"])
+    with watched_tasks(spark, "sql", progress):
+        report = Report.of_table(spark.sql(options.query).limit(options.top))
+    progress.show(is_last=True)
+    return report
+
+
+JOB = Job("sql", SqlOptions, run)

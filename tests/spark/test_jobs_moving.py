@@ -1,0 +1,225 @@
+"""Jobs that send, and jobs that keep a table of the newest: replay, dead letters, compact, cdc."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from cometmq.client import (
+    ConsumeFrom,
+    Message,
+    Producer,
+    ProducerSettings,
+    PushConsumer,
+    PushSettings,
+)
+from cometmq.spark.jobs import cdc, compact, dlq, lag, replay, sending, sql, trace
+from cometmq.spark.jobs.job import Status
+from tests.spark.conftest import load, save
+from tests.spark.test_jobs import place
+from tests.support.processes import wait_until
+
+pytestmark = pytest.mark.slow
+SECONDS_MAX = 60.0
+
+
+def ids_of(rows):
+    return sorted(row.msgId for row in rows.select("msgId").collect())
+
+
+def test_a_replay_keeps_ids_says_where_they_were_and_is_done_once(
+    spark, cluster, topic, send, tmp_path
+):
+    send(0, 90)
+    given = replay.ReplayOptions(
+        to_topic=f"{topic}-again",
+        where="int(cast(body AS string)) < 60",
+        batch_rows=50,
+        state=str(tmp_path),
+        **place(cluster, topic),
+    )
+    assert replay.run(spark, replace(given, dry_run=True)).counts == {"rows": 90}
+    assert replay.run(spark, given).counts["rows"] == 60
+    origin = load(spark, cluster, topic)
+    again = load(spark, cluster, f"{topic}-again")
+    assert ids_of(again) == ids_of(origin.where(given.where))
+    places = {
+        row.msgId: f"{topic}:{row.brokerName}:{row.queueId}:{row.queueOffset}"
+        for row in origin.collect()
+    }
+    for row in again.collect():
+        assert row.properties["REPLAY_OF"] == places[row.msgId]
+    assert replay.run(spark, given).counts["rows"] == 60
+    assert load(spark, cluster, f"{topic}-again").count() == 60
+
+
+def test_a_replay_killed_between_sending_and_checkpoint_sends_none_twice(
+    spark, cluster, topic, send, tmp_path, monkeypatch
+):
+    send(0, 80)
+    given = replay.ReplayOptions(
+        to_topic=f"{topic}-again", batch_rows=40, state=str(tmp_path), **place(cluster, topic)
+    )
+    real = sending.Target.send
+
+    def dies_after_sending(target, batch, number):
+        real(target, batch, number)
+        raise OSError("the power is gone")
+
+    monkeypatch.setattr(sending.Target, "send", dies_after_sending)
+    with pytest.raises(Exception, match="the power is gone"):
+        replay.run(spark, given)
+    (manifest,) = (tmp_path / "_jobs").glob("replay-*.json")
+    assert json.loads(manifest.read_text())["status"] == "failed"
+    assert json.loads(manifest.read_text())["error"] == "the power is gone"
+    monkeypatch.setattr(sending.Target, "send", real)
+    assert replay.run(spark, given).counts["rows"] == 80
+    again = load(spark, cluster, f"{topic}-again")
+    assert ids_of(again) == ids_of(load(spark, cluster, topic))
+
+
+def dead_letters(cluster, topic, group, count):
+    """Messages that a listener has refused for good."""
+
+    def refuse(_message):
+        raise ValueError("I do not want it")
+
+    with (
+        Producer(cluster.nameserver) as producer,
+        PushConsumer(
+            cluster.nameserver,
+            group=group,
+            subscriptions={topic: "*"},
+            listener=refuse,
+            settings=PushSettings(consume_from=ConsumeFrom.FIRST, retries_max=0),
+        ),
+    ):
+        for number in range(count):
+            producer.send(Message(topic, str(number).encode(), keys=f"k{number}"))
+        yield
+
+
+def test_dead_letters_are_listed_shown_and_replayed_once(spark, cluster, topic, tmp_path):
+    group = f"group-of-{topic}"
+    given = {"nameserver": cluster.nameserver, "progress": "none"}
+    listing = dlq.ListOptions(group=group, **given)
+    for _ in dead_letters(cluster, topic, group, 6):
+        wait_until(
+            lambda: dlq.list_groups(spark, listing).counts == {"rows": 6},
+            seconds=SECONDS_MAX,
+            what="six dead letters",
+        )
+    assert [row[:2] for row in dlq.list_groups(spark, listing).rows] == [(group, topic)]
+    shown = dlq.show(spark, dlq.ShowOptions(group=group, where="keys = 'k3'", **given))
+    assert [row[shown.columns.index("body")] for row in shown.rows] == ["3"]
+
+    some = dlq.ReplayDeadOptions(
+        group=group, where="keys < 'k3'", state=str(tmp_path), to_topic=f"{topic}-2", **given
+    )
+    assert dlq.replay_dead(spark, some).counts["rows"] == 3
+    rest = replace(some, where="")
+    assert dlq.replay_dead(spark, rest).counts["rows"] == 3
+    again = load(spark, cluster, f"{topic}-2").collect()
+    assert sorted(row["keys"] for row in again) == [f"k{n}" for n in range(6)]
+
+
+def test_compact_keeps_the_last_message_of_each_key(spark, cluster, topic, tmp_path):
+    given = compact.CompactOptions(to=str(tmp_path), **place(cluster, topic))
+    rows = spark.sql(
+        "SELECT concat('v', id) AS body, concat('k', id % 4) AS keys, "
+        "concat('k', id % 4) AS shardingKey FROM range(40)"
+    ).coalesce(1)
+    save(rows, cluster, topic)
+    assert compact.run(spark, given).counts["keys"] == 4
+    gone = spark.sql("SELECT '' AS body, 'k1' AS keys, 'k1' AS shardingKey")
+    save(gone, cluster, topic)
+    report = compact.run(spark, given)
+    assert report.counts == {**report.counts, "rows": 41, "keys": 3}
+    table = spark.read.parquet(str(next(tmp_path.glob("version=*-1"))))
+    newest = {row["keys"]: bytes(row.body) for row in table.collect()}
+    assert newest == {"k0": b"v36", "k2": b"v38", "k3": b"v39"}
+    assert compact.run(spark, given).counts == report.counts
+
+
+CHANGES = (
+    {"op": "c", "after": {"id": 1, "name": "a"}, "ts_ms": 10},
+    {"op": "c", "after": {"id": 2, "name": "b"}, "ts_ms": 11},
+    {"payload": {"op": "u", "after": {"id": 1, "name": "a2"}, "ts_ms": 20}},
+    {"op": "u", "after": {"id": 1, "name": "late"}, "ts_ms": 15},
+    {"op": "d", "before": {"id": 2, "name": "b"}, "after": None, "ts_ms": 30},
+    {"op": "u", "after": {"name": "no key"}, "ts_ms": 40},
+)
+
+
+def test_cdc_has_the_newest_of_each_row_and_keeps_what_does_not_fit(
+    spark, cluster, topic, tmp_path
+):
+    given = cdc.CdcOptions(
+        schema="id BIGINT, name STRING", key="id", to=str(tmp_path), **place(cluster, topic)
+    )
+    with Producer(cluster.nameserver) as producer:
+        for change in CHANGES:
+            producer.send(Message(topic, json.dumps(change).encode()))
+        report = cdc.run(spark, given)
+        assert report.counts == {**report.counts, "rows": 6, "keys": 1, "bad": 1}
+        assert report.status is Status.FINDINGS
+        late = {"op": "u", "after": {"id": 2, "name": "comes too late"}, "ts_ms": 12}
+        producer.send(Message(topic, json.dumps(late).encode()))
+    assert cdc.run(spark, given).counts["keys"] == 1
+    rows = spark.read.parquet(str(next(tmp_path.glob("version=*-1")))).collect()
+    assert [(row.id, row.name) for row in rows] == [(1, "a2")]
+    bad = spark.read.parquet(str(tmp_path / "_bad")).collect()
+    assert [row.reason for row in bad] == ["a change without its key"]
+
+
+def test_lag_is_a_history_and_an_alarm(spark, cluster, topic, send, tmp_path):
+    send(0, 25)
+    given = lag.LagOptions(
+        group="nobody",
+        to=str(tmp_path),
+        samples=2,
+        every="10ms",
+        alarm=100,
+        **place(cluster, topic),
+    )
+    report = lag.run(spark, given)
+    assert (report.counts, report.status) == ({"samples": 2, "behind": 25}, Status.OK)
+    history = spark.read.parquet(str(tmp_path))
+    assert history.groupBy("at").agg({"behind": "sum"}).collect()[0][1] == 25
+    assert history.select("at").distinct().count() == 2
+    alarmed = lag.run(spark, replace(given, to="", samples=1, alarm=0))
+    assert alarmed.status is Status.FINDINGS
+
+
+def test_sql_asks_over_topics_by_their_names(spark, cluster, topic, send):
+    send(0, 12)
+    view = topic.replace("-", "_")
+    query = f"SELECT count(*) AS n, max(int(string(m.body))) AS top FROM messages m JOIN {view} t USING (msgId)"
+    report = sql.run(spark, sql.SqlOptions(query=query, **place(cluster, topic)))
+    assert (report.columns, report.rows) == (["n", "top"], [(12, 11)])
+
+
+def test_traces_are_summed_up_and_the_unconsumed_counted(spark, cluster, topic, tmp_path):
+    seen: list[object] = []
+    settings = PushSettings(consume_from=ConsumeFrom.FIRST, is_trace_enabled=True)
+    traced = ProducerSettings(is_trace_enabled=True)
+    with Producer(cluster.nameserver, group="tracing", settings=traced) as producer:
+        for number in range(5):
+            producer.send(Message(topic, str(number).encode()))
+        with PushConsumer(
+            cluster.nameserver,
+            group=f"traced-{topic}",
+            subscriptions={topic: "*"},
+            listener=seen.append,
+            settings=settings,
+        ):
+            wait_until(lambda: len(seen) >= 5, seconds=SECONDS_MAX, what="five messages")
+        producer.send(Message(topic, b"nobody is there for it"))
+    given = trace.TraceOptions(nameserver=cluster.nameserver, progress="none", to=str(tmp_path))
+    report = trace.run(spark, given)
+    kinds = {(row[0], row[1]): row[2:4] for row in report.rows}
+    assert kinds["Pub", "tracing"] == (6, 0)
+    assert kinds["SubAfter", f"traced-{topic}"] == (5, 0)
+    assert kinds["delivery", f"traced-{topic}"] == (5, 0)
+    assert report.counts["unconsumed"] == 1
+    assert trace.run(spark, given).counts == report.counts
