@@ -68,6 +68,8 @@ class StoreKeys(IndexKeys):
         delete_pause_ms: pause between two log files that are deleted, ms.
         queue_delete_pause_ms: the same of queue files, 256 queues at a time, ms.
         delete_retry_ms: a file that could not be deleted is tried again after this, ms.
+        is_archive_guarded: delete no log file that `cometmq pipeline archive` has not archived,
+            not even when the disk is full; differs: RocketMQ has nothing like it.
         access_in_memory_ratio: per cent of the memory that recent messages are taken to fill.
         transfer_bytes_in_memory: most bytes of a pull of recent messages.
         transfer_count_in_memory: most messages of it.
@@ -117,6 +119,7 @@ class StoreKeys(IndexKeys):
     delete_pause_ms: int = setting(100, key="deleteCommitLogFilesInterval", least=0)
     queue_delete_pause_ms: int = setting(100, key="deleteConsumeQueueFilesInterval", least=0)
     delete_retry_ms: int = setting(120_000, key="redeleteHangedFileInterval", least=1)
+    is_archive_guarded: bool = setting(default=False, key="archiveGuard")
     access_in_memory_ratio: int = setting(
         40, key="accessMessageInMemoryMaxRatio", least=0, most=100
     )
@@ -194,6 +197,7 @@ class StoreKeys(IndexKeys):
             pause_ms=self.delete_pause_ms,
             queue_pause_ms=self.queue_delete_pause_ms,
             retry_ms=self.delete_retry_ms,
+            is_archive_guarded=self.is_archive_guarded,
         )
 
 

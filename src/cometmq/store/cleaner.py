@@ -15,6 +15,7 @@ from typing import NamedTuple, Protocol
 from weakref import WeakSet
 
 from cometmq.model.clock import Clock
+from cometmq.store.archive_mark import archived_to
 from cometmq.store.checkpoint import CheckpointFiles
 from cometmq.store.commitlog import CommitLog
 from cometmq.store.consume_queue import ConsumeQueue
@@ -166,6 +167,10 @@ class Cleaner:
         settled = min(known.dispatched, self._log.flushed) if known is not None else 0
         most = self._rules.batch_max
         cause = self._cause(is_asked=is_asked)
+        if self._rules.is_archive_guarded:
+            guard = _Guard(settled)
+            yield partial(guard.read, self._disk, self._checkpoints.root)
+            settled = guard.settled
         for file, why in self._doomed(most, settled=settled, cause=cause):
             if self._hanged is not None:
                 return
@@ -292,6 +297,8 @@ class Cleaner:
         """
         self._room.look()
         most, end = len(self._log.chain.files), self._log.written
+        if self._rules.is_archive_guarded:
+            end = min(end, archived_to(self._disk, self._checkpoints.root))
         cause = self._cause(is_asked=False) or Cause.HOUR
         files = self._doomed(most, settled=end, cause=cause)
         doomed = [Doomed(file.path, cause) for file, cause in files]
@@ -304,6 +311,26 @@ class Cleaner:
         for follower in self.followers + self.slow_followers:
             doomed.extend(Doomed(file.path, behind) for file in follower.files_before(start))
         return doomed
+
+
+class _Guard:
+    """What may go of a log that is being archived.
+
+    Attributes:
+        settled: only what lies before this physical offset.
+    """
+
+    def __init__(self, settled: int) -> None:
+        self.settled = settled
+
+    def read(self, disk: Disk, root: str) -> None:
+        """Look how far it is archived. Any thread; without an answer nothing may go."""
+        archived = 0
+        try:
+            archived = archived_to(disk, root)
+        except OSError as error:
+            logger.warning("archiveGuard: %s cannot be read, no log file goes: %s", root, error)
+        self.settled = min(self.settled, archived)
 
 
 def _try(failures: list[OSError], do: Callable[..., object], *arguments: object) -> None:

@@ -35,6 +35,7 @@ class Retention:
         pause_ms: pause between two log files (deleteCommitLogFilesInterval).
         queue_pause_ms: pause between two steps after the log (deleteConsumeQueueFilesInterval).
         retry_ms: pause after a file could not be removed (redeleteHangedFileInterval).
+        is_archive_guarded: no log file goes that is not archived (archiveGuard; ours).
     """
 
     reserved_ms: int = 72 * 3_600_000
@@ -47,6 +48,7 @@ class Retention:
     pause_ms: int = 100
     queue_pause_ms: int = 100
     retry_ms: int = 120_000
+    is_archive_guarded: bool = False
 
     def cause(self, *, now_ms: int, used_percent: int, is_asked: bool) -> Cause | None:
         """Why expired files go now; None: they do not.

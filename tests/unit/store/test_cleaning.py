@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 
 from cometmq.model.errors import StoreFull
+from cometmq.store.archive_mark import note_archived
+from cometmq.store.disk import write_file
 from cometmq.store.log_file import LogFile
 from cometmq.store.reader import GetStatus
 from cometmq.store.retention import Cause, Retention
@@ -337,3 +339,36 @@ def test_steps_are_as_far_apart_as_the_settings_say():
     assert gone > 1
     assert pauses[:gone] == [7] * gone
     assert set(pauses[gone:]) == {11}
+
+
+GUARDED = replace(SMALL, retention=Retention(delete_hours=frozenset(), is_archive_guarded=True))
+
+
+def test_with_the_archive_guard_only_what_is_archived_goes():
+    store, disk, clock = store_of(5, GUARDED)
+    clock.turn(100 * HOUR_S)
+    clean(store)
+    assert log_names(disk)[0] == 0
+    assert store.cleaner.plan() == []
+    note_archived(disk, "/store", 2 * FILE + 5, "file:///archive")
+    assert {doomed.path for doomed in store.cleaner.plan()} >= {
+        f"/store/commitlog/{start:020d}" for start in (0, FILE)
+    }
+    clean(store)
+    assert log_names(disk)[0] == 2 * FILE
+    assert note_archived(disk, "/store", FILE, "elsewhere") == 2 * FILE + 5
+    clean(store)
+    assert log_names(disk)[0] == 2 * FILE
+
+
+def test_a_guard_holds_when_the_disk_is_full_and_when_its_mark_is_broken():
+    rules = Retention(delete_hours=frozenset(), is_archive_guarded=True, is_forced=True)
+    store, disk, clock = store_of(4, replace(SMALL, retention=rules))
+    clock.turn(100 * HOUR_S)
+    write_file(disk, "/store/archived.json", b"{torn")
+    disk.capacity = disk.space("/store").used * 100 // 90
+    clean(store)
+    assert log_names(disk)[0] == 0
+    note_archived(disk, "/store", 3 * FILE, "file:///archive")
+    clean(store)
+    assert log_names(disk)[0] > 0
