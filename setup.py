@@ -9,11 +9,13 @@ from setuptools import Extension, setup
 kernel = cythonize(
     [
         Extension(
-            "cometmq.kernel._fast",
-            ["src/cometmq/kernel/_fast.pyx"],
+            f"cometmq.kernel.{name}",
+            [f"src/cometmq/kernel/{name}.pyx"],
             extra_compile_args=["-O2", "-g0"],
         )
+        for name in ("_fast", "_walk")
     ],
+    include_path=["src"],
     build_dir="build",
 )
 for extension in kernel:

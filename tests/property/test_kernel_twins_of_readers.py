@@ -8,11 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cometmq.kernel import keys, reference
+from cometmq.codec.record import Record, encode_record
+from cometmq.kernel import WalkEnd, keys, records, reference
 from cometmq.store.consume_queue import ConsumeQueue
+from cometmq.store.record_walk import valid_records
 
 try:
     from cometmq.kernel import _fast as fast
+    from cometmq.kernel import _walk as fast_walk
 except ImportError:
     if shutil.which("cc") or shutil.which("gcc"):
         raise
@@ -107,3 +110,49 @@ def test_the_same_entries_are_chosen_and_gathered(parts, count, size, log_start,
         chosen = twin.choose_entries(entries, count, size, log_start, wanted)
         results.append((chosen, twin.gather(view, 50, chosen[0])))
     assert results[0] == results[1]
+
+
+RECORDS = st.lists(
+    st.builds(
+        lambda topic, body, block, host, kind, change: (
+            topic, body, block, host, kind, change,
+        ),
+        st.sampled_from(["T", "Other", "Tü", "L" * 127, "M" * 128]),
+        st.binary(max_size=40),
+        KEY_BLOCKS,
+        st.sampled_from([bytes(8), bytes(20)]),
+        st.sampled_from([0, 4, 8, 12]),
+        st.one_of(st.none(), st.none(), st.tuples(st.integers(0, 160), st.integers(0, 255))),
+    ),
+    max_size=8,
+)  # fmt: skip
+
+
+@given(RECORDS, st.sets(st.sampled_from(["T", "Other", "Tü"])), st.integers(0, 200))
+def test_the_same_plain_records_are_taken(parts, known, cut):
+    chunk = bytearray()
+    for topic, body, block, host, kind, change in parts:
+        record = bytearray(
+            encode_record(
+                Record(
+                    body=body, topic=topic, property_block=block, born_host=host,
+                    store_host=bytes(8), sys_flag=kind, physical_offset=1000 + len(chunk),
+                )
+            )
+        )  # fmt: skip
+        if change is not None and change[0] < len(record):
+            record[change[0]] = change[1]
+        chunk += record
+    piece = bytes(chunk[: len(chunk) - cut])
+    topics = {name.encode(): name for name in known}
+    ours: list[Record] = []
+    meant: list[Record] = []
+    stopped = fast_walk.plain_records(piece, 0, 1000, topics, Record, ours)
+    assert stopped == records.plain_records(piece, 0, 1000, topics, Record, meant)
+    assert ours == meant
+    assert all(type(one) is Record for one in ours)
+    taken, at, why = valid_records(piece, 1000)
+    assert fast.record_keys(taken) == keys.record_keys(taken)
+    assert taken[: len(ours)] == ours
+    assert at >= stopped
+    assert why in WalkEnd

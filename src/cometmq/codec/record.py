@@ -25,6 +25,7 @@ from cometmq.kernel import (
     MAGIC_V2,
     RECORD_SIZE_MIN,
 )
+from cometmq.kernel.records import HEAD
 from cometmq.model.errors import CodecError
 from cometmq.model.flags import BORN_HOST_V6, STORE_HOST_V6
 
@@ -47,9 +48,7 @@ __all__ = [
 
 HOST_BITS = BORN_HOST_V6 | STORE_HOST_V6
 
-# store size, magic, body CRC, queue id, flag, queue offset, physical offset, sysFlag, born time,
-# born host, store time, store host, reconsume times, prepared offset, body size
-RECORD_HEAD = Struct(">iIIiiqqiq8sq8siqi")  # Both hosts IPv4.
+RECORD_HEAD = HEAD  # Both hosts IPv4.
 RECORD_HEADS = {  # by sysFlag & HOST_BITS
     0: RECORD_HEAD,
     BORN_HOST_V6: Struct(">iIIiiqqiq20sq8siqi"),

@@ -1,7 +1,7 @@
 """Hot loops on bytes and ints: what they mean in plain Python, and a compiled twin.
 
-`reference` and `sends` say what each function does; `_fast` does the same, compiled, and runs
-where the package was built with a C compiler. COMETMQ_KERNEL=reference or =fast chooses one for
+`reference`, `records`, `keys` and `sends` say what each function does; `_fast` and `_walk` do the
+same, compiled, and run where the package was built with a C compiler. COMETMQ_KERNEL=reference or =fast chooses one for
 certain (docs/design/0017).
 """
 
@@ -33,14 +33,17 @@ try:
         plain_batch,
         plain_sends,
         read_commands,
+        record_keys,
         show_entries,
     )
+    from cometmq.kernel._walk import plain_records
 
     KERNEL = "fast"
 except ImportError:
     if KERNEL == "fast":
         raise
-    from cometmq.kernel.keys import index_keys
+    from cometmq.kernel.keys import index_keys, record_keys
+    from cometmq.kernel.records import plain_records
     from cometmq.kernel.reference import (
         choose_entries,
         gather,
@@ -73,8 +76,10 @@ __all__ = [
     "java_hash_many",
     "pack_records",
     "plain_batch",
+    "plain_records",
     "plain_sends",
     "read_commands",
+    "record_keys",
     "show_entries",
     "split_frames",
     "walk_records",

@@ -17,7 +17,9 @@ from cpython.unicode cimport PyUnicode_DecodeUTF8
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memchr, memcmp, memcpy
 
+from cometmq.kernel._bytes cimport get_u32, get_u64
 from cometmq.kernel.keys import NOT_INDEXED as _NOT_INDEXED
+from cometmq.kernel.records import RECORD_FIELDS as _RECORD_FIELDS
 from cometmq.kernel.reference import (
     FRAME_HEAD_SIZE as _FRAME_HEAD_SIZE,
     GAP_CODE as _GAP_CODE,
@@ -26,7 +28,10 @@ from cometmq.kernel.reference import (
     java_hash_many as _hash_any,
     length_error,
 )
-from cometmq.model.flags import TRANSACTION_COMMIT as _TRANSACTION_COMMIT
+from cometmq.model.flags import (
+    TRANSACTION_COMMIT as _TRANSACTION_COMMIT,
+    TRANSACTION_MASK as _TRANSACTION_MASK,
+)
 from cometmq.kernel.sends import (
     END as END_TEXT,
     KEY as KEY_TEXT,
@@ -63,6 +68,8 @@ cdef int BATCH_HEAD_SIZE = 20
 cdef int FIXED_SIZE = 74  # Of a record, without hosts, body, topic and properties.
 cdef int NOT_INDEXED = _NOT_INDEXED
 cdef int TRANSACTION_COMMIT = _TRANSACTION_COMMIT
+cdef int TRANSACTION_MASK = _TRANSACTION_MASK
+cdef Py_ssize_t RECORD_FIELDS = _RECORD_FIELDS
 cdef Py_ssize_t KEY_AT = len(b"UNIQ_KEY\1")
 
 cdef const char *HEX_DIGITS = b"0123456789ABCDEF"
@@ -77,14 +84,6 @@ cdef Py_ssize_t MIDDLE_SIZE = len(_middle), END_SIZE = len(_end)
 
 
 # --- numbers
-
-
-cdef inline uint32_t get_u32(const uint8_t *at) noexcept nogil:
-    return <uint32_t>at[0] << 24 | <uint32_t>at[1] << 16 | <uint32_t>at[2] << 8 | at[3]
-
-
-cdef inline uint64_t get_u64(const uint8_t *at) noexcept nogil:
-    return <uint64_t>get_u32(at) << 32 | get_u32(at + 4)
 
 
 cdef inline uint8_t *put_u16(uint8_t *at, uint32_t value) noexcept nogil:
@@ -898,16 +897,58 @@ cdef const uint8_t *_last_value(
     return found
 
 
+cdef class _Keys:
+    """Gathers the keys of messages, each with its record's place and time."""
+
+    cdef list found
+    cdef bytes topic
+    cdef uint32_t begun
+
+    def __cinit__(self):
+        self.found = []
+
+    cdef int begin(self, object topic) except -1:
+        """The keys that follow are of a topic."""
+        self.topic = topic.encode()
+        cdef const uint8_t *at = <const uint8_t *>PyBytes_AS_STRING(self.topic)
+        cdef Py_ssize_t size = PyBytes_GET_SIZE(self.topic)
+        self.begun = _hash(_hash(0, at, size), b"#", 1) if _is_ascii(at, size) else 0
+        return 0
+
+    cdef int add(self, object given, object offset, object store_ms) except -1:
+        """The keys that a block of properties names."""
+        cdef Py_ssize_t size = 0, start
+        cdef bytes block = given if type(given) is bytes else bytes(given)
+        cdef const uint8_t *at = _last_value(
+            <const uint8_t *>PyBytes_AS_STRING(block), PyBytes_GET_SIZE(block),
+            b"UNIQ_KEY\1", 9, &size,
+        )
+        if at is not NULL:
+            self.found.append((_key_hash(self.begun, self.topic, at, size), offset, store_ms))
+        at = _last_value(
+            <const uint8_t *>PyBytes_AS_STRING(block), PyBytes_GET_SIZE(block),
+            b"KEYS\1", 5, &size,
+        )
+        while at is not NULL and size:
+            start = 0
+            while start < size and at[start] != c" ":
+                start += 1
+            if start:
+                self.found.append((_key_hash(self.begun, self.topic, at, start), offset, store_ms))
+            if start < size:
+                start += 1
+            at += start
+            size -= start
+        return 0
+
+
 def index_keys(list waiting):
     """See `cometmq.kernel.keys.index_keys`."""
-    cdef list keys = []
+    cdef _Keys keys = _Keys()
     cdef tuple batch, put
     cdef list results
-    cdef object store_ms, queue, last_queue = None, offset, puts
-    cdef bytes topic = b"", block
-    cdef uint32_t begun = 0
-    cdef Py_ssize_t index, size = 0, start
-    cdef const uint8_t *at
+    cdef object store_ms, queue, last_queue = None, puts
+    cdef Py_ssize_t index
     for batch in waiting:
         puts, results, store_ms = batch[0], <list>batch[1], batch[2]
         if len(puts) != len(results):
@@ -916,30 +957,28 @@ def index_keys(list waiting):
             put = <tuple>puts[index]
             if <int>put[11] == NOT_INDEXED:
                 continue
-            queue, offset = put[0], (<tuple>results[index])[1]
+            queue = put[0]
             if queue is not last_queue:
-                last_queue, topic = queue, queue.topic.encode()
-                at, size = <const uint8_t *>PyBytes_AS_STRING(topic), PyBytes_GET_SIZE(topic)
-                begun = _hash(_hash(0, at, size), b"#", 1) if _is_ascii(at, size) else 0
-            block = put[3] if type(put[3]) is bytes else bytes(put[3])
-            at = _last_value(
-                <const uint8_t *>PyBytes_AS_STRING(block), PyBytes_GET_SIZE(block),
-                b"UNIQ_KEY\1", 9, &size,
-            )
-            if at is not NULL:
-                keys.append((_key_hash(begun, topic, at, size), offset, store_ms))
-            at = _last_value(
-                <const uint8_t *>PyBytes_AS_STRING(block), PyBytes_GET_SIZE(block),
-                b"KEYS\1", 5, &size,
-            )
-            while at is not NULL and size:
-                start = 0
-                while start < size and at[start] != c" ":
-                    start += 1
-                if start:
-                    keys.append((_key_hash(begun, topic, at, start), offset, store_ms))
-                if start < size:
-                    start += 1
-                at += start
-                size -= start
-    return keys
+                last_queue = queue
+                keys.begin(queue.topic)
+            keys.add(put[3], (<tuple>results[index])[1], store_ms)
+    return keys.found
+
+
+def record_keys(records):
+    """See `cometmq.kernel.keys.record_keys`."""
+    cdef _Keys keys = _Keys()
+    cdef tuple fields
+    cdef object record, topic, last_topic = None
+    for record in records:
+        if not isinstance(record, tuple) or len(record) != RECORD_FIELDS:
+            raise ValueError("no record")
+        fields = <tuple>record
+        if <int>fields[7] & TRANSACTION_MASK == NOT_INDEXED:
+            continue
+        topic = fields[15]
+        if topic is not last_topic:
+            last_topic = topic
+            keys.begin(topic)
+        keys.add(fields[16], fields[6], fields[10])
+    return keys.found

@@ -6,10 +6,11 @@ are stored in, and records of the kind "rollback" are not.
 Next: cometmq.kernel.reference
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 from cometmq.kernel.reference import Buffer, java_hash_many
-from cometmq.model.flags import TRANSACTION_ROLLBACK
+from cometmq.model.flags import TRANSACTION_MASK, TRANSACTION_ROLLBACK
 
 NOT_INDEXED = TRANSACTION_ROLLBACK
 
@@ -39,6 +40,18 @@ def index_keys(waiting: list[Any]) -> list[tuple[int, int, int]]:
                 places += [(offset, store_ms)] * len(found)
     hashes = java_hash_many(texts)
     return [(found, *place) for found, place in zip(hashes, places, strict=True)]
+
+
+def record_keys(records: Sequence[tuple[Any, ...]]) -> list[tuple[int, int, int]]:
+    """The same of records that stand in the log (`codec.record.Record`)."""
+    texts: list[bytes] = []
+    places: list[tuple[int, int]] = []
+    for record in records:
+        if record[7] & TRANSACTION_MASK != NOT_INDEXED:
+            found = hashed_texts(record[15].encode() + b"#", record[16])
+            texts += found
+            places += [(record[6], record[10])] * len(found)
+    return [(found, *place) for found, place in zip(java_hash_many(texts), places, strict=True)]
 
 
 def hashed_texts(topic: bytes, block: Buffer) -> list[bytes]:

@@ -13,13 +13,11 @@ Next: cometmq.kernel.keys
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from itertools import takewhile
-from typing import Any
 
 from cometmq.codec.index_file import IndexHeader
 from cometmq.codec.record import Record
-from cometmq.kernel import index_keys, java_hash_many
+from cometmq.kernel import index_keys, java_hash_many, record_keys
 from cometmq.model.clock import Clock
-from cometmq.model.flags import TRANSACTION_MASK
 from cometmq.store.appender import Batch, Put, PutResult
 from cometmq.store.disk import Disk
 from cometmq.store.index_file import IndexFile, IndexShape, SlotRun
@@ -81,7 +79,7 @@ class Index:
 
     def add_records(self, records: Sequence[Record], *, skip: int) -> None:
         """Enter and write the keys of records of the log, but for the first `skip` of them."""
-        self._keys += index_keys([_as_batch(record) for record in records])[skip:]
+        self._keys += record_keys(records)[skip:]
         self._enter()
         self.write()
 
@@ -308,13 +306,6 @@ class Index:
         """Close every file; nothing is written."""
         for file in self.files:
             file.close()
-
-
-def _as_batch(record: Record) -> tuple[tuple[Any], list[PutResult], int]:
-    """A record as the batch that it came in, as far as its keys go."""
-    transaction = record.sys_flag & TRANSACTION_MASK
-    put = (record, b"", b"", record.property_block, 0, 0, 0, 0, b"", 0, 0, transaction)
-    return (put,), [(0, record.physical_offset, 0)], record.store_timestamp
 
 
 def _raise(error: OSError) -> None:

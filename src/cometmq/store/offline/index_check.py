@@ -18,9 +18,7 @@ from cometmq.codec.index_file import (
     entry_position,
 )
 from cometmq.codec.record import Record
-from cometmq.kernel import index_insert, java_hash_many
-from cometmq.kernel.keys import NOT_INDEXED, hashed_texts
-from cometmq.model.flags import TRANSACTION_MASK
+from cometmq.kernel import index_insert, record_keys
 from cometmq.store.index_file import IndexShape, blank_slots
 from cometmq.store.offline.findings import Findings
 from cometmq.store.offline.found import FoundStore
@@ -60,14 +58,8 @@ class IndexCheck:
         """Records of the log, in their order."""
         if not self.has_files or not records:
             return
-        texts: list[bytes] = []
-        offsets: list[int] = []
-        for record in records:
-            if record[16] and record[7] & TRANSACTION_MASK != NOT_INDEXED:
-                found = hashed_texts(record[15].encode() + b"#", record[16])
-                texts += found
-                offsets += [record[6]] * len(found)
-        wanted = list(zip(offsets, map(_index_hash, java_hash_many(texts)), strict=True))
+        found = record_keys(records)
+        wanted = [(offset, _index_hash(code)) for code, offset, _ in found]
         stored = self._stored_before(records[-1][6] + 1)
         if stored == wanted:
             self.entries += len(stored)

@@ -1,0 +1,83 @@
+"""Steps over plain records of the log: what recovery and verification spend their time on.
+
+A record is taken apart, its sizes are added up, its place compared, its CRC computed, all in one
+turn of a loop. Compiled: `_walk`.
+
+Next: cometmq.store.record_walk
+"""
+
+from struct import Struct
+from typing import Any, TypeVar
+from zlib import crc32
+
+from cometmq.kernel.reference import MAGIC_V1, RECORD_SIZE_MIN
+from cometmq.model.flags import BORN_HOST_V6, STORE_HOST_V6
+
+# A record's fixed head with two IPv4 hosts (docs/format/record.md): store size, magic, body CRC, queue
+# id, flag, queue offset, physical offset, sysFlag, born time, born host, store time, store host,
+# reconsume times, prepared offset, body size.
+HEAD = Struct(">iIIiiqqiq8sq8siqi")
+HOSTS_V6 = BORN_HOST_V6 | STORE_HOST_V6
+CRC_MASK = 0x7FFFFFFF
+RECORD_FIELDS = 17  # of codec.record.Record
+
+RecordType = TypeVar("RecordType", bound=tuple[Any, ...])
+
+_HEAD_SIZE = HEAD.size  # 88
+_new = tuple.__new__  # record_type(*...) takes twice as long.
+
+
+def plain_records(
+    chunk: bytes,
+    position: int,
+    offset: int,
+    topics: dict[bytes, str],
+    record_type: type[RecordType],
+    records: list[RecordType],
+) -> int:
+    """Take plain records from a piece of the log, as far as they go.
+
+    Plain is a whole and valid record of version 1, with IPv4 hosts, of a known topic, and without a
+    zero byte in its properties.
+
+    Args:
+        chunk: the piece.
+        position: where in it the first record begins, bytes.
+        offset: physical offset of the piece, bytes.
+        topics: the known ones, by their bytes in a record.
+        record_type: what the records become, `codec.record.Record`.
+        records: they are appended here.
+
+    Returns:
+        The place in the piece where they end.
+    """
+    append, unpack, new = records.append, HEAD.unpack_from, _new
+    end = len(chunk)
+    last = end - _HEAD_SIZE
+    while position <= last:
+        head = unpack(chunk, position)
+        size, body_size = head[0], head[14]
+        after = position + size
+        if (
+            head[1] != MAGIC_V1
+            or head[7] & HOSTS_V6
+            or after > end
+            or not 0 <= body_size <= size - RECORD_SIZE_MIN
+            or head[6] != offset + position
+        ):
+            break
+        body_end = position + _HEAD_SIZE + body_size
+        topic_end = body_end + 1 + chunk[body_end]
+        block_start = topic_end + 2
+        if (
+            block_start > after
+            or block_start + (chunk[topic_end] << 8 | chunk[topic_end + 1]) != after
+        ):
+            break
+        topic = topics.get(chunk[body_end + 1 : topic_end])
+        body, block = chunk[position + _HEAD_SIZE : body_end], chunk[block_start:after]
+        if topic is None or b"\0" in block or crc32(body) & CRC_MASK != head[2]:
+            break
+        append(new(record_type, head[:14] + (body, topic, block)))  # noqa: RUF005
+        position = after
+    return position
