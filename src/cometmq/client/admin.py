@@ -12,30 +12,26 @@ from collections.abc import Mapping
 from types import TracebackType
 from typing import Self
 
+from cometmq.client.connections import consumers_of, producers_of
 from cometmq.client.hub import Hub
 from cometmq.client.offsets import BrokerOffsets
 from cometmq.client.queries import MessageQueries
 from cometmq.client.results import QueueRange
 from cometmq.client.settings import ClientSettings
+from cometmq.codec.bodies.assignment import RequestModeConfig, encode_request_mode
 from cometmq.codec.bodies.cluster import ClusterInfo, decode_cluster_info
-from cometmq.codec.bodies.connection import (
-    ClientConnection,
-    ConsumerConnections,
-    decode_consumer_connections,
-    decode_producer_connections,
-)
+from cometmq.codec.bodies.connection import ClientConnection, ConsumerConnections
 from cometmq.codec.bodies.group_config import decode_group_table, encode_group_config
 from cometmq.codec.bodies.topic_config import decode_topic_config
 from cometmq.codec.bodies.topic_list import decode_topic_list
 from cometmq.codec.fields import encode_fields
-from cometmq.codec.headers.client import ConsumerGroupRequest, ProducerGroupRequest
 from cometmq.codec.headers.nameserver import DeleteTopicInNameserver
 from cometmq.codec.headers.recall import RecallRequest
 from cometmq.codec.headers.topic import CreateTopic, DeleteGroup, TopicRequest
 from cometmq.codec.recall_handle import decode_recall_handle
 from cometmq.codec.remoting import Command
-from cometmq.model.codes import RequestCode, ResponseCode
-from cometmq.model.errors import BrokerNotFound, BrokerRefused
+from cometmq.model.codes import RequestCode
+from cometmq.model.errors import BrokerNotFound
 from cometmq.model.flags import PERM_READ_WRITE
 from cometmq.model.group import GroupConfig
 from cometmq.model.message import StoredMessage
@@ -310,6 +306,35 @@ class AsyncAdmin:
             found.update(decode_group_table(answer.body).groups)
         return found
 
+    async def set_request_mode(
+        self,
+        topic: str,
+        group: str,
+        mode: str,
+        *,
+        share_queues: int = 0,
+        cluster: str | None = None,
+    ) -> None:
+        """Say how a group consumes a topic where its members let brokers share the queues out.
+
+        Args:
+            topic: of the queues.
+            group: the consumer group.
+            mode: "PULL" or "POP".
+            share_queues: with POP how many other members' queues a member pops, too; 0: all.
+            cluster: only there.
+
+        Raises:
+            BrokerRefused: there is no such topic or group.
+            BrokerNotFound: no broker is there.
+        """
+        config = RequestModeConfig(topic, group, mode, share_queues)
+        command = Command(
+            RequestCode.SET_MESSAGE_REQUEST_MODE, body=encode_request_mode(config)
+        )
+        for address in (await self._masters(cluster)).values():
+            await self._hub.ask(address, command, timeout_ms=_CHANGE_TIMEOUT_MS)
+
     async def group_offsets(self, group: str, topic: str) -> dict[MessageQueue, int | None]:
         """Where a group stands in a topic: the next offset of each queue, None where unknown.
 
@@ -346,20 +371,7 @@ class AsyncAdmin:
         Raises:
             BrokerNotFound: no broker is there.
         """
-        command = Command(
-            RequestCode.GET_CONSUMER_CONNECTION_LIST,
-            fields=encode_fields(ConsumerGroupRequest(group)),
-        )
-        found = {}
-        for name, address in (await self._masters(None)).items():
-            try:
-                answer = await self._hub.ask(address, command)
-            except BrokerRefused as refused:
-                if refused.code != ResponseCode.CONSUMER_NOT_ONLINE:
-                    raise
-            else:
-                found[name] = decode_consumer_connections(answer.body)
-        return found
+        return await consumers_of(self._hub, await self._masters(None), group)
 
     async def producer_connections(self, group: str) -> dict[str, tuple[ClientConnection, ...]]:
         """The members of a producer group that each broker sees, by broker name.
@@ -367,15 +379,7 @@ class AsyncAdmin:
         Raises:
             BrokerNotFound: no broker is there.
         """
-        command = Command(
-            RequestCode.GET_PRODUCER_CONNECTION_LIST,
-            fields=encode_fields(ProducerGroupRequest(group)),
-        )
-        found = {}
-        for name, address in (await self._masters(None)).items():
-            answer = await self._hub.ask(address, command)
-            found[name] = decode_producer_connections(answer.body)
-        return found
+        return await producers_of(self._hub, await self._masters(None), group)
 
 
 def _address(broker: BrokerData) -> str:

@@ -17,6 +17,7 @@ from enum import Enum, auto
 from typing import Any, NamedTuple, Protocol
 
 from cometmq.client.inflight import Inflight
+from cometmq.client.pop_loop import PopLoop
 from cometmq.client.pull_loop import PullLoop
 from cometmq.model.clock import Clock
 from cometmq.model.message import StoredMessage
@@ -35,9 +36,28 @@ class Job(NamedTuple):
     inflight: Inflight
     messages: list[StoredMessage]
 
+    @property
+    def is_over(self) -> bool:
+        """Whether it is somebody else's by now."""
+        return self.loop.is_dropped
+
+
+class PopJob(NamedTuple):
+    """The same of messages that were popped."""
+
+    loop: PopLoop
+    messages: list[StoredMessage]
+
+    @property
+    def is_over(self) -> bool:
+        """Whether their invisible time is over."""
+        return self.loop.is_over(self.messages)
+
+
+AnyJob = Job | PopJob
 
 # Takes a job, whether it was consumed, and the seconds that took; called on the event loop.
-Done = Callable[[Job, bool, float], None]
+Done = Callable[[AnyJob, bool, float], None]
 
 
 class Workers(Protocol):
@@ -59,12 +79,12 @@ def make_workers(
     batch_count: int,
     done: Done,
     clock: Clock,
-    begin: Callable[[Job], None] = lambda _job: None,
+    begin: Callable[[AnyJob], None] = lambda _job: None,
 ) -> Workers:
     """The workers that suit a listener; `begin` is told of each job in the listener's thread."""
     call = _first_only(listener) if batch_count <= 1 else _whole_list(listener)
 
-    def run(job: Job) -> Any:
+    def run(job: AnyJob) -> Any:
         begin(job)
         return call(job)
 
@@ -79,11 +99,11 @@ def is_async_listener(listener: Listener) -> bool:
     )
 
 
-def _first_only(listener: Listener) -> Callable[[Job], Any]:
+def _first_only(listener: Listener) -> Callable[[AnyJob], Any]:
     return lambda job: listener(job.messages[0])
 
 
-def _whole_list(listener: Listener) -> Callable[[Job], Any]:
+def _whole_list(listener: Listener) -> Callable[[AnyJob], Any]:
     return lambda job: listener(job.messages)
 
 
@@ -96,7 +116,7 @@ def is_consumed(said: object) -> bool:
     return False
 
 
-def _report(job: Job, error: BaseException) -> None:
+def _report(job: AnyJob, error: BaseException) -> None:
     _log.error("the listener failed on %r; trying later", job.messages[0], exc_info=error)
 
 
@@ -104,12 +124,12 @@ class TaskWorkers:
     """Tasks that await an `async def` listener."""
 
     def __init__(
-        self, run: Callable[[Job], Any], *, concurrency: int, done: Done, clock: Clock
+        self, run: Callable[[AnyJob], Any], *, concurrency: int, done: Done, clock: Clock
     ) -> None:
         self._run = run
         self._done = done
         self._now = clock.monotonic
-        self._jobs: asyncio.Queue[Job | None] = asyncio.Queue()
+        self._jobs: asyncio.Queue[AnyJob | None] = asyncio.Queue()
         self._tasks = Tasks("listener")
         self._workers: list[asyncio.Task[None]] = []
         self._concurrency = 0
@@ -124,13 +144,13 @@ class TaskWorkers:
         self._concurrency = concurrency
         self._workers = [task for task in self._workers if not task.done()]
 
-    def submit(self, job: Job) -> None:
+    def submit(self, job: AnyJob) -> None:
         """Hand it to the next free task."""
         self._jobs.put_nowait(job)
 
     async def _work(self) -> None:
         while (job := await self._jobs.get()) is not None:
-            if job.loop.is_dropped:
+            if job.is_over:
                 continue
             began = self._now()
             try:
@@ -173,15 +193,15 @@ class ThreadWorkers:
     """
 
     def __init__(
-        self, run: Callable[[Job], Any], *, concurrency: int, done: Done, clock: Clock
+        self, run: Callable[[AnyJob], Any], *, concurrency: int, done: Done, clock: Clock
     ) -> None:
         self._run = run
         self._done = done
         self._now = clock.monotonic
-        self._jobs: deque[Job] = deque()
+        self._jobs: deque[AnyJob] = deque()
         # What sleeping threads wait for.
         self._calls: queue.SimpleQueue[_Call] = queue.SimpleQueue()
-        self._finished: deque[tuple[Job, bool, float]] = deque()
+        self._finished: deque[tuple[AnyJob, bool, float]] = deque()
         self._is_collecting = False
         self._loop = asyncio.get_running_loop()
         self._stopped = asyncio.Event()
@@ -199,7 +219,7 @@ class ThreadWorkers:
             self._calls.put(_Call.END)
         self._concurrency = concurrency
 
-    def submit(self, job: Job) -> None:
+    def submit(self, job: AnyJob) -> None:
         """Hand it to the next free thread."""
         self._jobs.append(job)
         self._call_another()
@@ -220,14 +240,14 @@ class ThreadWorkers:
             self._call_another()
         self._tell_loop(self._one_stopped)
 
-    def _next_job(self) -> Job | None:
+    def _next_job(self) -> AnyJob | None:
         try:
             return self._jobs.popleft()
         except IndexError:
             return None
 
-    def _do(self, job: Job) -> None:
-        if job.loop.is_dropped:
+    def _do(self, job: AnyJob) -> None:
+        if job.is_over:
             return
         began = self._now()
         try:

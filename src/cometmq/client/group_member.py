@@ -10,16 +10,21 @@ import logging
 from collections.abc import Callable, Iterable
 from typing import Protocol
 
+from cometmq.client.assigned import Assigned
 from cometmq.client.counts import SAMPLE_SECONDS, Counts
 from cometmq.client.hub import Hub
+from cometmq.client.namespace import namespace_of
 from cometmq.client.offset_store import ClusterOffsets, LocalOffsets, OffsetStore, Progress
 from cometmq.client.offsets import BrokerOffsets
 from cometmq.client.periodic import repeat
+from cometmq.client.pop_loop import PopLoop, Popping
+from cometmq.client.pops import Popper
 from cometmq.client.pull_loop import Batch, PullLoop, Reading
 from cometmq.client.pulls import Puller
 from cometmq.client.questions import Questions
 from cometmq.client.rebalance import Shares
-from cometmq.client.settings import ConsumerSettings
+from cometmq.client.send_back import SendBack
+from cometmq.client.settings import ConsumerSettings, PushSettings
 from cometmq.client.start_offset import StartOffset
 from cometmq.codec.bodies.heartbeat import (
     BROADCASTING,
@@ -62,6 +67,7 @@ class Turnstile(Protocol):
 
 
 Deliver = Callable[[PullLoop, Batch], None]
+DeliverPopped = Callable[[PopLoop, Batch], None]
 Discard = Callable[[PullLoop, Record], None]
 
 
@@ -120,6 +126,27 @@ class GroupMember:
         if is_push and not settings.is_broadcasting:
             self.subscribe(retry_topic(group), "*")
 
+    def share_by_broker(
+        self, settings: PushSettings, back: SendBack, deliver: DeliverPopped
+    ) -> None:
+        """Let brokers say which queues are ours, and which of them are popped."""
+        namespace = namespace_of(settings.namespace)
+        size_max = settings.body_size_max
+        popping = Popping(
+            Popper(self._hub, self.group, body_size_max=size_max, namespace=namespace),
+            back,
+            settings,
+            self._gate,
+            self.counts,
+            self._hub.clock,
+            Tasks(f"{self.group} popped"),
+            deliver,
+            self._subscription_of,
+        )
+        self._shares.assigned = Assigned(
+            self._hub, self.group, popping, want=self._want, unwant=self._unwant
+        )
+
     def _make_reading(self, deliver: Deliver, discard: Discard) -> Reading:
         hub, settings = self._hub, self._settings
         return Reading(
@@ -169,6 +196,8 @@ class GroupMember:
         """Pull no more; what was pulled may still be finished."""
         await self._tasks.close()
         self._pulling.clear()
+        if self._shares.assigned is not None:
+            await self._shares.assigned.stop()
 
     async def leave(self) -> None:
         """Store the progress and leave the group; call `stop_pulling` first."""
@@ -180,6 +209,9 @@ class GroupMember:
             self.turnstile = None
         self._leaving.clear()
         self.loops.clear()
+        if self._shares.assigned is not None:
+            await self._shares.assigned.close()
+            self._shares.assigned = None
         await self._hub.leave(self)
 
     def pause(self) -> None:
@@ -200,6 +232,15 @@ class GroupMember:
         self._subscriptions[topic] = parse_subscription(topic, expression, version=version)
         if self._is_started:
             self._tasks.spawn(self._announce(topic), f"subscribe {topic}")
+
+    def _want(self, topic: str) -> None:
+        """Also pull a topic that users know nothing of."""
+        if topic not in self._subscriptions:
+            self.subscribe(topic, "*")
+
+    def _unwant(self, topic: str) -> None:
+        if self._subscriptions.pop(topic, None) is not None:
+            self._tasks.spawn(self._announce(topic), f"forget {topic}")
 
     async def _announce(self, topic: str) -> None:
         self._drop_loops([queue for queue in self.loops if queue.topic == topic])

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from cometmq.client.hub import Hub
+from cometmq.client.namespace import NO_NAMESPACE, Namespace
 from cometmq.client.received import unpack
 from cometmq.codec.bodies.batch_ack import BatchAck, encode_batch_ack
 from cometmq.codec.fields import decode_fields, encode_fields
@@ -51,6 +52,7 @@ class PopAsk:
         invisible_ms: how long they are hidden.
         wait_ms: how long the broker may hold a pop that finds nothing.
         init_mode: `codec.headers.pop.FROM_MIN` or FROM_MAX.
+        queue_id: of which queue; of any by default.
     """
 
     subscription: Subscription
@@ -58,16 +60,25 @@ class PopAsk:
     invisible_ms: int
     wait_ms: int
     init_mode: int
+    queue_id: int = ANY_QUEUE
 
 
 class Popper:
     """Pops and acknowledges for one consumer group."""
 
-    def __init__(self, hub: Hub, group: str, *, body_size_max: int) -> None:
+    def __init__(
+        self,
+        hub: Hub,
+        group: str,
+        *,
+        body_size_max: int,
+        namespace: Namespace = NO_NAMESPACE,
+    ) -> None:
         """`body_size_max`: of a body after decompression, bytes."""
         self._hub = hub
         self._group = group
         self._body_size_max = body_size_max
+        self._namespace = namespace
 
     async def pop(self, broker_name: str, ask: PopAsk) -> list[StoredMessage]:
         """The next messages of a broker; none when none came in time.
@@ -79,7 +90,7 @@ class Popper:
         header = PopRequest(
             consumer_group=self._group,
             topic=wanted.topic,
-            queue_id=ANY_QUEUE,
+            queue_id=ask.queue_id,
             max_msg_nums=ask.max_count,
             invisible_time=ask.invisible_ms,
             poll_time=ask.wait_ms,
@@ -126,7 +137,7 @@ class Popper:
             answer = await self._send(name, Command(RequestCode.BATCH_ACK_MESSAGE, body=body))
         else:
             (message,), (receipt,) = messages, receipts
-            topic = real_topic(message.topic, self._group, receipt.kind)
+            topic = self._real_topic(message, receipt)
             header = AckRequest(
                 self._group, topic, receipt.queue_id, str(receipt), receipt.queue_offset, name
             )
@@ -143,7 +154,7 @@ class Popper:
             ClientError: the message was not popped.
         """
         receipt = receipt_of(message)
-        topic = real_topic(message.topic, self._group, receipt.kind)
+        topic = self._real_topic(message, receipt)
         header = ChangeInvisibleTimeRequest(
             self._group, topic, receipt.queue_id, str(receipt), receipt.queue_offset,
             invisible_ms, receipt.broker_name,
@@ -159,6 +170,10 @@ class Popper:
             revive_queue=told.revive_qid,
         )
         return replace(message, properties={**message.properties, POP_CK: str(changed)})
+
+    def _real_topic(self, message: StoredMessage, receipt: Receipt) -> str:
+        """The topic that a message lies in."""
+        return real_topic(self._namespace.wrap(message.topic), self._group, receipt.kind)
 
     # --- asking
 
@@ -192,7 +207,12 @@ class Popper:
         for record in decode_records(answer.body):
             queue = MessageQueue(wanted.topic, broker_name, record.queue_id)
             try:
-                message = unpack(record, queue, body_size_max=self._body_size_max)
+                message = unpack(
+                    record,
+                    queue,
+                    body_size_max=self._body_size_max,
+                    namespace=self._namespace,
+                )
                 made = {POP_CK: _handle(told, starts, record, broker_name)}
             except CodecError as error:
                 _log.warning("%s at %d: %s", queue, record.queue_offset, error)
@@ -200,7 +220,7 @@ class Popper:
             # What the broker wrote itself, of a message that it gives under another topic, holds.
             known = {FIRST_POP_TIME: str(told.pop_time), **made, **message.properties}
             if wanted.matches_tag(message.tag):
-                messages.append(replace(message, queue=queue, properties=known))
+                messages.append(replace(message, properties=known))
         return messages
 
     def _batches(
@@ -209,7 +229,8 @@ class Popper:
         """The acknowledgements, one for each check point."""
         offsets: dict[tuple[str, Receipt], list[int]] = {}
         for message, receipt in zip(messages, receipts, strict=True):
-            key = message.topic, receipt._replace(queue_offset=-1)
+            topic = self._namespace.wrap(message.topic)
+            key = topic, receipt._replace(queue_offset=-1)
             offsets.setdefault(key, []).append(receipt.queue_offset)
         return [
             BatchAck(

@@ -22,8 +22,10 @@ from types import TracebackType
 from typing import Self
 
 from cometmq.client.concurrent import (
+    AnyJob,
     Job,
     Listener,
+    PopJob,
     TaskWorkers,
     ThreadWorkers,
     Workers,
@@ -37,6 +39,7 @@ from cometmq.client.namespace import namespace_of
 from cometmq.client.order.orderly import Orderly
 from cometmq.client.overdue import Overdue
 from cometmq.client.periodic import repeat
+from cometmq.client.pop_loop import PopLoop
 from cometmq.client.pull_loop import Batch, PullLoop
 from cometmq.client.send_back import DEAD_LETTER, FIRST_RETRY_LEVEL, SendBack
 from cometmq.client.send_chain import make_watches
@@ -156,6 +159,10 @@ class AsyncPushConsumer:
         self._watches = make_watches(self._hub, self.group, settings)
         self._back = SendBack(self._hub, self.group, settings.retries_max)
         self._workers = self._make_workers(self._back)
+        if not (
+            settings.is_client_rebalance or settings.is_orderly or settings.is_broadcasting
+        ):
+            self._member.share_by_broker(settings, self._back, self._deliver_popped)
         await self._member.start()
 
     def _make_workers(self, back: SendBack) -> Workers:
@@ -180,7 +187,7 @@ class AsyncPushConsumer:
             batch_count=settings.batch_count,
             done=self._done,
             clock=self._hub.clock,
-            begin=self._overdue.begin,
+            begin=self._begin,
         )
 
     async def close(self) -> None:
@@ -268,9 +275,24 @@ class AsyncPushConsumer:
         for start in range(0, len(messages), step):
             self._workers.submit(Job(loop, loop.inflight, messages[start : start + step]))
 
-    def _done(self, job: Job, is_consumed: bool, seconds: float) -> None:  # noqa: FBT001
+    def _deliver_popped(self, loop: PopLoop, messages: Batch) -> None:
+        if not isinstance(self._workers, TaskWorkers | ThreadWorkers):
+            return
+        step = max(self._settings.batch_count, 1)
+        for start in range(0, len(messages), step):
+            self._workers.submit(PopJob(loop, messages[start : start + step]))
+
+    def _begin(self, job: AnyJob) -> None:
+        """A listener begins with a job. Any thread."""
+        if isinstance(job, Job):  # What was popped comes again by itself.
+            self._overdue.begin(job)
+
+    def _done(self, job: AnyJob, is_consumed: bool, seconds: float) -> None:  # noqa: FBT001
         """As `Done` gives it."""
         job.loop.counts.called(seconds, len(job.messages), is_consumed=is_consumed)
+        if isinstance(job, PopJob):
+            job.loop.settle(job.messages, is_consumed=is_consumed)
+            return
         if not self._overdue.end(job):
             return
         if is_consumed or self._settings.is_broadcasting:

@@ -9,6 +9,7 @@ Next: cometmq.client.allocation
 import logging
 from collections.abc import Iterable
 
+from cometmq.client.assigned import Assigned
 from cometmq.client.hub import Hub
 from cometmq.client.settings import ConsumerSettings
 from cometmq.codec.bodies.consumer import decode_consumer_ids
@@ -28,6 +29,7 @@ class Shares:
 
     Attributes:
         is_complete: whether the last `work_out` could do so for every topic.
+        assigned: who asks brokers for our share; None: members work it out.
 
     Args:
         hub: routes and connections.
@@ -37,6 +39,7 @@ class Shares:
 
     def __init__(self, hub: Hub, group: str, settings: ConsumerSettings) -> None:
         self.is_complete = False
+        self.assigned: Assigned | None = None
         self._hub = hub
         self._group = group
         self._is_broadcasting = settings.is_broadcasting
@@ -61,6 +64,10 @@ class Shares:
         queues = (await self._hub.known(topic)).read_queues
         if self._is_broadcasting:
             return list(queues)
+        if self.assigned is not None:
+            pulled = await self.assigned.pulled(topic, await self._addresses(topic))
+            if pulled is not None:
+                return pulled
         try:
             members = await self._members(topic)
         except BrokerRefused:
@@ -73,7 +80,8 @@ class Shares:
             await self._hub.beat()
         return self._allocate(queues, members, self._hub.client_id)
 
-    async def _members(self, topic: str) -> tuple[str, ...]:
+    async def _addresses(self, topic: str) -> list[str]:
+        """The topic's brokers."""
         known = await self._hub.known(topic)
         addresses = [
             address
@@ -82,6 +90,10 @@ class Shares:
         ]
         if not addresses:
             raise TopicNotFound(f"no broker of {topic!r} is there")
+        return addresses
+
+    async def _members(self, topic: str) -> tuple[str, ...]:
+        addresses = await self._addresses(topic)
         header = ConsumerGroupRequest(self._group)
         command = Command(RequestCode.GET_CONSUMER_LIST_BY_GROUP, fields=encode_fields(header))
         answer = await self._hub.ask(self._hub.chance.choice(addresses), command)

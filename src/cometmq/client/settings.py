@@ -16,6 +16,8 @@ from cometmq.model.names import TRACE_TOPIC
 
 NAMESERVERS_VARIABLE = "NAMESRV_ADDR"  # As every RocketMQ client and tool reads it.
 NAMESERVERS_DEFAULT = "127.0.0.1:9876"
+# DefaultMQPushConsumerImpl.popDelayLevel of 5.3.3, seconds.
+_POP_DELAYS = (10, 30, 60, 120, 180, 240, 300, 360, 420, 480, 540, 600, 1200, 1800, 3600, 7200)
 
 
 def nameserver_addresses(text: str | None) -> tuple[str, ...]:
@@ -216,6 +218,13 @@ class PushSettings(ConsumerSettings):
         suspend_queue_ms: suspendCurrentQueueTimeMillis; that pause.
         lock_interval_ms: rocketmq.client.rebalance.lockInterval; how often queue locks are renewed.
         lock_valid_ms: rocketmq.client.rebalance.lockMaxLiveTime; how long a lock is believed in.
+        is_client_rebalance: clientRebalance; False: the broker says which queues are ours, and
+            whether each is pulled or popped (SET_MESSAGE_REQUEST_MODE); not with `is_orderly` or
+            `is_broadcasting`. The same in all members.
+        pop_count: popBatchNums; messages a pop asks for, up to 32.
+        pop_invisible_ms: popInvisibleTime; how long a popped message is ours.
+        pop_queue_count_max: popThresholdForQueue; popped messages open before pops wait.
+        pop_delays_ms: popDelayLevel; how long a refused message is hidden, by its tries.
     """
 
     concurrency: int = 20
@@ -227,3 +236,8 @@ class PushSettings(ConsumerSettings):
     suspend_queue_ms: int = 1000
     lock_interval_ms: int = 20_000
     lock_valid_ms: int = 30_000
+    is_client_rebalance: bool = True
+    pop_count: int = 32
+    pop_invisible_ms: int = 60_000
+    pop_queue_count_max: int = 96
+    pop_delays_ms: tuple[int, ...] = tuple(1000 * seconds for seconds in _POP_DELAYS)

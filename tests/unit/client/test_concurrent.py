@@ -7,7 +7,14 @@ from typing import Any
 
 import pytest
 
-from cometmq.client.concurrent import Job, TaskWorkers, ThreadWorkers, is_consumed, make_workers
+from cometmq.client.concurrent import (
+    AnyJob,
+    Job,
+    TaskWorkers,
+    ThreadWorkers,
+    is_consumed,
+    make_workers,
+)
 from cometmq.client.inflight import Inflight
 from cometmq.net.clock import SystemClock
 
@@ -28,7 +35,7 @@ class Results:
     def __init__(self) -> None:
         self.said: dict[object, bool] = {}
 
-    def __call__(self, done: Job, is_consumed: bool, seconds: float) -> None:
+    def __call__(self, done: AnyJob, is_consumed: bool, seconds: float) -> None:
         assert seconds >= 0
         self.said[done.messages[0]] = is_consumed
 

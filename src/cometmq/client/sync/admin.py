@@ -226,6 +226,37 @@ class Admin:
         result: dict[str, GroupConfig] = self._portal.call(self._client.groups, cluster=cluster)
         return result
 
+    def set_request_mode(
+        self,
+        topic: str,
+        group: str,
+        mode: str,
+        *,
+        share_queues: int = 0,
+        cluster: str | None = None,
+    ) -> None:
+        """Say how a group consumes a topic where its members let brokers share the queues out.
+
+        Args:
+            topic: of the queues.
+            group: the consumer group.
+            mode: "PULL" or "POP".
+            share_queues: with POP how many other members' queues a member pops, too; 0: all.
+            cluster: only there.
+
+        Raises:
+            BrokerRefused: there is no such topic or group.
+            BrokerNotFound: no broker is there.
+        """
+        self._portal.call(
+            self._client.set_request_mode,
+            topic,
+            group,
+            mode,
+            share_queues=share_queues,
+            cluster=cluster,
+        )
+
     def group_offsets(self, group: str, topic: str) -> dict[MessageQueue, int | None]:
         """Where a group stands in a topic: the next offset of each queue, None where unknown.
 

@@ -1,0 +1,190 @@
+"""A push consumer whose queues the broker shares out: it pulls or pops, as an administrator says."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator
+from dataclasses import replace
+
+import pytest
+
+from cometmq.client import (
+    AsyncAdmin,
+    AsyncProducer,
+    AsyncPushConsumer,
+    AsyncSimpleConsumer,
+    ConsumeFrom,
+    Message,
+    PushSettings,
+    SimpleSettings,
+    StoredMessage,
+)
+from cometmq.embedded.pair import AsyncEmbedded
+from cometmq.model.group import GroupConfig
+from cometmq.model.properties import POP_CK
+from tests.support.scripted import until
+
+TOPIC, GROUP = "orders", "billing"
+SETTINGS = PushSettings(
+    consume_from=ConsumeFrom.FIRST,
+    is_client_rebalance=False,
+    suspend_ms=1_000,
+    rebalance_interval_ms=500,
+    pop_delays_ms=(200,),
+    retries_max=2,
+)
+
+
+class Listener:
+    """Remembers what it was given; refuses what it is told to."""
+
+    def __init__(self, refused: dict[bytes, int] | None = None) -> None:
+        self.got: list[StoredMessage] = []
+        self.refused = Counter(refused or {})
+
+    async def __call__(self, message: StoredMessage) -> bool:
+        self.got.append(message)
+        self.refused[message.body] -= 1
+        return self.refused[message.body] < 0
+
+    @property
+    def bodies(self) -> list[bytes]:
+        return sorted(message.body for message in self.got)
+
+    @property
+    def popped(self) -> int:
+        return sum(POP_CK in message.properties for message in self.got)
+
+
+@pytest.fixture
+async def names() -> AsyncIterator[str]:
+    """A cluster where the group pops the topic."""
+    async with AsyncEmbedded() as cluster:
+        async with AsyncAdmin(cluster.nameserver) as admin:
+            await admin.create_topic(TOPIC, queues=4)
+            await admin.create_group(GroupConfig(GROUP))
+            await admin.set_request_mode(TOPIC, GROUP, "POP")
+        yield cluster.nameserver
+
+
+def consumer(names: str, listener, settings: PushSettings = SETTINGS) -> AsyncPushConsumer:
+    return AsyncPushConsumer(
+        names, group=GROUP, listener=listener, subscriptions={TOPIC: "*"}, settings=settings
+    )
+
+
+async def send(names: str, *bodies: bytes) -> None:
+    async with AsyncProducer(names) as producer:
+        for body in bodies:
+            await producer.send(Message(TOPIC, body))
+
+
+def numbers(count: int) -> list[bytes]:
+    return sorted(b"%d" % number for number in range(count))
+
+
+async def nothing_left(names: str) -> None:
+    """Every message was acknowledged: nothing of the group is hidden, and nothing comes again."""
+    settings = SimpleSettings(consume_from=ConsumeFrom.FIRST)
+    async with AsyncSimpleConsumer(
+        names, group=GROUP, subscriptions={TOPIC: "*"}, settings=settings
+    ) as other:
+        assert await other.receive(32, wait_ms=500) == []
+
+
+async def test_every_member_pops_of_all_queues_and_each_message_is_one_members(names):
+    one, two = Listener(), Listener()
+    async with consumer(names, one), consumer(names, two):
+        await send(names, *numbers(100))
+        await until(lambda: len(one.got) + len(two.got) >= 100, "all messages")
+    assert sorted(one.bodies + two.bodies) == numbers(100)
+    assert one.popped + two.popped == 100
+    await nothing_left(names)
+
+
+async def test_what_is_refused_comes_again_and_in_the_end_is_a_dead_letter(names):
+    listener = Listener({b"later": 1, b"poison": 99})
+    async with consumer(names, listener):
+        await send(names, b"good", b"later", b"poison")
+        await until(lambda: len(listener.got) >= 1 + 2 + 3, "the tries of all")
+        dead = Listener()
+        async with AsyncPushConsumer(
+            names, group="dead", listener=dead, subscriptions={f"%DLQ%{GROUP}": "*"},
+            settings=replace(SETTINGS, is_client_rebalance=True),
+        ):  # fmt: skip
+            await until(lambda: dead.bodies == [b"poison"], "the dead letter")
+    times = Counter(message.body for message in listener.got)
+    assert times == {b"good": 1, b"later": 2, b"poison": 3}
+    assert {message.topic for message in listener.got} == {TOPIC}
+    assert [m.reconsume_times for m in listener.got if m.body == b"poison"] == [0, 1, 2]
+
+
+async def test_a_close_gives_back_what_no_listener_has_begun_with(names):
+    begun: list[bytes] = []
+    may_end = asyncio.Event()
+
+    async def hold(message: StoredMessage) -> None:
+        begun.append(message.body)
+        await may_end.wait()
+
+    await send(names, *numbers(20))
+    one_by_one = replace(SETTINGS, concurrency=1)
+    first = consumer(names, hold, one_by_one)
+    await first.start()
+    await until(lambda: len(begun) == 1, "a first message")
+    closing = asyncio.ensure_future(first.close())
+    await asyncio.sleep(0.1)
+    may_end.set()
+    await closing
+    listener = Listener()
+    async with consumer(names, listener):
+        # Long before the minute for which they were hidden.
+        await until(lambda: len(listener.got) + len(begun) >= 20, "all others")
+    assert sorted(listener.bodies + begun) == numbers(20)
+
+
+async def test_a_group_goes_from_pop_to_pull_and_back_while_it_runs(names):
+    listener = Listener()
+
+    async def send_until(is_it) -> None:
+        async with asyncio.timeout(60):
+            while not is_it():
+                await send(names, b"more")
+                await asyncio.sleep(0.2)
+
+    async with consumer(names, listener), AsyncAdmin(names) as admin:
+        await send_until(lambda: listener.popped)
+        await admin.set_request_mode(TOPIC, GROUP, "PULL")
+        await send_until(lambda: listener.popped < len(listener.got))
+        await admin.set_request_mode(TOPIC, GROUP, "POP")
+        popped = listener.popped
+        await send_until(lambda: listener.popped > popped)
+
+
+async def test_who_pulls_also_gets_what_was_popped_and_never_acknowledged(names):
+    await send(names, b"one")
+    settings = SimpleSettings(consume_from=ConsumeFrom.FIRST)
+    async with AsyncSimpleConsumer(
+        names, group=GROUP, subscriptions={TOPIC: "*"}, settings=settings
+    ) as other:
+        assert len(await other.receive(invisible_ms=500, wait_ms=30_000)) == 1
+    async with AsyncAdmin(names) as admin:
+        await admin.set_request_mode(TOPIC, GROUP, "PULL")
+    listener = Listener()
+    async with consumer(names, listener):
+        # The group's offset may still be in front of it: then it is pulled from there first.
+        await until(
+            lambda: any(message.reconsume_times == 1 for message in listener.got),
+            "what waits in the retry topic",
+        )
+    assert set(listener.bodies) == {b"one"}
+    assert listener.popped == 0
+
+
+async def test_orderly_consumers_never_pop(names):
+    listener = Listener()
+    async with consumer(names, listener, replace(SETTINGS, is_orderly=True)):
+        await send(names, *numbers(10))
+        await until(lambda: listener.bodies == numbers(10), "all messages")
+    assert listener.popped == 0
