@@ -7,5 +7,6 @@ docs/spark/quick-start.md shows both.
 from cometmq.spark.format import RocketMQSource
 from cometmq.spark.register import register
 from cometmq.spark.session import session
+from cometmq.spark.source.commits import OffsetCommits, commit_offsets
 
-__all__ = ["RocketMQSource", "register", "session"]
+__all__ = ["OffsetCommits", "RocketMQSource", "commit_offsets", "register", "session"]
