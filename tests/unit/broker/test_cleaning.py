@@ -67,10 +67,12 @@ async def test_expired_files_go_when_asked_and_a_consumer_crosses_the_gap(tmp_pa
 
         async def moved():
             pull = await served.ask(RequestCode.PULL_MESSAGE, pull_fields("Orders", offset=0))
-            return pull if pull.code == ResponseCode.PULL_OFFSET_MOVED else None
+            # The two files may go one after the other: at first the queue begins at 4.
+            return pull if pull.fields.get("minOffset") == "8" else None
 
         answer = await eventually(moved)
-        assert (answer.fields["nextBeginOffset"], answer.fields["minOffset"]) == ("8", "8")
+        assert answer.code == ResponseCode.PULL_OFFSET_MOVED
+        assert answer.fields["nextBeginOffset"] == "8"
         answer = await served.ask(RequestCode.PULL_MESSAGE, pull_fields("Orders", offset=8))
         assert [record.queue_offset for record in decode_records(answer.body)] == [
             *range(8, 16)
