@@ -1,6 +1,6 @@
 """Measures Java, CometMQ and the floor in turn, three rounds in one session, and writes the tables.
 
-Usage: python -m bench.run [--section broker|alone|store|recovery] [--rounds 3] [--seconds 8] [--systems java,cometmq,floor]
+Usage: python -m bench.run [--section broker|alone|store|recovery|spark] [--rounds 3] [--seconds 8] [--systems java,cometmq,floor]
                            [--results FOLDER] [--dry]
 
 Machines are noisy, so only ratios within one round mean something; the table shows their medians. Run
@@ -17,6 +17,7 @@ import platform
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +62,7 @@ def main() -> int:
     parser.add_argument("--section", choices=table.SECTIONS, help="only this one")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=int, default=8, help="of load for each row")
+    parser.add_argument("--rows", type=int, default=1_000_000, help="that Spark reads")
     parser.add_argument("--systems", default=",".join((JAVA, COMETMQ, FLOOR)))
     parser.add_argument("--results", type=Path, default=RESULTS)
     parser.add_argument("--dry", action="store_true", help="do not touch bench/README.md")
@@ -74,19 +76,33 @@ def main() -> int:
 def measure(section: table.Section, given: argparse.Namespace) -> None:
     """All rounds of a section."""
     results: dict[str, Any] = {"machine": machine(), "seconds": given.seconds, "rounds": []}
+    if section.name == "spark":
+        results["rows"] = given.rows
+    for measured in rounds_of(section, given):
+        results["rounds"].append(measured)
+        given.results.mkdir(parents=True, exist_ok=True)
+        path = given.results / section.results.name
+        path.write_text(json.dumps(results, indent=1) + "\n")
+    print(table.markdown(results, section))
+    if not given.dry:
+        table.write_readme(section, results)
+
+
+def rounds_of(section: table.Section, given: argparse.Namespace) -> Iterator[dict[str, Any]]:
+    """What was measured of each system, round by round."""
+    if section.name == "spark":
+        # Its systems are measured row by row in one session of Spark, which not everybody has.
+        from bench.spark_work import spark_rounds
+
+        yield from spark_rounds(given.rounds, rows=given.rows)
+        return
     for number in range(given.rounds):
         measured: dict[str, Any] = {}
         for name in given.systems.split(","):
             print(f"{section.name}: round {number + 1}, {name}", flush=True)
             with tempfile.TemporaryDirectory(prefix="cometmq-bench-") as folder:
                 measured[name] = do_section(section.name, name, Path(folder), number, given)
-        results["rounds"].append(measured)
-        given.results.mkdir(parents=True, exist_ok=True)
-        path = given.results / section.results.name
-        path.write_text(json.dumps(results, indent=1) + "\n")
-    print(table.markdown(results, section.lines))
-    if not given.dry:
-        table.write_readme(section, results)
+        yield measured
 
 
 def do_section(

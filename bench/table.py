@@ -14,7 +14,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from bench.systems import COMETMQ, FLOOR, JAVA
+from bench.systems import COMETMQ, FLOOR, JAVA, KAFKA
 
 HERE = Path(__file__).resolve().parent
 END = "<!-- end -->"
@@ -77,6 +77,13 @@ STORE_LINES = [
 ]  # fmt: skip
 
 
+SPARK_LINES = [
+    Line("source to noop, 1 KiB bodies, properties as a map", "source map", "per_second", 0.95, against=KAFKA),
+    Line("the same, properties as stored", "source raw", "per_second", 1.2, against=KAFKA),
+    Line("a micro-batch of 400 rows to noop: p50", "micro-batch", "p50_ms", 1.1, against=KAFKA, at_least=False, unit=" ms"),
+]  # fmt: skip
+
+
 RECOVERY_LINES = [
     Line("from the start of a killed broker with 4 GB of 1 KiB messages to its open port", "recovery", "seconds", 0.5, at_least=False, unit=" s"),
     Line("`cometmq store verify` of it, on one core", "verify", "bytes_per_second", 250.0, against=None, unit=" MB/s", scale=1e-6),
@@ -89,6 +96,7 @@ class Section:
 
     name: str
     lines: list[Line]
+    systems: tuple[str, ...] = (JAVA, COMETMQ, FLOOR)
 
     @property
     def begin(self) -> str:
@@ -106,6 +114,7 @@ SECTIONS = {
         Section("alone", ALONE_LINES),
         Section("store", STORE_LINES),
         Section("recovery", RECOVERY_LINES),
+        Section("spark", SPARK_LINES, (KAFKA, COMETMQ)),
     )
 }
 
@@ -138,16 +147,18 @@ def shown(values: list[float], unit: str) -> str:
     return f"{value:,.{digits}f}{unit}"
 
 
-def markdown(results: Results, lines: list[Line]) -> str:
+TITLES = {JAVA: "Java", COMETMQ: "CometMQ", FLOOR: "floor", KAFKA: "Kafka"}
+
+
+def markdown(results: Results, section: Section) -> str:
     """A section's table."""
+    titles = [TITLES[name] for name in section.systems]
     rows = [
-        "| work | Java | CometMQ | floor | ratio | must be | holds |",
-        "| --- | ---: | ---: | ---: | ---: | ---: | --- |",
+        "| " + " | ".join(["work", *titles, "ratio", "must be", "holds"]) + " |",
+        "| --- |" + " ---: |" * (len(titles) + 2) + " --- |",
     ]
-    for line in lines:
-        cells = [
-            shown(figures(results, line, name), line.unit) for name in (JAVA, COMETMQ, FLOOR)
-        ]
+    for line in section.lines:
+        cells = [shown(figures(results, line, name), line.unit) for name in section.systems]
         value = reached(results, line)
         holds = value is not None and (value >= line.target) == line.at_least
         limit = f"{'>=' if line.at_least else '<='} {line.target:g}" + (
@@ -166,13 +177,14 @@ def write_readme(section: Section, results: Results) -> None:
     assert begin, f"{path} has no mark {section.begin}"
     tail = rest.partition(END)[2]
     about = results["machine"]
+    load = f"{results['rows']:,} rows" if "rows" in results else f"{results['seconds']} s a row"
     words = (
-        f"{len(results['rounds'])} rounds of {results['seconds']} s a row on {about['cores']} cores"
+        f"{len(results['rounds'])} rounds of {load} on {about['cores']} cores"
         f" ({about['processor']}), Python {about['python']}, {about['java']}, RocketMQ"
         f" {about['rocketmq']}, commit {about['commit']}, {about['when']}; load average before it"
         f" began {about['load_average']} (a quiet machine: 0)."
     )
-    made = markdown(results, section.lines)
+    made = markdown(results, section)
     path.write_text(f"{head}{begin}\n{made}\n\n{words}\n{END}{tail}")
 
 
@@ -182,7 +194,7 @@ def main() -> int:
         if section.results.exists():
             results = json.loads(section.results.read_text())
             write_readme(section, results)
-            print(markdown(results, section.lines))
+            print(markdown(results, section))
     return 0
 
 

@@ -1,0 +1,69 @@
+"""Kafka, beside which Spark's sources are measured: its broker, and Spark's own source for it; jars through Maven."""
+
+from __future__ import annotations
+
+import fcntl
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from tests.interop.reference import CACHE, java, maven
+from tests.support.processes import Program, free_port, write_conf
+
+POMS = Path(__file__).resolve().parent / "poms"
+HEAP = "1g"  # Kafka's own start script takes 1 GB.
+QUIET = "-Dlog4j2.level=ERROR"
+CLUSTER_ID = "AAAAAAAAAAAAAAAAAAAAAQ"  # any 16 bytes, in Base64
+
+
+def jars(name: str) -> Path:
+    """The folder with the jars of one file of `poms`; fetched where they are not there yet."""
+    folder = CACHE / "bench" / name
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (folder / ".done").exists():
+            pom = POMS / f"{name}.xml"
+            maven(["-f", pom, "dependency:copy-dependencies", f"-DoutputDirectory={folder}"])
+            (folder / ".done").touch()
+    return folder
+
+
+def spark_jars() -> str:
+    """What Spark's setting `spark.jars` must name."""
+    return ",".join(str(path) for path in sorted(jars("kafka-spark").glob("*.jar")))
+
+
+@contextmanager
+def kafka(folder: Path, *, partitions: int) -> Iterator[str]:
+    """A broker on an empty folder; its address."""
+    port, controller = free_port(), free_port()
+    conf = write_conf(
+        folder / "server.properties",
+        {
+            "process.roles": "broker,controller",
+            "node.id": 1,
+            "controller.quorum.voters": f"1@127.0.0.1:{controller}",
+            "controller.listener.names": "CONTROLLER",
+            "listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}",
+            "log.dirs": folder / "log",
+            "num.partitions": partitions,
+            "offsets.topic.replication.factor": 1,
+            "transaction.state.log.replication.factor": 1,
+            "transaction.state.log.min.isr": 1,
+        },
+    )
+    command = [java(), f"-Xms{HEAP}", f"-Xmx{HEAP}", QUIET, "-cp", f"{jars('kafka-broker')}/*"]
+    format_log = ["kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", str(conf)]
+    done = subprocess.run(
+        [*command, *format_log], capture_output=True, text=True, timeout=120, check=False
+    )
+    if done.returncode != 0:
+        raise RuntimeError(f"Kafka's StorageTool: {done.stdout[-1000:]}{done.stderr[-1000:]}")
+    broker = Program([*command, "kafka.Kafka", conf], log=folder / "kafka.log", port=port)
+    broker.start()
+    try:
+        yield broker.address
+    finally:
+        broker.kill()
