@@ -226,7 +226,7 @@ async def test_sends_under_way_end_when_the_producer_closes(cluster):
     await producer.close()
     for send in (first, unsent):
         with pytest.raises((ClientClosed, TopicNotFound)):
-            await asyncio.wait_for(send, 2)
+            await asyncio.wait_for(send, 30)
     await until(lambda: not cluster.a.server.peers, "all connections closed")
 
 

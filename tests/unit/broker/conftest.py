@@ -29,7 +29,7 @@ class Served:
         return await self.channels.call(self.broker.address, command, timeout_ms=20_000)
 
 
-async def eventually(look, *, seconds: float = 10):
+async def eventually(look, *, seconds: float = 30):
     """Look until the answer is true; give it."""
     async with asyncio.timeout(seconds):
         while True:
