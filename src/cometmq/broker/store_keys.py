@@ -50,6 +50,9 @@ class StoreKeys(IndexKeys):
         warm_flush_pages: with SYNC_FLUSH so many pages of it are flushed at once.
         is_read_ahead: let the system read more of the log than is asked for; without it old
             messages take less of the page cache, and reading many of them takes longer.
+        is_whole_crc_written: each record gets a CRC of all its bytes, as its last property.
+        is_whole_crc_checked: after an unclean stop a record that has one must fit it; differs: in
+            RocketMQ one that has none is not valid either.
         is_pool_used: with ASYNC_FLUSH a send is answered before it is written: faster where the page
             cache is busy, and the death of the process loses what was sent last.
         pool_buffers: memory in which sends wait then, in buffers of 4 MiB; differs: RocketMQ's have
@@ -105,6 +108,8 @@ class StoreKeys(IndexKeys):
     is_warmed: bool = setting(default=False, key="warmMapedFileEnable")
     warm_flush_pages: int = setting(4096, key="flushLeastPagesWhenWarmMapedFile", least=1)
     is_read_ahead: bool = setting(default=True, key="dataReadAheadEnable")
+    is_whole_crc_written: bool = setting(default=False, key="enabledAppendPropCRC")
+    is_whole_crc_checked: bool = setting(default=False, key="forceVerifyPropCRC")
     is_pool_used: bool = setting(default=False, key="transientStorePoolEnable")
     pool_buffers: int = setting(5, key="transientStorePoolSize", least=1)
     commit_interval_ms: int = setting(200, key="commitIntervalCommitLog", least=1)
@@ -179,6 +184,8 @@ class StoreKeys(IndexKeys):
             warm_files=self.is_warmed,
             warm_flush_pages=self.warm_flush_pages,
             read_ahead=self.is_read_ahead,
+            append_property_crc=self.is_whole_crc_written,
+            verify_property_crc=self.is_whole_crc_checked,
             # As MessageStoreConfig.isTransientStorePoolEnable has it.
             pool_buffers=0 if is_sync or not self.is_pool_used else self.pool_buffers,
             commit_interval_ms=self.commit_interval_ms,

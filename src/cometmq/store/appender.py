@@ -11,6 +11,7 @@ Next: cometmq.store.commitlog
 import struct
 from collections.abc import Sequence
 
+from cometmq.codec import property_crc
 from cometmq.codec.host import HOST_V4_SIZE, HOST_V6_SIZE, NO_HOST
 from cometmq.codec.record import (
     BLANK_TAIL_SIZE,
@@ -26,6 +27,7 @@ from cometmq.store.commitlog import CommitLog, Piece
 from cometmq.store.consume_queue import ConsumeQueue
 from cometmq.store.disk import Buffer
 from cometmq.store.log_file import LogFile
+from cometmq.store.settings import StoreSettings
 
 # (queue, topic block, body, properties, tags code, flag, sysFlag, born time in ms, born host,
 #  reconsume times, prepared offset, transaction bits of the sysFlag).
@@ -112,10 +114,11 @@ class Appender:
         store_ms: store timestamp of the last batch.
     """
 
-    def __init__(self, log: CommitLog, *, clock: Clock, delay_levels_ms: Sequence[int]) -> None:
+    def __init__(self, log: CommitLog, settings: StoreSettings, clock: Clock) -> None:
         self._log = log
+        self._appends_crc = settings.append_property_crc
         self._clock = clock
-        self._delay_levels_ms = delay_levels_ms
+        self._delay_levels_ms = settings.delay_levels_ms
         self._record_size_max = log.chain.file_size - BLANK_TAIL_SIZE
         self.store_ms = 0
         self.set_store_host(NO_HOST)
@@ -153,11 +156,15 @@ class Appender:
         """
         batch = Batch(self._log)
         results: list[PutResult] = []
+        if self._appends_crc:
+            puts = [(*put[:3], property_crc.with_room(put[3]), *put[4:]) for put in puts]
         try:
             if is_together:
                 self._make_room(puts, batch)
             position = self._pack(puts, batch, results)
             batch.cut(position)
+            if self._appends_crc:
+                batch.pieces = _with_crcs(batch.pieces, results)
             self._log.commit(batch.pieces)
             batch.puts, batch.results = puts, results
             batch.pieces = []  # With synchronous flush the batch waits, its bytes need not.
@@ -214,3 +221,16 @@ class Appender:
     def _due_ms(self, queue_id: int) -> int:
         """When a message in the delay topic is due."""
         return self.store_ms + delay_of_level(self._delay_levels_ms, queue_id + 1)
+
+
+def _with_crcs(pieces: Sequence[Piece], results: Sequence[PutResult]) -> list[Piece]:
+    """The same pieces of the log, with the CRCs of their records filled in."""
+    filled = [Piece(file, start, bytearray(content)) for file, start, content in pieces]
+    left = iter(filled)
+    piece = next(left)
+    for _, offset, size in results:
+        while offset >= piece.offset + len(piece.content):
+            piece = next(left)
+        assert isinstance(piece.content, bytearray)
+        property_crc.fill_in(piece.content, offset - piece.offset, size)
+    return filled

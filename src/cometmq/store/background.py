@@ -58,9 +58,7 @@ class Background(ReadSide):
         self._commit_at = 0.0
         self._acceptance = Acceptance()
         self.flags = self._acceptance.flags
-        self._appender = Appender(
-            self._log, clock=clock, delay_levels_ms=settings.delay_levels_ms
-        )
+        self._appender = Appender(self._log, settings, clock)
         self._dispatcher = Dispatcher(self._queues)
         self.index = self._make_index(directory, settings.index, clock=clock, disk=disk)
         self._flushing = Flushing(self._log, settings, clock)

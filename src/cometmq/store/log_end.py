@@ -41,7 +41,16 @@ _MAGICS = tuple(magic.to_bytes(4) for magic in (MAGIC_V1, MAGIC_V2))
 class LogEnd:
     """The end of a log that has been walked."""
 
-    def __init__(self, disk: Disk, log: CommitLog, checkpoints: CheckpointFiles) -> None:
+    def __init__(
+        self,
+        disk: Disk,
+        log: CommitLog,
+        checkpoints: CheckpointFiles,
+        *,
+        is_whole_checked: bool = False,
+    ) -> None:
+        """`is_whole_checked`: what a valid record is (`valid_record`)."""
+        self._is_whole_checked = is_whole_checked
         self._disk = disk
         self._log = log
         self._checkpoints = checkpoints
@@ -95,12 +104,17 @@ class LogEnd:
         for magic in _MAGICS:
             at = piece.find(magic, 8)
             while at >= 0:
-                record = valid_record(piece, at - 4, end + at - 4)
+                record = valid_record(
+                    piece, at - 4, end + at - 4, is_whole_checked=self._is_whole_checked
+                )
                 if record is not None:
                     return record
                 at = piece.find(magic, at + 1)
         following = self._log.chain.find(file.end)
-        return record_at(following, following.start) if following is not None else None
+        if following is None:
+            return None
+        start, is_whole_checked = following.start, self._is_whole_checked
+        return record_at(following, start, is_whole_checked=is_whole_checked)
 
     def cut(self, end: int, *, walked_from: int, is_torn: bool) -> str | None:
         """Make nothing stand behind the end, and all before it be on the device.
@@ -199,13 +213,13 @@ class LogEnd:
         logger.warning("What stood behind the log's end at %d is kept in %s", start, path)
 
 
-def record_at(file: LogFile, offset: int) -> Record | None:
-    """The valid record at a physical offset, if there is one."""
+def record_at(file: LogFile, offset: int, *, is_whole_checked: bool = False) -> Record | None:
+    """The valid record at a physical offset, if there is one (see `valid_record`)."""
     head = file.read(offset, BLANK_TAIL_SIZE)
     size = int.from_bytes(head[:4], signed=True)
     if head[4:] not in _MAGICS or not 0 < size <= file.end - offset:
         return None
-    return valid_record(file.read(offset, size), 0, offset)
+    return valid_record(file.read(offset, size), 0, offset, is_whole_checked=is_whole_checked)
 
 
 def start_before(chain: FileChain, time_ms: int) -> int:

@@ -31,9 +31,9 @@ from cometmq.store.log_end import PLAIN_ENDS, LogEnd, start_before
 from cometmq.store.log_file import LogFile
 from cometmq.store.queue_files import remove_tree
 from cometmq.store.queue_loading import LoadedQueue, QueueLoader
-from cometmq.store.record_walk import valid_records
 from cometmq.store.settings import StoreSettings
 from cometmq.store.stored_record import is_plain, places_of, tag_hash
+from cometmq.store.whole_records import walk_of
 
 logger = logging.getLogger(__name__)
 
@@ -101,6 +101,8 @@ class Recovery:
         self._followers = followers
         self._read_only = read_only
         self._levels_ms = settings.delay_levels_ms
+        self._is_whole_checked = settings.verify_property_crc
+        self._valid_records = walk_of(settings)
         self._store_ms = 0
         self._doubted: dict[ConsumeQueue, tuple[int, QueueEntry]] = {}
         self._dispatched = 0  # Records before it have their queue entries.
@@ -128,7 +130,9 @@ class Recovery:
         lacked = self._follow(is_clean=is_clean)
         self._dispatched = self._load_queues(is_clean=is_clean)
         end, why = self._walk(min([self._dispatched, *lacked]))
-        log_end = LogEnd(self._disk, self._log, self._checkpoints)
+        log_end = LogEnd(
+            self._disk, self._log, self._checkpoints, is_whole_checked=self._is_whole_checked
+        )
         damage = log_end.damage_behind(end, why, is_clean=is_clean)
         if damage is None and not self._read_only:
             is_torn = not is_clean or why not in PLAIN_ENDS
@@ -261,7 +265,7 @@ class Recovery:
 
     def _take_chunk(self, chunk: bytes, offset: int) -> tuple[int, WalkEnd]:
         """Dispatch the records of a piece; gives the bytes walked over, and why not further."""
-        records, walked, why = valid_records(chunk, offset)
+        records, walked, why = self._valid_records(chunk, offset)
         if records:
             self._store_ms = records[-1].store_timestamp
             self._dispatch(records)

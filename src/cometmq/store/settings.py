@@ -83,6 +83,10 @@ class StoreSettings:
         warm_flush_pages: with synchronous flush so many of them are flushed at once
             (flushLeastPagesWhenWarmMapedFile).
         read_ahead: let the system read more of the log than is asked for (dataReadAheadEnable).
+        append_property_crc: records get a CRC of the whole as their last property
+            (enabledAppendPropCRC).
+        verify_property_crc: one that a record has must be right for it to be valid
+            (forceVerifyPropCRC).
         pool_buffers: of 4 MiB, in which batches wait for `commit_interval_ms` before they are
             written (transientStorePoolEnable, transientStorePoolSize); 0: none, they are written
             at once.
@@ -116,6 +120,8 @@ class StoreSettings:
     warm_files: bool = False
     warm_flush_pages: int = 4096
     read_ahead: bool = True
+    append_property_crc: bool = False
+    verify_property_crc: bool = False
     pool_buffers: int = 0
     commit_interval_ms: int = 200
     retention: Retention = field(default_factory=Retention)

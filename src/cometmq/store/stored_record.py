@@ -13,6 +13,7 @@ from functools import lru_cache
 from zlib import crc32
 
 from cometmq.codec.properties import find_property
+from cometmq.codec.property_crc import is_crc_right
 from cometmq.codec.record import Record, decode_record
 from cometmq.model.errors import CodecError
 from cometmq.model.flags import INNER_BATCH, TRANSACTION_COMMIT, TRANSACTION_MASK
@@ -37,13 +38,21 @@ _PROPERTY_END = _PROPERTY_END_TEXT[0]
 _DELAY_NAME = DELAY.encode()
 
 
-def valid_record(chunk: bytes, position: int, offset: int) -> Record | None:
-    """The record at a position, if it is whole, unchanged and belongs to this physical offset."""
+def valid_record(
+    chunk: bytes, position: int, offset: int, *, is_whole_checked: bool = False
+) -> Record | None:
+    """The record at a position, if it is whole, unchanged and belongs to this physical offset.
+
+    `is_whole_checked`: where it has a CRC of the whole (`cometmq.codec.property_crc`), that counts,
+    too. Not otherwise, for a message that was stored again may bring the CRC of its first record.
+    """
     try:
         record = decode_record(chunk, position)
     except CodecError:
         return None
     if record.physical_offset != offset or crc32(record.body) & 0x7FFFFFFF != record.body_crc:
+        return None
+    if is_whole_checked and is_crc_right(chunk, position, record.store_size) is False:
         return None
     if (b"\0" in record.property_block or "\0" in record.topic) and has_lost_sector(record):
         return None

@@ -12,7 +12,7 @@ from cometmq.kernel import MAGIC_V1, MAGIC_V2, WalkEnd
 from cometmq.store.log_end import record_at
 from cometmq.store.log_file import LogFile
 from cometmq.store.offline.found import FoundStore
-from cometmq.store.record_walk import valid_records
+from cometmq.store.whole_records import Walk, walk_of
 
 CHUNK_SIZE = 4 << 20
 
@@ -61,6 +61,8 @@ class LogScan:
         self._chain = store.log.chain
         self._log = store.log
         self._on_progress = on_progress
+        self._walk = walk_of(store.settings)
+        self._is_whole_checked = store.settings.verify_property_crc
         self.end = self._chain.start if start is None else start
         self.tail = 0
         self.damages: list[Damage] = []
@@ -70,7 +72,7 @@ class LogScan:
         """The valid records, a piece of the log at a time."""
         begin = self.end
         while (file := self._chain.find(self.end)) is not None:
-            records, self.end, why = _take(file, self.end)
+            records, self.end, why = _take(file, self.end, self._walk)
             self.records += len(records)
             if records:
                 yield records
@@ -111,12 +113,16 @@ class LogScan:
                     piece = file.read(file.start + at, min(CHUNK_SIZE, stop - at) + _MAGIC_END)
                     for place in _magic_places(piece):
                         candidate = file.start + at + place - 4
-                        if candidate >= offset and record_at(file, candidate) is not None:
+                        if candidate >= offset and self._is_valid(file, candidate):
                             return candidate
         return None
 
+    def _is_valid(self, file: LogFile, offset: int) -> bool:
+        """Whether a valid record begins there."""
+        return record_at(file, offset, is_whole_checked=self._is_whole_checked) is not None
 
-def _take(file: LogFile, position: int) -> tuple[list[Record], int, WalkEnd | None]:
+
+def _take(file: LogFile, position: int, walk: Walk) -> tuple[list[Record], int, WalkEnd | None]:
     """Valid records from an offset on, the offset behind them, and why not further.
 
     The reason is None where the file goes on.
@@ -124,7 +130,7 @@ def _take(file: LogFile, position: int) -> tuple[list[Record], int, WalkEnd | No
     size = CHUNK_SIZE
     while True:
         chunk = file.read(position, min(size, file.end - position))
-        records, walked, why = valid_records(chunk, position)
+        records, walked, why = walk(chunk, position)
         is_whole_rest = position + len(chunk) == file.end
         if why is WalkEnd.WHOLE:
             return records, position + walked, WalkEnd.BLANK if is_whole_rest else None
@@ -154,4 +160,7 @@ def _why_invalid(file: LogFile, offset: int) -> str:
         check_record(file.read(offset, size), 0)
     except NoRecordError as error:
         return str(error).replace("at byte 0", "there")
-    return "its physical offset is another, or a sector of its properties is lost"
+    return (
+        "its physical offset is another, a sector of its properties is lost, or its property "
+        "__CRC32# does not fit"
+    )

@@ -1,0 +1,32 @@
+"""The same steps over the log, where the CRC of a whole record counts, too (forceVerifyPropCRC).
+
+It is looked at behind everything else, and only where the setting asks for it.
+
+Next: cometmq.store.stored_record
+"""
+
+from collections.abc import Callable
+
+from cometmq.codec.property_crc import is_crc_right
+from cometmq.codec.record import Record
+from cometmq.kernel import WalkEnd
+from cometmq.store.record_walk import valid_records
+from cometmq.store.settings import StoreSettings
+
+# (a piece of the log, its physical offset) -> its records, where they end in it, and why.
+Walk = Callable[[bytes, int], tuple[list[Record], int, WalkEnd]]
+
+
+def walk_of(settings: StoreSettings) -> Walk:
+    """How records are checked under these settings."""
+    return valid_whole_records if settings.verify_property_crc else valid_records
+
+
+def valid_whole_records(chunk: bytes, offset: int) -> tuple[list[Record], int, WalkEnd]:
+    """`valid_records`, up to the first that does not fit the CRC of its whole."""
+    records, walked, why = valid_records(chunk, offset)
+    for number, record in enumerate(records):
+        position = record.physical_offset - offset
+        if is_crc_right(chunk, position, record.store_size) is False:
+            return records[:number], position, WalkEnd.UNKNOWN
+    return records, walked, why

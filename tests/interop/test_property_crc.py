@@ -1,0 +1,73 @@
+"""Records with a CRC of their whole: Java's fit as we read it, and ours as a Java broker does."""
+
+from __future__ import annotations
+
+import signal
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from cometmq.codec.property_crc import is_crc_right
+from cometmq.kernel import walk_records
+from cometmq.store.disk import RealDisk
+from cometmq.store.offline.found import find_store, with_found_sizes
+from cometmq.store.offline.verify import verify
+from tests.interop import peer, reference
+from tests.interop.test_stores_change_hands import begin
+from tests.support import processes
+from tests.support.load import send_all
+from tests.support.processes import Program
+
+COUNT = 1_000
+TOPIC = "WholeRecords"
+SETTINGS: dict[str, object] = {
+    "autoCreateTopicEnable": "true",
+    "defaultTopicQueueNums": 4,
+    "mappedFileSizeCommitLog": 1 << 20,
+    "enabledAppendPropCRC": "true",
+    "forceVerifyPropCRC": "true",  # A Java broker forgets what does not fit, and all behind it.
+}
+
+pytestmark = [pytest.mark.java, pytest.mark.timeout(300)]
+
+
+def bodies(first: int) -> list[bytes]:
+    return [b"%05d" % n + b"x" * (n % 700) for n in range(first, first + COUNT)]
+
+
+def check_all_fit(store: Path) -> int:
+    """Every record of the log has such a CRC, and it fits; how many there are."""
+    count = 0
+    for path in sorted((store / "commitlog").iterdir()):
+        content = path.read_bytes()
+        for at, size, _ in walk_records(content, 0, len(content))[0]:
+            assert is_crc_right(content, at, size) is True, (path, at)
+            count += 1
+    disk = RealDisk()
+    settings = with_found_sizes(str(store), None, disk)
+    found = find_store(str(store), replace(settings, verify_property_crc=True), disk)
+    verdict = verify(found)
+    found.close()
+    assert verdict.errors == 0, verdict.findings
+    return count
+
+
+def test_java_and_ours_take_turns_and_each_believes_the_other(tmp_path: Path):
+    names = reference.nameserver(tmp_path / "nameserver").start()
+    started: list[Program] = [names]
+    store, sent = tmp_path / "broker" / "store", []
+    try:
+        for turn, make in enumerate((reference.broker, processes.broker)):
+            broker = begin(make, tmp_path, names.address, started, SETTINGS)
+            more = bodies(turn * COUNT)
+            assert send_all(broker.address, TOPIC, more) == [0] * COUNT
+            sent += more
+            broker.end(signal.SIGKILL)
+            assert check_all_fit(store) >= len(sent)
+        begin(reference.broker, tmp_path, names.address, started, SETTINGS)
+        told = peer.read(names.address, TOPIC, len(sent))
+    finally:
+        for program in started:
+            program.kill()
+    assert sorted(message.body for message in told) == sent
