@@ -1,4 +1,4 @@
-"""Our simple consumer works the same on Java's servers 5.3.3 as on ours.
+"""Our consumers pop from Java's servers 5.3.3 as from ours: the simple one, and the push consumer.
 
 Every test here runs on both clusters.
 """
@@ -9,8 +9,10 @@ import time
 
 import pytest
 
-from cometmq.client import Message, SimpleConsumer, StoredMessage, by_sql
-from tests.interop.ours import SECONDS, bodies, messages
+from cometmq.client import Admin, Message, SimpleConsumer, StoredMessage, by_sql
+from cometmq.model.group import GroupConfig
+from cometmq.model.properties import POP_CK
+from tests.interop.ours import SECONDS, Box, bodies, messages, pushed
 
 pytestmark = [pytest.mark.java, pytest.mark.timeout(180)]
 
@@ -50,3 +52,26 @@ def test_a_message_comes_again_unless_it_is_hidden_for_longer(names, producer, t
         assert time.monotonic() - began > 8
         consumer.ack([again])
         consumer.ack(hidden)
+
+
+def test_a_push_consumer_pops_where_the_broker_says_so(names, producer, topic, group):
+    with Admin(names) as admin:
+        admin.create_group(GroupConfig(group))
+        admin.set_request_mode(topic, group, "POP")
+    box = Box()
+    refused: list[StoredMessage] = []
+
+    def listen(message: StoredMessage) -> bool:
+        if message.body == b"m-0000" and not refused:
+            refused.append(message)
+            return False
+        box(message)
+        return True
+
+    producer.send_many(messages(topic, bodies("m", 50)))
+    with pushed(names, group, listen, topic, is_client_rebalance=False, pop_delays_ms=(1_000,)):
+        box.wait(50)
+    assert box.bodies == bodies("m", 50)
+    assert all(POP_CK in message.properties for message in box.messages)
+    (again,) = [message for message in box.messages if message.body == b"m-0000"]
+    assert (again.topic, again.reconsume_times) == (topic, 1)

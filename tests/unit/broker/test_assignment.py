@@ -101,3 +101,15 @@ def test_shares_for_pop_are_those_of_java():
     assert ids(allocate_for_pop(QUEUES, members, "c4", 2)) == [3, 0, 1]
     assert ids(allocate_for_pop(QUEUES, [*members, "c5", "c6"], "c6", 1)) == [1]
     assert ids(allocate_for_pop(QUEUES, members, "stranger", 1)) == []
+
+
+async def test_all_modes_are_given_to_who_copies_them(served):
+    await join(served)
+    ask_all = RequestCode.GET_ALL_MESSAGE_REQUEST_MODE
+    assert json.loads((await served.ask(ask_all)).body) == {"messageRequestModeMap": {}}
+    config = RequestModeConfig("Orders", "g", POP, 2)
+    await served.ask(SET, body=encode_request_mode(config))
+    told = json.loads((await served.ask(ask_all)).body)
+    assert told["messageRequestModeMap"]["Orders"]["g"] == {
+        "consumerGroup": "g", "mode": "POP", "popShareQueueNum": 2, "topic": "Orders",
+    }  # fmt: skip

@@ -344,6 +344,33 @@ async def test_an_unknown_handle_changes_nothing(served):
     assert len(served_points(served)) == 1
 
 
+async def test_a_peek_shows_what_a_pop_would_give_and_changes_nothing(served):
+    async def peek(**more):
+        fields = {"consumerGroup": "g", "topic": "Orders", "queueId": "-1", "maxMsgNums": "2"}
+        return await served.ask(
+            RequestCode.PEEK_MESSAGE,
+            fields | {name: str(value) for name, value in more.items()},
+        )
+
+    await send(served, b"1", b"2", b"3")
+    for _ in range(2):
+        answer = await peek()
+        assert (answer.code, bodies(answer)) == (ResponseCode.SUCCESS, [b"1", b"2"])
+        assert answer.fields["restNum"] == "1"
+    assert bodies(await pop(served, maxMsgNums=1, invisibleTime=200)) == [b"1"]
+    assert bodies(await peek(maxMsgNums=32)) == [b"2", b"3"]
+    assert bodies(await peek(consumerGroup="h", queueId=0)) == [b"1", b"2"]
+
+    async def is_retry_seen():
+        return sorted(bodies(await peek(maxMsgNums=32))) == [b"1", b"2", b"3"]
+
+    await eventually(is_retry_seen, seconds=30)
+    nothing = await peek(queueId=3, consumerGroup="h")
+    assert (nothing.code, nothing.body) == (ResponseCode.PULL_NOT_FOUND, b"")
+    assert (await peek(topic="Nobody")).code == ResponseCode.TOPIC_NOT_EXIST
+    assert (await served.ask(RequestCode.POP_ROLLBACK)).code == ResponseCode.SUCCESS
+
+
 async def test_a_new_group_may_begin_at_the_end_of_a_long_topic(tmp_path):
     async with serve(tmp_path, access_in_memory_ratio=0) as served:
         await send(served, b"1", b"2", b"3")

@@ -1,4 +1,4 @@
-"""QUERY_ASSIGNMENT 400 and SET_MESSAGE_REQUEST_MODE 401: the broker shares queues out.
+"""QUERY_ASSIGNMENT 400, and the modes by 401 and 402: the broker shares queues out.
 
 Clients of 5.x with clientRebalance=false ask which queues are theirs and whether they pull or pop
 them. The queues are those of all brokers, so a nameserver is asked for the route; one that cannot be
@@ -57,7 +57,10 @@ class Assignments(Feature):
         self._saver = Saver(self._file, self._snapshot, parts.pool)
         self._routes: dict[str, tuple[float, list[MessageQueue]]] = {}
         self.of_clients = {RequestCode.QUERY_ASSIGNMENT: self.query}
-        self.of_administrators = {RequestCode.SET_MESSAGE_REQUEST_MODE: self.set_mode}
+        self.of_administrators = {
+            RequestCode.SET_MESSAGE_REQUEST_MODE: self.set_mode,
+            RequestCode.GET_ALL_MESSAGE_REQUEST_MODE: self.all_modes,
+        }
 
     async def start(self) -> None:
         """Read the modes.
@@ -99,6 +102,10 @@ class Assignments(Feature):
         self._modes[config.topic, config.group] = config
         await asyncio.shield(self._saver.save_soon())
         return Answer()
+
+    def all_modes(self, _command: Command, _peer: Peer) -> Answer:
+        """Give all modes, as a slave asks for them."""
+        return Answer(body=encode_request_modes(self._modes, pretty=False).encode())
 
     # --- what a member gets
 

@@ -14,12 +14,16 @@ from cometmq.broker.pop.acks import Acks
 from cometmq.broker.pop.check_points import PERIOD_MS, CheckPoint, CheckPoints
 from cometmq.broker.pop.journal import Journal
 from cometmq.broker.pop.orders import Orders
+from cometmq.broker.pop.peeking import Peeking
 from cometmq.broker.pop.popping import Popping
 from cometmq.broker.pop.progress import Progress
 from cometmq.broker.pop.reading import PopReader
 from cometmq.broker.pop.revive import Revive
 from cometmq.broker.pop.waiting import Waiting
+from cometmq.codec.remoting import Command
 from cometmq.model.codes import RequestCode
+from cometmq.net.answer import Answer
+from cometmq.net.peer import Peer
 from cometmq.net.tasks import Tasks
 
 _log = logging.getLogger(__name__)
@@ -60,15 +64,19 @@ class PopFeature(Feature):
             orders=self._orders,
         )
         acks = Acks(parts, journal=self._journal, orders=self._orders, waiting=self._waiting)
+        peeking = Peeking(parts, popping, reader, self._progress, chance)
         self._tasks = Tasks("pop")
         self.of_batches = {RequestCode.ACK_MESSAGE: AckBatch(self._points, acks)}
         self.of_clients = {
             RequestCode.POP_MESSAGE: popping.pop,
+            RequestCode.PEEK_MESSAGE: peeking.peek,
             RequestCode.NOTIFICATION: popping.notification,
             RequestCode.POLLING_INFO: popping.polling,
             RequestCode.BATCH_ACK_MESSAGE: acks.batch_ack,
             RequestCode.CHANGE_MESSAGE_INVISIBLETIME: acks.change_invisible_time,
         }
+
+        self.of_administrators = {RequestCode.POP_ROLLBACK: _keep_files}
 
     async def start(self) -> None:
         """Know again what was handed out before.
@@ -137,6 +145,11 @@ class PopFeature(Feature):
                 await self._revive.hand_on(self._points.take_due(self._parts.clock.now_ms()))
             except Exception:  # noqa: BLE001  It must not end.
                 _log.exception("pop: messages that are due wait; trying again")
+
+
+def _keep_files(_command: Command, _peer: Peer) -> Answer:
+    """POP_ROLLBACK 200056: check points are to be in files again, where ours always are."""
+    return Answer()
 
 
 def _pop_time(point: CheckPoint) -> int:

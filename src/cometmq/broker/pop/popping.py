@@ -67,8 +67,8 @@ class Popping:
             raise RequestError(
                 ResponseCode.INVALID_PARAMETER, "invisibleTime must be greater than 0 ms"
             )
-        topic = self._topic_of(request.topic, request.queue_id)
-        self._check_group(request.consumer_group)
+        topic = self.topic_of(request.topic, request.queue_id)
+        self.check_group(request.consumer_group)
         subscription = self._filters.subscription(request.topic, request.exp, request.exp_type)
         wanted = self._filters.filter_of(subscription, request.consumer_group)
         pop = Pop(command, peer, request, wanted, topic)
@@ -86,8 +86,8 @@ class Popping:
     def notification(self, command: Command, peer: Peer) -> Answer | None:
         """Answer when there is something to pop, or when the time is over."""
         request = decode_fields(NotificationRequest, command.fields)
-        topic = self._topic_of(request.topic, request.queue_id)
-        self._check_group(request.consumer_group)
+        topic = self.topic_of(request.topic, request.queue_id)
+        self.check_group(request.consumer_group)
 
         def attempt() -> Answer | None:
             return self._notice(has_message=True) if self._has_any(request, topic) else None
@@ -109,7 +109,7 @@ class Popping:
     def polling(self, command: Command, _peer: Peer) -> Answer:
         """Say how many wait."""
         request = decode_fields(PollingInfoRequest, command.fields)
-        self._topic_of(request.topic, request.queue_id)
+        self.topic_of(request.topic, request.queue_id)
         count = self._waiting.count((request.topic, request.consumer_group), request.queue_id)
         return Answer(fields={"pollingNum": str(count)})
 
@@ -123,7 +123,12 @@ class Popping:
                 f"the pop's time was over {late_ms} ms before it came",
             )
 
-    def _topic_of(self, name: str, queue_id: int) -> TopicConfig:
+    def topic_of(self, name: str, queue_id: int) -> TopicConfig:
+        """A topic that may be popped.
+
+        Raises:
+            RequestError: it may not, or has no such queue.
+        """
         if not is_readable(self._parts.settings.perm):
             raise RequestError(
                 ResponseCode.NO_PERMISSION,
@@ -146,7 +151,12 @@ class Popping:
             )
         return topic
 
-    def _check_group(self, name: str) -> None:
+    def check_group(self, name: str) -> None:
+        """Refuse a group that may not consume.
+
+        Raises:
+            RequestError: this one.
+        """
         group = self._parts.groups.get(name)
         if group is None:
             raise RequestError(
@@ -214,7 +224,7 @@ class Popping:
 
     def _again(self, pop: Pop) -> Answer | Coroutine[Any, Any, Answer | None] | None:
         """Try once more for a pop that waits."""
-        topic = self._topic_of(pop.request.topic, pop.request.queue_id)
+        topic = self.topic_of(pop.request.topic, pop.request.queue_id)
         steps = self._reader.collect(pop._replace(topic=topic))
         try:
             cold = next(steps)

@@ -1,4 +1,4 @@
-"""Queues that a broker shares out, bodies of QUERY_ASSIGNMENT 400 and SET_MESSAGE_REQUEST_MODE 401.
+"""Queues that a broker shares out: bodies of QUERY_ASSIGNMENT 400 and of the modes, 401 and 402.
 
 Also messageRequestMode.json, which keeps the modes. Source: QueryAssignmentRequestBody,
 QueryAssignmentResponseBody, SetMessageRequestModeRequestBody and MessageRequestModeSerializeWrapper
@@ -135,12 +135,14 @@ def decode_request_mode(content: bytes) -> RequestModeConfig:
     return _mode(load_object(content, "request mode"))
 
 
-def encode_request_modes(modes: Mapping[tuple[str, str], RequestModeConfig]) -> str:
-    """The text of messageRequestMode.json."""
+def encode_request_modes(
+    modes: Mapping[tuple[str, str], RequestModeConfig], *, pretty: bool = True
+) -> str:
+    """The text of messageRequestMode.json; not `pretty`: the body of the answer to 402."""
     table: dict[str, dict[str, Any]] = {}
     for config in modes.values():
         table.setdefault(config.topic, {})[config.group] = _mode_json(config)
-    return fastjson.dumps({"messageRequestModeMap": table}, pretty=True).decode()
+    return fastjson.dumps({"messageRequestModeMap": table}, pretty=pretty).decode()
 
 
 def decode_request_modes(text: str) -> dict[tuple[str, str], RequestModeConfig]:

@@ -91,6 +91,16 @@ class NotificationRequest:
 
 
 @dataclass(frozen=True, slots=True)
+class PeekRequest:
+    """What would a pop give; queue_id -1: of any queue."""
+
+    consumer_group: str
+    topic: str
+    queue_id: int
+    max_msg_nums: int
+
+
+@dataclass(frozen=True, slots=True)
 class PollingInfoRequest:
     """How many pops wait for this queue (-1: for any)."""
 

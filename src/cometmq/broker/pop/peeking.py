@@ -1,0 +1,102 @@
+"""PEEK_MESSAGE 200052: what a pop would give, from where the group stands; nothing is handed out.
+
+Follows PeekMessageProcessor of RocketMQ 5.3.3: the topic's queues from one that chance names, and the
+group's retry topics before or behind them.
+
+Next: cometmq.broker.pop.reading
+"""
+
+import asyncio
+from random import Random
+
+from cometmq.broker.parts import Parts
+from cometmq.broker.pop.popping import COUNT_MAX, Popping
+from cometmq.broker.pop.progress import Progress
+from cometmq.broker.pop.reading import PopReader
+from cometmq.codec.fields import decode_fields
+from cometmq.codec.headers.pop import PeekRequest
+from cometmq.codec.remoting import Command
+from cometmq.model.codes import ResponseCode
+from cometmq.net.answer import Answer
+from cometmq.net.peer import Peer
+from cometmq.store.reader import GetStatus
+
+
+class Peeking:
+    """Handles peeks."""
+
+    def __init__(
+        self,
+        parts: Parts,
+        popping: Popping,
+        reader: PopReader,
+        progress: Progress,
+        chance: Random,
+    ) -> None:
+        """`popping` knows who may; `chance` chooses the first queue, and whether retries come first."""
+        self._parts = parts
+        self._popping = popping
+        self._reader = reader
+        self._progress = progress
+        self._chance = chance
+
+    async def peek(self, command: Command, _peer: Peer) -> Answer:
+        """Answer with messages, or with PULL_NOT_FOUND."""
+        request = decode_fields(PeekRequest, command.fields)
+        self._popping.topic_of(request.topic, request.queue_id)
+        self._popping.check_group(request.consumer_group)
+        pieces: list[bytes | memoryview] = []
+        count = left = 0
+        for topic, queue_id in self._places(request):
+            wanted = min(request.max_msg_nums, COUNT_MAX) - count
+            more, rest = await self._look(request.consumer_group, topic, queue_id, wanted)
+            pieces += more
+            count += sum(_count(piece) for piece in more)
+            left += rest
+        status = GetStatus.FOUND if count else GetStatus.NO_MESSAGE_IN_QUEUE
+        code = ResponseCode.SUCCESS if count else ResponseCode.PULL_NOT_FOUND
+        fields = {"popTime": "0", "invisibleTime": "0", "reviveQid": "0", "restNum": str(left)}
+        return Answer(code, status, fields, pieces)
+
+    def _places(self, request: PeekRequest) -> list[tuple[str, int]]:
+        """The queues in the order in which they are looked at."""
+        topic = self._popping.topic_of(request.topic, request.queue_id)
+        first = self._chance.randrange(100)
+        count = topic.read_queues
+        places = [(topic.name, (first + number) % count) for number in range(count)]
+        if request.queue_id >= 0:
+            places = [(topic.name, request.queue_id)]
+        retries = [
+            (retry.name, queue_id)
+            for retry in self._reader.retry_topics(topic.name, request.consumer_group)
+            for queue_id in range(retry.read_queues)
+        ]
+        is_retry_first = first < self._parts.settings.retry_share
+        return retries + places if is_retry_first else places + retries
+
+    async def _look(
+        self, group: str, topic: str, queue_id: int, count: int
+    ) -> tuple[list[memoryview], int]:
+        """Messages of a queue from the group's place on, and how many there are besides."""
+        queue = self._parts.store.queue(topic, queue_id)
+        if queue is None:
+            return [], 0
+        place = self._progress.next_offset((group, topic, queue_id)) or 0
+        offset = max(place, queue.min_offset)
+        left = max(queue.max_offset - offset, 0)
+        if count <= 0 or not left:
+            return [], left
+        result = self._parts.store.get(topic, queue_id, offset, max_count=count)
+        if result.cold is not None:
+            loop = asyncio.get_running_loop()
+            result = await loop.run_in_executor(self._parts.pool, result.cold)
+        return result.records, left - result.message_count
+
+
+def _count(records: memoryview) -> int:
+    """Records that lie one behind the other."""
+    count = start = 0
+    while start < len(records):
+        start += int.from_bytes(records[start : start + 4])
+        count += 1
+    return count
