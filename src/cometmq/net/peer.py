@@ -173,6 +173,13 @@ class Peer(asyncio.Protocol):
         if not self._is_gathering or self._gathered_size > GATHER_SIZE_MAX:
             self._send_gathered()
 
+    def write_at_once(self, data: bytes) -> None:
+        """The same for somebody who has waited: not at the end of the loop's turn, but now."""
+        if not self.is_closed:
+            self._gathered.append(data)
+            self._gathered_size += len(data)
+            self.flush()
+
     def flush(self) -> None:
         """Send what was gathered; called by the dispatcher at the end of a read."""
         self._is_gathering = False

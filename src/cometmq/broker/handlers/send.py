@@ -159,7 +159,8 @@ class SendHandler(BatchHandler):
         answers = encode_answers(pending, results)
 
         def flushed(is_flushed: bool) -> None:  # noqa: FBT001  The store calls it so.
-            peer.write(answers if is_flushed else encode_answers(as_late(pending), results))
+            answer = answers if is_flushed else encode_answers(as_late(pending), results)
+            peer.write_at_once(answer)
 
         self._store.wait_flushed(_end_of(results), flushed)
 
