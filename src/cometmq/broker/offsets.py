@@ -2,7 +2,8 @@
 
 An offset is the next one to consume. A crash loses at most the commits of the last seconds, so that a
 consumer sees a few messages again; that is RocketMQ's promise too (at least once). The file is
-consumerOffset.json, as ConsumerOffsetManager of RocketMQ 5.3.3 keeps it.
+consumerOffset.json, as ConsumerOffsetManager of RocketMQ 5.3.3 keeps it; with light queues
+(enableLmq) lmqConsumerOffset.json has all of it instead, as LmqConsumerOffsetManager has it.
 
 Next: cometmq.store.config_file
 """
@@ -15,6 +16,7 @@ from cometmq.codec.bodies.consumer_offset import (
     TOPIC_GROUP_SEPARATOR,
     OffsetTable,
     decode_offset_table,
+    encode_light_offsets_file,
     encode_offsets_file,
 )
 from cometmq.model.clock import Clock
@@ -25,9 +27,27 @@ from cometmq.store.config_file import ConfigFile
 class Offsets:
     """The table of consumer offsets."""
 
-    def __init__(self, file: ConfigFile, *, clock: Clock, pool: Executor) -> None:
-        """The table is empty until `load`."""
+    def __init__(
+        self,
+        file: ConfigFile,
+        *,
+        clock: Clock,
+        pool: Executor,
+        other_file: ConfigFile | None = None,
+        is_light: bool = False,
+    ) -> None:
+        """The table is empty until `load`.
+
+        Args:
+            file: what is kept.
+            clock: for its version.
+            pool: where it is written.
+            other_file: what is taken where `file` is not there: enableLmq was set otherwise.
+            is_light: `file` is lmqConsumerOffset.json.
+        """
         self._file = file
+        self._other_file = other_file
+        self._encode = encode_light_offsets_file if is_light else encode_offsets_file
         self._clock = clock
         self._version = DataVersion(clock.now_ms())
         self._offsets: dict[str, dict[int, int]] = {}
@@ -41,6 +61,8 @@ class Offsets:
             CodecError: the file means nothing; the message names it.
         """
         table = self._file.load(decode_offset_table)
+        if table is None and self._other_file is not None:
+            table = self._other_file.load(decode_offset_table)
         if table is not None:
             self._offsets = {key: dict(queues) for key, queues in table.offsets.items()}
             self._version = table.version
@@ -130,4 +152,4 @@ class Offsets:
     def _snapshot(self) -> Callable[[], str]:
         self._version = self._version.next(self._clock.now_ms())
         table = self.table()
-        return lambda: encode_offsets_file(table)
+        return lambda: self._encode(table)

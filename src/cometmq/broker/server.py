@@ -142,8 +142,10 @@ class Broker:
             clock=clock,
             pool=pool,
         )
+        names = ("consumerOffset.json", "lmqConsumerOffset.json")
+        file, other = map(self._config_file, names[::-1] if settings.is_light_read else names)
         self._offsets = Offsets(
-            self._config_file("consumerOffset.json"), clock=clock, pool=pool
+            file, clock=clock, pool=pool, other_file=other, is_light=settings.is_light_read
         )
         self._locks = QueueLocks(self._config_file("queueLocks.json"), clock=clock, pool=pool)
         for table in (self._topics, self._groups, self._offsets, self._locks):

@@ -118,6 +118,32 @@ async def test_committed_offsets_outlive_a_clean_stop(tmp_path):
         assert answer.fields["offset"] == "17"
 
 
+async def test_with_light_queues_offsets_lie_in_the_file_that_java_keeps_then(tmp_path):
+    def place(group: str) -> dict[str, str]:
+        return {"consumerGroup": group, "topic": "Made", "queueId": "0"}
+
+    async def offset_of(served, group: str) -> str | None:
+        answer = await served.ask(RequestCode.QUERY_CONSUMER_OFFSET, place(group))
+        return answer.fields.get("offset")
+
+    async with serve(tmp_path) as served:
+        await served.ask(CREATE, create_fields())
+        for group in ("g", "%LMQ%g"):
+            fields = place(group) | {"commitOffset": "17"}
+            await served.ask(RequestCode.UPDATE_CONSUMER_OFFSET, fields)
+    async with serve(tmp_path, is_light_read=True) as served:  # The setting is new here.
+        assert await offset_of(served, "g") == await offset_of(served, "%LMQ%g") == "17"
+        fields = place("%LMQ%g") | {"commitOffset": "19"}
+        await served.ask(RequestCode.UPDATE_CONSUMER_OFFSET, fields)
+    saved = config(tmp_path, "lmqConsumerOffset.json")
+    assert saved["lmqOffsetTable"] == {"Made@%LMQ%g": 19}
+    assert saved["offsetTable"] == {"Made@g": {0: 17}}
+    (tmp_path / "config" / "consumerOffset.json").unlink()
+    async with serve(tmp_path, is_light_read=True) as served:
+        assert await offset_of(served, "g") == "17"
+        assert await offset_of(served, "%LMQ%g") == "19"
+
+
 async def test_committed_offsets_are_saved_by_time(tmp_path):
     place = {"consumerGroup": "g", "topic": "Made", "queueId": "0", "commitOffset": "5"}
     async with serve(tmp_path, flush_offsets_interval_ms=100) as served:

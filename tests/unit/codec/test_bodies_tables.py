@@ -11,6 +11,7 @@ import pytest
 from cometmq.codec.bodies.consumer_offset import (
     OffsetTable,
     decode_offset_table,
+    encode_light_offsets_file,
     encode_offset_table,
     encode_offsets_file,
 )
@@ -41,6 +42,7 @@ from cometmq.codec.bodies.topic_config import (
     encode_topics_file,
 )
 from cometmq.codec.bodies.topic_list import TopicList, decode_topic_list, encode_topic_list
+from cometmq.codec.fastjson import loads
 from cometmq.model.data_version import DataVersion
 from cometmq.model.errors import CodecError
 from cometmq.model.group import GroupConfig
@@ -60,6 +62,26 @@ def test_a_file_that_java_wrote_is_written_again_byte_for_byte(store, name):
     content = (STORES / store / "store" / "config" / name).read_bytes()
     decode, encode = FILES[name]
     assert encode(decode(content)).encode() == content
+
+
+def test_offsets_of_light_groups_have_a_table_of_their_own():
+    content = (STORES / "kinds" / "store" / "config" / "lmqConsumerOffset.json").read_bytes()
+    assert encode_light_offsets_file(decode_offset_table(content)).encode() == content
+    text = (
+        '{"dataVersion":{"counter":1,"stateVersion":0,"timestamp":3},'
+        '"groupTopicMap":{"g":["T"],"%LMQ%g":["T"]},"lmqOffsetTable":{"%LMQ%a@%LMQ%g":7},'
+        '"offsetTable":{"T@g":{0:1,1:2},"T@%LMQ%g":{1:9}}}'
+    )
+    table = decode_offset_table(text)
+    assert table.offsets == {
+        "T@g": {0: 1, 1: 2},
+        "T@%LMQ%g": {1: 9},
+        "%LMQ%a@%LMQ%g": {0: 7},
+    }
+    again = decode_offset_table(encode_light_offsets_file(table))
+    assert again == table
+    assert loads(encode_light_offsets_file(table))["lmqOffsetTable"] == {"%LMQ%a@%LMQ%g": 7}
+    assert "lmqOffsetTable" not in loads(encode_offsets_file(table))
 
 
 def test_topics_as_4_9_writes_them_are_read():

@@ -3,6 +3,9 @@
 Source: ConsumerOffsetManager and ConsumerOffsetSerializeWrapper of RocketMQ 5.3.3. An offset is the
 next one to consume. 4.9 writes the offset table alone; `groupTopicMap`, which newer brokers write
 beside it into the file, says nothing that the table does not, and is made from it.
+
+With light queues (`enableLmq`) a broker keeps all of it in lmqConsumerOffset.json instead
+(LmqConsumerOffsetManager): the same, and a table of light groups, whose topics have one queue each.
 """
 
 from collections.abc import Mapping
@@ -12,8 +15,10 @@ from typing import Any
 from cometmq.codec import fastjson
 from cometmq.codec.bodies.json_object import JsonObject, load_object
 from cometmq.model.data_version import DataVersion
+from cometmq.model.names import LMQ_PREFIX
 
 TOPIC_GROUP_SEPARATOR = "@"
+_LIGHT_QUEUE = 0  # The only one of a light topic.
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,29 +43,58 @@ def encode_offset_table(table: OffsetTable) -> bytes:
 
 def encode_offsets_file(table: OffsetTable) -> str:
     """The text of consumerOffset.json."""
+    return fastjson.dumps(_file_json(table), pretty=True).decode()
+
+
+def encode_light_offsets_file(table: OffsetTable) -> str:
+    """The text of lmqConsumerOffset.json."""
+    plain: dict[str, Mapping[int, int]] = {}
+    light: dict[str, int] = {}
+    for key, queues in table.offsets.items():
+        if not is_light(key):
+            plain[key] = queues
+            continue
+        if _LIGHT_QUEUE in queues:
+            light[key] = queues[_LIGHT_QUEUE]
+        others = {number: at for number, at in queues.items() if number != _LIGHT_QUEUE}
+        if others:  # A light group of an ordinary topic.
+            plain[key] = others
+    file = _file_json(OffsetTable(table.version, plain))
+    offsets = file.pop("offsetTable")
+    return fastjson.dumps(
+        {**file, "lmqOffsetTable": light, "offsetTable": offsets}, pretty=True
+    ).decode()
+
+
+def is_light(key: str) -> bool:
+    """Whether a "topic@group" is of a light group (MixAll.isLmq)."""
+    return key.partition(TOPIC_GROUP_SEPARATOR)[2].startswith(LMQ_PREFIX)
+
+
+def _file_json(table: OffsetTable) -> dict[str, Any]:
     topics: dict[str, list[str]] = {}
     for key in table.offsets:
         topic, separator, group = key.partition(TOPIC_GROUP_SEPARATOR)
         if separator:
             topics.setdefault(group, []).append(topic)
-    return fastjson.dumps(
-        {
-            "dataVersion": table.version.to_json(),
-            "groupTopicMap": topics,
-            "offsetTable": _offsets_json(table),
-        },
-        pretty=True,
-    ).decode()
+    return {
+        "dataVersion": table.version.to_json(),
+        "groupTopicMap": topics,
+        "offsetTable": _offsets_json(table),
+    }
 
 
 def decode_offset_table(content: bytes | str) -> OffsetTable:
-    """Such a body, or the text of consumerOffset.json.
+    """Such a body, or the text of consumerOffset.json or lmqConsumerOffset.json.
 
     Raises:
         CodecError: it is no table of offsets; the message names the field.
     """
     body = load_object(content, "consumer offsets")
     offsets = body.table("offsetTable", lambda part, key: part.numbered(key, JsonObject.int64))
+    if "lmqOffsetTable" in body:
+        for key, offset in body.table("lmqOffsetTable", JsonObject.int64).items():
+            offsets.setdefault(key, {})[_LIGHT_QUEUE] = offset
     return OffsetTable(body.version("dataVersion"), offsets)
 
 
