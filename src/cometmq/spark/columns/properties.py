@@ -23,7 +23,7 @@ _CELLS_MAX = 1 << 22  # Counting beats sorting while the table of counts stays s
 
 
 class PropertyColumn:
-    """The entries of all rows, in order: names, values, and which row each belongs to.
+    """The entries of all rows, in order: where each one's name and value lie, and whose it is.
 
     Args:
         texts: a string array without nulls, a row's block each.
@@ -31,65 +31,75 @@ class PropertyColumn:
 
     def __init__(self, texts: pa.Array) -> None:
         self.texts = texts
-        buffer, octets, rows = contents(texts)
-        names, values = _split(octets, rows)
-        starts = names.starts
-        self.names = take_pieces(buffer, names, STRING)
-        self.values = take_pieces(buffer, values, STRING)
+        self._buffer, self._octets, rows = contents(texts)
+        self._names, self._values = _split(self._octets, rows)
         # Where each row's entries begin: an entry starts strictly before its row's end.
-        self.row_offsets: Longs = np.searchsorted(starts, rows)
-        self._drop_repeats()
+        self._row_offsets: Longs = np.searchsorted(self._names.starts, rows)
 
     def as_map(self, kind: pa.DataType) -> pa.Array:
         """The rows as maps of the Arrow type that Spark wants."""
-        offsets = pa.array(self.row_offsets.astype(np.int32))
-        return pa.MapArray.from_arrays(offsets, self.names, self.values, type=kind)
+        names, values, offsets = self._kept
+        offsets = pa.array(offsets.astype(np.int32))
+        return pa.MapArray.from_arrays(offsets, names, values, type=kind)
 
     def as_json(self) -> pa.Array:
         """The rows as text, a JSON object each."""
-        pairs = list(zip(self.names.to_pylist(), self.values.to_pylist(), strict=True))
-        ends = self.row_offsets.tolist()
+        names, values, offsets = self._kept
+        pairs = list(zip(names.to_pylist(), values.to_pylist(), strict=True))
+        ends = offsets.tolist()
         texts = [orjson.dumps(dict(pairs[start:end])) for start, end in pairwise(ends)]
         return pa.array(texts, pa.binary()).view(STRING)
 
     def column(self, name: str) -> pa.Array:
-        """The value of one property in each row, null where it has none."""
-        found = self._entries_named(name)
+        """The value of one property in each row, null where it has none.
+
+        Only the names of its length are looked at, and only its values are copied.
+        """
+        found = self._entries_named(name.encode())
         picked = np.full(len(self.texts), -1, np.int64)
-        picked[self._entry_rows[found]] = found
-        return self.values.take(pa.array(picked, mask=picked < 0))
+        picked[self._entry_rows[found]] = found  # Of two in one row the later stays.
+        there = picked[picked >= 0]
+        spans = Span(self._values.starts[there], self._values.ends[there])
+        values = take_pieces(self._buffer, spans, STRING)
+        if len(there) == len(picked):
+            return values
+        places = np.cumsum(picked >= 0) - 1
+        return values.take(pa.array(places, mask=picked < 0))
 
     @cached_property
     def _entry_rows(self) -> Longs:
-        counts = np.diff(self.row_offsets)
+        counts = np.diff(self._row_offsets)
         return np.repeat(np.arange(len(self.texts)), counts)
 
     @cached_property
-    def _name_codes(self) -> tuple[npt.NDArray[np.int32], dict[str, int]]:
-        """Each entry's name as a small number, and the number of each name."""
-        encoded = self.names.dictionary_encode()
-        codes = np.asarray(encoded.indices)
-        return codes, {name: code for code, name in enumerate(encoded.dictionary.to_pylist())}
+    def _name_sizes(self) -> Longs:
+        return self._names.lengths
 
-    def _entries_named(self, name: str) -> Longs:
-        codes, names = self._name_codes
-        return np.flatnonzero(codes == names.get(name, -1))
+    def _entries_named(self, name: bytes) -> Longs:
+        same_size = np.flatnonzero(self._name_sizes == len(name))
+        signs = self._octets[self._names.starts[same_size, None] + np.arange(len(name))]
+        found: Longs = same_size[(signs == np.frombuffer(name, np.uint8)).all(axis=1)]
+        return found
 
-    def _drop_repeats(self) -> None:
-        """Keep only the last entry of each name in a row; nearly always all are kept."""
-        codes, names = self._name_codes
-        cells = self._entry_rows * max(len(names), 1) + codes
-        if _all_differ(cells, len(self.texts) * len(names)):
-            return
+    @cached_property
+    def _kept(self) -> tuple[pa.Array, pa.Array, Longs]:
+        """Names, values and the rows' offsets, only the last entry of each name in a row.
+
+        Nearly always all entries are kept.
+        """
+        names = take_pieces(self._buffer, self._names, STRING)
+        values = take_pieces(self._buffer, self._values, STRING)
+        encoded = names.dictionary_encode()
+        different = len(encoded.dictionary)
+        cells = self._entry_rows * max(different, 1) + np.asarray(encoded.indices)
+        if _all_differ(cells, len(self.texts) * different):
+            return names, values, self._row_offsets
         # Backwards, because unique keeps the first that it meets.
         kept = len(cells) - 1 - np.unique(cells[::-1], return_index=True)[1]
         kept.sort()
         counts = np.bincount(self._entry_rows[kept], minlength=len(self.texts))
-        self.names = self.names.take(pa.array(kept))
-        self.values = self.values.take(pa.array(kept))
-        self.row_offsets = np.concatenate(([0], np.cumsum(counts)))
-        for stale in ("_entry_rows", "_name_codes"):
-            self.__dict__.pop(stale, None)
+        rows: Longs = np.concatenate(([0], np.cumsum(counts)))
+        return names.take(pa.array(kept)), values.take(pa.array(kept)), rows
 
 
 def _all_differ(cells: Longs, bound: int) -> bool:
@@ -111,9 +121,18 @@ def _split(octets: npt.NDArray[np.uint8], rows: Longs) -> tuple[Span, Span]:
     # Sorted starts and sorted ends pair up: entries do not overlap, and an empty one is dropped.
     starts = np.sort(np.concatenate((rows[:-1], cuts + 1)), kind="stable")
     ends = np.sort(np.concatenate((rows[1:], cuts)), kind="stable")
+    filled = ends - starts >= _ENTRY_SIZE_MIN
+    starts, ends = starts[filled], ends[filled]
     marks = first + np.flatnonzero(octets[first:last] == _NAME_END)
-    at = np.searchsorted(marks, starts)
-    middles = np.append(marks, last)[at]
-    whole = (ends - starts >= _ENTRY_SIZE_MIN) & (middles > starts) & (middles < ends - 1)
+    middles = _first_behind(marks, starts, ends, last)
+    whole = (middles > starts) & (middles < ends - 1)
     starts, middles, ends = starts[whole], middles[whole], ends[whole]
     return Span(starts, middles), Span(middles + 1, ends)
+
+
+def _first_behind(marks: Longs, starts: Longs, ends: Longs, last: int) -> Longs:
+    """The first mark at or behind each start; `last` where there is none."""
+    if len(marks) == len(starts) and np.all((marks >= starts) & (marks < ends)):
+        return marks  # One in each entry, as good writers have it: nothing to search.
+    found: Longs = np.append(marks, last)[np.searchsorted(marks, starts)]
+    return found

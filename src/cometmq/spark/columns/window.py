@@ -8,6 +8,7 @@ from the records' own flags and mixed records need no second path.
 Next: cometmq.spark.columns.window_columns
 """
 
+import struct
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -16,9 +17,11 @@ import numpy.typing as npt
 
 from cometmq.codec import record as layout
 from cometmq.codec.host import HOST_V4_SIZE
-from cometmq.kernel import MAGIC_V1, MAGIC_V2, WalkEnd, walk_records
+from cometmq.kernel import MAGIC_V1, MAGIC_V2, RECORD_SIZE_MIN, walk_records
 from cometmq.model import flags
 from cometmq.model.errors import CodecError
+
+_SIZE = struct.Struct(">i")
 
 Longs = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
@@ -30,10 +33,23 @@ def record_starts(buffer: bytes) -> Longs:
     Raises:
         CodecError: when something else than whole records stands in it.
     """
-    records, stopped_at, why = walk_records(buffer, 0, len(buffer))
-    if why is not WalkEnd.WHOLE:
-        raise CodecError(f"no whole record at byte {stopped_at} of {len(buffer)}: {why.name}")
-    return np.array([position for position, _, _ in records], np.int64)
+    starts: list[int] = []
+    append, size_at, end = starts.append, _SIZE.unpack_from, len(buffer)
+    position = 0
+    try:
+        while position < end:
+            append(position)
+            size = size_at(buffer, position)[0]
+            if size < RECORD_SIZE_MIN:
+                break
+            position += size
+    except struct.error:
+        position = -1
+    if position != end:
+        # Walk again, to say where it stopped and why; the magic is looked at by `RecordWindow`.
+        _, stopped_at, why = walk_records(buffer, 0, end)
+        raise CodecError(f"no whole record at byte {stopped_at} of {end}: {why.name}")
+    return np.array(starts, np.int64)
 
 
 @dataclass(frozen=True)
