@@ -12,6 +12,11 @@ from cometmq.spark import session
 _numbers = count(1)
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """`--messages 1000000`: the store of ours that the store tests make; small by default."""
+    parser.addoption("--messages", type=int, default=20_000, help="messages in the big store")
+
+
 @pytest.fixture(scope="session")
 def cluster() -> Iterator[Embedded]:
     with Embedded() as cluster:

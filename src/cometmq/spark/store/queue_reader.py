@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from pyarrow import fs
 
-from cometmq.codec.queue_entry import BLANK_SIZE, QUEUE_ENTRY_SIZE
+from cometmq.codec.queue_entry import BLANK_SIZE, GAP_CODE, QUEUE_ENTRY_SIZE
 from cometmq.spark.columns.window import Longs
 from cometmq.spark.store.folder import LOG_NAME_DIGITS, StoreFolder
 from cometmq.spark.store.packed import ENTRY, Entries
@@ -37,7 +37,7 @@ class QueueFile(NamedTuple):
 
 
 class QueueEntries(NamedTuple):
-    """Entries of a file, without blank ones.
+    """Entries of a file, without blank ones and those of lost messages.
 
     Attributes:
         offsets: the queue offset of each.
@@ -71,7 +71,8 @@ def read_queue_file(folder: StoreFolder, file: QueueFile) -> QueueEntries:
     sizes = entries["size"]
     unused = np.flatnonzero(sizes == 0)
     used = int(unused[0]) if len(unused) else len(entries)
-    real = np.flatnonzero(sizes[:used] != BLANK_SIZE)
+    is_real = (sizes != BLANK_SIZE) & (entries["tags"] != GAP_CODE)
+    real = np.flatnonzero(is_real[:used])
     return QueueEntries(file.first + real, entries[real])
 
 

@@ -16,7 +16,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from cometmq.codec.queue_entry import BLANK_ENTRY, QUEUE_ENTRY_SIZE, gap_entry
+from cometmq.codec.queue_entry import BLANK_ENTRY, QUEUE_ENTRY_SIZE, gap_entries
 from cometmq.model.errors import StoreDamaged
 from cometmq.spark.store.folder import StoreFolder
 from cometmq.spark.store.packed import Packer, Run
@@ -58,6 +58,7 @@ class Written:
         first: queue offset of the first entry.
         end: and behind the last.
         place: physical offset of the first entry's record.
+        size: bytes of the same.
     """
 
     topic: str
@@ -65,6 +66,7 @@ class Written:
     first: int
     end: int
     place: int
+    size: int
 
     def to_dict(self) -> dict[str, str | int]:
         """For a manifest."""
@@ -124,7 +126,8 @@ def write_run(target: Target, run: Run) -> Written:
     """Put a run where it belongs: entry n at byte 20 n of the queue."""
     content = run.entries.tobytes()
     _write(target, run.topic, run.queue_id, run.first, content)
-    return Written(run.topic, run.queue_id, run.first, run.end, int(run.entries[0]["offset"]))
+    place, size, _ = run.entries[0].tolist()
+    return Written(run.topic, run.queue_id, run.first, run.end, place, size)
 
 
 def finish(target: Target, written: Iterable[Written]) -> int:
@@ -147,10 +150,12 @@ def finish(target: Target, written: Iterable[Written]) -> int:
                 f"two records of the log are message {run.first} of {run.topic}/{run.queue_id}; "
                 "`cometmq store verify` shows which"
             )
-        blank = BLANK_ENTRY if is_new else gap_entry(run.place)
         missing = run.first - expected
         if missing:
-            _write(target, run.topic, run.queue_id, expected, blank * missing)
+            before = BLANK_ENTRY * missing
+            if not is_new:
+                before = gap_entries(missing, run.topic, run.place, run.size)
+            _write(target, run.topic, run.queue_id, expected, before)
         entries += run.end - run.first
         last = (run.topic, run.queue_id, run.end)
     _sync(target)

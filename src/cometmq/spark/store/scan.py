@@ -94,7 +94,7 @@ class Walk:
     def run(self) -> Iterator[Scanned | Damage]:
         """All of it."""
         split = self._split
-        position = split.lo if split.is_whole_begin else self._next_record(split.lo)
+        position = split.lo if split.is_whole_begin else self._next_record(split.lo, split.hi)
         while position is not None and not self._is_over(position):
             wanted = max(split.hi - position, 0) + PROOF_SIZE
             piece = self._read(position, min(self._read_bytes, wanted))
@@ -197,15 +197,21 @@ class Walk:
     def _damage(self, start: int, end: int, why: str) -> Damage:
         return Damage(start, end, self._file.path, start - self._file.start, why)
 
-    def _next_record(self, position: int) -> int | None:
-        """The first place from `position` on, and before the stop, that proves to be a record."""
+    def _next_record(self, position: int, limit: int | None = None) -> int | None:
+        """The first place from `position` on, before the stop, that proves to be a record.
+
+        Args:
+            position: physical offset.
+            limit: look no further than this physical offset; None: to the end of the file.
+        """
         file, stop = self._file, self._split.stop
-        limit = file.start + file.size if stop is None else stop
+        limit = min(each for each in (limit, stop, file.start + file.size) if each is not None)
         while position < limit:
-            piece = self._read(position, self._read_bytes)
+            wanted = min(self._read_bytes, limit - position + PROOF_SIZE)
+            piece = self._read(position, wanted)
             for place in proven_places(piece, position, file.end):
                 return position + place if position + place < limit else None
-            if len(piece) < self._read_bytes:
+            if len(piece) < wanted:
                 return None
             position += len(piece) - PROOF_SIZE + 1
         return None

@@ -157,19 +157,19 @@ class _SplitCheck:
             self._entries += len(wanted.offsets)
             return
         asked, there = _by_offset(wanted), _by_offset(stored)
-        told = 0
+        told, is_any_error = 0, False
         for offset in sorted(asked.keys() | there.keys()):
             what = _difference(asked.get(offset, ()), there.get(offset, ()))
             if what is None:
                 self._entries += 1
                 continue
             told += 1
+            is_any_error |= offset in there
             if told <= FINDINGS_MAX:
                 yield self._finding(queue, f" offset {offset}", what, is_error=offset in there)
         if told > FINDINGS_MAX:
-            yield self._finding(
-                queue, "", f"{told - FINDINGS_MAX} more such entries", is_error=True
-            )
+            rest = f"{told - FINDINGS_MAX} more such entries"
+            yield self._finding(queue, "", rest, is_error=is_any_error)
 
     def _finding(self, queue: Queue, at: str, what: str, *, is_error: bool) -> Found:
         error = is_error or self._rules.is_closed

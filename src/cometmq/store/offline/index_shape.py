@@ -1,7 +1,8 @@
 """How many slots and entries an index file has, found out from the file itself.
 
 Its size fits many shapes. RocketMQ's default is known by its size; of the others that one is
-right in which the first entry is the first record's, and its slot leads to an entry of that slot.
+right in which the first entry is the first record's, its slot leads to an entry of that slot, and
+the last entry is the last record's. (Zeros look like a first entry where the log begins at 0.)
 """
 
 import sys
@@ -34,14 +35,26 @@ def find_shape(disk: Disk, fd: int, header: IndexHeader) -> IndexShape | None:
     default = IndexShape(SLOTS_DEFAULT, ENTRIES_DEFAULT)
     if size == default.file_size:
         return default
+    likely: IndexShape | None = None  # The header may be ahead of the last entry after a kill.
     for entries in range(header.index_count, size // INDEX_ENTRY_SIZE + 1):
         left = size - INDEX_HEADER_SIZE - entries * INDEX_ENTRY_SIZE
         shape = IndexShape(left // INDEX_SLOT_SIZE, entries)
         if left <= 0 or shape.file_size != size:
             continue
-        if header.index_count <= 1 or _fits(disk, fd, header, shape):
+        if header.index_count <= 1:
             return shape
-    return None
+        if _fits(disk, fd, header, shape):
+            if _ends(disk, fd, header, shape):
+                return shape
+            likely = likely or shape
+    return likely
+
+
+def _ends(disk: Disk, fd: int, header: IndexHeader, shape: IndexShape) -> bool:
+    """Whether the last entry is the last record's."""
+    place = entry_position(header.index_count - 1, shape.slots)
+    last = decode_entry(disk.pread(fd, INDEX_ENTRY_SIZE, place))
+    return last.physical_offset == header.end_offset
 
 
 def _fits(disk: Disk, fd: int, header: IndexHeader, shape: IndexShape) -> bool:

@@ -1,0 +1,397 @@
+"""The kernels of the store jobs: what they make is what a broker made, byte for byte; twice changes nothing."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from cometmq.model.errors import SettingsError, StoreDamaged, StoreLocked
+from cometmq.spark.store import archive, rebuild, rebuild_keys, restore
+from cometmq.spark.store.archive import ArchiveRules
+from cometmq.spark.store.digests import Digest, differences, differing_blocks, digest_task
+from cometmq.spark.store.folder import StoreFolder
+from cometmq.spark.store.plan import LogRange, plan_tasks
+from cometmq.spark.store.verify import Total, VerifyRules, verify_task
+from cometmq.store.archive_mark import archived_to
+from cometmq.store.disk import RealDisk
+from cometmq.store.index_file import IndexShape
+from cometmq.store.lock import DirectoryLock
+from cometmq.store.offline.found import find_store
+from cometmq.store.offline.verify import verify
+from tests.spark.test_store_rows import rows
+from tests.support.big_store import SETTINGS, make_big_store
+from tests.support.hand_clock import HandClock
+from tests.support.store_puts import open_store, put, read_all, run_jobs
+
+STORES = Path(__file__).parents[1] / "golden" / "stores"
+CLOCK = HandClock(1_800_000_000_000)
+
+
+@pytest.fixture(scope="module")
+def big(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Path:
+    """A store of ours with very many messages; only read."""
+    path = tmp_path_factory.mktemp("big") / "store"
+    make_big_store(path, int(request.config.getoption("--messages", default=20_000)))
+    return path
+
+
+@pytest.fixture(params=["clean", "crash", "big"])
+def store(request: pytest.FixtureRequest) -> Path:
+    """Stores of Java and of ours; only read."""
+    if request.param == "big":
+        return Path(request.getfixturevalue("big"))
+    return STORES / str(request.param) / "store"
+
+
+def contents(root: Path, part: str) -> dict[str, bytes]:
+    return {
+        str(path.relative_to(root / part)): path.read_bytes()
+        for path in sorted((root / part).rglob("*"))
+        if path.is_file()
+    }
+
+
+def tasks_of(root: Path, split_bytes: int = 300_000) -> list:
+    return plan_tasks(StoreFolder(str(root)), split_bytes=split_bytes)
+
+
+def rebuilt(root: Path, out: Path, split_bytes: int = 300_000) -> rebuild.Target:
+    """All queues of a store made anew in another directory, every second task twice."""
+    folder = StoreFolder(str(root))
+    target = rebuild.target_of(str(root), rebuild.found_settings(str(root)), out=str(out))
+    rebuild.begin(target)
+    written = []
+    for number, task in enumerate(reversed(tasks_of(root, split_bytes))):
+        written += rebuild.rebuild_task(folder, task, target)
+        if number % 2:
+            rebuild.rebuild_task(folder, task, target)
+    rebuild.finish(target, written)
+    return target
+
+
+def verdict(root: Path, *, is_closed: bool = True, split_bytes: int = 300_000) -> Total:
+    rules = VerifyRules(rebuild.found_settings(str(root)).delay_levels_ms, is_closed)
+    folder = StoreFolder(str(root))
+    return Total.of(
+        row for task in tasks_of(root, split_bytes) for row in verify_task(folder, task, rules)
+    )
+
+
+def test_queues_made_anew_are_those_of_the_broker(store, tmp_path):
+    rebuilt(store, tmp_path)
+    assert contents(tmp_path, "consumequeue") == contents(store, "consumequeue")
+
+
+def test_an_index_made_anew_is_that_of_the_broker(store, tmp_path):
+    folder, settings = StoreFolder(str(store)), rebuild.found_settings(str(store))
+    rebuild_keys.begin_keys(str(tmp_path))
+    keys = sum(rebuild_keys.keys_task(folder, task, str(tmp_path)) for task in tasks_of(store))
+    shape = IndexShape(settings.index.slots, settings.index.entries)
+    assert rebuild_keys.finish_keys(str(tmp_path), shape, clock=CLOCK) == keys
+    made, there = contents(tmp_path, "index"), contents(store, "index")
+    assert list(made.values()) == list(there.values())
+    assert keys
+
+
+def test_the_store_is_sound_and_says_how_much_there_is(store):
+    total = verdict(store)
+    assert (total.errors, total.notes) == ((), ())
+    assert total.messages == total.queue_entries == len(rows(store, columns="queueOffset"))
+
+
+def test_rows_queues_and_direct_reading_agree(big):
+    """Every message of a store of ours: by its log, by its queues, and read as a broker reads."""
+    columns = "topic,queueId,queueOffset,commitLogOffset,storeSize,bodyCrc"
+    messages = rows(big, columns=columns, splitBytes="5000000")
+    entries = rows(big, view="consumequeue", columns=columns.removesuffix(",bodyCrc"))
+    crcs = [message.pop("bodyCrc") for message in messages]
+
+    def order(row: dict) -> tuple:
+        return row["topic"], row["queueId"], row["queueOffset"]
+
+    assert sorted(messages, key=order) == sorted(entries, key=order)
+    assert sorted(direct(big)) == sorted(
+        (*order(message), crc) for message, crc in zip(messages, crcs, strict=True)
+    )
+
+
+def direct(root: Path) -> Iterator[tuple[str, int, int, int]]:
+    settings = replace(
+        SETTINGS,
+        transfer_bytes_in_memory=8 << 20,
+        transfer_count_in_memory=8000,
+        transfer_bytes_on_disk=8 << 20,
+        transfer_count_on_disk=8000,
+    )
+    store = open_store(root, settings, read_only=True)
+    for topic in store.topics():
+        for queue in store.queues_of(topic):
+            for record in read_all(store, topic, queue.queue_id):
+                yield topic, queue.queue_id, record.queue_offset, record.body_crc
+    store.close()
+
+
+# --- rebuild
+
+
+def test_a_rebuild_replaces_what_is_broken_and_keeps_queues_that_the_log_forgot(tmp_path):
+    root = tmp_path / "store"
+    shutil.copytree(STORES / "clean" / "store", root)
+    expected = contents(root, "consumequeue")
+    forgotten = root / "consumequeue" / "Expired" / "0"
+    forgotten.mkdir(parents=True)
+    (forgotten / f"{6000:020d}").write_bytes(bytes(6000))
+    queue = next((root / "consumequeue" / "GoldenOrders").glob("*"))
+    shutil.rmtree(queue)
+    target = rebuilt(root, root / rebuild.REBUILT)
+    lock = DirectoryLock(RealDisk(), str(root))
+    lock.take()
+    with pytest.raises(StoreLocked):
+        rebuild.install(str(root), target)
+    lock.release()
+    assert rebuild.install(str(root), target) == len({Path(n).parent for n in expected})
+    assert contents(root, "consumequeue") == {**expected, f"Expired/0/{6000:020d}": bytes(6000)}
+    assert not (root / rebuild.REBUILT).exists()
+
+
+def test_a_message_that_the_log_lost_is_a_gap_and_the_queue_goes_on(tmp_path):
+    store = open_store(tmp_path)
+    for number in range(9):
+        put(store, b"%d" % number * 300)
+    run_jobs(store)
+    store.close()
+    lost = rows(tmp_path)[4]
+    with (tmp_path / "commitlog" / f"{0:020d}").open("r+b") as file:
+        file.seek(lost["commitLogOffset"])
+        file.write(bytes(60))
+    target = rebuilt(tmp_path, tmp_path / rebuild.REBUILT, 700)
+    rebuild.install(str(tmp_path), target)
+    assert [r["queueOffset"] for r in rows(tmp_path, view="consumequeue")] == [
+        0, 1, 2, 3, 5, 6, 7, 8,
+    ]  # fmt: skip
+    found = find_store(str(tmp_path), None, RealDisk())
+    assert {finding.part for finding in verify(found).findings} == {"log"}
+    found.close()
+
+
+def test_two_records_in_one_place_are_refused(tmp_path):
+    target = rebuild.Target(str(tmp_path), 400, ())
+    runs = [rebuild.Written("t", 0, 0, 5, 0, 100), rebuild.Written("t", 0, 4, 6, 500, 100)]
+    with pytest.raises(StoreDamaged, match="are message 4 of t/0"):
+        rebuild.finish(target, runs)
+
+
+# --- verify
+
+
+@pytest.mark.parametrize("split_bytes", [1 << 30, 20_000])
+def test_every_kind_of_harm_is_found(tmp_path, split_bytes):
+    root = tmp_path / "store"
+    shutil.copytree(STORES / "clean" / "store", root)
+    messages = rows(root)
+    body, gone = messages[100], messages[700]
+    log = root / "commitlog"
+
+    def overwrite(message: dict, at: int, content: bytes) -> None:
+        start = message["commitLogOffset"] // 262144 * 262144
+        with (log / f"{start:020d}").open("r+b") as file:
+            file.seek(message["commitLogOffset"] - start + at)
+            file.write(content)
+
+    overwrite(body, 88, bytes([body["body"][0] ^ 1]))
+    overwrite(gone, 0, bytes(8))
+    queue = root / "consumequeue" / messages[5]["topic"] / str(messages[5]["queueId"])
+    with (queue / f"{0:020d}").open("r+b") as file:
+        file.seek(messages[5]["queueOffset"] * 20 + 12)
+        file.write(b"\1\2\3\4\5\6\7\x08")
+    total = verdict(root, split_bytes=split_bytes)
+    log_errors = [error for error in total.errors if error.part == "log"]
+    queue_errors = [error for error in total.errors if error.part == "queue"]
+    assert len(log_errors) == 2
+    assert sorted(error.finding or "" for error in log_errors)[1].endswith("CRC is another")
+    places = {error.place for error in queue_errors}
+    assert places == {
+        f"{each['topic']}/{each['queueId']} offset {each['queueOffset']}"
+        for each in (gone, messages[5])
+    }
+
+
+def test_entries_that_are_not_there_yet_are_a_note_in_an_open_store(tmp_path):
+    root = tmp_path / "store"
+    shutil.copytree(STORES / "crash" / "store", root)
+    shutil.rmtree(root / "consumequeue" / "GoldenPayments")
+    closed, left_open = (
+        verdict(root, split_bytes=1 << 30),
+        verdict(root, is_closed=False, split_bytes=1 << 30),
+    )
+    assert len(closed.errors) == len(left_open.notes) > 0
+    assert (closed.notes, left_open.errors) == ((), ())
+    assert any("more such entries" in (note.finding or "") for note in left_open.notes)
+
+
+# --- archive and restore
+
+
+def archived(root: Path, place: Path, *, is_raw: bool = True, splits: int = 300_000) -> int:
+    folder, rules = StoreFolder(str(root)), ArchiveRules(str(place), is_raw=is_raw)
+    plan = archive.plan_archive(folder, LogRange(), split_bytes=splits)
+    for split in plan:
+        archive.archive_task(folder, [split], rules)
+    moved = archive.finish_archive(folder, plan, rules)
+    assert moved is not None
+    return moved
+
+
+def test_what_is_archived_comes_back_bit_by_bit(store, tmp_path):
+    root = tmp_path / "store"
+    shutil.copytree(store, root)
+    end = archived(root, tmp_path / "archive")
+    assert archived_to(RealDisk(), str(root)) == end
+    assert archive.plan_archive(StoreFolder(str(root)), LogRange()) == []
+    back = tmp_path / "back"
+    parts = restore.plan_restore(str(tmp_path / "archive"), str(back))
+    restore.begin_restore(parts)
+    done = [restore.restore_task(part) for part in (*parts, parts[0])]
+    assert not any(each.missing for each in done)
+    settings = rebuild.found_settings(str(root))
+    restore.finish_restore(parts, str(back), clock=CLOCK, settings=settings)
+    log = contents(root, "commitlog")
+    assert contents(back, "commitlog") == {
+        name: log[name] for name in contents(back, "commitlog")
+    }
+    assert not any(any(log[name]) for name in log.keys() - contents(back, "commitlog").keys())
+    assert contents(back, "consumequeue") == contents(root, "consumequeue")
+    assert list(contents(back, "index").values()) == list(contents(root, "index").values())
+    for name, content in contents(back, "config").items():
+        assert content == contents(root, "config")[name]
+
+
+def test_a_growing_log_is_archived_piece_by_piece_and_a_second_run_changes_nothing(tmp_path):
+    root, place = tmp_path / "store", tmp_path / "archive"
+    store = open_store(root)
+    marks = []
+    for number in range(6):
+        put(store, *[b"%d" % number * 800] * 7)
+        run_jobs(store)
+        marks.append(archived(root, place, splits=5000))
+    before = contents(place, "")
+    assert archived(root, place, splits=5000) == marks[-1]
+    assert contents(place, "") == before
+    assert marks == sorted(set(marks))
+    assert marks[-1] == store.max_offset
+    store.close()
+    table = pq.read_table(place / "topic=orders")
+    assert sorted(table["queueOffset"].to_pylist()) == list(range(42))
+    back = tmp_path / "back"
+    parts = restore.plan_restore(str(place), str(back))
+    restore.begin_restore(parts)
+    assert sum(restore.restore_task(part).records for part in parts) == 42
+
+
+def test_a_task_that_was_killed_leaves_nothing_that_counts(tmp_path, monkeypatch):
+    root, place = tmp_path / "store", tmp_path / "archive"
+    shutil.copytree(STORES / "clean" / "store", root)
+    folder, rules = StoreFolder(str(root)), ArchiveRules(str(place), is_raw=True)
+    plan = archive.plan_archive(folder, LogRange(), split_bytes=300_000)
+
+    def killed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(archive._SplitFiles, "_renamed", killed)
+        with pytest.raises(KeyboardInterrupt):
+            archive.archive_task(folder, plan, rules)
+    assert not [name for name in contents(place, "") if not Path(name).name.startswith(".")]
+    assert archived_to(RealDisk(), str(root)) == 0
+    archived(root, place)
+    names = contents(place, "")
+    assert not [name for name in names if Path(name).name.startswith(".")]
+
+
+@pytest.mark.parametrize("is_raw", [True, False])
+def test_what_cannot_be_restored_is_refused(tmp_path, is_raw):
+    root, place, back = tmp_path / "store", tmp_path / "archive", tmp_path / "back"
+    shutil.copytree(STORES / "clean" / "store", root)
+    archived(root, place, is_raw=is_raw)
+    if not is_raw:
+        with pytest.raises(SettingsError, match="--raw"):
+            restore.plan_restore(str(place), str(back))
+        return
+    back.mkdir()
+    assert restore.plan_restore(str(place), str(back))
+    (back / "file").touch()
+    with pytest.raises(SettingsError, match="is not empty"):
+        restore.plan_restore(str(place), str(back))
+    other = tmp_path / "other"
+    store = open_store(other)
+    put(store, b"x")
+    run_jobs(store)
+    store.close()
+    with pytest.raises(SettingsError, match="another place"):
+        archived(other, place)
+
+
+def test_messages_missing_from_an_archive_are_named(tmp_path):
+    root, place, back = tmp_path / "store", tmp_path / "archive", tmp_path / "back"
+    shutil.copytree(STORES / "clean" / "store", root)
+    archived(root, place)
+    lost = next((place / "topic=GoldenOrders").rglob("*.parquet"))
+    first = min(pq.read_table(lost)["commitLogOffset"].to_pylist())
+    lost.unlink()
+    parts = restore.plan_restore(str(place), str(back))
+    restore.begin_restore(parts)
+    missing = [each for part in parts for each in restore.restore_task(part).missing]
+    assert any(start <= first < stop for start, stop in missing)
+
+
+# --- comparing
+
+
+def digests(root: Path, split_bytes: int) -> list[Digest]:
+    folder = StoreFolder(str(root))
+    tasks = tasks_of(root, split_bytes)
+    return [digest for task in tasks for digest in digest_task(folder, task)]
+
+
+def test_a_copy_has_the_same_digests_however_it_is_cut_and_wherever_it_lies(tmp_path):
+    root, copy = STORES / "clean" / "store", tmp_path / "copy"
+    assert differing_blocks(digests(root, 1 << 30), digests(root, 7000)) == []
+    store = open_store(tmp_path / "one")
+    other = open_store(copy)
+    put(other, b"in the way", topic="other")
+    for number in range(30):
+        put(store, b"%d" % number * 200)
+        put(other, b"%d" % number * 200)
+    for each in (store, other):
+        run_jobs(each)
+        each.close()
+    blocks = differing_blocks(digests(tmp_path / "one", 900), digests(copy, 5000))
+    assert blocks == [("other", 0, 0)]
+
+
+def test_what_differs_is_named_message_by_message(tmp_path):
+    root, copy = tmp_path / "store", tmp_path / "copy"
+    shutil.copytree(STORES / "clean" / "store", root)
+    shutil.copytree(root, copy)
+    changed, lost = rows(root)[200], rows(root)[900]
+
+    def overwrite(message: dict, at: int, content: bytes) -> None:
+        start = message["commitLogOffset"] // 262144 * 262144
+        with (copy / "commitlog" / f"{start:020d}").open("r+b") as file:
+            file.seek(message["commitLogOffset"] - start + at)
+            file.write(content)
+
+    overwrite(changed, 16, b"\0\0\0\x2a")  # The user's flag, which no CRC covers.
+    overwrite(lost, 0, bytes(80))
+    blocks = differing_blocks(digests(root, 50_000), digests(copy, 1 << 30))
+    assert 1 <= len(blocks) <= 2
+    found = differences(StoreFolder(str(root)), StoreFolder(str(copy)), blocks)
+    assert {(each.topic, each.queue_id, each.offset, each.what) for each in found} == {
+        (changed["topic"], changed["queueId"], changed["queueOffset"], "differs in flag"),
+        (lost["topic"], lost["queueId"], lost["queueOffset"], "only A has it"),
+    }
