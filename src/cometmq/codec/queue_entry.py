@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from cometmq.kernel import reference
 from cometmq.model.errors import CodecError
+from cometmq.model.names import is_system_topic
 
 QUEUE_ENTRY = reference.ENTRY
 QUEUE_ENTRY_SIZE = QUEUE_ENTRY.size  # 20
@@ -25,6 +26,9 @@ QUEUE_ENTRY_SIZE = QUEUE_ENTRY.size  # 20
 BLANK_SIZE = reference.BLANK_SIZE
 BLANK_ENTRY = QUEUE_ENTRY.pack(0, BLANK_SIZE, 0)
 GAP_CODE = reference.GAP_CODE
+# So many lost messages in a row let a Java broker give the next one again; more than one answer
+# of a pull (maxTransferCountOnMessageInMemory) nobody should get of it.
+DOUBLED_MAX = 32
 
 
 class QueueEntry(NamedTuple):
@@ -46,25 +50,24 @@ def encode_entry(physical_offset: int, size: int, tags_code: int) -> bytes:
     return QUEUE_ENTRY.pack(physical_offset, size, tags_code)
 
 
-def doubled_entry(next_offset: int, next_size: int) -> bytes:
-    """The entry of a message that is not in the log though later ones of its queue are.
+def gap_entries(count: int, topic: str, next_offset: int, next_size: int) -> bytes:
+    """The entries of messages that are not in the log though a later one of their queue is.
 
-    It points to the queue's next record: RocketMQ, which has nothing of the kind, gives that one twice, and
-    passes over nothing. Its tags code says to us what it is (docs/format/queue-entry.md).
+    RocketMQ has nothing of the kind. They point to the queue's next record: it gives that one again,
+    and passes over nothing; their tags code says to us what they are. Many in a row, and those of the
+    broker's own topics, are blank ones (docs/format/queue-entry.md says why): a broker reads its own
+    topics record by record, and would carry out twice what it got twice.
 
     Args:
-        next_offset: of the queue's next record, its physical offset.
+        count: how many are missing in a row.
+        topic: of the queue.
+        next_offset: physical offset of the queue's next record.
         next_size: of the same, bytes.
     """
-    return QUEUE_ENTRY.pack(next_offset, next_size, GAP_CODE)
-
-
-def gap_entry(next_offset: int) -> bytes:
-    """The same where nothing must come twice: a blank one to RocketMQ.
-
-    Its tags code keeps it in order among the others: the physical offset of the queue's next record.
-    """
-    return QUEUE_ENTRY.pack(0, BLANK_SIZE, next_offset)
+    if count > DOUBLED_MAX or is_system_topic(topic):
+        # The tags code keeps them in order among the others: `place_of_entry`.
+        return QUEUE_ENTRY.pack(0, BLANK_SIZE, next_offset) * count
+    return QUEUE_ENTRY.pack(next_offset, next_size, GAP_CODE) * count
 
 
 def place_of_entry(physical_offset: int, size: int, tags_code: int) -> int:

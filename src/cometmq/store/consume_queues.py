@@ -13,17 +13,13 @@ import logging
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 
-from cometmq.codec.queue_entry import QUEUE_ENTRY_SIZE, QueueEntry, doubled_entry, gap_entry
-from cometmq.model.names import is_system_topic
+from cometmq.codec.queue_entry import QUEUE_ENTRY_SIZE, QueueEntry, gap_entries
 from cometmq.store.consume_queue import ConsumeQueue
 from cometmq.store.queue_files import QueueFiles
 
 logger = logging.getLogger(__name__)
 
 GAP_MAX = 1_000_000  # Entries missing in a queue beyond which its next offset is not believed.
-# So many lost messages in a row let a Java broker give the next one again; more than one answer
-# of a pull (maxTransferCountOnMessageInMemory) nobody should get of it.
-DOUBLED_MAX = 32
 
 # A round is through after this many ticks of 50 ms, or earlier where few queues have a tail.
 ROUND_TICKS = 200
@@ -109,7 +105,8 @@ class ConsumeQueues:
             logger.warning(
                 "%r: %d messages before %d are not in the log", queue, missing, offset
             )
-            queue.tail += _gap(queue, missing, entry)
+            place, size, _ = entry
+            queue.tail += gap_entries(missing, queue.topic, place, size)
             queue.max_offset = queue.next_offset = offset
         else:
             if offset < queue.tail_start and not self._read_only:
@@ -219,14 +216,3 @@ class ConsumeQueues:
         for name in self.files.topic_names():
             if name not in self._topics:
                 self.files.remove_topic(name)
-
-
-def _gap(queue: ConsumeQueue, missing: int, following: QueueEntry) -> bytes:
-    """Entries of messages that are lost, before an entry that is not.
-
-    A broker reads its own topics record by record, and would carry out twice what it got twice.
-    """
-    place, size, _ = following
-    if missing > DOUBLED_MAX or is_system_topic(queue.topic):
-        return gap_entry(place) * missing
-    return doubled_entry(place, size) * missing

@@ -8,7 +8,7 @@ import pytest
 
 from cometmq.broker.byte_quota import ByteQuotas
 from cometmq.broker.topic_limits import Limits, first_kept, limited_topics, limits_of
-from cometmq.codec.queue_entry import doubled_entry
+from cometmq.codec.queue_entry import gap_entries
 from cometmq.model.topic import TopicConfig
 from tests.support.store_puts import put, settle, store_with
 
@@ -93,7 +93,7 @@ def test_what_is_lost_in_a_queue_takes_nothing():
     put(store, b"1", b"2")
     queue = store.queue("orders", 0)
     assert queue is not None
-    queue.tail[20:40] = doubled_entry(0, RECORD)
+    queue.tail[20:40] = gap_entries(1, "orders", 0, RECORD)
     put(store, b"3")
     settle(store, clock)
     assert ByteQuotas(store).first_kept(queue, 2 * RECORD) == 0

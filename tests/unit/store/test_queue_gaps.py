@@ -6,11 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from cometmq.codec.queue_entry import BLANK_SIZE, GAP_CODE
+from cometmq.codec.queue_entry import BLANK_SIZE, DOUBLED_MAX, GAP_CODE
 from cometmq.codec.record import decode_records
 from cometmq.model.java_hash import java_hash
 from cometmq.model.names import HALF_TOPIC
-from cometmq.store.consume_queues import DOUBLED_MAX
 from cometmq.store.message_store import MessageStore
 from cometmq.store.reader import GetStatus
 from tests.support.fake_disk import FakeDisk
