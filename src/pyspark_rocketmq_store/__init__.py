@@ -3,6 +3,25 @@
 Next: cometmq.spark.store.format
 """
 
-from cometmq.spark.store.format import RocketMQStoreSource as DefaultSource
+from collections.abc import MutableMapping
 
-__all__ = ["DefaultSource"]
+from pyspark.sql.datasource import DataSource
+
+
+class DefaultSource(DataSource):
+    """The name of the format; making one gives the source itself."""
+
+    def __new__(cls, options: MutableMapping[str, str]) -> DataSource:  # type: ignore[misc]
+        """The source.
+
+        Raises:
+            ImportError: pyarrow or numpy is missing.
+        """
+        from cometmq.spark.store.format import RocketMQStoreSource
+
+        return RocketMQStoreSource(options)
+
+    @classmethod
+    def name(cls) -> str:
+        """What stands in `format(...)` and `USING ...`."""
+        return "rocketmq-store"

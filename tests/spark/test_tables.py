@@ -1,13 +1,17 @@
 """Tables that SQL made keep their options."""
 
+from pathlib import Path
+
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 
 from cometmq.spark.options import NAME_SERVER
+from cometmq.spark.store.settings import PATH
 from cometmq.spark.table_options import table_options, with_table_options
 from tests.spark.conftest import load, numbers_of
 
+STORE = Path(__file__).parents[1] / "golden" / "stores" / "clean" / "store"
 SCHEMA = StructType([StructField("body", BinaryType()), StructField("tags", StringType())])
 # As Spark 4.3 hands the options of CREATE TABLE.
 CREATED = {"option.nameserver": "h:1", "nameserver": "h:1", "option.topic": "t", "owner": "me"}
@@ -40,6 +44,15 @@ def test_secrets_do_not_go_into_the_catalog():
     secret = {"option.rocketmq.secretkey": "s", "option.rocketmq.accesskey": "a"}
     kept = with_table_options(SCHEMA, {**CREATED, **secret})
     assert table_options(kept, {}, NAME_SERVER) == {"nameserver": "h:1", "topic": "t"}
+
+
+@pytest.mark.parametrize(
+    ("location", "path"),
+    [("file:/a%20b/store", "/a b/store"), ("/a/store", "/a/store"), ("s3://a/b", "s3://a/b")],
+)
+def test_the_location_that_spark_makes_of_a_path_is_a_path_again(location, path):
+    kept = with_table_options(SCHEMA, {"location": location, "owner": "me"})
+    assert table_options(kept, {}, PATH) == {"path": path}
 
 
 @pytest.fixture
@@ -91,3 +104,16 @@ def test_a_copy_of_a_table_never_goes_back_into_it(spark, cluster, topic, table,
         assert numbers_of(spark.table(table)) == list(range(10))
     finally:
         spark.sql(f"DROP TABLE {copy}")
+
+
+@pytest.mark.slow
+def test_a_table_over_a_store_directory_is_read(spark):
+    spark.sql(f"CREATE TABLE golden USING `rocketmq-store` OPTIONS (path '{STORE}')")
+    try:
+        counts = spark.sql("SELECT count(*), count(DISTINCT topic) FROM golden").collect()[0]
+        assert counts[0] == 1245
+        first = "SELECT count(*) FROM golden WITH (endingPhysicalOffset = 1568)"
+        assert 0 < spark.sql(first).collect()[0][0] < 10
+    finally:
+        spark.sql("DROP TABLE golden")
+    assert STORE.is_dir()

@@ -10,6 +10,7 @@ Writes do not use this. What reaches a writer is the schema of the query, and fo
 """
 
 from collections.abc import Mapping
+from urllib.parse import unquote, urlsplit
 
 from pyspark.sql.types import StructField, StructType
 
@@ -26,13 +27,17 @@ def with_table_options(schema: StructType, options: Mapping[str, str]) -> Struct
 
     Options whose names say that they are secret are left out: a statement has to bring them.
     """
+    if not any(name == "location" or name.startswith(_OF_A_TABLE) for name in options):
+        return schema  # A read, whose options come again.
     kept = {
         name.removeprefix(_OF_A_TABLE): text
         for name, text in options.items()
         if name.startswith(_OF_A_TABLE) and not any(word in name for word in _SECRETS)
     }
-    if not kept:
-        return schema
+    # Spark makes a table's location of its option `path`, and of a local one "file:/var/store".
+    place = urlsplit(options.get("location") or options.get("path") or "")
+    if place.path:
+        kept["path"] = unquote(place.path) if place.scheme in ("", "file") else place.geturl()
     first, *others = schema.fields
     marked = StructField(first.name, first.dataType, first.nullable, {_KEY: kept})
     return StructType([marked, *others])

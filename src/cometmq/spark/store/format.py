@@ -20,6 +20,7 @@ from cometmq.spark.store.folder import StoreFolder
 from cometmq.spark.store.rebuild import Target, found_settings
 from cometmq.spark.store.schema import check_view_schema, view_schema
 from cometmq.spark.store.settings import (
+    PATH,
     READ_OPTIONS,
     WRITE_OPTIONS,
     StoreReadSettings,
@@ -27,6 +28,7 @@ from cometmq.spark.store.settings import (
 )
 from cometmq.spark.store.stream import StoreStreamReader
 from cometmq.spark.store.writer import QueueWriter, check_packed
+from cometmq.spark.table_options import table_options, with_table_options
 from cometmq.store.settings import DELAY_LEVELS_MS, StoreSettings
 
 
@@ -48,12 +50,13 @@ class RocketMQStoreSource(DataSource):
             SettingsError: for a column or view that there is not.
         """
         shape = read_shape(self.options)
-        return view_schema(
+        schema = view_schema(
             shape.view,
             shape.columns,
             properties_format=shape.properties_format,
             with_raw=shape.with_raw,
         )
+        return with_table_options(schema, self.options)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Reads a batch.
@@ -61,7 +64,8 @@ class RocketMQStoreSource(DataSource):
         Raises:
             SettingsError: for options or columns that do not work.
         """
-        settings = StoreReadSettings.parse(self.options, is_stream=False)
+        options = table_options(schema, self.options, PATH)
+        settings = StoreReadSettings.parse(options, is_stream=False)
         check_view_schema(settings.view, schema)
         return StoreReader(settings, schema)
 
@@ -71,7 +75,8 @@ class RocketMQStoreSource(DataSource):
         Raises:
             SettingsError: for options or columns that do not work.
         """
-        settings = StoreReadSettings.parse(self.options, is_stream=True)
+        options = table_options(schema, self.options, PATH)
+        settings = StoreReadSettings.parse(options, is_stream=True)
         check_view_schema(settings.view, schema)
         return StoreStreamReader(settings, schema)
 

@@ -21,10 +21,10 @@ def _text(text: str) -> str:
     return text
 
 
-_PATH = Option("path", _text, None, "Required; also the argument of `load`. The store directory (storePathRootDir): a path, or a URI of pyarrow's file systems such as `s3://bucket/store`.")  # fmt: skip
+PATH = Option("path", _text, None, "Required; also the argument of `load`. The store directory (storePathRootDir): a path, or a URI of pyarrow's file systems such as `s3://bucket/store`.")  # fmt: skip
 
 READ_OPTIONS = (
-    _PATH,
+    PATH,
     Option("commitLogPath", words, "", "Where the log lies elsewhere (storePathCommitLog): its folders, separated by commas."),
     Option("view", one_of(*VIEWS), MESSAGES, "What the rows are: `messages`, `consumequeue`, `index`, `verify`, `packed-cq`, `files`, `offsets` or `topics`."),
     Option("topics", words, "", "Only these topics, separated by commas. Views of messages and queues."),
@@ -45,7 +45,7 @@ READ_OPTIONS = (
 )  # fmt: skip
 
 WRITE_OPTIONS = (
-    _PATH,
+    PATH,
     Option("queueFileSize", whole(20), None, "Bytes of a queue file (mappedFileSizeConsumeQueue). Default: as the files there show, else 6000000."),
 )  # fmt: skip
 
