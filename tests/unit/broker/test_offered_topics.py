@@ -18,11 +18,11 @@ from tests.support.store_puts import flush, open_store, put
 
 
 @contextmanager
-def offered(disk: FakeDisk, *, perm: int = PERM_READ_WRITE):
+def offered(disk: FakeDisk, *, perm: int = PERM_READ_WRITE, is_read_only: bool = False):
     """The store, the topics, and what is told of them."""
     clock = HandClock()
     settings = StoreSettings(commitlog_file_size=16_384, queue_file_size=400, disk_reserve=0)
-    store = open_store(settings=settings, disk=disk, clock=clock)
+    store = open_store(settings=settings, disk=disk, clock=clock, read_only=is_read_only)
     with ThreadPoolExecutor(1) as pool:
         file = ConfigFile("/store/config/topics.json", disk)
         topics = Topics(file, BrokerSettings(), clock=clock, pool=pool)
@@ -65,3 +65,14 @@ async def test_a_full_disk_passes_and_changes_nothing():
         assert store.refusal is not None
         assert not told.look()
         assert told.table() == topics.table()
+
+
+async def test_a_store_that_opens_for_reading_only_is_never_offered_for_writing():
+    disk = FakeDisk()
+    with offered(disk) as (store, _, _):
+        put(store, b"x")
+        store.close()
+    with offered(disk, is_read_only=True) as (_, topics, told):
+        topics.load()
+        assert told.look()  # The broker asks before it registers.
+        assert not any(config.perm & PERM_WRITE for config in told.table().topics.values())
