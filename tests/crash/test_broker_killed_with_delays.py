@@ -20,7 +20,7 @@ TOPIC = "Waiting"
 LEVELS_MS = (1000, 2000, 4000)
 SAVED_EACH_MS = 200
 # What may come twice was delivered this long before a kill: two saves and a slow machine.
-REPEATED_WITHIN_MS = 1500
+REPEATED_WITHIN_MS = 3000
 ROUNDS = 3
 A_ROUND = 60
 
@@ -44,7 +44,7 @@ def wishes_of(round_number: int, chance: random.Random) -> list[Wish]:
     return made
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(240)
 @pytest.mark.parametrize("flush", ["ASYNC_FLUSH", "SYNC_FLUSH"])
 def test_what_waits_outlives_the_broker(tmp_path: Path, flush):
     chance = random.Random(5)
@@ -63,7 +63,7 @@ def test_what_waits_outlives_the_broker(tmp_path: Path, flush):
         with processes.broker(tmp_path / "broker", names.address, settings=settings) as one:
             wait_until(
                 lambda: {r.body.decode() for r in lying_in(one.address, TOPIC)} == set(due),
-                seconds=20,
+                seconds=60,
                 what="every message",
             )
             time.sleep(max(max(due.values()) / 1000 - time.time(), 0) + 0.5)
@@ -80,7 +80,7 @@ def test_what_waits_outlives_the_broker(tmp_path: Path, flush):
     print(f"{flush}: {len(due)} waited, {len(found) - len(due)} came twice")
 
 
-@pytest.mark.timeout(60)
+@pytest.mark.timeout(150)
 def test_a_power_cut_between_delivery_and_save_is_a_repeat_and_no_loss(tmp_path: Path):
     """Progress that was never saved delivers anew; it is what a cut leaves, whatever was put."""
     settings = {
@@ -97,8 +97,8 @@ def test_a_power_cut_between_delivery_and_save_is_a_repeat_and_no_loss(tmp_path:
     with processes.nameserver(tmp_path / "nameserver") as names:
         with processes.broker(tmp_path / "broker", names.address, settings=settings) as one:
             send_wishes(one.address, TOPIC, wishes)
-            wait_until(lambda: set(bodies(one.address)) == names_of, seconds=15, what="both")
+            wait_until(lambda: set(bodies(one.address)) == names_of, seconds=40, what="both")
             one.kill()
         with processes.broker(tmp_path / "broker", names.address, settings=settings) as one:
-            wait_until(lambda: len(bodies(one.address)) == 4, seconds=15, what="both again")
+            wait_until(lambda: len(bodies(one.address)) == 4, seconds=40, what="both again")
             assert bodies(one.address) == ["level", "level", "timer", "timer"]

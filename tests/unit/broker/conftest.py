@@ -49,7 +49,7 @@ async def serve(path: Path, clock: Clock | None = None, **settings):
         "listen_port": 0,
         "store_path": str(path),
         "commitlog_file_size": 1 << 20,
-        "busy_timeout_ms": 10_000,  # A busy test machine is no reason to refuse.
+        "busy_timeout_ms": 60_000,  # A busy test machine is no reason to refuse.
     }
     broker = Broker(BrokerSettings(broker_name="broker-a", **{**values, **settings}), clock)
     await broker.start()

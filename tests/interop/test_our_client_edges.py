@@ -1,0 +1,140 @@
+"""What the scenarios of the Java clients ask at the edges, with our client: on a Java broker and on ours.
+
+Named after those of `java/run.sh`; the other test_our_* files have the rest of them.
+"""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from cometmq.client import (
+    Admin,
+    ConsumeFrom,
+    Message,
+    Producer,
+    ProducerSettings,
+    PullConsumer,
+    PushConsumer,
+    PushSettings,
+    StoredMessage,
+)
+from cometmq.model.codes import ResponseCode
+from cometmq.model.errors import BrokerRefused, TopicNotFound
+from cometmq.model.flags import PERM_WRITE
+from cometmq.model.queue import MessageQueue
+from tests.interop.ours import FAST, SECONDS, Box, bodies, messages, pushed
+from tests.support.processes import wait_until
+
+pytestmark = [pytest.mark.java, pytest.mark.timeout(180)]
+
+
+def test_tags_of_one_hash_are_told_apart(names, producer, topic, group):
+    """ "Aa" and "BB" are one to the broker, which knows tags by Java's hash."""
+    for number in range(6):
+        tag = "Aa" if number % 2 == 0 else "BB"
+        producer.send(Message(topic, b"%d" % number, tag=tag))
+    box, last = Box(), Box()
+    with (
+        pushed(names, group, box, topic, expression="Aa"),
+        pushed(names, f"{group}_all", last, topic),
+    ):
+        last.wait(6)
+        box.wait(3)
+    assert box.bodies == [b"0", b"2", b"4"]
+    assert {message.tag for message in box.messages} == {"Aa"}
+
+
+def test_what_may_not_or_cannot_be_asked_is_refused_by_its_code(names, topic, group):
+    with Admin(names) as admin, PullConsumer(names, group=group) as consumer:
+        (first, *_) = consumer.queues(topic)
+        with pytest.raises(BrokerRefused) as refused:
+            consumer.fetch(MessageQueue(topic, first.broker_name, 99), 0)
+        assert refused.value.code in (
+            ResponseCode.INVALID_PARAMETER, ResponseCode.SYSTEM_ERROR,
+        )  # fmt: skip
+        admin.create_topic(topic, queues=4, perm=PERM_WRITE)
+        with pytest.raises(BrokerRefused) as refused:
+            consumer.fetch(first, 0)
+        assert refused.value.code == ResponseCode.NO_PERMISSION
+        with pytest.raises(TopicNotFound):
+            admin.route(f"{topic}_never")
+        assert admin.consumer_connections(f"{group}_never") == {}
+
+
+def test_a_consumer_that_closes_is_forgotten_at_once(names, topic, group):
+    with Admin(names) as admin:
+        with pushed(names, group, Box(), topic) as consumer:
+            wait_until(
+                lambda: any(
+                    consumer.client_id in {each.client_id for each in found.connections}
+                    for found in admin.consumer_connections(group).values()
+                ),
+                seconds=SECONDS,
+                what="the member",
+            )
+        wait_until(
+            lambda: admin.consumer_connections(group) == {}, seconds=5, what="nobody there"
+        )
+
+
+def test_sends_that_come_together_leave_together(names, topic, group):
+    settings = ProducerSettings(is_auto_batch=True, batch_delay_ms=50, send_timeout_ms=10_000)
+    box = Box()
+    with Producer(names, settings=settings) as producer:
+        sent = producer.send_many(messages(topic, bodies("a", 40)))
+        assert len({result.message_id for result in sent}) == 40
+    with pushed(names, group, box, topic):
+        box.wait(40)
+    assert box.bodies == bodies("a", 40)
+
+
+def test_a_message_is_found_by_its_key_its_id_and_its_place(names, producer, topic):
+    sent = producer.send(Message(topic, b"found", keys=("order-1", "order-2")))
+
+    def found(admin: Admin) -> list[StoredMessage]:
+        return admin.messages_by_key(topic, "order-2")
+
+    with Admin(names) as admin:
+        wait_until(lambda: found(admin), seconds=SECONDS, what="the message by its key")
+        (by_key,) = found(admin)
+        by_id = admin.message_by_id(topic, sent.message_id)
+        by_place = admin.view_message(by_key.offset_message_id)
+    assert by_id is not None
+    assert by_key.body == by_id.body == by_place.body == b"found"
+
+
+def test_names_in_a_namespace_are_short_for_users_and_long_for_brokers(names, topic, group):
+    with Admin(names) as admin:
+        admin.create_topic(f"shop%{topic}", queues=1)
+    sending = ProducerSettings(namespace="shop", send_timeout_ms=10_000)
+    box = Box()
+    with Producer(names, settings=sending) as producer:
+        producer.send(Message(topic, b"in the shop"))
+    receiving = PushSettings(namespace="shop", consume_from=ConsumeFrom.FIRST, **FAST)
+    with PushConsumer(
+        names, group=group, listener=box, subscriptions={topic: "*"}, settings=receiving
+    ):
+        box.wait(1)
+        with Admin(names) as admin:
+            assert admin.consumer_connections(f"shop%{group}")
+    assert [message.topic for message in box.messages] == [topic]
+
+
+def test_a_subscribed_pull_consumer_begins_at_a_time(names, producer, topic, group):
+    producer.send(Message(topic, b"before"))
+    time.sleep(1.5)
+    middle_ms = int(time.time() * 1000)
+    time.sleep(0.5)
+    producer.send_many(messages(topic, bodies("after", 8)))
+    with PullConsumer(names, group=group) as consumer:
+        queues = consumer.queues(topic)
+        consumer.assign(queues)
+        for queue in queues:
+            consumer.seek(queue, consumer.offset_by_time(queue, middle_ms))
+        got: list[bytes] = []
+        end = time.monotonic() + SECONDS
+        while len(got) < 8 and time.monotonic() < end:
+            got += [message.body for message in consumer.receive(wait_ms=1_000)]
+    assert sorted(got) == bodies("after", 8)
