@@ -2,7 +2,22 @@
 
 from typing import Any
 
-from cometmq.spark.jobs import cdc, compact, dlq, lag, replay, sql, stats, table, trace
+from cometmq.spark.jobs import (
+    archive,
+    cdc,
+    compact,
+    dlq,
+    kafka,
+    lag,
+    mirror,
+    rebuild,
+    replay,
+    sql,
+    stats,
+    table,
+    trace,
+    verify,
+)
 from cometmq.spark.jobs.job import Job
 
 JOBS: tuple[Job[Any], ...] = (
@@ -15,6 +30,11 @@ JOBS: tuple[Job[Any], ...] = (
     compact.JOB,
     trace.JOB,
     lag.JOB,
+    mirror.JOB,
+    *archive.JOBS,
+    verify.JOB,
+    rebuild.JOB,
+    *kafka.JOBS,
 )
 
 

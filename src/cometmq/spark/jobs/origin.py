@@ -22,6 +22,9 @@ from cometmq.spark.jobs.manifest import absolute, file_system
 from cometmq.spark.jobs.words import time_ms
 
 NAMESERVER_DEFAULT = "127.0.0.1:9876"
+_TRIGGER_BYTES = 512 << 20  # Of a store's log in one micro-batch.
+# What is no Parquet lies beside an archive's files.
+_ARCHIVE = {"pathGlobFilter": "*.parquet"}
 _RANGE_COLUMNS = ("topic", "broker", "queue", "from", "to", "rows")
 
 
@@ -78,6 +81,12 @@ def topic_options(options: FromOptions, columns: str) -> dict[str, str]:
     return given
 
 
+def store_options(options: FromOptions, columns: str) -> dict[str, str]:
+    """The options of the format "rocketmq-store"; what is broken in a log fails the job."""
+    given = {"path": absolute(options.store), "topics": options.topic, "columns": columns}
+    return {**given, "mode": "FAILFAST"}
+
+
 def read_batch(
     spark: SparkSession, options: FromOptions, columns: str = "", **more: str
 ) -> DataFrame:
@@ -96,10 +105,13 @@ def read_batch(
         given = {**topic_options(options, columns), **more}
         frame = spark.read.format("rocketmq").options(**given).load()
     elif options.store:
-        reader = spark.read.format("rocketmq-store").option("path", absolute(options.store))
-        frame = reader.load()
+        given = store_options(options, columns)
+        for text, name in ((options.since, "starting"), (options.until, "ending")):
+            if text:
+                given[f"{name}Timestamp"] = str(time_ms(text, f"--{name}"))
+        frame = spark.read.format("rocketmq-store").options(**given).load()
     else:
-        frame = spark.read.parquet(absolute(options.archive))
+        frame = spark.read.options(**_ARCHIVE).parquet(absolute(options.archive))
     return _narrowed(frame, options)
 
 
@@ -124,12 +136,13 @@ def read_stream(
         given["maxOffsetsPerTrigger"] = str(rows_max)
         frame = spark.readStream.format("rocketmq").options(**given).load()
     elif options.store:
-        reader = spark.readStream.format("rocketmq-store")
-        frame = reader.option("path", absolute(options.store)).load()
+        given = store_options(options, columns)
+        given["maxBytesPerTrigger"] = str(_TRIGGER_BYTES)
+        frame = spark.readStream.format("rocketmq-store").options(**given).load()
     else:
         place = absolute(options.archive)
-        files = spark.readStream.schema(spark.read.parquet(place).schema)
-        frame = files.option("maxFilesPerTrigger", 8).parquet(place)
+        files = spark.readStream.schema(spark.read.options(**_ARCHIVE).parquet(place).schema)
+        frame = files.options(**_ARCHIVE, maxFilesPerTrigger="8").parquet(place)
     return _narrowed(frame, options)
 
 
@@ -186,7 +199,7 @@ def _files(place: str) -> Report:
     found = [
         each
         for each in files.get_file_info(fs.FileSelector(root, recursive=True))
-        if each.type == fs.FileType.File and "/_" not in each.path.removeprefix(root)
+        if each.type == fs.FileType.File and not _is_hidden(each.path.removeprefix(root))
     ]
     rows: list[tuple[Any, ...]] = []
     for each in sorted(found, key=lambda file: file.path):
@@ -201,3 +214,8 @@ def _files(place: str) -> Report:
         "rows": sum(row[2] or 0 for row in rows),
     }
     return Report(counts, ("file", "bytes", "rows"), rows)
+
+
+def _is_hidden(path: str) -> bool:
+    """Whether Spark passes over it: a name on its way begins with a sign for that."""
+    return any(name.startswith(("_", ".")) for name in path.split("/"))

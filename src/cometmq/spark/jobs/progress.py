@@ -67,9 +67,10 @@ class Progress:
         self._shown_at = -1.0
         # A watching thread, a listener's thread and the job itself tell of the same run.
         self._lock = Lock()
+        self._size_total = 0
 
-    def expect(self, rows: int, size: int = 0) -> None:
-        """So many rows (and bytes) are to be done."""
+    def expect(self, rows: int | None, size: int = 0) -> None:
+        """So many rows (None: nobody knows) and bytes are to be done."""
         self.amounts.rows_total = rows
         self._size_total = size
 
@@ -108,15 +109,17 @@ class Progress:
         """Where it is, for programs."""
         amounts = self.amounts
         seconds = max(self._clock() - self._began, 1e-3)
-        rate = amounts.rows / seconds
         left = None
-        if amounts.rows_total is not None and rate:
-            left = round(max(amounts.rows_total - amounts.rows, 0) / rate, 1)
+        done, total = amounts.rows, amounts.rows_total
+        if total is None and self._size_total:
+            done, total = amounts.size, self._size_total
+        if total is not None and done:
+            left = round(max(total - done, 0) * seconds / done, 1)
         return {
             "job": self._name,
             "rows": amounts.rows,
             "rowsTotal": amounts.rows_total,
-            "rowsPerSecond": round(rate),
+            "rowsPerSecond": round(amounts.rows / seconds),
             "mbPerSecond": round(amounts.size / _MEGABYTE / seconds, 2),
             "secondsLeft": left,
             "tasks": amounts.tasks,
@@ -124,17 +127,17 @@ class Progress:
             "behind": amounts.behind,
         }
 
-    _size_total = 0
-
     def _line(self) -> str:
         state, amounts = self.state(), self.amounts
         total = "" if amounts.rows_total is None else f" of {amounts.rows_total:,}"
-        parts = [f"{self._name}: {amounts.rows:,}{total} rows"]
-        parts.append(f"{state['rowsPerSecond']:,} rows/s")
+        parts = []
+        if amounts.rows or amounts.rows_total is not None:
+            parts.append(f"{amounts.rows:,}{total} rows")
+            parts.append(f"{state['rowsPerSecond']:,} rows/s")
         if amounts.size:
             parts.append(f"{state['mbPerSecond']} MB/s")
         if amounts.behind is not None:
             parts.append(f"{amounts.behind:,} behind")
         if state["secondsLeft"] is not None:
             parts.append(f"{state['secondsLeft']:.0f} s left")
-        return ", ".join(parts)
+        return f"{self._name}: {', '.join(parts) or 'begins'}"

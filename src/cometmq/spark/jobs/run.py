@@ -65,6 +65,12 @@ class Run:
         if self._kept_in is not None:
             self._kept_in.save(self.manifest)
 
+    def begin_again(self) -> None:
+        """Do all of it, whatever earlier runs have done."""
+        self.is_finished = False
+        self.manifest.status, self.manifest.ranges = "running", []
+        self.save()
+
     def count_batch(self, batch: int, counts: dict[str, int]) -> None:
         """A micro-batch is written: add what it did, in the manifest and for the eye."""
         self.is_finished = False

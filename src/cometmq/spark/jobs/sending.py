@@ -8,14 +8,14 @@ Next: cometmq.spark.sink.writer
 
 import json
 from collections.abc import Sequence
-from typing import Any
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from cometmq.client import Admin
 from cometmq.model import properties as keys_of
 from cometmq.model.errors import TopicNotFound
+from cometmq.spark.columns.schema import message_schema
 from cometmq.spark.jobs.run import Run
 from cometmq.spark.jobs.streaming import counted
 
@@ -52,17 +52,18 @@ class Target:
         whole, seen = counted(batch)
         sent_before = self._begin(number)
         if sent_before is not None:
-            whole = whole.join(self.ids(batch, sent_before), "msgId", "left_anti")
+            whole = whole.join(
+                self.stored(batch.sparkSession, sent_before, "msgId"), "msgId", "left_anti"
+            )
         writer = whole.drop("storeSize").write.format("rocketmq")
         writer.option("nameServer", self._nameserver).mode("append").save()
         return dict(seen.get)
 
-    def ids(self, batch: DataFrame, ends: Ends, columns: str = "msgId") -> DataFrame:
-        """What stands behind the ends now."""
-        spark = batch.sparkSession
+    def stored(self, spark: SparkSession, ends: Ends, columns: str) -> DataFrame:
+        """Messages that stand behind the ends now."""
         topics = [topic for topic in self._topics if topic in self._ends()]
         if not topics:
-            return spark.createDataFrame([], "msgId STRING")
+            return spark.createDataFrame([], message_schema(columns.split(",")))
         reader = spark.read.format("rocketmq").option("nameServer", self._nameserver)
         reader = reader.option("subscribe", ",".join(topics)).option("columns", columns)
         offsets = {topic: ends[topic] for topic in topics if topic in ends}
@@ -98,12 +99,13 @@ class Target:
         return ends
 
 
-def resent(messages: DataFrame, topic: Any) -> DataFrame:
+def resent(messages: DataFrame, topic: Column, *, keep: Sequence[str] = ()) -> DataFrame:
     """Messages as the sink takes them: ids kept, `REPLAY_OF` says where each was read.
 
     Args:
         messages: with `SENT_COLUMNS`.
         topic: a column, where each goes.
+        keep: columns that stay beside those.
     """
     place = f.concat_ws(":", "topic", "brokerName", "queueId", "queueOffset")
     added = f.create_map(f.lit(REPLAY_OF), place)
@@ -118,4 +120,5 @@ def resent(messages: DataFrame, topic: Any) -> DataFrame:
         f.col("properties")[keys_of.SHARDING_KEY].alias("shardingKey"),
         "flag",
         "storeSize",
+        *keep,
     )

@@ -1,0 +1,187 @@
+"""The jobs "archive" and "restore": a store's log as Parquet files, and a store out of them.
+
+Next: cometmq.spark.store.archive
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from time import sleep
+
+from pyspark.sql import SparkSession
+
+from cometmq.model.errors import SettingsError
+from cometmq.net.clock import SystemClock
+from cometmq.spark.jobs.field import option
+from cometmq.spark.jobs.job import Job, Report
+from cometmq.spark.jobs.manifest import absolute
+from cometmq.spark.jobs.options import JobOptions
+from cometmq.spark.jobs.run import Run, running
+from cometmq.spark.jobs.tasks import Row, by_name, log_size, run_tasks, task_plan
+from cometmq.spark.jobs.words import time_ms
+from cometmq.spark.options import duration_ms, words
+from cometmq.spark.store import archive as kernel
+from cometmq.spark.store import restore as back
+from cometmq.spark.store.folder import StoreFolder
+from cometmq.spark.store.plan import LogRange, Task
+
+Splits = list[Task]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ArchiveOptions(JobOptions):
+    """What is archived, and where.
+
+    Attributes:
+        store: the store's directory; a broker may have it open.
+        to: the archive's folder or URI.
+        topic: only these topics; then no watermark is moved.
+        raw: keep each record's own bytes, so that `restore` can make the store again.
+        until: only what was stored before this time.
+        follow: do it again and again.
+        every: how long between two rounds.
+    """
+
+    store: str = option("The store's directory; a broker may have it open.")
+    to: str = option("The archive's folder or URI.")
+    topic: str = option("Only these topics, with commas between; moves no watermark.", "")
+    raw: bool = option("Keep each record's own bytes: what `restore` needs.", False)
+    until: str = option("Only what was stored before: 2026-05-01T12:00, or ms.", "")
+    follow: bool = option("Go on with what comes; Ctrl-C ends it.", False, is_what=False)
+    every: str = option("With --follow: a round so often.", "1m", is_what=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RestoreOptions(JobOptions):
+    """What becomes a store again.
+
+    Attributes:
+        archive: the archive's folder or URI, made with --raw.
+        to: the directory that is to be; it must not be there, or be empty.
+        start: physical offset; the log file that holds it is the first.
+        end: physical offset; the log file that holds the byte before it is the last.
+    """
+
+    archive: str = option("The archive's folder or URI, made with --raw.")
+    to: str = option("The store's directory: a new or an empty one.")
+    start: int = option("Begin with the log file of this physical offset; -1: the oldest.", -1)
+    end: int = option("End with the log file before this physical offset; -1: the newest.", -1)
+
+
+def archive(spark: SparkSession, options: ArchiveOptions) -> Report:
+    """Write a store's log as Parquet files, by topic and day; what is archived already is left out.
+
+    A watermark in the store says how far the archive goes; a broker with `archiveGuard=true` deletes
+    nothing behind it. A killed run goes on where it was.
+
+    Raises:
+        SettingsError: the archive is one of another kind.
+        StoreDamaged: there is no log.
+    """
+    try:
+        pause_s = duration_ms(options.every) / 1000
+    except ValueError as error:
+        raise SettingsError(f"--every: {error}") from None
+    folder = StoreFolder(absolute(options.store))
+    if options.dry_run:
+        return task_plan([(split,) for split in kernel.plan_archive(folder, _wanted(options))])
+    with running("archive", options, place=options.to) as this:
+        try:
+            _archive_new(spark, this, options, folder)
+            while options.follow:
+                sleep(pause_s)
+                _archive_new(spark, this, options, folder)
+        except KeyboardInterrupt:
+            if not options.follow:
+                raise
+    return Report(counts=this.manifest.counts)
+
+
+def _archive_new(
+    spark: SparkSession, run: Run, options: ArchiveOptions, folder: StoreFolder
+) -> None:
+    """Archive what came since; a round that was killed is finished with the range that it had."""
+    manifest = run.manifest
+    if not manifest.ahead:
+        splits = kernel.plan_archive(folder, _wanted(options, manifest.counts.get("end")))
+        if not splits:
+            return
+        run.begin_again()
+        manifest.ahead = {"lo": splits[0].lo, "hi": splits[-1].hi}
+        run.save()
+    wanted = LogRange(start=manifest.ahead["lo"], end=manifest.ahead["hi"])
+    splits = kernel.plan_archive(folder, wanted)
+    names = tuple(words(options.topic))
+    rules = kernel.ArchiveRules(absolute(options.to), is_raw=options.raw, topics=names)
+
+    def work(task: Task) -> list[Row]:
+        files = kernel.archive_task(folder, task, rules)
+        return [[file.rows, file.size, file.path] for file in files]
+
+    parts = by_name([(split,) for split in splits])
+    rows = run_tasks(spark, run, parts, work, size_of=log_size)
+    kernel.finish_archive(folder, splits, rules)
+    counts = manifest.counts
+    manifest.counts = {
+        "rows": counts.get("rows", 0) + sum(row[0] for row in rows),
+        "bytes": counts.get("bytes", 0) + sum(row[1] for row in rows),
+        "files": counts.get("files", 0) + len(rows),
+        "end": manifest.ahead["hi"],
+    }
+    manifest.ahead, manifest.ranges = {}, []
+    run.save()
+
+
+def _wanted(options: ArchiveOptions, start: int | None = None) -> LogRange:
+    until = time_ms(options.until, "--until") if options.until else None
+    return LogRange(start=start, end_ms=until)
+
+
+def restore(spark: SparkSession, options: RestoreOptions) -> Report:
+    """Make a store's directory again out of an archive with raw records, bit by bit.
+
+    It grows under another name and is renamed when it is whole. Records that the archive lacks are
+    findings.
+
+    Raises:
+        SettingsError: no archive with raw records, or the directory is not empty.
+    """
+    place = absolute(options.archive)
+    to = absolute(options.to)
+    with running(
+        "restore", options, place="" if options.dry_run else str(Path(to).parent)
+    ) as this:
+        if this.is_finished and Path(to).is_dir():
+            return this.earlier()
+        start = None if options.start < 0 else options.start
+        end = None if options.end < 0 else options.end
+        parts = {
+            str(part.start): part for part in back.plan_restore(place, to, start=start, end=end)
+        }
+        if options.dry_run:
+            planned = [(part.start, part.size, len(part.parquet)) for part in parts.values()]
+            sizes = {"log files": len(planned), "bytes": sum(row[1] for row in planned)}
+            return Report(sizes, ("log file", "bytes", "archive files"), list(planned))
+        if this.is_finished or not this.manifest.ranges or not Path(back.growing(to)).is_dir():
+            this.begin_again()
+            back.begin_restore(list(parts.values()))
+
+        def work(part: back.LogPart) -> list[Row]:
+            done = back.restore_task(part)
+            return [[done.start, done.records, [list(each) for each in done.missing]]]
+
+        rows = run_tasks(spark, this, parts, work, size_of=lambda part: part.size)
+        entries = back.finish_restore(list(parts.values()), to, clock=SystemClock())
+        missing = [
+            f"the archive lacks {lo} to {hi} of the log" for row in rows for lo, hi in row[2]
+        ]
+        counts = {
+            "rows": sum(row[1] for row in rows),
+            "log files": len(rows),
+            "queue entries": entries,
+        }
+        report = this.finish(Report(counts))
+        report.findings = missing
+        return report
+
+
+JOBS = (Job("archive", ArchiveOptions, archive), Job("restore", RestoreOptions, restore))

@@ -1,0 +1,150 @@
+"""The job "mirror": topics of one cluster are kept the same in another, with a map of the offsets.
+
+A queue of the source goes into one queue of the target, in its order. What was stored where is kept in
+`offsets/`: a consumer group that moves to the target begins where the map says.
+
+Next: cometmq.spark.jobs.sending
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as f
+
+from cometmq.client import Admin
+from cometmq.model.errors import SettingsError, TopicNotFound
+from cometmq.model.queue import MessageQueue
+from cometmq.spark.jobs.field import option
+from cometmq.spark.jobs.job import Job, Report
+from cometmq.spark.jobs.manifest import absolute
+from cometmq.spark.jobs.options import JobOptions
+from cometmq.spark.jobs.origin import FromOptions, plan, read_stream
+from cometmq.spark.jobs.replay import STATE_DEFAULT
+from cometmq.spark.jobs.run import Run, read_before, running
+from cometmq.spark.jobs.sending import REPLAY_OF, SENT_COLUMNS, Target, resent
+from cometmq.spark.jobs.streaming import FlowOptions, drain
+
+OFFSETS_FOLDER = "offsets"
+_MAP_COLUMNS = (
+    "topic", "sourceBroker", "sourceQueue", "sourceOffset",
+    "targetBroker", "targetQueue", "targetOffset",
+)  # fmt: skip
+
+Places = Mapping[tuple[str, str, int], MessageQueue]
+"""Where the queue of a topic, broker and number goes."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class MirrorOptions(FlowOptions, JobOptions):
+    """Which topics go where.
+
+    Attributes:
+        source: nameservers of the cluster that is read.
+        target: nameservers of the cluster that is written.
+        topics: names, with commas between.
+        state: the folder for manifest, checkpoint and the map of offsets.
+    """
+
+    source: str = option("Nameservers of the cluster that is read.")
+    target: str = option("Nameservers of the cluster that is written.")
+    topics: str = option("Topics, with commas between.")
+    state: str = option(
+        "Folder for checkpoint and map of offsets.", STATE_DEFAULT, is_what=False
+    )
+
+
+def run(spark: SparkSession, options: MirrorOptions) -> Report:
+    """Keep topics of one cluster the same in another, with a map of their offsets.
+
+    Ids and the order of each queue are kept. A killed run goes on where it was and sends none
+    twice.
+
+    Raises:
+        SettingsError: source and target are one cluster.
+    """
+    if options.source == options.target:
+        raise SettingsError(
+            "--source and --target are one cluster: it would mirror its own mirror"
+        )
+    messages = FromOptions(nameserver=options.source, topic=options.topics)
+    if options.dry_run:
+        return plan(messages, read_before("mirror", options, options.state))
+    topics = [topic.strip() for topic in options.topics.split(",")]
+    with running("mirror", options, place=options.state) as this:
+        places = prepare(options.source, options.target, topics)
+        target = Target(this, options.target, topics)
+        columns = ",".join(SENT_COLUMNS)
+        stream = read_stream(spark, messages, rows_max=options.rows_max, columns=columns)
+
+        def write(batch: DataFrame, number: int) -> dict[str, int]:
+            counts = target.send(_placed(batch, places), number)
+            note_offsets(this, target, spark, number)
+            return counts
+
+        drain(stream, this, options, write)
+    note = f"the map of offsets: {this.folder_of(OFFSETS_FOLDER)}"
+    return Report(counts=this.manifest.counts, notes=[note])
+
+
+def prepare(source: str, target: str, topics: Sequence[str]) -> Places:
+    """Make the topics that the target lacks, and pair the queues.
+
+    Raises:
+        TopicNotFound: the source has no such topic.
+    """
+    places: dict[tuple[str, str, int], MessageQueue] = {}
+    with Admin(source) as here, Admin(target) as there:
+        for topic in topics:
+            queues = sorted(here.topic_offsets(topic))
+            try:
+                goals = sorted(there.topic_offsets(topic))
+            except TopicNotFound:
+                most = max(queue.queue_id for queue in queues) + 1
+                there.create_topic(topic, queues=most)
+                goals = sorted(there.topic_offsets(topic))
+            for place, queue in enumerate(queues):
+                key = queue.topic, queue.broker_name, queue.queue_id
+                places[key] = goals[place % len(goals)]
+    return places
+
+
+def note_offsets(run: Run, target: Target, spark: SparkSession, number: int) -> None:
+    """Write what a micro-batch stored where: of each source queue the last message."""
+    stored = target.stored(
+        spark, target.ends_before(), "topic,brokerName,queueId,queueOffset,properties"
+    )
+    origin = f.split(f.col("properties")[REPLAY_OF], ":")
+    pairs = stored.where(f.size(origin) == 4).select(
+        "topic",
+        origin[1].alias("sourceBroker"),
+        origin[2].cast("int").alias("sourceQueue"),
+        origin[3].cast("bigint").alias("sourceOffset"),
+        f.col("brokerName").alias("targetBroker"),
+        f.col("queueId").alias("targetQueue"),
+        f.col("queueOffset").alias("targetOffset"),
+    )
+    last = f.max_by(f.struct(*_MAP_COLUMNS[3:]), "sourceOffset").alias("last")
+    table = pairs.groupBy(*_MAP_COLUMNS[:3]).agg(last).select(*_MAP_COLUMNS[:3], "last.*")
+    name = f"{run.folder_of(OFFSETS_FOLDER)}/batch={run.short_id}-{number}"
+    table.coalesce(1).write.mode("overwrite").parquet(absolute(name))
+
+
+def _placed(batch: DataFrame, places: Places) -> DataFrame:
+    """The messages as the sink takes them, each with its queue."""
+
+    def chosen(values: Mapping[str, str]) -> Column:
+        pairs = [f.lit(text) for pair in values.items() for text in pair]
+        key = f.concat_ws("/", "topic", "brokerName", "queueId")
+        return f.create_map(*pairs)[key]
+
+    keys = {"/".join(map(str, key)): queue for key, queue in places.items()}
+    brokers = chosen({key: queue.broker_name for key, queue in keys.items()})
+    numbers = chosen({key: str(queue.queue_id) for key, queue in keys.items()})
+    placed = batch.withColumns({"goalBroker": brokers, "goalQueue": numbers.cast("int")})
+    sent = resent(placed, f.col("topic"), keep=("goalBroker", "goalQueue"))
+    named = {"goalBroker": "brokerName", "goalQueue": "queueId"}
+    return sent.drop("shardingKey").withColumnsRenamed(named)
+
+
+JOB = Job("mirror", MirrorOptions, run)

@@ -1,0 +1,75 @@
+"""A job as tasks over parts of a store: what each has done goes into the manifest, so none runs twice.
+
+The tasks work on files themselves and give back a few rows: no message goes through the JVM.
+
+Next: cometmq.spark.store.plan
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
+
+from pyspark.sql import SparkSession
+
+from cometmq.spark.jobs.job import Report
+from cometmq.spark.jobs.run import Run
+from cometmq.spark.store.plan import Task
+
+_WAVE = 4  # Tasks of each core between two writes of the manifest.
+
+Part = TypeVar("Part")
+Row = list[Any]
+
+
+def run_tasks(
+    spark: SparkSession,
+    run: Run,
+    parts: Mapping[str, Part],
+    work: Callable[[Part], list[Row]],
+    *,
+    size_of: Callable[[Part], int],
+) -> list[Row]:
+    """Do the parts that no earlier run has done.
+
+    Args:
+        spark: the session.
+        run: whose parts they are.
+        parts: all of them, by a name that is the same in every run.
+        work: does one, on an executor; gives rows that JSON can hold.
+        size_of: bytes of a part, for the progress.
+
+    Returns:
+        The rows of all parts, also of those done earlier, in the order of the parts.
+    """
+    context = spark.sparkContext
+    done: dict[str, list[Row]] = {each["task"]: each["rows"] for each in run.manifest.ranges}
+    left = [name for name in parts if name not in done]
+    run.progress.expect(None, sum(map(size_of, parts.values())))
+    wave = context.defaultParallelism * _WAVE
+    for start in range(0, len(left), wave):
+        some = [(name, parts[name]) for name in left[start : start + wave]]
+        results = context.parallelize(some, len(some)).map(lambda it: (it[0], work(it[1])))
+        for name, rows in results.collect():
+            done[name] = rows
+            run.manifest.ranges.append({"task": name, "rows": rows})
+        run.save()
+        run.progress.at(0, sum(size_of(part) for name, part in parts.items() if name in done))
+    return [row for name in parts for row in done[name]]
+
+
+def by_name(tasks: Sequence[Task]) -> dict[str, Task]:
+    """Tasks by the physical offsets that they cover."""
+    return {",".join(f"{split.lo}-{split.hi}" for split in task): task for task in tasks}
+
+
+def log_size(task: Task) -> int:
+    """Bytes of the log that a task covers."""
+    return sum(split.hi - split.lo for split in task)
+
+
+def task_plan(tasks: Sequence[Task]) -> Report:
+    """What a dry run shows: the tasks and their bytes."""
+    rows: list[tuple[Any, ...]] = [
+        (name, task[0].file.path, log_size(task)) for name, task in by_name(tasks).items()
+    ]
+    counts = {"tasks": len(rows), "bytes": sum(map(log_size, tasks))}
+    return Report(counts, ("range", "file", "bytes"), rows)
