@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from cometmq.codec.batch import encode_batch
 from cometmq.codec.header_json import LANGUAGES, decode_json_command
 from cometmq.codec.record import RECORD_HEADS
-from cometmq.kernel import reference, sends
+from cometmq.kernel import reference, requests, sends
 from cometmq.model.errors import CodecError
 from cometmq.model.java_hash import java_hash
 from cometmq.store.consume_queue import ConsumeQueue
@@ -321,3 +321,13 @@ def test_the_kernel_can_be_chosen():
             command, env=environment, capture_output=True, text=True, timeout=30, check=True
         )
         assert said.stdout.strip() == choice
+
+
+SENDS = st.tuples(
+    TEXTS, st.integers(0, 1 << 31), TEXTS, TEXTS, st.integers(0, 1 << 31), TEXTS, st.binary()
+)
+
+
+@given(st.lists(st.one_of(st.binary(), SENDS), max_size=5))
+def test_requests_become_the_same_frames(items):
+    assert fast.encode_requests(items) == requests.encode_requests(items)

@@ -137,6 +137,7 @@ class Packer:
             raise MessageError("a batch needs at least one message")
         first = messages[0]
         ids, items, size = [], [], 0
+        now_ms = self._clock.now_ms()
         for message in messages:
             if message.topic != first.topic:
                 raise MessageError(
@@ -148,7 +149,7 @@ class Packer:
                 )
             if message.delay_level or message.deliver is not None:
                 raise MessageError("a message with a delay cannot go in a batch; send it alone")
-            message_id = self._ids.next_id()
+            message_id = self._ids.next_id(now_ms)
             block = _property_text(message, message_id).encode()
             item = encode_item(message.flag, bytes(message.body), block)
             ids.append(message_id)

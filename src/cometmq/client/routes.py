@@ -32,10 +32,15 @@ class KnownTopic:
 
 
 class RouteTable:
-    """Routes by topic, and the addresses of all brokers in them."""
+    """Routes by topic, and the addresses of all brokers in them.
+
+    Attributes:
+        masters: addresses of the masters by broker name; a new dict at each change.
+    """
 
     def __init__(self) -> None:
         """Empty."""
+        self.masters: Mapping[str, str] = {}
         self._topics: dict[str, KnownTopic] = {}
         self._brokers: dict[str, Mapping[int, str]] = {}
 
@@ -64,6 +69,11 @@ class RouteTable:
             for broker in known.route.brokers:
                 brokers.setdefault(broker.broker_name, {}).update(broker.addresses)
         self._brokers = dict(brokers)
+        self.masters = {
+            name: addresses[MASTER_ID]
+            for name, addresses in brokers.items()
+            if MASTER_ID in addresses
+        }
 
     def get(self, topic: str) -> KnownTopic | None:
         """What is known of a topic, None when it was never asked for."""

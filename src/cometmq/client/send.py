@@ -15,7 +15,7 @@ from cometmq.client.hub import Hub
 from cometmq.client.latency import FaultTable
 from cometmq.client.parcel import Parcel
 from cometmq.client.results import SendResult
-from cometmq.client.sending import Sending, header_around
+from cometmq.client.sending import Sending, header_pieces
 from cometmq.client.settings import ProducerSettings
 from cometmq.model.errors import SendFailed
 from cometmq.model.flags import ONEWAY
@@ -44,6 +44,8 @@ class Sender:
         self.faults = FaultTable(hub.clock) if settings.is_latency_fault_enabled else None
         self.is_closed = False
         self.loop = asyncio.get_running_loop()
+        self._timeout_seconds = settings.send_timeout_ms / 1000
+        self._monotonic = hub.clock.monotonic
         self._turn = RoundRobin(hub.chance, self.faults.is_available if self.faults else None)
         self._count_left = settings.in_flight_max
         self._size_left = settings.in_flight_bytes_max
@@ -54,9 +56,9 @@ class Sender:
     ) -> asyncio.Future[SendResult]:
         """Begin to send; the future fails with SendFailed, BrokerRefused or NetError."""
         result: asyncio.Future[SendResult] = self.loop.create_future()
-        timeout_ms = self.settings.send_timeout_ms if timeout_ms is None else timeout_ms
-        now = self.clock.monotonic()
-        sending = Sending(self, parcel, pick, result, now, now + timeout_ms / 1000)
+        seconds = self._timeout_seconds if timeout_ms is None else timeout_ms / 1000
+        now = self._monotonic()
+        sending = Sending(self, parcel, pick, result, now, now + seconds)
         if self._count_left <= 0 or self._size_left <= 0:
             self._waiting.append(sending)
         else:
@@ -101,8 +103,7 @@ class Sender:
         """Send a parcel that nobody answers; one attempt."""
         queue = self.choose(parcel.topic, await self.queues(parcel.topic), pick, None)
         channel = await self.hub.channel(self.hub.address(queue.broker_name))
-        before, after = header_around(parcel, queue, ONEWAY)
-        channel.oneway_text(before, after, parcel.body)
+        channel.send_oneway(header_pieces(parcel, queue, ONEWAY), parcel.body)
         await channel.drain()
 
     def choose(

@@ -16,7 +16,7 @@ from cometmq.client.latency import ISOLATION_LATENCY_MS
 from cometmq.client.parcel import Parcel
 from cometmq.client.results import SEND_STATUSES, SendResult, SendStatus
 from cometmq.codec.remoting import Command
-from cometmq.codec.send_text import END, back_text
+from cometmq.codec.send_text import SendPieces, back_text
 from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import (
     BrokerRefused,
@@ -49,17 +49,16 @@ RETRIABLE_CODES = frozenset(
     )
 )
 Failure = tuple[MessageQueue | None, CometError]
+_SUCCESS = int(ResponseCode.SUCCESS)
 
 # SendResult(...) goes through a Python-level __new__ and takes three times as long.
 _result = tuple.__new__
 
 
-def header_around(
-    parcel: Parcel, queue: MessageQueue, command_flag: int = 0
-) -> tuple[str, str]:
-    """The header of the request for one queue: its text before the opaque, and behind it."""
-    back = back_text(queue.broker_name, command_flag)
-    return f"{parcel.front}{queue.queue_id}{parcel.middle}{back}", END
+def header_pieces(parcel: Parcel, queue: MessageQueue, command_flag: int = 0) -> SendPieces:
+    """The header of the request for one queue."""
+    _, front, middle, _, _ = parcel
+    return front, queue.queue_id, middle, back_text(queue.broker_name, command_flag)
 
 
 class Sending:
@@ -122,10 +121,12 @@ class Sending:
                 if known is None:
                     self._prepare()
                     return
+                last_broker = self._last_broker() if self._failures else None
                 self._queue = queue = sender.choose(
-                    parcel.topic, known.write_queues, self._pick, self._last_broker()
+                    parcel.topic, known.write_queues, self._pick, last_broker
                 )
-            channel = hub.channels.peek(hub.address(queue.broker_name))
+            name = queue.broker_name
+            channel = hub.channels.peek(hub.routes.masters.get(name) or hub.address(name))
             if channel is None:
                 self._prepare()
                 return
@@ -134,16 +135,14 @@ class Sending:
             if self._began >= self._deadline:
                 self._failed(RequestTimeout("no time was left for another attempt"))
                 return
-            before, after = header_around(parcel, queue)
-            channel.start_text(before, after, parcel.body, self, deadline=self._deadline)
+            pieces = header_pieces(parcel, queue)
+            channel.send(pieces, parcel.body, self, self._deadline)
         except CometError as error:
             self._failed(error)
         except Exception as error:  # noqa: BLE001  A selector of the user's that fails.
             self._settle(error)
 
     def _last_broker(self) -> str | None:
-        if not self._failures:
-            return None
         last, _ = self._failures[-1]
         return last.broker_name if last else None
 
@@ -187,8 +186,15 @@ class Sending:
 
     def set_result(self, result: Command, /) -> None:
         """The answer is here."""
+        queue, sender = self._queue, self._sender
         try:
-            self._take(result)
+            if result[0] != _SUCCESS or sender.faults is not None or queue is None:
+                self._take(result)
+                return
+            done = read_answer(result, SendStatus.OK, self.parcel[4], queue)
+            sender.ended(self.parcel)
+            if not self._result.done():  # Else its caller cancelled it.
+                self._result.set_result(done)
         except Exception as trouble:  # noqa: BLE001  Whatever it is, the caller learns of it.
             self._settle(trouble)
 

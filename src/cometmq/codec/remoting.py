@@ -90,31 +90,25 @@ def encode_command(command: Command | RawCommand) -> bytes:
     return encode_frame_head(command, len(body)) + body
 
 
-def encode_text_frame(header: str, body: bytes) -> bytes:
-    """The whole frame of a JSON header that is text already.
-
-    Raises:
-        CodecError: it would be too large.
-    """
-    encoded = header.encode()
-    size = len(encoded)
-    length = 4 + size + len(body)
-    if length > FRAME_SIZE_MAX:
-        raise _too_large(length)
-    return _PREFIX.pack(length, size) + encoded + body
-
-
 def encode_frame_head(command: Command | RawCommand, body_size: int) -> bytes:
     """Prefix and header of a frame whose body of `body_size` bytes is written behind it."""
     encode = encode_json_header if command[8] == JSON else encode_binary_header
     header = encode(command[:7])
     size = len(header)
-    if 4 + size + body_size > FRAME_SIZE_MAX:
-        raise _too_large(4 + size + body_size)
+    check_frame_size(8 + size + body_size)
     return _PREFIX.pack(4 + size + body_size, command[8] << 24 | size) + header
 
 
-def _too_large(length: int) -> CodecError:
-    return CodecError(
-        f"a frame of {length} bytes; peers close the connection over {FRAME_SIZE_MAX}"
-    )
+def check_frame_size(size: int) -> None:
+    """Refuse a frame that no peer would take.
+
+    Args:
+        size: of the whole frame, its length field included, bytes.
+
+    Raises:
+        CodecError: it is too large.
+    """
+    if size - 4 > FRAME_SIZE_MAX:
+        raise CodecError(
+            f"a frame of {size - 4} bytes; peers close the connection over {FRAME_SIZE_MAX}"
+        )

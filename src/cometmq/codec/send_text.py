@@ -21,6 +21,9 @@ import orjson
 
 from cometmq.model.codes import VERSION, Language
 
+# Front, queue, middle, back.
+SendPieces = tuple[str, int, str, str]
+
 END = f',"serializeTypeCurrentRPC":"JSON","version":{VERSION}}}'
 
 

@@ -1,8 +1,8 @@
 """Hot loops on bytes and ints: what they mean in plain Python, and a compiled twin.
 
-`reference`, `records`, `keys` and `sends` say what each function does; `_fast` and `_walk` do the
-same, compiled, and run where the package was built with a C compiler. COMETMQ_KERNEL=reference or =fast chooses one for
-certain (docs/design/0017).
+`reference`, `records`, `keys`, `sends` and `requests` say what each function does; `_fast` and
+`_walk` do the same, compiled, and run where the package was built with a C compiler.
+COMETMQ_KERNEL=reference or =fast chooses one for certain (docs/design/0017).
 """
 
 import os
@@ -25,6 +25,7 @@ try:
     from cometmq.kernel._fast import (
         choose_entries,
         encode_answers,
+        encode_requests,
         gather,
         index_insert,
         index_keys,
@@ -51,6 +52,7 @@ except ImportError:
         java_hash_many,
         read_commands,
     )
+    from cometmq.kernel.requests import encode_requests
     from cometmq.kernel.sends import (
         encode_answers,
         pack_records,
@@ -70,6 +72,7 @@ __all__ = [
     "WalkEnd",
     "choose_entries",
     "encode_answers",
+    "encode_requests",
     "gather",
     "index_insert",
     "index_keys",

@@ -808,6 +808,60 @@ cdef bytes _encode_answers(list pending, list results):
     return room
 
 
+# --- requests
+
+
+cdef Py_ssize_t _text_size(object text) except -1:
+    cdef Py_ssize_t size
+    PyUnicode_AsUTF8AndSize(text, &size)
+    return size
+
+
+cdef uint8_t *_put_text(uint8_t *at, object text) except NULL:
+    cdef Py_ssize_t size
+    cdef const char *start = PyUnicode_AsUTF8AndSize(text, &size)
+    return put_bytes(at, start, size)
+
+
+cdef Py_ssize_t _send_header_size(tuple item) except -1:
+    return (
+        _text_size(item[0]) + _digits(<int64_t>item[1]) + _text_size(item[2])
+        + _text_size(item[3]) + _digits(<int64_t>item[4]) + _text_size(item[5])
+    )
+
+
+def encode_requests(list items not None):
+    """See `cometmq.kernel.requests.encode_requests`."""
+    cdef Py_ssize_t total = 0, size, body_size
+    cdef object item
+    cdef tuple send
+    cdef bytes room
+    cdef uint8_t *at
+    for item in items:
+        if type(item) is bytes:
+            total += PyBytes_GET_SIZE(item)
+        else:
+            total += FRAME_HEAD_SIZE + _send_header_size(item) + PyBytes_GET_SIZE(<bytes?>item[6])
+    room = PyBytes_FromStringAndSize(NULL, total)
+    at = <uint8_t *>PyBytes_AS_STRING(room)
+    for item in items:
+        if type(item) is bytes:
+            at = put_bytes(at, PyBytes_AS_STRING(item), PyBytes_GET_SIZE(item))
+            continue
+        send = <tuple>item
+        size, body_size = _send_header_size(send), PyBytes_GET_SIZE(<bytes>send[6])
+        at = put_u32(at, <uint32_t>(4 + size + body_size))
+        at = put_u32(at, <uint32_t>size)
+        at = _put_text(at, send[0])
+        at = put_decimal(at, <int64_t>send[1])
+        at = _put_text(at, send[2])
+        at = _put_text(at, send[3])
+        at = put_decimal(at, <int64_t>send[4])
+        at = _put_text(at, send[5])
+        at = put_bytes(at, PyBytes_AS_STRING(<bytes>send[6]), body_size)
+    return room
+
+
 # --- the index
 
 

@@ -12,11 +12,13 @@ from collections.abc import Callable
 from typing import Protocol, cast
 
 from cometmq.codec.remoting import Command, RawCommand
+from cometmq.codec.send_text import SendPieces
+from cometmq.kernel import encode_requests
 from cometmq.model.clock import Clock
 from cometmq.model.errors import CodecError, ConnectionLost, RequestTimeout
 from cometmq.model.flags import ONEWAY, RESPONSE
 from cometmq.net.answer import Answer, answer_head, answer_to_error
-from cometmq.wire.connection import Connection
+from cometmq.wire.connection import Connection, Outgoing
 
 _log = logging.getLogger(__name__)
 
@@ -72,7 +74,7 @@ class Channel(asyncio.Protocol):
         self._wire: Connection[Waiter] = Connection()
         self._transport: asyncio.Transport | None = None
         self._loop = asyncio.get_running_loop()
-        self._outgoing: list[bytes] = []
+        self._outgoing: list[Outgoing] = []
         self._expiry: asyncio.TimerHandle | None = None
         self._can_write = asyncio.Event()
         self._can_write.set()
@@ -91,9 +93,10 @@ class Channel(asyncio.Protocol):
         for bad in self._wire.bad_frames:
             self._fail_unreadable(bad.error, bad.opaque)
         self._wire.bad_frames.clear()
+        take = self._wire.take
         for command in commands:
             if command[1] & RESPONSE:
-                waiter = self._wire.take(command[2])
+                waiter = take(command[2])
                 if waiter is not None and not waiter.done():
                     waiter.set_result(_named(Command, command))
             else:
@@ -169,14 +172,11 @@ class Channel(asyncio.Protocol):
             raise self._closed()
         self._send_request(self._wire.request(command, waiter, deadline=deadline))
 
-    def start_text(
-        self, before: str, after: str, body: bytes, waiter: Waiter, *, deadline: float
-    ) -> None:
-        """As `start`, for a request whose JSON header is there as text around its opaque.
+    def send(self, pieces: SendPieces, body: bytes, waiter: Waiter, deadline: float) -> None:
+        """As `start`, for a send whose header is there as text.
 
         Args:
-            before: the header up to the opaque.
-            after: the header behind it.
+            pieces: the header (`codec.send_text`).
             body: behind the header.
             waiter: as in `start`.
             deadline: as in `start`.
@@ -187,8 +187,7 @@ class Channel(asyncio.Protocol):
         """
         if self.is_closed:
             raise self._closed()
-        wire = self._wire
-        self._send_request(wire.request_text(before, after, body, waiter, deadline=deadline))
+        self._send_request(self._wire.send(pieces, body, waiter, deadline))
 
     async def call(self, command: Command, *, timeout_ms: float = 3000) -> Command:
         """Send a request and wait for its answer, whatever its code.
@@ -210,11 +209,15 @@ class Channel(asyncio.Protocol):
             raise self._closed()
         self._send(self._wire.oneway(command))
 
-    def oneway_text(self, before: str, after: str, body: bytes) -> None:
-        """As `oneway`, for a header as in `start_text`."""
+    def send_oneway(self, pieces: SendPieces, body: bytes) -> None:
+        """As `oneway`, for a send whose header is there as text.
+
+        Raises:
+            ConnectionLost, CodecError: as `send`.
+        """
         if self.is_closed:
             raise self._closed()
-        self._send(self._wire.oneway_text(before, after, body))
+        self._send(self._wire.send_oneway(pieces, body))
 
     def _closed(self) -> ConnectionLost:
         return ConnectionLost(f"the connection to {self.address} is closed")
@@ -230,25 +233,28 @@ class Channel(asyncio.Protocol):
         """Wait while the other side reads slower than we write."""
         await self._can_write.wait()
 
-    def _send_request(self, frame: bytes) -> None:
-        if self._wire.waiting == 1 and not self._outgoing and self._transport is not None:
-            # Nobody else waits for an answer: a caller that sends one at a time. It goes at once, and
-            # need not wait for the loop's next turn.
-            self._transport.write(frame)
-        else:
-            self._send(frame)
+    def _send_request(self, request: Outgoing) -> None:
+        outgoing = self._outgoing
+        outgoing.append(request)
+        if len(outgoing) == 1:
+            if self._wire.waiting == 1:
+                # Nobody else waits for an answer: a caller that sends one at a time. It goes at once,
+                # and need not wait for the loop's next turn.
+                self._write_outgoing()
+            else:
+                self._loop.call_soon(self._write_outgoing)
         if self._expiry is None:
             self._expiry = self._loop.call_later(_EXPIRY_SCAN_SECONDS, self._expire)
 
-    def _send(self, frame: bytes) -> None:
+    def _send(self, frame: Outgoing) -> None:
         if not self._outgoing:
             self._loop.call_soon(self._write_outgoing)
         self._outgoing.append(frame)
 
     def _write_outgoing(self) -> None:
-        frames, self._outgoing = self._outgoing, []
-        if self._transport is not None and not self.is_closed and frames:
-            self._transport.write(frames[0] if len(frames) == 1 else b"".join(frames))
+        outgoing, self._outgoing = self._outgoing, []
+        if self._transport is not None and not self.is_closed and outgoing:
+            self._transport.write(encode_requests(outgoing))
 
     def _expire(self) -> None:
         self._expiry = None

@@ -18,16 +18,23 @@ from cometmq.codec.remoting import (
     JSON,
     Command,
     RawCommand,
+    check_frame_size,
     decode_command,
     encode_command,
-    encode_text_frame,
 )
-from cometmq.kernel import read_commands
+from cometmq.codec.send_text import END, SendPieces
+from cometmq.kernel import encode_requests, read_commands
 from cometmq.kernel.reference import FRAME_HEAD, FRAME_HEAD_SIZE
 from cometmq.model.errors import CodecError
 from cometmq.model.flags import ONEWAY
 
 Waiter = TypeVar("Waiter")
+# What `kernel.encode_requests` makes a frame of: a frame, or the pieces of a send.
+Outgoing = bytes | tuple[str, int, str, str, int, str, bytes]
+
+# A frame with a body up to this is none too large: its header has 32767 bytes of properties, six
+# times as many where each is escaped, and some names.
+_BODY_SURE_MAX = FRAME_SIZE_MAX // 2
 
 _FRAME_NUMBERS = 4  # Of an item that is a frame; a command has more.
 
@@ -152,14 +159,13 @@ class Connection(Generic[Waiter]):
         self._waiting[opaque] = (deadline, waiter)
         return frame
 
-    def request_text(
-        self, before: str, after: str, body: bytes, waiter: Waiter, *, deadline: float
-    ) -> bytes:
-        """The bytes of a request whose JSON header is there as text around its opaque.
+    def send(
+        self, pieces: SendPieces, body: bytes, waiter: Waiter, deadline: float
+    ) -> Outgoing:
+        """A send with an opaque of this connection, for `kernel.encode_requests`.
 
         Args:
-            before: the header up to the opaque.
-            after: the header behind it.
+            pieces: its header as text (`codec.send_text`).
             body: behind the header.
             waiter: as in `request`.
             deadline: as in `request`.
@@ -167,14 +173,26 @@ class Connection(Generic[Waiter]):
         Raises:
             CodecError: the frame would be too large.
         """
-        opaque = self.next_opaque()
-        frame = encode_text_frame(f"{before}{opaque}{after}", body)
+        opaque = self._opaque + 1 & _OPAQUE_MASK
+        if opaque in self._waiting:
+            opaque = self.next_opaque()
+        else:
+            self._opaque = opaque
+        front, queue_id, middle, back = pieces
+        if body.__class__ is not bytes:
+            body = bytes(body)  # Found here and not when all of this turn leave together.
+        send = front, queue_id, middle, back, opaque, END, body
+        if len(body) > _BODY_SURE_MAX:
+            check_frame_size(len(encode_requests([send])))
         self._waiting[opaque] = (deadline, waiter)
-        return frame
+        return send
 
-    def oneway_text(self, before: str, after: str, body: bytes) -> bytes:
-        """The same for a request that nobody answers; its header says so."""
-        return encode_text_frame(f"{before}{self.next_opaque()}{after}", body)
+    def send_oneway(self, pieces: SendPieces, body: bytes) -> Outgoing:
+        """The same for one that nobody answers; its header says so."""
+        front, queue_id, middle, back = pieces
+        send = front, queue_id, middle, back, self.next_opaque(), END, body
+        check_frame_size(len(encode_requests([send])))
+        return send
 
     def oneway(self, command: Command) -> bytes:
         """The bytes of a request that nobody answers."""

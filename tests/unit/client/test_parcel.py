@@ -5,12 +5,13 @@ import json
 import pytest
 
 from cometmq.client.parcel import Packer, Parcel
-from cometmq.client.sending import header_around
+from cometmq.client.sending import header_pieces
 from cometmq.client.settings import ProducerSettings
 from cometmq.codec.batch import decode_batch
 from cometmq.codec.compression import Compression, decompress
 from cometmq.codec.message_id import UniqueIds
 from cometmq.codec.properties import decode_properties
+from cometmq.codec.send_text import END
 from cometmq.model.codes import RequestCode
 from cometmq.model.errors import MessageError
 from cometmq.model.message import Message
@@ -20,8 +21,8 @@ from tests.support.hand_clock import HandClock
 
 def fields_of(parcel: Parcel) -> dict[str, str]:
     """The header's fields, as a broker reads them."""
-    before, after = header_around(parcel, MessageQueue(parcel.topic, "broker-a", 3))
-    fields: dict[str, str] = json.loads(f"{before}17{after}")["extFields"]
+    pieces = header_pieces(parcel, MessageQueue(parcel.topic, "broker-a", 3))
+    fields: dict[str, str] = json.loads("".join(map(str, (*pieces, 17, END))))["extFields"]
     return fields
 
 

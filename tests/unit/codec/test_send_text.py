@@ -5,8 +5,9 @@ from hypothesis import strategies as st
 
 from cometmq.codec.fields import encode_fields
 from cometmq.codec.headers.send import SendRequestV2
-from cometmq.codec.remoting import Command, encode_command, encode_text_frame
+from cometmq.codec.remoting import Command, encode_command
 from cometmq.codec.send_text import END, back_text, front_text, json_text, middle_text
+from cometmq.kernel import encode_requests
 from cometmq.wire.connection import Connection
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
@@ -30,17 +31,16 @@ def test_the_text_is_the_header_of_the_same_fields(
         max_reconsume_times=16, broker_name=broker,
     )  # fmt: skip
     command = Command(310, command_flag, opaque, fields=encode_fields(header), body=body)
-    pieces = (
+    send = (
         front_text(310, group, topic, "TBW102", 8),
-        "3",
+        3,
         middle_text(sys_flag, born_ms, flag, json_text(properties), ',"j":"2","l":"16"'),
         back_text(broker, command_flag),
-        str(opaque),
+        opaque,
         END,
+        body,
     )
-    assert read_back(encode_text_frame("".join(pieces), body)) == read_back(
-        encode_command(command)
-    )
+    assert read_back(encode_requests([send])) == read_back(encode_command(command))
 
 
 def read_back(frame: bytes) -> tuple[int, object]:
