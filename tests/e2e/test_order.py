@@ -24,6 +24,7 @@ from cometmq.client import (
     PushConsumer,
     PushSettings,
     StoredMessage,
+    Verdict,
     by_hash,
 )
 from cometmq.embedded import Embedded
@@ -70,7 +71,7 @@ class Watch:
         )
 
 
-async def until(look: Callable[[], object], *, seconds: float = 20) -> bool:
+async def until(look: Callable[[], object], *, seconds: float = 60) -> bool:
     """Look until it is so; whether it was within the time."""
     deadline = time.monotonic() + seconds
     while not look():
@@ -208,6 +209,41 @@ async def test_a_refused_message_holds_its_queue_and_becomes_a_dead_letter_after
     async with reader:
         assert await until(lambda: dead)
     assert [message.body for message in dead] == [b"bad"]
+
+
+async def test_a_listener_commits_by_hand_and_rolls_back_to_its_last_commit(names):
+    seen: list[bytes] = []
+    script: dict[bytes, list[bool | Verdict]] = {
+        b"2": [Verdict.COMMIT],
+        b"4": [Verdict.ROLLBACK, True],
+        b"5": [False, Verdict.COMMIT],
+    }
+
+    async def listen(message: StoredMessage) -> bool | Verdict:
+        seen.append(message.body)
+        answers = script.get(message.body)
+        return answers.pop(0) if answers else True
+
+    settings = PushSettings(
+        is_orderly=True, is_committed_by_listener=True, consume_from=ConsumeFrom.FIRST,
+        suspend_queue_ms=20, rebalance_interval_ms=200,
+    )  # fmt: skip
+
+    def consumer() -> AsyncPushConsumer:
+        return AsyncPushConsumer(
+            names, group="by_hand", listener=listen, subscriptions={"ByHand": "*"},
+            settings=settings,
+        )  # fmt: skip
+
+    async with AsyncProducer(names) as producer:
+        for number in range(1, 8):
+            await producer.send(Message("ByHand", b"%d" % number))
+    async with consumer():
+        assert await until(lambda: seen[-1:] == [b"7"])
+    assert seen == [b"1", b"2", b"3", b"4", b"3", b"4", b"5", b"5", b"6", b"7"]
+    seen.clear()
+    async with consumer():  # The last two were consumed and never committed.
+        assert await until(lambda: seen == [b"6", b"7"])
 
 
 def test_a_plain_function_is_called_in_order_in_threads_and_lists_are_whole(names):

@@ -20,6 +20,7 @@ from cometmq.client.choose_queue import (
     nearby_room,
     round_robin,
 )
+from cometmq.client.concurrent import Verdict
 from cometmq.client.explain import Explanation, Finding
 from cometmq.client.in_processes import InProcesses
 from cometmq.client.inspector import AsyncInspector
@@ -100,6 +101,7 @@ __all__ = [
     "TransactionListener",
     "TransactionResult",
     "TransactionState",
+    "Verdict",
     "allocate_averagely",
     "allocate_in_circle",
     "at_random",

@@ -25,8 +25,22 @@ from cometmq.net.tasks import Tasks
 
 _log = logging.getLogger(__name__)
 
-# Takes a StoredMessage, or a list of them; gives None or a bool, or an awaitable of that.
-Listener = Callable[[Any], bool | Awaitable[bool | None] | None]
+
+class Verdict(Enum):
+    """What a listener in order may answer besides, with `PushSettings.is_committed_by_listener`.
+
+    Attributes:
+        COMMIT: this message is consumed, and with it all before it since the last commit.
+        ROLLBACK: all since the last commit are given again, this one included.
+    """
+
+    COMMIT = auto()
+    ROLLBACK = auto()
+
+
+Said = bool | Verdict | None
+# Takes a StoredMessage, or a list of them; gives what it says of them, or an awaitable of that.
+Listener = Callable[[Any], Said | Awaitable[Said]]
 
 
 class Job(NamedTuple):
@@ -109,9 +123,9 @@ def _whole_list(listener: Listener) -> Callable[[AnyJob], Any]:
 
 def is_consumed(said: object) -> bool:
     """What a listener's answer means."""
-    if said is None or said is True:
+    if said is None or said is True or said is Verdict.COMMIT:
         return True
-    if said is not False:
+    if said is not False and said is not Verdict.ROLLBACK:
         _log.warning("a listener must return None, True or False, not %r; trying later", said)
     return False
 

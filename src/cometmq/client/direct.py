@@ -9,7 +9,7 @@ import inspect
 import logging
 from typing import Any
 
-from cometmq.client.concurrent import Listener, is_async_listener
+from cometmq.client.concurrent import Listener, is_async_listener, is_consumed
 from cometmq.codec.bodies.running import DirectOutcome, DirectResult
 from cometmq.model.clock import Clock
 from cometmq.model.message import StoredMessage
@@ -31,7 +31,7 @@ async def consume_directly(
             said = await said
         else:
             said = await asyncio.to_thread(listener, given)
-        result = DirectResult.SUCCESS if said in (None, True) else DirectResult.LATER
+        result = DirectResult.SUCCESS if is_consumed(said) else DirectResult.LATER
     except Exception as error:  # noqa: BLE001  A listener may raise anything; who asked is told.
         _log.info("the listener failed on %r, which a console gave it", message, exc_info=error)
         result = DirectResult.EXCEPTION

@@ -215,6 +215,9 @@ class PushSettings(ConsumerSettings):
         is_orderly: the messages of a queue are given to the listener one after the other
             (MessageListenerOrderly); what it refuses is given to it again, and the queue waits.
             `retries_max` of -1 means without end then.
+        is_committed_by_listener: ConsumeOrderlyContext.setAutoCommit(false), with `is_orderly`: what
+            was consumed counts when the listener answers `Verdict.COMMIT`; `Verdict.ROLLBACK`
+            has everything since then given again.
         suspend_queue_ms: suspendCurrentQueueTimeMillis; that pause.
         lock_interval_ms: rocketmq.client.rebalance.lockInterval; how often queue locks are renewed.
         lock_valid_ms: rocketmq.client.rebalance.lockMaxLiveTime; how long a lock is believed in.
@@ -233,6 +236,7 @@ class PushSettings(ConsumerSettings):
     consume_timeout_ms: int = 15 * 60_000
     close_timeout_ms: int = 10_000
     is_orderly: bool = False
+    is_committed_by_listener: bool = False
     suspend_queue_ms: int = 1000
     lock_interval_ms: int = 20_000
     lock_valid_ms: int = 30_000

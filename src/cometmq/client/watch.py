@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Protocol
 
-from cometmq.client.concurrent import Listener, is_async_listener
+from cometmq.client.concurrent import Listener, Said, is_async_listener, is_consumed
 from cometmq.client.results import SendResult
 from cometmq.codec.trace import TraceOutcome
 from cometmq.model.message import Message, StoredMessage
@@ -72,11 +72,11 @@ def watched_listener(listener: Listener, watches: Sequence[Watch]) -> Listener:
     return call_async if is_async_listener(listener) else call
 
 
-async def _awaited(listener: Listener, given: Any) -> bool | None:
+async def _awaited(listener: Listener, given: Any) -> Said:
     said = listener(given)
     assert isinstance(said, Awaitable), "it is one that must be awaited"
     return await said
 
 
 def _outcome(said: object) -> TraceOutcome:
-    return TraceOutcome.SUCCESS if said in (None, True) else TraceOutcome.FAILED
+    return TraceOutcome.SUCCESS if is_consumed(said) else TraceOutcome.FAILED

@@ -15,7 +15,14 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
-from cometmq.client.concurrent import Job, Listener, is_async_listener, is_consumed
+from cometmq.client.concurrent import (
+    Job,
+    Listener,
+    Said,
+    Verdict,
+    is_async_listener,
+    is_consumed,
+)
 from cometmq.client.order.held_queues import HeldQueues
 from cometmq.client.pull_loop import PullLoop
 from cometmq.client.settings import PushSettings
@@ -38,6 +45,7 @@ class _Line:
 
     def __init__(self) -> None:
         self.jobs: deque[Job] = deque()
+        self.uncommitted: list[Job] = []
         self.arrived = asyncio.Event()
         self.at_rest = asyncio.Event()
         self.is_stopped = False
@@ -146,16 +154,31 @@ class Lines:
                 if line.is_stopped or self._is_over(job) or not self._is_held(job):
                     continue
                 began = self._clock.monotonic()
-                consumed = await self._call(job)
+                said = await self._call(job)
             seconds = self._clock.monotonic() - began
+            consumed = is_consumed(said)
             job.loop.counts.called(seconds, len(job.messages), is_consumed=consumed)
+            if said is Verdict.ROLLBACK:
+                # Their jobs are put in front of what waits, this one last.
+                line.jobs.extendleft(reversed([*line.uncommitted, job]))
+                line.uncommitted.clear()
+                await self._pause(line, self._settings.suspend_queue_ms / 1000)
+                return
             if consumed or self._settings.is_broadcasting:
-                job.loop.finish(job.inflight, [each.queue_offset for each in job.messages])
+                line.uncommitted.append(job)
+                if said is Verdict.COMMIT or not self._settings.is_committed_by_listener:
+                    self._commit(line)
                 return
             job = await self._after_refusal(job)
             if not job.messages:
                 return
             await self._pause(line, self._settings.suspend_queue_ms / 1000)
+
+    def _commit(self, line: _Line) -> None:
+        """All that was consumed counts from now on."""
+        for job in line.uncommitted:
+            job.loop.finish(job.inflight, [each.queue_offset for each in job.messages])
+        line.uncommitted.clear()
 
     async def _may_call(self, line: _Line, job: Job) -> bool:
         """Wait for the queue's lock; False when there is nothing to wait for any more."""
@@ -186,18 +209,18 @@ class Lines:
         loop: PullLoop = job.loop
         return loop.is_dropped or job.inflight is not loop.inflight
 
-    async def _call(self, job: Job) -> bool:
+    async def _call(self, job: Job) -> Said:
         given: Any = job.messages if self._settings.batch_count > 1 else job.messages[0]
         try:
             if self._threads is None:
-                said = await self._listener(given)  # type: ignore[misc]
+                said: Said = await self._listener(given)  # type: ignore[misc]
             else:
                 loop = asyncio.get_running_loop()
-                said = await loop.run_in_executor(self._threads, self._listener, given)
+                said = await loop.run_in_executor(self._threads, self._listener, given)  # type: ignore[arg-type]
         except Exception:  # noqa: BLE001  A listener may raise anything.
             _log.exception("the listener failed on %r; its queue waits", job.messages[0])
             return False
-        return is_consumed(said)
+        return said
 
     async def _after_refusal(self, job: Job) -> Job:
         """What is left to be tried again; the rest has a place in the retry topic."""
