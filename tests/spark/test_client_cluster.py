@@ -116,6 +116,14 @@ def test_batches_are_under_way_together_and_keep_their_own_ids(cluster, topic):
         assert found[offset : offset + 5] == ids[first : first + 5]
 
 
+def test_a_cluster_that_a_task_writes_is_busy_until_it_is_done(cluster):
+    sink = ClientSinkCluster(SinkSettings.parse({"nameserver": cluster.nameserver}))
+    assert not sink.is_busy
+    with sink.used():
+        assert sink.is_busy
+    assert not sink.is_busy
+
+
 def test_a_nameserver_that_is_not_there_is_a_net_error():
     source = ClientSourceCluster(source_settings("127.0.0.1:1"))
     with pytest.raises(NetError):

@@ -4,7 +4,8 @@ Next: cometmq.client.send
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import NamedTuple
 
 from cometmq.client import ProducerSettings
@@ -70,7 +71,7 @@ class ClientSinkCluster:
         self._hub = hub = Hub(";".join(settings.name_servers), limits)
         self.ids = FreshIds(make_unique_ids(hub.ip, hub.clock, hub.chance))
         self.endings = ClientEndings(hub, settings.group)
-        self._under_way = 0
+        self._users = 0
         self._sys_flag = TRANSACTION_PREPARED if settings.is_transactional else 0
         self._group = settings.group
         self._fronts: dict[tuple[int, str], str] = {}
@@ -87,8 +88,17 @@ class ClientSinkCluster:
 
     @property
     def is_busy(self) -> bool:
-        """Whether something is under way."""
-        return self._under_way > 0
+        """Whether a task is writing."""
+        return self._users > 0
+
+    @contextmanager
+    def used(self) -> Iterator[None]:
+        """A task is writing, maybe with long pauses: nobody may close this meanwhile."""
+        self._users += 1
+        try:
+            yield
+        finally:
+            self._users -= 1
 
     def close(self) -> None:
         """Close the connections."""
@@ -117,13 +127,7 @@ class ClientSinkCluster:
             parcels = [self._single(topic, each) for each in request.messages]
         pick = None if queue is None else only(queue)
         sent = [self._sender.start(parcel, pick, None) for parcel in parcels]
-        self._under_way += len(sent)
-        for each in sent:
-            each.add_done_callback(self._ended)
         return UnderWay(sent)
-
-    def _ended(self, _sent: asyncio.Future[SendResult]) -> None:
-        self._under_way -= 1
 
     def _batch(self, topic: str, batch: Batch) -> Parcel:
         middle = middle_text(

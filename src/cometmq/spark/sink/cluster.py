@@ -6,6 +6,7 @@ Next: cometmq.spark.sink.client_cluster
 """
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from typing import Protocol
 
 from cometmq.client.results import SendResult
@@ -26,6 +27,9 @@ class SinkCluster(Protocol):
     @property
     def endings(self) -> Endings:
         """Ends transactions."""
+
+    def used(self) -> AbstractContextManager[None]:
+        """For as long as a task writes."""
 
     def writable_queues(self, topic: str) -> Sequence[MessageQueue]:
         """The queues of a topic that take messages, on brokers that can be reached."""

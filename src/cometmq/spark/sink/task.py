@@ -68,7 +68,8 @@ def write_rows(
     sender = Sender(cluster, settings, home, taken.take if settings.is_transactional else None)
     born_ms = time_ns() // 1_000_000
     try:
-        _send(batches, sender, columns, run)
+        with cluster.used():
+            _send(batches, sender, columns, run)
     except BaseException:
         if settings.is_transactional:
             # Who is killed leaves this to the check.
