@@ -16,7 +16,7 @@ from cometmq.store.offline.verify import verify
 from tests.interop import peer, reference
 from tests.interop.test_stores_change_hands import begin
 from tests.support import processes
-from tests.support.load import send_all
+from tests.support.load import read_queue, send_all
 from tests.support.processes import Program
 
 COUNT = 1_000
@@ -54,20 +54,23 @@ def check_all_fit(store: Path) -> int:
 
 
 def test_java_and_ours_take_turns_and_each_believes_the_other(tmp_path: Path):
-    names = reference.nameserver(tmp_path / "nameserver").start()
+    names = processes.nameserver(tmp_path / "nameserver").start()
     started: list[Program] = [names]
-    store, sent = tmp_path / "broker" / "store", []
+    store, ours, javas = tmp_path / "broker" / "store", bodies(0), bodies(COUNT)
     try:
-        for turn, make in enumerate((reference.broker, processes.broker)):
-            broker = begin(make, tmp_path, names.address, started, SETTINGS)
-            more = bodies(turn * COUNT)
-            assert send_all(broker.address, TOPIC, more) == [0] * COUNT
-            sent += more
-            broker.end(signal.SIGKILL)
-            assert check_all_fit(store) >= len(sent)
-        begin(reference.broker, tmp_path, names.address, started, SETTINGS)
-        told = peer.read(names.address, TOPIC, len(sent))
+        broker = begin(processes.broker, tmp_path, names.address, started, SETTINGS)
+        assert send_all(broker.address, TOPIC, ours) == [0] * COUNT
+        broker.end(signal.SIGKILL)
+        assert check_all_fit(store) == COUNT
+        broker = begin(reference.broker, tmp_path, names.address, started, SETTINGS)
+        assert send_all(broker.address, TOPIC, javas) == [0] * COUNT
+        told = peer.read(names.address, TOPIC, 2 * COUNT)
+        broker.end(signal.SIGKILL)
+        assert check_all_fit(store) >= 2 * COUNT
+        broker = begin(processes.broker, tmp_path, names.address, started, SETTINGS)
+        found = [read_queue(broker.address, TOPIC, queue_id) for queue_id in range(4)]
     finally:
         for program in started:
             program.kill()
-    assert sorted(message.body for message in told) == sent
+    assert sorted(message.body for message in told) == ours + javas
+    assert sorted(body for queue in found for _, body in queue) == ours + javas
