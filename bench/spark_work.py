@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from itertools import count as count_from
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -20,6 +21,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from bench.kafka import kafka, spark_jars
 from bench.systems import COMETMQ, KAFKA, running
+from cometmq.client import PullConsumer
 from cometmq.spark import session
 
 TOPIC = "Rows"
@@ -98,6 +100,29 @@ class Sources:
                 query.stop()
         return {"p50_ms": median(took), "batches": len(took)}
 
+    def write(self, system: str, **special: str) -> Measured:
+        """Rows that Spark makes, into an empty topic; done when all are acknowledged.
+
+        Raises:
+            RuntimeError: the topic has another number of rows then.
+        """
+        topic = f"Sink{next(_TOPICS)}"
+        column = "value" if system == KAFKA else "body"
+        count = self.rows // 2  # A write needs room on the disk that is not given back.
+        rows = self.spark.range(0, count, numPartitions=2).selectExpr(f"{BODY} AS {column}")
+        where = self.options(system, **special)
+        where = {name: where[name] for name in where if name in WHERE or name in special}
+        writer = rows.write.format(FORMATS[system]).options(topic=topic, **where)
+        began = time.perf_counter()
+        writer.mode("append").save()
+        took = time.perf_counter() - began
+        if system == COMETMQ:
+            with PullConsumer(self.nameserver, group="bench") as consumer:
+                found = sum(consumer.max_offset(queue) for queue in consumer.queues(topic))
+            if found != count:
+                raise RuntimeError(f"{topic} has {found} rows of {count}")
+        return {"per_second": count / took, "messages": count}
+
     def _batches_of(self, query: Any) -> list[float]:
         deadline = time.monotonic() + STREAM_SECONDS_MAX
         took: dict[int, float] = {}
@@ -112,6 +137,9 @@ class Sources:
 
 
 FORMATS = {KAFKA: "kafka", COMETMQ: "rocketmq"}
+WHERE = ("kafka.bootstrap.servers", "nameServer")
+BODY = f"cast(concat(lpad(id, 16, '0'), repeat('x', {BODY_SIZE - 16})) AS binary)"
+_TOPICS = count_from(1)  # Each write has a topic of its own.
 
 
 @contextmanager
@@ -139,7 +167,7 @@ def sources(rows: int) -> Iterator[Sources]:
 def fill(made: Sources) -> None:
     """The same rows to both, through Spark's sinks."""
     rows = made.spark.range(made.rows).selectExpr(
-        f"cast(concat(lpad(id, 16, '0'), repeat('x', {BODY_SIZE - 16})) AS binary) AS body",
+        f"{BODY} AS body",
         "concat('tag', id % 8) AS tags",
         "concat('key', id) AS keys",
     )
@@ -162,7 +190,7 @@ def count(rows: DataFrame) -> int:
     return rows.count()
 
 
-def do_spark(made: Sources) -> dict[str, dict[str, Measured]]:
+def do_spark(made: Sources, *, without: str = "") -> dict[str, dict[str, Measured]]:
     """A round: each row of Kafka, then the one of ours that stands beside it."""
     rows: dict[str, dict[str, Measured]] = {KAFKA: {}, COMETMQ: {}}
     work: dict[str, Callable[[str], Measured]] = {
@@ -171,7 +199,9 @@ def do_spark(made: Sources) -> dict[str, dict[str, Measured]]:
             name, **({"propertiesFormat": "raw"} if name == COMETMQ else {})
         ),
         "micro-batch": made.small_batches,
+        "sink": made.write,
     }
+    work.pop(without, None)
     for row, measure in work.items():
         for name in (KAFKA, COMETMQ):
             rows[name][row] = measured = measure(name)
@@ -188,7 +218,7 @@ def spark_rounds(rounds: int, *, rows: int) -> Iterator[dict[str, dict[str, Meas
             found = count(reader.load())
             assert found == rows, f"{name} has {found} rows of {rows}"
         print("spark: a round to warm up", flush=True)
-        do_spark(made)
+        do_spark(made, without="micro-batch")  # Which warms itself.
         for number in range(rounds):
             print(f"spark: round {number + 1}", flush=True)
             yield do_spark(made)
