@@ -21,6 +21,7 @@ from types import TracebackType
 from typing import Self
 
 from cometmq.client.hub import Hub
+from cometmq.client.namespace import namespace_of
 from cometmq.client.pops import PopAsk, Popper, receipt_of
 from cometmq.client.send_back import DEAD_LETTER, SendBack
 from cometmq.client.settings import ConsumeFrom, SimpleSettings
@@ -71,10 +72,17 @@ class AsyncSimpleConsumer:
     ) -> None:
         check_group(group)
         self._settings = settings or SimpleSettings()
+        self._namespace = namespace_of(self._settings.namespace)
+        group = self._namespace.wrap(group)
         self._hub = hub or Hub(nameservers, self._settings)
         self._owns_hub = hub is None
         self._group = group
-        self._popper = Popper(self._hub, group, body_size_max=self._settings.body_size_max)
+        self._popper = Popper(
+            self._hub,
+            group,
+            body_size_max=self._settings.body_size_max,
+            namespace=self._namespace,
+        )
         self._back: SendBack | None = None
         self._subscriptions: dict[str, Subscription] = {}
         self._member = _Member(group, self._subscriptions, self._settings)
@@ -109,7 +117,7 @@ class AsyncSimpleConsumer:
         Raises:
             SubscriptionError: the expression has no tag.
         """
-        version = self._hub.clock.now_ms()
+        topic, version = self._namespace.wrap(topic), self._hub.clock.now_ms()
         self._subscriptions[topic] = parse_subscription(topic, expression, version=version)
 
     # --- life
