@@ -1,6 +1,6 @@
 """Measures Java, CometMQ and the floor in turn, three rounds in one session, and writes the tables.
 
-Usage: python -m bench.run [--section broker|alone|store|recovery|spark] [--rounds 3] [--seconds 8] [--systems java,cometmq,floor]
+Usage: python -m bench.run [--section broker|alone|store|recovery|spark|clients|timed] [--rounds 3] [--seconds 8] [--systems java,cometmq,floor]
                            [--results FOLDER] [--dry]
 
 Machines are noisy, so only ratios within one round mean something; the table shows their medians. Run
@@ -22,10 +22,12 @@ from pathlib import Path
 from typing import Any
 
 from bench import table
+from bench.clients import client_rounds
 from bench.queries import measure_queries
 from bench.recovery_work import do_recovery
 from bench.store_work import do_store
 from bench.systems import COMETMQ, FLOOR, JAVA, running
+from bench.timed import TIMED_MESSAGES, do_timed
 from bench.work import do_all, do_alone
 from tests.interop.reference import VERSION, java
 
@@ -78,6 +80,8 @@ def measure(section: table.Section, given: argparse.Namespace) -> None:
     results: dict[str, Any] = {"machine": machine(), "seconds": given.seconds, "rounds": []}
     if section.name == "spark":
         results["rows"] = given.rows
+    if section.name == "timed":
+        results["messages"] = TIMED_MESSAGES
     for measured in rounds_of(section, given):
         results["rounds"].append(measured)
         given.results.mkdir(parents=True, exist_ok=True)
@@ -95,6 +99,12 @@ def rounds_of(section: table.Section, given: argparse.Namespace) -> Iterator[dic
         from bench.spark_work import spark_rounds
 
         yield from spark_rounds(given.rounds, rows=given.rows)
+        return
+    if section.name == "clients":
+        yield from client_rounds(given.rounds, seconds=given.seconds)
+        return
+    if section.name == "timed":
+        yield {COMETMQ: {"timed": do_timed()}}  # Once: it waits for minutes.
         return
     for number in range(given.rounds):
         measured: dict[str, Any] = {}

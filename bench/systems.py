@@ -16,7 +16,7 @@ from tests.support.frames import parts_of, read_frame
 from tests.support.load import send_frame
 from tests.support.processes import Program
 
-JAVA, COMETMQ, FLOOR, KAFKA = "java", "cometmq", "floor", "kafka"
+JAVA, COMETMQ, FLOOR, KAFKA, REDIS = "java", "cometmq", "floor", "kafka", "redis"
 # Both brokers, as a user would run them; all else is the default of either.
 SETTINGS = {"autoCreateTopicEnable": "true", "defaultTopicQueueNums": 4}
 # RocketMQ's own start script takes 8 GB; on 2 cores 2 GB is what it needs not to be held back.

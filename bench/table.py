@@ -14,7 +14,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from bench.systems import COMETMQ, FLOOR, JAVA, KAFKA
+from bench.systems import COMETMQ, FLOOR, JAVA, KAFKA, REDIS
 
 HERE = Path(__file__).resolve().parent
 END = "<!-- end -->"
@@ -80,6 +80,7 @@ STORE_LINES = [
 SPARK_LINES = [
     Line("source to noop, 1 KiB bodies, properties as a map", "source map", "per_second", 0.95, against=KAFKA),
     Line("the same, properties as stored", "source raw", "per_second", 1.2, against=KAFKA),
+    Line("sink, at-least-once, 1 KiB bodies", "sink", "per_second", 1.0, against=KAFKA),
     Line("a micro-batch of 400 rows to noop: p50", "micro-batch", "p50_ms", 1.1, against=KAFKA, at_least=False, unit=" ms"),
 ]  # fmt: skip
 
@@ -87,6 +88,23 @@ SPARK_LINES = [
 RECOVERY_LINES = [
     Line("from the start of a killed broker with 4 GB of 1 KiB messages to its open port", "recovery", "seconds", 0.5, at_least=False, unit=" s"),
     Line("`cometmq store verify` of it, on one core", "verify", "bytes_per_second", 250.0, against=None, unit=" MB/s", scale=1e-6),
+]  # fmt: skip
+
+
+CLIENT_LINES = [
+    Line("to the Java broker: `AsyncProducer.send`, 1,024 gathered; Java: async, 1,024 in flight", "to java", "per_second", 1.0),
+    Line("the same to our broker", "to ours", "per_second", 1.0),
+    Line("256 in flight; aiokafka to Kafka, acks=1", "in-flight", "per_second", 1.0, against=KAFKA),
+    Line("the same with `is_auto_batch`: batches, as aiokafka always makes them", "batched", "per_second", 1.0, against=KAFKA),
+    Line("one at a time: p50; redis-py, XADD", "alone", "p50_us", 1.0, against=REDIS, at_least=False, unit=" us"),
+    Line("`Producer.send`, one thread: p50", "blocking", "p50_us", 1.5, at_least=False, unit=" us"),
+    Line("push consumer, a listener of 32 that does nothing", "push", "per_second", 0.7),
+]  # fmt: skip
+
+
+TIMED_LINES = [
+    Line("1 million timed messages waiting: anonymous memory", "timed", "waiting_bytes", 150.0, against=None, at_least=False, unit=" MB", scale=1e-6),
+    Line("stored in its topic after its time: p99", "timed", "p99_ms", 1_000.0, against=None, at_least=False, unit=" ms"),
 ]  # fmt: skip
 
 
@@ -115,6 +133,8 @@ SECTIONS = {
         Section("store", STORE_LINES),
         Section("recovery", RECOVERY_LINES),
         Section("spark", SPARK_LINES, (KAFKA, COMETMQ)),
+        Section("clients", CLIENT_LINES, (JAVA, KAFKA, REDIS, COMETMQ)),
+        Section("timed", TIMED_LINES, (COMETMQ,)),
     )
 }
 
@@ -147,7 +167,7 @@ def shown(values: list[float], unit: str) -> str:
     return f"{value:,.{digits}f}{unit}"
 
 
-TITLES = {JAVA: "Java", COMETMQ: "CometMQ", FLOOR: "floor", KAFKA: "Kafka"}
+TITLES = {JAVA: "Java", COMETMQ: "CometMQ", FLOOR: "floor", KAFKA: "Kafka", REDIS: "Redis"}
 
 
 def markdown(results: Results, section: Section) -> str:
@@ -177,7 +197,11 @@ def write_readme(section: Section, results: Results) -> None:
     assert begin, f"{path} has no mark {section.begin}"
     tail = rest.partition(END)[2]
     about = results["machine"]
-    load = f"{results['rows']:,} rows" if "rows" in results else f"{results['seconds']} s a row"
+    load = f"{results['seconds']} s a row"
+    if "rows" in results:
+        load = f"{results['rows']:,} rows"
+    elif "messages" in results:
+        load = f"{results['messages']:,} messages"
     words = (
         f"{len(results['rounds'])} rounds of {load} on {about['cores']} cores"
         f" ({about['processor']}), Python {about['python']}, {about['java']}, RocketMQ"
