@@ -8,6 +8,7 @@ Next: cometmq.broker.server
 from collections.abc import Callable
 
 from cometmq.broker.cleaning import Cleaning
+from cometmq.broker.consoles.broker_stats import BrokerStats
 from cometmq.broker.consoles.configuration import Configuration
 from cometmq.broker.consoles.relay import ClientRelay
 from cometmq.broker.consoles.resets import OffsetResets
@@ -34,6 +35,7 @@ FEATURES: tuple[Callable[[Parts], Feature], ...] = (
     Retries,
     Replies,
     Statistics,
+    BrokerStats,
     FilterCheck,
     OtherQueues,
     PopFeature,

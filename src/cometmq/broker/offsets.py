@@ -122,6 +122,11 @@ class Offsets:
         """The sum of the offsets of each "topic@group"; its growth is what was consumed."""
         return {key: sum(queues.values()) for key, queues in self._offsets.items()}
 
+    def consumed_count(self, key: str) -> int | None:
+        """The sum of the offsets of one "topic@group"; None where it has none."""
+        queues = self._offsets.get(key)
+        return None if queues is None else sum(queues.values())
+
     def forget_topic(self, topic: str) -> None:
         """The topic is gone."""
         self._drop(lambda key: key.partition(TOPIC_GROUP_SEPARATOR)[0] == topic)

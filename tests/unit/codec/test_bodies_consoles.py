@@ -28,12 +28,14 @@ from cometmq.codec.bodies.stats import (
     ConsumeStats,
     QueueBounds,
     QueueProgress,
+    StatsWindow,
     TopicStats,
     decode_consume_stats,
     decode_group_list,
     decode_topic_stats,
     encode_consume_stats,
     encode_group_list,
+    encode_stats_windows,
     encode_topic_stats,
 )
 from cometmq.codec.fastjson import loads
@@ -58,6 +60,9 @@ def test_the_page_shows_what_the_code_writes():
     assert examples() == [
         encode_topic_stats(TOPIC).decode(),
         encode_consume_stats(GROUP).decode(),
+        encode_stats_windows(
+            minute=StatsWindow(6, 0.1), hour=StatsWindow(12, 0.5), day=StatsWindow(12, 0.5)
+        ).decode(),
         encode_queue_offsets({QUEUE: 7}).decode(),
         encode_queue_offset_list({QUEUE: 7}).decode(),
         encode_direct(OUTCOME).decode(),

@@ -7,7 +7,7 @@ RocketMQ 5.3.3. Offsets count messages; times are ms since 1970, 0 or -1 where t
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from cometmq.codec import fastjson
 from cometmq.codec.bodies.json_object import load_object
@@ -219,6 +219,25 @@ def decode_group_list(content: bytes | str) -> tuple[str, ...]:
         CodecError: it is none.
     """
     return load_object(content, "group list").texts("groupList")
+
+
+class StatsWindow(NamedTuple):
+    """A number in a window (BrokerStatsItem): how much it grew, and how much a second."""
+
+    sum: int
+    per_second: float
+
+
+def encode_stats_windows(*, minute: StatsWindow, hour: StatsWindow, day: StatsWindow) -> bytes:
+    """The body of the answer to VIEW_BROKER_STATS_DATA 315 (BrokerStatsData)."""
+    windows = {"statsDay": day, "statsHour": hour, "statsMinute": minute}
+    return fastjson.dumps(
+        {
+            # Of `avgpt`, the messages of a call, nothing is counted.
+            name: {"avgpt": 0.0, "sum": window.sum, "tps": window.per_second}
+            for name, window in windows.items()
+        }
+    )
 
 
 def _time_text(time_ms: int) -> str:

@@ -22,6 +22,14 @@ class AllConsumeStatsRequest:
 
 
 @dataclass(frozen=True, slots=True)
+class BrokerStatsRequest:
+    """VIEW_BROKER_STATS_DATA 315: a name of BrokerStatsManager, and whose number."""
+
+    stats_name: str
+    stats_key: str
+
+
+@dataclass(frozen=True, slots=True)
 class TopicGroupRequest:
     """A topic and a group: QUERY_CONSUME_TIME_SPAN 303, QUERY_SUBSCRIPTION_BY_CONSUMER 345."""
 
