@@ -19,7 +19,10 @@ from cometmq.spark.format import RocketMQSource
 from cometmq.spark.jobs.field import option
 from cometmq.spark.jobs.job import Report
 from cometmq.spark.jobs.manifest import absolute, file_system
+from cometmq.spark.jobs.tasks import task_plan
 from cometmq.spark.jobs.words import time_ms
+from cometmq.spark.store.folder import StoreFolder
+from cometmq.spark.store.plan import plan_tasks
 
 NAMESERVER_DEFAULT = "127.0.0.1:9876"
 _TRIGGER_BYTES = 512 << 20  # Of a store's log in one micro-batch.
@@ -158,7 +161,9 @@ def plan(options: FromOptions, read: dict[str, Any] | None = None) -> Report:
     """
     if _kind(options) == "topic":
         return _queue_ranges(topic_options(options, "topic"), read or {})
-    return _files(options.store or options.archive)
+    if options.store:
+        return task_plan(plan_tasks(StoreFolder(absolute(options.store))))
+    return _files(options.archive)
 
 
 def _kind(options: FromOptions) -> str:
@@ -199,19 +204,17 @@ def _files(place: str) -> Report:
     found = [
         each
         for each in files.get_file_info(fs.FileSelector(root, recursive=True))
-        if each.type == fs.FileType.File and not _is_hidden(each.path.removeprefix(root))
+        if each.path.endswith(".parquet") and not _is_hidden(each.path.removeprefix(root))
     ]
     rows: list[tuple[Any, ...]] = []
     for each in sorted(found, key=lambda file: file.path):
         name = each.path.removeprefix(root).lstrip("/")
-        count = None
-        if name.endswith(".parquet"):
-            count = pq.read_metadata(each.path, filesystem=files).num_rows
+        count = pq.read_metadata(each.path, filesystem=files).num_rows
         rows.append((name, each.size, count))
     counts = {
         "files": len(rows),
         "bytes": sum(row[1] for row in rows),
-        "rows": sum(row[2] or 0 for row in rows),
+        "rows": sum(row[2] for row in rows),
     }
     return Report(counts, ("file", "bytes", "rows"), rows)
 

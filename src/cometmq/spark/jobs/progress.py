@@ -78,8 +78,8 @@ class Progress:
         """So many of so many tasks are done; the rows are taken to be spread alike."""
         amounts = self.amounts
         amounts.tasks, amounts.tasks_total = done, total
-        if amounts.rows_total is not None and total:
-            amounts.rows = max(amounts.rows, amounts.rows_total * done // total)
+        if total:
+            amounts.rows = max(amounts.rows, (amounts.rows_total or 0) * done // total)
             amounts.size = max(amounts.size, self._size_total * done // total)
         self.show()
 

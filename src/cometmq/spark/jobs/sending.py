@@ -52,9 +52,9 @@ class Target:
         whole, seen = counted(batch)
         sent_before = self._begin(number)
         if sent_before is not None:
-            whole = whole.join(
-                self.stored(batch.sparkSession, sent_before, "msgId"), "msgId", "left_anti"
-            )
+            stored = self.stored(batch.sparkSession, sent_before, "msgId")
+            # Broadcast: the other side is not shuffled, so its rows keep their order.
+            whole = whole.join(f.broadcast(stored), "msgId", "left_anti")
         writer = whole.drop("storeSize").write.format("rocketmq")
         writer.option("nameServer", self._nameserver).mode("append").save()
         return dict(seen.get)

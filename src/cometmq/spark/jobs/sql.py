@@ -47,7 +47,8 @@ def run(spark: SparkSession, options: SqlOptions) -> Report:
         view = _NO_NAME.sub("_", topic)
         read_batch(spark, replace(options, topic=topic)).createOrReplaceTempView(view)
     progress = Progress(options.progress, "sql")
-    progress.expect(plan(options).counts["rows"])
+    planned = plan(options).counts
+    progress.expect(planned.get("rows"), planned.get("bytes", 0))
     with watched_tasks(spark, "sql", progress):
         report = Report.of_table(spark.sql(options.query).limit(options.top))
     progress.show(is_last=True)

@@ -117,7 +117,7 @@ def _answer(
     # A condition may look at any column.
     wanted = "" if options.where else ",".join(columns)
     planned = plan(options).counts
-    progress.expect(planned["rows"], planned.get("bytes", 0))
+    progress.expect(planned.get("rows"), planned.get("bytes", 0))
     table = table_of(read_batch(spark, options, wanted), groups)
     with watched_tasks(spark, "stats", progress):
         report = Report.of_table(table.limit(options.top) if options.top else table)

@@ -51,7 +51,8 @@ def run(spark: SparkSession, options: TraceOptions) -> Report:
     with running("trace", options, place=options.to) as this:
         if this.is_finished:
             return this.earlier()
-        this.progress.expect(plan(given).counts["rows"])
+        planned = plan(given).counts
+        this.progress.expect(planned.get("rows"), planned.get("bytes", 0))
         records = records_of(read_batch(spark, given, "body,storeTimestamp")).persist()
         try:
             with watched_tasks(spark, "trace", this.progress):
