@@ -19,7 +19,7 @@ from cometmq.codec.record import Record, decode_record, encode_record
 from cometmq.kernel import walk_records
 from cometmq.model import flags
 from cometmq.model.errors import CodecError
-from cometmq.spark.columns import body
+from cometmq.spark.columns import body, inner_batch
 from cometmq.spark.columns.inner_batch import unwrapped
 from cometmq.spark.columns.schema import arrow_schema, message_schema
 from cometmq.spark.columns.window import RecordWindow, record_starts
@@ -316,3 +316,26 @@ def test_a_bomb_is_named_by_queue_and_offset(monkeypatch, algorithm):
         CodecError, match=r"offset 77 of queue 3 .* more than 65536; decompress=false"
     ):
         list(body.bounded(window))
+
+
+@pytest.mark.parametrize(
+    ("limit", "says"),
+    [
+        ("BODY_SIZE_MAX", r"the inner batch at offset 40 of queue 2: .* more than 2000"),
+        ("UNWRAPPED_SIZE_MAX", r"unpack to more than 2000, at offset 40"),
+    ],
+)
+def test_an_inner_batch_that_is_a_bomb_is_named(monkeypatch, limit, says):
+    monkeypatch.setattr(inner_batch, limit, 2000)
+    items = encode_batch([(0, bytes(300), b"")] * 20)
+    wrapped = flags.INNER_BATCH | flags.NEED_UNWRAP
+    record = Record(
+        topic="t",
+        queue_id=2,
+        queue_offset=40,
+        sys_flag=compressed_flag(wrapped, Compression.ZLIB),
+        body=compress(items),
+    )
+    buffer = encode_record(record)
+    with pytest.raises(CodecError, match=says):
+        unwrapped(RecordWindow(buffer, record_starts(buffer)))
