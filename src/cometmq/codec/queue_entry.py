@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from cometmq.kernel import reference
 from cometmq.model.errors import CodecError
-from cometmq.model.names import is_system_topic
+from cometmq.model.names import SCHEDULE_TOPIC, WHEEL_TIMER_TOPIC
 
 QUEUE_ENTRY = reference.ENTRY
 QUEUE_ENTRY_SIZE = QUEUE_ENTRY.size  # 20
@@ -29,6 +29,8 @@ GAP_CODE = reference.GAP_CODE
 # So many lost messages in a row let a Java broker give the next one again; more than one answer
 # of a pull (maxTransferCountOnMessageInMemory) nobody should get of it.
 DOUBLED_MAX = 32
+# A Java broker reads their entries one by one, so it passes over nothing behind a blank one.
+_READ_BY_ENTRY = (SCHEDULE_TOPIC, WHEEL_TIMER_TOPIC)
 
 
 class QueueEntry(NamedTuple):
@@ -54,9 +56,8 @@ def gap_entries(count: int, topic: str, next_offset: int, next_size: int) -> byt
     """The entries of messages that are not in the log though a later one of their queue is.
 
     RocketMQ has nothing of the kind. They point to the queue's next record: it gives that one again,
-    and passes over nothing; their tags code says to us what they are. Many in a row, and those of the
-    broker's own topics, are blank ones (docs/format/queue-entry.md says why): a broker reads its own
-    topics record by record, and would carry out twice what it got twice.
+    and passes over nothing; their tags code says to us what they are. Many in a row, and those of topics
+    whose messages wait for a time, are blank ones (docs/format/queue-entry.md says why).
 
     Args:
         count: how many are missing in a row.
@@ -64,7 +65,7 @@ def gap_entries(count: int, topic: str, next_offset: int, next_size: int) -> byt
         next_offset: physical offset of the queue's next record.
         next_size: of the same, bytes.
     """
-    if count > DOUBLED_MAX or is_system_topic(topic):
+    if count > DOUBLED_MAX or topic in _READ_BY_ENTRY:
         # The tags code keeps them in order among the others: `place_of_entry`.
         return QUEUE_ENTRY.pack(0, BLANK_SIZE, next_offset) * count
     return QUEUE_ENTRY.pack(next_offset, next_size, GAP_CODE) * count

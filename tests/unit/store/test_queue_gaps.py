@@ -9,7 +9,7 @@ import pytest
 from cometmq.codec.queue_entry import BLANK_SIZE, DOUBLED_MAX, GAP_CODE
 from cometmq.codec.record import decode_records
 from cometmq.model.java_hash import java_hash
-from cometmq.model.names import HALF_TOPIC
+from cometmq.model.names import HALF_TOPIC, WHEEL_TIMER_TOPIC
 from cometmq.store.message_store import MessageStore
 from cometmq.store.reader import GetStatus
 from tests.support.fake_disk import FakeDisk
@@ -71,11 +71,13 @@ def test_a_lost_message_has_the_entry_of_the_next_one_so_that_java_passes_over_n
     assert places == sorted(places)
 
 
-def test_many_in_a_row_and_those_of_the_brokers_own_topics_are_blank():
+def test_many_in_a_row_and_those_of_messages_that_wait_for_a_time_are_blank():
     many = entries_of(store_without(*range(5, 6 + DOUBLED_MAX)))
     assert {entry[:2] for entry in many[5 : 6 + DOUBLED_MAX]} == {(0, BLANK_SIZE)}
-    own = entries_of(store_without(7, topic=HALF_TOPIC), HALF_TOPIC)
-    assert own[7][:2] == (0, BLANK_SIZE)
+    timed = entries_of(store_without(7, topic=WHEEL_TIMER_TOPIC), WHEEL_TIMER_TOPIC)
+    assert timed[7][:2] == (0, BLANK_SIZE)
+    halves = entries_of(store_without(7, topic=HALF_TOPIC), HALF_TOPIC)
+    assert halves[7][:2] == halves[8][:2]
 
 
 def test_a_tag_that_matches_behind_a_gap_is_found_and_nothing_of_the_gap_is():
