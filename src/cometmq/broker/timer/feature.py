@@ -18,9 +18,13 @@ from cometmq.broker.timer.recall import Recall
 from cometmq.broker.timer.running import NEVER_WAITED, RunningSlot, delivery
 from cometmq.broker.timer.times import Times
 from cometmq.broker.timer.waiting import TimerQueue
+from cometmq.broker.waiting_counts import WaitingCounts
+from cometmq.codec.bodies.waiting_counts import TIMER
+from cometmq.codec.properties import find_property
 from cometmq.codec.record import Record
 from cometmq.codec.remoting import Command
 from cometmq.codec.timer_files import encode_check
+from cometmq.model import properties as keys_of
 from cometmq.model.codes import RequestCode
 from cometmq.model.errors import CodecError, StoreError
 from cometmq.net.answer import Answer
@@ -34,6 +38,8 @@ _LOOK_SECONDS = 0.05
 _AFTER_ERROR_SECONDS = 1.0
 _DROP_SECONDS = 30.0  # How often files of timerlog that nobody needs are looked for.
 _EMPTY_SLOTS_AT_ONCE = 10_000
+
+_REAL_TOPIC = keys_of.REAL_TOPIC.encode()
 
 T = TypeVar("T")
 
@@ -55,12 +61,16 @@ class Timer(Feature):
         )
         self._queue = TimerQueue(parts, settings.timer_precision_ms)
         self._known_until = 0
+        self._counts = WaitingCounts(parts, "timermetrics", TIMER)
         self._tasks = Tasks("timer")
         self._added = self._delivered = 0
         self._rates = (0.0, 0.0)  # A second: messages that came in, and that went.
         self._writing: asyncio.Future[None] | None = None
         self.of_clients = {RequestCode.RECALL_MESSAGE: Recall(parts, self._times).recall}
-        self.of_administrators = {RequestCode.GET_TIMER_CHECK_POINT: self._check}
+        self.of_administrators = {
+            RequestCode.GET_TIMER_CHECK_POINT: self._check,
+            RequestCode.GET_TIMER_METRICS: self._metrics,
+        }
 
     async def start(self) -> None:
         """Take up the files, where the timer is on.
@@ -77,7 +87,9 @@ class Timer(Feature):
         files.queue_offset = min(max(files.queue_offset, low), high)
         self._known_until = high
         self._slot = RunningSlot(self._parts, files, self._times.topic())
+        self._counts.load()
         self._tasks.spawn(self._run(), "wheel")
+        self._tasks.spawn(self._counts.keep(self._count), "counts")
         self._tasks.spawn(self._keep(), "files")
 
     async def close(self) -> None:
@@ -88,6 +100,14 @@ class Timer(Feature):
         if self._parts.settings.is_timer_on:
             await self._save()
             self._files.close()
+            self._count()
+            await self._counts.close()
+
+    def _count(self) -> None:
+        """An empty wheel says that nothing waits, whatever a kill made of the counts."""
+        _, end = self._queue.bounds()
+        if not self._files.waiting_count and self._files.queue_offset >= end:
+            self._counts.set_all({})
 
     def facts(self) -> dict[str, str]:
         """How far it is: seconds behind, messages not in the wheel yet, those in it, rates."""
@@ -104,6 +124,10 @@ class Timer(Feature):
     def _check(self, _command: Command, _peer: Peer) -> Answer:
         """GET_TIMER_CHECK_POINT 60."""
         return Answer(body=encode_check(self._files.check))
+
+    def _metrics(self, _command: Command, _peer: Peer) -> Answer:
+        """GET_TIMER_METRICS 61."""
+        return Answer(body=self._counts.text().encode())
 
     # --- messages come and go
 
@@ -143,12 +167,14 @@ class Timer(Feature):
         arrived = await self._in_pool(lambda: self._queue.read(offset))
         # A clock that was set back must not put anything into a slot that is over.
         now_ms = max(self._parts.clock.now_ms(), files.read_ms)
-        to_come, due_now = [], []
+        to_come, due_now, topics = [], [], []
         for waiting, record in arrived.messages:
             if offset < self._known_until and waiting.physical_offset in files.known:
                 continue
             if waiting.out_ms >= files.floor(now_ms):
                 to_come.append(waiting)
+                if not waiting.is_delete:
+                    topics.append(find_property(record.property_block, _REAL_TOPIC) or "")
             elif not waiting.is_delete:
                 due_now.append(record)
         put_deliverable(self._parts.inner, self._deliveries(due_now))
@@ -156,6 +182,7 @@ class Timer(Feature):
         for waiting in to_come:
             files.add(waiting, now_ms)
         self._added += len(to_come)
+        self._counts.add(topics, 1)
         files.queue_offset = arrived.next_offset
         if files.known and files.queue_offset >= self._known_until:
             files.known.clear()
@@ -183,10 +210,11 @@ class Timer(Feature):
             slot.take(await self._in_pool(lambda: slot.gather(last)))
         positions = slot.due(now_ms, BATCH_COUNT_MAX)
         if positions:
-            messages, taken = await self._in_pool(lambda: slot.messages(positions))
-            put_deliverable(self._parts.inner, messages)
-            slot.delivered(taken)
-            self._delivered += taken
+            leaving = await self._in_pool(lambda: slot.messages(positions))
+            put_deliverable(self._parts.inner, leaving.messages)
+            slot.delivered(leaving.taken)
+            self._delivered += leaving.taken
+            self._counts.add(leaving.topics, -1)
             return True
         if slot.pending or slot.has_more:
             return False

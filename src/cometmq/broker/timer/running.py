@@ -38,6 +38,14 @@ class Found(NamedTuple):
     properties: dict[str, str]
 
 
+class Leaving(NamedTuple):
+    """What leaves the slot: messages to put, how many units that is, and of which topics."""
+
+    messages: list[InnerMessage]
+    taken: int
+    topics: list[str]
+
+
 class Gathered(NamedTuple):
     """What a look at the slot found: new units by their keys, what they take back, and how far."""
 
@@ -121,12 +129,11 @@ class RunningSlot:
             within if 0 < within < self._end_ms - self.time_ms else self._end_ms - self.time_ms
         )
 
-    def messages(self, positions: list[int]) -> tuple[list[InnerMessage], int]:
-        """What the units of these positions are to be put as, and how many of them were taken.
-
-        May wait; any thread.
-        """
-        made, size, taken = [], 0, 0
+    def messages(self, positions: list[int]) -> Leaving:
+        """What the units of these positions are to be put as. May wait; any thread."""
+        made: list[InnerMessage] = []
+        topics: list[str] = []
+        size = taken = 0
         now_ms = self._parts.clock.now_ms()
         for position in positions:
             unit = self._files.log.read(position)
@@ -134,11 +141,13 @@ class RunningSlot:
             message = self._message(found, now_ms) if found is not None else None
             if message is not None:
                 made.append(message)
+            if found is not None and not unit.magic & UNIT_DELETE:
+                topics.append(found.properties.get(keys_of.REAL_TOPIC, ""))
             taken += 1
             size += unit.message_size
             if size >= BATCH_SIZE_MAX:
                 break
-        return made, taken
+        return Leaving(made, taken, topics)
 
     def _read(self, unit: TimerUnit) -> Found | None:
         """The record of a unit; None where it is another one's, after a power cut say, or gone."""

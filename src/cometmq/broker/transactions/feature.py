@@ -5,6 +5,7 @@ Next: cometmq.broker.transactions.ending
 
 import asyncio
 import logging
+from collections import Counter
 
 from cometmq.broker.parts import Feature, Parts
 from cometmq.broker.queue_cursor import QueueCursor
@@ -16,6 +17,8 @@ from cometmq.broker.transactions.ledger import OPEN_MAX, Ledger
 from cometmq.broker.transactions.resuming import Resuming
 from cometmq.broker.transactions.settling import Settling
 from cometmq.broker.transactions.witness import Witness
+from cometmq.broker.waiting_counts import WaitingCounts
+from cometmq.codec.bodies.waiting_counts import TRANSACTION
 from cometmq.model.codes import RequestCode, ResponseCode
 from cometmq.model.errors import CometError, RequestError
 from cometmq.model.flags import PERM_READ_WRITE, TRANSACTION_MASK
@@ -44,6 +47,7 @@ class Transactions(Feature):
         parts.reroutes.append(self._reroute)
         self.of_clients = {RequestCode.END_TRANSACTION: ending.end}
         self.of_administrators = {RequestCode.RESUME_CHECK_HALF_MESSAGE: resuming.resume}
+        self._counts = WaitingCounts(parts, "transactionMetrics", TRANSACTION)
         self._tasks = Tasks("transactions")
         # Positions, and the end of the log when they were taken: offsets that may not pass the disk.
         self._seen = (halves.offset, ops.offset, 0)
@@ -59,17 +63,24 @@ class Transactions(Feature):
 
     async def start(self) -> None:
         """Read what is open."""
+        self._counts.load()
         await self._ledger.load()
         if self._ledger.open:
             _log.info("%d transactions are open", len(self._ledger.open))
         self._tasks.spawn(self._check_forever(), "checks")
         self._tasks.spawn(self._keep_positions(), "positions")
+        self._tasks.spawn(self._counts.keep(self._count), "counts")
 
     async def close(self) -> None:
         """Finish what is on its way."""
         await self._tasks.close()
         await self._settling.close()
         self._commit_positions()
+        self._count()
+        await self._counts.close()
+
+    def _count(self) -> None:
+        self._counts.set_all(Counter(half.key.topic for half in self._ledger.open.values()))
 
     # --- sends
 

@@ -1,0 +1,50 @@
+"""How many messages of each topic wait: the files timermetrics and transactionMetrics, and the answer to 61.
+
+Source: TimerMetrics and TransactionMetrics of RocketMQ 5.3.3; docs/format/waiting-counts.md.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from cometmq.codec import fastjson
+from cometmq.codec.bodies.json_object import load_object
+from cometmq.model.data_version import DataVersion
+
+TIMER, TRANSACTION = "timingCount", "transactionCount"
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingTable:
+    """Such a table.
+
+    Attributes:
+        version: of the table.
+        counts: (messages that wait, when that changed last, ms) by topic.
+    """
+
+    version: DataVersion
+    counts: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+
+
+def encode_waiting(table: WaitingTable, member: str) -> str:
+    """The text of a table; `member` is TIMER or TRANSACTION."""
+    counts = {
+        topic: {"count": count, "timeStamp": changed_ms}
+        for topic, (count, changed_ms) in table.counts.items()
+    }
+    return fastjson.dumps({"dataVersion": table.version.to_json(), member: counts}).decode()
+
+
+def decode_waiting(text: str, member: str) -> WaitingTable:
+    """The table in a text.
+
+    Raises:
+        CodecError: it means nothing.
+    """
+    body = load_object(text, member)
+    part = body.member(member)
+    counts = {}
+    for topic in part.names():
+        of = part.member(topic)
+        counts[topic] = (of.int64("count", 0), of.int64("timeStamp", 0))
+    return WaitingTable(body.version("dataVersion"), counts)
