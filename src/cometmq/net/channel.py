@@ -170,7 +170,9 @@ class Channel(asyncio.Protocol):
         """
         if self.is_closed:
             raise self._closed()
-        self._send_request(self._wire.request(command, waiter, deadline=deadline))
+        self._outgoing.append(self._wire.request(command, waiter, deadline=deadline))
+        if len(self._outgoing) == 1:
+            self._first_outgoing()
 
     def send(self, pieces: SendPieces, body: bytes, waiter: Waiter, deadline: float) -> None:
         """As `start`, for a send whose header is there as text.
@@ -187,7 +189,9 @@ class Channel(asyncio.Protocol):
         """
         if self.is_closed:
             raise self._closed()
-        self._send_request(self._wire.send(pieces, body, waiter, deadline))
+        self._outgoing.append(self._wire.send(pieces, body, waiter, deadline))
+        if len(self._outgoing) == 1:
+            self._first_outgoing()
 
     async def call(self, command: Command, *, timeout_ms: float = 3000) -> Command:
         """Send a request and wait for its answer, whatever its code.
@@ -233,28 +237,26 @@ class Channel(asyncio.Protocol):
         """Wait while the other side reads slower than we write."""
         await self._can_write.wait()
 
-    def _send_request(self, request: Outgoing) -> None:
-        outgoing = self._outgoing
-        outgoing.append(request)
-        if len(outgoing) == 1:
-            if self._wire.waiting == 1:
-                # Nobody else waits for an answer: a caller that sends one at a time. It goes at once,
-                # and need not wait for the loop's next turn.
-                self._write_outgoing()
-            else:
-                self._loop.call_soon(self._write_outgoing)
-        if self._expiry is None:
-            self._expiry = self._loop.call_later(_EXPIRY_SCAN_SECONDS, self._expire)
-
     def _send(self, frame: Outgoing) -> None:
-        if not self._outgoing:
-            self._loop.call_soon(self._write_outgoing)
         self._outgoing.append(frame)
+        if len(self._outgoing) == 1:
+            self._loop.call_soon(self._write_outgoing)
+
+    def _first_outgoing(self) -> None:
+        """A request that is the first since the last write."""
+        if self._wire.waiting == 1:
+            # Nobody else waits for an answer: a caller that sends one at a time. It goes at once, and
+            # need not wait for the loop's next turn.
+            self._write_outgoing()
+        else:
+            self._loop.call_soon(self._write_outgoing)
 
     def _write_outgoing(self) -> None:
         outgoing, self._outgoing = self._outgoing, []
         if self._transport is not None and not self.is_closed and outgoing:
             self._transport.write(encode_requests(outgoing))
+        if self._expiry is None and self._wire.waiting:
+            self._expiry = self._loop.call_later(_EXPIRY_SCAN_SECONDS, self._expire)
 
     def _expire(self) -> None:
         self._expiry = None

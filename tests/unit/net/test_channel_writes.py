@@ -1,0 +1,106 @@
+"""When a channel writes: a lone request at once, requests of one turn of the loop together."""
+
+import asyncio
+
+import pytest
+
+from cometmq.codec.remoting import FRAME_SIZE_MAX, Command, encode_command
+from cometmq.codec.send_text import back_text, front_text, json_text, middle_text
+from cometmq.model.errors import CodecError, RequestTimeout
+from cometmq.model.flags import RESPONSE
+from cometmq.net.channel import Channel
+from cometmq.wire.connection import Connection
+from tests.support.hand_clock import HandClock
+
+PIECES = (
+    front_text(310, "group", "topic", "TBW102", 4),
+    2,
+    middle_text(0, 1, 0, json_text("")),
+    back_text("broker-a"),
+)
+
+
+class Written(asyncio.Transport):
+    """Keeps what is written."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.pieces: list[bytes] = []
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        """There is no buffer."""
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        self.pieces.append(bytes(data))
+
+    def commands(self) -> list[list[tuple[int, int]]]:
+        """(code, opaque) of the requests in each write."""
+        return [
+            [(command[0], command[2]) for command in Connection[None]().receive_data(piece)]
+            for piece in self.pieces
+        ]
+
+
+@pytest.fixture
+async def written() -> Written:
+    return Written()
+
+
+@pytest.fixture
+async def channel(written: Written) -> Channel:
+    made = Channel("127.0.0.1:1", HandClock())
+    made.connection_made(written)
+    return made
+
+
+def waiter() -> asyncio.Future[Command]:
+    return asyncio.get_running_loop().create_future()
+
+
+def answer(opaque: int) -> bytes:
+    return encode_command(Command(0, RESPONSE, opaque))
+
+
+async def test_a_lone_request_is_written_when_it_is_made(channel, written):
+    first = waiter()
+    channel.send(PIECES, b"body", first, 9e9)
+    assert written.commands() == [[(310, 1)]]
+    channel.data_received(answer(1))
+    assert (await first).code == 0
+    channel.start(Command(34), waiter(), deadline=9e9)
+    assert written.commands() == [[(310, 1)], [(34, 2)]]
+
+
+async def test_requests_of_one_turn_beside_another_leave_with_one_write(channel, written):
+    for _ in range(3):
+        channel.send(PIECES, b"body", waiter(), 9e9)
+    channel.start(Command(34), waiter(), deadline=9e9)
+    channel.oneway(Command(35))
+    channel.send_oneway(PIECES, b"body")
+    await asyncio.sleep(0)
+    assert written.commands() == [
+        [(310, 1)],
+        [(310, 2), (310, 3), (34, 4), (35, 5), (310, 6)],
+    ]
+
+
+async def test_a_request_behind_a_oneway_of_the_same_turn_times_out_too(channel, written):
+    channel.oneway(Command(35))
+    late = waiter()
+    channel.send(PIECES, b"body", late, -1.0)
+    async with asyncio.timeout(30):
+        with pytest.raises(RequestTimeout):
+            await late
+    assert written.commands() == [[(35, 1), (310, 2)]]
+
+
+async def test_a_frame_that_no_peer_takes_is_refused_and_nobody_waits_for_it(channel, written):
+    body = bytes(FRAME_SIZE_MAX)
+    with pytest.raises(CodecError, match="peers close"):
+        channel.send(PIECES, body, waiter(), 9e9)
+    with pytest.raises(CodecError, match="peers close"):
+        channel.send_oneway(PIECES, body)
+    await asyncio.sleep(0)
+    assert written.pieces == []
+    channel.send(PIECES, memoryview(b"body"), waiter(), 9e9)
+    assert written.commands() == [[(310, 3)]]
