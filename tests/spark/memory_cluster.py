@@ -48,15 +48,16 @@ class MemoryCluster:
             "b"
         } - self.down
 
-    def queues(self, topic: str) -> list[MessageQueue]:
+    def queues(self, topics: Sequence[str]) -> dict[str, list[MessageQueue] | TopicNotFound]:
+        return {topic: self._queues(topic) for topic in topics}
+
+    def _queues(self, topic: str) -> list[MessageQueue] | TopicNotFound:
         found = [
             queue
             for queue in self.queues_by_name
             if queue.topic == topic and queue.broker_name not in self.down
         ]
-        if not found:
-            raise TopicNotFound(f"no route of {topic!r}")
-        return found
+        return found or TopicNotFound(f"no route of {topic!r}")
 
     def min_offset(self, queue: MessageQueue) -> int:
         return self.queues_by_name[queue].first

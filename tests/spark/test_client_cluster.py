@@ -92,9 +92,10 @@ def test_offsets_are_known_by_place_time_and_group(cluster, source, queue):
 def test_topics_brokers_and_queues_are_known(source, queue):
     assert queue.topic in source.topics()
     assert queue.broker_name in source.brokers()
-    assert queue in source.queues(queue.topic)
-    with pytest.raises(TopicNotFound, match="nobody-has-it"):
-        source.queues("nobody-has-it")
+    found = source.queues([queue.topic, "nobody-has-it"])
+    assert queue in list(found[queue.topic])
+    assert isinstance(found["nobody-has-it"], TopicNotFound)
+    assert source.max_offsets([queue]) == {queue: COUNT}
 
 
 def test_batches_are_under_way_together_and_keep_their_own_ids(cluster, topic):
@@ -127,7 +128,7 @@ def test_a_cluster_that_a_task_writes_is_busy_until_it_is_done(cluster):
 def test_a_nameserver_that_is_not_there_is_a_net_error():
     source = ClientSourceCluster(source_settings("127.0.0.1:1"))
     with pytest.raises(NetError):
-        source.queues("t")
+        source.queues(["t"])
 
 
 def test_a_process_shares_one_client_for_each_cluster_and_role(cluster):

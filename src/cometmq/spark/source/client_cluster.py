@@ -5,7 +5,15 @@ Next: cometmq.client.pull_consumer
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import (
+    AsyncGenerator,
+    Awaitable,
+    Callable,
+    Collection,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from time import sleep
 from typing import Any, NamedTuple
 
@@ -21,7 +29,7 @@ from cometmq.codec.headers.query import QueryMessageRequest
 from cometmq.codec.record import decode_records
 from cometmq.codec.remoting import Command
 from cometmq.model.codes import RequestCode, ResponseCode
-from cometmq.model.errors import BrokerRefused, CometError, NetError
+from cometmq.model.errors import BrokerRefused, CometError, NetError, TopicNotFound
 from cometmq.model.queue import MessageQueue
 from cometmq.spark.pool import shared
 from cometmq.spark.source.cluster import Indexed, PullPlan, SourceCluster
@@ -83,10 +91,17 @@ class ClientSourceCluster:
         command = Command(RequestCode.GET_BROKER_CLUSTER_INFO)
         return decode_cluster_info(self._ask_nameserver(command).body).brokers.keys()
 
-    def queues(self, topic: str) -> Sequence[MessageQueue]:
-        """The readable queues of a topic, as the nameserver has them now."""
-        known: KnownTopic = self._ask(self._hub.fresh, topic)
-        return known.read_queues
+    def queues(
+        self, topics: Sequence[str]
+    ) -> Mapping[str, Sequence[MessageQueue] | TopicNotFound]:
+        """The readable queues of each topic, as the nameserver has them now."""
+        found: list[KnownTopic | TopicNotFound] = self._ask(
+            _each, self._hub.fresh, topics, TopicNotFound
+        )
+        return {
+            topic: known if isinstance(known, TopicNotFound) else known.read_queues
+            for topic, known in zip(topics, found, strict=True)
+        }
 
     def min_offset(self, queue: MessageQueue) -> int:
         """The first offset that the queue still holds."""
@@ -100,7 +115,9 @@ class ClientSourceCluster:
         self, queues: Sequence[MessageQueue]
     ) -> Mapping[MessageQueue, int | NetError]:
         """The next offset of each of many queues, or why its broker cannot be asked."""
-        found: list[int | NetError] = self._ask(self._max_offsets, queues)
+        found: list[int | NetError] = self._ask(
+            _each, self._consumer.max_offset, queues, NetError
+        )
         return dict(zip(queues, found, strict=True))
 
     def offset_by_time(self, queue: MessageQueue, timestamp_ms: int) -> int:
@@ -152,16 +169,6 @@ class ClientSourceCluster:
             self._reading -= 1
             portal().call(ahead.end)
 
-    async def _max_offsets(self, queues: Sequence[MessageQueue]) -> list[int | NetError]:
-        """All of them asked at once; one error of another kind is raised."""
-        asked = asyncio.gather(*map(self._consumer.max_offset, queues), return_exceptions=True)
-        found: list[int | NetError] = []
-        for each in await asked:
-            if isinstance(each, BaseException) and not isinstance(each, NetError):
-                raise each
-            found.append(each)
-        return found
-
     async def _commit(self, offsets: Mapping[MessageQueue, int]) -> None:
         stored = [self._consumer.commit(queue, offset) for queue, offset in offsets.items()]
         for each in await asyncio.gather(*stored, return_exceptions=True):
@@ -206,6 +213,19 @@ class ClientSourceCluster:
             except NetError:
                 sleep(self._settings.retry_interval_ms / 1000)
         return portal().call(function, *args)
+
+
+async def _each(
+    ask: Callable[[Any], Awaitable[Any]],
+    subjects: Sequence[Any],
+    allowed: type[CometError],
+) -> list[Any]:
+    """What is answered about each, all asked at once; an error of another kind is raised."""
+    answers = await asyncio.gather(*map(ask, subjects), return_exceptions=True)
+    for answer in answers:
+        if isinstance(answer, BaseException) and not isinstance(answer, allowed):
+            raise answer
+    return answers
 
 
 class Gathering(NamedTuple):

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from cometmq.client.results import RawPull
-from cometmq.model.errors import NetError
+from cometmq.model.errors import NetError, TopicNotFound
 from cometmq.model.queue import MessageQueue
 from cometmq.model.subscription import ALL
 
@@ -59,12 +59,10 @@ class SourceCluster(Protocol):
     def brokers(self) -> Collection[str]:
         """The names of the brokers that are registered now."""
 
-    def queues(self, topic: str) -> Sequence[MessageQueue]:
-        """The readable queues of a topic, as the nameserver has them now.
-
-        Raises:
-            TopicNotFound: no nameserver knows it.
-        """
+    def queues(
+        self, topics: Sequence[str]
+    ) -> Mapping[str, Sequence[MessageQueue] | TopicNotFound]:
+        """The readable queues of each topic, as the nameserver has them now."""
 
     def min_offset(self, queue: MessageQueue) -> int:
         """The first offset that the queue still holds."""

@@ -58,24 +58,16 @@ def covered_queues(
         TopicNotFound: a topic that was named is unknown.
         SettingsError: a queue that was assigned does not exist.
     """
-    found = [
-        queue
-        for topic in topics.wanted(cluster.topics)
-        for queue in _queues_of(topic, cluster, may_miss=topic in held)
-        if topics.covers(queue)
-    ]
+    found: list[MessageQueue] = []
+    for topic, queues in cluster.queues(topics.wanted(cluster.topics)).items():
+        if not isinstance(queues, TopicNotFound):
+            found.extend(filter(topics.covers, queues))
+        elif topic not in held and not topics.pattern:
+            # A topic that matched and is gone by now is none that a pattern means.
+            raise queues
     if topics.assignment is not None and not held:
         _check_assigned(topics, found)
     return sorted(found)
-
-
-def _queues_of(topic: str, cluster: SourceCluster, *, may_miss: bool) -> Sequence[MessageQueue]:
-    try:
-        return cluster.queues(topic)
-    except TopicNotFound:
-        if may_miss:
-            return ()
-        raise
 
 
 def _check_assigned(topics: Topics, found: Sequence[MessageQueue]) -> None:
