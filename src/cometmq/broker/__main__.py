@@ -14,6 +14,7 @@ import logging
 import signal
 import sys
 
+from cometmq.broker.freed_memory import keep_freed_memory
 from cometmq.broker.server import Broker
 from cometmq.broker.settings import BrokerSettings, load_settings
 from cometmq.model.errors import CometError
@@ -43,6 +44,7 @@ def main(arguments: list[str] | None = None) -> int:
         if shown is not None:
             _print_settings(settings, is_all=shown == "-p")
             return 0
+        keep_freed_memory()
         return run(_serve(settings, warnings))
     except (CometError, OSError) as error:
         sys.stderr.write(f"The broker cannot start: {error}\n")
