@@ -3,7 +3,8 @@
 - ```` ```python ```` is run in the page's one namespace, `await` allowed; ```` ```sh ```` and ```` ```console ````
   (what follows `$ `) line by line in a shell. Every other language is a picture of something.
 - `localhost:9876` and `127.0.0.1:9876` mean the broker of the test; NAMESRV_ADDR names it too.
-- What says `until Ctrl-C` is ended by it: a Python block after a moment, a command when the page ends.
+- What says `until Ctrl-C` is ended by it: Python a moment after it came to that line, a command when the
+  page ends (what it says is in `beside.log`, of a second one in `next-beside.log`).
 - What a page takes for granted (imports, a topic with messages) stands in a comment of the page,
   `<!-- before: … -->`: Python, run where it stands. It may set `replace`, texts of later blocks that are
   to be others (an id, a path), and enter contexts into `page_ends`; `folder` is where commands run, `project`
@@ -23,17 +24,20 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from tests.support.processes import wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 RUN = ("python", "sh", "console")
 SECONDS_MAX = 120.0
 _CTRL_C = "until Ctrl-C"
-_CTRL_C_AFTER_S = 2.0
+_CTRL_C_AFTER_S = 1.0
 _BLOCK = re.compile(
     r"^<!-- before:\n(?P<before>.*?)^-->"
     r"|(?:^Not run in CI: (?P<reason>[^\n]+)\n\n?)?^```(?P<language>\w+)\n(?P<code>.*?)^```",
@@ -144,16 +148,19 @@ class Reading:
             "exec",
             flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT,
         )
-        if _CTRL_C not in code:
+        lines = enumerate(code.splitlines(), block.line)
+        marked = [number for number, line in lines if _CTRL_C in line]
+        if not marked:
             self._evaluate(program)
             return
-        timer = threading.Timer(_CTRL_C_AFTER_S, os.kill, (os.getpid(), signal.SIGINT))
-        timer.start()
+        ended = threading.Event()
+        threading.Thread(target=_press_ctrl_c, args=(block.page, marked[0], ended)).start()
         try:
             self._evaluate(program)
         except KeyboardInterrupt:
             return
-        timer.cancel()
+        finally:
+            ended.set()
         raise AssertionError("it ended before Ctrl-C")
 
     def _evaluate(self, program: Any) -> None:
@@ -202,24 +209,47 @@ def commands(code: str, language: str) -> list[tuple[str, list[str]]]:
     return found
 
 
+def _press_ctrl_c(page: Path, line: int, ended: threading.Event) -> None:
+    """Press it a moment after the main thread came to a line of the page.
+
+    A coroutine that waits is on no thread; asyncio takes Ctrl-C at any time.
+    """
+    main = threading.main_thread().ident
+    is_async = "async " in page.read_text().splitlines()[line - 1]
+    deadline = time.monotonic() + SECONDS_MAX
+    while not is_async and time.monotonic() < deadline and not ended.wait(0.05):
+        frame = sys._current_frames().get(main or 0)
+        while frame is not None and frame.f_code.co_filename != str(page):
+            frame = frame.f_back
+        if frame is not None and frame.f_lineno == line:
+            break
+    if not ended.wait(_CTRL_C_AFTER_S):
+        os.kill(os.getpid(), signal.SIGINT)
+
+
 @contextlib.contextmanager
 def _until_ctrl_c(command: str, env: dict[str, str], folder: Path) -> Iterator[None]:
-    with (folder / "beside.log").open("a+b") as log:
+    path = folder / "beside.log"
+    while path.exists():  # What runs beside the page already has one.
+        path = path.with_name(f"next-{path.name}")
+    with path.open("wb") as log:
         process = subprocess.Popen(
             ["bash", "-c", command], env=env, cwd=folder, stdout=log, stderr=log
         )
-        try:
-            yield
-            # It has to be there before it can be ended in order.
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(_CTRL_C_AFTER_S)
-            process.send_signal(signal.SIGINT)
-            status = process.wait(SECONDS_MAX)
-        finally:
-            process.kill()
-            process.wait()
-        log.seek(0)
-        assert status == 0, f"{command}: status {status}\n{log.read().decode()}"
+    try:
+        yield
+        # It has to be there before it can be ended in order: then it has said something.
+        wait_until(
+            lambda: path.stat().st_size or process.poll() is not None,
+            seconds=SECONDS_MAX,
+            what=f"a word of {command}",
+        )
+        process.send_signal(signal.SIGINT)
+        status = process.wait(SECONDS_MAX)
+    finally:
+        process.kill()
+        process.wait()
+    assert status == 0, f"{command}: status {status}\n{path.read_text()}"
 
 
 def _masked(line: str) -> str:
