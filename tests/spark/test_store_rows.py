@@ -21,12 +21,14 @@ from cometmq.spark.columns.schema import arrow_schema
 from cometmq.spark.store.batch import StoreReader
 from cometmq.spark.store.format import RocketMQStoreSource
 from cometmq.spark.store.schema import VIEWS
+from cometmq.spark.store.settings import READ_OPTIONS, WRITE_OPTIONS
 from cometmq.store.disk import RealDisk
 from cometmq.store.offline.found import find_store
 from cometmq.store.offline.log_scan import LogScan
 from tests.support.store_puts import HOST_V4, HOST_V6
 
-STORES = Path(__file__).parents[1] / "golden" / "stores"
+ROOT = Path(__file__).parents[2]
+STORES = ROOT / "tests" / "golden" / "stores"
 FILE = 1 << 16
 STORED_MS = 1_700_000_000_000
 
@@ -290,3 +292,23 @@ def test_properties_are_equal_in_every_form(tmp_path):
     assert rows(tmp_path)[0]["properties"] == [("a", "1"), ("KEYS", "k")]
     raw = rows(tmp_path, propertiesFormat="raw")[0]["properties"]
     assert raw == block.decode()
+
+
+@pytest.mark.parametrize(
+    ("heading", "options"), [("## Reading", READ_OPTIONS), ("## Writing", WRITE_OPTIONS)]
+)
+def test_the_page_lists_every_option_as_the_table_has_it(heading, options):
+    section = (ROOT / "docs" / "spark" / "store.md").read_text().split(heading)[1]
+    rows_of_page = section.split("\n## ")[0]
+    for option in options:
+        default = f"`{option.default}`" if option.default else ""
+        assert f"| `{option.name}` | {default} | {option.says} |" in rows_of_page
+
+
+def test_the_page_has_every_view_with_its_columns():
+    page = (ROOT / "docs" / "spark" / "store.md").read_text()
+    for view, columns in VIEWS.items():
+        line = next(line for line in page.splitlines() if line.startswith(f"| `{view}` |"))
+        if view != "messages":
+            for name, kind in columns.items():
+                assert f"`{name}` {kind.simpleString().upper()}" in line

@@ -1,0 +1,80 @@
+"""A Java broker serves a store that came back from an archive, its queues and index made from the log."""
+
+from __future__ import annotations
+
+import signal
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from cometmq.net.clock import SystemClock
+from cometmq.spark.store import archive, restore
+from cometmq.spark.store.folder import StoreFolder
+from cometmq.spark.store.plan import LogRange
+from cometmq.spark.store.rebuild import found_settings
+from tests.interop import peer, reference
+from tests.support import processes
+from tests.support.load import send_all
+from tests.support.processes import Program
+
+TOPIC = "Restored"
+COUNT = 2_000
+SETTINGS = {
+    "autoCreateTopicEnable": "true",
+    "defaultTopicQueueNums": 4,
+    "mappedFileSizeCommitLog": 65_536,
+    "mappedFileSizeConsumeQueue": 4_000,
+    "maxHashSlotNum": 1_000,
+    "maxIndexNum": 4_000,
+}
+
+pytestmark = [pytest.mark.java, pytest.mark.timeout(240)]
+
+
+def bodies() -> list[bytes]:
+    return [b"%05d" % number + b"x" * (number % 300) for number in range(COUNT)]
+
+
+def archived(store: Path, place: Path) -> None:
+    folder, rules = StoreFolder(str(store)), archive.ArchiveRules(str(place), is_raw=True)
+    splits = archive.plan_archive(folder, LogRange(), split_bytes=100_000)
+    archive.archive_task(folder, splits, rules)
+    archive.finish_archive(folder, splits, rules)
+
+
+def restored(place: Path, to: Path, like: Path) -> int:
+    parts = restore.plan_restore(str(place), str(to))
+    restore.begin_restore(parts)
+    missing = [restore.restore_task(part).missing for part in parts]
+    assert not any(missing)
+    settings = found_settings(str(like))
+    return restore.finish_restore(parts, str(to), clock=SystemClock(), settings=settings)
+
+
+def test_every_message_is_given_back(tmp_path):
+    names = reference.nameserver(tmp_path / "nameserver").start()
+    ours = processes.broker(tmp_path / "ours", names.address, settings=SETTINGS)
+    started: list[Program] = [names, ours]
+    try:
+        ours.start()
+        reference.wait_registered(names.address)
+        assert send_all(ours.address, TOPIC, bodies()) == [0] * COUNT
+        ours.end(signal.SIGTERM)
+        store, back = tmp_path / "ours" / "store", tmp_path / "java" / "store"
+        archived(store, tmp_path / "archive")
+        back.parent.mkdir()
+        assert restored(tmp_path / "archive", back, store) >= COUNT
+        java = reference.broker(tmp_path / "java", names.address, settings=SETTINGS)
+        started.append(java)
+        java.start()
+        processes.wait_until(
+            lambda: java.address.encode() in reference.route_of(names.address, TOPIC),
+            seconds=60,
+            what="the route to the Java broker",
+        )
+        told = peer.read(names.address, TOPIC, COUNT)
+    finally:
+        for program in started:
+            program.kill()
+    assert Counter(message.body for message in told) == Counter(bodies())
