@@ -23,6 +23,7 @@ from cometmq.broker.pop.assignment import Assignments
 from cometmq.broker.pop.feature import PopFeature
 from cometmq.broker.replies import Replies
 from cometmq.broker.retries import Retries
+from cometmq.broker.static_topics import StaticTopics
 from cometmq.broker.timer.feature import Timer
 from cometmq.broker.transactions.feature import Transactions
 
@@ -37,6 +38,7 @@ FEATURES: tuple[Callable[[Parts], Feature], ...] = (
     Statistics,
     BrokerStats,
     FilterCheck,
+    StaticTopics,
     OtherQueues,
     PopFeature,
     Assignments,

@@ -111,6 +111,7 @@ class RequestCode(IntEnum):
     QUERY_ASSIGNMENT = 400
     SET_MESSAGE_REQUEST_MODE = 401
     GET_ALL_MESSAGE_REQUEST_MODE = 402
+    UPDATE_AND_CREATE_STATIC_TOPIC = 513
     GET_BROKER_MEMBER_GROUP = 901
     BROKER_HEARTBEAT = 904
     # Our own, far from RocketMQ's, and within the 16 bits of a binary header.
