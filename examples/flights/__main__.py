@@ -1,9 +1,9 @@
-"""The demo: a broker, 336,776 flights, a streaming Spark job, and a check of what comes out.
+"""The demo: a broker, 336,776 flights, jobs of the Spark pipeline, and a check of what comes out.
 
     python -m examples.flights [--out FOLDER]
 
 Everything is real: a nameserver and a broker on free ports with their files in a temporary folder,
-a client that sends, Spark on two threads that reads, computes, and sends a summary back. The last
+a client that sends, Spark on two threads that makes a table, computes, and sends a summary back. The last
 line says whether the result is equal to what pyarrow computes from the file; so does the exit status.
 """
 
@@ -20,7 +20,14 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from cometmq.embedded import Embedded
 from cometmq.spark import session
-from examples.flights.job import SUMMARY_TOPIC, read_delays, run_stream, send_summary
+from examples.flights.job import (
+    SUMMARY_TOPIC,
+    count_by_carrier,
+    make_table,
+    read_delays,
+    send_summary,
+    write_delays,
+)
 from examples.flights.sending import TOPIC, send_flights
 from examples.flights.show import carriers_table, draw_chart
 from examples.flights.table import (
@@ -59,7 +66,7 @@ def main() -> int:
 
 
 def _through_the_broker(console: Console, flights: pa.Table, folder: Path) -> Path:
-    """Send the flights, run the Spark job over them, and give where its table is."""
+    """Send the flights, run the Spark jobs over them, and give where the delays are."""
     # Java takes seconds to start, in a process of its own: meanwhile the flights are sent.
     with Embedded() as cluster, ThreadPoolExecutor(1) as aside:
         console.print(f"nameserver on {cluster.nameserver}, broker on {cluster.broker}")
@@ -68,14 +75,17 @@ def _through_the_broker(console: Console, flights: pa.Table, folder: Path) -> Pa
         spark = session("flights", master="local[2]", conf=_SPARK)
         sending.result()
         try:
-            with _progress(console) as progress:
-                bar = progress.add_task("Spark stream", total=flights.num_rows, rate="")
-                table = run_stream(
-                    spark,
-                    cluster.nameserver,
-                    folder,
-                    on_batch=lambda rows: progress.update(bar, completed=rows),
-                )
+            flights_at, report = make_table(spark, cluster.nameserver, folder)
+            made, bad = report.counts["rows"], report.counts["bad"]
+            console.print(f"pipeline table: {made:,} messages are rows, {bad} do not fit")
+            counted = count_by_carrier(spark, cluster.nameserver)
+            carrier, messages = counted.rows[0][:2]
+            console.print(
+                f"pipeline stats: {counted.counts['rows']:,} messages in {len(counted.rows)} tags, "
+                f"most of them {carrier} with {messages:,}",
+                soft_wrap=True,
+            )
+            table = write_delays(spark, flights_at, folder)
             sent = send_summary(spark, cluster.nameserver, table)
             console.print(f"{sent} carrier summaries sent back to the topic {SUMMARY_TOPIC}")
         finally:

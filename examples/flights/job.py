@@ -1,95 +1,75 @@
-"""The Spark job: flights from the topic to delays by carrier and hour, and back to a topic.
+"""The Spark side: jobs of the pipeline, a query over what they made, and a summary back to a topic.
 
-The aggregation keeps its state over the micro-batches. Spark gives the whole table anew after each
-of them (output mode "complete"), which the Parquet sink cannot take; so each batch writes it over
-the last one, and a batch that is run again changes nothing.
+The job "table" makes typed rows of the messages (`cometmq pipeline table` is the same function). The
+job "stats" counts the topic by carrier, straight from the broker. The query is Spark's own.
 """
 
-from collections.abc import Callable
+import shutil
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
+from cometmq.spark.jobs import stats, table
+from cometmq.spark.jobs.job import Report
 from examples.flights.sending import TOPIC
 from examples.flights.table import PERCENTILE, Delays, Group
 
 SUMMARY_TOPIC = "flights-by-carrier"
-ROWS_PER_BATCH = 80_000
+ROWS_PER_BATCH = 120_000
 _BODY = "carrier STRING, hour INT, dep_time INT, dep_delay DOUBLE"
+
+
+def make_table(spark: SparkSession, nameserver: str, folder: Path) -> tuple[Path, Report]:
+    """Make a table of the topic's messages; gives where it is, and the job's report."""
+    place = folder / "flights"
+    # The broker is new in each run of the demo, and so is what lies in it.
+    shutil.rmtree(place, ignore_errors=True)
+    options = table.TableOptions(
+        nameserver=nameserver,
+        topic=TOPIC,
+        schema=_BODY,
+        to=str(place),
+        keep="tags",
+        batch_rows=ROWS_PER_BATCH,
+    )
+    return place, table.run(spark, options)
+
+
+def count_by_carrier(spark: SparkSession, nameserver: str) -> Report:
+    """How many messages each carrier's tag has in the topic, the most first."""
+    options = stats.StatsOptions(nameserver=nameserver, topic=TOPIC, by="tag")
+    return stats.run(spark, options)
 
 
 def delays_of(flights: DataFrame) -> DataFrame:
     """Departures, mean and 95th percentile of the delay by carrier and hour."""
-    flight: Column = f.from_json(f.col("body").cast("string"), _BODY)
-    return (
-        flights.select(flight.alias("flight"))
-        .groupBy("flight.carrier", "flight.hour")
-        .agg(
-            f.count(f.lit(1)).alias("flights"),
-            f.count("flight.dep_time").alias("departures"),
-            f.avg("flight.dep_delay").alias("mean"),
-            f.percentile("flight.dep_delay", PERCENTILE).alias("percentile"),
-        )
+    return flights.groupBy("carrier", "hour").agg(
+        f.count(f.lit(1)).alias("flights"),
+        f.count("dep_time").alias("departures"),
+        f.avg("dep_delay").alias("mean"),
+        f.percentile("dep_delay", PERCENTILE).alias("percentile"),
     )
 
 
-def run_stream(
-    spark: SparkSession,
-    nameserver: str,
-    folder: Path,
-    *,
-    on_batch: Callable[[int], object],
-) -> Path:
-    """Read the topic to its end in micro-batches and keep the table in Parquet.
-
-    Args:
-        spark: the session.
-        nameserver: "host:port".
-        folder: where the table is written.
-        on_batch: told how many flights the table holds after each micro-batch.
-
-    Returns:
-        Where the table is.
-    """
-    table = folder / "delays.parquet"
-
-    def write(delays: DataFrame, _batch: int) -> None:
-        delays.coalesce(1).write.mode("overwrite").parquet(str(table))
-        total = delays.sparkSession.read.parquet(str(table)).agg(f.sum("flights")).first()
-        on_batch(total[0] or 0 if total is not None else 0)
-
-    flights = (
-        spark.readStream.format("rocketmq")
-        .option("nameServer", nameserver)
-        .option("subscribe", TOPIC)
-        .option("startingOffsets", "earliest")
-        .option("maxOffsetsPerTrigger", ROWS_PER_BATCH)
-        .option("columns", "body")
-        .load()
-    )
-    # The broker is new in each run, so the checkpoint must be new as well.
-    with TemporaryDirectory(prefix="flights-checkpoint-") as checkpoint:
-        query = (
-            delays_of(flights)
-            .writeStream.outputMode("complete")
-            .option("checkpointLocation", checkpoint)
-            .trigger(availableNow=True)
-            .foreachBatch(write)
-            .start()
-        )
-        query.awaitTermination()
-    return table
+def write_delays(spark: SparkSession, flights: Path, folder: Path) -> Path:
+    """Compute the delays from the table of flights; gives where they are."""
+    place = folder / "delays.parquet"
+    delays = delays_of(spark.read.parquet(str(flights)))
+    delays.coalesce(1).write.mode("overwrite").parquet(str(place))
+    return place
 
 
-def send_summary(spark: SparkSession, nameserver: str, table: Path) -> int:
+def send_summary(spark: SparkSession, nameserver: str, delays: Path) -> int:
     """Send a message for each carrier to a topic; gives how many the topic then holds."""
-    delays = spark.read.parquet(str(table))
-    carriers = delays.groupBy("carrier").agg(
-        f.sum("flights").alias("flights"),
-        f.sum("departures").alias("departures"),
-        (f.sum(f.col("mean") * f.col("departures")) / f.sum("departures")).alias("mean"),
+    carriers = (
+        spark.read.parquet(str(delays))
+        .groupBy("carrier")
+        .agg(
+            f.sum("flights").alias("flights"),
+            f.sum("departures").alias("departures"),
+            (f.sum(f.col("mean") * f.col("departures")) / f.sum("departures")).alias("mean"),
+        )
     )
     body = f.to_json(f.struct("carrier", "flights", "departures", "mean")).alias("body")
     (
@@ -110,9 +90,9 @@ def send_summary(spark: SparkSession, nameserver: str, table: Path) -> int:
     return sent.count()
 
 
-def read_delays(table: Path) -> dict[Group, Delays]:
-    """The table as Python values, straight from its file."""
+def read_delays(place: Path) -> dict[Group, Delays]:
+    """The delays as Python values, straight from their file."""
     import pyarrow.parquet
 
-    rows = pyarrow.parquet.read_table(table).to_pylist()
+    rows = pyarrow.parquet.read_table(place).to_pylist()
     return {(row.pop("carrier"), row.pop("hour")): Delays(**row) for row in rows}
