@@ -117,7 +117,7 @@ events = st.one_of(
         {"startingOffsets": "latest", "maxBytesPerTrigger": "500"},
     ],
 )
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(happened=st.lists(events, max_size=25))
 def test_each_message_is_in_exactly_one_batch_wherever_the_driver_dies(options, happened):
     cluster = MemoryCluster()
