@@ -7,8 +7,10 @@ from collections.abc import Iterator
 
 import pytest
 
+from cometmq.client import Admin, Message, Producer
 from tests.interop import clients, reference
 from tests.interop.conftest import Cluster
+from tests.interop.ours import Box, new_topic, pushed
 from tests.support import processes
 from tests.support.processes import Program, wait_until
 
@@ -102,3 +104,25 @@ def test_mqadmin_lists_our_cluster(admin, our_cluster):
     said = admin("clusterList")
     (line,) = [line for line in said.splitlines() if line.startswith("DefaultCluster")]
     assert ["broker-a", "0", our_cluster.broker.address] == line.split()[1:4]
+
+
+def test_mqadmin_tells_what_was_put_and_consumed(admin, our_cluster):
+    names = our_cluster.nameserver.address
+    topic, box = new_topic(names, queues=1), Box()
+    group = f"of_{topic}"
+
+    def said() -> list[str]:
+        lines = admin("statsAll", "-t", topic).splitlines()
+        return next(line for line in lines if line.startswith(topic)).split()
+
+    with pushed(names, group, box, topic), Producer(names) as producer, Admin(names) as asks:
+        producer.send(Message(topic, b"0"))
+        wait_until(
+            lambda: set(asks.group_offsets(group, topic).values()) == {1},
+            seconds=60,
+            what="the group's offset",
+        )
+        # What a group consumed is counted from where it was first seen.
+        assert said()[-2:] == ["1", "0"]
+        producer.send_many([Message(topic, b"%d" % number) for number in range(1, 8)])
+        wait_until(lambda: said()[-2:] == ["8", "7"], seconds=60, what="8 put and 7 consumed")
