@@ -11,7 +11,7 @@ from cometmq.client.results import SendResult
 from cometmq.codec.batch import encode_batch
 from cometmq.codec.record import decode_records
 from cometmq.embedded import Embedded
-from cometmq.model.errors import NetError, TopicNotFound
+from cometmq.model.errors import CometError, NetError, TopicNotFound
 from cometmq.model.queue import MessageQueue
 from cometmq.spark.sink.batches import Batch, Place
 from cometmq.spark.sink.client_cluster import ClientSinkCluster, sink_cluster
@@ -88,6 +88,31 @@ def test_offsets_are_known_by_place_time_and_group(cluster, source, queue):
     with PullConsumer(cluster.nameserver, group="spark-test") as consumer:
         consumer.commit(queue, 42)
     assert source.committed_offset(queue) == 42
+
+
+def test_a_cluster_that_reads_is_busy_and_a_closed_one_is_gone(source, queue):
+    pulls = source.pulls(queue, start=0, end=COUNT, plan=PullPlan(10, 4))
+    states = [source.is_busy]
+    next(pulls)
+    states.append(source.is_busy)
+    pulls.close()
+    states.append(source.is_busy)
+    assert states == [False, True, False]
+    source.close()
+    with pytest.raises(CometError):
+        source.max_offset(queue)
+
+
+def test_the_group_is_told_where_it_goes_on(source, queue):
+    source.commit({queue: 77})
+    assert source.committed_offset(queue) == 77
+
+
+def test_the_size_of_messages_is_known_by_a_look(source, queue):
+    size = source.mean_size(queue, 0)
+    assert size is not None
+    assert 100 < size < 400
+    assert source.mean_size(queue, COUNT) is None
 
 
 def test_topics_brokers_and_queues_are_known(source, queue):
