@@ -7,7 +7,7 @@ PYTEST := $(BIN)/python -m pytest
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build fmt sync lint types arch tidy static test plain check e2e crash interop golden spark demo bench fuzz ci clean
+.PHONY: help setup build fmt sync lint types arch tidy static test plain check e2e crash interop golden spark cluster demo bench fuzz ci clean
 
 help: ## this list
 	@grep -hE '^[a-z0-9]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-9s %s\n", $$1, $$2}'
@@ -69,6 +69,9 @@ crash: setup ## kill -9, and what was acknowledged must be there
 
 interop: setup ## official Java clients and servers (needs a JDK 17 and Maven)
 	$(PYTEST) tests/interop $(ARGS)
+
+cluster: setup ## jobs on a standalone Spark cluster, with CometMQ installed from its wheel
+	$(PYTEST) tests/cluster -s $(ARGS)
 
 spark: setup ## the data sources and jobs on a local Spark
 	$(PYTEST) tests/spark $(ARGS)
