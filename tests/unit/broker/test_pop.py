@@ -22,6 +22,7 @@ CHANGE = RequestCode.CHANGE_MESSAGE_INVISIBLETIME
 RETRY = "%RETRY%g_Orders"
 # Long enough for an acknowledgement to be in time on a busy machine.
 HIDDEN_MS = 2_000
+HIDDEN_OVER_A_RESTART_MS = 5_000
 
 
 async def send(served, *bodies, queue_id=0, topic="Orders", **properties):
@@ -101,7 +102,7 @@ async def test_what_is_not_acknowledged_comes_again_from_the_retry_topic(served)
     await send(served, b"1", b"2", TAGS="t")
     first = await pop(served, invisibleTime=HIDDEN_MS)
     await served.ask(ACK, names(handles(first)[0]))
-    again = await pop(served, pollTime=10_000)
+    again = await pop(served, pollTime=30_000)
     (record,) = decode_records(again.body)
     assert (record.body, record.topic, record.reconsume_times) == (b"2", "Orders", 1)
     assert record.properties()["1ST_POP_TIME"] == first.fields["popTime"]
@@ -119,7 +120,7 @@ async def test_a_message_may_come_again_and_again(tmp_path, flush):
         await send(served, b"1")
         await pop(served, invisibleTime=100)
         for times in (1, 2, 3):
-            answer = await pop(served, invisibleTime=100, pollTime=10_000)
+            answer = await pop(served, invisibleTime=100, pollTime=30_000)
             (record,) = decode_records(answer.body)
             assert record.reconsume_times == times
 
@@ -177,7 +178,7 @@ async def test_a_batch_acknowledges_what_its_bits_say(served):
         RequestCode.BATCH_ACK_MESSAGE, body=encode_batch_ack("broker-a", [ack])
     )
     assert answer.code == ResponseCode.SUCCESS
-    assert bodies(await pop(served, pollTime=10_000)) == [b"2"]
+    assert bodies(await pop(served, pollTime=30_000)) == [b"2"]
     empty = await served.ask(RequestCode.BATCH_ACK_MESSAGE, body=b'{"acks":[]}')
     assert empty.code == ResponseCode.NO_MESSAGE
 
@@ -189,7 +190,7 @@ async def test_a_message_is_hidden_for_longer_or_shorter(served):
     later = await served.ask(CHANGE, names(long, invisibleTime=60_000))
     assert later.code == ResponseCode.SUCCESS
     sooner = await served.ask(CHANGE, names(short, invisibleTime=100))
-    again = await pop(served, pollTime=10_000)
+    again = await pop(served, pollTime=30_000)
     assert bodies(again) == [b"short"]
     assert int(sooner.fields["popTime"]) >= int(first.fields["popTime"])
     assert (await pop(served, pollTime=HIDDEN_MS)).code == ResponseCode.POLLING_TIMEOUT
@@ -382,7 +383,7 @@ async def test_retry_topics_of_the_second_form(tmp_path):
     async with serve(tmp_path, is_retry_topic_v2=True) as served:
         await send(served, b"1")
         await pop(served, invisibleTime=100)
-        again = await pop(served, pollTime=10_000)
+        again = await pop(served, pollTime=30_000)
         (handle,) = handles(again)
         assert handle.split(" ")[4] == "2"
         assert (await served.ask(ACK, names(handle))).code == ResponseCode.SUCCESS

@@ -10,6 +10,7 @@ from tests.unit.broker.conftest import serve
 from tests.unit.broker.test_pop import (
     ACK,
     CHANGE,
+    HIDDEN_OVER_A_RESTART_MS,
     POP,
     bodies,
     handles,
@@ -41,11 +42,11 @@ async def test_a_queue_in_order_is_closed_until_its_messages_are_acknowledged(se
 async def test_what_is_not_acknowledged_in_order_comes_again_with_its_count(tmp_path):
     async with serve(tmp_path) as served:
         await send(served, b"1", b"2")
-        first = await pop(served, order="true", invisibleTime=2_000)
+        first = await pop(served, order="true", invisibleTime=HIDDEN_OVER_A_RESTART_MS)
         await served.ask(ACK, names(handles(first)[0]))
     async with serve(tmp_path) as served:
         assert (await pop(served, order="true")).code == ResponseCode.POLLING_TIMEOUT
-        again = await pop(served, order="true", pollTime=5_000)
+        again = await pop(served, order="true", pollTime=30_000)
         assert bodies(again) == [b"2"]
         assert again.fields["orderCountInfo"] == "0 qo0%1 1;0 0 1"
 
@@ -62,4 +63,4 @@ async def test_a_message_in_order_may_come_again_sooner(served):
     await send(served, b"1")
     (handle,) = handles(await pop(served, order="true"))
     await served.ask(CHANGE, names(handle, invisibleTime=100))
-    assert bodies(await pop(served, order="true", pollTime=5_000)) == [b"1"]
+    assert bodies(await pop(served, order="true", pollTime=30_000)) == [b"1"]
