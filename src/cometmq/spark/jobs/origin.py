@@ -26,8 +26,7 @@ from cometmq.spark.store.plan import plan_tasks
 
 NAMESERVER_DEFAULT = "127.0.0.1:9876"
 _TRIGGER_BYTES = 512 << 20  # Of a store's log in one micro-batch.
-# What is no Parquet lies beside an archive's files.
-_ARCHIVE = {"pathGlobFilter": "*.parquet"}
+_ARCHIVED = "topic=*"  # An archive's messages; beside them lies what is no table.
 _RANGE_COLUMNS = ("topic", "broker", "queue", "from", "to", "rows")
 
 
@@ -114,7 +113,8 @@ def read_batch(
                 given[f"{name}Timestamp"] = str(time_ms(text, f"--{name}"))
         frame = spark.read.format("rocketmq-store").options(**given).load()
     else:
-        frame = spark.read.options(**_ARCHIVE).parquet(absolute(options.archive))
+        place = absolute(options.archive)
+        frame = spark.read.option("basePath", place).parquet(f"{place}/{_ARCHIVED}")
     return _narrowed(frame, options)
 
 
@@ -144,8 +144,9 @@ def read_stream(
         frame = spark.readStream.format("rocketmq-store").options(**given).load()
     else:
         place = absolute(options.archive)
-        files = spark.readStream.schema(spark.read.options(**_ARCHIVE).parquet(place).schema)
-        frame = files.options(**_ARCHIVE, maxFilesPerTrigger="8").parquet(place)
+        there = spark.read.option("basePath", place).parquet(f"{place}/{_ARCHIVED}")
+        files = spark.readStream.schema(there.schema).option("basePath", place)
+        frame = files.option("maxFilesPerTrigger", 8).parquet(f"{place}/{_ARCHIVED}")
     return _narrowed(frame, options)
 
 
