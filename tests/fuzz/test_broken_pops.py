@@ -54,6 +54,11 @@ async def test_headers_with_anything_in_them(tmp_path: Path):
             (CHANGE, names(orderly, invisibleTime=60_000)),
             (RequestCode.NOTIFICATION, notice),
             (RequestCode.POLLING_INFO, notice),
+            (RequestCode.PEEK_MESSAGE, notice | {"maxMsgNums": "2"}),
+            (
+                RequestCode.VIEW_BROKER_STATS_DATA,
+                {"statsName": "TOPIC_PUT_NUMS", "statsKey": "T"},
+            ),
         ]
         for code, fields in asked:
             for changed in variants(fields):
