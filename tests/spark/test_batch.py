@@ -67,6 +67,36 @@ def test_a_filter_gives_each_matching_message_once(spark, cluster, topic):
     assert numbers_of(found) == [n for n in range(5000) if n % 7 in (1, 4)]
 
 
+@pytest.mark.parametrize("is_pushed_down", ["true", "false"])
+def test_filters_give_the_same_rows_whether_spark_pushes_them_down_or_not(
+    spark, cluster, topic, is_pushed_down
+):
+    rows = spark.range(400).selectExpr(
+        "cast(id AS string) body", "concat('t', id % 3) tags", "concat('k', id) keys"
+    )
+    save(rows, cluster, topic, **{"batch.maxMessages": "20"})
+    conf = "spark.sql.python.filterPushdown.enabled"
+    before = spark.conf.get(conf)
+    spark.conf.set(conf, is_pushed_down)
+    try:
+        read = load(spark, cluster, topic, minRecordsPerTask="0")
+        assert numbers_of(read.where("tags IN ('t1', 't2') AND queueOffset < 1000")) == [
+            n for n in range(400) if n % 3
+        ]
+        assert numbers_of(read.where("keys = 'k77'")) == [77]
+        assert (
+            numbers_of(read.where("storeTimestamp > current_timestamp() + INTERVAL 1 DAY"))
+            == []
+        )
+        some = read.where("queueId = 1")
+        # A task for each queue that is read.
+        assert some.rdd.getNumPartitions() == (1 if is_pushed_down == "true" else 4)
+        assert {row.queueId for row in some.select("queueId").collect()} == {1}
+        assert some.count() + read.where("queueId != 1").count() == 400
+    finally:
+        spark.conf.set(conf, before)
+
+
 def test_only_the_columns_asked_for_are_read(spark, cluster, topic, send):
     send(0, 10)
     assert load(spark, cluster, topic, columns="queueOffset, topic").columns == [

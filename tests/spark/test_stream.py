@@ -8,7 +8,9 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from cometmq.client import PullConsumer
 from cometmq.embedded import Embedded
+from cometmq.spark import commit_offsets
 from tests.spark.conftest import load, numbers_of
 
 pytestmark = pytest.mark.slow
@@ -59,6 +61,34 @@ def test_a_limit_makes_several_batches_and_a_restart_goes_on(
     send(1000, 1500)
     run_available(stream(spark, cluster, topic, **options), tmp_path, batches_into(found))
     assert all_of(found) == list(range(1500))
+
+
+def test_the_group_learns_of_every_batch_and_of_the_last_one(
+    spark, cluster, topic, send, tmp_path
+):
+    send(0, 300, **{"batch.maxMessages": "10"})
+    group = f"{topic}-group"
+    options = {
+        "startingOffsets": "earliest",
+        "maxBytesPerTrigger": "20k",
+        "commitOffsets": "batch",
+        "group": group,
+    }
+    found: dict[int, list[int]] = {}
+    rows = stream(spark, cluster, topic, **options)
+    query = run_available(rows, tmp_path, batches_into(found))
+    assert all_of(found) == list(range(300))
+    assert len(found) > 1
+    with PullConsumer(cluster.nameserver, group=group) as consumer:
+        queues = [queue for queue in consumer.queues(topic) if consumer.max_offset(queue)]
+
+        def committed() -> list[int | None]:
+            return [consumer.committed(queue) for queue in queues]
+
+        ends = [consumer.max_offset(queue) for queue in queues]
+        assert committed() != ends, "Spark says nothing of the last batch"
+        assert commit_offsets(query, name_server=cluster.nameserver, group=group) == 4
+        assert committed() == ends
 
 
 def test_a_failed_batch_comes_again_the_same(spark, cluster, topic, send, tmp_path):
