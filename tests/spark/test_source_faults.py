@@ -100,6 +100,25 @@ def test_a_broker_that_stays_away_fails_the_read_after_the_time_it_is_given(
         numbers_of(reader.read(task))
 
 
+def test_a_stream_plans_on_while_nameserver_and_broker_are_away(tmp_path: Path, topic: str):
+    with Embedded(tmp_path / "data") as cluster:
+        send(cluster, topic, range(10))
+        reader = stream_of(cluster, topic, startingOffsets="earliest")
+        first = reader.latestOffset(reader.initialOffset())
+        ports = [int(each.rpartition(":")[2]) for each in (cluster.nameserver, cluster.broker)]
+    for _ in range(3):
+        assert reader.latestOffset(first) == first
+    with Embedded(tmp_path / "data", nameserver_port=ports[0], broker_port=ports[1]) as cluster:
+        send(cluster, topic, range(10, 15))
+        second = wait_until(
+            lambda: None if (end := reader.latestOffset(first)) == first else end,
+            seconds=SECONDS,
+            what="the new messages",
+        )
+        assert second is not None
+        assert read(reader, first, second) == list(range(10, 15))
+
+
 def test_queues_come_and_go_while_a_stream_runs(cluster: Embedded, topic: str):
     with Admin(cluster.nameserver) as admin:
         admin.create_topic(topic, queues=1)

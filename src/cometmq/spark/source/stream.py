@@ -141,7 +141,13 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _fetch_latest(self, known: StreamOffset) -> Offsets:
         cluster = source_cluster(self._settings)
         held = {queue.topic for queue in known.ends}
-        queues = planning.covered_queues(self._settings.topics, cluster, held=held)
+        try:
+            queues = planning.covered_queues(self._settings.topics, cluster, held=held)
+        except NetError as error:
+            if not known.ends:
+                raise
+            log.warning("no nameserver answers; the known queues go on: %s", error)
+            queues = list(known.ends)
         latest: Offsets = {}
         self._silent = set()
         for queue, offset in cluster.max_offsets(queues).items():
