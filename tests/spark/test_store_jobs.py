@@ -336,11 +336,12 @@ def test_what_cannot_be_restored_is_refused(tmp_path, is_raw):
         archived(other, place)
 
 
-def test_messages_missing_from_an_archive_are_named(tmp_path):
+@pytest.mark.parametrize("place_in_log", [0, -1])
+def test_messages_missing_from_an_archive_are_named(tmp_path, place_in_log):
     root, place, back = tmp_path / "store", tmp_path / "archive", tmp_path / "back"
     shutil.copytree(STORES / "clean" / "store", root)
-    archived(root, place)
-    lost = next((place / "topic=GoldenOrders").rglob("*.parquet"))
+    archived(root, place, splits=20_000)
+    lost = sorted(place.glob("topic=*/*/*.parquet"), key=lambda path: path.name)[place_in_log]
     first = min(pq.read_table(lost)["commitLogOffset"].to_pylist())
     lost.unlink()
     parts = restore.plan_restore(str(place), str(back))
@@ -395,3 +396,26 @@ def test_what_differs_is_named_message_by_message(tmp_path):
         (changed["topic"], changed["queueId"], changed["queueOffset"], "differs in flag"),
         (lost["topic"], lost["queueId"], lost["queueOffset"], "only A has it"),
     }
+
+
+def test_what_is_no_record_is_not_forgotten_by_an_archive(tmp_path):
+    root, place, back = tmp_path / "store", tmp_path / "archive", tmp_path / "back"
+    store = open_store(root)
+    for number in range(5):
+        put(store, b"%d" % number * 300)
+    run_jobs(store)
+    store.close()
+    lost = rows(root)[2]
+    with (root / "commitlog" / f"{0:020d}").open("r+b") as file:
+        file.seek(lost["commitLogOffset"])
+        file.write(bytes(60))
+    archived(root, place)
+    (damage,) = place.glob("topic=__HIVE_DEFAULT_PARTITION__/*/*.parquet")
+    (row,) = pq.read_table(damage).to_pylist()
+    assert (row["commitLogOffset"], row["valid"]) == (lost["commitLogOffset"], False)
+    parts = restore.plan_restore(str(place), str(back))
+    restore.begin_restore(parts)
+    (done,) = [restore.restore_task(part) for part in parts]
+    start = lost["commitLogOffset"]
+    assert done.missing == ((start, start + lost["storeSize"]),)
+    assert done.records == 4

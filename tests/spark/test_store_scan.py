@@ -13,7 +13,7 @@ from cometmq.spark.store.folder import StoreFolder
 from cometmq.spark.store.log_end import durable_end, used_files
 from cometmq.spark.store.plan import ALL, LogRange, plan_tasks
 from cometmq.spark.store.scan import Damage, scan
-from cometmq.spark.store.splits import cut
+from cometmq.spark.store.splits import between, cut
 from cometmq.store.checkpoint import NOTHING_DONE, CheckpointFiles
 from cometmq.store.disk import RealDisk
 from cometmq.store.offline.found import find_store
@@ -153,7 +153,8 @@ def test_a_range_of_offsets_and_times_takes_what_starts_there(tmp_path):
         wanted = [at for at in expected if start <= at < end]
         for split_bytes in (1 << 30, 2000):
             assert places(folder, split_bytes, LogRange(start, end)) == (wanted, [])
-    assert places(folder, 2000, LogRange(0, 10**9)) == (expected, [])
+    for beyond in (10**9, expected[-1] + 2000):
+        assert places(folder, 2000, LogRange(0, beyond)) == (expected, [])
 
 
 def test_a_stream_stops_where_the_log_is_on_the_device(tmp_path):
@@ -214,3 +215,19 @@ def test_a_long_record_is_read_whole(tmp_path):
     run_jobs(store)
     store.close()
     assert places(StoreFolder(str(tmp_path)), 700) == (log_walk(tmp_path), [])
+
+
+def test_zeros_before_the_known_end_of_an_open_log_are_damage(tmp_path):
+    expected = filled(tmp_path, 20)
+    with (tmp_path / "commitlog" / f"{0:020d}").open("r+b") as file:
+        file.seek(expected[5])
+        file.write(bytes(FILE - expected[5]))
+    for path in sorted((tmp_path / "commitlog").iterdir())[1:]:
+        path.unlink()
+    folder, end = StoreFolder(str(tmp_path)), expected[12]
+    assert places(folder, 1000) == (expected[:5], [])
+    for split_bytes in (1000, FILE):
+        splits = between(cut(used_files(folder), split_bytes), 0, end)
+        found = [each for split in splits for each in scan(folder, split)]
+        (damage,) = [each for each in found if isinstance(each, Damage)]
+        assert (damage.start, damage.end) == (expected[5], end)

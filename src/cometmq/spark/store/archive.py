@@ -1,12 +1,16 @@
 """The log as Parquet: each task decodes its split and writes the files of it, named after the range.
 
     PLACE/topic=orders/dt=2026-11-21/00000000000000000000-00000000000134217728.parquet
-    PLACE/archive.json     what the archive holds
-    PLACE/config/…         the broker's configuration, as it was last
+    PLACE/_archive/splits/00000000000000000000-00000000000134217728.json     how many messages that makes
+    PLACE/_archive/archive.json     what the archive holds
+    PLACE/_archive/config/…         the broker's configuration, as it was last
+
+Readers of Parquet folders pass over what begins with `_`.
 
 `plan_archive` -> `archive_task` for each task, anywhere -> `finish_archive` once. A file is written under another
 name and renamed, and its name says what is in it: a task that runs twice makes the same files, and
-whatever a killed run left is overwritten or ignored. Rows do not pass through the JVM.
+whatever a killed run left is overwritten or ignored. Rows do not pass through the JVM. Bytes of the log that
+are no record are rows without a topic (`topic=__HIVE_DEFAULT_PARTITION__`), so that they are not forgotten.
 
 Next: cometmq.spark.store.restore
 """
@@ -21,7 +25,6 @@ from urllib.parse import quote
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from cometmq.model.errors import SettingsError
@@ -35,12 +38,15 @@ from cometmq.spark.store.splits import SPLIT_BYTES, Split
 from cometmq.store.archive_mark import archived_to, note_archived
 from cometmq.store.disk import RealDisk
 
-ARCHIVE_FILE = "archive.json"
-CONFIG = "config"
+ARCHIVE_FILE = "_archive/archive.json"
+KEPT_CONFIG = "_archive/config"
+_CONFIG = "config"
 _BUFFERED_BYTES = 32 << 20  # Of one file, before a row group is written.
+SPLITS = "_archive/splits"
 _DAY_MS = 86_400_000
+_NONE = "__HIVE_DEFAULT_PARTITION__"  # Spark's name of a folder for NULL.
 
-Group = tuple[str, int]  # Topic, and days since 1970.
+Group = tuple[str, int]  # Topic, and days since 1970; "" and 0 for what is no record.
 
 
 @dataclass(frozen=True)
@@ -70,7 +76,7 @@ class ArchivedFile:
 
     Attributes:
         path: below the archive's place.
-        topic: of its messages.
+        topic: of its messages; "" for what is no record.
         lo: physical offset at which the split begins.
         hi: and where it ends.
         rows: messages.
@@ -117,7 +123,21 @@ def archive_task(
         StoreDamaged: something is broken, and the mode is FAILFAST.
         OSError: something could not be read or written.
     """
-    return [file for split in splits for file in _SplitFiles(folder, split, rules).write()]
+    written: list[ArchivedFile] = []
+    for split in splits:
+        files = list(_SplitFiles(folder, split, rules).write())
+        if not rules.topics:
+            _note_split(split, rules, sum(file.rows for file in files if file.topic))
+        written += files
+    return written
+
+
+def _note_split(split: Split, rules: ArchiveRules, messages: int) -> None:
+    """Say how many messages a split has made, so that a file that is lost later is missed."""
+    target = StoreFolder(rules.place)
+    target.files.create_dir(target.path(SPLITS), recursive=True)
+    name = file_name(split.lo, split.hi).replace(".parquet", ".json")
+    _write(target, f"{SPLITS}/{name}", json.dumps({"messages": messages}).encode())
 
 
 class _SplitFiles:
@@ -187,8 +207,10 @@ class _SplitFiles:
 
     def _path(self, group: Group) -> str:
         topic, day = group
-        date = datetime.fromtimestamp(day * _DAY_MS / 1000, UTC).date()
-        folder = f"topic={quote(topic, safe='')}/dt={date.isoformat()}"
+        folder = f"topic={_NONE}/dt={_NONE}"
+        if topic:
+            date = datetime.fromtimestamp(day * _DAY_MS / 1000, UTC).date()
+            folder = f"topic={quote(topic, safe='')}/dt={date.isoformat()}"
         return self._target.path(f"{folder}/{file_name(self._split.lo, self._split.hi)}")
 
 
@@ -204,9 +226,9 @@ def _unfinished(path: str) -> str:
 
 
 def _groups(batch: pa.RecordBatch) -> Iterator[tuple[Group, pa.RecordBatch]]:
-    """The rows by topic and day, without the topic, which the path says; damage is left out."""
-    batch = batch.filter(pc.is_valid(batch.column("topic")))
-    if not batch.num_rows:
+    """The rows by topic and day, without the topic, which the path says."""
+    if batch.column("topic").null_count:  # Damage is a batch of its own.
+        yield ("", 0), batch.drop_columns(["topic"])
         return
     topics = batch.column("topic").dictionary_encode()
     codes = np.asarray(topics.indices).astype(np.int64)
@@ -288,7 +310,7 @@ def finish_archive(
     if rules.topics:
         return None
     target = StoreFolder(rules.place)
-    target.files.create_dir(target.root, recursive=True)
+    target.files.create_dir(target.path("_archive"), recursive=True)
     _keep_config(folder, target)
     holdings = known.with_ranges((split.lo, split.hi) for split in splits)
     content = {
@@ -307,12 +329,12 @@ def finish_archive(
 
 def _keep_config(folder: StoreFolder, target: StoreFolder) -> None:
     """Topics, groups and offsets as they are now: without topics a log is of little use."""
-    for each in folder.entries(folder.path(CONFIG)):
+    for each in folder.entries(folder.path(_CONFIG)):
         if each.is_file and each.base_name.endswith(".json"):
-            content = folder.read(f"{CONFIG}/{each.base_name}")
+            content = folder.read(f"{_CONFIG}/{each.base_name}")
             if content is not None:
-                target.files.create_dir(target.path(CONFIG), recursive=True)
-                _write(target, f"{CONFIG}/{each.base_name}", content)
+                target.files.create_dir(target.path(KEPT_CONFIG), recursive=True)
+                _write(target, f"{KEPT_CONFIG}/{each.base_name}", content)
 
 
 def _write(target: StoreFolder, name: str, content: bytes) -> None:

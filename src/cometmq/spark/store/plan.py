@@ -45,7 +45,7 @@ def plan_tasks(
     files = used_files(folder)
     end = fixed_end(folder, files)
     if end is None and wanted.end is not None and wanted.end < files[-1].end:
-        end = log_end(folder, files, min(wanted.end, files[-1].end - 1))
+        end = log_end(folder, files, 0)
     if wanted.end is not None and wanted.end < files[-1].end:
         end = wanted.end if end is None else min(end, wanted.end)
     splits = between(cut(_in_time(folder, files, wanted), split_bytes), wanted.start, end)

@@ -9,22 +9,24 @@ from the records.
 Next: cometmq.spark.store.archive
 """
 
+import json
 import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from cometmq.codec.record import BLANK_TAIL_SIZE, blank_tail
 from cometmq.model.clock import Clock
 from cometmq.model.errors import SettingsError, StoreDamaged
 from cometmq.spark.columns.pieces import contents
-from cometmq.spark.store.archive import CONFIG, read_holdings
+from cometmq.spark.store.archive import KEPT_CONFIG, SPLITS, read_holdings
 from cometmq.spark.store.folder import LOG_NAME_DIGITS, StoreFolder
 from cometmq.spark.store.plan import plan_tasks
 from cometmq.spark.store.rebuild import begin, finish, rebuild_task, target_of
@@ -45,6 +47,7 @@ class LogPart:
         start: physical offset of its first byte.
         size: bytes of the file.
         end: physical offset up to which the archive has it.
+        records: how many records of it the archive has had.
         parquet: the archive's files that hold records of it.
         place: the archive.
         out: the directory that grows.
@@ -53,6 +56,7 @@ class LogPart:
     start: int
     size: int
     end: int
+    records: int
     parquet: tuple[str, ...]
     place: str
     out: str
@@ -101,14 +105,16 @@ def plan_restore(
     if os.path.lexists(to) and (not Path(to).is_dir() or any(Path(to).iterdir())):
         raise SettingsError(f"{to} is not empty; a store is restored into a new directory")
     size, source = holdings.log_file_size, StoreFolder(place)
-    found = _parquet_files(source)
+    found, counts = _parquet_files(source), list(_split_counts(source))
     first = max(start or 0, holdings.ranges[0][0] if holdings.ranges else 0)
     last = min(end or 2**63, holdings.ranges[-1][1] if holdings.ranges else 0)
     parts = []
     for begins in range(first // size * size, last, size):
         held = tuple(path for lo, hi, path in found if lo < begins + size and hi > begins)
+        count = sum(rows for lo, rows in counts if begins <= lo < begins + size)
         limit = max((hi for _, hi in holdings.ranges), default=0)
-        parts.append(LogPart(begins, size, min(limit, begins + size), held, place, growing(to)))
+        stop = min(limit, begins + size)
+        parts.append(LogPart(begins, size, stop, count, held, place, growing(to)))
     if not parts:
         raise SettingsError(f"{place} holds nothing of the range {start} to {end}")
     return parts
@@ -180,11 +186,11 @@ def finish_restore(
     entries = finish(target, written)
     finish_keys(out, IndexShape(settings.index.slots, settings.index.entries), clock=clock)
     source = StoreFolder(parts[0].place)
-    Path(out, CONFIG).mkdir(exist_ok=True)
-    for each in source.entries(source.path(CONFIG)):
-        content = source.read(f"{CONFIG}/{each.base_name}")
+    Path(out, "config").mkdir(exist_ok=True)
+    for each in source.entries(source.path(KEPT_CONFIG)):
+        content = source.read(f"{KEPT_CONFIG}/{each.base_name}")
         if content is not None:
-            Path(out, CONFIG, each.base_name).write_bytes(content)
+            Path(out, "config", each.base_name).write_bytes(content)
     RealDisk().sync_all(out)
     if Path(to).is_dir():
         Path(to).rmdir()
@@ -207,11 +213,21 @@ def _parquet_files(source: StoreFolder) -> list[tuple[int, int, str]]:
     return sorted(found)
 
 
+def _split_counts(source: StoreFolder) -> Iterator[tuple[int, int]]:
+    """(first physical offset, messages) of each split that has been archived."""
+    for each in source.entries(source.path(SPLITS)):
+        lo = each.base_name.partition("-")[0]
+        content = source.read(f"{SPLITS}/{each.base_name}")
+        if lo.isdigit() and content is not None:
+            yield int(lo), int(json.loads(content)["messages"])
+
+
 def _write_records(fd: int, part: LogPart, batch: pa.RecordBatch) -> list[tuple[int, int]]:
     """Write the records of a batch that lie in the file; gives the range of each.
 
     Records that follow each other in the log and in the batch are written at once.
     """
+    batch = batch.filter(pc.is_valid(batch.column(1)))  # What is no record has no bytes.
     places = batch.column(0).to_numpy(zero_copy_only=False).astype(np.int64)
     octets, _, ends = contents(batch.column(1))
     view = memoryview(octets)
@@ -232,7 +248,8 @@ def _missing(part: LogPart, extents: Sequence[tuple[int, int]]) -> tuple[tuple[i
     Raises:
         StoreDamaged: two overlap.
     """
-    missing, at = [], part.start
+    missing: list[tuple[int, int]] = []
+    at = part.start
     for first, stop in extents:
         if first < at:
             raise StoreDamaged(
@@ -242,6 +259,8 @@ def _missing(part: LogPart, extents: Sequence[tuple[int, int]]) -> tuple[tuple[i
         if first > at:
             missing.append((at, first))
         at = stop
+    if len(extents) < part.records and at < part.end:
+        missing.append((at, part.end))
     return tuple(missing)
 
 

@@ -67,7 +67,8 @@ def between(splits: Sequence[Split], start: int | None, end: int | None) -> list
         lo = split.lo if start is None else max(split.lo, start)
         hi = split.hi if end is None else min(split.hi, end)
         if lo < hi:
-            kept.append(replace(split, lo=lo, hi=hi, stop=end if end == hi else split.stop))
+            is_in_file = end is not None and end <= split.file.end
+            kept.append(replace(split, lo=lo, hi=hi, stop=end if is_in_file else split.stop))
     return kept
 
 
