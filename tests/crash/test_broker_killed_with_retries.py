@@ -96,4 +96,6 @@ async def test_refused_messages_go_on_with_their_tries(tmp_path: Path, flush: st
         assert {*range(TRIES + 1)} <= tries.keys(), body
         for number in range(TRIES):
             waited = tries[number + 1] - tries[number]
-            assert waited > DELAY_SECONDS - 0.01, f"{body!r}: try {number + 1} after {waited:.2f} s"
+            assert waited > DELAY_SECONDS - 0.01, (
+                f"{body!r}: try {number + 1} after {waited:.2f} s"
+            )
