@@ -39,7 +39,7 @@ SECONDS_MAX = 120.0
 _CTRL_C = "until Ctrl-C"
 _CTRL_C_AFTER_S = 1.0
 _BLOCK = re.compile(
-    r"^<!-- before:\n(?P<before>.*?)^-->"
+    r"^<!-- before:\s(?P<before>.*?)\s*-->"
     r"|(?:^Not run in CI: (?P<reason>[^\n]+)\n\n?)?^```(?P<language>\w+)\n(?P<code>.*?)^```",
     re.DOTALL | re.MULTILINE,
 )
