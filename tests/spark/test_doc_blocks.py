@@ -22,6 +22,8 @@ THOSE = pages(with_spark=True)
 @pytest.mark.parametrize("page", THOSE, ids=lambda page: str(page.relative_to(ROOT)))
 def test_every_block_of_a_page_runs(page: Path, spark, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    # Spark's own folder is where it was started: a page that writes there has forgotten `replace`.
+    beside = set(ROOT.iterdir())
     tables = {table.name for table in spark.catalog.listTables()}
     with Embedded() as cluster:
         monkeypatch.setenv("NAMESRV_ADDR", cluster.nameserver)
@@ -36,6 +38,8 @@ def test_every_block_of_a_page_runs(page: Path, spark, tmp_path, monkeypatch):
                 if table.name not in tables:
                     kind = "VIEW" if table.isTemporary else "TABLE"
                     spark.sql(f"DROP {kind} {table.name}")
+    left = {path.name for path in set(ROOT.iterdir()) - beside}
+    assert left <= {"spark-warehouse"}
 
 
 def test_the_notebook_runs_cell_by_cell(tmp_path):
