@@ -176,6 +176,9 @@ def _kind(options: FromOptions) -> str:
 
 def _narrowed(frame: DataFrame, options: FromOptions) -> DataFrame:
     is_of_cluster = _kind(options) == "topic"
+    if options.archive:
+        # What was no record when it was archived is a row, too, but no message.
+        frame = frame.where(f.col("topic").isNotNull())
     if options.topic and not is_of_cluster:
         frame = frame.where(
             f.col("topic").isin([each.strip() for each in options.topic.split(",")])
