@@ -13,7 +13,6 @@ import pytest
 from cometmq.model.errors import SettingsError, StoreDamaged, StoreLocked
 from cometmq.spark.store import archive, rebuild, rebuild_keys, restore
 from cometmq.spark.store.archive import ArchiveRules
-from cometmq.spark.store.digests import Digest, differences, differing_blocks, digest_task
 from cometmq.spark.store.folder import StoreFolder
 from cometmq.spark.store.plan import LogRange, plan_tasks
 from cometmq.spark.store.verify import Total, VerifyRules, verify_task
@@ -348,54 +347,6 @@ def test_messages_missing_from_an_archive_are_named(tmp_path, place_in_log):
     restore.begin_restore(parts)
     missing = [each for part in parts for each in restore.restore_task(part).missing]
     assert any(start <= first < stop for start, stop in missing)
-
-
-# --- comparing
-
-
-def digests(root: Path, split_bytes: int) -> list[Digest]:
-    folder = StoreFolder(str(root))
-    tasks = tasks_of(root, split_bytes)
-    return [digest for task in tasks for digest in digest_task(folder, task)]
-
-
-def test_a_copy_has_the_same_digests_however_it_is_cut_and_wherever_it_lies(tmp_path):
-    root, copy = STORES / "clean" / "store", tmp_path / "copy"
-    assert differing_blocks(digests(root, 1 << 30), digests(root, 7000)) == []
-    store = open_store(tmp_path / "one")
-    other = open_store(copy)
-    put(other, b"in the way", topic="other")
-    for number in range(30):
-        put(store, b"%d" % number * 200)
-        put(other, b"%d" % number * 200)
-    for each in (store, other):
-        run_jobs(each)
-        each.close()
-    blocks = differing_blocks(digests(tmp_path / "one", 900), digests(copy, 5000))
-    assert blocks == [("other", 0, 0)]
-
-
-def test_what_differs_is_named_message_by_message(tmp_path):
-    root, copy = tmp_path / "store", tmp_path / "copy"
-    shutil.copytree(STORES / "clean" / "store", root)
-    shutil.copytree(root, copy)
-    changed, lost = rows(root)[200], rows(root)[900]
-
-    def overwrite(message: dict, at: int, content: bytes) -> None:
-        start = message["commitLogOffset"] // 262144 * 262144
-        with (copy / "commitlog" / f"{start:020d}").open("r+b") as file:
-            file.seek(message["commitLogOffset"] - start + at)
-            file.write(content)
-
-    overwrite(changed, 16, b"\0\0\0\x2a")  # The user's flag, which no CRC covers.
-    overwrite(lost, 0, bytes(80))
-    blocks = differing_blocks(digests(root, 50_000), digests(copy, 1 << 30))
-    assert 1 <= len(blocks) <= 2
-    found = differences(StoreFolder(str(root)), StoreFolder(str(copy)), blocks)
-    assert {(each.topic, each.queue_id, each.offset, each.what) for each in found} == {
-        (changed["topic"], changed["queueId"], changed["queueOffset"], "differs in flag"),
-        (lost["topic"], lost["queueId"], lost["queueOffset"], "only A has it"),
-    }
 
 
 def test_what_is_no_record_is_not_forgotten_by_an_archive(tmp_path):

@@ -6,21 +6,51 @@ mapped, so a file that is cut or deleted meanwhile is an error and not the death
 Next: cometmq.spark.store.splits
 """
 
-from collections.abc import Callable, Iterator, Sequence
+import errno
+import os
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from pyarrow import fs
+from pyarrow import NativeFile, fs
 
 from cometmq.model.errors import SettingsError, StoreDamaged
 
 LOG_NAME_DIGITS = 20  # FileChain.NAME_DIGITS: a log file's name is its first physical offset.
 INDEX_NAME_DIGITS = 17
 
-ReadAt = Callable[[int, int], bytes]
-"""(place in the file, bytes) -> up to so many bytes, fewer at the file's end only."""
+
+class OpenFile:
+    """A file to read from.
+
+    Args:
+        file: the file.
+        fd: a descriptor of it where it is of this machine; -1 elsewhere.
+    """
+
+    def __init__(self, file: NativeFile, fd: int) -> None:
+        self._file = file
+        self._fd = fd
+
+    def __call__(self, place: int, size: int) -> bytes:
+        """Up to so many bytes at a place, fewer at the file's end only."""
+        return bytes(self._file.read_at(size, place))
+
+    def next_written(self, place: int) -> int | None:
+        """The first place from here on that is more than a hole, maybe zeros; None: there is none.
+
+        A log file is allocated whole before it is used: most of the last one may be a hole.
+        """
+        if self._fd < 0:
+            return place
+        try:
+            return os.lseek(self._fd, place, os.SEEK_DATA)
+        except OSError as error:
+            if error.errno == errno.ENXIO:
+                return None
+            return place  # A file system that knows no holes.
 
 
 @dataclass(frozen=True)
@@ -118,10 +148,15 @@ class StoreFolder:
         return _chained(found)
 
     @contextmanager
-    def opened(self, path: str) -> Iterator[ReadAt]:
+    def opened(self, path: str) -> Iterator[OpenFile]:
         """A file to read from; closed in the end."""
         with self.files.open_input_file(path) as file:
-            yield lambda place, size: bytes(file.read_at(size, place))
+            fd = os.open(path, os.O_RDONLY) if self.is_local else -1
+            try:
+                yield OpenFile(file, fd)
+            finally:
+                if fd >= 0:
+                    os.close(fd)
 
 
 def _chained(found: Sequence[fs.FileInfo]) -> list[LogFile]:

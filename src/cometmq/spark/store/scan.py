@@ -20,7 +20,7 @@ from cometmq.codec.record_check import NoRecordError, check_record
 from cometmq.kernel import MAGIC_V1, MAGIC_V2, RECORD_SIZE_MIN
 from cometmq.model.errors import CodecError, StoreDamaged
 from cometmq.spark.columns.window import Longs, RecordWindow
-from cometmq.spark.store.folder import ReadAt, StoreFolder
+from cometmq.spark.store.folder import OpenFile, StoreFolder
 from cometmq.spark.store.splits import PROOF_SIZE, Split, proven_places
 
 READ_BYTES = 8 << 20
@@ -29,6 +29,7 @@ REMOTE_READ_BYTES = 64 << 20  # A request to an object store costs as much as so
 RECORD_SIZE_MAX = (64 << 20) + (64 << 10)
 
 _SIZE = Struct(">i")
+_ZEROS = bytes(REMOTE_READ_BYTES)
 
 
 @dataclass(frozen=True)
@@ -88,11 +89,12 @@ class Walk:
         read_bytes: how much to read at once.
     """
 
-    def __init__(self, read_at: ReadAt, split: Split, read_bytes: int) -> None:
+    def __init__(self, read_at: OpenFile, split: Split, read_bytes: int) -> None:
         self._read_at = read_at
         self._split = split
         self._file = split.file
         self._read_bytes = read_bytes
+        self._written = split.lo  # Behind what the last search has met and is not all zeros.
 
     def run(self) -> Iterator[Scanned | Damage]:
         """All of it."""
@@ -209,24 +211,32 @@ class Walk:
         """
         file, stop = self._file, self._split.stop
         limit = min(each for each in (limit, stop, file.start + file.size) if each is not None)
-        while position < limit:
+        while (written := self._next_written(position)) is not None and written < limit:
+            position = written
             wanted = min(self._read_bytes, limit - position + PROOF_SIZE)
             piece = self._read(position, wanted)
-            for place in proven_places(piece, position, file.end):
-                return position + place if position + place < limit else None
+            if not _is_zeros(piece):  # To see that is ten times faster than to search.
+                self._written = position + len(piece)
+                for place in proven_places(piece, position, file.end):
+                    return position + place if position + place < limit else None
             if len(piece) < wanted:
                 return None
             position += len(piece) - PROOF_SIZE + 1
         return None
 
     def _written_end(self, position: int) -> int:
-        """Behind the last byte from `position` on that is not zero."""
-        end = position
-        while piece := self._read(position, self._read_bytes):
+        """Behind the last byte from `position` on that is not zero; the search has seen the rest."""
+        end, stop = position, max(self._written, position + 1)
+        while position < stop and (piece := self._read(position, self._read_bytes)):
             written = len(piece.rstrip(b"\0"))
             end = position + written if written else end
             position += len(piece)
         return end
+
+    def _next_written(self, position: int) -> int | None:
+        """The first place from `position` on that is more than a hole; None: there is none."""
+        found = self._read_at.next_written(position - self._file.start)
+        return None if found is None else found + self._file.start
 
     def _read(self, position: int, size: int) -> bytes:
         left = self._file.start + self._file.size - position
@@ -264,6 +274,11 @@ def _numbers(piece: bytes, kind: str, places: Longs) -> Longs:
     count = len(piece) - np.dtype(kind).itemsize + 1
     found: Longs = np.ndarray((count,), kind, buffer=piece, strides=(1,))[places]
     return found.astype(np.int64)
+
+
+def _is_zeros(piece: bytes) -> bool:
+    zeros = _ZEROS if len(piece) == len(_ZEROS) else _ZEROS[: len(piece)]
+    return piece == zeros
 
 
 def _is_blank(head: bytes, left: int) -> bool:

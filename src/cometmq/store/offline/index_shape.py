@@ -7,6 +7,7 @@ the last entry is the last record's. (Zeros look like a first entry where the lo
 
 import sys
 from array import array
+from collections.abc import Iterator
 
 from cometmq.codec.index_file import (
     ENTRIES_DEFAULT,
@@ -22,6 +23,8 @@ from cometmq.codec.index_file import (
 from cometmq.store.disk import Disk
 from cometmq.store.index_file import IndexShape
 
+_PIECE_SIZE = 1 << 20
+
 
 def find_shape(disk: Disk, fd: int, header: IndexHeader) -> IndexShape | None:
     """The shape of an index file; None where no shape fits its size and content.
@@ -35,19 +38,47 @@ def find_shape(disk: Disk, fd: int, header: IndexHeader) -> IndexShape | None:
     default = IndexShape(SLOTS_DEFAULT, ENTRIES_DEFAULT)
     if size == default.file_size:
         return default
-    likely: IndexShape | None = None  # The header may be ahead of the last entry after a kill.
+    for shape in _shapes_by_last_entry(disk, fd, header, size):
+        if _fits(disk, fd, header, shape) and _ends(disk, fd, header, shape):
+            return shape
+    # The header may be ahead of the last entry after a kill.
     for entries in range(header.index_count, size // INDEX_ENTRY_SIZE + 1):
         left = size - INDEX_HEADER_SIZE - entries * INDEX_ENTRY_SIZE
         shape = IndexShape(left // INDEX_SLOT_SIZE, entries)
         if left <= 0 or shape.file_size != size:
             continue
-        if header.index_count <= 1:
+        if header.index_count <= 1 or _fits(disk, fd, header, shape):
             return shape
-        if _fits(disk, fd, header, shape):
-            if _ends(disk, fd, header, shape):
-                return shape
-            likely = likely or shape
-    return likely
+    return None
+
+
+def _shapes_by_last_entry(
+    disk: Disk, fd: int, header: IndexHeader, size: int
+) -> Iterator[IndexShape]:
+    """The shapes in which the file's last byte that is not zero belongs to its last entry."""
+    last = _last_byte(disk, fd)
+    number = header.index_count - 1
+    for start in range(last - INDEX_ENTRY_SIZE + 1, last + 1):
+        slots, rest = divmod(
+            start - INDEX_HEADER_SIZE - number * INDEX_ENTRY_SIZE, INDEX_SLOT_SIZE
+        )
+        entries = (size - INDEX_HEADER_SIZE - slots * INDEX_SLOT_SIZE) // INDEX_ENTRY_SIZE
+        shape = IndexShape(slots, entries)
+        if not rest and slots > 0 and number > 0 and shape.file_size == size:
+            yield shape
+
+
+def _last_byte(disk: Disk, fd: int) -> int:
+    """Where the last byte stands that is not zero."""
+    for first, stop in reversed(disk.written(fd, 0)):
+        end = stop
+        while end > first:
+            begin = max(end - _PIECE_SIZE, first)
+            piece = disk.pread(fd, end - begin, begin).rstrip(b"\0")
+            if piece:
+                return begin + len(piece) - 1
+            end = begin
+    return 0
 
 
 def _ends(disk: Disk, fd: int, header: IndexHeader, shape: IndexShape) -> bool:
