@@ -1,6 +1,6 @@
 """Measures Java, CometMQ and the floor in turn, three rounds in one session, and writes the tables.
 
-Usage: python -m bench.run [--section broker|alone|store|recovery|spark|clients|timed] [--rounds 3] [--seconds 8] [--systems java,cometmq,floor]
+Usage: python -m bench.run [--section broker|alone|store|recovery|spark|spark-store|clients|timed] [--rounds 3] [--seconds 8] [--systems java,cometmq,floor]
                            [--results FOLDER] [--dry]
 
 Machines are noisy, so only ratios within one round mean something; the table shows their medians. Run
@@ -78,7 +78,7 @@ def main() -> int:
 def measure(section: table.Section, given: argparse.Namespace) -> None:
     """All rounds of a section."""
     results: dict[str, Any] = {"machine": machine(), "seconds": given.seconds, "rounds": []}
-    if section.name == "spark":
+    if section.name in ("spark", "spark-store"):
         results["rows"] = given.rows
     if section.name == "timed":
         results["messages"] = TIMED_MESSAGES
@@ -99,6 +99,11 @@ def rounds_of(section: table.Section, given: argparse.Namespace) -> Iterator[dic
         from bench.spark_work import spark_rounds
 
         yield from spark_rounds(given.rounds, rows=given.rows)
+        return
+    if section.name == "spark-store":
+        from bench.spark_store import spark_store_rounds
+
+        yield from spark_store_rounds(given.rounds, rows=given.rows)
         return
     if section.name == "clients":
         yield from client_rounds(given.rounds, seconds=given.seconds)

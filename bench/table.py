@@ -102,6 +102,15 @@ CLIENT_LINES = [
 ]  # fmt: skip
 
 
+SPARK_STORE_LINES = [
+    Line("store scan to noop, raw properties; Kafka: its source to noop", "scan raw", "per_second", 1.8, against=KAFKA),
+    Line("the same, map properties", "scan map", "per_second", 1.0, against=KAFKA),
+    Line("archive: the log to Parquet; Kafka: a topic to Parquet", "archive", "per_second", 2.0, against=KAFKA),
+    Line("rebuild of all consume queues", "rebuild", "per_second", 500_000.0, against=None),
+    Line("verify: every record, CRC and queue entry", "verify", "per_second", 600_000.0, against=None),
+]  # fmt: skip
+
+
 TIMED_LINES = [
     Line("1 million timed messages waiting: anonymous memory", "timed", "waiting_bytes", 150.0, against=None, at_least=False, unit=" MB", scale=1e-6),
     Line("stored in its topic after its time: p99", "timed", "p99_ms", 1_000.0, against=None, at_least=False, unit=" ms"),
@@ -133,6 +142,7 @@ SECTIONS = {
         Section("store", STORE_LINES),
         Section("recovery", RECOVERY_LINES),
         Section("spark", SPARK_LINES, (KAFKA, COMETMQ)),
+        Section("spark-store", SPARK_STORE_LINES, (KAFKA, COMETMQ)),
         Section("clients", CLIENT_LINES, (JAVA, KAFKA, REDIS, COMETMQ)),
         Section("timed", TIMED_LINES, (COMETMQ,)),
     )

@@ -1,0 +1,132 @@
+"""The store source and the store jobs in Spark, each beside what a live Kafka takes for the like, in one session.
+
+The store is one of ours, closed, with bodies of 1 KiB; Kafka holds as many rows of that size. Reads go to
+"noop"; an archive is compressed Parquet of both.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from bench.spark_work import FORMATS, Measured, Sources, sources
+from bench.systems import COMETMQ, KAFKA
+from cometmq.spark.store import archive, rebuild
+from cometmq.spark.store.folder import StoreFolder
+from cometmq.spark.store.plan import LogRange, plan_tasks
+from cometmq.spark.store.verify import VerifyRules, verify_task
+from cometmq.store.settings import IndexSettings, StoreSettings
+from tests.support.big_store import make_big_store
+
+BODY_SIZE = 1024
+SETTINGS = StoreSettings(disk_reserve=0, index=IndexSettings(slots=500_000, entries=4_000_000))
+
+
+class StoreWork:
+    """The rows of the table.
+
+    Args:
+        made: the session, and a Kafka with rows in it.
+        folder: where the store is and outputs go.
+    """
+
+    def __init__(self, made: Sources, folder: Path) -> None:
+        self._made = made
+        self._folder = folder
+        self._store = folder / "store"
+        make_big_store(self._store, made.rows, body_size=BODY_SIZE, settings=SETTINGS)
+
+    def scan(self, name: str, **options: str) -> Measured:
+        """All rows, with all columns, to nowhere."""
+        if name == KAFKA:
+            return self._made.read(name)
+        reader = self._made.spark.read.format("rocketmq-store").options(**options)
+        began = time.perf_counter()
+        reader.load(str(self._store)).write.format("noop").mode("overwrite").save()
+        return self._per_second(began)
+
+    def archive(self, name: str) -> Measured:
+        """All rows to Parquet."""
+        place = self._folder / "archive"
+        shutil.rmtree(place, ignore_errors=True)
+        folder, rules = StoreFolder(str(self._store)), archive.ArchiveRules(str(place))
+        began = time.perf_counter()
+        if name == KAFKA:
+            reader = self._made.spark.read.format(FORMATS[name]).options(
+                **self._made.options(name)
+            )
+            reader.load().write.option("compression", "zstd").parquet(str(place))
+            return self._per_second(began)
+        splits = archive.plan_archive(folder, LogRange(start=0))
+        files = self._in_tasks(splits, lambda each: archive.archive_task(folder, [each], rules))
+        measured = self._per_second(began)
+        assert sum(file.rows for file in files) == self._made.rows
+        return measured
+
+    def rebuild(self, _name: str) -> Measured:
+        """All queue files anew, in another place."""
+        out = str(self._folder / "rebuilt")
+        folder, settings = (
+            StoreFolder(str(self._store)),
+            rebuild.found_settings(str(self._store)),
+        )
+        target = rebuild.target_of(str(self._store), settings, out=out)
+        began = time.perf_counter()
+        rebuild.begin(target)
+        tasks = plan_tasks(folder)
+        written = self._in_tasks(tasks, lambda task: rebuild.rebuild_task(folder, task, target))
+        assert rebuild.finish(target, written) == self._made.rows
+        return self._per_second(began)
+
+    def verify(self, _name: str) -> Measured:
+        """Every record, every CRC, every queue entry."""
+        folder = StoreFolder(str(self._store))
+        rules = VerifyRules(SETTINGS.delay_levels_ms)
+        began = time.perf_counter()
+        rows = self._in_tasks(
+            plan_tasks(folder), lambda task: list(verify_task(folder, task, rules))
+        )
+        assert sum(row.queue_entries for row in rows) == self._made.rows
+        return self._per_second(began)
+
+    def _in_tasks(self, parts: Sequence[Any], work: Callable[[Any], list[Any]]) -> list[Any]:
+        context = self._made.spark.sparkContext
+        return context.parallelize(parts, len(parts)).flatMap(work).collect()
+
+    def _per_second(self, began: float) -> Measured:
+        return {"per_second": self._made.rows / (time.perf_counter() - began)}
+
+
+def spark_store_rounds(rounds: int, *, rows: int) -> Iterator[dict[str, dict[str, Measured]]]:
+    """All rounds, after one that is thrown away."""
+    with (
+        sources(rows) as made,
+        tempfile.TemporaryDirectory(prefix="cometmq-bench-") as folder,
+    ):
+        work = StoreWork(made, Path(folder))
+        for number in range(rounds + 1):
+            print(f"spark-store: round {number}" if number else "to warm up", flush=True)
+            measured = _round(work)
+            if number:
+                yield measured
+
+
+def _round(work: StoreWork) -> dict[str, dict[str, Measured]]:
+    """Each row: Kafka's figure where there is one, and ours right behind it."""
+    rows: dict[str, dict[str, Measured]] = {KAFKA: {}, COMETMQ: {}}
+    plan: dict[str, tuple[Callable[..., Measured], tuple[str, ...], dict[str, str]]] = {
+        "scan raw": (work.scan, (KAFKA, COMETMQ), {"propertiesFormat": "raw"}),
+        "scan map": (work.scan, (KAFKA, COMETMQ), {}),
+        "archive": (work.archive, (KAFKA, COMETMQ), {}),
+        "rebuild": (work.rebuild, (COMETMQ,), {}),
+        "verify": (work.verify, (COMETMQ,), {}),
+    }
+    for row, (measure, names, options) in plan.items():
+        for name in names:
+            rows[name][row] = measured = measure(name, **options)
+            print(f"  {name:8} {row:16} {measured['per_second']:,.0f}/s", flush=True)
+    return rows
