@@ -14,6 +14,7 @@ import inspect
 import os
 import signal
 import sys
+import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
@@ -60,9 +61,17 @@ def application() -> typer.Typer:
             families[family] = _group(f"Jobs of {family}.")
             app.add_typer(families[family], name=family)
         families.get(family, app).command(name, help=job.help)(_command(job))
-    # With one command typer would leave out its name.
-    app.callback()(lambda: None)
+    app.command("warm")(warm)
     return app
+
+
+def warm() -> None:
+    """Make Spark start faster on this machine: keep what Java parses at each start in a file."""
+    from cometmq.spark.warm import build
+
+    with _statuses():
+        path = build()
+        screen().print(f"{path.stat().st_size / 1e6:.0f} MB: {path}")
 
 
 def _group(text: str) -> typer.Typer:
@@ -79,9 +88,10 @@ def _command(job: Job[Any]) -> Callable[..., None]:
     """A function whose parameters are the fields of the job's options, and where it runs."""
 
     def command(**given: Any) -> None:
-        master, conf, as_json = given.pop("master"), given.pop("conf"), given.pop("json")
+        master, as_json = given.pop("master"), given.pop("json")
+        conf = _pairs(given.pop("conf"))
         with _statuses():
-            with _spark(job.name, master, _pairs(conf)) as spark:
+            with _spark(job.name, master, conf) as spark:
                 report = job.run(spark, job.options(**given))
             _show(report, as_json=as_json)
             raise typer.Exit(report.status)
@@ -180,8 +190,13 @@ def _statuses() -> Iterator[None]:
     except (CometError, PySparkException, Py4JError, ArrowException, OSError) as error:
         print_error(message_of(error))
         raise typer.Exit(Status.USAGE if is_usage(error) else Status.FAILED) from None
+    except typer.Exit:
+        raise
     except KeyboardInterrupt:
         print_error("interrupted; the same command goes on where it was")
+        raise typer.Exit(Status.FAILED) from None
+    except Exception:  # noqa: BLE001  A bug: 1, Python's status for it, would mean findings.
+        traceback.print_exc()
         raise typer.Exit(Status.FAILED) from None
 
 

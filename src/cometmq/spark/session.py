@@ -5,6 +5,7 @@ For a cluster of your own, make the session as you always do and call `register`
 
 import atexit
 import os
+import shlex
 import shutil
 import sys
 import tempfile
@@ -15,6 +16,7 @@ from pyspark.sql import SparkSession
 
 from cometmq.spark.java import java_home
 from cometmq.spark.register import register
+from cometmq.spark.warm import java_options
 
 _CONF = {
     "spark.ui.enabled": "false",
@@ -59,9 +61,12 @@ def session(
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    os.environ["JAVA_HOME"] = str(java_home())
+    home = java_home()
+    os.environ["JAVA_HOME"] = str(home)
     if "PYSPARK_SUBMIT_ARGS" not in os.environ:
-        os.environ["PYSPARK_SUBMIT_ARGS"] = f"{_quiet_start()} pyspark-shell"
+        told = [_quiet_start(), *java_options(home)]
+        java = shlex.quote(" ".join(f'"{each}"' for each in told))
+        os.environ["PYSPARK_SUBMIT_ARGS"] = f"--driver-java-options {java} pyspark-shell"
     builder = SparkSession.builder.appName(app_name).master(master)
     for name, value in {**_CONF, **(conf or {})}.items():
         builder = builder.config(name, value)
@@ -74,4 +79,4 @@ def _quiet_start() -> str:
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     settings = folder / "log4j2.properties"
     settings.write_text(_LOGGING)
-    return f"--driver-java-options -Dlog4j2.configurationFile={settings.as_uri()}"
+    return f"-Dlog4j2.configurationFile={settings.as_uri()}"
