@@ -52,8 +52,8 @@ class Brokers:
         if state is TransactionState.ROLLBACK:
             self.rolled_back.append(message_id)
             return None
-        trouble = self.troubles.get(message_id)
-        trouble = trouble.pop(0) if trouble else ""
+        troubles = self.troubles.get(message_id)
+        trouble = troubles.pop(0) if troubles else ""
         if trouble == "refused":
             return BrokerRefused(604, "it was discarded", "a")
         if trouble != "lost":

@@ -1,6 +1,7 @@
 """Batches on their way: bounded, in order where it matters, tried again where it may help."""
 
 from dataclasses import dataclass, field
+from typing import cast
 
 import pytest
 
@@ -16,6 +17,7 @@ from cometmq.model.errors import (
 from cometmq.model.java_hash import java_hash
 from cometmq.model.queue import MessageQueue
 from cometmq.spark.sink.batches import Batch, Place, Request, Single, Singles
+from cometmq.spark.sink.cluster import SinkCluster
 from cometmq.spark.sink.columns import Target
 from cometmq.spark.sink.sender import Sender, Stored
 from cometmq.spark.sink.settings import SinkSettings
@@ -72,7 +74,8 @@ QUEUES = [MessageQueue("t", broker, number) for broker in ("a", "b") for number 
 
 def make(*failures: CometError, **options: str) -> tuple[Sender, Cluster]:
     cluster = Cluster(QUEUES, list(failures))
-    return Sender(cluster, SinkSettings.parse({"nameserver": "x:1", **options})), cluster
+    settings = SinkSettings.parse({"nameserver": "x:1", **options})
+    return Sender(cast("SinkCluster", cluster), settings), cluster
 
 
 def batch(body: bytes, queue: MessageQueue | None = None) -> Batch:

@@ -141,6 +141,7 @@ def test_a_stream_is_named_by_its_checkpoint():
     with pytest.raises(SettingsError, match="means nothing for a stream"):
         sink(is_stream=True, writeId="x")
     settings = sink(is_stream=True, delivery="transactional", ledgerDir="ledgers")
+    assert settings.ledger_folder is not None
     assert Path(settings.ledger_folder).is_absolute()
 
 

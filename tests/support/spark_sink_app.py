@@ -15,7 +15,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import psutil
@@ -52,7 +52,7 @@ def kill_everything() -> None:
 
 
 class KillingLedgers(Ledgers):
-    def begin(self, key: BatchKey, group: str, halves: list[Halves]) -> None:
+    def begin(self, key: BatchKey, group: str, halves: Sequence[Halves]) -> None:
         super().begin(key, group, halves)
         kill_everything()
 
@@ -66,7 +66,8 @@ class KilledWriter(RocketMQStreamWriter):
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskStored:
         context = TaskContext.get()
-        batch = int(context.getLocalProperty("streaming.sql.batchId"))
+        assert context is not None
+        batch = int(context.getLocalProperty("streaming.sql.batchId") or -1)
         if self.is_at(TASK, batch) and context.attemptNumber() == 0:
             iterator = self.killed(iterator)
         return super().write(iterator)
