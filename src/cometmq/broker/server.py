@@ -36,7 +36,7 @@ from cometmq.broker.long_poll import HeldPulls
 from cometmq.broker.members import Members
 from cometmq.broker.offered_topics import OfferedTopics
 from cometmq.broker.offsets import Offsets
-from cometmq.broker.parts import Parts
+from cometmq.broker.parts import Feature, Parts
 from cometmq.broker.registrar import Registrar, RegistrarSettings
 from cometmq.broker.requests import Handlers, register_requests
 from cometmq.broker.settings import FAST_PORT_DISTANCE, LOOPBACK, BrokerSettings
@@ -122,9 +122,16 @@ class Broker:
         self._features = [make(parts) for make in FEATURES]
         register_requests(self._server.dispatcher, self._make_handlers(parts), self._features)
         self._flusher.start()
-        for feature in self._features:
-            await feature.start()
-        await self._server.serve()
+        begun: list[Feature] = []
+        try:
+            for feature in self._features:
+                await feature.start()
+                begun.append(feature)
+            await self._server.serve()
+        except BaseException:
+            self._features = begun
+            await self.close()
+            raise
         self._tasks.spawn(self._keep_house(), "housekeeping")
         await self._registrar.start()
 

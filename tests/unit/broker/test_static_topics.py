@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 
 import pytest
 
@@ -19,11 +20,18 @@ def left_by_java(folder, mappings: dict[str, object]) -> None:
     (config / "topicQueueMapping.json").write_text(text)
 
 
-async def test_a_broker_that_finds_mapped_queues_does_not_start(tmp_path):
+async def test_a_broker_that_finds_mapped_queues_does_not_start_and_leaves_nothing_behind(
+    tmp_path,
+):
     left_by_java(tmp_path, {"Static": {"topic": "Static", "totalQueues": 4}})
+    before = {thread.ident for thread in threading.enumerate()}
     with pytest.raises(SettingsError, match="Static"):
         async with serve(tmp_path):
             pass
+    assert {thread.ident for thread in threading.enumerate()} == before
+    (tmp_path / "config" / "topicQueueMapping.json").unlink()
+    async with serve(tmp_path) as served:  # Neither its lock nor its store is in the way.
+        assert served.broker.port
 
 
 async def test_a_file_without_mappings_is_no_reason(tmp_path):
