@@ -20,7 +20,7 @@ def left_by_java(folder, mappings: dict[str, object]) -> None:
     (config / "topicQueueMapping.json").write_text(text)
 
 
-async def test_a_broker_that_finds_mapped_queues_does_not_start_and_leaves_nothing_behind(
+async def test_a_broker_that_finds_mapped_queues_does_not_start(
     tmp_path,
 ):
     left_by_java(tmp_path, {"Static": {"topic": "Static", "totalQueues": 4}})
