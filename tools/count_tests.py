@@ -2,7 +2,7 @@
 
 Usage: count_tests.py REPORTS FAILED_SUITES --checks SUITES
 
-Reports are JUnit files that pytest wrote. A suite without one (a linter, the demo) counts as one test. A
+Reports are JUnit files that pytest wrote. A suite without one (the static checks) counts as one test. A
 suite that failed without a failing test of its own (it could not start, or its time ran out) counts as one
 failure, so that the line never looks better than the run.
 """

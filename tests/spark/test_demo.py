@@ -1,7 +1,6 @@
 """The demo, run as its user runs it."""
 
 import subprocess
-import sys
 from pathlib import Path
 
 import pyarrow.parquet
@@ -15,7 +14,7 @@ LIMIT_S = 180  # What `make demo` may take after the set-up, on two cores.
 @pytest.mark.timeout(LIMIT_S + 30)
 def test_the_demo_ends_with_the_equal_result(tmp_path):
     done = subprocess.run(
-        [sys.executable, "-m", "examples.flights", "--out", tmp_path / "out"],
+        ["make", "--no-print-directory", "demo", f"ARGS=--out {tmp_path / 'out'}"],
         cwd=ROOT,
         capture_output=True,
         text=True,
