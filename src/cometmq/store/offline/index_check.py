@@ -25,7 +25,7 @@ from cometmq.store.offline.found import FoundStore
 from cometmq.store.offline.index_shape import find_shape, read_slots
 
 _PIECE_ENTRIES = 50_000
-_INT_MIN = -0x80000000
+_INT_MIN, _INT_MAX = -0x80000000, 0x7FFFFFFF
 
 Key = tuple[int, int]  # (physical offset, hash)
 
@@ -58,8 +58,10 @@ class IndexCheck:
         """Records of the log, in their order."""
         if not self.has_files or not records:
             return
-        found = record_keys(records)
-        wanted = [(offset, _index_hash(code)) for code, offset, _ in found]
+        wanted: list[Key] = []
+        if found := record_keys(records):
+            hashes, offsets, _ = zip(*found, strict=True)
+            wanted = list(zip(offsets, index_hashes(hashes), strict=True))
         stored = self._stored_before(records[-1][6] + 1)
         if stored == wanted:
             self.entries += len(stored)
@@ -157,6 +159,8 @@ class IndexCheck:
             self._findings.add("index", path, what, is_error=self._store.is_clean)
 
 
-def _index_hash(code: int) -> int:
-    """A hash as the index has it (IndexFile.indexKeyHashMethod of RocketMQ 5.3.3)."""
-    return 0 if code == _INT_MIN else abs(code)
+def index_hashes(codes: Sequence[int]) -> list[int]:
+    """Hashes as the index has them (IndexFile.indexKeyHashMethod of RocketMQ 5.3.3)."""
+    hashes = list(map(abs, codes))
+    # The least int has no absolute value in Java, and is 0 there.
+    return hashes if _INT_MIN not in codes else [code & _INT_MAX for code in hashes]

@@ -22,6 +22,7 @@ from cometmq.codec.index_file import (
 )
 from cometmq.store.disk import Disk
 from cometmq.store.index_file import IndexShape
+from cometmq.store.zeros import is_blank
 
 _PIECE_SIZE = 1 << 20
 
@@ -74,9 +75,9 @@ def _last_byte(disk: Disk, fd: int) -> int:
         end = stop
         while end > first:
             begin = max(end - _PIECE_SIZE, first)
-            piece = disk.pread(fd, end - begin, begin).rstrip(b"\0")
-            if piece:
-                return begin + len(piece) - 1
+            piece = disk.pread(fd, end - begin, begin)
+            if not is_blank(piece):
+                return begin + len(piece.rstrip(b"\0")) - 1
             end = begin
     return 0
 

@@ -13,6 +13,7 @@ from cometmq.store.log_end import record_at
 from cometmq.store.log_file import LogFile
 from cometmq.store.offline.found import FoundStore
 from cometmq.store.whole_records import Walk, walk_of
+from cometmq.store.zeros import is_blank
 
 CHUNK_SIZE = 4 << 20
 
@@ -99,9 +100,9 @@ class LogScan:
         """Bytes behind the end up to the last one of its file that is not zero."""
         for first, stop in reversed(self._disk.written(file.fd, self.end - file.start)):
             for at in reversed(range(first, stop, CHUNK_SIZE)):
-                piece = file.read(file.start + at, min(CHUNK_SIZE, stop - at)).rstrip(b"\0")
-                if piece:
-                    return file.start + at + len(piece) - self.end
+                piece = file.read(file.start + at, min(CHUNK_SIZE, stop - at))
+                if not is_blank(piece):
+                    return file.start + at + len(piece.rstrip(b"\0")) - self.end
         return 0
 
     def _next_valid(self, offset: int) -> int | None:
@@ -111,6 +112,8 @@ class LogScan:
             for first, stop in self._disk.written(file.fd, begin):
                 for at in range(first, stop, CHUNK_SIZE):
                     piece = file.read(file.start + at, min(CHUNK_SIZE, stop - at) + _MAGIC_END)
+                    if is_blank(piece):
+                        continue
                     for place in _magic_places(piece):
                         candidate = file.start + at + place - 4
                         if candidate >= offset and self._is_valid(file, candidate):

@@ -83,8 +83,9 @@ class QueueCheck:
         for record in records:
             run = runs.get((record[15], record[3]))
             if run is not None and run.next == record[5] and is_plain(record):
-                entries = run.entries
-                entries += pack(record[6], record[0], tag_hash(record[16]))
+                block, entries = record[16], run.entries
+                code = tag_hash(block) if b"TAGS" in block else 0
+                entries += pack(record[6], record[0], code)
                 run.next += 1
                 if len(entries) >= _RUN_SIZE_MAX:
                     self._compare(run)
