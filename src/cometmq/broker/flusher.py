@@ -25,9 +25,12 @@ _log = logging.getLogger(__name__)
 # The store wants its timer at most this far apart; waiters of a late flush are told by it.
 TICK_SECONDS = 0.05
 
-# A flush that took longer stopped the loop longer than it may; so many are then left to the thread.
+# A flush that took longer stopped the loop longer than it may; so many are then left to the thread,
+# and four times as many, up to a bound, each time when the loop's next try is slow again. A fast disk
+# has a slow flush now and then; a slow one has nothing else.
 QUICK_SECONDS = 0.002
-FLUSHES_AFTER_SLOW = 64
+FLUSHES_AFTER_SLOW = 2
+FLUSHES_AFTER_SLOW_MAX = 64
 
 
 class Flusher:
@@ -38,6 +41,7 @@ class Flusher:
         self._store = store
         self._clock = clock
         self._left_to_thread = 0
+        self._after_slow = FLUSHES_AFTER_SLOW
         self._is_flush_near = False
         self._is_flush_sync = store.settings.flush_sync
         self._timer: asyncio.TimerHandle | None = None
@@ -103,7 +107,10 @@ class Flusher:
             self._store.flush_failed(error)
             return
         if self._clock.monotonic() - began > QUICK_SECONDS:
-            self._left_to_thread = FLUSHES_AFTER_SLOW
+            self._left_to_thread = self._after_slow
+            self._after_slow = min(4 * self._after_slow, FLUSHES_AFTER_SLOW_MAX)
+        else:
+            self._after_slow = FLUSHES_AFTER_SLOW
         self._store.flushed(target)
 
     def _flush(self) -> None:

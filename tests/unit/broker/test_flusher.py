@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import threading
 from collections.abc import AsyncIterator
 
 import pytest
 
-from cometmq.broker.flusher import FLUSHES_AFTER_SLOW, QUICK_SECONDS, Flusher
+from cometmq.broker.flusher import (
+    FLUSHES_AFTER_SLOW,
+    FLUSHES_AFTER_SLOW_MAX,
+    QUICK_SECONDS,
+    Flusher,
+)
 from cometmq.store.message_store import MessageStore
 from cometmq.store.settings import StoreSettings
 from tests.support.fake_disk import FakeDisk
@@ -82,7 +88,17 @@ async def test_after_a_slow_flush_the_thread_has_the_next_ones_and_then_the_loop
     # The timer may have taken some of them together, on a machine that was busy.
     assert asked[0] == asked[-1] == LOOP
     assert set(asked[1:-1]) == {THREAD}
-    assert len(asked) > FLUSHES_AFTER_SLOW // 2
+
+
+async def test_the_longer_a_disk_is_slow_the_more_flushes_the_thread_has(bench):
+    bench.disk.sync_seconds = QUICK_SECONDS * 2
+    for _ in range(2 * FLUSHES_AFTER_SLOW_MAX):
+        assert await bench.send() == [True]
+    asked = bench.disk.asked_by
+    tries = [place for place, by in enumerate(asked) if by == LOOP]
+    shares = [after - before - 1 for before, after in itertools.pairwise(tries)]
+    assert shares[0] < shares[-1]
+    assert asked.count(LOOP) < len(asked) / 10
 
 
 async def test_a_flush_that_fails_in_the_loop_is_final(bench):
