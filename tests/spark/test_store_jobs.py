@@ -158,16 +158,22 @@ def test_a_rebuild_replaces_what_is_broken_and_keeps_queues_that_the_log_forgot(
     assert not (root / rebuild.REBUILT).exists()
 
 
-def test_a_message_that_the_log_lost_is_a_gap_and_the_queue_goes_on(tmp_path):
-    store = open_store(tmp_path)
-    for number in range(9):
-        put(store, b"%d" % number * 300)
+def store_that_lost(root, number, *, of):
+    """A store of so many messages, one of which the log lost; that message's row before."""
+    store = open_store(root)
+    for each in range(of):
+        put(store, b"%d" % each * 300)
     run_jobs(store)
     store.close()
-    lost = rows(tmp_path)[4]
-    with (tmp_path / "commitlog" / f"{0:020d}").open("r+b") as file:
+    lost = rows(root)[number]
+    with (root / "commitlog" / f"{0:020d}").open("r+b") as file:
         file.seek(lost["commitLogOffset"])
         file.write(bytes(60))
+    return lost
+
+
+def test_a_message_that_the_log_lost_is_a_gap_and_the_queue_goes_on(tmp_path):
+    store_that_lost(tmp_path, 4, of=9)
     target = rebuilt(tmp_path, tmp_path / rebuild.REBUILT, 700)
     rebuild.install(str(tmp_path), target)
     assert [r["queueOffset"] for r in rows(tmp_path, view="consumequeue")] == [
@@ -351,15 +357,7 @@ def test_messages_missing_from_an_archive_are_named(tmp_path, place_in_log):
 
 def test_what_is_no_record_is_not_forgotten_by_an_archive(tmp_path):
     root, place, back = tmp_path / "store", tmp_path / "archive", tmp_path / "back"
-    store = open_store(root)
-    for number in range(5):
-        put(store, b"%d" % number * 300)
-    run_jobs(store)
-    store.close()
-    lost = rows(root)[2]
-    with (root / "commitlog" / f"{0:020d}").open("r+b") as file:
-        file.seek(lost["commitLogOffset"])
-        file.write(bytes(60))
+    lost = store_that_lost(root, 2, of=5)
     archived(root, place)
     (damage,) = place.glob("topic=__HIVE_DEFAULT_PARTITION__/*/*.parquet")
     (row,) = pq.read_table(damage).to_pylist()

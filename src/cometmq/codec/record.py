@@ -25,7 +25,7 @@ from cometmq.kernel import (
     MAGIC_V2,
     RECORD_SIZE_MIN,
 )
-from cometmq.kernel.records import HEAD
+from cometmq.kernel.records import HEAD, HOSTS_V6
 from cometmq.model.errors import CodecError
 from cometmq.model.flags import BORN_HOST_V6, STORE_HOST_V6
 
@@ -46,7 +46,7 @@ __all__ = [
     "topic_block",
 ]
 
-HOST_BITS = BORN_HOST_V6 | STORE_HOST_V6
+HOST_BITS = HOSTS_V6
 
 RECORD_HEAD = HEAD  # Both hosts IPv4.
 RECORD_HEADS = {  # by sysFlag & HOST_BITS

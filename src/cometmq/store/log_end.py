@@ -25,6 +25,7 @@ from cometmq.store.disk import Disk, write_whole
 from cometmq.store.file_chain import FileChain
 from cometmq.store.log_file import LogFile
 from cometmq.store.stored_record import valid_record
+from cometmq.store.zeros import is_zeros
 
 logger = logging.getLogger(__name__)
 
@@ -34,7 +35,6 @@ PLAIN_ENDS = (WalkEnd.EMPTY, WalkEnd.BLANK)
 # How far behind the end valid records are looked for: the largest message and a little more.
 _LOOK_BEHIND_SIZE = 5 << 20
 _PIECE_SIZE = 1 << 20
-_ZEROS = bytes(_PIECE_SIZE)
 _MAGICS = tuple(magic.to_bytes(4) for magic in (MAGIC_V1, MAGIC_V2))
 
 
@@ -185,7 +185,7 @@ class LogEnd:
             end = min(file.start + last, stop)
             for at in range(file.start + first, end, _PIECE_SIZE):
                 piece = file.read(at, min(_PIECE_SIZE, end - at))
-                if piece != _ZEROS[: len(piece)]:
+                if not is_zeros(piece):
                     yield at, piece.rstrip(b"\0")
 
     def _keep_copy(self, start: int, pieces: Iterable[tuple[int, bytes]]) -> None:

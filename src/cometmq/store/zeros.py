@@ -3,13 +3,12 @@
 Next: cometmq.store.offline.log_scan
 """
 
-_ZEROS = bytes(
-    (4 << 20) + 4096
-)  # Pages that are never written to; the kernel has one for all of them.
+_SIZE = (4 << 20) + 4096
+_ZEROS = bytes(_SIZE)  # Never written to: the kernel has one page for all of it.
 
 
-def is_blank(piece: bytes) -> bool:
+def is_zeros(piece: bytes) -> bool:
     """Whether a piece holds nothing but zeros."""
-    if len(piece) > len(_ZEROS):
-        return not piece.rstrip(b"\0")
-    return _ZEROS.startswith(piece)  # One memcmp, and no copy.
+    if len(piece) <= _SIZE:
+        return _ZEROS.startswith(piece)  # One memcmp, and no copy.
+    return all(is_zeros(piece[at : at + _SIZE]) for at in range(0, len(piece), _SIZE))

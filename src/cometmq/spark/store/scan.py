@@ -22,6 +22,7 @@ from cometmq.model.errors import CodecError, StoreDamaged
 from cometmq.spark.columns.window import Longs, RecordWindow
 from cometmq.spark.store.folder import OpenFile, StoreFolder
 from cometmq.spark.store.splits import PROOF_SIZE, Split, proven_places
+from cometmq.store.zeros import is_zeros
 
 READ_BYTES = 8 << 20
 REMOTE_READ_BYTES = 64 << 20  # A request to an object store costs as much as some megabytes.
@@ -29,7 +30,6 @@ REMOTE_READ_BYTES = 64 << 20  # A request to an object store costs as much as so
 RECORD_SIZE_MAX = (64 << 20) + (64 << 10)
 
 _SIZE = Struct(">i")
-_ZEROS = bytes(REMOTE_READ_BYTES)
 
 
 @dataclass(frozen=True)
@@ -215,7 +215,7 @@ class Walk:
             position = written
             wanted = min(self._read_bytes, limit - position + PROOF_SIZE)
             piece = self._read(position, wanted)
-            if not _is_zeros(piece):  # To see that is ten times faster than to search.
+            if not is_zeros(piece):  # To see that is ten times faster than to search.
                 self._written = position + len(piece)
                 for place in proven_places(piece, position, file.end):
                     return position + place if position + place < limit else None
@@ -274,11 +274,6 @@ def _numbers(piece: bytes, kind: str, places: Longs) -> Longs:
     count = len(piece) - np.dtype(kind).itemsize + 1
     found: Longs = np.ndarray((count,), kind, buffer=piece, strides=(1,))[places]
     return found.astype(np.int64)
-
-
-def _is_zeros(piece: bytes) -> bool:
-    zeros = _ZEROS if len(piece) == len(_ZEROS) else _ZEROS[: len(piece)]
-    return piece == zeros
 
 
 def _is_blank(head: bytes, left: int) -> bool:

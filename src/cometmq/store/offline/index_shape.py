@@ -22,7 +22,7 @@ from cometmq.codec.index_file import (
 )
 from cometmq.store.disk import Disk
 from cometmq.store.index_file import IndexShape
-from cometmq.store.zeros import is_blank
+from cometmq.store.zeros import is_zeros
 
 _PIECE_SIZE = 1 << 20
 
@@ -76,7 +76,7 @@ def _last_byte(disk: Disk, fd: int) -> int:
         while end > first:
             begin = max(end - _PIECE_SIZE, first)
             piece = disk.pread(fd, end - begin, begin)
-            if not is_blank(piece):
+            if not is_zeros(piece):
                 return begin + len(piece.rstrip(b"\0")) - 1
             end = begin
     return 0

@@ -13,7 +13,7 @@ from cometmq.store.log_end import record_at
 from cometmq.store.log_file import LogFile
 from cometmq.store.offline.found import FoundStore
 from cometmq.store.whole_records import Walk, walk_of
-from cometmq.store.zeros import is_blank
+from cometmq.store.zeros import is_zeros
 
 CHUNK_SIZE = 4 << 20
 
@@ -101,7 +101,7 @@ class LogScan:
         for first, stop in reversed(self._disk.written(file.fd, self.end - file.start)):
             for at in reversed(range(first, stop, CHUNK_SIZE)):
                 piece = file.read(file.start + at, min(CHUNK_SIZE, stop - at))
-                if not is_blank(piece):
+                if not is_zeros(piece):
                     return file.start + at + len(piece.rstrip(b"\0")) - self.end
         return 0
 
@@ -112,7 +112,7 @@ class LogScan:
             for first, stop in self._disk.written(file.fd, begin):
                 for at in range(first, stop, CHUNK_SIZE):
                     piece = file.read(file.start + at, min(CHUNK_SIZE, stop - at) + _MAGIC_END)
-                    if is_blank(piece):
+                    if is_zeros(piece):
                         continue
                     for place in _magic_places(piece):
                         candidate = file.start + at + place - 4
