@@ -29,6 +29,7 @@ except ImportError:
     pytest.skip("no C compiler here, so no compiled kernel", allow_module_level=True)
 
 LIMIT, HEADER_LIMIT = 1 << 24, 1 << 16
+FRAME_NUMBERS = 4  # Of an item that is a frame; a command has more.
 TEXTS = st.text(max_size=12)
 NUMBERS = st.one_of(
     st.integers(-(1 << 31), (1 << 31) - 1),
@@ -58,7 +59,7 @@ def frame(header: bytes, body: bytes) -> bytes:
 
 def decoded(data: bytes, item: tuple) -> object:
     """What becomes of an item, be it a frame or a command already."""
-    if len(item) != 4:
+    if len(item) != FRAME_NUMBERS:
         return item
     _, start, body_start, end = item
     try:
@@ -87,9 +88,12 @@ def test_commands_of_json_frames_are_the_same(parts, cut):
         for header, body, is_escaped, is_wide in parts
     )
     data = data[: len(data) - cut] if cut < len(data) else data
-    ours, position = fast.read_commands(data, 0, LIMIT, HEADER_LIMIT, LANGUAGES)
-    theirs, expected_position = reference.read_commands(data, 0, LIMIT, HEADER_LIMIT, LANGUAGES)
+    ours, position, are_commands = fast.read_commands(data, 0, LIMIT, HEADER_LIMIT, LANGUAGES)
+    theirs, expected_position, _ = reference.read_commands(
+        data, 0, LIMIT, HEADER_LIMIT, LANGUAGES
+    )
     assert position == expected_position
+    assert are_commands == all(len(item) != FRAME_NUMBERS for item in ours)
     assert [decoded(data, item) for item in ours] == [decoded(data, item) for item in theirs]
 
 
@@ -102,14 +106,15 @@ PLAIN = (
 @given(st.integers(0, len(PLAIN) - 1), st.binary(max_size=3), st.integers(0, 3))
 def test_a_damaged_header_means_the_same_to_both(at, garbage, removed):
     data = frame(PLAIN[:at] + garbage + PLAIN[at + removed :], b"body")
-    ours, _ = fast.read_commands(data, 0, LIMIT, HEADER_LIMIT, LANGUAGES)
-    theirs, _ = reference.read_commands(data, 0, LIMIT, HEADER_LIMIT, LANGUAGES)
+    ours, _, _ = fast.read_commands(data, 0, LIMIT, HEADER_LIMIT, LANGUAGES)
+    theirs, _, _ = reference.read_commands(data, 0, LIMIT, HEADER_LIMIT, LANGUAGES)
     assert [decoded(data, item) for item in ours] == [decoded(data, item) for item in theirs]
 
 
 def test_what_official_clients_write_needs_no_second_look():
     data = frame(PLAIN, b"body")
-    (command,), _ = fast.read_commands(data, 0, LIMIT, HEADER_LIMIT, LANGUAGES)
+    (command,), _, are_commands = fast.read_commands(data, 0, LIMIT, HEADER_LIMIT, LANGUAGES)
+    assert are_commands
     assert command == decode_json_command(PLAIN, b"body")
 
 
@@ -118,7 +123,7 @@ def test_garbage_ends_both_in_the_same_way(data):
     results: list[Any] = []
     for twin in (fast, reference):
         try:
-            items, position = twin.read_commands(data, 0, 64, HEADER_LIMIT, LANGUAGES)
+            items, position, _ = twin.read_commands(data, 0, 64, HEADER_LIMIT, LANGUAGES)
             results.append(([decoded(data, item) for item in items], position))
         except CodecError as error:
             results.append((type(error), str(error)))

@@ -3,7 +3,7 @@ from typing import Any
 
 def read_commands(
     buffer: bytes, position: int, limit: int, header_size_max: int, languages: dict[str, int]
-) -> tuple[list[Any], int]: ...
+) -> tuple[list[Any], int, bool]: ...
 def plain_sends(
     commands: list[Any],
     first: int,

@@ -340,6 +340,7 @@ def read_commands(
     cdef int64_t length
     cdef uint32_t header
     cdef object command
+    cdef bint are_commands = True
     while position <= size - FRAME_HEAD_SIZE:
         length = <int32_t>get_u32(data + position)
         header = get_u32(data + position + 4)
@@ -362,9 +363,10 @@ def read_commands(
                 pass  # The careful way says what is wrong with it.
         if command is None:
             command = (header >> 24, start, body_start, end)
+            are_commands = False
         items.append(command)
         position = end
-    return items, position
+    return items, position, are_commands
 
 
 # --- sends

@@ -90,7 +90,7 @@ def split_frames(buffer: Buffer, position: int, limit: int) -> tuple[list[Frame]
 
 def read_commands(
     buffer: bytes, position: int, limit: int, header_size_max: int, languages: dict[str, int]
-) -> tuple[list[Any], int]:
+) -> tuple[list[Any], int, bool]:
     """Find every whole frame, and decode what is plain.
 
     An item is a frame as `split_frames` gives it, to be decoded by the caller, or the command
@@ -104,11 +104,15 @@ def read_commands(
         header_size_max: bytes of the longest header that is decoded here.
         languages: the numbers of the languages that a header may name.
 
+    Returns:
+        The items, the position behind the last of them, and whether all of them are commands.
+
     Raises:
         FrameTooLarge, CodecError: as `split_frames`.
     """
     del header_size_max, languages
-    return split_frames(buffer, position, limit)
+    frames, end = split_frames(buffer, position, limit)
+    return frames, end, not frames
 
 
 def length_error(length: int, limit: int) -> CodecError:

@@ -8,7 +8,6 @@ Next: cometmq.net.dispatcher
 """
 
 import asyncio
-import contextlib
 import logging
 import os
 from collections.abc import Callable
@@ -99,7 +98,8 @@ class Peer(asyncio.Protocol):
         if wire.buffered != self._partial_size and not self._keep_partial(wire.buffered):
             return
         if commands:
-            self._handle(commands)
+            self._is_gathering = True
+            self._backlog = self._dispatcher.handle(commands, self)
         if wire.fault is not None:
             self._server.count_bad_frame()
             _log.warning("closing %s: %s", self.address, wire.fault)
@@ -117,10 +117,6 @@ class Peer(asyncio.Protocol):
             self.close()
             return False
         return True
-
-    def _handle(self, commands: list[RawCommand]) -> None:
-        self._is_gathering = True
-        self._backlog = self._dispatcher.handle(commands, self)
 
     def _refuse_bad_frames(self) -> None:
         for error, opaque in self._wire.bad_frames:
@@ -143,7 +139,8 @@ class Peer(asyncio.Protocol):
         self.is_paused = False
         waiting, self._backlog = self._backlog, []
         if waiting and not self.is_closed:
-            self._handle(waiting)
+            self._is_gathering = True
+            self._backlog = self._dispatcher.handle(waiting, self)
         if not self.is_paused and self._transport is not None and not self.is_closed:
             self._transport.resume_reading()
 
@@ -200,10 +197,12 @@ class Peer(asyncio.Protocol):
         transport, which also knows what to do about a peer that is gone.
         """
         data = self._gathered[0] if len(self._gathered) == 1 else b"".join(self._gathered)
-        with contextlib.suppress(OSError):
-            data = memoryview(data)[os.write(self._fd, data) :]
-        self._gathered = [data] if data else []
-        self._gathered_size = len(data)
+        try:
+            sent = os.write(self._fd, data)
+        except OSError:
+            return
+        self._gathered = [memoryview(data)[sent:]] if sent < len(data) else []
+        self._gathered_size = len(data) - sent
 
     def _send_gathered(self) -> None:
         pieces, self._gathered, self._gathered_size = self._gathered, [], 0

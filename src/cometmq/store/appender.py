@@ -26,7 +26,6 @@ from cometmq.model.flags import BORN_HOST_V6, STORE_HOST_V6
 from cometmq.store.commitlog import CommitLog, Piece
 from cometmq.store.consume_queue import ConsumeQueue
 from cometmq.store.disk import Buffer
-from cometmq.store.log_file import LogFile
 from cometmq.store.settings import StoreSettings
 
 # (queue, topic block, body, properties, tags code, flag, sysFlag, born time in ms, born host,
@@ -41,6 +40,9 @@ PutResult = tuple[int, int, int]
 
 # (queue, queue offset, physical offset, record size, tags code): a queue entry that is due.
 Arrival = tuple[ConsumeQueue, int, int, int, int]
+
+# What has been written at once: where each message lies, the messages, the entries that are due.
+Batch = tuple[list[PutResult], Sequence[Put], list[Arrival]]
 
 _SHORT_SIZE = 2  # The size of the properties, in front of them.
 _CLOCK_STEP_BACK_MS = 60_000  # More than this is a correction of a clock that ran ahead.
@@ -58,52 +60,6 @@ def encode_topic_block(topic: str) -> bytes:
 def delay_of_level(levels_ms: Sequence[int], level: int) -> int:
     """Delay of a level; beyond the last one it is a second (computeDeliverTimestamp)."""
     return levels_ms[level - 1] if level <= len(levels_ms) else 1000
-
-
-class Batch:
-    """What has been packed so far, and where the next record goes.
-
-    Attributes:
-        puts: all of it, and
-        results: where each lies, for what dispatch builds beside the queues.
-    """
-
-    __slots__ = (
-        *("_log", "arrivals", "content", "end", "file", "pieces", "position", "puts"),
-        *("results", "start"),
-    )
-
-    def __init__(self, log: CommitLog) -> None:
-        self._log = log
-        self.puts: Sequence[Put] = ()
-        self.results: list[PutResult] = []
-        self.pieces: list[Piece] = []
-        self.arrivals: list[Arrival] = []
-        self.content: list[Buffer] = []
-        self._begin(log.tail_file(), log.written)
-
-    def _begin(self, file: LogFile, offset: int) -> None:
-        self.file = file
-        self.start = self.position = offset
-        self.end = file.end - BLANK_TAIL_SIZE
-
-    def roll(self, position: int) -> int:
-        """Close this file with its end mark and go on in the next; gives its first offset.
-
-        Raises:
-            StoreFull: there is no room for another file.
-            OSError: it could not be made.
-        """
-        self.content.append(blank_tail(self.file.end - position))
-        self.cut(position + BLANK_TAIL_SIZE)
-        following = self._log.file_from(self.file.end)
-        self._begin(following, following.start)
-        return following.start
-
-    def cut(self, position: int) -> None:
-        """What has been packed up to here is one piece."""
-        self.pieces.append(Piece(self.file, self.start, b"".join(self.content)))
-        self.content.clear()
 
 
 class Appender:
@@ -137,59 +93,76 @@ class Appender:
             )
         }
 
-    def append(
-        self, puts: Sequence[Put], *, is_together: bool
-    ) -> tuple[list[PutResult], Batch]:
+    def append(self, puts: Sequence[Put], *, is_together: bool) -> Batch:
         """Write a batch of messages.
 
         Args:
             puts: the messages.
             is_together: all of them must lie in one file (a batch message).
 
-        Returns:
-            Where each lies, in order; and the batch, whose arrivals are to be dispatched.
-
         Raises:
             RecordIllegal: one of them is longer than a log file, or a number out of range.
             StoreFull: no room for another file.
             OSError: the disk failed. In each case nothing has been stored.
         """
-        batch = Batch(self._log)
         results: list[PutResult] = []
+        arrivals: list[Arrival] = []
         if self._appends_crc:
             puts = [(*put[:3], property_crc.with_room(put[3]), *put[4:]) for put in puts]
         try:
-            if is_together:
-                self._make_room(puts, batch)
-            position = self._pack(puts, batch, results)
-            batch.cut(position)
+            pieces = self._pack(puts, results, arrivals, is_together=is_together)
             if self._appends_crc:
-                batch.pieces = _with_crcs(batch.pieces, results)
-            self._log.commit(batch.pieces)
-            batch.puts, batch.results = puts, results
-            batch.pieces = []  # With synchronous flush the batch waits, its bytes need not.
+                pieces = _with_crcs(pieces, results)
+            self._log.commit(pieces)
         except BaseException as error:
-            for arrival in batch.arrivals:
+            for arrival in arrivals:
                 arrival[0].next_offset -= 1
             if isinstance(error, (struct.error, OverflowError, KeyError)):
                 raise RecordIllegal(f"a field out of its range: {error}") from error
             raise
-        return results, batch
+        return results, puts, arrivals
 
-    def _pack(self, puts: Sequence[Put], batch: Batch, results: list[PutResult]) -> int:
-        """Lay the records out; gives the physical offset behind the last."""
-        store_ms, count = self._store_time(), len(puts)
+    def _pack(
+        self,
+        puts: Sequence[Put],
+        results: list[PutResult],
+        arrivals: list[Arrival],
+        *,
+        is_together: bool,
+    ) -> list[Piece]:
+        """Lay the records out, in as many files as it takes; gives their bytes."""
         some = puts if isinstance(puts, list) else list(puts)
-        packed, position = 0, batch.position
+        now_ms = self._clock.now_ms()
+        if not 0 < self.store_ms - now_ms < _CLOCK_STEP_BACK_MS:
+            self.store_ms = now_ms  # A clock that is set back a little does not set it back.
+        file, position = self._log.tail_file(), self._log.written
+        start, end = position, file.end - BLANK_TAIL_SIZE
+        if is_together and position + self._size_of_all(some) > end:
+            end = position  # None of them goes into this file.
+        pieces: list[Piece] = []
+        content: list[Buffer] = []
+        packed, count = 0, len(some)
         while True:
             packed, position = pack_records(
-                some, packed, position, batch.end, self._layouts, store_ms,
-                self.store_host, self._due_ms, batch.content, batch.arrivals, results,
+                some, packed, position, end, self._layouts, self.store_ms,
+                self.store_host, self._due_ms, content, arrivals, results,
             )  # fmt: skip
             if packed == count:
-                return position
-            self._check_size(self._size_of(puts[packed]))
-            position = batch.roll(position)
+                pieces.append((file, start, b"".join(content)))
+                return pieces
+            self._check_size(self._size_of(some[packed]))
+            content.append(blank_tail(file.end - position))
+            pieces.append((file, start, b"".join(content)))
+            content.clear()
+            file = self._log.file_from(file.end)
+            start = position = file.start
+            end = file.end - BLANK_TAIL_SIZE
+
+    def _size_of_all(self, puts: list[Put]) -> int:
+        """Bytes of their records, which must lie in one file."""
+        size = sum(map(self._size_of, puts))
+        self._check_size(size)
+        return size
 
     def _size_of(self, put: Put) -> int:
         """Bytes of its record."""
@@ -204,20 +177,6 @@ class Appender:
                 f"{self._record_size_max}"
             )
 
-    def _make_room(self, puts: Sequence[Put], batch: Batch) -> None:
-        """Roll before a batch message that would otherwise lie in two files."""
-        size = sum(map(self._size_of, puts))
-        if batch.position + size > batch.end:
-            self._check_size(size)
-            batch.roll(batch.position)
-
-    def _store_time(self) -> int:
-        """The time of a batch; a clock that is set back a little does not set it back."""
-        now_ms = self._clock.now_ms()
-        if not 0 < self.store_ms - now_ms < _CLOCK_STEP_BACK_MS:
-            self.store_ms = now_ms
-        return self.store_ms
-
     def _due_ms(self, queue_id: int) -> int:
         """When a message in the delay topic is due."""
         return self.store_ms + delay_of_level(self._delay_levels_ms, queue_id + 1)
@@ -225,12 +184,11 @@ class Appender:
 
 def _with_crcs(pieces: Sequence[Piece], results: Sequence[PutResult]) -> list[Piece]:
     """The same pieces of the log, with the CRCs of their records filled in."""
-    filled = [Piece(file, start, bytearray(content)) for file, start, content in pieces]
+    filled = [(file, start, bytearray(content)) for file, start, content in pieces]
     left = iter(filled)
-    piece = next(left)
+    _, start, content = next(left)
     for _, offset, size in results:
-        while offset >= piece.offset + len(piece.content):
-            piece = next(left)
-        assert isinstance(piece.content, bytearray)
-        property_crc.fill_in(piece.content, offset - piece.offset, size)
-    return filled
+        while offset >= start + len(content):
+            _, start, content = next(left)
+        property_crc.fill_in(content, offset - start, size)
+    return [*filled]

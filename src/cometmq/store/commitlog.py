@@ -12,7 +12,6 @@ Next: cometmq.store.group_flush
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from cometmq.store.disk import Buffer, Disk
 from cometmq.store.file_chain import FileChain
@@ -20,13 +19,8 @@ from cometmq.store.files_ahead import FilesAhead
 from cometmq.store.log_file import LogFile
 from cometmq.store.settings import StoreSettings
 
-
-class Piece(NamedTuple):
-    """Bytes to be written in one file, at a physical offset."""
-
-    file: LogFile
-    offset: int
-    content: Buffer
+# Bytes to be written in one file: that file, their physical offset, and they themselves.
+Piece = tuple[LogFile, int, Buffer]
 
 
 class CommitLog:
@@ -66,7 +60,10 @@ class CommitLog:
             StoreFull: no room for it.
             OSError: it could not be made.
         """
-        return self.chain.find(self.written) or self.file_from(self.written)
+        files, written = self.chain.files, self.written
+        if files and files[-1].start <= written < files[-1].end:
+            return files[-1]
+        return self.chain.find(written) or self.file_from(written)
 
     def file_from(self, start: int) -> LogFile:
         """The file that begins at an offset: of the chain, made ahead, or made now.

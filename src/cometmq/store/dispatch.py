@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable
 
 from cometmq.kernel import show_entries
-from cometmq.store.appender import Arrival, Batch
+from cometmq.store.appender import Batch
 from cometmq.store.consume_queue import ConsumeQueue
 from cometmq.store.consume_queues import ConsumeQueues
 
@@ -46,7 +46,7 @@ class Dispatcher:
     def __len__(self) -> int:
         return len(self._waiting)
 
-    def add(self, batch: Batch, *, end_offset: int, store_ms: int) -> None:
+    def add(self, end_offset: int, store_ms: int, batch: Batch) -> None:
         """A batch has been written up to `end_offset`."""
         self._waiting.append((end_offset, store_ms, batch))
 
@@ -55,26 +55,25 @@ class Dispatcher:
         waiting = self._waiting
         while waiting and waiting[0][0] <= upto:
             end_offset, store_ms, batch = waiting.popleft()
-            self._show(batch.arrivals)
+            full: list[ConsumeQueue] = []
+            watched: dict[ConsumeQueue, list[int]] = {}
+            show_entries(batch[2], self.queues.dirty, TAIL_SIZE_MAX, full, watched)
+            self.queues.entries += len(batch[2])
+            if full:
+                self._write_full(full)
+            if watched and self.on_arrival is not None:  # Once a queue.
+                for queue, tags_codes in watched.items():
+                    self.on_arrival(queue, tags_codes)
             self.dispatched = end_offset
             self.dispatched_ms = store_ms
             for build in self.builders:
                 build(batch, store_ms)
 
-    def _show(self, arrivals: list[Arrival]) -> None:
-        """Append the entries, then tell who waits: once a queue."""
-        full: list[ConsumeQueue] = []
-        watched: dict[ConsumeQueue, list[int]] = {}
-        show_entries(arrivals, self.queues.dirty, TAIL_SIZE_MAX, full, watched)
-        self.queues.entries += len(arrivals)
-        if full:
-            try:
-                self.queues.write_tails(full)
-            except OSError as error:
-                self.on_queue_error(error)
-        if watched and self.on_arrival is not None:
-            for queue, tags_codes in watched.items():
-                self.on_arrival(queue, tags_codes)
+    def _write_full(self, full: list[ConsumeQueue]) -> None:
+        try:
+            self.queues.write_tails(full)
+        except OSError as error:
+            self.on_queue_error(error)
 
 
 def _raise(error: OSError) -> None:

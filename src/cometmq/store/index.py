@@ -66,10 +66,10 @@ class Index:
 
     def add(self, batch: Batch, store_ms: int) -> None:
         """A batch has become visible; its keys can be found from the next `build` on."""
-        results = batch.results
+        results, puts, _ = batch
         if not self._waiting:
             self._waiting_from = results[0][1]
-        self._waiting.append((batch.puts, results, store_ms))
+        self._waiting.append((puts, results, store_ms))
         self._waiting_count += len(results)
         if (
             self._waiting_count >= WAITING_MESSAGES_MAX

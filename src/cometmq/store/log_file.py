@@ -88,7 +88,8 @@ class LogFile:
         """
         assert self.start <= offset
         assert offset + len(piece) <= self.end
-        write_whole(self._disk, self.fd, piece, offset - self.start)
+        fd = self._fd if self._fd >= 0 else self.fd
+        write_whole(self._disk, fd, piece, offset - self.start)
 
     def read(self, offset: int, size: int) -> bytes:
         """Read at a physical offset; may wait for the device."""

@@ -175,8 +175,12 @@ class MessageStore(Background):
         """The queue that puts name; made when it is missing. Worth keeping until `deleted`."""
         return self._queues.find_or_make(topic, queue_id)
 
-    def put_many(self, puts: Sequence[Put]) -> list[PutResult]:
+    def put_many(self, puts: Sequence[Put], *, is_together: bool = False) -> list[PutResult]:
         """Append messages; one write for all of them.
+
+        Args:
+            puts: the messages, in order.
+            is_together: they must lie in one file (`put_batch`).
 
         Returns:
             (queue offset, physical offset, size) of each, in order.
@@ -186,7 +190,19 @@ class MessageStore(Background):
                 why.
             RecordIllegal: one of them cannot be stored; none was.
         """
-        return self._put(puts, is_together=False)
+        if self.flags.refusal is not None:
+            raise self._acceptance.refusal()
+        if not puts:
+            return []
+        try:
+            batch = self._appender.append(puts, is_together=is_together)
+        except StoreFull as error:
+            self._upkeep.room.file_failed(str(error))
+            raise
+        except OSError as error:
+            raise self._write_failed(error) from error
+        self._dispatcher.add(self._log.written, self._appender.store_ms, batch)
+        return batch[0]
 
     def put_batch(self, puts: Sequence[Put]) -> list[PutResult]:
         """Append the messages of a batch message: the same, in one file.
@@ -194,23 +210,7 @@ class MessageStore(Background):
         Raises:
             StoreError: as `put_many`; RecordIllegal when they do not fit into one file.
         """
-        return self._put(puts, is_together=True)
-
-    def _put(self, puts: Sequence[Put], *, is_together: bool) -> list[PutResult]:
-        if self.flags.refusal is not None:
-            raise self._acceptance.refusal()
-        if not puts:
-            return []
-        try:
-            results, batch = self._appender.append(puts, is_together=is_together)
-        except StoreFull as error:
-            self._upkeep.room.file_failed(str(error))
-            raise
-        except OSError as error:
-            raise self._write_failed(error) from error
-        log = self._log
-        self._dispatcher.add(batch, end_offset=log.written, store_ms=self._appender.store_ms)
-        return results
+        return self.put_many(puts, is_together=True)
 
     def _write_failed(self, error: OSError) -> StoreError:
         """What a write that failed means: wait for room, or never write again."""

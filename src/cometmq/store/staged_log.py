@@ -52,7 +52,7 @@ class StagedLog(CommitLog):
         Raises:
             OSError: what was there before could not be written to make room for it.
         """
-        size = sum(len(piece.content) for piece in pieces)
+        size = sum(len(content) for _, _, content in pieces)
         if self._used + size > len(self._memory):
             self.commit_staged()
         if size > len(self._memory):

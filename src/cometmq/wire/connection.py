@@ -55,6 +55,7 @@ class Connection(Generic[Waiter]):
     """Frames of one byte stream, and the requests of our side that wait on it.
 
     Attributes:
+        buffered: bytes of a frame that has not arrived whole.
         bad_frames: frames skipped since the caller last cleared the list.
         fault: why nothing more can be read from this stream, None while all is well.
     """
@@ -63,6 +64,7 @@ class Connection(Generic[Waiter]):
         self, *, frame_size_max: int = FRAME_SIZE_MAX, header_size_max: int = FRAME_SIZE_MAX
     ) -> None:
         """Limits are in bytes; a longer frame ends the connection, a longer header is skipped."""
+        self.buffered = 0
         self.bad_frames: list[BadFrame] = []
         self.fault: CodecError | None = None
         self._frame_size_max = frame_size_max
@@ -71,11 +73,6 @@ class Connection(Generic[Waiter]):
         self._needed = 0
         self._opaque = 0
         self._waiting: dict[int, tuple[float, Waiter]] = {}
-
-    @property
-    def buffered(self) -> int:
-        """Bytes of a frame that has not arrived whole."""
-        return len(self._partial)
 
     @property
     def waiting(self) -> int:
@@ -87,19 +84,23 @@ class Connection(Generic[Waiter]):
 
         After it, `bad_frames` tells what was skipped, and `fault` whether the stream is lost.
         """
-        if self._partial:
+        if self.buffered:
             self._partial += data
-            if len(self._partial) < self._needed:
+            self.buffered = len(self._partial)
+            if self.buffered < self._needed:
                 return []
             data = bytes(self._partial)
             self._partial.clear()
+            self.buffered = 0
         commands: list[RawCommand] = []
         position, size = 0, len(data)
         try:
             while position < size:
-                items, position = read_commands(
+                items, position, are_commands = read_commands(
                     data, position, self._frame_size_max, self._header_size_max, LANGUAGES
                 )
+                if are_commands and position == size and not commands:
+                    return items  # Most reads.
                 if not items:
                     break
                 self._decode(data, items, commands)
@@ -132,6 +133,7 @@ class Connection(Generic[Waiter]):
 
     def _keep_rest(self, data: bytes, start: int) -> None:
         self._partial += memoryview(data)[start:]
+        self.buffered = len(self._partial)
         # With 8 bytes its length was judged already; with fewer it is judged when they are there.
         has_length = len(data) - start >= FRAME_HEAD_SIZE
         self._needed = (
@@ -214,6 +216,7 @@ class Connection(Generic[Waiter]):
         left = [waiter for _, waiter in self._waiting.values()]
         self._waiting.clear()
         self._partial.clear()
+        self.buffered = 0
         return left
 
 

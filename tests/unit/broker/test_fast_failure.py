@@ -8,6 +8,7 @@ import socket
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 import uvloop
@@ -18,7 +19,7 @@ from cometmq.broker.settings import BrokerSettings
 from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import RequestError
 from cometmq.net.clock import SystemClock
-from cometmq.store.disk import Buffer, RealDisk
+from cometmq.store.disk import RealDisk
 from cometmq.store.reader import GetResult, GetStatus
 from tests.support.frames import parts_of, read_frame
 from tests.support.hand_clock import HandClock
@@ -54,7 +55,7 @@ class SlowDisk(RealDisk):
         self.is_slow = threading.Event()
         self.began = threading.Event()
 
-    def pwrite(self, fd: int, piece: Buffer, offset: int) -> int:
+    def pwrite(self, fd: int, piece: Any, offset: int) -> int:
         if self.is_slow.is_set():
             self.is_slow.clear()
             self.began.set()

@@ -167,7 +167,7 @@ def test_watched_queues_are_told_once_a_batch_with_their_tags():
 def test_the_index_has_its_place_in_dispatch():
     store = open_store(disk=FakeDisk())
     built = []
-    store._dispatcher.builders.append(lambda batch, store_ms: built.append(len(batch.arrivals)))
+    store._dispatcher.builders.append(lambda batch, store_ms: built.append(len(batch[2])))
     put(store, b"1", b"2")
     put(store, b"3")
     assert built == [2, 1]

@@ -43,7 +43,7 @@ class SendHandler(BatchHandler):
         counters: Counters,
         on_written: Callable[[], None],
     ) -> None:
-        """`on_written` is called after a read's answers: files ahead, flush (broker.flusher)."""
+        """`on_written` is called after each read with SYNC_FLUSH: its flush is due (broker.flusher)."""
         self._store = store
         self._plain = PlainSends(lanes, admission)
         self._admission = admission
@@ -68,7 +68,8 @@ class SendHandler(BatchHandler):
     def written(self) -> None:
         """The answers are on the wire: now consumers may see the messages."""
         self._store.dispatch_pending()
-        self._on_written()
+        if self._is_flush_sync:
+            self._on_written()
 
     # --- what is special
 
@@ -145,8 +146,8 @@ class SendHandler(BatchHandler):
         except StoreError as error:
             self._refuse(pending, error, peer)
             return
-        end_offset = _end_of(results)
-        self._counters.count_put(len(results), end_offset - results[0][1])
+        last = results[-1]
+        self._counters.count_put(len(results), last[1] + last[2] - results[0][1])
         if self._is_flush_sync:
             self._answer_flushed(pending, results, peer)
         else:
