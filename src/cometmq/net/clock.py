@@ -10,6 +10,5 @@ class SystemClock:
         """Wall time in ms since 1970."""
         return time.time_ns() // 1_000_000
 
-    def monotonic(self) -> float:
-        """Seconds that never go back."""
-        return time.monotonic()
+    # Seconds that never go back; asked several times a flush, so without a frame of its own.
+    monotonic = staticmethod(time.monotonic)

@@ -255,9 +255,8 @@ class RealDisk:
             return os.pwrite(fd, zeros, offset)
         return size
 
-    def fdatasync(self, fd: int) -> None:
-        """Bring the file's bytes to the device."""
-        os.fdatasync(fd)
+    # As pwrite: a sender waits for it.
+    fdatasync = staticmethod(os.fdatasync)
 
     def sync_all(self, path: str) -> None:
         """Call syncfs, which Python does not offer; since Linux 5.8 it tells of lost writes."""
