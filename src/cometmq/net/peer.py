@@ -182,10 +182,8 @@ class Peer(asyncio.Protocol):
         self._is_gathering = False
         if not self._gathered:
             return
-        if (
-            self._fd >= 0
-            and not cast("asyncio.Transport", self._transport).get_write_buffer_size()
-        ):
+        transport = self._transport
+        if self._fd >= 0 and transport is not None and not transport.get_write_buffer_size():
             self._send_at_once()
         if self._gathered:
             self._send_gathered()
