@@ -1,7 +1,9 @@
 """One outgoing connection: requests out, answers matched by opaque, the other side's requests in.
 
 Calls on a channel share it: many may wait at once. A caller that gathers many small requests in one
-turn of the loop gets them written with one write.
+turn of the loop gets them written with one write. The answers of one read, however, are given to those
+who wait in bunches, one a turn: so what they do next goes out while others are still told, and client
+and broker work at once instead of in turns.
 
 Next: cometmq.net.peer
 """
@@ -27,6 +29,10 @@ _named = tuple.__new__
 
 # How late a timeout may be noticed, seconds: one scan serves all requests of a channel.
 _EXPIRY_SCAN_SECONDS = 0.05
+
+# Answers given in one turn of the loop. A semaphore that callers share looks through all whom it has
+# woken since the last turn each time it is released: 256 at once cost them 10.6 us each, 32 cost 7.6.
+_BUNCH = 32
 
 # What a client does on a request from a broker; None for no answer.
 RequestHandler = Callable[[Command, "Channel"], Answer | None]
@@ -75,6 +81,7 @@ class Channel(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._loop = asyncio.get_running_loop()
         self._outgoing: list[Outgoing] = []
+        self._arrived: list[RawCommand] = []  # Read, and not given to anyone yet.
         self._expiry: asyncio.TimerHandle | None = None
         self._can_write = asyncio.Event()
         self._can_write.set()
@@ -93,6 +100,29 @@ class Channel(asyncio.Protocol):
         for bad in self._wire.bad_frames:
             self._fail_unreadable(bad.error, bad.opaque)
         self._wire.bad_frames.clear()
+        if self._arrived:
+            self._arrived += commands
+        elif len(commands) <= _BUNCH:
+            self._give(commands)
+        else:
+            self._arrived = commands
+            self._give_bunch()
+        if self._wire.fault is not None:
+            _log.warning("closing the connection to %s: %s", self.address, self._wire.fault)
+            self.close()
+
+    def _give_bunch(self) -> None:
+        bunch, self._arrived = self._arrived[:_BUNCH], self._arrived[_BUNCH:]
+        self._give(bunch)
+        if self._arrived:
+            self._loop.call_soon(self._give_bunch)
+
+    def _give_all(self) -> None:
+        """What has arrived must not be taken for lost or late."""
+        arrived, self._arrived = self._arrived, []
+        self._give(arrived)
+
+    def _give(self, commands: list[RawCommand]) -> None:
         take = self._wire.take
         for command in commands:
             if command[1] & RESPONSE:
@@ -101,9 +131,6 @@ class Channel(asyncio.Protocol):
                     waiter.set_result(_named(Command, command))
             else:
                 self._take_request(command)
-        if self._wire.fault is not None:
-            _log.warning("closing the connection to %s: %s", self.address, self._wire.fault)
-            self.close()
 
     def _fail_unreadable(self, error: CodecError, opaque: int | None) -> None:
         _log.warning("%s sent an unreadable frame: %s", self.address, error)
@@ -137,6 +164,7 @@ class Channel(asyncio.Protocol):
         self._gone.set()
         if self._expiry is not None:
             self._expiry.cancel()
+        self._give_all()
         for waiter in self._wire.close():
             if not waiter.done():
                 waiter.set_exception(ConnectionLost(f"{self.address} closed the connection"))
@@ -260,6 +288,7 @@ class Channel(asyncio.Protocol):
 
     def _expire(self) -> None:
         self._expiry = None
+        self._give_all()
         for waiter in self._wire.expire(self._clock.monotonic()):
             if not waiter.done():
                 waiter.set_exception(RequestTimeout(f"{self.address} did not answer in time"))

@@ -6,7 +6,7 @@ import pytest
 
 from cometmq.codec.remoting import FRAME_SIZE_MAX, Command, encode_command
 from cometmq.codec.send_text import back_text, front_text, json_text, middle_text
-from cometmq.model.errors import CodecError, RequestTimeout
+from cometmq.model.errors import CodecError, ConnectionLost, RequestTimeout
 from cometmq.model.flags import RESPONSE
 from cometmq.net.channel import Channel
 from cometmq.wire.connection import Connection
@@ -92,6 +92,43 @@ async def test_a_request_behind_a_oneway_of_the_same_turn_times_out_too(channel,
         with pytest.raises(RequestTimeout):
             await late
     assert written.commands() == [[(35, 1), (310, 2)]]
+
+
+async def many_waiting(channel: Channel, count: int) -> list[asyncio.Future[Command]]:
+    """Requests that are written, and the futures of their answers."""
+    waiting = [waiter() for _ in range(count)]
+    for each in waiting:
+        channel.send(PIECES, b"body", each, 9e9)
+    await asyncio.sleep(0)
+    return waiting
+
+
+def told(waiting: list[asyncio.Future[Command]]) -> int:
+    """How many have their answer; they are the first ones."""
+    count = sum(each.done() for each in waiting)
+    assert all(each.done() for each in waiting[:count])
+    return count
+
+
+async def test_many_answers_of_one_read_are_given_over_several_turns_in_order(channel):
+    waiting = await many_waiting(channel, 100)
+    channel.data_received(b"".join(answer(opaque) for opaque in range(1, 91)))
+    counts = [told(waiting)]
+    channel.data_received(b"".join(answer(opaque) for opaque in range(91, 101)))
+    while counts[-1] < 100:
+        await asyncio.sleep(0)
+        counts.append(told(waiting))
+    assert counts == [32, 64, 96, 100]
+    assert [each.result().opaque for each in waiting] == list(range(1, 101))
+
+
+async def test_answers_that_have_arrived_are_given_when_the_connection_is_lost(channel):
+    waiting = await many_waiting(channel, 100)
+    channel.data_received(b"".join(answer(opaque) for opaque in range(1, 100)))
+    channel.connection_lost(None)
+    assert [each.result().opaque for each in waiting[:99]] == list(range(1, 100))
+    with pytest.raises(ConnectionLost):
+        await waiting[99]
 
 
 async def test_a_frame_that_no_peer_takes_is_refused_and_nobody_waits_for_it(channel, written):
