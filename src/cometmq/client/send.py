@@ -63,14 +63,14 @@ class Sender:
             self._waiting.append(sending)
         else:
             self._count_left -= 1
-            self._size_left -= len(parcel.body)
+            self._size_left -= len(parcel[3])
             sending.attempt()
         return result
 
     def ended(self, parcel: Parcel) -> None:
         """A send that was begun has its result; those that wait for room may begin."""
         self._count_left += 1
-        self._size_left += len(parcel.body)
+        self._size_left += len(parcel[3])
         while self._waiting and self._count_left > 0 and self._size_left > 0:
             sending = self._waiting.popleft()
             self._count_left -= 1

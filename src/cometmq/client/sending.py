@@ -15,7 +15,7 @@ from cometmq.client.choose_queue import Pick
 from cometmq.client.latency import ISOLATION_LATENCY_MS
 from cometmq.client.parcel import Parcel
 from cometmq.client.results import SEND_STATUSES, SendResult, SendStatus
-from cometmq.codec.remoting import Command
+from cometmq.codec.remoting import RawCommand
 from cometmq.codec.send_text import SendPieces, back_text
 from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import (
@@ -133,12 +133,13 @@ class Sending:
             if self._failures:  # The first attempt began when the send did.
                 self._began = sender.clock.monotonic()
             if self._began >= self._deadline:
-                self._failed(RequestTimeout("no time was left for another attempt"))
+                self.failed(RequestTimeout("no time was left for another attempt"))
                 return
-            pieces = header_pieces(parcel, queue)
-            channel.send(pieces, parcel.body, self, self._deadline)
+            _, front, middle, body, _ = parcel  # By hand: no frame, no look at a name.
+            pieces = front, queue.queue_id, middle, back_text(name)
+            channel.send(pieces, body, self, self._deadline)
         except CometError as error:
-            self._failed(error)
+            self.failed(error)
         except Exception as error:  # noqa: BLE001  A selector of the user's that fails.
             self._settle(error)
 
@@ -168,37 +169,30 @@ class Sending:
             self._settle(ClientClosed("the producer was closed before this message was sent"))
             raise
         except TimeoutError:
-            self._failed(RequestTimeout("no route or connection within the time of the send"))
+            self.failed(RequestTimeout("no route or connection within the time of the send"))
         except CometError as error:
-            self._failed(error)
+            self.failed(error)
         else:
             self.attempt()
 
     # --- told by the channel (net.channel.Waiter)
 
-    def done(self) -> bool:
-        """Never: also a send that its caller cancelled must be counted as ended."""
-        return False
-
-    def set_exception(self, exception: BaseException, /) -> None:
-        """There is no answer."""
-        self._failed(exception)
-
-    def set_result(self, result: Command, /) -> None:
-        """The answer is here."""
+    def answered(self, answer: RawCommand, /) -> None:
+        """The answer is here; a send that its caller cancelled counts as ended, too."""
         queue, sender = self._queue, self._sender
         try:
-            if result[0] != _SUCCESS or sender.faults is not None or queue is None:
-                self._take(result)
+            if answer[0] != _SUCCESS or sender.faults is not None or queue is None:
+                self._take(answer)
                 return
-            done = read_answer(result, SendStatus.OK, self.parcel[4], queue)
-            sender.ended(self.parcel)
+            parcel = self.parcel
+            done = read_answer(answer, SendStatus.OK, parcel[4], queue)
+            sender.ended(parcel)
             if not self._result.done():  # Else its caller cancelled it.
                 self._result.set_result(done)
         except Exception as trouble:  # noqa: BLE001  Whatever it is, the caller learns of it.
             self._settle(trouble)
 
-    def _take(self, answer: Command) -> None:
+    def _take(self, answer: RawCommand) -> None:
         queue = self._queue
         assert queue is not None, "an answer comes from a queue"
         sender = self._sender
@@ -207,13 +201,13 @@ class Sending:
         status = SEND_STATUSES.get(answer[0])
         if status is None:
             address = sender.hub.routes.address(queue.broker_name) or queue.broker_name
-            self._failed(BrokerRefused(answer.code, answer.remark or "", address))
+            self.failed(BrokerRefused(answer[0], answer[5] or "", address))
         elif (
             status is not SendStatus.OK
             and sender.settings.is_retried_when_not_ok
             and self._tries_left() > 1
         ):
-            self._failed(BrokerRefused(ResponseCode.SYSTEM_ERROR, status, queue.broker_name))
+            self.failed(BrokerRefused(ResponseCode.SYSTEM_ERROR, status, queue.broker_name))
         else:
             done = read_answer(answer, status, self.parcel.message_id, queue)
             sender.ended(self.parcel)
@@ -227,7 +221,8 @@ class Sending:
 
     # --- failures
 
-    def _failed(self, error: BaseException) -> None:
+    def failed(self, error: BaseException, /) -> None:
+        """There is no answer, or none that a send could end with."""
         if not isinstance(error, CometError):
             self._settle(error)
             return
@@ -284,7 +279,7 @@ class Sending:
 
 
 def read_answer(
-    answer: Command, status: SendStatus, message_id: str, queue: MessageQueue
+    answer: RawCommand, status: SendStatus, message_id: str, queue: MessageQueue
 ) -> SendResult:
     """The result of a send that a broker took.
 

@@ -39,19 +39,35 @@ RequestHandler = Callable[[Command, "Channel"], Answer | None]
 
 
 class Waiter(Protocol):
-    """Who waits for an answer; a future of it, as a rule. What it does may not raise."""
+    """Who waits for an answer, and is told of it once. What it does may not raise."""
 
-    def done(self) -> bool:
-        """Whether it waits no more."""
-        ...
-
-    def set_result(self, result: Command, /) -> None:
+    def answered(self, answer: RawCommand, /) -> None:
         """The answer is here."""
         ...
 
-    def set_exception(self, exception: BaseException, /) -> None:
+    def failed(self, error: BaseException, /) -> None:
         """There will be none."""
         ...
+
+
+class Call:
+    """Waits with a future, which its caller may cancel."""
+
+    __slots__ = ("_future",)
+
+    def __init__(self, future: asyncio.Future[Command]) -> None:
+        """The future gets the answer."""
+        self._future = future
+
+    def answered(self, answer: RawCommand, /) -> None:
+        """See `Waiter`."""
+        if not self._future.done():
+            self._future.set_result(_named(Command, answer))
+
+    def failed(self, error: BaseException, /) -> None:
+        """See `Waiter`."""
+        if not self._future.done():
+            self._future.set_exception(error)
 
 
 class Channel(asyncio.Protocol):
@@ -123,20 +139,20 @@ class Channel(asyncio.Protocol):
         self._give(arrived)
 
     def _give(self, commands: list[RawCommand]) -> None:
-        take = self._wire.take
+        awaited = self._wire.awaited
         for command in commands:
             if command[1] & RESPONSE:
-                waiter = take(command[2])
-                if waiter is not None and not waiter.done():
-                    waiter.set_result(_named(Command, command))
+                found = awaited.pop(command[2], None)  # None: late, or nobody's.
+                if found is not None:
+                    found[1].answered(command)
             else:
                 self._take_request(command)
 
     def _fail_unreadable(self, error: CodecError, opaque: int | None) -> None:
         _log.warning("%s sent an unreadable frame: %s", self.address, error)
         waiter = None if opaque is None else self._wire.take(opaque)
-        if waiter is not None and not waiter.done():
-            waiter.set_exception(error)
+        if waiter is not None:
+            waiter.failed(error)
 
     def _take_request(self, raw: RawCommand) -> None:
         if self._on_request is None:
@@ -166,8 +182,7 @@ class Channel(asyncio.Protocol):
             self._expiry.cancel()
         self._give_all()
         for waiter in self._wire.close():
-            if not waiter.done():
-                waiter.set_exception(ConnectionLost(f"{self.address} closed the connection"))
+            waiter.failed(ConnectionLost(f"{self.address} closed the connection"))
         if self._on_close is not None:
             self._on_close(self)
 
@@ -181,16 +196,17 @@ class Channel(asyncio.Protocol):
         Raises:
             ConnectionLost: the channel is closed already.
         """
-        waiter: asyncio.Future[Command] = self._loop.create_future()
-        self.start(command, waiter, deadline=self._clock.monotonic() + timeout_ms / 1000)
-        return waiter
+        answer: asyncio.Future[Command] = self._loop.create_future()
+        deadline = self._clock.monotonic() + timeout_ms / 1000
+        self.start(command, Call(answer), deadline=deadline)
+        return answer
 
     def start(self, command: Command, waiter: Waiter, *, deadline: float) -> None:
         """Send a request; `waiter` is told of its answer, or of RequestTimeout or ConnectionLost.
 
         Args:
             command: its opaque is replaced.
-            waiter: a future, or what does its own work when it is told.
+            waiter: a `Call`, or what does its own work when it is told.
             deadline: on the channel's clock, seconds.
 
         Raises:
@@ -290,8 +306,7 @@ class Channel(asyncio.Protocol):
         self._expiry = None
         self._give_all()
         for waiter in self._wire.expire(self._clock.monotonic()):
-            if not waiter.done():
-                waiter.set_exception(RequestTimeout(f"{self.address} did not answer in time"))
+            waiter.failed(RequestTimeout(f"{self.address} did not answer in time"))
         if self._wire.waiting and not self.is_closed:
             self._expiry = self._loop.call_later(_EXPIRY_SCAN_SECONDS, self._expire)
 

@@ -8,7 +8,7 @@ from cometmq.codec.remoting import FRAME_SIZE_MAX, Command, encode_command
 from cometmq.codec.send_text import back_text, front_text, json_text, middle_text
 from cometmq.model.errors import CodecError, ConnectionLost, RequestTimeout
 from cometmq.model.flags import RESPONSE
-from cometmq.net.channel import Channel
+from cometmq.net.channel import Call, Channel
 from cometmq.wire.connection import Connection
 from tests.support.hand_clock import HandClock
 
@@ -53,8 +53,12 @@ async def channel(written: Written) -> Channel:
     return made
 
 
-def waiter() -> asyncio.Future[Command]:
+def future() -> asyncio.Future[Command]:
     return asyncio.get_running_loop().create_future()
+
+
+def waiter() -> Call:
+    return Call(future())
 
 
 def answer(opaque: int) -> bytes:
@@ -62,8 +66,8 @@ def answer(opaque: int) -> bytes:
 
 
 async def test_a_lone_request_is_written_when_it_is_made(channel, written):
-    first = waiter()
-    channel.send(PIECES, b"body", first, 9e9)
+    first = future()
+    channel.send(PIECES, b"body", Call(first), 9e9)
     assert written.commands() == [[(310, 1)]]
     channel.data_received(answer(1))
     assert (await first).code == 0
@@ -86,8 +90,8 @@ async def test_requests_of_one_turn_beside_another_leave_with_one_write(channel,
 
 async def test_a_request_behind_a_oneway_of_the_same_turn_times_out_too(channel, written):
     channel.oneway(Command(35))
-    late = waiter()
-    channel.send(PIECES, b"body", late, -1.0)
+    late = future()
+    channel.send(PIECES, b"body", Call(late), -1.0)
     async with asyncio.timeout(30):
         with pytest.raises(RequestTimeout):
             await late
@@ -96,9 +100,9 @@ async def test_a_request_behind_a_oneway_of_the_same_turn_times_out_too(channel,
 
 async def many_waiting(channel: Channel, count: int) -> list[asyncio.Future[Command]]:
     """Requests that are written, and the futures of their answers."""
-    waiting = [waiter() for _ in range(count)]
+    waiting = [future() for _ in range(count)]
     for each in waiting:
-        channel.send(PIECES, b"body", each, 9e9)
+        channel.send(PIECES, b"body", Call(each), 9e9)
     await asyncio.sleep(0)
     return waiting
 
