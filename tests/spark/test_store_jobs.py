@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from cometmq.model.errors import SettingsError, StoreDamaged, StoreLocked
-from cometmq.spark.store import archive, rebuild, rebuild_keys, restore
+from cometmq.spark.store import archive, archive_files, rebuild, rebuild_keys, restore
 from cometmq.spark.store.archive import ArchiveRules
 from cometmq.spark.store.folder import StoreFolder
 from cometmq.spark.store.plan import LogRange, plan_tasks
@@ -308,7 +308,7 @@ def test_a_task_that_was_killed_leaves_nothing_that_counts(tmp_path, monkeypatch
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(archive._SplitFiles, "_renamed", killed)
+        patch.setattr(archive_files.ArchiveFiles, "_renamed", killed)
         with pytest.raises(KeyboardInterrupt):
             archive.archive_task(folder, plan, rules)
     assert not [name for name in contents(place, "") if not Path(name).name.startswith(".")]

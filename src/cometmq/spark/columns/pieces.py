@@ -5,7 +5,9 @@ buffer whose every second element is a piece and whose others are the bytes betw
 the even elements copies the pieces out in C++.
 """
 
+from itertools import pairwise
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 import numpy.typing as npt
@@ -51,6 +53,13 @@ def contents(texts: pa.Array) -> tuple[pa.Buffer, npt.NDArray[np.uint8], Longs]:
     octets = octets if octets is not None else pa.py_buffer(b"")
     ends = np.frombuffer(offsets, np.int32)[texts.offset : texts.offset + len(texts) + 1]
     return octets, np.frombuffer(octets, np.uint8), ends.astype(np.int64)
+
+
+def crcs(octets: pa.Buffer, ends: Longs) -> Longs:
+    """The CRC-32 of each of the pieces that follow one another: from each end to the next."""
+    view = memoryview(octets)
+    found = (crc32(view[lo:hi]) for lo, hi in pairwise(ends.tolist()))
+    return np.fromiter(found, np.int64, len(ends) - 1)
 
 
 def same(value: str, count: int) -> pa.Array:

@@ -1,11 +1,13 @@
-"""The jobs "archive" and "restore": a store's log as Parquet files, and a store out of them.
+"""The jobs "archive" and "restore": a store's log or topics as Parquet files, and a store out of them.
 
 Next: cometmq.spark.store.archive
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from time import sleep
+from typing import NamedTuple
 
 from pyspark.sql import SparkSession
 
@@ -15,8 +17,17 @@ from cometmq.spark.jobs.field import option
 from cometmq.spark.jobs.job import Job, Report
 from cometmq.spark.jobs.manifest import absolute
 from cometmq.spark.jobs.options import JobOptions
+from cometmq.spark.jobs.origin import ClusterOptions
 from cometmq.spark.jobs.run import Run, running
-from cometmq.spark.jobs.tasks import Row, by_name, log_size, run_tasks, task_plan
+from cometmq.spark.jobs.tasks import (
+    Row,
+    by_name,
+    count_round,
+    log_size,
+    run_tasks,
+    task_plan,
+)
+from cometmq.spark.jobs.topic_archive import TopicArchive, archive_round
 from cometmq.spark.jobs.words import time_ms
 from cometmq.spark.options import duration_ms, words
 from cometmq.spark.store import archive as kernel
@@ -28,22 +39,22 @@ Splits = list[Task]
 
 
 @dataclass(frozen=True, kw_only=True)
-class ArchiveOptions(JobOptions):
+class ArchiveOptions(JobOptions, ClusterOptions):
     """What is archived, and where.
 
     Attributes:
         store: the store's directory; a broker may have it open.
         to: the archive's folder or URI.
-        topic: only these topics; then no watermark is moved.
+        topic: topics of a cluster; with a store only these. No watermark is moved then.
         raw: keep each record's own bytes, so that `restore` can make the store again.
         until: only what was stored before this time.
         follow: do it again and again.
         every: how long between two rounds.
     """
 
-    store: str = option("The store's directory; a broker may have it open.")
+    store: str = option("The store's directory; a broker may have it open.", "")
     to: str = option("The archive's folder or URI.")
-    topic: str = option("Only these topics, with commas between; moves no watermark.", "")
+    topic: str = option("Topics of a cluster; with --store: only these. No watermark.", "")
     raw: bool = option("Keep each record's own bytes: what `restore` needs.", False)
     until: str = option("Only what was stored before: 2026-05-01T12:00, or ms.", "")
     follow: bool = option("Go on with what comes; Ctrl-C ends it.", False, is_what=False)
@@ -68,43 +79,81 @@ class RestoreOptions(JobOptions):
 
 
 def archive(spark: SparkSession, options: ArchiveOptions) -> Report:
-    """Write a store's log as Parquet files, by topic and day; what is archived already is left out.
+    """Write a store's log or topics as Parquet files, by topic and day; what is archived is left out.
 
     A watermark in the store says how far the archive goes; a broker with `archiveGuard=true` deletes
-    nothing behind it. A killed run goes on where it was.
+    nothing behind it. An archive of topics moves none. A killed run goes on where it was.
 
     Raises:
-        SettingsError: the archive is one of another kind.
+        SettingsError: neither store nor topics, or the archive is one of another kind.
         StoreDamaged: there is no log.
     """
     try:
         pause_s = duration_ms(options.every) / 1000
     except ValueError as error:
         raise SettingsError(f"--every: {error}") from None
-    folder = StoreFolder(absolute(options.store))
+    once = _rounds(options)
     if options.dry_run:
-        return task_plan([(split,) for split in kernel.plan_archive(folder, _wanted(options))])
+        return once.plan()
+    findings: list[str] = []
     with running("archive", options, place=options.to) as this:
         try:
-            _archive_new(spark, this, options, folder)
+            findings += once.run(spark, this)
             while options.follow:
                 sleep(pause_s)
-                _archive_new(spark, this, options, folder)
+                findings += once.run(spark, this)
         except KeyboardInterrupt:
             if not options.follow:
                 raise
-    return Report(counts=this.manifest.counts)
+    return Report(counts=this.manifest.counts, findings=findings)
+
+
+class _Rounds(NamedTuple):
+    """How an archive is made, a round at a time.
+
+    Attributes:
+        plan: says what the next would do.
+        run: does it; gives what was lost before it was archived.
+    """
+
+    plan: Callable[[], Report]
+    run: Callable[[SparkSession, Run], list[str]]
+
+
+def _rounds(options: ArchiveOptions) -> _Rounds:
+    """The rounds of what is asked for.
+
+    Raises:
+        SettingsError: neither store nor topics, or raw records of topics.
+    """
+    if options.store:
+        folder = StoreFolder(absolute(options.store))
+        return _Rounds(
+            lambda: task_plan(
+                [(split,) for split in kernel.plan_archive(folder, _wanted(options))]
+            ),
+            lambda spark, run: _archive_new(spark, run, options, folder),
+        )
+    if not options.topic:
+        raise SettingsError("say what is archived: --store or --topic")
+    if options.raw:
+        raise SettingsError(
+            "--raw keeps the records of a log, from which a store is restored: it needs --store"
+        )
+    until_ms = time_ms(options.until, "--until") if options.until else None
+    topics = TopicArchive(options.nameserver, options.topic, absolute(options.to), until_ms)
+    return _Rounds(topics.planned, lambda spark, run: archive_round(spark, run, topics))
 
 
 def _archive_new(
     spark: SparkSession, run: Run, options: ArchiveOptions, folder: StoreFolder
-) -> None:
+) -> list[str]:
     """Archive what came since; a round that was killed is finished with the range that it had."""
     manifest = run.manifest
     if not manifest.ahead:
         splits = kernel.plan_archive(folder, _wanted(options, manifest.counts.get("end")))
         if not splits:
-            return
+            return []
         run.begin_again()
         manifest.ahead = {"lo": splits[0].lo, "hi": splits[-1].hi}
         run.save()
@@ -118,17 +167,12 @@ def _archive_new(
         return [[file.rows, file.size, file.path] for file in files]
 
     parts = by_name([(split,) for split in splits])
-    rows = run_tasks(spark, run, parts, work, size_of=log_size)
+    rows = run_tasks(
+        spark, run, parts, work, size_of=log_size, rows_of=lambda of: sum(row[0] for row in of)
+    )
     kernel.finish_archive(folder, splits, rules)
-    counts = manifest.counts
-    manifest.counts = {
-        "rows": counts.get("rows", 0) + sum(row[0] for row in rows),
-        "bytes": counts.get("bytes", 0) + sum(row[1] for row in rows),
-        "files": counts.get("files", 0) + len(rows),
-        "end": manifest.ahead["hi"],
-    }
-    manifest.ahead, manifest.ranges = {}, []
-    run.save()
+    count_round(run, rows, end={"end": manifest.ahead["hi"]})
+    return []
 
 
 def _wanted(options: ArchiveOptions, start: int | None = None) -> LogRange:

@@ -27,6 +27,8 @@ def run_tasks(
     work: Callable[[Part], list[Row]],
     *,
     size_of: Callable[[Part], int],
+    rows_of: Callable[[list[Row]], int] = lambda _: 0,
+    rows_total: int | None = None,
 ) -> list[Row]:
     """Do the parts that no earlier run has done.
 
@@ -36,6 +38,8 @@ def run_tasks(
         parts: all of them, by a name that is the same in every run.
         work: does one, on an executor; gives rows that JSON can hold.
         size_of: bytes of a part, for the progress.
+        rows_of: messages that the rows of a part speak of, for the progress.
+        rows_total: messages of all parts, where somebody knows.
 
     Returns:
         The rows of all parts, also of those done earlier, in the order of the parts.
@@ -43,7 +47,7 @@ def run_tasks(
     context = spark.sparkContext
     done: dict[str, list[Row]] = {each["task"]: each["rows"] for each in run.manifest.ranges}
     left = [name for name in parts if name not in done]
-    run.progress.expect(None, sum(map(size_of, parts.values())))
+    run.progress.expect(rows_total, sum(map(size_of, parts.values())))
     wave = context.defaultParallelism * _WAVE
     for start in range(0, len(left), wave):
         some = [(name, parts[name]) for name in left[start : start + wave]]
@@ -52,8 +56,28 @@ def run_tasks(
             done[name] = rows
             run.manifest.ranges.append({"task": name, "rows": rows})
         run.save()
-        run.progress.at(0, sum(size_of(part) for name, part in parts.items() if name in done))
+        size = sum(size_of(part) for name, part in parts.items() if name in done)
+        run.progress.at(sum(rows_of(done[name]) for name in parts if name in done), size)
     return [row for name in parts for row in done[name]]
+
+
+def count_round(run: Run, files: Sequence[Row], *, end: dict[str, int]) -> None:
+    """A round of an archive is through: count its files, and forget its ranges.
+
+    Args:
+        run: whose round it was.
+        files: messages, bytes and path of each.
+        end: where it ends, for the next round.
+    """
+    manifest, counts = run.manifest, run.manifest.counts
+    manifest.counts = {
+        "rows": counts.get("rows", 0) + sum(file[0] for file in files),
+        "bytes": counts.get("bytes", 0) + sum(file[1] for file in files),
+        "files": counts.get("files", 0) + len(files),
+        **end,
+    }
+    manifest.ahead, manifest.ranges = {}, []
+    run.save()
 
 
 def by_name(tasks: Sequence[Task]) -> dict[str, Task]:

@@ -12,23 +12,21 @@ name and renamed, and its name says what is in it: a task that runs twice makes 
 whatever a killed run left is overwritten or ignored. Rows do not pass through the JVM. Bytes of the log that
 are no record are rows without a topic (`topic=__HIVE_DEFAULT_PARTITION__`), so that they are not forgotten.
 
-Next: cometmq.spark.store.restore
+Next: cometmq.spark.store.archive_files
 """
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import closing, suppress
-from dataclasses import asdict, dataclass, replace
-from datetime import UTC, datetime
-from typing import Any
-from urllib.parse import quote
-
-import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 
 from cometmq.model.errors import SettingsError
 from cometmq.spark.columns.schema import arrow_schema
+from cometmq.spark.store.archive_files import (
+    ArchivedFile,
+    ArchiveFiles,
+    file_name,
+    write_whole,
+)
 from cometmq.spark.store.folder import StoreFolder
 from cometmq.spark.store.log_end import fixed_end, log_end, used_files
 from cometmq.spark.store.plan import LogRange, plan_tasks
@@ -41,12 +39,7 @@ from cometmq.store.disk import RealDisk
 ARCHIVE_FILE = "_archive/archive.json"
 KEPT_CONFIG = "_archive/config"
 _CONFIG = "config"
-_BUFFERED_BYTES = 32 << 20  # Of one file, before a row group is written.
 SPLITS = "_archive/splits"
-_DAY_MS = 86_400_000
-_NONE = "__HIVE_DEFAULT_PARTITION__"  # Spark's name of a folder for NULL.
-
-Group = tuple[str, int]  # Topic, and days since 1970; "" and 0 for what is no record.
 
 
 @dataclass(frozen=True)
@@ -68,31 +61,6 @@ class ArchiveRules:
     broker_name: str = ""
     compression: str = "zstd"
     mode: Mode = Mode.PERMISSIVE
-
-
-@dataclass(frozen=True)
-class ArchivedFile:
-    """A file that a task has written.
-
-    Attributes:
-        path: below the archive's place.
-        topic: of its messages; "" for what is no record.
-        lo: physical offset at which the split begins.
-        hi: and where it ends.
-        rows: messages.
-        size: bytes of the file.
-    """
-
-    path: str
-    topic: str
-    lo: int
-    hi: int
-    rows: int
-    size: int
-
-    def to_dict(self) -> dict[str, Any]:
-        """For a manifest."""
-        return asdict(self)
 
 
 def plan_archive(
@@ -123,9 +91,13 @@ def archive_task(
         StoreDamaged: something is broken, and the mode is FAILFAST.
         OSError: something could not be read or written.
     """
+    schema = arrow_schema(view_schema(MESSAGES, with_raw=rules.is_raw))
+    rows = RowRules(mode=rules.mode, broker_name=rules.broker_name, topics=rules.topics)
     written: list[ArchivedFile] = []
     for split in splits:
-        files = list(_SplitFiles(folder, split, rules).write())
+        name = file_name(split.lo, split.hi)
+        batches = message_batches(folder, (split,), schema, rows)
+        files = list(ArchiveFiles(rules.place, name, rules.compression).write(batches))
         if not rules.topics:
             _note_split(split, rules, sum(file.rows for file in files if file.topic))
         written += files
@@ -137,108 +109,7 @@ def _note_split(split: Split, rules: ArchiveRules, messages: int) -> None:
     target = StoreFolder(rules.place)
     target.files.create_dir(target.path(SPLITS), recursive=True)
     name = file_name(split.lo, split.hi).replace(".parquet", ".json")
-    _write(target, f"{SPLITS}/{name}", json.dumps({"messages": messages}).encode())
-
-
-class _SplitFiles:
-    """The files of one split, a writer for each topic and day."""
-
-    def __init__(self, folder: StoreFolder, split: Split, rules: ArchiveRules) -> None:
-        self._folder = folder
-        self._split = split
-        self._rules = rules
-        self._target = StoreFolder(rules.place)
-        self._waiting: dict[Group, list[pa.RecordBatch]] = {}
-        self._sizes: dict[Group, int] = {}
-        self._rows: dict[Group, int] = {}
-        self._writers: dict[Group, pq.ParquetWriter] = {}
-
-    def write(self) -> Iterator[ArchivedFile]:
-        """All of them."""
-        schema = arrow_schema(view_schema(MESSAGES, with_raw=self._rules.is_raw))
-        rows = RowRules(
-            mode=self._rules.mode,
-            broker_name=self._rules.broker_name,
-            topics=self._rules.topics,
-        )
-        try:
-            for batch in message_batches(self._folder, (self._split,), schema, rows):
-                for group, part in _groups(batch):
-                    self._add(group, part)
-            for group in sorted(self._waiting):
-                self._flush(group)
-                self._writers.pop(group).close()
-                yield self._renamed(group)
-        finally:
-            for writer in self._writers.values():
-                with suppress(OSError, pa.ArrowException):
-                    writer.close()
-
-    def _add(self, group: Group, part: pa.RecordBatch) -> None:
-        self._waiting.setdefault(group, []).append(part)
-        self._rows[group] = self._rows.get(group, 0) + part.num_rows
-        self._sizes[group] = self._sizes.get(group, 0) + part.nbytes
-        if self._sizes[group] > _BUFFERED_BYTES:
-            self._flush(group)
-
-    def _flush(self, group: Group) -> None:
-        """Write what waits as a row group."""
-        waiting, self._waiting[group] = self._waiting[group], []
-        self._sizes[group] = 0
-        if group not in self._writers:
-            path = self._path(group)
-            self._target.files.create_dir(path.rpartition("/")[0], recursive=True)
-            self._writers[group] = pq.ParquetWriter(
-                _unfinished(path),
-                waiting[0].schema,
-                filesystem=self._target.files,
-                compression=self._rules.compression,
-            )
-        if waiting:
-            self._writers[group].write_table(pa.Table.from_batches(waiting))
-
-    def _renamed(self, group: Group) -> ArchivedFile:
-        path, files = self._path(group), self._target.files
-        files.move(_unfinished(path), path)
-        size = files.get_file_info(path).size
-        name = path.removeprefix(self._target.root + "/")
-        split = self._split
-        return ArchivedFile(name, group[0], split.lo, split.hi, self._rows[group], size)
-
-    def _path(self, group: Group) -> str:
-        topic, day = group
-        folder = f"topic={_NONE}/dt={_NONE}"
-        if topic:
-            date = datetime.fromtimestamp(day * _DAY_MS / 1000, UTC).date()
-            folder = f"topic={quote(topic, safe='')}/dt={date.isoformat()}"
-        return self._target.path(f"{folder}/{file_name(self._split.lo, self._split.hi)}")
-
-
-def file_name(lo: int, hi: int) -> str:
-    """The name of the files of a split."""
-    return f"{lo:020d}-{hi:020d}.parquet"
-
-
-def _unfinished(path: str) -> str:
-    """Where a file grows: hidden from readers of the folder by its first sign."""
-    folder, _, name = path.rpartition("/")
-    return f"{folder}/.{name}"
-
-
-def _groups(batch: pa.RecordBatch) -> Iterator[tuple[Group, pa.RecordBatch]]:
-    """The rows by topic and day, without the topic, which the path says."""
-    if batch.column("topic").null_count:  # Damage is a batch of its own.
-        yield ("", 0), batch.drop_columns(["topic"])
-        return
-    topics = batch.column("topic").dictionary_encode()
-    codes = np.asarray(topics.indices).astype(np.int64)
-    days = batch.column("storeTimestamp").view(pa.int64()).to_numpy() // (_DAY_MS * 1000)
-    kinds, which = np.unique(np.stack((codes, days), axis=1), axis=0, return_inverse=True)
-    names = topics.dictionary.to_pylist()
-    rest = batch.drop_columns(["topic"])
-    for number, (code, day) in enumerate(kinds.tolist()):
-        part = rest if len(kinds) == 1 else rest.filter(pa.array(which.ravel() == number))
-        yield (names[code], day), part
+    write_whole(target, f"{SPLITS}/{name}", json.dumps({"messages": messages}).encode())
 
 
 # --- what the archive holds
@@ -319,7 +190,7 @@ def finish_archive(
         "raw": rules.is_raw,
         "v": 1,
     }
-    _write(target, ARCHIVE_FILE, json.dumps(content).encode())
+    write_whole(target, ARCHIVE_FILE, json.dumps(content).encode())
     if not folder.is_local:
         return None
     disk, start = RealDisk(), max(archived_to(RealDisk(), folder.root), files[0].start)
@@ -334,11 +205,4 @@ def _keep_config(folder: StoreFolder, target: StoreFolder) -> None:
             content = folder.read(f"{_CONFIG}/{each.base_name}")
             if content is not None:
                 target.files.create_dir(target.path(KEPT_CONFIG), recursive=True)
-                _write(target, f"{KEPT_CONFIG}/{each.base_name}", content)
-
-
-def _write(target: StoreFolder, name: str, content: bytes) -> None:
-    path = target.path(name)
-    with closing(target.files.open_output_stream(_unfinished(path))) as stream:
-        stream.write(content)
-    target.files.move(_unfinished(path), path)
+                write_whole(target, f"{KEPT_CONFIG}/{each.base_name}", content)

@@ -91,6 +91,17 @@ def message_batches(
                 yield from rows.of_records(found)
 
 
+def record_batches(
+    found: Scanned, schema: pa.Schema, rules: RowRules
+) -> Iterator[pa.RecordBatch]:
+    """The messages of records that somebody has read.
+
+    Raises:
+        StoreDamaged: something is broken, and the mode is FAILFAST.
+    """
+    return _Rows(schema, rules).of_records(found)
+
+
 class _Rows:
     """One schema and one set of rules."""
 

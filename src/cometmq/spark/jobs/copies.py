@@ -1,0 +1,266 @@
+"""Copies of messages that can be compared: a store's directory, topics of a cluster, an archive.
+
+Each is cut into parts that a task reads as batches with the columns that are compared.
+
+Next: cometmq.spark.jobs.comparing
+"""
+
+from collections.abc import Iterator, Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from cometmq.model.errors import SettingsError
+from cometmq.spark.columns.schema import arrow_schema, message_schema
+from cometmq.spark.jobs.manifest import absolute
+from cometmq.spark.jobs.tasks import by_name, log_size
+from cometmq.spark.options import words
+from cometmq.spark.source import planning
+from cometmq.spark.source.client_cluster import source_cluster
+from cometmq.spark.source.planning import QueueRange
+from cometmq.spark.source.pull import RangeReader
+from cometmq.spark.source.settings import SourceSettings
+from cometmq.spark.store.archive import ARCHIVE_FILE, read_holdings
+from cometmq.spark.store.archive_read import claims_of_archive, file_batches, message_files
+from cometmq.spark.store.claims import Claims, claims_of_store
+from cometmq.spark.store.digests import BLOCK_OFFSETS, COMPARED, Block
+from cometmq.spark.store.folder import StoreFolder
+from cometmq.spark.store.log_end import is_open
+from cometmq.spark.store.plan import plan_tasks
+from cometmq.spark.store.rows import RowRules, message_batches
+from cometmq.spark.store.topic_holdings import TOPICS_FILE, read_topic_holdings
+
+PART_ROWS = 100_000  # Offsets of a queue in one part; parts begin at multiples of it.
+_SCHEMA = arrow_schema(message_schema(COMPARED))
+
+
+class Copy(Protocol):
+    """A copy of messages; picklable."""
+
+    @property
+    def name(self) -> str:
+        """For people."""
+
+    def parts(self) -> Mapping[str, Any]:
+        """What it is read in, by names that are the same in every run."""
+
+    def size_of(self, part: Any) -> int:
+        """Bytes of a part, or messages where nobody knows the bytes."""
+
+    def read(self, part: Any) -> Iterator[pa.RecordBatch]:
+        """The messages of a part with the columns `COMPARED`."""
+
+    def may_have(self, part: Any, blocks: AbstractSet[Block]) -> bool:
+        """Whether a part can have messages of some blocks."""
+
+    def claims(self) -> Claims:
+        """What it should hold."""
+
+    def brokers(self) -> set[str]:
+        """The brokers that it names; a store names none."""
+
+    def is_live(self) -> bool:
+        """Whether somebody may write to it."""
+
+
+@dataclass(frozen=True)
+class StoreCopy:
+    """A store's directory.
+
+    Attributes:
+        name: its place.
+        topics: only these; none: all.
+    """
+
+    name: str
+    topics: tuple[str, ...] = ()
+
+    @property
+    def _folder(self) -> StoreFolder:
+        return StoreFolder(self.name)
+
+    def parts(self) -> Mapping[str, Any]:
+        """Ranges of the log."""
+        return by_name(plan_tasks(self._folder))
+
+    def size_of(self, part: Any) -> int:
+        """Bytes of the log."""
+        return log_size(part)
+
+    def read(self, part: Any) -> Iterator[pa.RecordBatch]:
+        """The messages of a range of the log."""
+        rules = RowRules(topics=self.topics, is_crc_checked=False)
+        return message_batches(self._folder, part, _SCHEMA, rules)
+
+    def may_have(self, part: Any, blocks: AbstractSet[Block]) -> bool:
+        """Any part of a log can."""
+        return True
+
+    def claims(self) -> Claims:
+        """Each queue from the first message that the log still has."""
+        return claims_of_store(self._folder)
+
+    def brokers(self) -> set[str]:
+        """None: a log does not say it."""
+        return set()
+
+    def is_live(self) -> bool:
+        """Whether a broker has it open."""
+        return is_open(self._folder)
+
+
+@dataclass(frozen=True)
+class TopicCopy:
+    """Topics of a live cluster.
+
+    Attributes:
+        name: the topics, with commas between.
+        nameserver: of the cluster.
+        broker: only the queues of this one; empty: of all.
+    """
+
+    name: str
+    nameserver: str
+    broker: str = ""
+
+    def _settings(self) -> SourceSettings:
+        given = {"nameServer": self.nameserver, "subscribe": self.name}
+        return SourceSettings.parse(given, is_stream=False)
+
+    def _ranges(self) -> list[QueueRange]:
+        settings = self._settings()
+        cluster = source_cluster(settings)
+        queues = [
+            queue
+            for queue in planning.covered_queues(settings.topics, cluster)
+            if self.broker in ("", queue.broker_name)
+        ]
+        return planning.between(
+            planning.resolve(settings.starting, queues, cluster),
+            planning.resolve(settings.ending, queues, cluster),
+        )
+
+    def parts(self) -> Mapping[str, Any]:
+        """Ranges of queues."""
+        pieces = [piece for each in self._ranges() for piece in pieces_of(each)]
+        return {range_name(piece): piece for piece in pieces}
+
+    def size_of(self, part: Any) -> int:
+        """Messages of a range."""
+        return int(part.rows)
+
+    def read(self, part: Any) -> Iterator[pa.RecordBatch]:
+        """The messages of a range of a queue."""
+        settings = self._settings()
+        return RangeReader(source_cluster(settings), settings, _SCHEMA).batches([part])
+
+    def may_have(self, part: Any, blocks: AbstractSet[Block]) -> bool:
+        """Whether the range reaches into one of them."""
+        first, last = part.start // BLOCK_OFFSETS, (part.end - 1) // BLOCK_OFFSETS
+        return any(
+            (topic, number) == (part.queue.topic, part.queue.queue_id)
+            and first <= block <= last
+            for topic, _, number, block in blocks
+        )
+
+    def claims(self) -> Claims:
+        """Each queue from its first offset on."""
+        firsts = {
+            (each.queue.topic, each.queue.broker_name, each.queue.queue_id): each.start
+            for each in self._ranges()
+        }
+        return Claims(firsts)
+
+    def brokers(self) -> set[str]:
+        """All that have queues with messages."""
+        return {each.queue.broker_name for each in self._ranges()}
+
+    def is_live(self) -> bool:
+        """Always."""
+        return True
+
+
+@dataclass(frozen=True)
+class ArchiveCopy:
+    """An archive.
+
+    Attributes:
+        name: its place.
+        topics: only these; none: all.
+    """
+
+    name: str
+    topics: tuple[str, ...] = ()
+
+    def parts(self) -> Mapping[str, Any]:
+        """Its files."""
+        return {each.path: each for each in message_files(self.name, self.topics)}
+
+    def size_of(self, part: Any) -> int:
+        """Bytes of a file."""
+        return int(part.size)
+
+    def read(self, part: Any) -> Iterator[pa.RecordBatch]:
+        """The messages of a file."""
+        holdings = read_holdings(self.name)
+        is_raw = holdings is not None and holdings.is_raw
+        return file_batches(self.name, part, _SCHEMA, is_raw=is_raw)
+
+    def may_have(self, part: Any, blocks: AbstractSet[Block]) -> bool:
+        """Whether the file is of one of their topics."""
+        return any(block[0] == part.topic for block in blocks)
+
+    def claims(self) -> Claims:
+        """What it says that it holds."""
+        return claims_of_archive(self.name)
+
+    def brokers(self) -> set[str]:
+        """Those whose queues it holds; an archive of a store names none."""
+        holdings = read_topic_holdings(self.name)
+        return {queue.broker_name for queue in holdings.queues} if holdings else set()
+
+    def is_live(self) -> bool:
+        """It changes only by the job that makes it."""
+        return False
+
+
+def copy_of(place: str, *, topics: str, nameserver: str, broker: str) -> Copy:
+    """The copy that is meant: an archive or a store where there is a folder, else topics.
+
+    Args:
+        place: a folder, a URI, or topics with commas between.
+        topics: of a store or an archive only these, with commas between.
+        nameserver: of the cluster, for topics.
+        broker: only its queues, for topics.
+
+    Raises:
+        SettingsError: a folder that is neither an archive nor a store.
+    """
+    is_folder = "/" in place or Path(place).is_dir()
+    if not is_folder:
+        return TopicCopy(",".join(words(place)), nameserver, broker)
+    folder, only = StoreFolder(absolute(place)), tuple(words(topics))
+    if folder.exists(ARCHIVE_FILE) or folder.exists(TOPICS_FILE):
+        return ArchiveCopy(folder.place, only)
+    if folder.exists("commitlog"):
+        return StoreCopy(folder.place, only)
+    raise SettingsError(
+        f"{place} is neither a store (it has no commitlog) nor an archive that says what it holds"
+    )
+
+
+def pieces_of(whole: QueueRange) -> Iterator[QueueRange]:
+    """A range in pieces that end at multiples of `PART_ROWS`."""
+    start = whole.start
+    while start < whole.end:
+        end = min(whole.end, (start // PART_ROWS + 1) * PART_ROWS)
+        yield QueueRange(whole.queue, start, end)
+        start = end
+
+
+def range_name(part: QueueRange) -> str:
+    """A range of a queue as a text."""
+    return f"{part.queue} {part.start}-{part.end}"

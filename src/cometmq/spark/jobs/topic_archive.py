@@ -1,0 +1,196 @@
+"""An archive of topics of a live cluster: pulled, and written as the archive of a store is.
+
+    PLACE/topic=orders/dt=2026-11-21/broker-a.0.00000000000000000000-00000000000000005120.parquet
+    PLACE/_archive/topics.json     which offsets of which queues the archive holds
+
+The ranges of a round are noted before it begins, files are named after them, and `topics.json` says
+that they are there at the end: a killed round is finished, and what it wrote is written again.
+
+Next: cometmq.spark.store.topic_holdings
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import astuple, dataclass
+from urllib.parse import quote
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+from cometmq.model import flags
+from cometmq.model.errors import SettingsError
+from cometmq.model.queue import MessageQueue
+from cometmq.spark.columns.pieces import contents, crcs, same
+from cometmq.spark.columns.schema import arrow_schema, message_schema
+from cometmq.spark.jobs.copies import pieces_of, range_name
+from cometmq.spark.jobs.job import Report
+from cometmq.spark.jobs.run import Run
+from cometmq.spark.jobs.tasks import Row, count_round, run_tasks
+from cometmq.spark.source import planning
+from cometmq.spark.source.client_cluster import source_cluster
+from cometmq.spark.source.planning import QueueRange
+from cometmq.spark.source.pull import RangeReader
+from cometmq.spark.source.settings import SourceSettings
+from cometmq.spark.store.archive import read_holdings
+from cometmq.spark.store.archive_files import ArchivedFile, ArchiveFiles, file_name
+from cometmq.spark.store.schema import MESSAGES, view_schema
+from cometmq.spark.store.topic_holdings import (
+    TopicHoldings,
+    read_topic_holdings,
+    write_topic_holdings,
+)
+
+_CRC_MASK = 0x7FFFFFFF  # A stored CRC has no sign (UtilAll.crc32 of RocketMQ 5.3.3).
+
+RANGE_COLUMNS = ("topic", "broker", "queue", "from", "to", "rows")
+
+
+@dataclass(frozen=True)
+class TopicArchive:
+    """Which topics are archived, and where; picklable.
+
+    Attributes:
+        nameserver: of the cluster.
+        topics: with commas between.
+        place: the archive.
+        until_ms: only what was stored before, ms since 1970; None: all that is there.
+    """
+
+    nameserver: str
+    topics: str
+    place: str
+    until_ms: int | None = None
+
+    def _settings(self) -> SourceSettings:
+        # What retention deletes while it is read is counted by whoever reads the counts.
+        given = {
+            "nameServer": self.nameserver,
+            "subscribe": self.topics,
+            "failOnDataLoss": "false",
+        }
+        if self.until_ms is not None:
+            given["endingTimestamp"] = str(self.until_ms)
+        return SourceSettings.parse(given, is_stream=False)
+
+    def holdings(self) -> TopicHoldings:
+        """What the archive holds.
+
+        Raises:
+            SettingsError: there is an archive of a store, in which these messages may be already.
+        """
+        if read_holdings(self.place) is not None:
+            raise SettingsError(
+                f"{self.place} is an archive of a store: take another place for topics"
+            )
+        return read_topic_holdings(self.place) or TopicHoldings({})
+
+    def plan(self) -> list[QueueRange]:
+        """What is not archived yet, in pieces."""
+        settings, holdings = self._settings(), self.holdings()
+        cluster = source_cluster(settings)
+        queues = planning.covered_queues(settings.topics, cluster)
+        starts = planning.resolve(settings.starting, queues, cluster)
+        ends = planning.resolve(settings.ending, queues, cluster)
+        # Where retention was faster than the archive, the gap is part of the range, and missed in it.
+        new = {queue: holdings.end(queue) for queue in queues}
+        starts = {queue: starts[queue] if at is None else at for queue, at in new.items()}
+        return [piece for each in planning.between(starts, ends) for piece in pieces_of(each)]
+
+    def planned(self) -> Report:
+        """What a dry run shows."""
+        rows = [
+            (each.queue.topic, each.queue.broker_name, each.queue.queue_id, each.start, each.end,
+             each.rows)
+            for each in self.plan()
+        ]  # fmt: skip
+        return Report({"rows": sum(row[-1] for row in rows)}, RANGE_COLUMNS, list(rows))
+
+    def archive(self, part: QueueRange) -> list[ArchivedFile]:
+        """Write the files of a range of a queue. May run again, and beside others.
+
+        Raises:
+            CometError: the broker does not answer, or answers what is no message.
+            OSError: something could not be written.
+        """
+        settings = self._settings()
+        reader = RangeReader(source_cluster(settings), settings, arrow_schema(message_schema()))
+        queue = part.queue
+        name = f"{quote(queue.broker_name, safe='')}.{queue.queue_id}."
+        name += file_name(part.start, part.end)
+        return list(ArchiveFiles(self.place, name).write(_as_of_store(reader.batches([part]))))
+
+    def mean_size(self, parts: Sequence[QueueRange]) -> float:
+        """About the bytes of a stored message, for the progress."""
+        return planning.mean_size(parts, source_cluster(self._settings())) or 0.0
+
+    def finish(self, parts: Sequence[QueueRange]) -> None:
+        """All parts are written: say so."""
+        ranges = [(part.queue, (part.start, part.end)) for part in parts]
+        write_topic_holdings(self.place, self.holdings().with_ranges(ranges))
+
+
+def _as_of_store(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Batches with the columns that an archive of a store has."""
+    schema = arrow_schema(view_schema(MESSAGES))
+    for batch in batches:
+        more = {"valid": _sound(batch), "storeFile": same("", batch.num_rows)}
+        arrays = [
+            more[field.name] if field.name in more else batch.column(field.name)
+            for field in schema
+        ]
+        yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _sound(batch: pa.RecordBatch) -> pa.Array:
+    """Which bodies have the CRC that their record says; of one that was packed, unpacking is the proof."""
+    octets, _, ends = contents(batch.column("body"))
+    is_packed = (np.asarray(batch.column("sysFlag")) & flags.COMPRESSED) != 0
+    return pa.array(
+        is_packed | ((crcs(octets, ends) & _CRC_MASK) == np.asarray(batch.column("bodyCrc")))
+    )
+
+
+def archive_round(spark: SparkSession, run: Run, archive: TopicArchive) -> list[str]:
+    """Archive what came since; a round that was killed is finished with the ranges that it had.
+
+    Returns:
+        What retention had deleted before it was archived, a line for each range.
+
+    Raises:
+        SettingsError: the place is an archive of a store.
+        CometError: a broker does not answer.
+    """
+    manifest = run.manifest
+    if not manifest.ahead:
+        parts = archive.plan()
+        if not parts:
+            return []
+        run.begin_again()
+        manifest.ahead = {
+            "queues": [[*astuple(each.queue), each.start, each.end] for each in parts]
+        }
+        run.save()
+    parts = [
+        QueueRange(MessageQueue(*queue), start, end)
+        for *queue, start, end in manifest.ahead["queues"]
+    ]
+    size = archive.mean_size(parts)
+
+    def work(part: QueueRange) -> list[Row]:
+        return [[file.rows, file.size, file.path] for file in archive.archive(part)]
+
+    named = {range_name(part): part for part in parts}
+    expected = sum(part.rows for part in parts)
+    files = run_tasks(
+        spark, run, named, work, size_of=lambda part: int(part.rows * size),
+        rows_of=lambda rows: sum(row[0] for row in rows), rows_total=expected,
+    )  # fmt: skip
+    archive.finish(parts)
+    found = {each["task"]: sum(row[0] for row in each["rows"]) for each in manifest.ranges}
+    lost = {name: part.rows - found[name] for name, part in named.items()}
+    count_round(run, files, end={})
+    return [
+        f"{name}: {count:,} messages were deleted before they were archived"
+        for name, count in lost.items()
+        if count > 0
+    ]
