@@ -153,6 +153,32 @@ def test_a_cluster_that_a_task_writes_is_busy_until_it_is_done(cluster):
     assert states == [False, True, False]
 
 
+def test_a_namespace_stands_at_the_broker_and_nowhere_else(cluster, topic):
+    options = {"nameserver": cluster.nameserver, "rocketmq.namespace": "shop"}
+    sink = ClientSinkCluster(SinkSettings.parse({**options, "group": "writers"}))
+    body = encode_batch([(0, b"x", f"UNIQ_KEY\x01{sink.ids.make(1)[0]}\x02".encode())])
+    sent = sink.start(Batch(Place(topic, sink.writable_queues(topic)[0]), 1, body))
+    assert isinstance(sent.outcomes()[0], SendResult)
+    settings = SourceSettings.parse(
+        {**options, "subscribePattern": "spark-.*", "group": "readers"}, is_stream=False
+    )
+    source = ClientSourceCluster(settings)
+    assert [each for each in source.topics() if each.startswith("spark-")] == [topic]
+    found = source.queues([topic, f"{topic}-gone"])
+    assert isinstance(found[f"{topic}-gone"], TopicNotFound)
+    queue = next(each for each in found[topic] if source.max_offset(each))
+    assert queue.topic == topic
+    pulls = list(source.pulls(queue, start=0, end=1, plan=PullPlan(32, 4)))
+    assert [each.topic for pull in pulls for each in decode_records(pull.body)] == [
+        f"shop%{topic}"
+    ]
+    source.commit({queue: 1})
+    with PullConsumer(cluster.nameserver, group="shop%readers") as consumer:
+        assert consumer.committed(replace(queue, topic=f"shop%{topic}")) == 1
+    assert source.committed_offset(queue) == 1
+    assert topic not in ClientSourceCluster(source_settings(cluster.nameserver)).topics()
+
+
 def test_a_nameserver_that_is_not_there_is_a_net_error():
     source = ClientSourceCluster(source_settings("127.0.0.1:1"))
     with pytest.raises(NetError):

@@ -65,11 +65,34 @@ def test_names_work_in_any_case_and_as_in_older_connectors(alias):
         ({"subExpressionType": "SQL"}, "none of TAG, SQL92"),
         ({"subscribe": "../x"}, "illegal characters"),
         ({"subscribe": " , "}, "blank"),
+        ({"readFrom": "nearest"}, "'readFrom': 'nearest' is none of master, slave, suggested"),
+        ({"rocketmq__namespace": "a%b"}, "'rocketmq.namespace': 'a%b' is no namespace"),
+        ({"rocketmq__acessKey": "k"}, "did you mean 'rocketmq.accessKey'"),
     ],
 )
 def test_a_wrong_option_says_which_and_what_is_right(options, says):
     with pytest.raises(SettingsError, match=says):
         parse(**options)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "what"),
+    [
+        ("rocketmq.accessKey", "k", "signing requests"),
+        ("rocketmq.secretKey", "s3cret", "signing requests"),
+        ("rocketmq.securityToken", "s3cret", "signing requests"),
+        ("rocketmq.tls.enable", "true", "TLS"),
+        ("rocketmq.unitName", "u", "the name of a unit"),
+    ],
+)
+def test_what_is_not_built_is_refused_by_source_and_sink_and_secrets_are_not_shown(
+    name, text, what
+):
+    for refused in (lambda: parse(**{name: text}), lambda: sink(**{name: text})):
+        with pytest.raises(SettingsError, match=f"'{name}': {what}.* not built yet") as raised:
+            refused()
+        assert "s3cret" not in str(raised.value)
+    assert parse(**{"rocketmq.tls.enable": "false"}) == parse()
 
 
 def test_an_end_means_nothing_for_a_stream():

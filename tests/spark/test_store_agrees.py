@@ -14,7 +14,7 @@ import pytest
 from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import StructType
 
-from cometmq.spark.columns.schema import COLUMNS, arrow_schema
+from cometmq.spark.columns.schema import COLUMNS, arrow_schema, message_schema
 from cometmq.spark.format import RocketMQSource
 from cometmq.spark.store.format import RocketMQStoreSource
 from cometmq.store.disk import RealDisk
@@ -38,6 +38,7 @@ OURS = {
     "maxIndexNum": SETTINGS.index.entries,
 }
 KEY = ("topic", "queueId", "queueOffset")
+DIRECT = (*KEY, "storeSize", "bodyCrc")
 GOLDEN_TOPICS = {"GoldenOrders", "GoldenPayments", "GoldenDelay", "GoldenTx", "GoldenBatch"}
 Row = dict[str, Any]
 
@@ -57,18 +58,21 @@ def read(source: DataSource) -> pa.Table:
     return pa.Table.from_batches(batches, arrow_schema(schema))
 
 
-def direct(store: Path, topics: set[str]) -> list[tuple[str, int, int, int, int]]:
+def direct(store: Path) -> pa.Table:
     """Topic, queue, offset, size and CRC of every message, record by record."""
     found = find_store(str(store), None, RealDisk())
+    columns: list[list[Any]] = [[] for _ in range(5)]
     try:
-        return sorted(
-            (r.topic, r.queue_id, r.queue_offset, r.store_size, r.body_crc)
-            for records in LogScan(found)
-            for r in records
-            if r.topic in topics
-        )
+        for records in LogScan(found):
+            for r in records:
+                row = (r.topic, r.queue_id, r.queue_offset, r.store_size, r.body_crc)
+                for column, value in zip(columns, row, strict=True):
+                    column.append(value)
     finally:
         found.close()
+    return pa.table(
+        dict(zip(DIRECT, columns, strict=True)), arrow_schema(message_schema(list(DIRECT)))
+    )
 
 
 @pytest.fixture
@@ -101,6 +105,7 @@ def table(topics: set[str]) -> Row:
     }
 
 
+@pytest.mark.timeout(900)  # With --messages 1000000; seconds without.
 @pytest.mark.parametrize("name", ["clean", "big"])
 def test_source_store_source_and_direct_reading_agree(name, served, request):
     is_golden = name == "clean"
@@ -108,8 +113,7 @@ def test_source_store_source_and_direct_reading_agree(name, served, request):
     topics = GOLDEN_TOPICS if is_golden else set(TOPICS)
     options = {"path": str(store), "brokerName": "broker-a", "splitBytes": "5000000"}
     by_files = ordered(read(RocketMQStoreSource(options)), topics).select(list(COLUMNS))
-    columns = by_files.select([*KEY, "storeSize", "bodyCrc"]).to_pylist()
-    assert [tuple(row.values()) for row in columns] == direct(store, topics)
+    assert by_files.select(list(DIRECT)).equals(ordered(direct(store), topics))
     nameserver = served(store, GOLDEN if is_golden else OURS, topics)
     source = RocketMQSource({"nameServer": nameserver, "subscribe": ",".join(sorted(topics))})
     by_broker = ordered(read(source), topics)

@@ -226,6 +226,7 @@ class AsyncPullConsumer:
         max_count: int = 32,
         depth: int = 8,
         expression: str = "*",
+        broker_id: int | None = None,
     ) -> AsyncIterator[RawPull]:
         """The records of a range, with several pulls under way, in order.
 
@@ -239,13 +240,15 @@ class AsyncPullConsumer:
             max_count: messages a pull asks for.
             depth: pulls under way at most.
             expression: tags wanted; as `fetch_raw`.
+            broker_id: which member of the broker group is asked, 0 is the master, where the route
+                has it; None: the one that the last answer suggested.
 
         Raises:
             SubscriptionError, BrokerRefused, ClientClosed, TopicNotFound, BrokerNotFound,
                 NetError, CodecError: as `fetch`.
         """
         self._check_running()
-        ask = Ask(parse_subscription(queue.topic, expression), max_count)
+        ask = Ask(parse_subscription(queue.topic, expression), max_count, broker_id=broker_id)
         reader = RangeReader(self._puller, queue, start=start, end=end, ask=ask, depth=depth)
         async with aclosing(reader.read()) as pulls:
             async for pull in pulls:

@@ -23,6 +23,10 @@ from cometmq.net.channel import Channel
 
 # consumerPullTimeoutMillis of DefaultMQPullConsumer: of a pull that does not wait, ms.
 PULL_TIMEOUT_MS = 10_000
+# A replica that must not be read (slaveReadEnable=false) has looked, says so, and gives nothing; its
+# next offset lies behind what it kept back. PullMessageProcessor of 4.9, case SLAVE; that of 5.x
+# refuses the request.
+_KEPT_BACK = "FOUND"
 # What an answer to a waiting pull may take beyond the wait: the broker looks every 5 s
 # (PullRequestHoldService), and Java allows 15 s too.
 SUSPEND_MARGIN_MS = 15_000
@@ -38,6 +42,8 @@ class Ask:
         max_bytes: bytes at most; None: as the broker likes.
         wait_ms: how long the broker may hold a pull that finds nothing; 0: it answers at once.
         commit_offset: to store this group's offset along with it; None: nothing is stored.
+        broker_id: which member of the broker group to ask, where the route has it; None: the one
+            that the last answer suggested.
     """
 
     subscription: Subscription
@@ -45,6 +51,7 @@ class Ask:
     max_bytes: int | None = None
     wait_ms: int = 0
     commit_offset: int | None = None
+    broker_id: int | None = None
 
     @property
     def timeout_ms(self) -> int:
@@ -66,8 +73,8 @@ class Puller:
         # Which member of a broker group to ask, as its last answer suggested; mostly the master.
         self._suggested: dict[MessageQueue, int] = {}
 
-    async def channel(self, queue: MessageQueue) -> Channel:
-        """The connection on which this queue is pulled.
+    async def channel(self, queue: MessageQueue, broker_id: int | None = None) -> Channel:
+        """The connection on which this queue is pulled, from a certain member or the suggested.
 
         Raises:
             BrokerNotFound, TopicNotFound, NetError: there is none.
@@ -75,7 +82,8 @@ class Puller:
         hub = self._hub
         if hub.routes.get(queue.topic) is None:
             await hub.known(queue.topic)
-        broker_id = self._suggested.get(queue, 0)
+        if broker_id is None:
+            broker_id = self._suggested.get(queue, 0)
         address = hub.routes.address_to_read(queue.broker_name, broker_id)
         if address is None:
             raise hub.not_found(queue.broker_name, broker_id)
@@ -113,7 +121,7 @@ class Puller:
         Raises:
             BrokerNotFound, TopicNotFound, NetError: nobody can be asked.
         """
-        channel = await self.channel(queue)
+        channel = await self.channel(queue, ask.broker_id)
         return channel.start_call(self.command(queue, offset, ask), timeout_ms=ask.timeout_ms)
 
     async def pull(self, queue: MessageQueue, offset: int, ask: Ask) -> RawPull:
@@ -148,5 +156,12 @@ class Puller:
             ) from None
         if suggested or queue in self._suggested:
             self._suggested[queue] = suggested
+        if status is PullStatus.NO_MATCHED_MESSAGE and answer.remark == _KEPT_BACK:
+            raise BrokerRefused(
+                answer.code,
+                f"a replica of {queue.broker_name} has messages of {queue} but must not give them "
+                "(slaveReadEnable=false)",
+                queue.broker_name,
+            )
         body = answer.body if status is PullStatus.FOUND else b""
         return RawPull(status, next_offset, min_offset, max_offset, body, suggested)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from cometmq.model.errors import SettingsError
-from cometmq.model.names import group_fault
+from cometmq.model.names import group_fault, topic_fault
 from cometmq.spark.columns.schema import nearest
 
 # What Spark itself puts among the options of a source or sink; lower case, as Spark hands them.
@@ -185,6 +185,41 @@ NAME_SERVER = Option(
     "Required. Nameserver addresses, `host:port`, several separated by `;`.",
     ("namesrvAddr", "rocketmq.namesrvAddr", "rocketmq.nameServer"),
 )
+
+
+def _namespace(given: str) -> str:
+    if "%" in given or (given and topic_fault(given) is not None):
+        raise ValueError(f"{given!r} is no namespace; it has letters, digits, - and _")
+    return given
+
+
+def _not_built(what: str) -> Callable[[str], None]:
+    """The parser of what a cluster may ask for and this client cannot do yet.
+
+    An error, for to read on without it would be refused by the broker, or worse, not be.
+    """
+
+    def refuse(_text: str) -> None:
+        raise ValueError(f"{what} is not built yet; remove the option")
+
+    return refuse
+
+
+def _no_tls(text: str) -> None:
+    if truth(text):
+        raise ValueError("TLS is not built yet; remove the option")
+
+
+# Settings of the client below, under the names that RocketMQ's users know (ClientConfig,
+# AclClientRPCHook and TlsSystemConfig of RocketMQ 5.3.3).
+PASSED_ON = (
+    Option("rocketmq.namespace", _namespace, "", "The namespace: it stands in front of topics and groups at the broker, and nowhere here."),
+    Option("rocketmq.accessKey", _not_built("signing requests (ACL)"), None, "For brokers with ACL. Not built yet: an error."),
+    Option("rocketmq.secretKey", _not_built("signing requests (ACL)"), None, "As `rocketmq.accessKey`."),
+    Option("rocketmq.securityToken", _not_built("signing requests (ACL)"), None, "As `rocketmq.accessKey`."),
+    Option("rocketmq.tls.enable", _no_tls, "false", "Encrypted connections. `true` is not built yet: an error."),
+    Option("rocketmq.unitName", _not_built("the name of a unit"), None, "For clusters in units. Not built yet: an error."),
+)  # fmt: skip
 
 
 def require(value: Mapping[str, Any], name: str, example: str = "localhost:9876") -> None:

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from cometmq.client.namespace import NO_NAMESPACE, Namespace
 from cometmq.codec import record as layout
 from cometmq.model import properties as keys_of
 from cometmq.spark.columns.body import body_column
@@ -33,6 +34,7 @@ class WindowColumns:
         is_decompressed: whether compressed bodies are unpacked.
         bodies: the bodies, where they are unpacked already.
         is_json: properties that are text are a JSON object, not as they are stored.
+        namespace: what users do not see of topics.
     """
 
     window: RecordWindow
@@ -40,6 +42,7 @@ class WindowColumns:
     is_decompressed: bool = True
     bodies: pa.Array | None = None
     is_json: bool = False
+    namespace: Namespace = NO_NAMESPACE
 
     @cached_property
     def octets(self) -> pa.Buffer:
@@ -101,6 +104,15 @@ def _field32(position: int) -> Maker:
     return _number(lambda window: window.int32(position), pa.int32())
 
 
+def _topic(columns: WindowColumns) -> pa.Array:
+    full = take_text(columns.octets, columns.window.topic)
+    if columns.namespace is NO_NAMESPACE:
+        return full
+    numbered = full.dictionary_encode()
+    short = [columns.namespace.unwrap(topic) for topic in numbered.dictionary.to_pylist()]
+    return pa.array(short, full.type).take(numbered.indices)
+
+
 def _message_id(columns: WindowColumns) -> pa.Array:
     """The producer's id, else where the record lies, as MessageExt.getMsgId has it."""
     ids = columns.properties.column(keys_of.UNIQ_KEY)
@@ -108,7 +120,7 @@ def _message_id(columns: WindowColumns) -> pa.Array:
 
 
 _MAKERS: dict[str, Maker] = {
-    "topic": lambda columns: take_text(columns.octets, columns.window.topic),
+    "topic": _topic,
     "brokerName": lambda columns: same(columns.broker_name, len(columns.window)),
     "queueId": _field32(layout.QUEUE_ID_AT),
     "queueOffset": _number(lambda window: window.queue_offset, pa.int64()),

@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import Self
 
 from cometmq.client.hub import Hub
+from cometmq.client.namespace import namespace_of
 from cometmq.client.sync.portal import portal
 from cometmq.client.transactions import TransactionState
 from cometmq.codec.bodies.heartbeat import ProducerPart
@@ -142,10 +143,14 @@ class TransactionChecks:
         nameservers: "host:port", several separated by `;`.
         group: the sink's option `group`.
         ledger_dir: the sink's option `ledgerDir`.
+        namespace: its option `rocketmq.namespace`.
     """
 
-    def __init__(self, nameservers: str, *, group: str, ledger_dir: str | Path) -> None:
+    def __init__(
+        self, nameservers: str, *, group: str, ledger_dir: str | Path, namespace: str = ""
+    ) -> None:
         self.hub = Hub(nameservers)
+        group = namespace_of(namespace).wrap(group)
         self._member = LedgerMember(group, Ledgers(Path(ledger_dir)), self.hub)
 
     def __enter__(self) -> Self:

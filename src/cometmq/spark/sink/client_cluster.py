@@ -12,6 +12,7 @@ from cometmq.client import ProducerSettings
 from cometmq.client.choose_queue import only
 from cometmq.client.hub import Hub
 from cometmq.client.identity import make_unique_ids
+from cometmq.client.namespace import namespace_of
 from cometmq.client.parcel import Parcel
 from cometmq.client.producer_member import ProducerMember
 from cometmq.client.results import SendResult
@@ -42,8 +43,8 @@ _BATCH_PROPERTIES = json_text(encode_properties({keys_of.WAIT: "true"}).decode()
 def sink_cluster(settings: SinkSettings) -> SinkCluster:
     """The cluster that a sink writes, connected."""
     key = (
-        "sink", settings.name_servers, settings.group, settings.timeout_ms, settings.retries,
-        settings.is_transactional,
+        "sink", settings.name_servers, settings.namespace, settings.group, settings.timeout_ms,
+        settings.retries, settings.is_transactional,
     )  # fmt: skip
     return shared(key, lambda: ClientSinkCluster(settings))
 
@@ -70,7 +71,9 @@ class ClientSinkCluster:
         limits = limits_of(settings)
         self._hub = hub = Hub(";".join(settings.name_servers), limits)
         self.ids = FreshIds(make_unique_ids(hub.ip, hub.clock, hub.chance))
-        self.endings = ClientEndings(hub, settings.group)
+        # Above this class topics have their short names; the group is whole already.
+        self._namespace = namespace_of(settings.namespace)
+        self.endings = ClientEndings(hub, settings.group, self._namespace)
         self._users = 0
         self._sys_flag = TRANSACTION_PREPARED if settings.is_transactional else 0
         self._group = settings.group
@@ -111,7 +114,9 @@ class ClientSinkCluster:
 
     def writable_queues(self, topic: str) -> Sequence[MessageQueue]:
         """The queues of a topic that take messages."""
-        queues: Sequence[MessageQueue] = portal().call(self._sender.queues, topic)
+        queues: Sequence[MessageQueue] = portal().call(
+            self._sender.queues, self._namespace.wrap(topic)
+        )
         return queues
 
     def start(self, request: Request) -> "UnderWay":
@@ -120,7 +125,7 @@ class ClientSinkCluster:
         return under_way
 
     def _start(self, request: Request) -> "UnderWay":
-        topic, queue = request.place
+        topic, queue = self._namespace.wrap(request.place.topic), request.place.queue
         if isinstance(request, Batch):
             parcels = [self._batch(topic, request)]
         else:

@@ -7,6 +7,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 
 from cometmq.client.hub import Hub
+from cometmq.client.namespace import NO_NAMESPACE, Namespace
 from cometmq.client.queries import ALL_TIME
 from cometmq.client.sync.portal import portal
 from cometmq.client.transactions import TransactionState
@@ -31,10 +32,12 @@ class ClientEndings:
     Args:
         hub: connections, to be closed by who made them.
         group: the halves' producer group.
+        namespace: in front of the halves' topics.
     """
 
-    def __init__(self, hub: Hub, group: str) -> None:
+    def __init__(self, hub: Hub, group: str, namespace: Namespace = NO_NAMESPACE) -> None:
         self._hub = hub
+        self._namespace = namespace
         self._group = group
 
     def end(
@@ -49,7 +52,7 @@ class ClientEndings:
                 halves.log_offsets[index],
                 int(state),
                 halves.ids[index],
-                topic=halves.topic,
+                topic=self._namespace.wrap(halves.topic),
                 from_transaction_check=is_late,
                 transaction_id=halves.ids[index],
                 broker_name=halves.broker,
@@ -68,7 +71,12 @@ class ClientEndings:
 
         def command(index: int) -> Command:
             request = QueryMessageRequest(
-                halves.topic, halves.ids[index], _FOUND_MAX, 0, ALL_TIME, "true"
+                self._namespace.wrap(halves.topic),
+                halves.ids[index],
+                _FOUND_MAX,
+                0,
+                ALL_TIME,
+                "true",
             )
             return Command(RequestCode.QUERY_MESSAGE, fields=encode_fields(request))
 
@@ -92,7 +100,7 @@ class ClientEndings:
 
     async def _ask(self, halves: Halves, command: Command) -> Command | CometError:
         try:
-            await self._hub.known(halves.topic)
+            await self._hub.known(self._namespace.wrap(halves.topic))
             return await self._hub.ask(self._hub.address(halves.broker), command)
         except CometError as error:
             return error

@@ -6,6 +6,7 @@ Next: cometmq.spark.sink.committing
 from collections.abc import Sequence
 from pathlib import Path
 
+from cometmq.client.namespace import namespace_of
 from cometmq.spark.pool import shared
 from cometmq.spark.sink.checks import TransactionChecks
 from cometmq.spark.sink.client_endings import ClientEndings
@@ -32,7 +33,7 @@ class Driver:
         )
         self._checks.__enter__()
         hub = self._checks.hub
-        endings = ClientEndings(hub, settings.group)
+        endings = ClientEndings(hub, settings.group, namespace_of(settings.namespace))
         self._committing = Committing(
             Ledgers(Path(folder)), endings, settings, hub.clock.now_ms
         )
@@ -58,8 +59,8 @@ class Driver:
 
 def driver(settings: SinkSettings) -> Driver:
     """The driver's side of a write, connected."""
-    key = ("driver", settings.name_servers, settings.group, settings.ledger_folder,
-           settings.delivery_timeout_ms, settings.immunity_ms)  # fmt: skip
+    key = ("driver", settings.name_servers, settings.namespace, settings.group,
+           settings.ledger_folder, settings.delivery_timeout_ms, settings.immunity_ms)  # fmt: skip
     return shared(key, lambda: Driver(settings))
 
 

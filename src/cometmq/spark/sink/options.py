@@ -3,7 +3,16 @@
 Next: cometmq.spark.sink.settings
 """
 
-from cometmq.spark.options import NAME_SERVER, Option, duration_ms, group, one_of, text, whole
+from cometmq.spark.options import (
+    NAME_SERVER,
+    PASSED_ON,
+    Option,
+    duration_ms,
+    group,
+    one_of,
+    text,
+    whole,
+)
 
 DEFAULT_GROUP = "spark-rocketmq-sink"
 
@@ -35,4 +44,5 @@ SINK_OPTIONS = (
     Option("retries", whole(), "3", "How often a request is tried at once again, on another broker where the row names no queue and there is one."),
     Option("sendTimeoutMs", whole(1), "10000", "How long one acknowledgement may take, with these tries."),
     Option("deliveryTimeoutMs", whole(1), "120000", "How long a task goes on sending what nobody acknowledges before it fails: a broker may restart meanwhile."),
+    *PASSED_ON,
 )  # fmt: skip

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from cometmq.client.namespace import namespace_of
 from cometmq.model.errors import SettingsError
 from cometmq.spark.options import read_options, require
 from cometmq.spark.sink.options import (
@@ -25,6 +26,7 @@ class SinkSettings:
 
     name_servers: tuple[str, ...]
     topic: str | None
+    namespace: str
     group: str
     delivery: str
     id_column: str | None
@@ -60,7 +62,8 @@ class SinkSettings:
         return cls(
             name_servers=value["nameServer"],
             topic=value["topic"],
-            group=value["group"],
+            namespace=value["rocketmq.namespace"],
+            group=namespace_of(value["rocketmq.namespace"]).wrap(value["group"]),
             delivery=delivery,
             id_column=value["idColumn"],
             write_id=value["writeId"],

@@ -14,13 +14,16 @@ from collections.abc import (
     Mapping,
     Sequence,
 )
+from dataclasses import replace
 from time import sleep
 from typing import Any, NamedTuple
 
 from cometmq.client import AsyncPullConsumer
 from cometmq.client.hub import Hub
+from cometmq.client.namespace import namespace_of
 from cometmq.client.results import PullStatus, RawPull
 from cometmq.client.routes import KnownTopic
+from cometmq.client.settings import ConsumerSettings
 from cometmq.client.sync.portal import portal
 from cometmq.codec.bodies.cluster import decode_cluster_info
 from cometmq.codec.bodies.topic_list import decode_topic_list
@@ -33,6 +36,7 @@ from cometmq.model.errors import BrokerRefused, CometError, NetError, TopicNotFo
 from cometmq.model.queue import MessageQueue
 from cometmq.spark.pool import shared
 from cometmq.spark.source.cluster import Indexed, PullPlan, SourceCluster
+from cometmq.spark.source.members import members_of
 from cometmq.spark.source.settings import SourceSettings
 
 log = logging.getLogger(__name__)
@@ -52,7 +56,7 @@ _ADVANCING = (PullStatus.FOUND, PullStatus.NO_MATCHED_MESSAGE)
 def source_cluster(settings: SourceSettings) -> SourceCluster:
     """The cluster that a source reads, connected."""
     retries = settings.retries, settings.retry_interval_ms
-    key = ("source", settings.name_servers, settings.group, retries)
+    key = ("source", settings.name_servers, settings.namespace, settings.group, retries)
     return shared(key, lambda: ClientSourceCluster(settings), settings.pool)
 
 
@@ -60,14 +64,18 @@ class ClientSourceCluster:
     """A cluster as the source sees it (`cluster.SourceCluster`), over one client.
 
     Args:
-        settings: nameservers and group.
+        settings: nameservers, namespace and group.
     """
 
     def __init__(self, settings: SourceSettings) -> None:
         self._settings = settings
+        # Above this class topics have their short names.
+        self._namespace = namespace_of(settings.namespace)
+        self._suggested: dict[MessageQueue, int] = {}
         self._reading = 0
         self._hub = Hub(";".join(settings.name_servers))
-        self._consumer = AsyncPullConsumer(group=settings.group, hub=self._hub)
+        named = ConsumerSettings(namespace=settings.namespace)
+        self._consumer = AsyncPullConsumer(group=settings.group, settings=named, hub=self._hub)
         portal().call(self._hub.start)
         portal().call(self._consumer.start)
 
@@ -82,9 +90,11 @@ class ClientSourceCluster:
         portal().call(self._hub.close)
 
     def topics(self) -> Sequence[str]:
-        """All topics that the nameserver knows."""
+        """All topics that the nameserver knows, of the namespace and of the system."""
         command = Command(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER)
-        return decode_topic_list(self._ask_nameserver(command).body).topics
+        known = decode_topic_list(self._ask_nameserver(command).body).topics
+        short = ((self._namespace.unwrap(topic), topic) for topic in known)
+        return [name for name, topic in short if self._namespace.wrap(name) == topic]
 
     def brokers(self) -> Collection[str]:
         """The brokers that are registered."""
@@ -96,37 +106,39 @@ class ClientSourceCluster:
     ) -> Mapping[str, Sequence[MessageQueue] | TopicNotFound]:
         """The readable queues of each topic, as the nameserver has them now."""
         found: list[KnownTopic | TopicNotFound] = self._ask(
-            _each, self._hub.fresh, topics, TopicNotFound
+            _each, self._hub.fresh, list(map(self._namespace.wrap, topics)), TopicNotFound
         )
         return {
-            topic: known if isinstance(known, TopicNotFound) else known.read_queues
+            topic: known
+            if isinstance(known, TopicNotFound)
+            else [replace(queue, topic=topic) for queue in known.read_queues]
             for topic, known in zip(topics, found, strict=True)
         }
 
     def min_offset(self, queue: MessageQueue) -> int:
         """The first offset that the queue still holds."""
-        return int(self._ask(self._consumer.min_offset, queue))
+        return int(self._ask(self._consumer.min_offset, self._full(queue)))
 
     def max_offset(self, queue: MessageQueue) -> int:
         """The next offset that the queue will write."""
-        return int(self._ask(self._consumer.max_offset, queue))
+        return int(self._ask(self._consumer.max_offset, self._full(queue)))
 
     def max_offsets(
         self, queues: Sequence[MessageQueue]
     ) -> Mapping[MessageQueue, int | NetError]:
         """The next offset of each of many queues, or why its broker cannot be asked."""
         found: list[int | NetError] = self._ask(
-            _each, self._consumer.max_offset, queues, NetError
+            _each, self._consumer.max_offset, list(map(self._full, queues)), NetError
         )
         return dict(zip(queues, found, strict=True))
 
     def offset_by_time(self, queue: MessageQueue, timestamp_ms: int) -> int:
         """The first message stored at or after a time; the maximum when there is none."""
-        return int(self._ask(self._consumer.offset_by_time, queue, timestamp_ms))
+        return int(self._ask(self._consumer.offset_by_time, self._full(queue), timestamp_ms))
 
     def committed_offset(self, queue: MessageQueue) -> int | None:
         """What the group has committed, or None."""
-        offset: int | None = self._ask(self._consumer.committed, queue)
+        offset: int | None = self._ask(self._consumer.committed, self._full(queue))
         return offset
 
     def commit(self, offsets: Mapping[MessageQueue, int]) -> None:
@@ -144,7 +156,7 @@ class ClientSourceCluster:
 
     def mean_size(self, queue: MessageQueue, start: int) -> float | None:
         """Bytes of a stored record, of some messages from `start` on; None where there is none."""
-        pull: RawPull = self._ask(self._consumer.fetch_raw, queue, start)
+        pull: RawPull = self._ask(self._consumer.fetch_raw, self._full(queue), start)
         records = decode_records(pull.body)
         return len(pull.body) / len(records) if records else None
 
@@ -152,8 +164,29 @@ class ClientSourceCluster:
         self, queue: MessageQueue, *, start: int, end: int, plan: PullPlan
     ) -> Iterator[RawPull]:
         """The answers for [start, end), up to the first that has nothing at its offset."""
+        full = self._full(queue)
+        known: KnownTopic = portal().call(self._hub.known, full.topic)
+        members = members_of(known.route, queue, plan.read_from, self._suggested)
+        return members.pulls(
+            queue,
+            start=start,
+            end=end,
+            is_all=plan.is_all,
+            ask=lambda first, member: self._pulls(full, first, end, plan, member),
+        )
+
+    def _pulls(
+        self, queue: MessageQueue, start: int, end: int, plan: PullPlan, member: int
+    ) -> Iterator[RawPull]:
+        """The answers of one member of the broker group."""
         answers = self._consumer.fetch_range_raw(
-            queue, start, end, max_count=plan.rows, depth=plan.depth, expression=plan.expression
+            queue,
+            start,
+            end,
+            max_count=plan.rows,
+            depth=plan.depth,
+            expression=plan.expression,
+            broker_id=member,
         )
         ahead = portal().call(Gathering.begin, answers)
         self._reading += 1
@@ -169,17 +202,25 @@ class ClientSourceCluster:
             self._reading -= 1
             portal().call(ahead.end)
 
+    def _full(self, queue: MessageQueue) -> MessageQueue:
+        """The queue as brokers know it."""
+        return replace(queue, topic=self._namespace.wrap(queue.topic))
+
     async def _commit(self, offsets: Mapping[MessageQueue, int]) -> None:
-        stored = [self._consumer.commit(queue, offset) for queue, offset in offsets.items()]
+        stored = [
+            self._consumer.commit(self._full(queue), offset)
+            for queue, offset in offsets.items()
+        ]
         for each in await asyncio.gather(*stored, return_exceptions=True):
             if isinstance(each, BaseException):
                 raise each
 
     async def _indexed(self, topic: str, key: str, *, is_id: bool) -> Indexed | None:
         unique = "true" if is_id else None
-        request = QueryMessageRequest(topic, key, INDEXED_MAX, 0, ALL_TIME, unique)
+        full = self._namespace.wrap(topic)
+        request = QueryMessageRequest(full, key, INDEXED_MAX, 0, ALL_TIME, unique)
         command = Command(RequestCode.QUERY_MESSAGE, fields=encode_fields(request))
-        route = await self._hub.fresh(topic)
+        route = await self._hub.fresh(full)
         names = sorted({queue.broker_name for queue in route.read_queues})
         places: set[tuple[MessageQueue, int]] = set()
         until_ms: dict[str, int] = {}
@@ -196,7 +237,7 @@ class ClientSourceCluster:
             places.update(
                 (MessageQueue(topic, name, each.queue_id), each.queue_offset)
                 for each in records
-                if each.topic == topic
+                if each.topic == full
             )
             until_ms[name] = int(answer.fields["indexLastUpdateTimestamp"])
         return Indexed(frozenset(places), until_ms) if places else None

@@ -9,12 +9,25 @@ Next: cometmq.spark.source.client_cluster
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import NamedTuple, Protocol
 
 from cometmq.client.results import RawPull
 from cometmq.model.errors import NetError, TopicNotFound
 from cometmq.model.queue import MessageQueue
 from cometmq.model.subscription import ALL
+
+
+class ReadFrom(StrEnum):
+    """Which member of a broker group gives the messages.
+
+    Whatever is chosen, only the master is believed that there are none: a replica may lag behind it, or
+    have begun later.
+    """
+
+    MASTER = "master"
+    SLAVE = "slave"
+    SUGGESTED = "suggested"
 
 
 @dataclass(frozen=True)
@@ -25,11 +38,13 @@ class PullPlan:
         rows: messages in one request.
         depth: requests under way at once.
         expression: the tags that the broker filters by, "*" for everything, or an `Sql92`.
+        read_from: who is asked.
     """
 
     rows: int
     depth: int
     expression: str = ALL
+    read_from: ReadFrom = ReadFrom.SUGGESTED
 
     @property
     def is_all(self) -> bool:

@@ -22,13 +22,16 @@ from cometmq.spark.source.offsets import Offsets, StreamOffset
 from cometmq.spark.source.settings import SourceSettings
 
 
-def commit_offsets(query: StreamingQuery, *, name_server: str, group: str) -> int:
+def commit_offsets(
+    query: StreamingQuery, *, name_server: str, group: str, namespace: str = ""
+) -> int:
     """Store where a query stands in a consumer group: call it when the query has ended.
 
     Args:
         query: it has run at least one batch, or nothing is stored.
         name_server: as the query's option `nameServer`.
         group: as its option `group`.
+        namespace: as its option `rocketmq.namespace`.
 
     Returns:
         For how many queues an offset was stored.
@@ -37,7 +40,9 @@ def commit_offsets(query: StreamingQuery, *, name_server: str, group: str) -> in
         CometError: a broker did not store it.
     """
     progress = query.lastProgress
-    return 0 if progress is None else _commit(progress.json, name_server, group)
+    if progress is None:
+        return 0
+    return _commit(progress.json, name_server, group, namespace)
 
 
 class OffsetCommits(StreamingQueryListener):
@@ -47,12 +52,16 @@ class OffsetCommits(StreamingQueryListener):
         name_server: as the query's option `nameServer`.
         group: as its option `group`.
         query_name: the query's name; it is the only one whose offsets are stored.
+        namespace: as the query's option `rocketmq.namespace`.
     """
 
-    def __init__(self, *, name_server: str, group: str, query_name: str) -> None:
+    def __init__(
+        self, *, name_server: str, group: str, query_name: str, namespace: str = ""
+    ) -> None:
         self._name_server = name_server
         self._group = group
         self._query_name = query_name
+        self._namespace = namespace
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802
         """Nothing is done yet."""
@@ -60,7 +69,7 @@ class OffsetCommits(StreamingQueryListener):
     def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802
         """A batch is done."""
         if event.progress.name == self._query_name:
-            _commit(event.progress.json, self._name_server, self._group)
+            _commit(event.progress.json, self._name_server, self._group, self._namespace)
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802
         """Nothing is new."""
@@ -85,9 +94,14 @@ def _json_of(offset: Any) -> Any:
     return json.loads(offset) if isinstance(offset, str) else offset
 
 
-def _commit(progress: str, name_server: str, group: str) -> int:
+def _commit(progress: str, name_server: str, group: str, namespace: str) -> int:
     ends = ends_of(progress)
     if ends:
-        options = {"nameServer": name_server, "group": group, "subscribePattern": ".*"}
+        options = {
+            "nameServer": name_server,
+            "group": group,
+            "rocketmq.namespace": namespace,
+            "subscribePattern": ".*",
+        }
         source_cluster(SourceSettings.parse(options, is_stream=True)).commit(ends)
     return len(ends)

@@ -5,6 +5,7 @@ Next: cometmq.spark.source.settings
 
 from cometmq.spark.options import (
     NAME_SERVER,
+    PASSED_ON,
     Option,
     duration_ms,
     group,
@@ -15,6 +16,7 @@ from cometmq.spark.options import (
     whole,
     words,
 )
+from cometmq.spark.source.cluster import ReadFrom
 
 DEFAULT_GROUP = "spark-rocketmq-source"
 
@@ -49,9 +51,11 @@ SOURCE_OPTIONS = (
     Option("commitOffsets", one_of("none", "batch"), "none", "`batch`: store the offsets of each finished micro-batch in `group`, so that a broker's tools show the lag. The checkpoint alone decides where a stream goes on. Streams only."),
     Option("pull.batchSize", whole(1, 65536), "1024", "Messages in one pull. Brokers bound it themselves (Java: 32)."),
     Option("pull.pipelineDepth", whole(1, 64), "4", "Pulls under way at once for each queue."),
+    Option("readFrom", one_of(*ReadFrom), str(ReadFrom.SUGGESTED), "Who gives the messages where a broker has replicas: `master`, `slave` (a replica, and the master what it lacks or where none is), or `suggested` (whom the broker names: with slaveReadEnable a replica for what lies far back). Offsets are always asked of the master."),
     Option("pullTimeoutMs", whole(1), "30000", "How long a task waits, trying again, for a broker that cannot be reached."),
     Option("fetchOffset.numRetries", whole(), "3", "How often offsets and routes are asked for again before the query fails."),
     Option("fetchOffset.retryIntervalMs", whole(), "10", "The wait before asking again."),
+    *PASSED_ON,
     Option("rocketmq.pool.maxIdleMs", whole(), "300000", "A Python worker closes the connections to a cluster that nothing used for so long."),
     Option("rocketmq.pool.capacity", whole(1), "64", "Clusters (with a group each) to which a Python worker keeps connections."),
 )  # fmt: skip

@@ -12,8 +12,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from cometmq.client.namespace import namespace_of
 from cometmq.client.results import PullStatus, RawPull
-from cometmq.codec.record import QUEUE_OFFSET_AT
 from cometmq.model import properties as keys_of
 from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import BrokerRefused, CodecError, CometError, NetError
@@ -25,6 +25,7 @@ from cometmq.spark.columns.window import RecordWindow, record_starts
 from cometmq.spark.columns.window_columns import WindowColumns
 from cometmq.spark.source.cluster import PullPlan, SourceCluster
 from cometmq.spark.source.loss import Losses
+from cometmq.spark.source.members import first_given
 from cometmq.spark.source.planning import QueueRange
 from cometmq.spark.source.settings import SourceSettings
 
@@ -76,7 +77,9 @@ class RangeReader:
     def _pulls(self, wanted: QueueRange, losses: Losses) -> Iterator[tuple[RawPull, int]]:
         """The answers with messages of a range, and how many offsets each covers."""
         settings = self.settings
-        plan = PullPlan(settings.pull_rows, settings.pull_depth, settings.expression)
+        plan = PullPlan(
+            settings.pull_rows, settings.pull_depth, settings.expression, settings.read_from
+        )
         offset, misses = wanted.start, 0
         patience = Patience(settings.pull_timeout_ms)
         while offset < wanted.end:
@@ -85,7 +88,7 @@ class RangeReader:
                 for pull in self.cluster.pulls(
                     wanted.queue, start=offset, end=wanted.end, plan=plan
                 ):
-                    if plan.is_all and (given := _first_given(pull, offset)) > offset:
+                    if plan.is_all and (given := first_given(pull, offset)) > offset:
                         # Every message matches, so what is passed over is not there any more.
                         _report_deleted(losses, wanted, offset, given)
                     if pull.status is PullStatus.FOUND:
@@ -168,21 +171,8 @@ class RangeReader:
             self.settings.is_decompressed,
             unpacked,
             self.settings.properties_format == "json",
+            namespace_of(self.settings.namespace),
         )
-
-
-def _first_given(pull: RawPull, offset: int) -> int:
-    """The first offset from `offset` on that an answer does not pass over.
-
-    A broker whose oldest file has just gone answers FOUND with the first message behind it.
-    """
-    if pull.status is PullStatus.NO_MATCHED_MESSAGE:
-        return pull.next_offset
-    if pull.status is not PullStatus.FOUND:
-        return offset
-    first = int.from_bytes(pull.body[QUEUE_OFFSET_AT : QUEUE_OFFSET_AT + 8])
-    # Anything else is no message, which decoding will say.
-    return first if first < pull.next_offset else offset
 
 
 def _report_deleted(losses: Losses, wanted: QueueRange, start: int, end: int) -> None:

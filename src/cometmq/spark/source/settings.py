@@ -15,6 +15,7 @@ from cometmq.spark.columns.schema import PropertiesFormat
 from cometmq.spark.options import read_options, require
 from cometmq.spark.pool import PoolLimits
 from cometmq.spark.sink.options import SINK_OPTIONS
+from cometmq.spark.source.cluster import ReadFrom
 from cometmq.spark.source.offsets import EARLIEST, LATEST, QueueValues
 from cometmq.spark.source.options import DEFAULT_GROUP, SOURCE_OPTIONS
 from cometmq.spark.source.subscription import Topics
@@ -66,6 +67,8 @@ class SourceSettings:
     is_index_asked: bool
     group: str
     is_committing: bool
+    namespace: str
+    read_from: ReadFrom
     pull_rows: int
     pull_depth: int
     pull_timeout_ms: int
@@ -103,6 +106,8 @@ class SourceSettings:
             is_index_asked=value["indexLookup"],
             group=_group(value),
             is_committing=value["commitOffsets"] == "batch",
+            namespace=value["rocketmq.namespace"],
+            read_from=ReadFrom(value["readFrom"]),
             pull_rows=value["pull.batchSize"],
             pull_depth=value["pull.pipelineDepth"],
             pull_timeout_ms=value["pullTimeoutMs"],
