@@ -160,6 +160,7 @@ class PullConsumer:
         max_count: int = 32,
         depth: int = 8,
         expression: str = "*",
+        broker_id: int | None = None,
     ) -> Iterator[RawPull]:
         """The records of a range, with several pulls under way, in order.
 
@@ -173,6 +174,8 @@ class PullConsumer:
             max_count: messages a pull asks for.
             depth: pulls under way at most.
             expression: tags wanted; as `fetch_raw`.
+            broker_id: which member of the broker group is asked, 0 is the master, where the route
+                has it; None: the one that the last answer suggested.
 
         Raises:
             SubscriptionError, BrokerRefused, ClientClosed, TopicNotFound, BrokerNotFound,
@@ -186,6 +189,7 @@ class PullConsumer:
             max_count=max_count,
             depth=depth,
             expression=expression,
+            broker_id=broker_id,
         )
         return result
 
