@@ -3,15 +3,17 @@
 import shutil
 import struct
 from array import array
+from collections import Counter
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from cometmq.codec.record import Record, encode_record
-from cometmq.kernel import WalkEnd, keys, records, reference
+from cometmq.kernel import WalkEnd, keys, records, reference, wanted
 from cometmq.store.consume_queue import ConsumeQueue
 from cometmq.store.record_walk import valid_records
+from cometmq.store.stored_record import places_of
 
 try:
     from cometmq.kernel import _fast as fast
@@ -33,6 +35,7 @@ KEY_BLOCKS = st.lists(
             [
                 b"UNIQ_KEY\1A1", b"UNIQ_KEY\1", b"XUNIQ_KEY\1B", b"KEYS\1one two  three", b"KEYS\1 ",
                 "KEYS\1ü".encode(), b"KEYS\1\xff", b"UNIQ_KEY\1a\1b", b"KEYS", b"a\1UNIQ_KEY\1",
+                b"TAGS\1one", b"TAGS\1", "TAGS\1ü".encode(), b"XTAGS\1two", b"INNER_MULTI_DISPATCH\1T",
             ]
         ),
         st.binary(max_size=8),
@@ -121,29 +124,40 @@ RECORDS = st.lists(
         st.binary(max_size=40),
         KEY_BLOCKS,
         st.sampled_from([bytes(8), bytes(20)]),
-        st.sampled_from([0, 4, 8, 12]),
+        st.sampled_from([0, 4, 8, 12, 128]),
         st.one_of(st.none(), st.none(), st.tuples(st.integers(0, 160), st.integers(0, 255))),
     ),
     max_size=8,
 )  # fmt: skip
 
 
-@given(RECORDS, st.sets(st.sampled_from(["T", "Other", "Tü"])), st.integers(0, 200))
-def test_the_same_plain_records_are_taken(parts, known, cut):
+def piece_of(parts: list, cut: int) -> bytes:
+    """A piece of a log that begins at 1000, each topic's one queue from 7 on."""
     chunk = bytearray()
+    ends: Counter[str] = Counter()
     for topic, body, block, host, kind, change in parts:
         record = bytearray(
             encode_record(
                 Record(
                     body=body, topic=topic, property_block=block, born_host=host,
                     store_host=bytes(8), sys_flag=kind, physical_offset=1000 + len(chunk),
+                    queue_id=2, queue_offset=7 + ends[topic],
                 )
             )
         )  # fmt: skip
+        ends[topic] += kind in (0, 8)
         if change is not None and change[0] < len(record):
             record[change[0]] = change[1]
         chunk += record
-    piece = bytes(chunk[: len(chunk) - cut])
+    return bytes(chunk[: len(chunk) - cut])
+
+
+KNOWN = st.sets(st.sampled_from(["T", "Other", "Tü"]))
+
+
+@given(RECORDS, KNOWN, st.integers(0, 200))
+def test_the_same_plain_records_are_taken(parts, known, cut):
+    piece = piece_of(parts, cut)
     topics = {name.encode(): name for name in known}
     ours: list[Record] = []
     meant: list[Record] = []
@@ -156,3 +170,56 @@ def test_the_same_plain_records_are_taken(parts, known, cut):
     assert taken[: len(ours)] == ours
     assert at >= stopped
     assert why in WalkEnd
+
+
+@given(RECORDS, KNOWN, st.integers(0, 200))
+def test_the_same_entries_are_wanted_and_they_are_what_the_records_ask_for(parts, known, cut):
+    piece = piece_of(parts, cut)
+    results = []
+    for twin in (fast_walk, wanted):
+        queues = {topic.encode(): {2: [7, bytearray(b"before")]} for topic in known}
+        found = bytearray(b"before")
+        results.append((twin.wanted_entries(piece, 0, 1000, queues, found), queues, found))
+    assert results[0] == results[1]
+    (end, count), queues, found = results[0]
+    taken = valid_records(piece, 1000)[0][:count]
+    assert sum(record.store_size for record in taken) == end
+    for topic in known:
+        entries = [
+            reference.ENTRY.pack(record.physical_offset, record.store_size, place[3])
+            for record in taken
+            for place in places_of(record, ())
+            if place[:2] == (topic, 2)
+        ]
+        assert queues[topic.encode()][2] == [7 + len(entries), b"before" + b"".join(entries)]
+    meant = [(at, wanted.index_hash(code)) for code, at, _ in keys.record_keys(taken)]
+    assert list(wanted.KEY.iter_unpack(found[len(b"before") :])) == meant
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.one_of(st.integers(0, 20), st.integers(-(1 << 31), (1 << 31) - 1)),
+            st.integers(-(1 << 63), (1 << 63) - 1),
+        )
+    ),
+    st.integers(1, 100),
+    st.lists(st.integers(-(1 << 31), (1 << 31) - 1), min_size=1, max_size=7),
+    st.one_of(st.none(), st.tuples(st.integers(0, 100), st.binary(min_size=1, max_size=4))),
+)
+def test_stored_keys_and_their_chains_are_read_the_same(parts, number, before, change):
+    hashes, offsets = zip(*parts, strict=True) if parts else ((), ())
+    slots = memoryview(array("i", before))
+    entries = bytearray(reference.index_insert(slots, number, hashes, offsets, hashes)[0])
+    if change is not None and change[0] < len(entries):
+        entries[change[0] : change[0] + len(change[1])] = change[1]
+    entries = entries[: len(parts) * reference.INDEX_ENTRY.size]
+    results = []
+    for twin in (fast_walk, wanted):
+        slots = memoryview(array("i", before))
+        results.append((twin.stored_keys(slots, number, bytes(entries)), slots.tolist()))
+    assert results[0] == results[1]
+    assert change is not None or results[0][0][2]
+    for twin in (fast_walk, wanted):
+        with pytest.raises(ValueError, match="whole entries"):
+            twin.stored_keys(memoryview(array("i", before)), number, b"short")

@@ -1,7 +1,7 @@
 """Hot loops on bytes and ints: what they mean in plain Python, and a compiled twin.
 
-`reference`, `records`, `keys`, `sends` and `requests` say what each function does; `_fast` and
-`_walk` do the same, compiled, and run where the package was built with a C compiler.
+`reference`, `records`, `wanted`, `keys`, `sends` and `requests` say what each function does; `_fast`
+and `_walk` do the same, compiled, and run where the package was built with a C compiler.
 COMETMQ_KERNEL=reference or =fast chooses one for certain (docs/design/0017).
 """
 
@@ -37,7 +37,7 @@ try:
         record_keys,
         show_entries,
     )
-    from cometmq.kernel._walk import plain_records
+    from cometmq.kernel._walk import plain_records, stored_keys, wanted_entries
 
     KERNEL = "fast"
 except ImportError:
@@ -60,6 +60,7 @@ except ImportError:
         plain_sends,
         show_entries,
     )
+    from cometmq.kernel.wanted import stored_keys, wanted_entries
 
     KERNEL = "reference"
 
@@ -85,6 +86,8 @@ __all__ = [
     "record_keys",
     "show_entries",
     "split_frames",
+    "stored_keys",
     "walk_records",
+    "wanted_entries",
     "why_no_record",
 ]

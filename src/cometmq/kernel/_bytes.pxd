@@ -1,4 +1,4 @@
-# Numbers in network order, read where they stand.
+# Numbers in network order, read and written where they stand.
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
 
@@ -8,3 +8,16 @@ cdef inline uint32_t get_u32(const uint8_t *at) noexcept nogil:
 
 cdef inline uint64_t get_u64(const uint8_t *at) noexcept nogil:
     return <uint64_t>get_u32(at) << 32 | get_u32(at + 4)
+
+
+cdef inline uint8_t *put_u32(uint8_t *at, uint32_t value) noexcept nogil:
+    at[0] = value >> 24
+    at[1] = value >> 16 & 0xFF
+    at[2] = value >> 8 & 0xFF
+    at[3] = value & 0xFF
+    return at + 4
+
+
+cdef inline uint8_t *put_u64(uint8_t *at, uint64_t value) noexcept nogil:
+    put_u32(at, <uint32_t>(value >> 32))
+    return put_u32(at + 4, <uint32_t>value)

@@ -17,7 +17,8 @@ from cpython.unicode cimport PyUnicode_DecodeUTF8
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memchr, memcmp, memcpy
 
-from cometmq.kernel._bytes cimport get_u32, get_u64
+from cometmq.kernel._bytes cimport get_u32, get_u64, put_u32, put_u64
+from cometmq.kernel._text cimport hash_on, is_ascii, last_value
 from cometmq.kernel.keys import NOT_INDEXED as _NOT_INDEXED
 from cometmq.kernel.records import RECORD_FIELDS as _RECORD_FIELDS
 from cometmq.kernel.reference import (
@@ -90,19 +91,6 @@ cdef inline uint8_t *put_u16(uint8_t *at, uint32_t value) noexcept nogil:
     at[0] = value >> 8 & 0xFF
     at[1] = value & 0xFF
     return at + 2
-
-
-cdef inline uint8_t *put_u32(uint8_t *at, uint32_t value) noexcept nogil:
-    at[0] = value >> 24
-    at[1] = value >> 16 & 0xFF
-    at[2] = value >> 8 & 0xFF
-    at[3] = value & 0xFF
-    return at + 4
-
-
-cdef inline uint8_t *put_u64(uint8_t *at, uint64_t value) noexcept nogil:
-    put_u32(at, <uint32_t>(value >> 32))
-    return put_u32(at + 4, <uint32_t>value)
 
 
 cdef inline uint8_t *put_bytes(uint8_t *at, const void *start, Py_ssize_t size) noexcept nogil:
@@ -867,21 +855,6 @@ def encode_requests(list items not None):
 # --- the index
 
 
-cdef inline uint32_t _hash(uint32_t value, const uint8_t *at, Py_ssize_t size) noexcept nogil:
-    cdef Py_ssize_t i
-    for i in range(size):
-        value = value * 31 + at[i]
-    return value
-
-
-cdef inline bint _is_ascii(const uint8_t *at, Py_ssize_t size) noexcept nogil:
-    cdef Py_ssize_t i
-    cdef uint8_t seen = 0
-    for i in range(size):
-        seen |= at[i]
-    return seen < 128
-
-
 def java_hash_many(texts):
     """See `cometmq.kernel.reference.java_hash_many`."""
     cdef list hashes = []
@@ -890,8 +863,8 @@ def java_hash_many(texts):
     cdef Py_ssize_t size
     for text in texts:
         at, size = <const uint8_t *>PyBytes_AS_STRING(text), PyBytes_GET_SIZE(text)
-        if _is_ascii(at, size):
-            hashes.append(<int32_t>_hash(0, at, size))
+        if is_ascii(at, size):
+            hashes.append(<int32_t>hash_on(0, at, size))
         else:
             hashes += _hash_any([text])
     return hashes
@@ -929,28 +902,9 @@ def index_insert(int32_t[::1] slots, int32_t number, hashes, offsets, seconds):
 
 cdef object _key_hash(uint32_t begun, bytes topic, const uint8_t *key, Py_ssize_t size):
     """The hash of "topic#key", whose first part is hashed already."""
-    if begun and _is_ascii(key, size):
-        return <int32_t>_hash(begun, key, size)
+    if begun and is_ascii(key, size):
+        return <int32_t>hash_on(begun, key, size)
     return _hash_any([topic + b"#" + key[:size]])[0]
-
-
-cdef const uint8_t *_last_value(
-    const uint8_t *block, Py_ssize_t block_size, const char *name, Py_ssize_t name_size,
-    Py_ssize_t *size,
-) noexcept:
-    """The last value of a property that is not empty; the name ends with \1."""
-    cdef const uint8_t *at = block
-    cdef const uint8_t *end = block + block_size
-    cdef const uint8_t *piece_end
-    cdef const uint8_t *found = NULL
-    while at < end:
-        piece_end = <const uint8_t *>memchr(at, 2, end - at)
-        if piece_end is NULL:
-            piece_end = end
-        if piece_end - at > name_size and memcmp(at, name, name_size) == 0:
-            found, size[0] = at + name_size, piece_end - at - name_size
-        at = piece_end + 1
-    return found
 
 
 cdef class _Keys:
@@ -968,20 +922,20 @@ cdef class _Keys:
         self.topic = topic.encode()
         cdef const uint8_t *at = <const uint8_t *>PyBytes_AS_STRING(self.topic)
         cdef Py_ssize_t size = PyBytes_GET_SIZE(self.topic)
-        self.begun = _hash(_hash(0, at, size), b"#", 1) if _is_ascii(at, size) else 0
+        self.begun = hash_on(hash_on(0, at, size), b"#", 1) if is_ascii(at, size) else 0
         return 0
 
     cdef int add(self, object given, object offset, object store_ms) except -1:
         """The keys that a block of properties names."""
         cdef Py_ssize_t size = 0, start
         cdef bytes block = given if type(given) is bytes else bytes(given)
-        cdef const uint8_t *at = _last_value(
+        cdef const uint8_t *at = last_value(
             <const uint8_t *>PyBytes_AS_STRING(block), PyBytes_GET_SIZE(block),
             b"UNIQ_KEY\1", 9, &size,
         )
         if at is not NULL:
             self.found.append((_key_hash(self.begun, self.topic, at, size), offset, store_ms))
-        at = _last_value(
+        at = last_value(
             <const uint8_t *>PyBytes_AS_STRING(block), PyBytes_GET_SIZE(block),
             b"KEYS\1", 5, &size,
         )

@@ -1,20 +1,23 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False
 # cython: cdivision=True, embedsignature=True
-"""The compiled twin of `records`: steps over records of the log.
+"""The compiled twin of `records` and `wanted`: steps over records of the log.
 
-It takes plain records only, as its twin does; what is not plain is left to the caller.
+It takes plain records only, as its twins do; what is not plain is left to the caller.
 """
 
 from zlib import crc32
 
+from cpython.bytearray cimport PyByteArray_AS_STRING, PyByteArray_GET_SIZE, PyByteArray_Resize
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.object cimport PyObject, PyTypeObject
 from cpython.ref cimport Py_INCREF
 from cpython.tuple cimport PyTuple_SET_ITEM
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memchr, memcmp
 
-from cometmq.kernel._bytes cimport get_u32, get_u64
+from cometmq.kernel._bytes cimport get_u32, get_u64, put_u32, put_u64
+from cometmq.kernel._text cimport hash_on, is_ascii, last_value
+from cometmq.kernel.keys import NOT_INDEXED as _NOT_INDEXED
 from cometmq.kernel.records import (
     CRC_MASK as _CRC_MASK,
     HEAD,
@@ -22,6 +25,11 @@ from cometmq.kernel.records import (
     RECORD_FIELDS as _FIELDS,
 )
 from cometmq.kernel.reference import MAGIC_V1 as _MAGIC_V1, RECORD_SIZE_MIN as _SIZE_MIN
+from cometmq.model.flags import (
+    INNER_BATCH as _INNER_BATCH,
+    TRANSACTION_COMMIT as _TRANSACTION_COMMIT,
+    TRANSACTION_MASK as _TRANSACTION_MASK,
+)
 
 cdef extern from "Python.h":
     object PyType_GenericAlloc(PyTypeObject *kind, Py_ssize_t count)
@@ -32,6 +40,54 @@ cdef int32_t HOSTS_V6 = _HOSTS_V6
 cdef int64_t SIZE_MIN = _SIZE_MIN
 cdef Py_ssize_t HEAD_SIZE = HEAD.size
 cdef Py_ssize_t FIELDS = _FIELDS
+cdef uint32_t INNER_BATCH = _INNER_BATCH
+cdef uint32_t TRANSACTION_COMMIT = _TRANSACTION_COMMIT
+cdef uint32_t TRANSACTION_MASK = _TRANSACTION_MASK
+cdef uint32_t NOT_INDEXED = _NOT_INDEXED
+cdef Py_ssize_t ENTRY_SIZE = 20  # Of a queue, and of an index file.
+cdef Py_ssize_t KEY_SIZE = 12
+
+
+cdef struct Parts:
+    Py_ssize_t after  # Places in the piece: behind the record,
+    Py_ssize_t body_end  # where the topic's size stands,
+    Py_ssize_t topic_end  # and the properties' size,
+    Py_ssize_t block_start  # and the properties.
+
+
+cdef inline bint is_plain(
+    const uint8_t *start, Py_ssize_t position, Py_ssize_t end, int64_t offset, Parts *parts
+) noexcept nogil:
+    """Whether a record is plain but for its topic and the CRC of its body, and where its parts are."""
+    cdef const uint8_t *at = start + position
+    cdef int64_t size = <int32_t>get_u32(at), body_size = <int32_t>get_u32(at + 84)
+    cdef Py_ssize_t block_start
+    if (
+        get_u32(at + 4) != MAGIC_V1
+        or <int32_t>get_u32(at + 36) & HOSTS_V6
+        or size > end - position
+        or not 0 <= body_size <= size - SIZE_MIN
+        or <int64_t>get_u64(at + 28) != offset + position
+    ):
+        return False
+    parts.after = position + size
+    parts.body_end = position + HEAD_SIZE + body_size
+    parts.topic_end = parts.body_end + 1 + start[parts.body_end]
+    parts.block_start = block_start = parts.topic_end + 2
+    if block_start > parts.after:
+        return False
+    if block_start + (start[block_start - 2] << 8 | start[block_start - 1]) != parts.after:
+        return False
+    return memchr(start + block_start, 0, parts.after - block_start) is NULL
+
+
+cdef inline bint is_topic(bytes topic, const uint8_t *at) noexcept:
+    """Whether a topic stands there, behind its size in one byte."""
+    return (
+        topic is not None
+        and PyBytes_GET_SIZE(topic) == at[0]
+        and memcmp(PyBytes_AS_STRING(topic), at + 1, at[0]) == 0
+    )
 
 
 def plain_records(
@@ -41,48 +97,29 @@ def plain_records(
     cdef const uint8_t *start = <const uint8_t *>PyBytes_AS_STRING(chunk)
     cdef const uint8_t *at
     cdef Py_ssize_t end = PyBytes_GET_SIZE(chunk)
-    cdef Py_ssize_t last = end - HEAD_SIZE, after, body_end, topic_end, block_start
-    cdef int64_t size, body_size
+    cdef Py_ssize_t last = end - HEAD_SIZE
+    cdef Parts parts
     cdef bytes body, topic_bytes = None, block
     cdef object topic = None
     if position < 0 or not issubclass(record_type, tuple):
         raise ValueError("a place in the piece, and a tuple type for its records")
-    while position <= last:
+    while position <= last and is_plain(start, position, end, offset, &parts):
         at = start + position
-        size, body_size = <int32_t>get_u32(at), <int32_t>get_u32(at + 84)
-        after = position + size
-        if (
-            get_u32(at + 4) != MAGIC_V1
-            or <int32_t>get_u32(at + 36) & HOSTS_V6
-            or size > end - position
-            or not 0 <= body_size <= size - SIZE_MIN
-            or <int64_t>get_u64(at + 28) != offset + position
-        ):
-            break
-        body_end = position + HEAD_SIZE + body_size
-        topic_end = body_end + 1 + start[body_end]
-        block_start = topic_end + 2
-        if (
-            block_start > after
-            or block_start + (start[topic_end] << 8 | start[topic_end + 1]) != after
-            or memchr(start + block_start, 0, after - block_start) is not NULL
-        ):
-            break
-        if (
-            topic_bytes is None
-            or PyBytes_GET_SIZE(topic_bytes) != start[body_end]
-            or memcmp(PyBytes_AS_STRING(topic_bytes), start + body_end + 1, start[body_end]) != 0
-        ):
-            topic_bytes = chunk[body_end + 1 : topic_end]
+        if not is_topic(topic_bytes, start + parts.body_end):
+            topic_bytes = chunk[parts.body_end + 1 : parts.topic_end]
             topic = topics.get(topic_bytes)
             if topic is None:
                 break
-        body = PyBytes_FromStringAndSize(<const char *>at + HEAD_SIZE, body_size)
+        body = PyBytes_FromStringAndSize(
+            <const char *>at + HEAD_SIZE, parts.body_end - position - HEAD_SIZE
+        )
         if <uint32_t>crc32(body) & CRC_MASK != get_u32(at + 8):
             break
-        block = PyBytes_FromStringAndSize(<const char *>start + block_start, after - block_start)
-        records.append(_record(record_type, at, size, body, topic, block))
-        position = after
+        block = PyBytes_FromStringAndSize(
+            <const char *>start + parts.block_start, parts.after - parts.block_start
+        )
+        records.append(_record(record_type, at, parts.after - position, body, topic, block))
+        position = parts.after
     return position
 
 
@@ -115,3 +152,155 @@ cdef inline int _set(object record, Py_ssize_t place, object value) except -1:
     Py_INCREF(value)
     PyTuple_SET_ITEM(record, place, value)
     return 0
+
+
+# --- verification
+
+
+def wanted_entries(
+    bytes chunk, Py_ssize_t position, int64_t offset, dict queues, bytearray keys not None
+):
+    """See `cometmq.kernel.wanted.wanted_entries`."""
+    cdef const uint8_t *start = <const uint8_t *>PyBytes_AS_STRING(chunk)
+    cdef const uint8_t *at
+    cdef const uint8_t *tag
+    cdef Py_ssize_t end = PyBytes_GET_SIZE(chunk)
+    cdef Py_ssize_t last = end - HEAD_SIZE, count = 0, tag_size = 0, keys_size
+    cdef Parts parts
+    cdef bytes body, topic = None
+    cdef dict runs = None
+    cdef list run = None
+    cdef uint32_t begun = 0, sys_flag
+    cdef object queue_offset
+    if position < 0:
+        raise ValueError("a place in the piece")
+    while position <= last and is_plain(start, position, end, offset, &parts):
+        at = start + position
+        sys_flag = get_u32(at + 36)
+        if not is_topic(topic, start + parts.body_end):
+            topic = chunk[parts.body_end + 1 : parts.topic_end]
+            runs = queues.get(topic)
+            if not topic.isascii():
+                break
+            begun = hash_on(0, start + parts.body_end + 1, PyBytes_GET_SIZE(topic))
+            begun = hash_on(begun, b"#", 1)
+        if runs is None or sys_flag & INNER_BATCH or last_value(
+            start + parts.block_start, parts.after - parts.block_start,
+            b"INNER_MULTI_DISPATCH\1", 21, &tag_size,
+        ) is not NULL:
+            break
+        body = PyBytes_FromStringAndSize(
+            <const char *>at + HEAD_SIZE, parts.body_end - position - HEAD_SIZE
+        )
+        if <uint32_t>crc32(body) & CRC_MASK != get_u32(at + 8):
+            break
+        run = None
+        tag = NULL
+        if sys_flag & TRANSACTION_MASK in (0, TRANSACTION_COMMIT):
+            run = runs.get(<int32_t>get_u32(at + 12))
+            queue_offset = <int64_t>get_u64(at + 20)
+            if run is None or run[0] != queue_offset:
+                break
+            tag = last_value(
+                start + parts.block_start, parts.after - parts.block_start,
+                b"TAGS\1", 5, &tag_size,
+            )
+            if tag is not NULL and not is_ascii(tag, tag_size):
+                break
+        if sys_flag & TRANSACTION_MASK != NOT_INDEXED:
+            keys_size = PyByteArray_GET_SIZE(keys)
+            if not _add_keys(keys, begun, offset + position, start + parts.block_start,
+                             parts.after - parts.block_start):
+                PyByteArray_Resize(keys, keys_size)
+                break
+        if run is not None:
+            _add_entry(
+                run[1], offset + position, get_u32(at),
+                <int32_t>hash_on(0, tag, tag_size) if tag is not NULL else 0,
+            )
+            run[0] = queue_offset + 1
+        position = parts.after
+        count += 1
+    return position, count
+
+
+cdef int _add_entry(bytearray entries, int64_t offset, uint32_t size, int64_t code) except -1:
+    """Append a queue entry."""
+    cdef Py_ssize_t before = PyByteArray_GET_SIZE(entries)
+    cdef uint8_t *at
+    PyByteArray_Resize(entries, before + ENTRY_SIZE)
+    at = <uint8_t *>PyByteArray_AS_STRING(entries) + before
+    put_u64(put_u32(put_u64(at, <uint64_t>offset), size), <uint64_t>code)
+    return 0
+
+
+cdef bint _add_keys(
+    bytearray keys, uint32_t begun, int64_t offset, const uint8_t *block, Py_ssize_t block_size
+) except -1:
+    """Append the index keys that a block of properties names; False where one is not ASCII."""
+    cdef Py_ssize_t size = 0, word
+    cdef const uint8_t *at = last_value(block, block_size, b"UNIQ_KEY\1", 9, &size)
+    if at is not NULL:
+        if not is_ascii(at, size):
+            return False
+        _add_key(keys, offset, hash_on(begun, at, size))
+    at = last_value(block, block_size, b"KEYS\1", 5, &size)
+    while at is not NULL and size:
+        word = 0
+        while word < size and at[word] != c" ":
+            word += 1
+        if not is_ascii(at, word):
+            return False
+        if word:
+            _add_key(keys, offset, hash_on(begun, at, word))
+        if word < size:
+            word += 1
+        at += word
+        size -= word
+    return True
+
+
+cdef int _add_key(bytearray keys, int64_t offset, uint32_t code) except -1:
+    """Append a key of the index."""
+    cdef Py_ssize_t before = PyByteArray_GET_SIZE(keys)
+    PyByteArray_Resize(keys, before + KEY_SIZE)
+    put_key(<uint8_t *>PyByteArray_AS_STRING(keys) + before, offset, index_hash(code))
+    return 0
+
+
+cdef inline uint8_t *put_key(uint8_t *at, int64_t offset, uint32_t code) noexcept nogil:
+    return put_u32(put_u64(at, <uint64_t>offset), code)
+
+
+cdef inline uint32_t index_hash(uint32_t code) noexcept nogil:
+    """Math.abs, and 0 for the one number that has none."""
+    return (0 - code) & 0x7FFFFFFF if code >> 31 else code
+
+
+def stored_keys(int32_t[::1] slots, int32_t number, bytes entries):
+    """See `cometmq.kernel.wanted.stored_keys`."""
+    cdef Py_ssize_t index, count = PyBytes_GET_SIZE(entries) // ENTRY_SIZE
+    cdef uint32_t slot_count = slots.shape[0], key_hash, slot
+    cdef int32_t previous, fresh = 0
+    cdef const uint8_t *at = <const uint8_t *>PyBytes_AS_STRING(entries)
+    cdef bytes keys = PyBytes_FromStringAndSize(NULL, count * KEY_SIZE)
+    cdef uint8_t *to = <uint8_t *>PyBytes_AS_STRING(keys)
+    cdef bint is_chain_right = True
+    if PyBytes_GET_SIZE(entries) % ENTRY_SIZE:
+        raise ValueError("whole entries of an index file")
+    if slot_count == 0 and count:
+        raise ZeroDivisionError("an index file without slots")
+    for index in range(count):
+        key_hash = get_u32(at)
+        slot = index_hash(key_hash) % slot_count
+        previous = slots[slot]
+        if not 0 < previous < number:
+            previous = 0
+            fresh += 1
+        if key_hash >> 31 or get_u32(at + 16) != <uint32_t>previous:
+            is_chain_right = False
+        slots[slot] = number
+        number += 1
+        to = put_key(to, <int64_t>get_u64(at + 4), key_hash)
+        at += ENTRY_SIZE
+    return keys, fresh, is_chain_right

@@ -6,6 +6,7 @@ turn of a loop. Compiled: `_walk`.
 Next: cometmq.store.record_walk
 """
 
+from collections.abc import Iterator
 from struct import Struct
 from typing import Any, TypeVar
 from zlib import crc32
@@ -21,6 +22,7 @@ HOSTS_V6 = BORN_HOST_V6 | STORE_HOST_V6
 CRC_MASK = 0x7FFFFFFF
 RECORD_FIELDS = 17  # of codec.record.Record
 
+Parts = tuple[tuple[Any, ...], bytes, bytes, bytes]
 RecordType = TypeVar("RecordType", bound=tuple[Any, ...])
 
 _HEAD_SIZE = HEAD.size  # 88
@@ -51,7 +53,19 @@ def plain_records(
     Returns:
         The place in the piece where they end.
     """
-    append, unpack, new = records.append, HEAD.unpack_from, _new
+    append, new = records.append, _new
+    for head, topic_bytes, body, block in plain_parts(chunk, position, offset):
+        topic = topics.get(topic_bytes)
+        if topic is None:
+            break
+        append(new(record_type, head[:14] + (body, topic, block)))  # noqa: RUF005
+        position += head[0]
+    return position
+
+
+def plain_parts(chunk: bytes, position: int, offset: int) -> Iterator[Parts]:
+    """(head, topic, body, properties) of records that are plain but for their topic, one by one."""
+    unpack = HEAD.unpack_from
     end = len(chunk)
     last = end - _HEAD_SIZE
     while position <= last:
@@ -74,10 +88,8 @@ def plain_records(
             or block_start + (chunk[topic_end] << 8 | chunk[topic_end + 1]) != after
         ):
             break
-        topic = topics.get(chunk[body_end + 1 : topic_end])
         body, block = chunk[position + _HEAD_SIZE : body_end], chunk[block_start:after]
-        if topic is None or b"\0" in block or crc32(body) & CRC_MASK != head[2]:
+        if b"\0" in block or crc32(body) & CRC_MASK != head[2]:
             break
-        append(new(record_type, head[:14] + (body, topic, block)))  # noqa: RUF005
+        yield head, chunk[body_end + 1 : topic_end], body, block
         position = after
-    return position

@@ -37,6 +37,9 @@ BLANK_SIZE = 0x7FFFFFFF  # Of the entry that Java puts before a queue's first (f
 GAP_CODE = 0x4741_5021_0000_0000
 
 ENTRY = Struct(">qiq")  # Of a queue: physical offset, size, tags code.
+INDEX_ENTRY = Struct(
+    ">iqii"
+)  # Hash, physical offset, seconds, the entry before it in its chain.
 _SIZE_AND_MAGIC = Struct(">iI")
 _SIZE_AND_MAGIC_SIZE = 8
 
@@ -307,7 +310,7 @@ def index_insert(
         The entries' bytes (docs/format/index-file.md), and how many slots had none before.
     """
     count = len(slots)
-    pack = _INDEX_ENTRY.pack
+    pack = INDEX_ENTRY.pack
     entries: list[bytes] = []
     append = entries.append
     fresh = 0
@@ -340,7 +343,6 @@ def _powers_of_31(count: int) -> tuple[int, ...]:
 
 _POWERS = _powers_of_31(256)  # Topics and most tags and keys are shorter.
 
-_INDEX_ENTRY = Struct(">iqii")
 _LANES_SIZE = 16_384  # Bytes hashed at a time; longer ints gain nothing.
 _WIDTH_SHORT, _WIDTH_LONG = 64, 256  # Room for a topic and a unique id; for most keys.
 _STEPS = {width: _lane_steps(width) for width in (_WIDTH_SHORT, _WIDTH_LONG)}

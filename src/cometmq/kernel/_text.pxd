@@ -1,0 +1,38 @@
+# Java's hashes, and values in a record's block of properties.
+from libc.stdint cimport uint8_t, uint32_t
+from libc.string cimport memchr, memcmp
+
+
+cdef inline uint32_t hash_on(uint32_t value, const uint8_t *at, Py_ssize_t size) noexcept nogil:
+    """Java's hash of ASCII text, begun with the hash of what stands before it."""
+    cdef Py_ssize_t i
+    for i in range(size):
+        value = value * 31 + at[i]
+    return value
+
+
+cdef inline bint is_ascii(const uint8_t *at, Py_ssize_t size) noexcept nogil:
+    cdef Py_ssize_t i
+    cdef uint8_t seen = 0
+    for i in range(size):
+        seen |= at[i]
+    return seen < 128
+
+
+cdef inline const uint8_t *last_value(
+    const uint8_t *block, Py_ssize_t block_size, const char *name, Py_ssize_t name_size,
+    Py_ssize_t *size,
+) noexcept nogil:
+    """The last value of a property that is not empty; the name ends with \1."""
+    cdef const uint8_t *at = block
+    cdef const uint8_t *end = block + block_size
+    cdef const uint8_t *piece_end
+    cdef const uint8_t *found = NULL
+    while at < end:
+        piece_end = <const uint8_t *>memchr(at, 2, end - at)
+        if piece_end is NULL:
+            piece_end = end
+        if piece_end - at > name_size and memcmp(at, name, name_size) == 0:
+            found, size[0] = at + name_size, piece_end - at - name_size
+        at = piece_end + 1
+    return found

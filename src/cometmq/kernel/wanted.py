@@ -1,0 +1,107 @@
+"""The entries that the log asks for in queues and index: what verification spends its time on.
+
+Of each plain record its queue entry and its index keys are made as bytes, so that they can be
+compared with the files a thousand at a time; nothing else of it is kept. Compiled: `_walk`.
+
+Next: cometmq.store.offline.wanted_walk
+"""
+
+from functools import lru_cache
+from struct import Struct
+from typing import Any
+
+from cometmq.kernel.keys import NOT_INDEXED, find_value, hashed_texts
+from cometmq.kernel.records import plain_parts
+from cometmq.kernel.reference import ENTRY, INDEX_ENTRY, index_insert, java_hash_many
+from cometmq.model.flags import INNER_BATCH, TRANSACTION_COMMIT, TRANSACTION_MASK
+
+KEY = Struct(">qi")  # Of the index: a record's physical offset, the hash as the index has it.
+
+# For each topic, for each of its queues by number: [queue offset of the next record, the entries
+# of those before it as a bytearray].
+Wanted = dict[bytes, dict[int, list[Any]]]
+
+_IN_A_QUEUE = (0, TRANSACTION_COMMIT)
+_MULTI_QUEUES = b"INNER_MULTI_DISPATCH"
+_TAGS = b"TAGS"
+_HASH_MAX = 0x7FFFFFFF
+
+
+def wanted_entries(
+    chunk: bytes, position: int, offset: int, queues: Wanted, keys: bytearray
+) -> tuple[int, int]:
+    """Take plain records from a piece of the log, as far as they go, and note what they ask for.
+
+    Plain is what `plain_parts` gives, of a known topic, where all that is hashed is ASCII, and which
+    asks for its own queue's next entry at most: no batch, no message for further queues.
+
+    Args:
+        chunk: the piece.
+        position: where in it the first record begins, bytes.
+        offset: physical offset of the piece, bytes.
+        queues: the known ones; entries are appended there.
+        keys: index keys are appended here, each as `KEY` packs it.
+
+    Returns:
+        The place in the piece where plain records end, and how many there were.
+    """
+    texts: list[bytes] = []
+    places: list[int] = []
+    count = 0
+    for head, topic, _, block in plain_parts(chunk, position, offset):
+        kind, runs = head[7] & TRANSACTION_MASK, queues.get(topic)
+        if runs is None or head[7] & INNER_BATCH or find_value(block, _MULTI_QUEUES):
+            break
+        found = hashed_texts(topic + b"#", block) if kind != NOT_INDEXED else []
+        if not topic.isascii() or not all(map(bytes.isascii, found)):
+            break
+        if kind in _IN_A_QUEUE:
+            run, tag = runs.get(head[3]), find_value(block, _TAGS) or b""
+            if run is None or run[0] != head[5] or not tag.isascii():
+                break
+            run[1] += ENTRY.pack(head[6], head[0], _tag_code(tag))
+            run[0] += 1
+        texts += found
+        places += [head[6]] * len(found)
+        position += head[0]
+        count += 1
+    keys += b"".join(map(KEY.pack, places, map(index_hash, java_hash_many(texts))))
+    return position, count
+
+
+@lru_cache(maxsize=4096)
+def _tag_code(tag: bytes) -> int:
+    return java_hash_many([tag])[0]
+
+
+def index_hash(code: int) -> int:
+    """Math.abs, and 0 for the one number that has none (IndexFile.indexKeyHashMethod)."""
+    return abs(code) & _HASH_MAX
+
+
+def stored_keys(
+    slots: "memoryview[int]", number: int, entries: bytes
+) -> tuple[bytes, int, bool]:
+    """The keys of an index file's entries, and whether their chains are what they must be.
+
+    Args:
+        slots: the newest entry of each slot before these, 0 where there is none; changed.
+        number: of the first of these.
+        entries: their bytes.
+
+    Returns:
+        The keys, each as `KEY` packs it; how many slots had no entry before; and whether each entry
+        leads to the one before it.
+
+    Raises:
+        ValueError: it is not a number of whole entries.
+    """
+    if len(entries) % INDEX_ENTRY.size:
+        raise ValueError("whole entries of an index file")
+    hashes, offsets, seconds = [], [], []
+    for code, offset, second, _ in INDEX_ENTRY.iter_unpack(entries):
+        hashes.append(code)
+        offsets.append(offset)
+        seconds.append(second)
+    made, fresh = index_insert(slots, number, hashes, offsets, seconds)
+    return b"".join(map(KEY.pack, offsets, hashes)), fresh, made == entries
