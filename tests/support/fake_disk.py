@@ -134,6 +134,11 @@ class FakeDisk:
         """What a file reads as."""
         return bytes(self.names[path].content)
 
+    @property
+    def open_count(self) -> int:
+        """Descriptors that were not closed."""
+        return len(self._open)
+
     # --- the port
 
     def _called(self, call: str) -> None:

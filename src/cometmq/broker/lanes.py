@@ -47,6 +47,9 @@ class Lanes:
         """`region` and `is_trace_on` are told to the producer with each answer."""
         self.straight: dict[str, dict[str, Lane]] = {}
         self._opened: dict[str, dict[int, Lane]] = {}
+        # Queues with the same number are answered alike in all topics: one text, which stays in the
+        # processor's cache, where one for each of 80,000 lanes would not.
+        self._answer_starts: dict[str, str] = {}
         self._store = store
         self._fields = json.dumps(
             {"MSG_REGION": region, "TRACE_ON": "true" if is_trace_on else "false"},
@@ -61,10 +64,10 @@ class Lanes:
             queue_id: of the queue.
             is_kept: whether sends may find it without this call from now on.
         """
-        lane = self._opened.get(topic.name, {}).get(queue_id)
+        siblings = self._opened.setdefault(topic.name, {})
+        lane = siblings.get(queue_id)
         if lane is None or lane.queue.deleted:
-            lane = self._make(topic, queue_id)
-            self._opened.setdefault(topic.name, {})[queue_id] = lane
+            lane = siblings[queue_id] = self._make(topic, queue_id, siblings)
         is_straight = not lane.sys_flag and not topic.name.startswith(
             (RETRY_PREFIX, DLQ_PREFIX)
         )
@@ -72,11 +75,14 @@ class Lanes:
             self.straight.setdefault(topic.name, {})[str(queue_id)] = lane
         return lane
 
-    def _make(self, topic: TopicConfig, queue_id: int) -> Lane:
+    def _make(self, topic: TopicConfig, queue_id: int, siblings: dict[int, Lane]) -> Lane:
+        """A new lane; it shares with its siblings, and with all others, what is the same."""
+        block = next((lane.topic_block for lane in siblings.values()), None)
+        start = self.answer_start(queue_id)
         return Lane(
             self._store.queue_for_append(topic.name, queue_id),
-            encode_topic_block(topic.name),
-            self.answer_start(queue_id),
+            block or encode_topic_block(topic.name),
+            self._answer_starts.setdefault(start, start),
             MULTI_TAGS if topic.filter_type == _MULTI_TAG else 0,
         )
 

@@ -15,7 +15,7 @@ from itertools import islice
 
 from cometmq.codec.queue_entry import QUEUE_ENTRY_SIZE, QueueEntry, gap_entries
 from cometmq.store.consume_queue import ConsumeQueue
-from cometmq.store.queue_files import QueueFiles
+from cometmq.store.queue_files import OPEN_FILES_MAX, QueueFiles
 
 logger = logging.getLogger(__name__)
 
@@ -45,6 +45,7 @@ class ConsumeQueues:
         self._topics: dict[str, dict[int, ConsumeQueue]] = {}
         self._round: Iterator[ConsumeQueue] | None = None
         self._round_step = TAILS_PER_TICK
+        self._is_round_kept = True
 
     def __iter__(self) -> Iterator[ConsumeQueue]:
         for queues in self._topics.values():
@@ -114,8 +115,12 @@ class ConsumeQueues:
             queue.cut(offset)
         return True
 
-    def write_tails(self, queues: Iterable[ConsumeQueue]) -> None:
+    def write_tails(self, queues: Iterable[ConsumeQueue], *, is_kept: bool = True) -> None:
         """Write these queues' tails; one that fails keeps its own for the next time.
+
+        Args:
+            queues: which.
+            is_kept: whether their files stay open (QueueFiles.write).
 
         Raises:
             OSError: the disk failed or is full; the rest was not tried.
@@ -126,7 +131,7 @@ class ConsumeQueues:
             elif queue.tail:
                 # A copy: the traceback of a failed write would keep a view of the tail, and a
                 # tail with a view cannot grow.
-                self.files.write(queue, queue.tail_start, bytes(queue.tail))
+                self.files.write(queue, queue.tail_start, bytes(queue.tail), is_kept=is_kept)
                 queue.tail_written(len(queue.tail) // QUEUE_ENTRY_SIZE)
             self.dirty.pop(queue, None)
 
@@ -135,6 +140,7 @@ class ConsumeQueues:
         queues = list(self.dirty)
         self._round = iter(queues)
         self._round_step = max(TAILS_PER_TICK, len(queues) // ROUND_TICKS)
+        self._is_round_kept = len(queues) <= OPEN_FILES_MAX
 
     def continue_round(
         self, is_time_over: Callable[[], bool], *, is_spread: bool = True
@@ -153,7 +159,7 @@ class ConsumeQueues:
         while not is_spread or written < self._round_step:
             part = list(islice(self._round, _TAILS_AT_ONCE))
             try:
-                self.write_tails(part)
+                self.write_tails(part, is_kept=self._is_round_kept)
             except OSError:
                 self._round = None
                 raise

@@ -174,7 +174,9 @@ class RealDisk:
 
     def size(self, fd: int) -> int:
         """Bytes of the file."""
-        return os.fstat(fd).st_size
+        # A fifth of the time of `fstat`, which makes an object of twenty; no read or write here goes by
+        # the position that this moves.
+        return os.lseek(fd, 0, os.SEEK_END)
 
     def modified_ms(self, fd: int) -> int:
         """When it was last written."""

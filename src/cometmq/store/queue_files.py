@@ -46,8 +46,17 @@ class QueueFiles:
         start = offset // self.entries_per_file * self._file_size
         return f"{self.directory}/{queue.topic}/{queue.queue_id}/{start:020d}"
 
-    def write(self, queue: ConsumeQueue, offset: int, entries: bytes) -> None:
+    def write(
+        self, queue: ConsumeQueue, offset: int, entries: bytes, *, is_kept: bool = True
+    ) -> None:
         """Write entries from a queue offset on.
+
+        Args:
+            queue: whose they are.
+            offset: queue offset of the first.
+            entries: their bytes.
+            is_kept: keep the file open for the next time; of no use to one who goes over more files
+                than may be open, and who would close those that others will write again soon.
 
         Raises:
             OSError: the disk failed or is full; a part of them may be written.
@@ -55,29 +64,42 @@ class QueueFiles:
         index = offset % self.entries_per_file
         room = (self.entries_per_file - index) * QUEUE_ENTRY_SIZE
         if len(entries) > room:
-            self.write(queue, offset, entries[:room])
-            self.write(queue, offset - index + self.entries_per_file, entries[room:])
+            self.write(queue, offset, entries[:room], is_kept=is_kept)
+            rest = offset - index + self.entries_per_file
+            self.write(queue, rest, entries[room:], is_kept=is_kept)
             return
         path = self.path(queue, offset)
-        fd = self._writable(path, index)
-        self.unsynced.add(path)
-        write_whole(self._disk, fd, entries, index * QUEUE_ENTRY_SIZE)
-
-    def _writable(self, path: str, index: int) -> int:
-        """An open descriptor of a file whose next entry is written at `index`."""
         fd = self._open.get(path)
         if fd is not None:
             self._open.move_to_end(path)
-            return fd
+        else:
+            fd = self._writable(path, index)
+            if is_kept:
+                self._remember(path, fd)
+            else:
+                self._write_and_close(path, fd, entries, index)
+                return
+        self.unsynced.add(path)
+        write_whole(self._disk, fd, entries, index * QUEUE_ENTRY_SIZE)
+
+    def _write_and_close(self, path: str, fd: int, entries: bytes, index: int) -> None:
+        self.unsynced.add(path)
+        try:
+            write_whole(self._disk, fd, entries, index * QUEUE_ENTRY_SIZE)
+        finally:
+            self._disk.close(fd)
+
+    def _writable(self, path: str, index: int) -> int:
+        """A new descriptor of a file whose next entry is written at `index`."""
         try:
             fd = self._disk.open(path)
             if self._disk.size(fd):
-                return self._remember(path, fd)
+                return fd
             self._disk.close(fd)  # A stop while it was made.
         except FileNotFoundError:
             pass
         self._make(path, index)
-        return self._remember(path, self._disk.open(path))
+        return self._disk.open(path)
 
     def _make(self, path: str, index: int) -> None:
         """Make a file whose first entry comes at `index`; nothing is left if that fails."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from cometmq.codec.queue_entry import QUEUE_ENTRY_SIZE
 from cometmq.store.consume_queues import ROUND_TICKS, TAILS_PER_TICK, ConsumeQueues
-from cometmq.store.queue_files import QueueFiles
+from cometmq.store.queue_files import OPEN_FILES_MAX, QueueFiles
 from tests.support.fake_disk import FakeDisk
 
 
@@ -12,8 +12,8 @@ def never() -> bool:
     return False
 
 
-def queues_with_tails(count: int) -> ConsumeQueues:
-    queues = ConsumeQueues(QueueFiles(FakeDisk(), "/consumequeue", 300))
+def queues_with_tails(count: int, disk: FakeDisk | None = None) -> ConsumeQueues:
+    queues = ConsumeQueues(QueueFiles(disk or FakeDisk(), "/consumequeue", 300))
     for number in range(count):
         queue = queues.find_or_make("topic", number)
         queue.append(number * 100, 100, 0)
@@ -54,6 +54,22 @@ def test_a_tick_whose_time_is_over_leaves_the_rest_to_the_next():
     while not queues.continue_round(lambda: True):
         pass
     assert not queues.dirty
+
+
+def test_a_round_over_more_files_than_may_be_open_leaves_those_of_full_tails_open():
+    disk = FakeDisk()
+    queues = queues_with_tails(OPEN_FILES_MAX + 1, disk)
+    full = queues.find_or_make("topic", 0)
+    queues.write_tails([full])
+    full.append(0, 100, 0)
+    queues.dirty[full] = None
+    ticks_of_a_round(queues, ROUND_TICKS)
+    full.append(100, 100, 0)
+    before = disk.calls["open"]
+    queues.write_tails([full])
+    assert disk.calls["open"] == before
+    queues.files.close()
+    assert disk.open_count == 0
 
 
 def test_entries_that_reach_over_several_files_come_back_as_they_were():
