@@ -14,6 +14,7 @@ from cometmq.codec.index_file import decode_header, entry_position, slot_positio
 from cometmq.codec.queue_entry import QUEUE_ENTRY
 from cometmq.codec.record import decode_record
 from cometmq.store.disk import RealDisk
+from cometmq.store.offline import index_check, log_scan, queue_check
 from cometmq.store.offline.compare import Comparer, open_for_reading
 from cometmq.store.offline.found import find_store
 from cometmq.store.offline.repair import repair
@@ -82,6 +83,32 @@ def test_what_java_wrote_is_sound_and_stays_untouched(name):
     assert summary.index_keys == KEYS[name]
     assert sum(queue.messages for queue in summary.queues) == RECORDS[name]
     assert contents(source) == before
+
+
+@pytest.fixture
+def _short_pieces(monkeypatch):
+    """Everything is compared in many pieces, though the stores are small."""
+    monkeypatch.setattr(log_scan, "CHUNK_SIZE", 3000)
+    monkeypatch.setattr(queue_check, "_GATHERED_MAX", 50)
+    monkeypatch.setattr(index_check, "_PIECE_ENTRIES", 10)
+
+
+@pytest.mark.usefixtures("_short_pieces")
+def test_pieces_of_another_length_say_the_same(name):
+    verdict = verdict_of(STORES / name / "store")
+    assert (verdict.errors, verdict.notes, verdict.findings) == (0, 0, [])
+    assert verdict.records == verdict.queue_entries == RECORDS[name]
+    assert verdict.index_entries == KEYS[name]
+
+
+@ONE
+@pytest.mark.usefixtures("_short_pieces")
+def test_only_one_index_entry_is_wrong_where_a_pieces_last_points_far_ahead(directory):
+    path = min((directory / "index").iterdir())
+    change(path, entry_position(100, SLOTS) + 4 + 2, b"\1")  # Into the physical offset.
+    stray, missing = verdict_of(directory).findings
+    assert "1 entries of hash" in stray.what
+    assert "1 keys have no entry" in missing.what
 
 
 def test_sizes_and_delay_levels_are_found_in_the_files(name):

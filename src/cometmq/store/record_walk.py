@@ -43,10 +43,10 @@ def valid_records(chunk: bytes, offset: int) -> tuple[list[Record], int, WalkEnd
         if len(topics) < _TOPICS_MAX:
             topics[record.topic.encode()] = record.topic
         position += record.store_size
-    return records, position, _why_not_further(chunk, position)
+    return records, position, why_not_further(chunk, position)
 
 
-def _why_not_further(chunk: bytes, position: int) -> WalkEnd:
+def why_not_further(chunk: bytes, position: int) -> WalkEnd:
     """What stands where the records end."""
     left = len(chunk) - position
     if not left:

@@ -3,8 +3,6 @@
 Next: cometmq.store.batch_queues
 """
 
-from collections.abc import Sequence
-
 from cometmq.codec.other_queues import BatchEntry
 from cometmq.codec.record import Record
 from cometmq.model.flags import INNER_BATCH
@@ -28,13 +26,12 @@ class BatchCheck:
         self._wanted: dict[tuple[str, int], list[BatchEntry]] = {}
         self.entries = 0
 
-    def take(self, records: Sequence[Record]) -> None:
-        """Records of the log, in their order."""
-        for record in records:
-            if record[7] & INNER_BATCH:
-                entry = entry_of(record)
-                if entry is not None:
-                    self._wanted.setdefault((record[15], record[3]), []).append(entry)
+    def take(self, record: Record) -> None:
+        """A record of the log; they come in their order."""
+        if record.sys_flag & INNER_BATCH:
+            entry = entry_of(record)
+            if entry is not None:
+                self._wanted.setdefault((record.topic, record.queue_id), []).append(entry)
 
     def finish(self) -> None:
         """The log has been walked: compare queue by queue."""

@@ -10,24 +10,21 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from cometmq.codec.index_file import (
-    INDEX_ENTRY,
     INDEX_ENTRY_SIZE,
     INDEX_HEADER_SIZE,
     IndexHeader,
     decode_header,
     entry_position,
 )
-from cometmq.codec.record import Record
-from cometmq.kernel import index_insert, record_keys
+from cometmq.kernel import stored_keys
+from cometmq.kernel.wanted import KEY
 from cometmq.store.index_file import IndexShape, blank_slots
 from cometmq.store.offline.findings import Findings
 from cometmq.store.offline.found import FoundStore
 from cometmq.store.offline.index_shape import find_shape, read_slots
 
-_PIECE_ENTRIES = 50_000
-_INT_MIN, _INT_MAX = -0x80000000, 0x7FFFFFFF
-
-Key = tuple[int, int]  # (physical offset, hash)
+_PIECE_ENTRIES = 4096  # About as many as a piece of the log asks for.
+_TWO_KEYS = 2 * KEY.size
 
 
 class IndexCheck:
@@ -43,7 +40,7 @@ class IndexCheck:
         self._findings = findings
         self._log_start = store.log.chain.start
         self._stored = self._stored_keys(store.index_paths)
-        self._ahead: list[Key] = []  # Read from the files and not reached by the log yet.
+        self._ahead = bytearray()  # Keys read from the files and not reached by the log yet.
         self._begin: int | None = None  # Physical offset from which on there is an index.
         self._missing = 0
         self._first_missing = 0
@@ -54,28 +51,29 @@ class IndexCheck:
         """Whether there is an index at all."""
         return bool(self._store.index_paths)
 
-    def take(self, records: Sequence[Record]) -> None:
-        """Records of the log, in their order."""
-        if not self.has_files or not records:
+    def take(self, wanted: bytearray, end: int) -> None:
+        """The keys that records ask for, in their order; each as `KEY` packs it.
+
+        Args:
+            wanted: they.
+            end: physical offset behind the last record.
+        """
+        if not self.has_files:
             return
-        wanted: list[Key] = []
-        if found := record_keys(records):
-            hashes, offsets, _ = zip(*found, strict=True)
-            wanted = list(zip(offsets, index_hashes(hashes), strict=True))
-        stored = self._stored_before(records[-1][6] + 1)
+        stored = self._stored_before(end)
         if stored == wanted:
-            self.entries += len(stored)
+            self.entries += len(stored) // KEY.size
         else:
             self._compare(stored, wanted)
 
-    def _compare(self, stored: list[Key], wanted: list[Key]) -> None:
+    def _compare(self, stored: bytearray, wanted: bytearray) -> None:
         """The same, where they are not alike."""
         begin = self._begin or 0
-        stored_counts = Counter(stored)
-        wanted_counts = Counter(key for key in wanted if key[0] >= begin)
+        stored_counts = Counter(KEY.iter_unpack(stored))
+        wanted_counts = Counter(key for key in KEY.iter_unpack(wanted) if key[0] >= begin)
         strays = stored_counts - wanted_counts
         missing = wanted_counts - stored_counts
-        self.entries += len(stored) - strays.total()
+        self.entries += stored_counts.total() - strays.total()
         for (offset, code), count in strays.items():
             what = f"{count} entries of hash {code} are no keys of the record at {offset}"
             self._findings.add("index", f"offset {offset}", what)
@@ -92,8 +90,9 @@ class IndexCheck:
         is_clean = self._store.is_clean
         behind = self._stored_before(1 << 63)
         if behind:
-            what = f"{len(behind)} entries point behind the log's end at {log_end}"
-            self._findings.add("index", f"offset {behind[0][0]}", what, is_error=is_clean)
+            what = f"{len(behind) // KEY.size} entries point behind the log's end at {log_end}"
+            where = f"offset {_offset_at(behind, 0)}"
+            self._findings.add("index", where, what, is_error=is_clean)
         if self._missing:
             what = f"{self._missing} keys have no entry"
             what += (
@@ -102,24 +101,29 @@ class IndexCheck:
             where = f"offset {self._first_missing}"
             self._findings.add("index", where, what, is_error=is_clean)
 
-    def _stored_before(self, limit: int) -> list[Key]:
-        """The entries of records before an offset that have not been taken yet."""
-        while not self._ahead or self._ahead[-1][0] < limit:
+    def _stored_before(self, limit: int) -> bytearray:
+        """The keys of records before an offset that have not been taken yet."""
+        ahead = self._ahead
+        # Of the two last ones, because one may be damaged and seem to lie far ahead.
+        while len(ahead) < _TWO_KEYS or min(_last_offsets(ahead)) < limit:
             piece = next(self._stored, None)
             if piece is None:
                 break
+            first = _offset_at(piece, 0)
             if self._begin is None:
-                self._begin = piece[0][0]
-            if piece[0][0] < self._log_start:  # Of messages that retention has deleted.
-                piece = [key for key in piece if key[0] >= self._log_start]
-            self._ahead += piece
-        count = len(self._ahead)
-        while count and self._ahead[count - 1][0] >= limit:
-            count -= 1
-        found, self._ahead = self._ahead[:count], self._ahead[count:]
+                self._begin = first
+            if first < self._log_start:  # Of messages that retention has deleted.
+                keys = KEY.iter_unpack(piece)
+                piece = b"".join(KEY.pack(*key) for key in keys if key[0] >= self._log_start)
+            ahead += piece
+        size = len(ahead)
+        while size and _offset_at(ahead, size - KEY.size) >= limit:
+            size -= KEY.size
+        found = ahead[:size]
+        del ahead[:size]
         return found
 
-    def _stored_keys(self, paths: Sequence[str]) -> Iterator[list[Key]]:
+    def _stored_keys(self, paths: Sequence[str]) -> Iterator[bytes]:
         """All entries of all files, a piece at a time; their chains are checked on the way."""
         for path in paths:
             fd = self._disk.open(path, write=False)
@@ -135,7 +139,7 @@ class IndexCheck:
 
     def _file_keys(
         self, path: str, fd: int, header: IndexHeader, shape: IndexShape
-    ) -> Iterator[list[Key]]:
+    ) -> Iterator[bytes]:
         """The same for one file."""
         slots = blank_slots(shape.slots)
         used = 0
@@ -144,11 +148,10 @@ class IndexCheck:
             count = min(_PIECE_ENTRIES, header.index_count - number)
             at = entry_position(number, shape.slots)
             content = self._disk.pread(fd, count * INDEX_ENTRY_SIZE, at)
-            hashes, offsets, seconds, _ = zip(*INDEX_ENTRY.iter_unpack(content), strict=True)
-            entries, fresh = index_insert(slots, number, hashes, offsets, seconds)
+            keys, fresh, is_right = stored_keys(slots, number, content)
             used += fresh
-            is_chain_right &= entries == content
-            yield list(zip(offsets, hashes, strict=True))
+            is_chain_right &= is_right
+            yield keys
         if not is_chain_right:
             self._findings.add("index", path, "its chains do not lead through their entries")
         if used != header.slots_used:
@@ -159,8 +162,12 @@ class IndexCheck:
             self._findings.add("index", path, what, is_error=self._store.is_clean)
 
 
-def index_hashes(codes: Sequence[int]) -> list[int]:
-    """Hashes as the index has them (IndexFile.indexKeyHashMethod of RocketMQ 5.3.3)."""
-    hashes = list(map(abs, codes))
-    # The least int has no absolute value in Java, and is 0 there.
-    return hashes if _INT_MIN not in codes else [code & _INT_MAX for code in hashes]
+def _offset_at(keys: bytes | bytearray, place: int) -> int:
+    """The physical offset of the key at a place; a negative one counts from the end."""
+    offset: int = KEY.unpack_from(keys, place)[0]
+    return offset
+
+
+def _last_offsets(keys: bytearray) -> tuple[int, int]:
+    """The physical offsets of the two last keys."""
+    return _offset_at(keys, -_TWO_KEYS), _offset_at(keys, -KEY.size)

@@ -4,7 +4,7 @@ Next: cometmq.store.offline.verify
 """
 
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
 from cometmq.codec.record import Record
 from cometmq.codec.record_check import NoRecordError, check_record
@@ -12,13 +12,19 @@ from cometmq.kernel import MAGIC_V1, MAGIC_V2, WalkEnd
 from cometmq.store.log_end import record_at
 from cometmq.store.log_file import LogFile
 from cometmq.store.offline.found import FoundStore
-from cometmq.store.whole_records import Walk, walk_of
+from cometmq.store.whole_records import walk_of
 from cometmq.store.zeros import is_zeros
 
-CHUNK_SIZE = 4 << 20
+CHUNK_SIZE = 1 << 22
 
 _MAGICS = tuple(magic.to_bytes(4) for magic in (MAGIC_V1, MAGIC_V2))
 _MAGIC_END = 8  # Bytes from a record's start to the end of its magic.
+
+Piece = TypeVar("Piece")  # What comes of the records of a piece of the log.
+
+# (a piece of the log, its physical offset) -> what comes of the valid records that it begins with,
+# how many these are, where they end in it, and why there.
+Walk = Callable[[bytes, int], tuple[Piece, int, int, WalkEnd]]
 
 OnProgress = Callable[[int], None]  # Told how many bytes of the log have been walked in all.
 
@@ -41,8 +47,8 @@ class Damage(NamedTuple):
     why: str
 
 
-class LogScan:
-    """One walk over a log, from its oldest file or from a record's offset on.
+class PieceScan(Generic[Piece]):
+    """One walk over a log, from its oldest file or from a record's offset on, a piece at a time.
 
     Attributes:
         end: physical offset at which the log ends, when the walk is through.
@@ -54,6 +60,7 @@ class LogScan:
     def __init__(
         self,
         store: FoundStore,
+        walk: Walk[Piece],
         *,
         start: int | None = None,
         on_progress: OnProgress | None = None,
@@ -62,21 +69,21 @@ class LogScan:
         self._chain = store.log.chain
         self._log = store.log
         self._on_progress = on_progress
-        self._walk = walk_of(store.settings)
+        self._walk = walk
         self._is_whole_checked = store.settings.verify_property_crc
         self.end = self._chain.start if start is None else start
         self.tail = 0
         self.damages: list[Damage] = []
         self.records = 0
 
-    def __iter__(self) -> Iterator[list[Record]]:
-        """The valid records, a piece of the log at a time."""
+    def __iter__(self) -> Iterator[Piece]:
+        """What comes of the pieces that have valid records."""
         begin = self.end
         while (file := self._chain.find(self.end)) is not None:
-            records, self.end, why = _take(file, self.end, self._walk)
-            self.records += len(records)
-            if records:
-                yield records
+            piece, count, self.end, why = _take(file, self.end, self._walk)
+            self.records += count
+            if count:
+                yield piece
             if why is WalkEnd.BLANK:
                 self.end = file.end
             elif why is not None and not self._pass_over(file):
@@ -125,22 +132,43 @@ class LogScan:
         return record_at(file, offset, is_whole_checked=self._is_whole_checked) is not None
 
 
-def _take(file: LogFile, position: int, walk: Walk) -> tuple[list[Record], int, WalkEnd | None]:
-    """Valid records from an offset on, the offset behind them, and why not further.
+class LogScan(PieceScan[list[Record]]):
+    """One walk that gives the valid records, a piece of the log at a time."""
+
+    def __init__(
+        self,
+        store: FoundStore,
+        *,
+        start: int | None = None,
+        on_progress: OnProgress | None = None,
+    ) -> None:
+        valid_records = walk_of(store.settings)
+
+        def walk(chunk: bytes, offset: int) -> tuple[list[Record], int, int, WalkEnd]:
+            records, walked, why = valid_records(chunk, offset)
+            return records, len(records), walked, why
+
+        super().__init__(store, walk, start=start, on_progress=on_progress)
+
+
+def _take(
+    file: LogFile, position: int, walk: Walk[Piece]
+) -> tuple[Piece, int, int, WalkEnd | None]:
+    """What comes of records from an offset on, their number, their end, and why not further.
 
     The reason is None where the file goes on.
     """
     size = CHUNK_SIZE
     while True:
         chunk = file.read(position, min(size, file.end - position))
-        records, walked, why = walk(chunk, position)
+        piece, count, walked, why = walk(chunk, position)
         is_whole_rest = position + len(chunk) == file.end
         if why is WalkEnd.WHOLE:
-            return records, position + walked, WalkEnd.BLANK if is_whole_rest else None
+            return piece, count, position + walked, WalkEnd.BLANK if is_whole_rest else None
         if why is not WalkEnd.SHORT or is_whole_rest:
-            return records, position + walked, why
+            return piece, count, position + walked, why
         if walked:
-            return records, position + walked, None
+            return piece, count, position + walked, None
         size = int.from_bytes(chunk[:4])  # One record that is longer than a piece.
 
 

@@ -1,17 +1,20 @@
 """Compares queues with the log: every record has its entry, every entry its record.
 
-The entries that the log asks for are gathered as bytes, queue by queue, and compared with the
-files a run at a time; only where bytes differ are entries looked at one by one. That no entry
+The entries that the log asks for are gathered as bytes, queue by queue (`wanted_walk`), and
+compared with the files a run at a time; only where bytes differ are entries looked at one by one. That no entry
 stands there without a record shows in their number.
 
 Next: cometmq.store.offline.index_check
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from typing import Any
 
 from cometmq.codec.other_queues import is_extended_address
 from cometmq.codec.queue_entry import BLANK_ENTRY, GAP_CODE, QUEUE_ENTRY, QUEUE_ENTRY_SIZE
 from cometmq.codec.record import Record
+from cometmq.kernel.wanted import Wanted
+from cometmq.model.names import SCHEDULE_TOPIC
 from cometmq.store.consume_queue import ConsumeQueue
 from cometmq.store.consume_queues import ConsumeQueues
 from cometmq.store.disk import Buffer
@@ -21,21 +24,24 @@ from cometmq.store.offline.findings import Findings
 from cometmq.store.offline.found import FoundStore, QueueId
 from cometmq.store.queue_files import QueueFiles
 from cometmq.store.queue_loading import LoadedQueue, QueueLoader
-from cometmq.store.stored_record import is_plain, places_of, tag_hash
+from cometmq.store.stored_record import places_of
 
-_RUN_ENTRIES_MAX = 3200  # Entries of a queue are compared in runs of so many.
-_RUN_SIZE_MAX = _RUN_ENTRIES_MAX * QUEUE_ENTRY_SIZE
+_GATHERED_MAX = 500_000  # Entries of all queues that wait to be compared: 10 MB.
+_RUN_ENTRIES_MAX = 3200  # Entries of a queue are looked at one by one in runs of so many.
 
 
 class _Run:
-    """Entries of one queue that the log asks for and nobody has compared yet."""
+    """Entries of one queue that the log asks for and nobody has compared yet.
 
-    __slots__ = ("entries", "first_missing", "matched", "missing", "next", "queue", "stale")
+    Attributes:
+        gathered: [queue offset behind the last of them, the entries]; see `kernel.wanted.Wanted`.
+    """
+
+    __slots__ = ("first_missing", "gathered", "matched", "missing", "queue", "stale")
 
     def __init__(self, queue: ConsumeQueue, offset: int) -> None:
         self.queue = queue
-        self.next = offset  # Queue offset behind the last of them.
-        self.entries = bytearray()
+        self.gathered: list[Any] = [offset, bytearray()]
         self.matched = 0
         self.stale = 0  # Records of a topic that was deleted and made again since.
         self.missing = 0
@@ -47,6 +53,7 @@ class QueueCheck:
 
     Attributes:
         entries: how many entries are as the log has them.
+        wanted: where the kernel appends what plain records ask for.
     """
 
     def __init__(
@@ -74,54 +81,57 @@ class QueueCheck:
         loaded = loader.load(log_start=store.log.chain.start, dispatched=None)
         self._loaded = {QueueId(one.queue.topic, one.queue.queue_id): one for one in loaded}
         self._runs: dict[tuple[str, int], _Run] = {}
-        self._pack = QUEUE_ENTRY.pack
+        self._gathered = 0  # Records since everything was compared.
+        self.wanted: Wanted = {}
         self.entries = 0
 
-    def take(self, records: Sequence[Record]) -> None:
-        """Records of the log, in their order."""
-        runs, pack, levels_ms = self._runs, self._pack, self._levels_ms
-        for record in records:
-            run = runs.get((record[15], record[3]))
-            if run is not None and run.next == record[5] and is_plain(record):
-                block, entries = record[16], run.entries
-                code = tag_hash(block) if b"TAGS" in block else 0
-                entries += pack(record[6], record[0], code)
-                run.next += 1
-                if len(entries) >= _RUN_SIZE_MAX:
-                    self._compare(run)
-                continue
-            for topic, queue_id, offset, code in places_of(record, levels_ms):
-                run = runs.get((topic, queue_id))
-                if run is None or run.next != offset:
-                    run = self._run_at((topic, queue_id), offset)
-                entries = run.entries
-                entries += pack(record[6], record[0], code)
-                run.next = offset + 1
-                if len(entries) >= _RUN_SIZE_MAX:
-                    self._compare(run)
+    def take(self, record: Record) -> None:
+        """A record that is not plain, or not the next of a known queue."""
+        for topic, queue_id, offset, code in places_of(record, self._levels_ms):
+            gathered = self._run_at(topic, queue_id, offset).gathered
+            gathered[1] += QUEUE_ENTRY.pack(record.physical_offset, record.store_size, code)
+            gathered[0] = offset + 1
+        if record.topic != SCHEDULE_TOPIC:  # Its entries hold a time for the hash of a tag.
+            self.wanted.setdefault(record.topic.encode(), {})
 
-    def _run_at(self, key: tuple[str, int], offset: int) -> _Run:
+    def _run_at(self, topic: str, queue_id: int, offset: int) -> _Run:
         """The run of a queue that goes on at an offset."""
-        run = self._runs.get(key)
+        run = self._runs.get((topic, queue_id))
         if run is None:
-            run = self._runs[key] = _Run(ConsumeQueue(*key), offset)
-        else:
+            run = _Run(ConsumeQueue(topic, queue_id), offset)
+            self._runs[topic, queue_id] = run
+            if topic != SCHEDULE_TOPIC:
+                self.wanted.setdefault(topic.encode(), {})[queue_id] = run.gathered
+        elif run.gathered[0] != offset:
             self._compare(run)
-            run.next = offset
+            run.gathered[0] = offset
         return run
+
+    def compare_many(self, count: int) -> None:
+        """So many records more have been taken, by the kernel or here; compare when it is time."""
+        self._gathered += count
+        if self._gathered >= _GATHERED_MAX:
+            self._compare_all()
+            self._gathered = 0
+
+    def _compare_all(self) -> None:
+        for run in self._runs.values():
+            if run.gathered[1]:
+                self._compare(run)
 
     def _compare(self, run: _Run) -> None:
         """Compare what has been gathered with the files."""
-        count = len(run.entries) // QUEUE_ENTRY_SIZE
-        start = run.next - count
+        end, entries = run.gathered
+        count = len(entries) // QUEUE_ENTRY_SIZE
+        start = end - count
         stored = _read(self._files, run.queue, start, count)
-        if stored == run.entries:
+        if stored == entries:
             run.matched += count
         else:
             for place in range(count):
                 piece = slice(place * QUEUE_ENTRY_SIZE, (place + 1) * QUEUE_ENTRY_SIZE)
-                self._compare_one(run, start + place, run.entries[piece], stored[piece])
-        run.entries = bytearray()
+                self._compare_one(run, start + place, entries[piece], stored[piece])
+        entries.clear()
 
     def _compare_one(self, run: _Run, offset: int, wanted: Buffer, stored: Buffer) -> None:
         """The same for one entry."""
@@ -155,8 +165,7 @@ class QueueCheck:
         Args:
             log_end: physical offset at which it ends.
         """
-        for run in self._runs.values():
-            self._compare(run)
+        self._compare_all()
         for key, run in self._runs.items():
             self.entries += run.matched
             if run.missing:

@@ -1,9 +1,9 @@
 """Looks at everything in a store: is what the files say about each other true?
 
-One walk over the log checks every record (sizes, offset, CRC of the body) and gives them to the
-checks of queues and index, which compare them with their files.
+One walk over the log checks every record (sizes, offset, CRC of the body) and gathers the entries
+that they ask for; the checks of queues and index compare these with their files.
 
-Next: cometmq.store.offline.queue_check
+Next: cometmq.store.offline.wanted_walk
 """
 
 from dataclasses import dataclass, field
@@ -15,8 +15,9 @@ from cometmq.store.offline.batch_check import BatchCheck
 from cometmq.store.offline.findings import Finding, Findings
 from cometmq.store.offline.found import FoundStore
 from cometmq.store.offline.index_check import IndexCheck
-from cometmq.store.offline.log_scan import LogScan, OnProgress
+from cometmq.store.offline.log_scan import OnProgress, PieceScan
 from cometmq.store.offline.queue_check import QueueCheck
+from cometmq.store.offline.wanted_walk import WantedWalk
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,15 +61,13 @@ def verify(store: FoundStore, *, on_progress: OnProgress | None = None) -> Verdi
         OSError: the disk failed.
     """
     findings = Findings()
-    scan = LogScan(store, on_progress=on_progress)
     index = IndexCheck(store, findings)
     queues = _queue_check(store, findings)
     batches = BatchCheck(store, findings)
-    for records in scan:
-        if queues is not None:
-            queues.take(records)
-        index.take(records)
-        batches.take(records)
+    walk = WantedWalk(queues, batches, is_whole_checked=store.settings.verify_property_crc)
+    scan = PieceScan(store, walk.take, on_progress=on_progress)
+    for piece in scan:
+        index.take(piece.keys, piece.end)
     for damage in scan.damages:
         where = f"{damage.path} at {damage.at}"
         what = f"{damage.end - damage.start} bytes are no record: {damage.why}"
