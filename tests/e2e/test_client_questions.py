@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import replace
 
 import pytest
 
 from cometmq.client import (
+    AsyncAdmin,
     AsyncProducer,
     AsyncPushConsumer,
     ConsumeFrom,
@@ -19,6 +22,7 @@ from cometmq.codec.fastjson import loads
 from cometmq.codec.remoting import Command
 from cometmq.embedded.pair import AsyncEmbedded
 from cometmq.model.codes import RequestCode
+from cometmq.model.group import GroupConfig
 from cometmq.net.channels import Channels
 from cometmq.net.clock import SystemClock
 from tests.support.scripted import until
@@ -109,6 +113,39 @@ async def test_a_console_sees_settings_queues_rates_and_stacks(cluster, console)
     assert state.queues[queue].consumed_ms >= state.queues[queue].pulled_ms - 60_000 > 0
     assert state.rates[TOPIC].ok_rate > 0
     assert "MainThread" in (state.stacks or "")
+
+
+async def test_a_console_sees_what_was_popped_and_is_not_acknowledged(cluster, console):
+    begun, may_end = asyncio.Event(), asyncio.Event()
+
+    async def hold(_message: StoredMessage) -> None:
+        begun.set()
+        await may_end.wait()
+
+    async with AsyncAdmin(cluster.nameserver) as admin:
+        await admin.create_topic(TOPIC, queues=1)
+        await admin.create_group(GroupConfig(GROUP))
+        await admin.set_request_mode(TOPIC, GROUP, "POP")
+    async with AsyncProducer(cluster.nameserver) as producer:
+        await producer.send(Message(TOPIC, b"held"))
+    async with AsyncPushConsumer(
+        cluster.nameserver, group=GROUP, listener=hold, subscriptions={TOPIC: "*"},
+        settings=replace(SETTINGS, is_client_rebalance=False),
+    ) as consumer:  # fmt: skip
+        async with asyncio.timeout(60):
+            await begun.wait()
+        answer = await console.ask(
+            RequestCode.GET_CONSUMER_RUNNING_INFO,
+            consumerGroup=GROUP, clientId=consumer.client_id, jstackEnable="false",
+        )  # fmt: skip
+        may_end.set()
+    (popped,) = [
+        state for queue, state in decode_running(answer.body).pops.items()
+        if queue.topic == TOPIC
+    ]  # fmt: skip
+    assert popped.waiting_count == 1
+    assert popped.popped_ms > 0
+    assert not popped.is_dropped
 
 
 @pytest.mark.parametrize(

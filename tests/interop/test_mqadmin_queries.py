@@ -51,6 +51,8 @@ def fill(names: str) -> list[list[str]]:
         ["queryMsgByUniqueKey", "-t", TOPIC, "-i", one.message_id],
         ["queryMsgByUniqueKey", "-t", TOPIC, "-i", "0" * 32],
         ["queryMsgByOffset", "-t", TOPIC, *in_queue],
+        ["queryCq", "-t", TOPIC, "-q", "0", "-i", "1", "-c", "2", "-g", "nobody"],
+        ["queryCq", "-t", TOPIC, "-q", "7", "-i", "0"],
     ]
 
 
@@ -95,3 +97,5 @@ def test_mqadmin_prints_the_same_for_both_brokers(tmp_path, names):
         assert said == wanted, command
     assert sum("#Message ID" in text for text in theirs) >= 2
     assert any("Queue Offset:" in text for text in theirs)
+    assert any("tagsCode=" in text for text in theirs)
+    assert any("7@Looked_Up is not exist!" in text for text in theirs)

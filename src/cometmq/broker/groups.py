@@ -17,6 +17,7 @@ from cometmq.codec.bodies.group_config import (
 )
 from cometmq.model.clock import Clock
 from cometmq.model.data_version import DataVersion
+from cometmq.model.flags import PERM_READ
 from cometmq.model.group import GroupConfig
 from cometmq.model.names import SYSTEM_GROUPS, group_fault, is_system_group
 from cometmq.store.config_file import ConfigFile
@@ -38,7 +39,7 @@ class Groups:
         self._is_auto_created = is_auto_created
         self._clock = clock
         self._groups: dict[str, GroupConfig] = {}
-        self._forbidden: Mapping[str, Mapping[str, int]] = {}
+        self._forbidden: dict[str, Mapping[str, int]] = {}
         self._saver = Saver(file, self._snapshot, pool)
 
     def load(self) -> None:
@@ -50,7 +51,7 @@ class Groups:
         table = self._file.load(decode_group_table)
         if table is not None:
             self._groups = dict(table.groups)
-            self._forbidden = table.forbidden
+            self._forbidden = dict(table.forbidden)
             self.version = table.version
         known = len(self._groups)
         for name in SYSTEM_GROUPS:
@@ -74,7 +75,7 @@ class Groups:
 
     def table(self) -> GroupTable:
         """All of them, as they are now."""
-        return GroupTable(self.version, dict(self._groups), self._forbidden)
+        return GroupTable(self.version, dict(self._groups), dict(self._forbidden))
 
     def put(self, config: GroupConfig) -> asyncio.Future[None]:
         """Make or change a group; the future is done when that is on disk."""
@@ -85,6 +86,28 @@ class Groups:
         """Forget a group; the future is done when that is on disk."""
         self._groups.pop(name, None)
         return self._changed()
+
+    # --- topics that a group may not read
+
+    def is_readable(self, name: str, topic: str) -> bool:
+        """Whether a group may read a topic."""
+        topics = self._forbidden.get(name)
+        return topics is None or not topics.get(topic, 0) & PERM_READ
+
+    def permit(self, name: str, topic: str, *, is_readable: bool) -> asyncio.Future[None]:
+        """Permit or forbid that; the future is done when it is on disk."""
+        topics = dict(self._forbidden.get(name, {}))
+        bits = topics.pop(topic, 0) & ~PERM_READ
+        if not is_readable:
+            bits |= PERM_READ
+        if bits:
+            topics[topic] = bits
+        self._forbidden[name] = topics
+        if not topics:
+            del self._forbidden[name]
+        return self._changed()
+
+    # --- the file
 
     def save_if_dirty(self) -> None:
         """Try again to save what could not be saved."""

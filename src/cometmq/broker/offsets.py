@@ -118,6 +118,17 @@ class Offsets:
             return [topic for topic, _, group in pairs if group == name]
         return [group for topic, _, group in pairs if topic == name]
 
+    def of(self, group: str, topic: str) -> dict[int, int]:
+        """All offsets of a group in a topic, by queue."""
+        return dict(self._offsets.get(topic + TOPIC_GROUP_SEPARATOR + group, {}))
+
+    def copy(self, group: str, other_group: str, topic: str) -> None:
+        """The other group goes on where this one is in a topic, if it is anywhere there."""
+        offsets = self.of(group, topic)
+        if offsets:
+            self._offsets[topic + TOPIC_GROUP_SEPARATOR + other_group] = offsets
+            self._saver.is_dirty = True
+
     def consumed_counts(self) -> dict[str, int]:
         """The sum of the offsets of each "topic@group"; its growth is what was consumed."""
         return {key: sum(queues.values()) for key, queues in self._offsets.items()}

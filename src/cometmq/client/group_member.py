@@ -143,7 +143,7 @@ class GroupMember:
             deliver,
             self._subscription_of,
         )
-        self._shares.assigned = Assigned(
+        self._shares.assigned = self.questions.assigned = Assigned(
             self._hub, self.group, popping, want=self._want, unwant=self._unwant
         )
 

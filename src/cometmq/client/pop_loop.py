@@ -70,6 +70,7 @@ class PopLoop:
         inflight: of the same use to its jobs as a pull loop's; there is no offset to commit.
         is_dropped: no more is popped; what was popped is still ours until its time is over.
         counts: of its topic.
+        popped_ms: when it last asked for messages, ms since 1970.
     """
 
     def __init__(self, queue: MessageQueue, popping: Popping) -> None:
@@ -77,6 +78,7 @@ class PopLoop:
         self.inflight = Inflight()
         self.is_dropped = False
         self.counts = popping.counts.of(queue.topic)
+        self.popped_ms = popping.clock.now_ms()
         self._popping = popping
         # By handle: until when a message is ours (monotonic seconds), and the message.
         self._open: dict[str, tuple[float, StoredMessage]] = {}
@@ -85,6 +87,11 @@ class PopLoop:
         self._is_acknowledging = False
         self._settling: set[asyncio.Task[None]] = set()
         self._is_running = True
+
+    @property
+    def waiting_count(self) -> int:
+        """Messages that were popped and are not acknowledged."""
+        return len(self._open)
 
     @property
     def is_at_rest(self) -> bool:
@@ -123,6 +130,7 @@ class PopLoop:
             self.queue.queue_id,
         )
         began = popping.clock.monotonic()
+        self.popped_ms = popping.clock.now_ms()
         messages = await popping.popper.pop(self.queue.broker_name, ask)
         if not messages:
             return

@@ -14,14 +14,17 @@ from collections.abc import Awaitable, Callable
 from dataclasses import fields
 from typing import TYPE_CHECKING
 
+from cometmq.client.assigned import Assigned
 from cometmq.client.hub import Hub
 from cometmq.client.namespace import namespace_of
+from cometmq.client.pop_loop import PopLoop
 from cometmq.client.pull_loop import PullLoop
 from cometmq.client.received import unpack
 from cometmq.client.settings import ConsumerSettings
 from cometmq.codec.bodies.queue_offsets import encode_client_offsets
 from cometmq.codec.bodies.running import (
     DirectOutcome,
+    PopState,
     QueueState,
     RunningState,
     encode_direct,
@@ -49,6 +52,7 @@ class Questions:
 
     Attributes:
         consume: runs the listener on one message; None: it has none.
+        assigned: has the loops of queues that are popped; None: brokers do not share queues out.
 
     Args:
         member: whose loops, progress and counts are told.
@@ -65,6 +69,7 @@ class Questions:
         tasks: Tasks,
     ) -> None:
         self.consume: ConsumeDirectly | None = None
+        self.assigned: Assigned | None = None
         self._member = member
         self._hub = hub
         self._settings = settings
@@ -91,12 +96,15 @@ class Questions:
         """The member as it is now."""
         part = self._member.heartbeat_part()
         queues = {queue: self._state(loop) for queue, loop in self._member.loops.items()}
+        assigned = self.assigned
+        popped = {} if assigned is None else assigned.loops
         return RunningState(
             self._properties(part.consume_type),
             tuple(sorted(part.subscriptions, key=lambda each: each.topic)),
             queues,
             self._member.counts.rates(),
             _stacks() if is_with_stacks else None,
+            {queue: _pop_state(loop) for queue, loop in popped.items()},
         )
 
     def _properties(self, consume_type: str) -> dict[str, str]:
@@ -160,6 +168,14 @@ class Questions:
             body_size_max=self._settings.body_size_max,
             namespace=namespace_of(self._settings.namespace),
         )
+
+
+def _pop_state(loop: PopLoop) -> PopState:
+    return PopState(
+        waiting_count=loop.waiting_count,
+        popped_ms=loop.popped_ms,
+        is_dropped=loop.is_dropped,
+    )
 
 
 def _stacks() -> str:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from cometmq.codec.bodies.queue_entries import QueueLook, encode_queue_look
 from cometmq.codec.bodies.queue_offsets import (
     decode_client_offsets,
     decode_queue_offsets,
@@ -17,6 +18,7 @@ from cometmq.codec.bodies.running import (
     ConsumeRates,
     DirectOutcome,
     DirectResult,
+    PopState,
     QueueState,
     RunningState,
     decode_direct,
@@ -38,13 +40,15 @@ from cometmq.codec.bodies.stats import (
     encode_stats_windows,
     encode_topic_stats,
 )
-from cometmq.codec.fastjson import loads
+from cometmq.codec.fastjson import dumps, loads
+from cometmq.codec.queue_entry import QueueEntry
 from cometmq.model.errors import CodecError
 from cometmq.model.queue import MessageQueue
-from cometmq.model.subscription import parse_subscription
+from cometmq.model.subscription import SQL92, Subscription, parse_subscription
 
 PAGE = Path(__file__).parents[3] / "docs" / "format" / "consoles.md"
 QUEUE = MessageQueue("T", "broker-a", 0)
+ANY = MessageQueue("T", "broker-a", -1)
 NOON = 1_700_000_000_000
 TOPIC = TopicStats({QUEUE: QueueBounds(2, 12, NOON)}, 0.5)
 GROUP = ConsumeStats({QUEUE: QueueProgress(12, 7, 7, NOON)}, 1.5)
@@ -63,6 +67,9 @@ def test_the_page_shows_what_the_code_writes():
         encode_stats_windows(
             minute=StatsWindow(6, 0.1), hour=StatsWindow(12, 0.5), day=StatsWindow(12, 0.5)
         ).decode(),
+        dumps({"correctionOffsets": {0: 12, 1: 2**63 - 1}}).decode(),
+        encode_queue_look(QueueLook(2, 12, [QueueEntry(1024, 165, 97)], "T", "g")).decode(),
+        dumps({"group": "g", "readable": False, "topic": "T"}).decode(),
         encode_queue_offsets({QUEUE: 7}).decode(),
         encode_queue_offset_list({QUEUE: 7}).decode(),
         encode_direct(OUTCOME).decode(),
@@ -88,9 +95,21 @@ def test_a_running_consumer_is_read_back():
         {QUEUE: QueueState(commit_offset=4, cached_count=2, cached_min=4, cached_max=5)},
         {"T": ConsumeRates(1.5, 2.0, 3.0, 4.0, 0.5, 6)},
         "MainThread",
+        {ANY: PopState(waiting_count=3, popped_ms=NOON, is_dropped=True)},
     )
     assert decode_running(encode_running(state)) == state
     assert b"jstack" not in encode_running(RunningState({}))
+
+
+def test_a_filter_by_sql_is_shown_to_people():
+    wanted = Subscription("T", "a > 1", SQL92)
+    told = loads(encode_queue_look(QueueLook(0, 0, [], "T", "g", wanted)))
+    assert told["subscriptionData"]["expressionType"] == "SQL92"
+    assert '"a > 1"' in told["filterData"]
+    plain = parse_subscription("T", "*")
+    assert (
+        loads(encode_queue_look(QueueLook(0, 0, [], "T", "g", plain)))["filterData"] == "null"
+    )
 
 
 @pytest.mark.parametrize("result", list(DirectResult))

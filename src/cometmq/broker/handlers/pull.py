@@ -61,7 +61,7 @@ _CODES = {
 }
 
 # forbiddenType of a pull that is refused with NO_PERMISSION (ForbiddenType of RocketMQ 5.x).
-_BY_BROKER, _BY_GROUP, _BY_TOPIC, _BY_BROADCAST = "1", "2", "3", "4"
+_BY_BROKER, _BY_GROUP, _BY_TOPIC, _BY_BROADCAST, _BY_BOTH = "1", "2", "3", "4", "5"
 
 
 class PullHandler:
@@ -243,6 +243,12 @@ class PullHandler:
                 ResponseCode.NO_PERMISSION,
                 f"subscription group [{group.name}] may not consume in broadcasting mode",
                 {"forbiddenType": _BY_BROADCAST},
+            )
+        if not self._groups.is_readable(group.name, request.topic):
+            raise RequestError(
+                ResponseCode.NO_PERMISSION,
+                f"the consumer group[{group.name}] is forbidden for topic[{request.topic}]",
+                {"forbiddenType": _BY_BOTH},
             )
         if found.version < request.sub_version:
             raise RequestError(

@@ -1,6 +1,6 @@
 """What a consumer tells of itself (307), and how it did with one message that it was given (309).
 
-Source: ConsumerRunningInfo, ProcessQueueInfo, ConsumeStatus and ConsumeMessageDirectlyResult of RocketMQ
+Source: ConsumerRunningInfo, ProcessQueueInfo, PopProcessQueueInfo, ConsumeStatus and ConsumeMessageDirectlyResult of RocketMQ
 5.3.3. Consoles read the texts of `properties` by the names PROP_….
 """
 
@@ -46,6 +46,21 @@ class QueueState:
     is_dropped: bool = False
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PopState:
+    """One queue, or any of a broker's (id -1), as who pops it sees it.
+
+    Attributes:
+        waiting_count: messages popped and not acknowledged.
+        popped_ms: when it was last popped, ms since 1970.
+        is_dropped: whether it was given up.
+    """
+
+    waiting_count: int = 0
+    popped_ms: int = 0
+    is_dropped: bool = False
+
+
 @dataclass(frozen=True, slots=True)
 class ConsumeRates:
     """How a group does with a topic.
@@ -74,9 +89,10 @@ class RunningState:
     Attributes:
         properties: its settings, and what the names PROP_… say.
         subscriptions: what it wants.
-        queues: the queues that are its own now.
+        queues: the queues that it pulls now.
         rates: by topic.
         stacks: what its threads are doing, where that was asked for.
+        pops: the queues that it pops now.
     """
 
     properties: Mapping[str, str]
@@ -84,6 +100,7 @@ class RunningState:
     queues: Mapping[MessageQueue, QueueState] = field(default_factory=dict)
     rates: Mapping[str, ConsumeRates] = field(default_factory=dict)
     stacks: str | None = None
+    pops: Mapping[MessageQueue, PopState] = field(default_factory=dict)
 
 
 class DirectResult(StrEnum):
@@ -119,7 +136,9 @@ def encode_running(state: RunningState) -> bytes:
     return fastjson.dumps(
         {
             "jstack": state.stacks,
-            "mqPopTable": {},
+            "mqPopTable": queue_table_json(
+                {queue: _pop_json(each) for queue, each in sorted(state.pops.items())}
+            ),
             "mqTable": queue_table_json(
                 {queue: _queue_json(each) for queue, each in sorted(state.queues.items())}
             ),
@@ -144,6 +163,7 @@ def decode_running(content: bytes | str) -> RunningState:
         queue_table_of(body.member("mqTable"), _queue_state),
         body.table("statusTable", lambda part, name: _rates(part.member(name))),
         body.maybe_text("jstack"),
+        queue_table_of(body.member("mqPopTable"), _pop_state),
     )
 
 
@@ -207,6 +227,22 @@ def _queue_state(part: JsonObject) -> QueueState:
         pulled_ms=part.int64("lastPullTimestamp", 0),
         consumed_ms=part.int64("lastConsumeTimestamp", 0),
         is_locked=part.flag("locked", default=False),
+        is_dropped=part.flag("droped", default=False),
+    )
+
+
+def _pop_json(state: PopState) -> dict[str, Any]:
+    return {
+        "droped": state.is_dropped,  # As Java spells it.
+        "lastPopTimestamp": state.popped_ms,
+        "waitAckCount": state.waiting_count,
+    }
+
+
+def _pop_state(part: JsonObject) -> PopState:
+    return PopState(
+        waiting_count=part.int32("waitAckCount", 0),
+        popped_ms=part.int64("lastPopTimestamp", 0),
         is_dropped=part.flag("droped", default=False),
     )
 

@@ -87,3 +87,42 @@ class DirectRequest:
     topic: str | None = None
     topic_sys_flag: int | None = None
     group_sys_flag: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CorrectionOffsetRequest:
+    """QUERY_CORRECTION_OFFSET 308; `filter_groups` has commas: whose offsets do not count."""
+
+    compare_group: str
+    topic: str
+    filter_groups: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CloneOffsetsRequest:
+    """CLONE_GROUP_OFFSET 314; without a topic: all of them."""
+
+    src_group: str
+    dest_group: str
+    topic: str | None = None
+    is_offline: bool = field(default=False, metadata=wire("offline"))
+
+
+@dataclass(frozen=True, slots=True)
+class QueueEntriesRequest:
+    """QUERY_CONSUME_QUEUE 321: up to `count` entries from `index` on."""
+
+    topic: str
+    queue_id: int
+    index: int
+    count: int
+    consumer_group: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ForbiddenRequest:
+    """UPDATE_AND_GET_GROUP_FORBIDDEN 353; without `readable` it only asks."""
+
+    group: str
+    topic: str
+    readable: bool | None = None
