@@ -232,6 +232,9 @@ class FakeDisk:
     def read_randomly(self, fd: int) -> None:
         self._called("read_randomly")
 
+    def read_normally(self, fd: int) -> None:
+        self._called("read_normally")
+
     def written(self, fd: int, offset: int) -> list[tuple[int, int]]:
         self._called("written")
         content = self._open[fd][0].content

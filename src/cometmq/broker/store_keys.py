@@ -107,7 +107,7 @@ class StoreKeys(IndexKeys):
     flush_offsets_interval_ms: int = setting(5_000, key="flushConsumerOffsetInterval", least=1)
     is_warmed: bool = setting(default=False, key="warmMapedFileEnable")
     warm_flush_pages: int = setting(4096, key="flushLeastPagesWhenWarmMapedFile", least=1)
-    is_read_ahead: bool = setting(default=True, key="dataReadAheadEnable")
+    is_read_ahead: bool = setting(default=True, key="dataReadAheadEnable", is_remote=True)
     is_whole_crc_written: bool = setting(default=False, key="enabledAppendPropCRC")
     is_whole_crc_checked: bool = setting(default=False, key="forceVerifyPropCRC")
     is_pool_used: bool = setting(default=False, key="transientStorePoolEnable")

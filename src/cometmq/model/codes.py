@@ -118,6 +118,7 @@ class RequestCode(IntEnum):
     UPDATE_AND_CREATE_STATIC_TOPIC = 513
     GET_BROKER_MEMBER_GROUP = 901
     BROKER_HEARTBEAT = 904
+    SET_COMMITLOG_READ_MODE = 2004
     # Our own, far from RocketMQ's, and within the 16 bits of a binary header.
     GET_GROUP_CONFLICTS = 30_001
     GET_QUEUE_LOCKS = 30_002

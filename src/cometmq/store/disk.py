@@ -95,6 +95,10 @@ class Disk(Protocol):
         """Have the system read no more of the file than is asked for."""
         ...
 
+    def read_normally(self, fd: int) -> None:
+        """Let it read ahead again."""
+        ...
+
     def written(self, fd: int, offset: int) -> list[tuple[int, int]]:
         """(start, end) of what lies behind an offset and is more than a hole; maybe zeros."""
         ...
@@ -226,6 +230,10 @@ class RealDisk:
     def read_randomly(self, fd: int) -> None:
         """Say so of the open file; its maps are told by themselves."""
         os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_RANDOM)
+
+    def read_normally(self, fd: int) -> None:
+        """The same, the other way round."""
+        os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_NORMAL)
 
     def written(self, fd: int, offset: int) -> list[tuple[int, int]]:
         """What the file system does not hold as a hole, behind an offset."""

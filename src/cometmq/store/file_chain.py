@@ -152,6 +152,15 @@ class FileChain:
         if self._is_random:
             file.read_randomly()
 
+    def change_reading(self, *, is_random: bool) -> None:
+        """How the system reads these files and those that come, from now on."""
+        self._is_random = is_random
+        for file in self.files:
+            if is_random:
+                file.read_randomly()
+            else:
+                file.read_normally()
+
     def drop_after(self, offset: int) -> None:
         """Remove the files that begin at or behind an offset, newest first."""
         while self.files and self.files[-1].start >= offset:

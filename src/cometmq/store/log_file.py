@@ -107,7 +107,14 @@ class LogFile:
     def read_randomly(self) -> None:
         """Nothing is to be read ahead of what is asked for."""
         self._is_random = True
+        self._view = None  # The next map is told; who reads this one keeps it.
         self._disk.read_randomly(self.fd)
+
+    def read_normally(self) -> None:
+        """The system may read ahead again."""
+        self._is_random = False
+        self._view = None
+        self._disk.read_normally(self.fd)
 
     def flush(self) -> None:
         """Bring it to the device. Any thread."""

@@ -89,6 +89,10 @@ class ReadSide:
         """Bound what one pull may take as these settings say, from now on; nothing else changes."""
         self._reader.change_limits(settings)
 
+    def change_read_ahead(self, *, is_wanted: bool) -> None:
+        """Whether the system may read more of the log than is asked for, from now on."""
+        self._log.chain.change_reading(is_random=not is_wanted)
+
     def read_record(self, physical_offset: int, size: int | None = None) -> bytes | None:
         """The record at a physical offset; None where none begins. May wait; any thread.
 

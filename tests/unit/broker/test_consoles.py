@@ -364,6 +364,27 @@ async def test_the_bounds_of_pulls_change_while_the_broker_runs(served):
     assert loads(read.fields["version"])["counter"] == 1
 
 
+async def test_whether_the_log_is_read_ahead_changes_while_the_broker_runs(served):
+    await send(served)
+    for mode, value in (("1", "false"), ("0", "true")):
+        answer = await served.ask(
+            RequestCode.SET_COMMITLOG_READ_MODE, {"READ_AHEAD_MODE": mode}
+        )
+        assert answer.code == 0, answer.remark
+        assert answer.remark == f"set commitlog readahead mode success, mode: {mode}"
+        read = await served.ask(RequestCode.GET_BROKER_CONFIG)
+        assert decode_java_properties(read.body)["dataReadAheadEnable"] == value
+        pulled = await served.ask(RequestCode.PULL_MESSAGE, pull_fields(0))
+        assert len(decode_records(pulled.body)) == 1
+
+
+@pytest.mark.parametrize("fields", [{}, {"READ_AHEAD_MODE": "2"}, {"READ_AHEAD_MODE": "no"}])
+async def test_another_way_to_read_the_log_is_refused(served, fields):
+    answer = await served.ask(RequestCode.SET_COMMITLOG_READ_MODE, fields)
+    assert answer.code == ResponseCode.INVALID_PARAMETER
+    assert "READ_AHEAD_MODE" in answer.remark
+
+
 @pytest.mark.parametrize(
     ("body", "code", "words"),
     [

@@ -1,6 +1,6 @@
-"""Reads and changes the settings of a running broker: 25 and 26.
+"""Reads and changes the settings of a running broker: 25, 26 and 2004.
 
-What may be changed without a new start are the bounds of pulls, which nothing else depends on; every
+By 25 what may be changed without a new start are the bounds of pulls, which nothing else depends on; every
 other key is refused by name. A change holds until the broker starts again: its file is the user's.
 Follows AdminBrokerProcessor of RocketMQ 5.3.3, which has a list of what may not be changed instead, and
 writes the file anew.
@@ -9,6 +9,7 @@ Next: cometmq.model.settings
 """
 
 import logging
+from collections.abc import Mapping
 
 import orjson
 
@@ -32,6 +33,8 @@ _CHANGEABLE = frozenset(
         "maxTransferCountOnMessageInDisk",
     )
 )
+# MADV_NORMAL and MADV_RANDOM, as `mqadmin setCommitLogReadAheadMode -m` names them.
+_READ_AHEAD_BY_MODE = {"0": True, "1": False}
 
 
 class Configuration(Feature):
@@ -44,6 +47,7 @@ class Configuration(Feature):
         self.of_administrators = {
             RequestCode.GET_BROKER_CONFIG: self.read,
             RequestCode.UPDATE_BROKER_CONFIG: self.change,
+            RequestCode.SET_COMMITLOG_READ_MODE: self.set_reading,
         }
 
     def read(self, _command: Command, _peer: Peer) -> Answer:
@@ -71,6 +75,25 @@ class Configuration(Feature):
         except SettingsError as error:
             raise RequestError(ResponseCode.INVALID_PARAMETER, str(error)) from None
         self._parts.store.change_limits(self._in_force.current.store_settings())
+        self._changed(values, peer)
+        return Answer()
+
+    def set_reading(self, command: Command, peer: Peer) -> Answer:
+        """SET_COMMITLOG_READ_MODE 2004: how the system reads the log, as dataReadAheadEnable says it."""
+        mode = command.fields.get("READ_AHEAD_MODE")
+        if mode not in _READ_AHEAD_BY_MODE:
+            raise RequestError(
+                ResponseCode.INVALID_PARAMETER,
+                "set commitlog readahead mode param value error: READ_AHEAD_MODE is "
+                f"{mode!r}; 0 reads ahead, 1 does not",
+            )
+        is_wanted = _READ_AHEAD_BY_MODE[mode]
+        values = {"dataReadAheadEnable": str(is_wanted).lower()}
+        self._in_force.change(values)
+        self._parts.store.change_read_ahead(is_wanted=is_wanted)
+        self._changed(values, peer)
+        return Answer(remark=f"set commitlog readahead mode success, mode: {mode}")
+
+    def _changed(self, values: Mapping[str, str], peer: Peer) -> None:
         self._version = self._version.next(self._parts.clock.now_ms())
         _log.warning("%s changed settings, until the next start: %s", peer.address, values)
-        return Answer()
