@@ -1,4 +1,4 @@
-"""A Java broker serves a store that came back from an archive, its queues and index made from the log."""
+"""A Java broker serves a store that came back from an archive, its queues and index made from the log in sizes of their own."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from cometmq.net.clock import SystemClock
 from cometmq.spark.store import archive, restore
 from cometmq.spark.store.folder import StoreFolder
 from cometmq.spark.store.plan import LogRange
-from cometmq.spark.store.rebuild import found_settings
+from cometmq.spark.store.store_sizes import chosen_sizes, kept_sizes, sizes_of
 from tests.interop import peer, reference
 from tests.support import processes
 from tests.support.load import send_all
@@ -28,6 +28,8 @@ SETTINGS = {
     "maxHashSlotNum": 1_000,
     "maxIndexNum": 4_000,
 }
+# Queues and index come back in files of other sizes, the log as it was.
+RESTORED = {**SETTINGS, "mappedFileSizeConsumeQueue": 2_000, "maxHashSlotNum": 500}
 
 pytestmark = [pytest.mark.java, pytest.mark.timeout(240)]
 
@@ -43,12 +45,18 @@ def archived(store: Path, place: Path) -> None:
     archive.finish_archive(folder, splits, rules)
 
 
-def restored(place: Path, to: Path, like: Path) -> int:
+def restored(place: Path, to: Path) -> int:
     parts = restore.plan_restore(str(place), str(to))
     restore.begin_restore(parts)
     missing = [restore.restore_task(part).missing for part in parts]
     assert not any(missing)
-    settings = found_settings(str(like))
+    settings = chosen_sizes(
+        kept_sizes(StoreFolder(str(place))),
+        queue_file_size=2_000,
+        index_slots=500,
+        index_entries=0,
+    )
+    assert sizes_of(settings) == {name: RESTORED[name] for name in sizes_of(settings)}
     return restore.finish_restore(parts, str(to), clock=SystemClock(), settings=settings)
 
 
@@ -64,8 +72,8 @@ def test_every_message_is_given_back(tmp_path):
         store, back = tmp_path / "ours" / "store", tmp_path / "java" / "store"
         archived(store, tmp_path / "archive")
         back.parent.mkdir()
-        assert restored(tmp_path / "archive", back, store) >= COUNT
-        java = reference.broker(tmp_path / "java", names.address, settings=SETTINGS)
+        assert restored(tmp_path / "archive", back) >= COUNT
+        java = reference.broker(tmp_path / "java", names.address, settings=RESTORED)
         started.append(java)
         java.start()
         processes.wait_until(

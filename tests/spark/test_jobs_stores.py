@@ -43,6 +43,10 @@ def queue_bytes(store: Path) -> dict[str, bytes]:
     }
 
 
+def log_size(store: Path) -> int:
+    return next(store.glob("commitlog/*")).stat().st_size
+
+
 def test_verify_finds_nothing_in_a_sound_store_and_the_byte_that_was_changed(spark, store):
     given = verify.VerifyOptions(store=str(store), progress="none")
     sound = verify.run(spark, given)
@@ -99,6 +103,7 @@ def test_an_archive_becomes_the_same_store_again(spark, store, tmp_path):
     back = archive.RestoreOptions(archive=archived, to=str(to), progress="none")
     restored = archive.restore(spark, back)
     assert (restored.status, restored.counts["rows"]) == (Status.OK, report.counts["rows"])
+    assert f"mappedFileSizeCommitLog={log_size(store)}" in restored.notes[0]
     for log in store.glob("commitlog/*"):
         assert (to / "commitlog" / log.name).read_bytes() == log.read_bytes()
     assert "done already" in archive.restore(spark, back).notes[0]

@@ -11,7 +11,14 @@ import pyarrow.parquet as pq
 import pytest
 
 from cometmq.model.errors import SettingsError, StoreDamaged, StoreLocked
-from cometmq.spark.store import archive, archive_files, rebuild, rebuild_keys, restore
+from cometmq.spark.store import (
+    archive,
+    archive_files,
+    rebuild,
+    rebuild_keys,
+    restore,
+    store_sizes,
+)
 from cometmq.spark.store.archive import ArchiveRules
 from cometmq.spark.store.folder import StoreFolder
 from cometmq.spark.store.plan import LogRange, plan_tasks
@@ -263,8 +270,7 @@ def test_what_is_archived_comes_back_bit_by_bit(store, tmp_path):
     restore.begin_restore(parts)
     done = [restore.restore_task(part) for part in (*parts, parts[0])]
     assert not any(each.missing for each in done)
-    settings = rebuild.found_settings(str(root))
-    restore.finish_restore(parts, str(back), clock=CLOCK, settings=settings)
+    restore.finish_restore(parts, str(back), clock=CLOCK)  # With the sizes that it had.
     log = contents(root, "commitlog")
     assert contents(back, "commitlog") == {
         name: log[name] for name in contents(back, "commitlog")
@@ -368,3 +374,33 @@ def test_what_is_no_record_is_not_forgotten_by_an_archive(tmp_path):
     start = lost["commitLogOffset"]
     assert done.missing == ((start, start + lost["storeSize"]),)
     assert done.records == 4
+
+
+def test_a_store_comes_back_with_the_sizes_that_are_chosen_and_the_rest_as_it_was(tmp_path):
+    root, place, back = tmp_path / "store", tmp_path / "archive", tmp_path / "back"
+    shutil.copytree(STORES / "clean" / "store", root)
+    archived(root, place)
+    kept = store_sizes.kept_sizes(StoreFolder(str(place)))
+    assert store_sizes.sizes_of(kept) == {
+        "mappedFileSizeCommitLog": 262_144,
+        "mappedFileSizeConsumeQueue": 6_000,
+        "maxHashSlotNum": 1_000,
+        "maxIndexNum": 2_000,
+    }
+    given = {"queue_file_size": 4_000, "index_slots": 0, "index_entries": 500}
+    chosen = store_sizes.chosen_sizes(kept, **given)
+    parts = restore.plan_restore(str(place), str(back))
+    restore.begin_restore(parts)
+    for part in parts:
+        restore.restore_task(part)
+    restore.finish_restore(parts, str(back), clock=CLOCK, settings=chosen)
+    found = rebuild.found_settings(str(back))
+    assert found.commitlog_file_size == 262_144
+    assert (found.queue_file_size, found.index.slots, found.index.entries) == (
+        4_000,
+        1_000,
+        500,
+    )
+    assert verdict(back, split_bytes=1 << 30).errors == ()
+    with pytest.raises(SettingsError, match="is no size"):
+        store_sizes.chosen_sizes(kept, **{**given, "index_slots": -1})

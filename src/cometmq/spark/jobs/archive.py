@@ -34,6 +34,8 @@ from cometmq.spark.store import archive as kernel
 from cometmq.spark.store import restore as back
 from cometmq.spark.store.folder import StoreFolder
 from cometmq.spark.store.plan import LogRange, Task
+from cometmq.spark.store.store_sizes import chosen_sizes, kept_sizes, sizes_of
+from cometmq.store.settings import StoreSettings
 
 Splits = list[Task]
 
@@ -70,12 +72,18 @@ class RestoreOptions(JobOptions):
         to: the directory that is to be; it must not be there, or be empty.
         start: physical offset; the log file that holds it is the first.
         end: physical offset; the log file that holds the byte before it is the last.
+        queue_file_size: bytes of a queue file (mappedFileSizeConsumeQueue).
+        index_slots: of an index file (maxHashSlotNum).
+        index_entries: of an index file (maxIndexNum).
     """
 
     archive: str = option("The archive's folder or URI, made with --raw.")
     to: str = option("The store's directory: a new or an empty one.")
     start: int = option("Begin with the log file of this physical offset; -1: the oldest.", -1)
     end: int = option("End with the log file before this physical offset; -1: the newest.", -1)
+    queue_file_size: int = option("mappedFileSizeConsumeQueue, bytes; 0: as it was.", 0)
+    index_slots: int = option("maxHashSlotNum of the index files; 0: as it was.", 0)
+    index_entries: int = option("maxIndexNum of the index files; 0: as it was.", 0)
 
 
 def archive(spark: SparkSession, options: ArchiveOptions) -> Report:
@@ -183,8 +191,8 @@ def _wanted(options: ArchiveOptions, start: int | None = None) -> LogRange:
 def restore(spark: SparkSession, options: RestoreOptions) -> Report:
     """Make a store's directory again out of an archive with raw records, bit by bit.
 
-    It grows under another name and is renamed when it is whole. Records that the archive lacks are
-    findings.
+    It grows under another name and is renamed when it is whole. Files have the sizes that they had; those
+    of queues and index can be chosen. Records that the archive lacks are findings.
 
     Raises:
         SettingsError: no archive with raw records, or the directory is not empty.
@@ -196,6 +204,7 @@ def restore(spark: SparkSession, options: RestoreOptions) -> Report:
     ) as this:
         if this.is_finished and Path(to).is_dir():
             return this.earlier()
+        settings = _sizes(options)
         start = None if options.start < 0 else options.start
         end = None if options.end < 0 else options.end
         parts = {
@@ -214,7 +223,9 @@ def restore(spark: SparkSession, options: RestoreOptions) -> Report:
             return [[done.start, done.records, [list(each) for each in done.missing]]]
 
         rows = run_tasks(spark, this, parts, work, size_of=lambda part: part.size)
-        entries = back.finish_restore(list(parts.values()), to, clock=SystemClock())
+        entries = back.finish_restore(
+            list(parts.values()), to, clock=SystemClock(), settings=settings
+        )
         missing = [
             f"the archive lacks {lo} to {hi} of the log" for row in rows for lo, hi in row[2]
         ]
@@ -225,7 +236,19 @@ def restore(spark: SparkSession, options: RestoreOptions) -> Report:
         }
         report = this.finish(Report(counts))
         report.findings = missing
+        lines = ", ".join(f"{name}={size}" for name, size in sizes_of(settings).items())
+        report.notes = [f"a broker opens it with {lines}"]
         return report
+
+
+def _sizes(options: RestoreOptions) -> StoreSettings:
+    """The sizes of the files of a restored store."""
+    return chosen_sizes(
+        kept_sizes(StoreFolder(absolute(options.archive))),
+        queue_file_size=options.queue_file_size,
+        index_slots=options.index_slots,
+        index_entries=options.index_entries,
+    )
 
 
 JOBS = (Job("archive", ArchiveOptions, archive), Job("restore", RestoreOptions, restore))

@@ -4,6 +4,7 @@
     PLACE/_archive/splits/00000000000000000000-00000000000134217728.json     how many messages that makes
     PLACE/_archive/archive.json     what the archive holds
     PLACE/_archive/config/…         the broker's configuration, as it was last
+    PLACE/_archive/sizes.json       the sizes of its files
 
 Readers of Parquet folders pass over what begins with `_`.
 
@@ -30,9 +31,11 @@ from cometmq.spark.store.archive_files import (
 from cometmq.spark.store.folder import StoreFolder
 from cometmq.spark.store.log_end import fixed_end, log_end, used_files
 from cometmq.spark.store.plan import LogRange, plan_tasks
+from cometmq.spark.store.rebuild import found_settings
 from cometmq.spark.store.rows import Mode, RowRules, message_batches
 from cometmq.spark.store.schema import MESSAGES, view_schema
 from cometmq.spark.store.splits import SPLIT_BYTES, Split
+from cometmq.spark.store.store_sizes import keep_sizes
 from cometmq.store.archive_mark import archived_to, note_archived
 from cometmq.store.disk import RealDisk
 
@@ -193,6 +196,7 @@ def finish_archive(
     write_whole(target, ARCHIVE_FILE, json.dumps(content).encode())
     if not folder.is_local:
         return None
+    keep_sizes(target, found_settings(folder.root))
     disk, start = RealDisk(), max(archived_to(RealDisk(), folder.root), files[0].start)
     covered = [hi for lo, hi in holdings.ranges if lo <= start]
     return note_archived(disk, folder.root, max([start, *covered]), rules.place)

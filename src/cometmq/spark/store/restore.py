@@ -32,6 +32,7 @@ from cometmq.spark.store.plan import plan_tasks
 from cometmq.spark.store.rebuild import begin, finish, rebuild_task, target_of
 from cometmq.spark.store.rebuild_keys import begin_keys, finish_keys, keys_task
 from cometmq.spark.store.schema import RAW_RECORD
+from cometmq.spark.store.store_sizes import kept_sizes
 from cometmq.store.disk import RealDisk
 from cometmq.store.index_file import IndexShape
 from cometmq.store.settings import StoreSettings
@@ -166,7 +167,7 @@ def finish_restore(
         parts: what was restored.
         to: the directory that is to be.
         clock: index files are named after the time.
-        settings: sizes of queue and index files, and the delay levels; None: RocketMQ's defaults.
+        settings: sizes of queue and index files, and the delay levels; None: as the archive kept them.
 
     Returns:
         How many queue entries stand in it.
@@ -174,7 +175,8 @@ def finish_restore(
     Raises:
         OSError: something could not be written.
     """
-    out, settings = parts[0].out, settings or StoreSettings()
+    out, source = parts[0].out, StoreFolder(parts[0].place)
+    settings = settings or kept_sizes(source)
     folder = StoreFolder(out)
     target = target_of(out, settings, out=out)
     begin(target)
@@ -185,7 +187,6 @@ def finish_restore(
         keys_task(folder, task, out)
     entries = finish(target, written)
     finish_keys(out, IndexShape(settings.index.slots, settings.index.entries), clock=clock)
-    source = StoreFolder(parts[0].place)
     Path(out, "config").mkdir(exist_ok=True)
     for each in source.entries(source.path(KEPT_CONFIG)):
         content = source.read(f"{KEPT_CONFIG}/{each.base_name}")
