@@ -122,6 +122,14 @@ def test_mqadmin_tells_what_was_put_and_consumed(admin, our_cluster):
             seconds=60,
             what="the group's offset",
         )
+        wait_until(
+            lambda: (
+                "producer group (PYTHON_PRODUCER) instance : clientId="
+                in admin("producer", "-b", our_cluster.broker.address)
+            ),
+            seconds=60,
+            what="the producer in mqadmin's list",
+        )
         # What a group consumed is counted from where it was first seen.
         assert said()[-2:] == ["1", "0"]
         producer.send_many([Message(topic, b"%d" % number) for number in range(1, 8)])

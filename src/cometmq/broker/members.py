@@ -108,6 +108,10 @@ class Members:
         """The living producers of a group."""
         return list(self._producers.get(group, {}).values())
 
+    def producer_groups(self) -> list[str]:
+        """The groups with living producers."""
+        return list(self._producers)
+
     def subscription(self, group: str, topic: str) -> Subscription | None:
         """What a group wants of a topic, as its heartbeats say."""
         found = self._consumers.get(group)

@@ -101,6 +101,7 @@ def _of_administrators(handlers: Handlers) -> dict[RequestCode, Handler]:
         RequestCode.GET_ALL_CONSUMER_OFFSET: handlers.offset.all,
         RequestCode.GET_CONSUMER_CONNECTION_LIST: client.consumer_connections,
         RequestCode.GET_PRODUCER_CONNECTION_LIST: client.producer_connections,
+        RequestCode.GET_ALL_PRODUCER_INFO: client.all_producers,
         RequestCode.GET_BROKER_RUNTIME_INFO: handlers.runtime.runtime,
     }
 

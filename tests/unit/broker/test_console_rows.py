@@ -161,3 +161,13 @@ async def test_what_is_forbidden_stays_so_over_a_restart_topic_by_topic(tmp_path
     async with serve(tmp_path / "store") as served:
         assert not await readable(served, "orders")
         assert await readable(served, "refunds")
+
+
+# --- what is not there yet
+
+
+async def test_requests_of_features_that_are_not_there_are_refused_by_number(served):
+    for code in (354, 355, 905, 906, 907, 908, 1007, 1008, 2001, 2004, 3001, 3010):
+        refused = await served.ask(code)
+        assert refused.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED
+        assert f"{code} not supported" in refused.remark

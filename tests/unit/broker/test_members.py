@@ -101,6 +101,20 @@ async def test_a_client_that_leaves_is_gone_at_once(served, two):
     assert answer.code == ResponseCode.SYSTEM_ERROR
 
 
+async def test_all_producers_are_told_with_their_last_heartbeat(served, two):
+    first, second = two
+    await first.beat(producers=("p", "q"))
+    await second.beat(producers=("p",))
+    answer = await served.ask(RequestCode.GET_ALL_PRODUCER_INFO)
+    told = json.loads(answer.body)["data"]
+    ids = {group: sorted(each["clientId"] for each in told[group]) for group in told}
+    assert ids == {"p": ["c1", "c2"], "q": ["c1"]}
+    (one,) = told["q"]
+    assert one["remoteIP"].startswith("/127.0.0.1:")
+    assert one["language"] == "PYTHON"
+    assert abs(one["lastUpdateTimestamp"] - SystemClock().now_ms()) < 60_000
+
+
 async def test_a_heartbeat_makes_the_retry_topic_and_is_listed(served, two):
     first, _ = two
     await first.beat()

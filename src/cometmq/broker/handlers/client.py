@@ -15,6 +15,7 @@ from cometmq.broker.topics import Topics
 from cometmq.codec.bodies.connection import (
     ClientConnection,
     ConsumerConnections,
+    encode_all_producers,
     encode_consumer_connections,
     encode_producer_connections,
 )
@@ -127,6 +128,19 @@ class ClientHandler:
                 ResponseCode.SYSTEM_ERROR, f"the producer group[{name}] not exist"
             )
         return Answer(body=encode_producer_connections(map(_connection, clients)))
+
+    def all_producers(self, _command: Command, _peer: Peer) -> Answer:
+        """GET_ALL_PRODUCER_INFO 328."""
+        members, clock = self._members, self._clock
+        now, now_ms = clock.monotonic(), clock.now_ms()
+        groups = {
+            name: [
+                (_connection(client), now_ms - int((now - client.seen) * 1000))
+                for client in members.producers(name)
+            ]
+            for name in members.producer_groups()
+        }
+        return Answer(body=encode_all_producers(groups))
 
     def lock(self, command: Command, _peer: Peer) -> Awaitable[Answer] | Answer:
         """LOCK_BATCH_MQ 41."""

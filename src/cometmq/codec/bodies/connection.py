@@ -1,6 +1,6 @@
-"""Who is connected as a group: answers to GET_CONSUMER_CONNECTION_LIST 203 and 204 (producers).
+"""Who is connected: answers to GET_CONSUMER_CONNECTION_LIST 203, 204 (producers) and 328 (all of them).
 
-Source: ConsumerConnection, ProducerConnection and Connection of RocketMQ 5.3.3.
+Source: ConsumerConnection, ProducerConnection, Connection and ProducerTableInfo of RocketMQ 5.3.3.
 """
 
 from collections.abc import Iterable, Mapping
@@ -92,6 +92,34 @@ def decode_producer_connections(content: bytes | str) -> tuple[ClientConnection,
     """
     body = load_object(content, "producer connections")
     return tuple(_connection(part) for part in body.objects("connectionSet"))
+
+
+def encode_all_producers(
+    groups: Mapping[str, Iterable[tuple[ClientConnection, int]]],
+) -> bytes:
+    """The body of the answer to GET_ALL_PRODUCER_INFO 328.
+
+    Args:
+        groups: by name: producers, and when each sent its last heartbeat, ms since 1970.
+    """
+    return fastjson.dumps(
+        {
+            "data": {
+                group: [_producer_json(each, seen_ms) for each, seen_ms in producers]
+                for group, producers in groups.items()
+            }
+        }
+    )
+
+
+def _producer_json(producer: ClientConnection, seen_ms: int) -> dict[str, Any]:
+    return {
+        "clientId": producer.client_id,
+        "language": Language(producer.language).name,
+        "lastUpdateTimestamp": seen_ms,
+        "remoteIP": f"/{producer.address}",  # As Java writes an address without a host's name.
+        "version": producer.version,
+    }
 
 
 def _connection_json(connection: ClientConnection) -> dict[str, Any]:
