@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import Self
 
 from cometmq.client.connections import consumers_of, producers_of
+from cometmq.client.group_progress import progress_of
 from cometmq.client.hub import Hub
 from cometmq.client.offsets import BrokerOffsets
 from cometmq.client.queries import MessageQueries
@@ -22,6 +23,7 @@ from cometmq.codec.bodies.assignment import RequestModeConfig, encode_request_mo
 from cometmq.codec.bodies.cluster import ClusterInfo, decode_cluster_info
 from cometmq.codec.bodies.connection import ClientConnection, ConsumerConnections
 from cometmq.codec.bodies.group_config import decode_group_table, encode_group_config
+from cometmq.codec.bodies.stats import QueueProgress
 from cometmq.codec.bodies.topic_config import decode_topic_config
 from cometmq.codec.bodies.topic_list import decode_topic_list
 from cometmq.codec.fields import encode_fields
@@ -345,6 +347,12 @@ class AsyncAdmin:
             queue: await self._offsets.committed(group, queue)
             for queue in (await self._hub.known(topic)).read_queues
         }
+
+    async def group_progress(
+        self, group: str, topic: str | None = None
+    ) -> dict[MessageQueue, QueueProgress]:
+        """How far a group is in a topic, or in all in which it has offsets, with times."""
+        return await progress_of(self._hub, (await self._masters(None)).values(), group, topic)
 
     async def recall(self, handle: str) -> str:
         """Take back a message that waits for its time; its message id.

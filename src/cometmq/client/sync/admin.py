@@ -10,6 +10,7 @@ from cometmq.client.settings import ClientSettings
 from cometmq.client.sync.portal import portal
 from cometmq.codec.bodies.cluster import ClusterInfo
 from cometmq.codec.bodies.connection import ClientConnection, ConsumerConnections
+from cometmq.codec.bodies.stats import QueueProgress
 from cometmq.model.flags import PERM_READ_WRITE
 from cometmq.model.group import GroupConfig
 from cometmq.model.message import StoredMessage
@@ -265,6 +266,15 @@ class Admin:
         """
         result: dict[MessageQueue, int | None] = self._portal.call(
             self._client.group_offsets, group, topic
+        )
+        return result
+
+    def group_progress(
+        self, group: str, topic: str | None = None
+    ) -> dict[MessageQueue, QueueProgress]:
+        """How far a group is in a topic, or in all in which it has offsets, with times."""
+        result: dict[MessageQueue, QueueProgress] = self._portal.call(
+            self._client.group_progress, group, topic
         )
         return result
 

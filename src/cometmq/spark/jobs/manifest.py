@@ -107,7 +107,7 @@ class JobFolder:
     def save(self, manifest: Manifest) -> None:
         """Write it, whole or not at all."""
         path = self._path(manifest.id)
-        text = json.dumps(asdict(manifest), indent=1, sort_keys=True, default=str)
+        text = json.dumps(asdict(manifest), indent=1, default=str)
         self._files.create_dir(self._folder, recursive=True)
         with self._files.open_output_stream(f"{path}.new") as stream:
             stream.write(text.encode())

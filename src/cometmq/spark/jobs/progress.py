@@ -113,6 +113,8 @@ class Progress:
         done, total = amounts.rows, amounts.rows_total
         if total is None and self._size_total:
             done, total = amounts.size, self._size_total
+        elif total is None and amounts.behind is not None:
+            total = amounts.rows + amounts.behind
         if total is not None and done:
             left = round(max(total - done, 0) * seconds / done, 1)
         return {

@@ -1,6 +1,6 @@
-"""The job "stats": how many messages, how large, by topic, queue, tag, hour, key or producer.
+"""The job "stats": how many messages, how large, by topic, queue, tag, key, producer, window of time.
 
-Next: cometmq.spark.jobs.origin
+Next: cometmq.spark.jobs.windows
 """
 
 from dataclasses import dataclass
@@ -9,15 +9,23 @@ from math import ceil
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 
+from cometmq.model import properties as keys_of
 from cometmq.model.errors import SettingsError
 from cometmq.spark.columns.schema import nearest
 from cometmq.spark.jobs.field import option
 from cometmq.spark.jobs.job import Job, Report
-from cometmq.spark.jobs.options import JobOptions
-from cometmq.spark.jobs.origin import FromOptions, plan, read_batch
-from cometmq.spark.jobs.progress import Progress
-from cometmq.spark.jobs.run import running
+from cometmq.spark.jobs.manifest import absolute
+from cometmq.spark.jobs.origin import FromOptions, plan, read_batch, read_stream
+from cometmq.spark.jobs.run import Run, read_before, running
+from cometmq.spark.jobs.streaming import counted, drain
 from cometmq.spark.jobs.watching import watched_tasks
+from cometmq.spark.jobs.windows import (
+    WINDOW,
+    OpenWindows,
+    WindowOptions,
+    check_follow,
+    window_of,
+)
 
 _COLUMN_OF = {
     "topic": "topic",
@@ -26,26 +34,28 @@ _COLUMN_OF = {
     "tag": "tags",
     "key": "keys",
     "producer": "bornHost",
+    "group": "properties",
     "hour": "storeTimestamp",
     "day": "storeTimestamp",
     "minute": "storeTimestamp",
 }
 _TIMES = ("minute", "hour", "day")
+_FOLLOWED = "stats windows"  # Not the run of a batch with the same options.
 _SHARES = (0.5, 0.95, 0.99)
 
 
 @dataclass(frozen=True, kw_only=True)
-class StatsOptions(FromOptions, JobOptions):
+class StatsOptions(FromOptions, WindowOptions):
     """What to count.
 
     Attributes:
-        by: the groups: some of topic, broker, queue, tag, key, producer, minute, hour, day.
+        by: the groups: some of topic, broker, queue, tag, key, producer, group, minute, hour, day.
         top: the largest groups only; 0: all of them.
         to: a folder for the table as Parquet; empty: the table is only shown.
     """
 
     by: str = option(
-        "Groups: topic, broker, queue, tag, key, producer, minute, hour, day.", "topic"
+        "Some of topic, broker, queue, tag, key, producer, group, minute, hour, day.", "topic"
     )
     top: int = option("Only so many groups, those with the most messages; 0: all.", 0)
     to: str = option("Write the table as Parquet to this folder, too.", "")
@@ -57,13 +67,70 @@ def run(spark: SparkSession, options: StatsOptions) -> Report:
     Raises:
         SettingsError: a group that there is not, or no place to read from.
     """
-    groups = _groups(options.by)
+    groups = groups_of(options)
+    check_follow(options, options.to)
+    if options.follow:
+        return follow(spark, options, groups)
     if options.dry_run:
         return plan(options)
     with running("stats", options, place=options.to) as this:
         if this.is_finished:
             return this.earlier()
-        return this.finish(_answer(spark, options, groups, this.progress))
+        return this.finish(_answer(spark, options, groups, this))
+
+
+def follow(spark: SparkSession, options: StatsOptions, groups: dict[str, Column]) -> Report:
+    """Count the messages of each window, and write it when the window is over."""
+    if options.dry_run:
+        return plan(options, read_before(_FOLLOWED, options, options.to))
+    with running(_FOLLOWED, options, place=options.to) as this:
+        windows = OpenWindows(
+            this,
+            options.to,
+            options,
+            time=f.unix_millis("last"),
+            fold=lambda rows: _folded(rows, groups),
+            table=_told,
+            left=lambda rows, over_ms: rows.where(f.col(WINDOW) >= over_ms),
+        )
+
+        def write(batch: DataFrame, number: int) -> dict[str, int]:
+            whole, seen = counted(batch)
+            added = windows.write(_single(whole, options, groups), number)
+            return {**seen.get, **added}
+
+        stream = read_stream(
+            spark, options, rows_max=options.rows_max, columns=_columns(options, groups)
+        )
+        drain(stream, this, options, write)
+        return Report(this.manifest.counts, notes=[f"the windows: {windows.place}"])
+
+
+def _single(messages: DataFrame, options: StatsOptions, groups: dict[str, Column]) -> DataFrame:
+    """Each message as a row of what is summed up."""
+    return messages.select(
+        window_of(f.unix_millis("storeTimestamp"), options.window_ms),
+        *(column.alias(name) for name, column in groups.items() if name != WINDOW),
+        f.lit(1).cast("bigint").alias("messages"),
+        f.col("storeSize").cast("bigint").alias("bytes"),
+        f.col("storeTimestamp").alias("first"),
+        f.col("storeTimestamp").alias("last"),
+    )
+
+
+def _folded(rows: DataFrame, groups: dict[str, Column]) -> DataFrame:
+    return rows.groupBy(WINDOW, *(name for name in groups if name != WINDOW)).agg(
+        f.sum("messages").alias("messages"),
+        f.sum("bytes").alias("bytes"),
+        f.min("first").alias("first"),
+        f.max("last").alias("last"),
+    )
+
+
+def _told(rows: DataFrame, over_ms: int) -> DataFrame:
+    """The rows of windows that are over, as they are written."""
+    over = rows.where(f.col(WINDOW) < over_ms)
+    return over.withColumn(WINDOW, f.timestamp_millis(WINDOW))
 
 
 def table_of(messages: DataFrame, groups: dict[str, Column]) -> DataFrame:
@@ -93,44 +160,58 @@ def table_of(messages: DataFrame, groups: dict[str, Column]) -> DataFrame:
     ).orderBy(f.desc("messages"), *groups)
 
 
-def _groups(by: str) -> dict[str, Column]:
-    names = [name.strip() for name in by.split(",") if name.strip()]
+def groups_of(options: StatsOptions) -> dict[str, Column]:
+    """The columns of the groups by their names; the window first.
+
+    Raises:
+        SettingsError: a group that there is not.
+    """
+    names = [name.strip() for name in options.by.split(",") if name.strip()]
     for name in names:
         if name not in _COLUMN_OF:
             raise SettingsError(
                 f"--by: there is no group {name!r}{nearest(name, list(_COLUMN_OF))}"
             )
-    return {
-        name: f.date_trunc(name, "storeTimestamp")
-        if name in _TIMES
-        else f.col(_COLUMN_OF[name])
-        for name in names
-    }
+    stored, groups = f.col("storeTimestamp"), dict[str, Column]()
+    if options.window_ms:
+        begin = window_of(f.unix_millis(stored), options.window_ms)
+        groups[WINDOW] = f.timestamp_millis(begin)
+    for name in names:
+        if name in _TIMES:
+            groups[name] = f.date_trunc(name, stored)
+        elif name == "group":
+            groups[name] = f.col("properties")[keys_of.PRODUCER_GROUP]
+        else:
+            groups[name] = f.col(_COLUMN_OF[name])
+    return groups
+
+
+def _columns(options: StatsOptions, groups: dict[str, Column]) -> str:
+    """Those that are needed; a condition may look at any."""
+    wanted = ["topic", "storeSize", "storeTimestamp"]
+    wanted += [_COLUMN_OF[name] for name in groups if name != WINDOW]
+    return "" if options.where else ",".join(dict.fromkeys(wanted))
 
 
 def _answer(
-    spark: SparkSession, options: StatsOptions, groups: dict[str, Column], progress: Progress
+    spark: SparkSession, options: StatsOptions, groups: dict[str, Column], this: Run
 ) -> Report:
-    columns = dict.fromkeys(
-        ["topic", "storeSize", "storeTimestamp", *(_COLUMN_OF[name] for name in groups)]
-    )
-    # A condition may look at any column.
-    wanted = "" if options.where else ",".join(columns)
     planned = plan(options).counts
-    progress.expect(planned.get("rows"), planned.get("bytes", 0))
-    table = table_of(read_batch(spark, options, wanted), groups)
-    with watched_tasks(spark, "stats", progress):
+    this.progress.expect(planned.get("rows"), planned.get("bytes", 0))
+    table = table_of(read_batch(spark, options, _columns(options, groups)), groups)
+    with watched_tasks(spark, "stats", this.progress):
         report = Report.of_table(table.limit(options.top) if options.top else table)
-    place = report.columns.index("messages")
+    at = report.columns.index("messages")
     report.counts = {
         "groups": len(report.rows),
-        "rows": sum(row[place] for row in report.rows),
-        "bytes": sum(row[place + 1] for row in report.rows),
+        "rows": sum(row[at] for row in report.rows),
+        "bytes": sum(row[at + 1] for row in report.rows),
     }
     if options.to:
-        spark.createDataFrame(report.rows, table.schema).coalesce(1).write.mode(
-            "overwrite"
-        ).parquet(options.to)
+        # A folder of its own: what else lies in `to` is not overwritten.
+        place = f"{absolute(options.to)}/run={this.short_id}"
+        rows = spark.createDataFrame(report.rows, table.schema).coalesce(1)
+        rows.write.mode("overwrite").parquet(place)
     return report
 
 

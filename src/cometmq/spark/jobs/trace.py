@@ -1,5 +1,7 @@
 """The job "trace": what clients traced, as times, failures and messages that nobody consumed.
 
+With windows of time it says so of each; with `follow` it goes on, and writes a window when it is over.
+
 Next: cometmq.codec.trace
 """
 
@@ -12,40 +14,66 @@ from cometmq.codec.trace import FIELD_END, RECORD_END, TraceKind
 from cometmq.spark.jobs.field import option
 from cometmq.spark.jobs.job import Job, Report
 from cometmq.spark.jobs.manifest import absolute
-from cometmq.spark.jobs.options import JobOptions
-from cometmq.spark.jobs.origin import FromOptions, plan, read_batch
-from cometmq.spark.jobs.run import running
+from cometmq.spark.jobs.origin import FromOptions, plan, read_batch, read_stream
+from cometmq.spark.jobs.run import read_before, running
+from cometmq.spark.jobs.streaming import counted, drain
 from cometmq.spark.jobs.watching import watched_tasks
+from cometmq.spark.jobs.windows import (
+    WINDOW,
+    OpenWindows,
+    WindowOptions,
+    check_follow,
+    duration,
+    window_of,
+)
 
 TRACE_TOPIC = "RMQ_SYS_TRACE_TOPIC"
 _PERCENTILES = (0.5, 0.95, 0.99)
 _MISSING = "null"
+_COLUMNS = "body,storeTimestamp"
+_FOLLOWED = "trace windows"  # Not the run of a batch with the same options.
+_TOLD = "isTold"
 
 # Where a kind's fields stand (docs/format/trace.md); the kind itself is field 0.
 _FIELDS: dict[str, dict[str, int]] = {
     TraceKind.PUB: {"at": 1, "group": 3, "topic": 4, "msgId": 5, "keys": 7, "cost": 10, "ok": 13},
-    TraceKind.SUB_BEFORE: {"at": 1, "group": 3, "request": 4, "msgId": 5, "keys": 7},
+    TraceKind.SUB_BEFORE: {
+        "at": 1, "group": 3, "request": 4, "msgId": 5, "tries": 6, "keys": 7,
+    },
     TraceKind.SUB_AFTER: {
         "request": 1, "msgId": 2, "cost": 3, "ok": 4, "keys": 5, "at": 7, "group": 8,
     },
 }  # fmt: skip
-_NAMES = ("at", "group", "topic", "request", "msgId", "keys", "cost", "ok")
+_NAMES = ("at", "group", "topic", "request", "msgId", "keys", "cost", "ok", "tries")
+_NUMBERS = ("at", "cost", "tries")
+_OK_OF_4 = 12  # Where 4.x, which writes no offset message id, says whether a send went well.
 
 
 @dataclass(frozen=True, kw_only=True)
-class TraceOptions(FromOptions, JobOptions):
+class TraceOptions(FromOptions, WindowOptions):
     """Which traces.
 
     Attributes:
-        to: a folder or URI for all records as Parquet; empty: only the summary.
+        to: a folder or URI for all records as Parquet, with `follow` for the windows; empty: only
+            the summary.
+        horizon: with `follow`: for how long a send is kept, so that the time of its delivery can
+            be said.
     """
 
-    to: str = option("Write every record as Parquet to this folder, too.", "")
+    to: str = option("A folder for every record, with --follow for the windows.", "")
+    horizon: str = option("With --follow: a send is kept so long for its delivery.", "1h")
 
 
 def run(spark: SparkSession, options: TraceOptions) -> Report:
-    """Sum up traces: sends and consumptions by group, their times and failures, the unconsumed."""
+    """Sum up traces: sends and consumptions by group, their times and failures, the unconsumed.
+
+    Raises:
+        SettingsError: a window that is none.
+    """
+    check_follow(options, options.to)
     given = options if options.topic else replace(options, topic=TRACE_TOPIC)
+    if options.follow:
+        return follow(spark, given)
     if options.dry_run:
         return plan(given)
     with running("trace", options, place=options.to) as this:
@@ -53,7 +81,7 @@ def run(spark: SparkSession, options: TraceOptions) -> Report:
             return this.earlier()
         planned = plan(given).counts
         this.progress.expect(planned.get("rows"), planned.get("bytes", 0))
-        records = records_of(read_batch(spark, given, "body,storeTimestamp")).persist()
+        records = records_of(read_batch(spark, given, _COLUMNS), options.window_ms).persist()
         try:
             with watched_tasks(spark, "trace", this.progress):
                 report = Report.of_table(summary(records))
@@ -69,24 +97,72 @@ def run(spark: SparkSession, options: TraceOptions) -> Report:
         return this.finish(report)
 
 
-def records_of(messages: DataFrame) -> DataFrame:
+def follow(spark: SparkSession, options: TraceOptions) -> Report:
+    """Sum up the traces of each window, and write that when the window is over.
+
+    Raises:
+        SettingsError: a horizon that is no duration.
+    """
+    if options.dry_run:
+        return plan(options, read_before(_FOLLOWED, options, options.to))
+    horizon_ms = duration(options.horizon, "--horizon", smallest=0)
+    with running(_FOLLOWED, options, place=options.to) as this:
+        windows = OpenWindows(
+            this,
+            options.to,
+            options,
+            # By the broker's clock: the clocks of clients may be wrong.
+            time=f.col("stored"),
+            table=over_windows,
+            left=lambda rows, over_ms: still_needed(rows, over_ms, horizon_ms),
+        )
+
+        def write(batch: DataFrame, number: int) -> dict[str, int]:
+            whole, seen = counted(batch)
+            records = records_of(whole, options.window_ms)
+            added = windows.write(records.withColumn(_TOLD, f.lit(False)), number)  # noqa: FBT003
+            return {**seen.get, **added}
+
+        stream = read_stream(spark, options, rows_max=options.rows_max, columns=_COLUMNS)
+        drain(stream, this, options, write)
+        return Report(this.manifest.counts, notes=[f"the windows: {windows.place}"])
+
+
+def over_windows(records: DataFrame, over_ms: int) -> DataFrame:
+    """The summary of the windows that are over; sends of earlier ones only say when they were."""
+    fresh = records.where((f.col(WINDOW) < over_ms) & ~f.col(_TOLD))
+    return summary(fresh, sends=records)
+
+
+def still_needed(records: DataFrame, over_ms: int, horizon_ms: int) -> DataFrame:
+    """Records of windows that are not over, and sends whose deliveries may come."""
+    is_over = f.col(WINDOW) < over_ms
+    is_young = (f.col("kind") == TraceKind.PUB) & (f.col("at") >= over_ms - horizon_ms)
+    left = records.where((~is_over & ~f.col(_TOLD)) | is_young)
+    return left.withColumn(_TOLD, f.col(_TOLD) | is_over)
+
+
+def records_of(messages: DataFrame, window_ms: int = 0) -> DataFrame:
     """The records in the bodies of the trace topic's messages, a row each.
 
-    `at` is ms since 1970, `cost` ms. What a record's kind has not is null.
+    `at` and `stored` are ms since 1970, `cost` ms. What a record's kind has not is null.
+
+    Args:
+        messages: with "body" and "storeTimestamp".
+        window_ms: adds "window", when the record's window begins (ms); 0: it does not.
     """
     texts = f.split(f.col("body").cast("string"), RECORD_END, -1)
-    records = messages.select(f.explode(texts).alias("text")).where("text != ''")
-    fields = records.select(f.split("text", FIELD_END, -1).alias("fields"))
-    kinds = fields.select(f.col("fields")[0].alias("kind"), "fields")
+    stored = f.unix_millis("storeTimestamp").alias("stored")
+    records = messages.select(f.explode(texts).alias("text"), stored).where("text != ''")
+    fields = records.select(f.split("text", FIELD_END, -1).alias("fields"), "stored")
+    kinds = fields.select(f.col("fields")[0].alias("kind"), "fields", "stored")
     columns = [_field(name).alias(name) for name in _NAMES]
-    typed = kinds.where(f.col("kind").isin(*_FIELDS)).select("kind", *columns)
-    return typed.withColumns(
-        {
-            "at": f.col("at").try_cast("bigint"),
-            "cost": f.col("cost").try_cast("bigint"),
-            "ok": f.col("ok") == "true",
-        }
-    )
+    typed = kinds.where(f.col("kind").isin(*_FIELDS)).select("kind", *columns, "stored")
+    numbers = {name: f.col(name).try_cast("bigint") for name in _NUMBERS}
+    # SubAfter of old clients has no time.
+    numbers["at"] = f.coalesce(numbers["at"], f.col("stored"))
+    typed = typed.withColumns({**numbers, "ok": f.col("ok") == "true"})
+    return typed.withColumn(WINDOW, window_of(f.col("at"), window_ms)) if window_ms else typed
 
 
 def _field(name: str) -> Column:
@@ -95,37 +171,57 @@ def _field(name: str) -> Column:
     for kind, places in _FIELDS.items():
         if name in places:
             value = f.try_element_at("fields", f.lit(places[name] + 1))
+            if name == "ok" and kind == TraceKind.PUB:
+                value = f.coalesce(value, f.try_element_at("fields", f.lit(_OK_OF_4 + 1)))
             chosen = f.when(f.col("kind") == kind, value).otherwise(chosen)
     return f.when(chosen != _MISSING, chosen)
 
 
-def summary(records: DataFrame) -> DataFrame:
+def summary(records: DataFrame, *, sends: DataFrame | None = None) -> DataFrame:
     """By what was done and by which group: how often, failures, and percentiles of ms.
 
     "Pub" is the time of a send, "SubAfter" that of a listener, "delivery" from the begin of a
     send to the begin of the message's first listener.
+
+    Args:
+        records: what is summed up; of each window for itself, if it has windows.
+        sends: where the sends of deliveries are looked up; None: in the records.
     """
-    sent = records.where(f.col("kind") == TraceKind.PUB).select(
-        "msgId", f.col("at").alias("sent")
-    )
-    begun = records.where(f.col("kind") == TraceKind.SUB_BEFORE)
-    first = begun.groupBy("group", "msgId").agg(f.min("at").alias("begun"))
-    delivered = first.join(sent, "msgId").select(
-        f.lit("delivery").alias("kind"), "group", (f.col("begun") - f.col("sent")).alias("cost"),
-        f.lit(True).alias("ok"),  # noqa: FBT003
-    )  # fmt: skip
+    of = [WINDOW] if WINDOW in records.columns else []
     timed = records.where(f.col("kind") != TraceKind.SUB_BEFORE)
-    rows = timed.select("kind", "group", "cost", "ok").unionByName(delivered)
+    columns = [*of, "kind", "group", "cost", "ok"]
+    rows = timed.select(*columns).unionByName(
+        _deliveries(records, records if sends is None else sends, of)
+    )
     shares = f.percentile("cost", f.array(*map(f.lit, _PERCENTILES)))
-    counted = rows.groupBy("kind", "group").agg(
+    counts = rows.groupBy(*of, "kind", "group").agg(
         f.count(f.lit(1)).alias("count"),
         f.count_if(~f.col("ok")).alias("failed"),
         shares.alias("ms"),
     )
     names = [f"p{round(share * 100)}Ms" for share in _PERCENTILES]
     percentiles = [f.col("ms")[place].alias(name) for place, name in enumerate(names)]
-    return counted.select("kind", "group", "count", "failed", *percentiles).orderBy(
-        "kind", "group"
+    begins = [f.timestamp_millis(WINDOW).alias(WINDOW)] if of else []
+    return counts.select(*begins, "kind", "group", "count", "failed", *percentiles).orderBy(
+        *of, "kind", "group"
+    )
+
+
+def _deliveries(records: DataFrame, sends: DataFrame, of: list[str]) -> DataFrame:
+    """A row for each first listener of a group and a message whose send is known."""
+    sent = sends.where(f.col("kind") == TraceKind.PUB).groupBy("msgId")
+    begun = records.where(f.col("kind") == TraceKind.SUB_BEFORE)
+    # What is tried again in a later window is no delivery of that.
+    begun = begun.where("tries IS NULL OR tries = 0") if of else begun
+    first = begun.groupBy("group", "msgId").agg(
+        f.min("at").alias("begun"), *(f.min_by(name, "at").alias(name) for name in of)
+    )
+    return first.join(sent.agg(f.min("at").alias("sent")), "msgId").select(
+        *of,
+        f.lit("delivery").alias("kind"),
+        "group",
+        (f.col("begun") - f.col("sent")).alias("cost"),
+        f.lit(True).alias("ok"),  # noqa: FBT003
     )
 
 

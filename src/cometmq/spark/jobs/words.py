@@ -6,6 +6,8 @@ Next: cometmq.spark.jobs.job
 import re
 from datetime import datetime
 
+from pyspark.errors import AnalysisException
+
 from cometmq.model.errors import SettingsError
 
 # The last line of a Python traceback that Spark carries in its own error's text.
@@ -13,6 +15,8 @@ _OURS = re.compile(r"^cometmq\.[\w.]+\.(?P<kind>\w+): (?P<text>.*)$", re.MULTILI
 _PYTHONS = re.compile(
     r"^(?:[\w.]+\.)?(?P<kind>\w+(?:Error|Exception)): (?P<text>.*)$", re.MULTILINE
 )
+# Spark's conditions for SQL that the user has misspelt.
+_WRONG_SQL = ("PARSE_SYNTAX_ERROR", "UNRESOLVED_COLUMN", "TABLE_OR_VIEW_NOT_FOUND")
 _JAVA_TRACE = re.compile(r"\n\s*(?:JVM stacktrace|at [\w.$]+\()", re.MULTILINE)
 
 
@@ -44,5 +48,9 @@ def message_of(error: BaseException) -> str:
 
 def is_usage(error: BaseException) -> bool:
     """Whether wrong options are to blame, also where a worker of Spark noticed it."""
+    if isinstance(error, AnalysisException) and (error.getCondition() or "").startswith(
+        _WRONG_SQL
+    ):
+        return True
     found = _OURS.findall(str(error))
     return isinstance(error, SettingsError) or bool(found and found[-1][0] == "SettingsError")
