@@ -60,6 +60,21 @@ def test_the_client_reads_what_spark_wrote_and_spark_what_the_client_sent(
     )
 
 
+@pytest.mark.parametrize("delivery", ["at-least-once", "transactional"])
+def test_a_namespace_is_seen_by_brokers_only(spark, cluster, topic, tmp_path, delivery):
+    promise = (
+        {"ledgerDir": str(tmp_path), "writeId": "w"} if delivery != "at-least-once" else {}
+    )
+    shop = {"rocketmq.namespace": "shop"}
+    rows = spark.range(100).selectExpr("cast(id AS string) body")
+    save(rows, cluster, topic, delivery=delivery, **promise, **shop)
+    read = load(spark, cluster, topic, **shop)
+    assert numbers_of(read) == list(range(100))
+    assert {row.topic for row in read.select("topic").collect()} == {topic}
+    full = load(spark, cluster, f"shop%{topic}")
+    assert {row.topic for row in full.select("topic").collect()} == {f"shop%{topic}"}
+
+
 def test_a_filter_gives_each_matching_message_once(spark, cluster, topic):
     rows = spark.range(5000).selectExpr("cast(id AS string) body", "concat('t', id % 7) tags")
     save(rows, cluster, topic)

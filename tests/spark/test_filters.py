@@ -23,6 +23,7 @@ from pyspark.sql.datasource import (
 
 from cometmq.model.queue import MessageQueue
 from cometmq.spark.columns.schema import message_schema
+from cometmq.spark.push_down import PUSH_DOWN_MODULE
 from cometmq.spark.source import batch
 from cometmq.spark.source.batch import FilteredReader, RocketMQReader, batch_reader
 from cometmq.spark.source.cluster import Indexed
@@ -205,10 +206,10 @@ def test_only_sparks_push_down_gets_a_reader_that_takes_filters():
     """While push-down is off, Spark refuses every reader with `pushFilters`."""
     made = "from cometmq.spark.source.batch import batch_reader as make\nreader = make(*given)"
     given = settings_of(), message_schema()
-    for spec in ({"__name__": batch.PUSH_DOWN_MODULE}, {"__name__": "pyspark.daemon"}):
+    for spec in ({"__name__": PUSH_DOWN_MODULE}, {"__name__": "pyspark.daemon"}):
         names: dict[str, Any] = {**spec, "given": given}
         exec(made, names)
-        is_asked = spec["__name__"] == batch.PUSH_DOWN_MODULE
+        is_asked = spec["__name__"] == PUSH_DOWN_MODULE
         assert isinstance(names["reader"], FilteredReader) == is_asked
     # Spark asks whether the class overrides the method of DataSourceReader.
     assert "pushFilters" not in vars(RocketMQReader)

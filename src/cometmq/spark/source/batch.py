@@ -5,14 +5,13 @@ Next: cometmq.spark.source.pull
 
 # ruff: noqa: N802  Spark gives these names.
 
-import sys
 from collections.abc import Iterable, Iterator
-from types import FrameType
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 from pyspark.sql.types import StructType
 
+from cometmq.spark import push_down
 from cometmq.spark.columns.schema import arrow_schema
 from cometmq.spark.source import planning
 from cometmq.spark.source.client_cluster import source_cluster
@@ -21,20 +20,11 @@ from cometmq.spark.source.planning import RangesPartition
 from cometmq.spark.source.pull import RangeReader
 from cometmq.spark.source.settings import SourceSettings
 
-# The module in which Spark 4.1-4.3 makes a reader to push filters down, and nowhere else.
-PUSH_DOWN_MODULE = "pyspark.sql.worker.data_source_pushdown_filters"
-
 
 def batch_reader(settings: SourceSettings, schema: StructType) -> "RocketMQReader":
     """The reader for whoever called: one that takes filters only where Spark has filters to give."""
-    frame: FrameType | None = sys._getframe(1)  # noqa: SLF001  The one way to know who asks.
-    while frame is not None:
-        # The module may run as the program, where its name is not its own.
-        spec = frame.f_globals.get("__spec__")
-        if PUSH_DOWN_MODULE in (frame.f_globals.get("__name__"), getattr(spec, "name", None)):
-            return FilteredReader(settings, schema)
-        frame = frame.f_back
-    return RocketMQReader(settings, schema)
+    reader = FilteredReader if push_down.is_asked() else RocketMQReader
+    return reader(settings, schema)
 
 
 class RocketMQReader(DataSourceReader):

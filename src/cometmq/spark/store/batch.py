@@ -3,14 +3,19 @@
 Next: cometmq.spark.store.views
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+# ruff: noqa: N802  Spark gives these names.
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSourceReader, InputPartition
+from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 from pyspark.sql.types import StructType
 
+from cometmq.spark import push_down
 from cometmq.spark.columns.schema import arrow_schema
+from cometmq.spark.push_down import Conditions
+from cometmq.spark.store.schema import MESSAGES
 from cometmq.spark.store.settings import StoreReadSettings
 from cometmq.spark.store.views import Work, plan, rows_of
 
@@ -20,6 +25,13 @@ class WorkPartition(InputPartition):
     """One task."""
 
     work: Work
+
+
+def store_reader(settings: StoreReadSettings, schema: StructType) -> "StoreReader":
+    """The reader for whoever called: of messages with filters only where Spark has some to give."""
+    is_filtered = settings.view == MESSAGES and push_down.is_asked()
+    reader = FilteredStoreReader if is_filtered else StoreReader
+    return reader(settings, schema)
 
 
 class StoreReader(DataSourceReader):
@@ -44,3 +56,13 @@ class StoreReader(DataSourceReader):
         if not isinstance(partition, WorkPartition):
             return iter(())
         return rows_of(self._settings, partition.work, arrow_schema(self._schema))
+
+
+class FilteredStoreReader(StoreReader):
+    """The same for a query whose filters Spark tells (`push_down.is_asked`)."""
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
+        """Read less where the filters allow it; Spark checks all of them again."""
+        rules = replace(self._settings.rules, conditions=Conditions.of(filters))
+        self._settings = replace(self._settings, rules=rules)
+        return filters

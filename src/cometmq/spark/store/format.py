@@ -15,7 +15,7 @@ from pyspark.sql.types import StructType
 
 from cometmq.model.errors import SettingsError, StoreDamaged
 from cometmq.spark.options import read_options
-from cometmq.spark.store.batch import StoreReader
+from cometmq.spark.store.batch import store_reader
 from cometmq.spark.store.folder import StoreFolder
 from cometmq.spark.store.rebuild import Target, found_settings
 from cometmq.spark.store.schema import check_view_schema, view_schema
@@ -67,7 +67,7 @@ class RocketMQStoreSource(DataSource):
         options = table_options(schema, self.options, PATH)
         settings = StoreReadSettings.parse(options, is_stream=False)
         check_view_schema(settings.view, schema)
-        return StoreReader(settings, schema)
+        return store_reader(settings, schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """Reads micro-batches.

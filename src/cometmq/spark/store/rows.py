@@ -28,7 +28,9 @@ from cometmq.spark.columns.inner_batch import unwrapped
 from cometmq.spark.columns.pieces import BINARY, replace_rows, same, take_pieces, take_text
 from cometmq.spark.columns.window import Flags, RecordWindow, Span
 from cometmq.spark.columns.window_columns import WindowColumns
+from cometmq.spark.push_down import ANY_ROW, Conditions
 from cometmq.spark.store.folder import StoreFolder
+from cometmq.spark.store.narrowed import wanted_rows
 from cometmq.spark.store.plan import ALL, LogRange, Task
 from cometmq.spark.store.scan import Damage, Scanned, scan
 from cometmq.spark.store.schema import RAW_RECORD
@@ -62,6 +64,7 @@ class RowRules:
         broker_name: for the column `brokerName`; a log does not say it.
         topics: only these; none: all.
         range: only records of its times.
+        conditions: only records that may meet them; Spark checks the rows again.
     """
 
     mode: Mode = Mode.PERMISSIVE
@@ -71,6 +74,7 @@ class RowRules:
     broker_name: str = ""
     topics: tuple[str, ...] = ()
     range: LogRange = ALL
+    conditions: Conditions = ANY_ROW
 
 
 def message_batches(
@@ -148,6 +152,8 @@ class _Rows:
         if rules.topics:
             texts = take_text(pa.py_buffer(window.buffer), window.topic)
             keep &= np.isin(texts.to_numpy(zero_copy_only=False), rules.topics)
+        if rules.conditions != ANY_ROW:
+            keep &= wanted_rows(window, rules.conditions)
         return window if keep.all() else window.select(keep)
 
     def _of_part(self, window: RecordWindow, found: Scanned) -> Iterator[pa.RecordBatch]:

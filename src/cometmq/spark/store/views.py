@@ -24,6 +24,7 @@ from cometmq.codec.index_file import (
 from cometmq.model.errors import CodecError, StoreDamaged
 from cometmq.spark.columns.pieces import same
 from cometmq.spark.store.folder import INDEX_NAME_DIGITS
+from cometmq.spark.store.narrowed import narrowed
 from cometmq.spark.store.plan import Task, plan_tasks
 from cometmq.spark.store.queue_reader import QueueFile, queue_files, read_queue_file
 from cometmq.spark.store.rebuild import Target, found_settings, packed_runs
@@ -74,6 +75,9 @@ def plan(settings: StoreReadSettings) -> list[Work]:
         if folder.is_local and settings.view != MESSAGES:
             levels = found_settings(folder.root).delay_levels_ms
         tasks = plan_tasks(folder, settings.range, split_bytes=settings.split_bytes)
+        if settings.view == MESSAGES:
+            conditions = settings.rules.conditions
+            tasks = narrowed(folder, tasks, conditions, split_bytes=settings.split_bytes)
         return [Work(log=task, delay_levels_ms=levels) for task in tasks]
     if settings.view == "consumequeue":
         wanted = settings.rules.topics
