@@ -31,6 +31,9 @@ BODY_SIZE = 1024
 SMALL_BATCH_ROWS = 400
 SMALL_BATCHES = 40
 WARM_BATCHES = 10
+# As many rows as these batches take: a query that is stopped while it works kills its task, and the log says so.
+FEW_TOPIC = "Few"
+FEW_ROWS = SMALL_BATCH_ROWS * (WARM_BATCHES + SMALL_BATCHES)
 STREAM_SECONDS_MAX = 120
 
 # What one pull may give; RocketMQ's defaults are 32 messages and 256 KiB.
@@ -58,18 +61,18 @@ class Sources:
     nameserver: str
     rows: int
 
-    def options(self, system: str, **special: str) -> dict[str, str]:
+    def options(self, system: str, topic: str = TOPIC, **special: str) -> dict[str, str]:
         """How a source reads all rows."""
         if system == KAFKA:
             return {
                 "kafka.bootstrap.servers": self.kafka,
-                "subscribe": TOPIC,
+                "subscribe": topic,
                 "includeHeaders": "true",
                 "startingOffsets": "earliest",
             }
         return {
             "nameServer": self.nameserver,
-            "subscribe": TOPIC,
+            "subscribe": topic,
             "startingOffsets": "earliest",
             **special,
         }
@@ -86,7 +89,7 @@ class Sources:
     def small_batches(self, system: str) -> Measured:
         """How long a micro-batch of few rows takes, from trigger to commit."""
         stream = self.spark.readStream.format(FORMATS[system])
-        stream = stream.options(**self.options(system)).option(
+        stream = stream.options(**self.options(system, FEW_TOPIC)).option(
             "maxOffsetsPerTrigger", SMALL_BATCH_ROWS
         )
         with tempfile.TemporaryDirectory(prefix="cometmq-bench-") as folder:
@@ -125,15 +128,14 @@ class Sources:
 
     def _batches_of(self, query: Any) -> list[float]:
         deadline = time.monotonic() + STREAM_SECONDS_MAX
-        took: dict[int, float] = {}
-        while len(took) < WARM_BATCHES + SMALL_BATCHES:
+        done: dict[int, Any] = {}
+        while sum(each["numInputRows"] for each in done.values()) < FEW_ROWS:
             if time.monotonic() > deadline or query.exception():
-                raise RuntimeError(f"{len(took)} micro-batches: {query.exception()}")
-            for progress in query.recentProgress:
-                if progress["numInputRows"]:
-                    took[progress["batchId"]] = progress["durationMs"]["triggerExecution"]
+                raise RuntimeError(f"{len(done)} micro-batches: {query.exception()}")
+            done |= {each["batchId"]: each for each in query.recentProgress}
             time.sleep(0.1)
-        return [took[batch] for batch in sorted(took)][WARM_BATCHES:]
+        took = [done[at]["durationMs"] for at in sorted(done) if done[at]["numInputRows"]]
+        return [each["triggerExecution"] for each in took][WARM_BATCHES:]
 
 
 FORMATS = {KAFKA: "kafka", COMETMQ: "rocketmq"}
@@ -160,19 +162,20 @@ def sources(rows: int) -> Iterator[Sources]:
         spark = session("bench", master="local[2]", conf=conf)
         stack.callback(spark.stop)
         made = Sources(spark, theirs, ours.nameserver, rows)
-        fill(made)
+        fill(made, TOPIC, rows)
+        fill(made, FEW_TOPIC, FEW_ROWS)
         yield made
 
 
-def fill(made: Sources) -> None:
+def fill(made: Sources, topic: str, count: int) -> None:
     """The same rows to both, through Spark's sinks."""
-    rows = made.spark.range(made.rows).selectExpr(
+    rows = made.spark.range(count).selectExpr(
         f"{BODY} AS body",
         "concat('tag', id % 8) AS tags",
         "concat('key', id) AS keys",
     )
     ours = rows.write.format("rocketmq").option("nameServer", made.nameserver)
-    ours.option("topic", TOPIC).mode("append").save()
+    ours.option("topic", topic).mode("append").save()
     header = "struct('{0}' AS key, cast({1} AS binary) AS value)".format
     # An id of 32 signs, as ours has one in each message.
     headers = (
@@ -182,7 +185,7 @@ def fill(made: Sources) -> None:
     )
     theirs = rows.selectExpr("body AS value", f"array({', '.join(headers)}) AS headers")
     writer: Any = theirs.write.format("kafka").option("kafka.bootstrap.servers", made.kafka)
-    writer.option("topic", TOPIC).option("includeHeaders", "true").save()
+    writer.option("topic", topic).option("includeHeaders", "true").save()
 
 
 def count(rows: DataFrame) -> int:
