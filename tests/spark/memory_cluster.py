@@ -29,6 +29,7 @@ class MemoryCluster:
     queues_by_name: dict[MessageQueue, MemoryQueue] = field(default_factory=dict)
     down: set[str] = field(default_factory=set)
     pulls_seen: list[tuple[int, int]] = field(default_factory=list)
+    asked_ahead: list[int] = field(default_factory=list)  # How many ranges at once.
     index: dict[str, Indexed] = field(default_factory=dict)  # By key or id.
     is_busy: bool = False
 
@@ -85,6 +86,15 @@ class MemoryCluster:
 
     def committed_offset(self, queue: MessageQueue) -> int | None:
         return self.queues_by_name[queue].committed
+
+    def first_pulls(
+        self, asked: Sequence[tuple[MessageQueue, int, int]], plan: PullPlan
+    ) -> list[RawPull | None]:
+        self.asked_ahead.append(len(asked))
+        return [
+            next(self.pulls(queue, start=start, end=end, plan=plan))
+            for queue, start, end in asked
+        ]
 
     def pulls(
         self, queue: MessageQueue, *, start: int, end: int, plan: PullPlan

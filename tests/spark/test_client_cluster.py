@@ -74,6 +74,16 @@ def test_a_reader_that_stops_early_leaves_nothing_behind(source, queue):
     assert offsets_of(again) == [0, 1, 2, 3, 4]
 
 
+def test_the_first_answers_of_many_ranges_come_together(source, queue):
+    elsewhere = replace(queue, topic="NoSuchTopic")
+    asked = [(queue, 3, 9), (elsewhere, 0, 5), (queue, 100, COUNT), (queue, COUNT, COUNT + 3)]
+    short, unknown, long, beyond = source.first_pulls(asked, PullPlan(20, 4))
+    assert offsets_of([short]) == list(range(3, 9))
+    assert unknown is None
+    assert offsets_of([long]) == list(range(100, 120))
+    assert beyond.status is PullStatus.NO_NEW_MESSAGE
+
+
 def test_the_broker_filters_by_tag(source, queue):
     plan = PullPlan(16, 4, "even")
     found = offsets_of(source.pulls(queue, start=0, end=COUNT, plan=plan))

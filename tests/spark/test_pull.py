@@ -1,5 +1,7 @@
 """Ranges read through pulls: nothing missing, nothing twice, nothing silently lost."""
 
+from dataclasses import replace
+
 import pyarrow as pa
 import pytest
 
@@ -10,6 +12,7 @@ from cometmq.spark.source.loss import DataLossError
 from cometmq.spark.source.planning import QueueRange
 from cometmq.spark.source.pull import RangeReader
 from cometmq.spark.source.settings import SourceSettings
+from tests.spark import memory_cluster
 from tests.spark.memory_cluster import MemoryCluster
 
 
@@ -171,3 +174,87 @@ def test_a_broken_answer_names_its_queue(monkeypatch):
     monkeypatch.setattr("tests.spark.memory_cluster.record", lambda *_: b"broken bytes")
     with pytest.raises(CodecError, match=r"t@b:0: no whole record"):
         list(reader_of(cluster).batches([QueueRange(queue, 0, 2)]))
+
+
+def short_ranges(cluster: MemoryCluster, count: int, **state) -> list[QueueRange]:
+    queues = [cluster.add("t", queue=number, next=10, **state) for number in range(count)]
+    return [QueueRange(queue, 2, 9) for queue in queues]
+
+
+def test_short_ranges_are_asked_together_and_come_in_one_batch(monkeypatch):
+    monkeypatch.setattr(pull, "AHEAD_RANGES", 3)
+    cluster = MemoryCluster()
+    ranges = short_ranges(cluster, 5)
+    batches = list(reader_of(cluster).batches(ranges))
+    assert cluster.asked_ahead == [3, 2]
+    assert [offsets_of([batch]) for batch in batches] == [[2, 3, 4, 5, 6, 7, 8] * 5]
+    bodies = batches[0].column(1).to_pylist()
+    assert bodies[::7] == [f"t@b:{number}#2".encode() for number in range(5)]
+    # Nothing was asked twice.
+    assert len(cluster.pulls_seen) == 5
+
+
+def test_a_first_answer_that_is_no_whole_range_is_gone_on_from():
+    cluster = MemoryCluster()
+    ranges = short_ranges(cluster, 3)
+    batches = list(reader_of(cluster, **{"pull.batchSize": "4"}).batches(ranges))
+    assert offsets_of(batches) == [2, 3, 4, 5, 6, 7, 8] * 3
+    assert cluster.pulls_seen == [(2, 9)] * 3 + [(6, 9)] * 3
+
+
+def test_a_first_answer_that_did_not_come_is_asked_for_again(monkeypatch):
+    cluster = MemoryCluster()
+    ranges = short_ranges(cluster, 3)
+    monkeypatch.setattr(cluster, "first_pulls", lambda asked, _: [None] * len(asked))
+    assert offsets_of(list(reader_of(cluster).batches(ranges))) == [2, 3, 4, 5, 6, 7, 8] * 3
+
+
+def test_ranges_of_two_brokers_are_batches_of_two():
+    cluster = MemoryCluster()
+    one, two = cluster.add("t", "a", next=3), cluster.add("t", "b", next=3)
+    reader = replace(
+        reader_of(cluster), schema=arrow_schema(message_schema(["queueOffset", "brokerName"]))
+    )
+    batches = list(reader.batches([QueueRange(one, 0, 3), QueueRange(two, 0, 3)]))
+    assert [batch.column(1).to_pylist() for batch in batches] == [["a"] * 3, ["b"] * 3]
+
+
+def test_tags_are_compared_in_each_of_many_short_ranges():
+    cluster = MemoryCluster()
+    ranges = short_ranges(cluster, 3, tags=("t", "u"))
+    batches = list(reader_of(cluster, subExpression="u").batches(ranges))
+    assert offsets_of(batches) == [3, 5, 7] * 3
+
+
+def test_a_loss_in_the_first_answer_of_a_short_range_is_named():
+    cluster = MemoryCluster()
+    ranges = short_ranges(cluster, 3)
+    cluster.queues_by_name[ranges[1].queue].first = 5
+    with pytest.raises(DataLossError, match=r"t@b:1: offsets 2 to 4 are deleted"):
+        list(reader_of(cluster).batches(ranges))
+    lenient = reader_of(cluster, failOnDataLoss="false")
+    assert offsets_of(list(lenient.batches(ranges))) == [
+        *range(2, 9),
+        *range(5, 9),
+        *range(2, 9),
+    ]
+
+
+def test_a_broken_answer_among_many_names_its_queue(monkeypatch):
+    cluster = MemoryCluster()
+    ranges = short_ranges(cluster, 4)
+    made = memory_cluster.record
+    monkeypatch.setattr(
+        "tests.spark.memory_cluster.record",
+        lambda queue, *rest: b"broken" if queue.queue_id == 2 else made(queue, *rest),
+    )
+    with pytest.raises(CodecError, match=r"t@b:2: no whole record"):
+        list(reader_of(cluster).batches(ranges))
+
+
+def test_ranges_too_large_together_are_not_joined(monkeypatch):
+    monkeypatch.setattr(pull, "JOINED_BYTES_MAX", 100)
+    cluster = MemoryCluster()
+    ranges = short_ranges(cluster, 2)
+    batches = list(reader_of(cluster).batches(ranges))
+    assert [offsets_of([batch]) for batch in batches] == [[2, 3, 4, 5, 6, 7, 8]] * 2

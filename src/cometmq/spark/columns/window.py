@@ -9,6 +9,7 @@ Next: cometmq.spark.columns.window_columns
 """
 
 import struct
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -197,3 +198,12 @@ class RecordWindow:
         everywhere = np.ndarray((count,), kind, buffer=self.buffer, strides=(1,))
         numbers: Longs = everywhere[positions].astype(np.int64)
         return numbers
+
+
+def joined(windows: Sequence[RecordWindow]) -> RecordWindow:
+    """The records of all windows, one window after the other; at least one."""
+    if len(windows) == 1:
+        return windows[0]
+    bases = np.cumsum([0, *(len(each.buffer) for each in windows[:-1])])
+    starts = [each.starts + base for each, base in zip(windows, bases, strict=True)]
+    return RecordWindow(b"".join(each.buffer for each in windows), np.concatenate(starts))

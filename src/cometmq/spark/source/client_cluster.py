@@ -14,9 +14,11 @@ from collections.abc import (
     Mapping,
     Sequence,
 )
+from contextlib import aclosing
 from dataclasses import replace
+from functools import partial
 from time import sleep
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from cometmq.client import AsyncPullConsumer
 from cometmq.client.hub import Hub
@@ -34,6 +36,7 @@ from cometmq.codec.remoting import Command
 from cometmq.model.codes import RequestCode, ResponseCode
 from cometmq.model.errors import BrokerRefused, CometError, NetError, TopicNotFound
 from cometmq.model.queue import MessageQueue
+from cometmq.model.route import MASTER_ID
 from cometmq.spark.pool import shared
 from cometmq.spark.source.cluster import Indexed, PullPlan, SourceCluster
 from cometmq.spark.source.members import members_of
@@ -160,6 +163,17 @@ class ClientSourceCluster:
         records = decode_records(pull.body)
         return len(pull.body) / len(records) if records else None
 
+    def first_pulls(
+        self, asked: Sequence[tuple[MessageQueue, int, int]], plan: PullPlan
+    ) -> Sequence[RawPull | None]:
+        """The first answer for each queue, start and end, all asked at once."""
+        self._reading += 1
+        try:
+            first: list[RawPull | None] = portal().call(self._first_pulls, asked, plan)
+        finally:
+            self._reading -= 1
+        return first
+
     def pulls(
         self, queue: MessageQueue, *, start: int, end: int, plan: PullPlan
     ) -> Iterator[RawPull]:
@@ -201,6 +215,36 @@ class ClientSourceCluster:
         finally:
             self._reading -= 1
             portal().call(ahead.end)
+
+    async def _first_pulls(
+        self, asked: Sequence[tuple[MessageQueue, int, int]], plan: PullPlan
+    ) -> list[RawPull | None]:
+        answers = await _each(partial(self._first_pull, plan), asked, CometError)
+        return [None if isinstance(each, CometError) else each for each in answers]
+
+    async def _first_pull(
+        self, plan: PullPlan, asked: tuple[MessageQueue, int, int]
+    ) -> RawPull | None:
+        queue, start, end = asked
+        full = self._full(queue)
+        known = await self._hub.known(full.topic)
+        members = members_of(known.route, queue, plan.read_from, self._suggested)
+        if not members.has_master or members.chosen(queue) != MASTER_ID:
+            return None
+        answers = self._consumer.fetch_range_raw(
+            full,
+            start,
+            min(end, start + plan.rows),
+            max_count=plan.rows,
+            depth=1,
+            expression=plan.expression,
+            broker_id=MASTER_ID,
+        )
+        async with aclosing(cast("AsyncGenerator[RawPull]", answers)):
+            pull = await anext(answers, None)
+        if pull is not None:
+            members.note(queue, pull)
+        return pull
 
     def _full(self, queue: MessageQueue) -> MessageQueue:
         """The queue as brokers know it."""

@@ -112,6 +112,14 @@ class SourceCluster(Protocol):
     def mean_size(self, queue: MessageQueue, start: int) -> float | None:
         """Bytes of a stored record, of some messages from `start` on; None where there is none."""
 
+    def first_pulls(
+        self, asked: Sequence[tuple[MessageQueue, int, int]], plan: PullPlan
+    ) -> Sequence[RawPull | None]:
+        """The first answer of `pulls` for each queue, start and end, all asked at once.
+
+        None where it did not come or another than the master is to be asked: `pulls` has the word.
+        """
+
     def pulls(
         self, queue: MessageQueue, *, start: int, end: int, plan: PullPlan
     ) -> Iterator[RawPull]:

@@ -58,7 +58,7 @@ class Members:
             NetError: there is no master, or it cannot be reached.
             CometError: what the master said.
         """
-        offset, member = start, self._chosen(queue)
+        offset, member = start, self.chosen(queue)
         while member != MASTER_ID and offset < end:
             following = MASTER_ID
             try:
@@ -68,7 +68,7 @@ class Members:
                     yield pull
                     offset = pull.next_offset
                     if not self._is_suggested(queue, pull, member):
-                        following = self._chosen(queue)
+                        following = self.chosen(queue)
                         break
             except (NetError, BrokerRefused) as error:
                 log.warning("%s: the master is asked instead: %s", queue, error)
@@ -86,7 +86,7 @@ class Members:
             if not self._is_suggested(queue, pull, MASTER_ID):
                 return
 
-    def _chosen(self, queue: MessageQueue) -> int:
+    def chosen(self, queue: MessageQueue) -> int:
         """Who is asked first."""
         if self.read_from is ReadFrom.MASTER or not self.replicas:
             return MASTER_ID
@@ -99,8 +99,13 @@ class Members:
         """Whether the member may go on, as it says itself."""
         if self.read_from is not ReadFrom.SUGGESTED or not self.replicas:
             return True
-        self.suggested[queue] = pull.suggested_broker_id
-        return self._chosen(queue) == member
+        self.note(queue, pull)
+        return self.chosen(queue) == member
+
+    def note(self, queue: MessageQueue, pull: RawPull) -> None:
+        """Keep whom an answer suggests for what follows."""
+        if self.read_from is ReadFrom.SUGGESTED and self.replicas:
+            self.suggested[queue] = pull.suggested_broker_id
 
 
 def members_of(

@@ -1,5 +1,8 @@
 """Reads ranges of queues as Arrow batches: pulls, data loss, windows of a good size.
 
+A task of many short ranges asks for several at once and decodes them together: then it costs
+about what one range costs (docs/design/0029-short-ranges.md).
+
 Next: cometmq.spark.columns.window
 """
 
@@ -7,6 +10,7 @@ import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from time import monotonic, sleep
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -21,7 +25,7 @@ from cometmq.model.queue import MessageQueue
 from cometmq.model.subscription import parse_subscription
 from cometmq.spark.columns.body import bounded
 from cometmq.spark.columns.inner_batch import unwrapped
-from cometmq.spark.columns.window import RecordWindow, record_starts
+from cometmq.spark.columns.window import RecordWindow, joined, record_starts
 from cometmq.spark.columns.window_columns import WindowColumns
 from cometmq.spark.source.cluster import PullPlan, SourceCluster
 from cometmq.spark.source.loss import Losses
@@ -35,7 +39,25 @@ log = logging.getLogger(__name__)
 # thousand rows the price of a numpy call shows, beyond some thousand nothing is won.
 WINDOW_ROWS = 8192
 WINDOW_BYTES = 8 << 20
+# Inner batches unpack to more than was pulled; beyond this the ranges are not joined.
+JOINED_BYTES_MAX = 2 * WINDOW_BYTES
+# So many ranges of a task are asked at once: what they answer is held, some MiB each.
+AHEAD_RANGES = 16
 RETRY_S = 0.2  # Between two tries to reach a broker.
+
+
+class Pulled(NamedTuple):
+    """What was pulled of a range and is not decoded yet.
+
+    Attributes:
+        wanted: the range.
+        floor: messages before this offset have been seen.
+        bodies: the answers' bodies.
+    """
+
+    wanted: QueueRange
+    floor: int
+    bodies: list[bytes]
 
 
 @dataclass(frozen=True)
@@ -60,34 +82,53 @@ class RangeReader:
             CometError: a broker does not answer, or answers what is no message.
         """
         losses = Losses(is_failure=self.settings.fail_on_data_loss)
-        for wanted in ranges:
-            window: list[bytes] = []
-            size = rows = 0
-            floor = wanted.start
-            for pull, expected_rows in self._pulls(wanted, losses):
-                window.append(pull.body)
+        waiting: list[Pulled] = []
+        size = rows = 0
+        for wanted, first in self._asked_ahead(ranges):
+            if waiting and waiting[0].wanted.queue.broker_name != wanted.queue.broker_name:
+                # A record does not say its broker, so a window has one.
+                yield from self._decoded(waiting)
+                waiting, size, rows = [], 0, 0
+            waiting.append(Pulled(wanted, wanted.start, []))
+            for pull, expected_rows in self._pulls(wanted, first, losses):
+                waiting[-1].bodies.append(pull.body)
                 size += len(pull.body)
                 rows += expected_rows
                 if rows >= WINDOW_ROWS or size >= WINDOW_BYTES:
-                    yield from self._decoded(window, wanted, floor)
-                    window, size, rows = [], 0, 0
-                    floor = pull.next_offset
-            yield from self._decoded(window, wanted, floor)
+                    yield from self._decoded(waiting)
+                    waiting, size, rows = [Pulled(wanted, pull.next_offset, [])], 0, 0
+        yield from self._decoded(waiting)
 
-    def _pulls(self, wanted: QueueRange, losses: Losses) -> Iterator[tuple[RawPull, int]]:
-        """The answers with messages of a range, and how many offsets each covers."""
+    @property
+    def _plan(self) -> PullPlan:
         settings = self.settings
-        plan = PullPlan(
+        return PullPlan(
             settings.pull_rows, settings.pull_depth, settings.expression, settings.read_from
         )
+
+    def _asked_ahead(
+        self, ranges: Sequence[QueueRange]
+    ) -> Iterator[tuple[QueueRange, RawPull | None]]:
+        """Each range, and where there are several the first answer of each that has come."""
+        for at in range(0, len(ranges), AHEAD_RANGES):
+            some = ranges[at : at + AHEAD_RANGES]
+            first: Sequence[RawPull | None] = [None]
+            if len(some) > 1:
+                asked = [(each.queue, each.start, each.end) for each in some]
+                first = self.cluster.first_pulls(asked, self._plan)
+            yield from zip(some, first, strict=True)
+
+    def _pulls(
+        self, wanted: QueueRange, first: RawPull | None, losses: Losses
+    ) -> Iterator[tuple[RawPull, int]]:
+        """The answers with messages of a range, and how many offsets each covers."""
+        plan = self._plan
         offset, misses = wanted.start, 0
-        patience = Patience(settings.pull_timeout_ms)
+        patience = Patience(self.settings.pull_timeout_ms)
         while offset < wanted.end:
             before, pull = offset, None
             try:
-                for pull in self.cluster.pulls(
-                    wanted.queue, start=offset, end=wanted.end, plan=plan
-                ):
+                for pull in self._answers(wanted, offset, first):
                     if plan.is_all and (given := first_given(pull, offset)) > offset:
                         # Every message matches, so what is passed over is not there any more.
                         _report_deleted(losses, wanted, offset, given)
@@ -108,9 +149,16 @@ class RangeReader:
                     wanted.end - offset,
                 )
                 return
-            misses = 0 if offset > before else misses + 1
+            misses, first = 0 if offset > before else misses + 1, None
             if misses and pull is not None:
                 offset = self._after_gap(pull, offset, wanted, misses, losses)
+
+    def _answers(
+        self, wanted: QueueRange, offset: int, first: RawPull | None
+    ) -> Iterator[RawPull]:
+        if first is not None:
+            return iter((first,))
+        return self.cluster.pulls(wanted.queue, start=offset, end=wanted.end, plan=self._plan)
 
     def _after_gap(
         self, pull: RawPull, offset: int, wanted: QueueRange, misses: int, losses: Losses
@@ -131,22 +179,35 @@ class RangeReader:
         )
         return wanted.end
 
-    def _decoded(
-        self, bodies: Sequence[bytes], wanted: QueueRange, floor: int
-    ) -> Iterator[pa.RecordBatch]:
-        """One batch of what was pulled, from the offset `floor` to the range's end."""
-        if not bodies:
+    def _decoded(self, pulled: Sequence[Pulled]) -> Iterator[pa.RecordBatch]:
+        """One batch of what was pulled of ranges of one broker."""
+        found = [each for each in pulled if each.bodies]
+        if not found:
             return
-        buffer = bodies[0] if len(bodies) == 1 else b"".join(bodies)
         try:
-            window = unwrapped(RecordWindow(buffer, record_starts(buffer)))
-            window = self._wanted(_once(window, floor, wanted.end), wanted)
+            windows = [self._window(each) for each in found]
+            if len(found) > 1 and sum(len(each.buffer) for each in windows) > JOINED_BYTES_MAX:
+                for each in found:
+                    yield from self._decoded([each])
+                return
+            window = joined(windows)
             if not len(window):
                 return
             for piece, unpacked in self._bounded(window):
-                yield self._columns(piece, wanted, unpacked).batch(self.schema)
+                yield self._columns(piece, found[0].wanted, unpacked).batch(self.schema)
         except CodecError as error:
-            raise CodecError(f"{wanted.queue}: {error}") from error
+            if len(found) > 1:
+                # One after the other, to say whose message it is.
+                for each in found:
+                    yield from self._decoded([each])
+            raise CodecError(f"{found[0].wanted.queue}: {error}") from error
+
+    def _window(self, pulled: Pulled) -> RecordWindow:
+        """The messages of a range among what was pulled, from its floor to its end."""
+        wanted, bodies = pulled.wanted, pulled.bodies
+        buffer = bodies[0] if len(bodies) == 1 else b"".join(bodies)
+        window = unwrapped(RecordWindow(buffer, record_starts(buffer)))
+        return self._wanted(_once(window, pulled.floor, wanted.end), wanted)
 
     def _wanted(self, window: RecordWindow, wanted: QueueRange) -> RecordWindow:
         """The messages with the tags wanted: brokers filter by the tags' hashes only."""
