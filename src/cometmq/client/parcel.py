@@ -66,6 +66,7 @@ class Packer:
         self._namespace = namespace_of(settings.namespace)
         # By topic and request code: the topic with its namespace, and the header's front.
         self._fronts: dict[tuple[str, int], tuple[str, str]] = {}
+        self._plain = (0, True), ""  # The last of `_plain_front`, and its text.
         # Bodies up to this are neither too long nor compressed.
         self._plain_size_max = min(settings.compress_over, settings.body_size_max)
 
@@ -111,9 +112,23 @@ class Packer:
             body, sys_flag = self._compressed(body, topic, sys_flag)
         now_ms = self._clock.now_ms()
         message_id = self._ids.next_id(now_ms)
-        properties = _property_json(message, message_id, extra)
-        middle = middle_text(sys_flag, now_ms, message.flag, properties, more)
+        if extra or more or sys_flag or message.tag or message.flag or not _is_bare(message):
+            properties = json_text(_property_text(message, message_id, extra))
+            middle = middle_text(sys_flag, now_ms, message.flag, properties, more)
+        else:
+            front_of = self._plain_front(now_ms, is_wait_store_ok=message.is_wait_store_ok)
+            middle = f'{front_of}{message_id}\\u0002"'
         return _parcel(Parcel, (full, front, middle, body, message_id))
+
+    def _plain_front(self, now_ms: int, *, is_wait_store_ok: bool) -> str:
+        """What messages of one ms that have nothing but a body share of their middle, up to the id."""
+        of = now_ms, is_wait_store_ok
+        known, text = self._plain  # One step, as in `UniqueIds`.
+        if known != of:
+            wait = "true" if is_wait_store_ok else "false"
+            text = middle_text(0, now_ms, 0, f'"WAIT\\u0001{wait}\\u0002UNIQ_KEY\\u0001')
+            self._plain = of, text
+        return text
 
     def _compressed(self, body: bytes, topic: str, sys_flag: int) -> tuple[bytes, int]:
         settings = self._settings
@@ -192,14 +207,6 @@ class Packer:
                 f"a body of {size} bytes for {topic!r}; at most {self._settings.body_size_max} are "
                 "allowed (body_size_max here, maxMessageSize at the broker)"
             )
-
-
-def _property_json(message: Message, message_id: str, extra: Mapping[str, str] | None) -> str:
-    """The properties as JSON writes them."""
-    if _is_bare(message) and not message.tag and not extra:
-        wait = "true" if message.is_wait_store_ok else "false"
-        return f'"WAIT\\u0001{wait}\\u0002UNIQ_KEY\\u0001{message_id}\\u0002"'
-    return json_text(_property_text(message, message_id, extra))
 
 
 def _property_text(

@@ -28,6 +28,8 @@ _OFFSET_SIZE = 8
 _LONG_MASK = (1 << 64) - 1
 
 UNIQUE_TAIL = Struct(">HIIH")  # process, loader, time, counter: what follows the ip
+# A format such as :04X takes longer than two looks here and the text together.
+_BYTES = tuple(f"{byte:02X}" for byte in range(256))
 _UNIQUE_SIZES = (4 + UNIQUE_TAIL.size, 16 + UNIQUE_TAIL.size)  # 16, 28
 
 
@@ -139,7 +141,8 @@ class UniqueIds:
         if now != stamped:
             front = self._front_at(now)
             self._stamp = now, front  # One step: other threads see both or neither.
-        return f"{front}{next(self._counter) & 0xFFFF:04X}"
+        number = next(self._counter)
+        return f"{front}{_BYTES[number >> 8 & 0xFF]}{_BYTES[number & 0xFF]}"
 
     def _front_at(self, now: int) -> str:
         start, end = self._month
