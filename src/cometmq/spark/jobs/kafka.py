@@ -80,9 +80,10 @@ def import_kafka(spark: SparkSession, options: ImportOptions) -> Report:
             }
         )
 
-        def write(batch: DataFrame, _number: int) -> dict[str, int]:
+        def write(batch: DataFrame, number: int) -> dict[str, int]:
             whole, seen = counted(batch)
             writer = whole.drop("storeSize").write.format("rocketmq")
+            writer = writer.option("auditDir", this.audit_of(number))
             writer = writer.option("nameServer", options.nameserver)
             writer.option("topic", options.to_topic).mode("append").save()
             return dict(seen.get)

@@ -96,6 +96,10 @@ class JobFolder:
         """Where Spark keeps the checkpoint of a run."""
         return f"{self.place.rstrip('/')}/{FOLDER}/{run_id}.checkpoint"
 
+    def audit(self, run_id: str, batch: int) -> str:
+        """Where the audits of a micro-batch of a run lie (docs/format/spark-audit.md)."""
+        return f"{self.place.rstrip('/')}/{FOLDER}/{run_id}.audit/{batch}"
+
     def load(self, run_id: str) -> Manifest | None:
         """The manifest of a run; None where there is none."""
         path = self._path(run_id)

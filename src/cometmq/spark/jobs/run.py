@@ -51,6 +51,10 @@ class Run:
         """Where Spark keeps how far it is."""
         return self._folder.checkpoint(self.manifest.id)
 
+    def audit_of(self, batch: int) -> str:
+        """Where the sink notes what brokers acknowledged of a micro-batch: a file for each write of it."""
+        return self._folder.audit(self.manifest.id, batch)
+
     @property
     def short_id(self) -> str:
         """What tells this run's files from those of others."""

@@ -56,6 +56,7 @@ class Target:
             # Broadcast: the other side is not shuffled, so its rows keep their order.
             whole = whole.join(f.broadcast(stored), "msgId", "left_anti")
         writer = whole.drop("storeSize").write.format("rocketmq")
+        writer.option("auditDir", self._run.audit_of(number))
         writer.option("nameServer", self._nameserver).mode("append").save()
         return dict(seen.get)
 

@@ -35,6 +35,7 @@ SINK_OPTIONS = (
     Option("idColumn", text, None, "With `idempotent`: the column (STRING, BINARY, INT or BIGINT) whose value gives a row its message id. Default: the row's number in its task."),
     Option("writeId", _name, None, "Names a batch write, so that a second run of the job knows the first: with `idempotent` its rows get the same ids, with `transactional` (where it is required) it finishes the first or changes nothing. Batches only."),
     Option("ledgerDir", text, None, "With `transactional`, required: a folder of the driver's that outlives it, where it notes what must be committed."),
+    Option("auditDir", text, None, "A folder of the driver's, or a URI, in which each write notes what brokers acknowledged: by task and queue the first and last offset, and how many."),
     Option("transactionImmunity", duration_ms, "1d", "With `transactional`: how long brokers wait before they ask about a half message. A micro-batch must be done in half of it."),
     Option("queueSelector", one_of(ROUND_ROBIN, BY_KEYS, BY_PARTITION), ROUND_ROBIN, "Where rows go that name no queue and have no `shardingKey`: `roundRobin` any queue, `keys` by the hash of their keys, `partition` all rows of a task to one queue, in order."),
     Option("batch.maxMessages", whole(1, 65536), "1024", "The most messages in one request."),

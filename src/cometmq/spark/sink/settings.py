@@ -32,6 +32,7 @@ class SinkSettings:
     id_column: str | None
     write_id: str | None
     ledger_folder: str | None
+    audit_folder: str | None
     immunity_ms: int
     queue_selector: str
     batch_rows_max: int
@@ -68,6 +69,7 @@ class SinkSettings:
             id_column=value["idColumn"],
             write_id=value["writeId"],
             ledger_folder=folder and str(Path(folder).absolute()),
+            audit_folder=_place(value["auditDir"]),
             immunity_ms=value["transactionImmunity"],
             queue_selector=value["queueSelector"],
             batch_rows_max=value["batch.maxMessages"],
@@ -78,6 +80,13 @@ class SinkSettings:
             timeout_ms=value["sendTimeoutMs"],
             delivery_timeout_ms=value["deliveryTimeoutMs"],
         )
+
+
+def _place(folder: str | None) -> str | None:
+    """A folder from the root; a URI as it is."""
+    if folder is None or "://" in folder:
+        return folder
+    return str(Path(folder).absolute())
 
 
 def _check_delivery(value: Mapping[str, Any], delivery: str, *, is_stream: bool) -> None:

@@ -21,6 +21,7 @@ from pyspark.sql.datasource import (
 )
 
 from cometmq.model.errors import CometError
+from cometmq.spark.sink.audit import ABORTED, STORED, write_audit
 from cometmq.spark.sink.columns import SinkColumns
 from cometmq.spark.sink.driver import driver
 from cometmq.spark.sink.identity import Run
@@ -46,13 +47,21 @@ def _commit(messages: Messages, what: str, settings: SinkSettings) -> None:
     done = _stored(messages)
     if settings.is_transactional:
         driver(settings).commit(done)
+    _note(done, STORED, settings)
     log.info(
         "%s: %d tasks stored %d messages", what, len(done), sum(each.rows for each in done)
     )
 
 
+def _note(done: Sequence[TaskStored], state: str, settings: SinkSettings) -> None:
+    """Keep what was acknowledged, where that is asked for."""
+    if settings.audit_folder is not None:
+        write_audit(settings.audit_folder, done, state)
+
+
 def _abort(messages: Messages, what: str, settings: SinkSettings) -> None:
     done = _stored(messages)
+    _note(done, ABORTED, settings)
     if settings.is_transactional:
         driver(settings).abort(done)
         return
