@@ -22,7 +22,8 @@ from cometmq.spark.store.digests import (
     messages_of,
 )
 from cometmq.spark.store.folder import StoreFolder
-from tests.spark.test_store_jobs import STORES, archived, tasks_of
+from tests.spark.test_store_archive import archived
+from tests.spark.test_store_jobs import STORES, tasks_of
 from tests.spark.test_store_rows import rows
 from tests.support.store_puts import open_store, put, run_jobs
 

@@ -3,7 +3,7 @@
 Next: cometmq.spark.store.archive
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from time import sleep
@@ -211,9 +211,7 @@ def restore(spark: SparkSession, options: RestoreOptions) -> Report:
             str(part.start): part for part in back.plan_restore(place, to, start=start, end=end)
         }
         if options.dry_run:
-            planned = [(part.start, part.size, len(part.parquet)) for part in parts.values()]
-            sizes = {"log files": len(planned), "bytes": sum(row[1] for row in planned)}
-            return Report(sizes, ("log file", "bytes", "archive files"), list(planned))
+            return _planned(list(parts.values()))
         if this.is_finished or not this.manifest.ranges or not Path(back.growing(to)).is_dir():
             this.begin_again()
             back.begin_restore(list(parts.values()))
@@ -226,19 +224,25 @@ def restore(spark: SparkSession, options: RestoreOptions) -> Report:
         entries = back.finish_restore(
             list(parts.values()), to, clock=SystemClock(), settings=settings
         )
-        missing = [
-            f"the archive lacks {lo} to {hi} of the log" for row in rows for lo, hi in row[2]
-        ]
         counts = {
             "rows": sum(row[1] for row in rows),
             "log files": len(rows),
             "queue entries": entries,
         }
         report = this.finish(Report(counts))
-        report.findings = missing
+        report.findings = [
+            f"the archive lacks {lo} to {hi} of the log" for row in rows for lo, hi in row[2]
+        ]
         lines = ", ".join(f"{name}={size}" for name, size in sizes_of(settings).items())
         report.notes = [f"a broker opens it with {lines}"]
         return report
+
+
+def _planned(parts: Sequence[back.LogPart]) -> Report:
+    """What a dry run shows: the log files that would be made."""
+    rows = [(part.start, part.size, len(part.parquet)) for part in parts]
+    counts = {"log files": len(rows), "bytes": sum(row[1] for row in rows)}
+    return Report(counts, ("log file", "bytes", "archive files"), list(rows))
 
 
 def _sizes(options: RestoreOptions) -> StoreSettings:
