@@ -8,6 +8,9 @@ from cometmq.codec.fastjson import FrozenObject, JavaList, dumps, int_keys, load
 from cometmq.model.errors import CodecError
 
 # Each pair was checked against fastjson 1.2.83 itself.
+# What takes a step for each character takes a second here; what goes back over them takes hours.
+SOON_SECONDS = 60
+
 LENIENT = [
     ("{a:1,'b':'c',}", {"a": 1, "b": "c"}),
     ("{0:1,1:2}", {0: 1, 1: 2}),
@@ -100,7 +103,7 @@ def test_a_hostile_megabyte_ends_soon(text):
     before = time.monotonic()
     with pytest.raises(CodecError):
         loads(text)
-    assert time.monotonic() - before < 5
+    assert time.monotonic() - before < SOON_SECONDS
 
 
 @pytest.mark.parametrize(
