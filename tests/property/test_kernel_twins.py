@@ -188,6 +188,43 @@ def test_the_same_sends_are_plain_and_become_the_same(parts, shapes):
     assert results[0] == results[1]
 
 
+LONG_READS = st.lists(
+    st.tuples(
+        st.sampled_from("TTTUUX"), st.sampled_from("0119"), st.sampled_from([310] * 9 + [10])
+    ),
+    max_size=70,
+)
+
+
+@given(LONG_READS)
+def test_long_reads_of_several_topics_are_taken_the_same_way_between_what_is_special(parts):
+    straight = {
+        topic: {number: (f"{topic}{number}", b"\1" + topic.encode(), "s", 0) for number in "01"}
+        for topic in "TU"
+    }
+    rest = {"f": "0", "g": "1700000000000", "h": "0", "i": "UNIQ_KEY\1A\2"}
+    commands = [
+        (code, 0, opaque, 0, 0, None, {"b": topic, "e": number, **rest}, b"body", 0)
+        for opaque, (topic, number, code) in enumerate(parts)
+    ]
+    results: list[Any] = []
+    for twin in (fast, sends):
+        puts: list[Any] = []
+        pending: list[Any] = []
+        special, first = [], 0
+        while first <= len(commands):
+            first = twin.plain_sends(
+                commands, first, straight, {}, look, b"", b"host....", 16, puts, pending
+            )
+            special.append(first)
+            first += 1
+        results.append((special, puts, pending))
+    assert results[0] == results[1]
+    assert len(results[0][1]) == sum(
+        code == 310 and topic != "X" and number != "9" for topic, number, code in parts
+    )
+
+
 PROPERTIES = st.one_of(
     st.sampled_from(
         [

@@ -50,10 +50,12 @@ cdef extern from *:
     #include <string.h>
     """
     void *memmem(const void *where, size_t size, const void *what, size_t what_size)
+    void __builtin_prefetch(const void *at) nogil
 
 cdef extern from "Python.h":
     const char *PyUnicode_AsUTF8AndSize(object text, Py_ssize_t *size) except NULL
     int PyUnicode_IS_ASCII(object text)
+    PyObject *borrowed_item "PyTuple_GET_ITEM"(PyObject *whole, Py_ssize_t index)
 
 cdef uint32_t MAGIC_V1 = _MAGIC_V1
 cdef uint32_t MAGIC_V2 = _MAGIC_V2
@@ -63,6 +65,10 @@ cdef int HEADER_SIZE_MAX = 0xFFFFFF
 cdef int SEND_V2 = 310
 cdef int ONEWAY_BIT = 2
 cdef int ENTRY_SIZE = 20
+cdef int CACHE_LINE = 64
+# As many as are fetched before the first is here; one that is special wastes what was found behind it.
+cdef enum:
+    LANES_AHEAD = 32
 cdef int64_t GAP_CODE = _GAP_CODE
 cdef int TOPIC_BLOCK_V1_MAX = 128  # The length in one byte, then 127 of them.
 cdef int BATCH_HEAD_SIZE = 20
@@ -390,6 +396,46 @@ cdef object _shape(const char *text, Py_ssize_t key_at, Py_ssize_t key_end, Py_s
     return PyUnicode_DecodeUTF8(text, key_at - KEY_AT, NULL) + "\0" + tail
 
 
+cdef Py_ssize_t _find_lanes(
+    list commands, Py_ssize_t first, dict straight, PyObject **lanes
+) except -1:
+    """Find the lanes of the next sends, up to the first that has none; gives how many have one.
+
+    They are found before anything is done with them, so that the processor fetches them and their queues
+    side by side: of very many none is in a cache, and one after the other they cost a tenth of a message.
+    The references are borrowed from `straight`, which nobody changes while a read is handled.
+    """
+    cdef Py_ssize_t index, found = 0
+    cdef tuple command
+    cdef dict fields
+    cdef object topic, queues = None
+    cdef str last_topic = None
+    cdef PyObject *lane
+    cdef object queue_id
+    for index in range(first, min(first + LANES_AHEAD, len(commands))):
+        command = <tuple>commands[index]
+        if <int>command[0] != SEND_V2:
+            break
+        fields = <dict>command[6]
+        topic, queue_id = _field(fields, "b"), _field(fields, "e")
+        if type(topic) is not str or type(queue_id) is not str:
+            break
+        if <str>topic != last_topic:  # Mostly many in a row are of one topic.
+            queues, last_topic = _field(straight, topic), <str>topic
+        if queues is None:
+            break
+        lane = PyDict_GetItem(<dict>queues, queue_id)
+        if lane is NULL:
+            break
+        __builtin_prefetch(lane)
+        lanes[found] = lane
+        found += 1
+    for index in range(found):
+        __builtin_prefetch(borrowed_item(lanes[index], 0))
+        __builtin_prefetch(<char *>borrowed_item(lanes[index], 0) + CACHE_LINE)
+    return found
+
+
 def plain_sends(
     list commands, Py_ssize_t first, dict straight, dict shapes, look, bytes suffix,
     bytes host, Py_ssize_t body_size_max, list puts, list pending,
@@ -404,20 +450,23 @@ def plain_sends(
     cdef bytes body, properties
     cdef object some, block, shape, tags_code, user_flag, tried
     cdef object born_text = None, born_ms = None
+    cdef PyObject *lanes[LANES_AHEAD]
+    cdef Py_ssize_t start = first, end = first
     for index in range(first, len(commands)):
+        if index == end:
+            start, end = end, end + _find_lanes(commands, end, straight, lanes)
+            if index == end:
+                return index
         command = <tuple>commands[index]
         fields, body = <dict>command[6], <bytes>command[7]
-        if <int>command[0] != SEND_V2 or not 0 < PyBytes_GET_SIZE(body) <= body_size_max:
+        if not 0 < PyBytes_GET_SIZE(body) <= body_size_max:
             return index
-        some = _field(straight, _field(fields, "b"))
-        some = None if some is None else _field(<dict>some, _field(fields, "e"))
         block = _field(fields, "i")
-        if some is None or type(block) is not str or _field(fields, "f") != "0":
+        if type(block) is not str or _field(fields, "f") != "0":
             return index
         if _field(fields, "m") == "true":
             return index
-        lane = <tuple>some
-
+        lane = <tuple>lanes[index - start]
         try:
             text = PyUnicode_AsUTF8AndSize(block, &size)
         except UnicodeEncodeError:
@@ -957,7 +1006,7 @@ def index_keys(list waiting):
     cdef _Keys keys = _Keys()
     cdef tuple batch, put
     cdef list results
-    cdef object store_ms, queue, last_queue = None, puts
+    cdef object store_ms, queue, topic, last_queue = None, last_topic = None, puts
     cdef Py_ssize_t index
     for batch in waiting:
         puts, results, store_ms = batch[0], <list>batch[1], batch[2]
@@ -969,8 +1018,10 @@ def index_keys(list waiting):
                 continue
             queue = put[0]
             if queue is not last_queue:
-                last_queue = queue
-                keys.begin(queue.topic)
+                last_queue, topic = queue, queue.topic
+                if topic is not last_topic:  # Its other queues have the same.
+                    last_topic = topic
+                    keys.begin(topic)
             keys.add(put[3], (<tuple>results[index])[1], store_ms)
     return keys.found
 
