@@ -141,6 +141,36 @@ def test_compact_keeps_the_last_message_of_each_key(spark, cluster, topic, tmp_p
     assert compact.run(spark, given).counts == report.counts
 
 
+def test_compact_keeps_the_last_few_behind_a_deletion_and_can_be_replayed(
+    spark, cluster, topic, tmp_path
+):
+    given = compact.CompactOptions(to=str(tmp_path), keep_last=2, **place(cluster, topic))
+    rows = spark.sql(
+        "SELECT if(id = 9, '', concat('v', id)) AS body, concat('k', id % 3) AS keys, "
+        "concat('k', id % 3) AS shardingKey FROM range(14)"
+    ).coalesce(1)
+    save(rows, cluster, topic)
+    # k0 has 0 3 6 9 12, of which 9 deletes; k1 has 1 4 7 10 13, k2 has 2 5 8 11.
+    assert compact.run(spark, given).counts["kept"] == 5
+    save(spark.sql("SELECT 'v14' AS body, 'k0' AS keys, 'k0' AS shardingKey"), cluster, topic)
+    report = compact.run(spark, given)
+    assert report.counts == {**report.counts, "rows": 15, "keys": 3, "kept": 6}
+    (newest,) = tmp_path.glob("version=*-1")
+    table = spark.read.parquet(str(newest)).select("keys", "body").collect()
+    assert sorted((row["keys"], bytes(row.body).decode()) for row in table) == [
+        ("k0", "v12"), ("k0", "v14"), ("k1", "v10"), ("k1", "v13"), ("k2", "v11"), ("k2", "v8"),
+    ]  # fmt: skip
+    again = replay.ReplayOptions(
+        nameserver=cluster.nameserver,
+        archive=str(newest),
+        to_topic=f"{topic}-again",
+        state=str(tmp_path),
+        progress="none",
+    )
+    assert replay.run(spark, again).counts["rows"] == 6
+    assert load(spark, cluster, f"{topic}-again").count() == 6
+
+
 CHANGES = (
     {"op": "c", "after": {"id": 1, "name": "a"}, "ts_ms": 10},
     {"op": "c", "after": {"id": 2, "name": "b"}, "ts_ms": 11},
@@ -223,3 +253,10 @@ def test_traces_are_summed_up_and_the_unconsumed_counted(spark, cluster, topic, 
     assert kinds["delivery", f"traced-{topic}"] == (5, 0)
     assert report.counts["unconsumed"] == 1
     assert trace.run(spark, given).counts == report.counts
+
+    # As a stream, with windows so small that all of them but the last are over.
+    small = replace(given, topic=trace.TRACE_TOPIC, window="1ms", late="0s")
+    assert trace.follow(spark, small).counts["windows"] >= 3
+    told = spark.read.parquet(f"{tmp_path}/windows").groupBy("kind", "group").sum("count")
+    counts = {(row[0], row[1]): row[2] for row in told.collect()}
+    assert 1 <= counts["Pub", "tracing"] <= 6

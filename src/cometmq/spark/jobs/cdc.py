@@ -69,7 +69,7 @@ def run(spark: SparkSession, options: CdcOptions) -> Report:
         def write(batch: DataFrame, number: int) -> dict[str, int]:
             whole, seen = counted(changes.of(batch))
             fitting, fit = counted(whole.where("reason IS NULL"))
-            alive = table.merge(fitting.select(*row.names, _TIME, _PLACE, GONE), number)
+            added = table.merge(fitting.select(*row.names, _TIME, _PLACE, GONE), number)
             bad = seen.get["rows"] - fit.get["rows"]
             if bad:
                 rejects = changes.of(batch).where("reason IS NOT NULL").select(*BAD_COLUMNS)
@@ -77,10 +77,7 @@ def run(spark: SparkSession, options: CdcOptions) -> Report:
                 rejects.write.mode("overwrite").parquet(
                     f"{absolute(options.to)}/{BAD_FOLDER}/{name}"
                 )
-            before = (
-                this.manifest.before if number == this.manifest.batch else this.manifest.counts
-            )
-            return {**seen.get, "bad": bad, "keys": alive - before.get("keys", 0)}
+            return {**seen.get, **added, "bad": bad}
 
         drain(read_stream(spark, options, rows_max=options.rows_max), this, options, write)
     bad = this.manifest.counts.get("bad", 0)

@@ -1,4 +1,6 @@
-"""The job "compact": of each key the last message; an empty body deletes the key.
+"""The job "compact": of each key the last message, or the last few; an empty body deletes the key.
+
+A version of its table is laid out as an archive, so that it can be replayed.
 
 Next: cometmq.spark.jobs.versions
 """
@@ -8,6 +10,7 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
+from cometmq.model.errors import SettingsError
 from cometmq.spark.jobs.field import option
 from cometmq.spark.jobs.job import Job, Report
 from cometmq.spark.jobs.origin import FromOptions, plan, read_stream
@@ -24,30 +27,41 @@ class CompactOptions(FromOptions, FlowOptions):
 
     Attributes:
         to: the folder or URI of the table.
+        keep_last: how many messages of a key stay.
     """
 
     to: str = option("The table's folder or URI.")
+    keep_last: int = option("How many messages of a key stay.", 1)
 
 
 def run(spark: SparkSession, options: CompactOptions) -> Report:
     """Keep the last message of each key as a table; one with an empty body deletes its key.
 
-    Messages of one key must be in one queue, as for RocketMQ's compaction topics. Messages without
-    a key are left out.
+    With `keep_last` the last few stay, of those behind the last empty body. Messages of one key
+    must be in one queue, as for RocketMQ's compaction topics. Messages without a key are left out.
+
+    Raises:
+        SettingsError: less than one message of a key would stay.
     """
+    if options.keep_last < 1:
+        raise SettingsError(f"--keep-last {options.keep_last}: at least 1")
     if options.dry_run:
         return plan(options, read_before("compact", options, options.to))
     with running("compact", options, place=options.to) as this:
-        table = NewestByKey(this, options.to, _KEYS, f.struct("storeTimestamp", "queueOffset"))
+        table = NewestByKey(
+            this,
+            options.to,
+            _KEYS,
+            f.struct("storeTimestamp", "queueOffset"),
+            last=options.keep_last,
+            split_by=["topic"],
+        )
 
         def write(batch: DataFrame, number: int) -> dict[str, int]:
             whole, seen = counted(batch)
             keyed = whole.where("keys IS NOT NULL").withColumn(GONE, f.length("body") == 0)
-            alive = table.merge(keyed, number)
-            before = (
-                this.manifest.before if number == this.manifest.batch else this.manifest.counts
-            )
-            return {**seen.get, "keys": alive - before.get("keys", 0)}
+            added = table.merge(keyed, number)
+            return {**seen.get, **added}
 
         drain(read_stream(spark, options, rows_max=options.rows_max), this, options, write)
     return Report(counts=this.manifest.counts, notes=[f"the table: {table.current}"])

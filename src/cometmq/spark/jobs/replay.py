@@ -8,13 +8,16 @@ from dataclasses import dataclass
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as f
 
+from cometmq.model.clock import Clock
 from cometmq.model.errors import SettingsError
+from cometmq.net.clock import SystemClock
 from cometmq.spark.jobs.field import option
 from cometmq.spark.jobs.job import Job, Report
-from cometmq.spark.jobs.origin import FromOptions, plan, read_stream
+from cometmq.spark.jobs.origin import FromOptions, plan, read_batch, read_stream
 from cometmq.spark.jobs.run import read_before, running
 from cometmq.spark.jobs.sending import SENT_COLUMNS, Target, resent
 from cometmq.spark.jobs.streaming import FlowOptions, drain
+from cometmq.spark.jobs.time_map import TimeMap, check_speed
 
 STATE_DEFAULT = "cometmq-jobs"
 
@@ -26,15 +29,21 @@ class ReplayOptions(FromOptions, FlowOptions):
     Attributes:
         to_topic: where to.
         to_nameserver: of another cluster; empty: the one that is read, or `nameserver`.
+        map_time: deliver them with the time between them that they were stored with.
+        map_start: when the first is delivered; empty: when the first run begins.
+        map_speed: 2.0 lets half of that time pass between them, 0.5 twice of it.
         state: the folder for manifest and checkpoint.
     """
 
     to_topic: str = option("The topic that gets the messages.")
     to_nameserver: str = option("Nameservers of another cluster; else the same.", "")
+    map_time: bool = option("Deliver them as far apart as they were stored.", False)
+    map_start: str = option("With --map-time: when the first is due; else now.", "")
+    map_speed: float = option("With --map-time: 2 is twice as fast.", 1.0)
     state: str = option("Folder for manifest and checkpoint.", STATE_DEFAULT, is_what=False)
 
 
-def run(spark: SparkSession, options: ReplayOptions) -> Report:
+def run(spark: SparkSession, options: ReplayOptions, *, clock: Clock | None = None) -> Report:
     """Send messages of a topic, a store or an archive to a topic again.
 
     They keep their message ids, and the property REPLAY_OF says where each was read. A killed
@@ -43,17 +52,45 @@ def run(spark: SparkSession, options: ReplayOptions) -> Report:
     Raises:
         SettingsError: a topic would be replayed into itself without an end.
     """
-    if options.follow and options.to_topic in options.topic.split(","):
-        raise SettingsError("--follow would read what it sends: choose another --to-topic")
+    _check(options)
+    clock = clock or SystemClock()
     if options.dry_run:
-        return plan(options, read_before("replay", options, options.state))
-    with running("replay", options, place=options.state) as this:
-        target = Target(this, options.to_nameserver or options.nameserver, [options.to_topic])
+        report = plan(options, read_before("replay", options, options.state))
+        if options.map_time:
+            report.notes.append(str(_times(spark, options, clock)))
+        return report
+    with running("replay", options, place=options.state, clock=clock) as this:
+        notes, times = list[str](), None
+        if options.map_time:
+            times = TimeMap.noted(this.manifest) or _times(spark, options, clock)
+            times.note(this.manifest)
+            this.save()
+            notes.append(str(times))
+        nameserver = options.to_nameserver or options.nameserver
+        target = Target(this, nameserver, [options.to_topic], is_timed=options.map_time)
         messages = read_stream(
             spark, options, rows_max=options.rows_max, columns=",".join(SENT_COLUMNS)
         )
-        drain(resent(messages, f.lit(options.to_topic)), this, options, target.send)
-    return Report(counts=this.manifest.counts)
+        due = times.column() if times else None
+        sent = resent(messages, f.lit(options.to_topic), due=due)
+        drain(sent, this, options, target.send)
+    return Report(counts=this.manifest.counts, notes=notes)
+
+
+def _check(options: ReplayOptions) -> None:
+    if options.follow and options.to_topic in options.topic.split(","):
+        raise SettingsError("--follow would read what it sends: choose another --to-topic")
+    if not options.map_time and (options.map_start or options.map_speed != 1):
+        raise SettingsError("--map-start and --map-speed say how --map-time maps: give it, too")
+    check_speed(options.map_speed)
+
+
+def _times(spark: SparkSession, options: ReplayOptions, clock: Clock) -> TimeMap:
+    # A condition may look at any column.
+    messages = read_batch(spark, options, "" if options.where else "topic,storeTimestamp")
+    return TimeMap.over(
+        messages, start=options.map_start, speed=options.map_speed, now_ms=clock.now_ms()
+    )
 
 
 JOB = Job("replay", ReplayOptions, run)

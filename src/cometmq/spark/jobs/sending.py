@@ -15,6 +15,7 @@ from pyspark.sql import functions as f
 from cometmq.client import Admin
 from cometmq.model import properties as keys_of
 from cometmq.model.errors import TopicNotFound
+from cometmq.model.names import WHEEL_TIMER_TOPIC
 from cometmq.spark.columns.schema import message_schema
 from cometmq.spark.jobs.run import Run
 from cometmq.spark.jobs.streaming import counted
@@ -36,12 +37,15 @@ class Target:
         run: whose batches they are.
         nameserver: of the target.
         topics: all that may be written to.
+        is_timed: they have a time of delivery, until which they wait in another topic.
     """
 
-    def __init__(self, run: Run, nameserver: str, topics: Sequence[str]) -> None:
+    def __init__(
+        self, run: Run, nameserver: str, topics: Sequence[str], *, is_timed: bool = False
+    ) -> None:
         self._run = run
         self._nameserver = nameserver
-        self._topics = tuple(topics)
+        self._topics = (*topics, WHEEL_TIMER_TOPIC) if is_timed else tuple(topics)
 
     def send(self, batch: DataFrame, number: int) -> dict[str, int]:
         """Send a micro-batch of rows as the sink takes them, with "msgId"; counts all of them.
@@ -52,7 +56,7 @@ class Target:
         whole, seen = counted(batch)
         sent_before = self._begin(number)
         if sent_before is not None:
-            stored = self.stored(batch.sparkSession, sent_before, "msgId")
+            stored = self._stored_ids(batch.sparkSession, sent_before)
             # Broadcast: the other side is not shuffled, so its rows keep their order.
             whole = whole.join(f.broadcast(stored), "msgId", "left_anti")
         writer = whole.drop("storeSize").write.format("rocketmq")
@@ -69,6 +73,17 @@ class Target:
         reader = reader.option("subscribe", ",".join(topics)).option("columns", columns)
         offsets = {topic: ends[topic] for topic in topics if topic in ends}
         return reader.option("startingOffsets", json.dumps(offsets)).load()
+
+    def _stored_ids(self, spark: SparkSession, ends: Ends) -> DataFrame:
+        if WHEEL_TIMER_TOPIC not in self._topics:
+            return self.stored(spark, ends, "msgId")
+        stored = self.stored(spark, ends, "topic,msgId,properties")
+        # What waits there for its time may be for a topic that is none of ours.
+        is_waiting = f.col("topic") == WHEEL_TIMER_TOPIC
+        goal = f.when(is_waiting, f.col("properties")[keys_of.REAL_TOPIC]).otherwise(
+            f.col("topic")
+        )
+        return stored.where(goal.isin(*self._topics)).select("msgId")
 
     def ends_before(self) -> Ends:
         """Where the queues ended before the batch that was sent last."""
@@ -100,12 +115,19 @@ class Target:
         return ends
 
 
-def resent(messages: DataFrame, topic: Column, *, keep: Sequence[str] = ()) -> DataFrame:
+def resent(
+    messages: DataFrame,
+    topic: Column,
+    *,
+    due: Column | None = None,
+    keep: Sequence[str] = (),
+) -> DataFrame:
     """Messages as the sink takes them: ids kept, `REPLAY_OF` says where each was read.
 
     Args:
         messages: with `SENT_COLUMNS`.
         topic: a column, where each goes.
+        due: a column, when each is delivered; None: at once.
         keep: columns that stay beside those.
     """
     place = f.concat_ws(":", "topic", "brokerName", "queueId", "queueOffset")
@@ -121,5 +143,6 @@ def resent(messages: DataFrame, topic: Column, *, keep: Sequence[str] = ()) -> D
         f.col("properties")[keys_of.SHARDING_KEY].alias("shardingKey"),
         "flag",
         "storeSize",
+        *(() if due is None else (due.alias("deliverTimestamp"),)),
         *keep,
     )
