@@ -19,7 +19,8 @@ from tests.spark.conftest import load, save
 from tests.spark.test_jobs import place
 from tests.support.processes import wait_until
 
-pytestmark = pytest.mark.slow
+# Several queries of Spark each, on whatever machine.
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
 SECONDS_MAX = 60.0
 
 

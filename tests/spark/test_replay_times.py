@@ -44,6 +44,7 @@ def dies_once(monkeypatch):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(240)  # Several queries of Spark, on whatever machine.
 @pytest.mark.usefixtures("dies_once")
 def test_a_replay_with_times_waits_on_the_broker_and_is_killed_without_doubles(
     spark, cluster, topic, tmp_path

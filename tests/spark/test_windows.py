@@ -19,6 +19,7 @@ from tests.spark.conftest import save
 from tests.spark.test_jobs import place
 
 slow = pytest.mark.slow
+pytestmark = pytest.mark.timeout(240)  # Several queries of Spark each, on whatever machine.
 
 
 def test_windows_say_what_is_wrong_with_them():
