@@ -52,6 +52,7 @@ def test_verify_finds_nothing_in_a_sound_store_and_the_byte_that_was_changed(spa
     sound = verify.run(spark, given)
     assert sound.status is Status.OK
     assert sound.counts["rows"] >= MESSAGES
+    assert sound.counts["index entries"] >= 2 * MESSAGES, "an id and a key each"
     log = next(store.glob("commitlog/*"))
     content = log.read_bytes()
     at = content.index(b"\x00\x00\x00\x0277\x02t1") + 4  # Its body: "77".

@@ -17,13 +17,14 @@ from cometmq.spark.jobs.job import Job, Report
 from cometmq.spark.jobs.manifest import absolute
 from cometmq.spark.jobs.options import JobOptions
 from cometmq.spark.jobs.origin import ClusterOptions
-from cometmq.spark.jobs.run import running
+from cometmq.spark.jobs.run import Run, running
 from cometmq.spark.jobs.tasks import Row, by_name, log_size, run_tasks, task_plan
 from cometmq.spark.jobs.words import time_ms
 from cometmq.spark.store.folder import StoreFolder
 from cometmq.spark.store.plan import Task, plan_tasks
 from cometmq.spark.store.rebuild import found_settings
-from cometmq.spark.store.verify import Found, Total, VerifyRules, verify_task
+from cometmq.spark.store.verify import Found, Total, VerifyRules, verify_index_file, verify_task
+from cometmq.spark.store.verify_index import IndexPart, index_parts
 from cometmq.store.lock import ABORT_FILE
 
 SETTLED_MS = (
@@ -50,6 +51,9 @@ class VerifyOptions(JobOptions, ClusterOptions):
     broker: str = option("Of topics only the queues of this broker.", "")
     until: str = option("Compare only what was stored before; live: a second ago.", "")
     to: str = option("Folder in which the manifest is kept.", "")
+
+
+_Part = Task | IndexPart  # A range of the log, or an index file.
 
 
 def run(spark: SparkSession, options: VerifyOptions) -> Report:
@@ -92,11 +96,7 @@ def _compare(spark: SparkSession, options: VerifyOptions) -> Report:
     with running("verify", options, place=options.to) as this:
         if this.is_finished:
             this.begin_again()  # Files may have been damaged since.
-        report = compare(spark, this, reading)
-        if options.to:
-            this.finish(report)
-            this.manifest.result["findings"] = report.findings
-    return report
+        return _kept(this, compare(spark, this, reading))
 
 
 def _check(spark: SparkSession, options: VerifyOptions) -> Report:
@@ -105,26 +105,46 @@ def _check(spark: SparkSession, options: VerifyOptions) -> Report:
     tasks = plan_tasks(folder)
     if options.dry_run:
         return task_plan(tasks)
-    settings = found_settings(folder.root)
-    rules = VerifyRules(
-        tuple(settings.delay_levels_ms), is_closed=not folder.exists(ABORT_FILE)
-    )
+    settings, index = found_settings(folder.root), index_parts(folder)
+    is_closed = not folder.exists(ABORT_FILE)
+    rules = VerifyRules(tuple(settings.delay_levels_ms), is_closed, tuple(index))
+    parts: dict[str, _Part] = {**by_name(tasks)}
+    parts.update((each.path, each) for each in index)
 
-    def work(task: Task) -> list[Row]:
-        return [list(found) for found in verify_task(folder, task, rules)]
+    def work(part: _Part) -> list[Row]:
+        if isinstance(part, IndexPart):
+            return [list(found) for found in verify_index_file(part, rules)]
+        return [list(found) for found in verify_task(folder, part, rules)]
 
     with running("verify", options, place=options.to) as this:
         if this.is_finished:
             this.begin_again()
-        total = Total.of(
-            Found(*row)
-            for row in run_tasks(spark, this, by_name(tasks), work, size_of=log_size)
-        )
+        rows = run_tasks(spark, this, parts, work, size_of=_size_of, rows_of=_messages_of)
+        return _kept(this, _verdict(Total.of(Found(*row) for row in rows)))
+
+
+def _kept(this: Run, report: Report) -> Report:
+    """The report, and in the manifest what it says."""
+    this.finish(report)
+    this.manifest.result["findings"] = report.findings
+    return report
+
+
+def _size_of(part: _Part) -> int:
+    return part.size if isinstance(part, IndexPart) else log_size(part)
+
+
+def _messages_of(rows: list[Row]) -> int:
+    return Total.of(Found(*row) for row in rows).messages
+
+
+def _verdict(total: Total) -> Report:
     return Report(
         counts={
             "rows": total.messages,
             "bytes": total.size,
             "queue entries": total.queue_entries,
+            "index entries": total.index_entries,
             "errors": len(total.errors),
         },
         notes=[f"{found.place}: {found.finding}" for found in total.notes],

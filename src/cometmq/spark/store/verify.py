@@ -1,13 +1,13 @@
 """Is a store sound? Each split of the log alone: its records, and the queues beside them, both ways.
 
 A split's records ask for entries (`packed`); the queues hold entries that point into the split. Both
-must be the same. Chains of sizes, CRCs of bodies and places are looked at on the way. The index is
-not: `cometmq store verify` walks it, too.
+must be the same. Chains of sizes, CRCs of bodies and places are looked at on the way, and where the rules
+name index files, the keys and the entries of the index.
 
 Next: cometmq.spark.store.packed
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import NamedTuple
@@ -27,9 +27,17 @@ from cometmq.spark.store.queue_reader import (
     queue_files,
     read_queue_file,
 )
+from cometmq.spark.store.rebuild_keys import Keys, window_keys
 from cometmq.spark.store.rows import sound_bodies
 from cometmq.spark.store.scan import Damage, scan
 from cometmq.spark.store.splits import Split
+from cometmq.spark.store.verify_index import (
+    IndexPart,
+    compared,
+    file_findings,
+    pointing,
+    wanted,
+)
 
 FINDINGS_MAX = 20  # Of one queue in one split; the rest is counted.
 _NOTHING = QueueEntries(np.zeros(0, np.int64), np.zeros(0, ENTRY))
@@ -49,6 +57,7 @@ class Found(NamedTuple):
         messages: of a split: sound records.
         size: of a split: their bytes.
         queue_entries: of a split: entries that are as the log has them.
+        index_entries: of a split: entries of the index that are keys of their records.
     """
 
     part: str
@@ -58,6 +67,7 @@ class Found(NamedTuple):
     messages: int = 0
     size: int = 0
     queue_entries: int = 0
+    index_entries: int = 0
 
 
 @dataclass(frozen=True)
@@ -67,10 +77,12 @@ class VerifyRules:
     Attributes:
         delay_levels_ms: the delay of each level, ms (messageDelayLevel).
         is_closed: it was closed in order; else entries may be missing, which a start puts right.
+        index: its index files; none: the index is not looked at.
     """
 
     delay_levels_ms: tuple[int, ...]
     is_closed: bool = True
+    index: tuple[IndexPart, ...] = ()
 
 
 def verify_task(folder: StoreFolder, task: Task, rules: VerifyRules) -> Iterator[Found]:
@@ -86,6 +98,16 @@ def verify_task(folder: StoreFolder, task: Task, rules: VerifyRules) -> Iterator
         yield from _SplitCheck(folder, split, rules).run(files)
 
 
+def verify_index_file(part: IndexPart, rules: VerifyRules) -> list[Found]:
+    """Look at an index file itself: its chains, its slots, the order of its entries.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    found = file_findings(part, is_closed=rules.is_closed)
+    return [Found(each.part, each.where, each.what, each.is_error) for each in found]
+
+
 class _SplitCheck:
     """One split."""
 
@@ -94,6 +116,7 @@ class _SplitCheck:
         self._split = split
         self._rules = rules
         self._packer = Packer(rules.delay_levels_ms)
+        self._keys: list[Keys] = []
         self._messages = self._size = self._entries = 0
 
     def run(self, files: dict[tuple[str, int], list[QueueFile]]) -> Iterator[Found]:
@@ -112,29 +135,57 @@ class _SplitCheck:
             stored = self._pointing(files.get(queue, []))
             yield from self._compare(queue, _joined(wanted.get(queue, [])), stored)
         place = f"{split.file.path} from byte {split.lo - split.file.start}"
+        index = yield from self._look_at_index(place)
         yield Found(
             "split",
             place,
             messages=self._messages,
             size=self._size,
             queue_entries=self._entries,
+            index_entries=index,
         )
+
+    def _look_at_index(self, place: str) -> Generator[Found, None, int]:
+        """The index entries that point into the split; gives how many are as they should be."""
+        parts = self._rules.index
+        if not parts:
+            return 0
+        split = self._split
+        hi = _EVERYWHERE if self._is_end else split.hi
+        found = compared(wanted(self._keys, parts[0].begin), pointing(parts, split.lo, hi))
+        for offset, code in found.strays[:FINDINGS_MAX]:
+            what = f"an entry of hash {code} is no key of a record at {offset}"
+            error = offset < split.hi or self._rules.is_closed
+            yield Found("index", f"offset {offset}", what, is_error=error)
+        if len(found.strays) > FINDINGS_MAX:
+            rest = f"{len(found.strays) - FINDINGS_MAX} more such entries"
+            yield Found("index", place, rest, is_error=True)
+        if found.missing:
+            what = f"{found.missing} keys have no entry, the first of the record at {found.first_missing}"
+            yield Found("index", place, what, is_error=self._rules.is_closed)
+        return found.alike
 
     def _look(self, window: RecordWindow, path: str) -> Iterator[Found]:
         self._messages += len(window)
         self._size += int(window.int32(0).sum())
         self._packer.take(window)
+        if self._rules.index:
+            self._keys.append(window_keys(window))
         for row in np.flatnonzero(~sound_bodies(window)).tolist():
             at = int(window.int64(PHYSICAL_OFFSET_AT)[row]) - self._split.file.start
             yield Found(
                 "log", f"{path} at byte {at}", "the body's CRC is another", is_error=True
             )
 
+    @property
+    def _is_end(self) -> bool:
+        """Whether nothing of the log is behind the split."""
+        split = self._split
+        return split.file.is_last and split.stop is None and split.hi == split.file.end
+
     def _pointing(self, files: Sequence[QueueFile]) -> QueueEntries:
         """The entries of a queue that point into the split."""
-        split = self._split
-        is_end = split.file.is_last and split.stop is None and split.hi == split.file.end
-        lo, hi = split.lo, _EVERYWHERE if is_end else split.hi
+        lo, hi = self._split.lo, _EVERYWHERE if self._is_end else self._split.hi
         pieces = []
         for number, file in enumerate(files):
             begins = first_place(self._folder, file.path)
@@ -227,6 +278,7 @@ class Total:
         messages: sound records.
         size: their bytes.
         queue_entries: entries that are as the log has them.
+        index_entries: entries of the index that are keys of their records.
         errors: what is wrong.
         notes: what the next start of the broker puts right.
     """
@@ -234,6 +286,7 @@ class Total:
     messages: int
     size: int
     queue_entries: int
+    index_entries: int
     errors: tuple[Found, ...]
     notes: tuple[Found, ...]
 
@@ -246,6 +299,7 @@ class Total:
             sum(row.messages for row in every),
             sum(row.size for row in every),
             sum(row.queue_entries for row in every),
+            sum(row.index_entries for row in every),
             tuple(row for row in findings if row.is_error),
             tuple(row for row in findings if not row.is_error),
         )

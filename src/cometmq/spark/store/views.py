@@ -188,7 +188,8 @@ def _verify(settings: StoreReadSettings, work: Work) -> Iterator[Columns]:
     rules = VerifyRules(work.delay_levels_ms, is_closed)
     found = list(verify_task(settings.folder, work.log, rules))
     names = ("part", "place", "finding", "isError", "messages", "bytes", "queueEntries")
-    columns = zip(*found, strict=True) if found else ((),) * len(names)
+    # The view leaves the index out, so its count is none of the columns.
+    columns = list(zip(*found, strict=True))[: len(names)] if found else ((),) * len(names)
     yield dict(zip(names, map(list, columns), strict=True))
 
 

@@ -7,7 +7,7 @@ Next: cometmq.codec.index_file
 """
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 
 from cometmq.codec.index_file import (
     INDEX_ENTRY_SIZE,
@@ -18,7 +18,8 @@ from cometmq.codec.index_file import (
 )
 from cometmq.kernel import stored_keys
 from cometmq.kernel.wanted import KEY
-from cometmq.store.index_file import IndexShape, blank_slots
+from cometmq.store.disk import Disk
+from cometmq.store.index_file import blank_slots
 from cometmq.store.offline.findings import Findings
 from cometmq.store.offline.found import FoundStore
 from cometmq.store.offline.index_shape import find_shape, read_slots
@@ -126,40 +127,63 @@ class IndexCheck:
     def _stored_keys(self, paths: Sequence[str]) -> Iterator[bytes]:
         """All entries of all files, a piece at a time; their chains are checked on the way."""
         for path in paths:
-            fd = self._disk.open(path, write=False)
-            try:
-                header = decode_header(self._disk.pread(fd, INDEX_HEADER_SIZE, 0))
-                shape = find_shape(self._disk, fd, header)
-                if shape is None:
-                    self._findings.add("index", path, "its size is none of an index file")
-                elif header.index_count > 1:
-                    yield from self._file_keys(path, fd, header, shape)
-            finally:
-                self._disk.close(fd)
+            yield from file_keys(
+                self._disk, path, self._findings, is_clean=self._store.is_clean
+            )
 
-    def _file_keys(
-        self, path: str, fd: int, header: IndexHeader, shape: IndexShape
-    ) -> Iterator[bytes]:
-        """The same for one file."""
-        slots = blank_slots(shape.slots)
-        used = 0
-        is_chain_right = True
-        for number in range(1, header.index_count, _PIECE_ENTRIES):
-            count = min(_PIECE_ENTRIES, header.index_count - number)
-            at = entry_position(number, shape.slots)
-            content = self._disk.pread(fd, count * INDEX_ENTRY_SIZE, at)
-            keys, fresh, is_right = stored_keys(slots, number, content)
-            used += fresh
-            is_chain_right &= is_right
-            yield keys
-        if not is_chain_right:
-            self._findings.add("index", path, "its chains do not lead through their entries")
-        if used != header.slots_used:
-            what = f"its header counts {header.slots_used} slots in use, there are {used}"
-            self._findings.add("index", path, what, is_error=self._store.is_clean)
-        if read_slots(self._disk, fd, shape) != slots:
-            what = "its slots do not lead to the newest entries"
-            self._findings.add("index", path, what, is_error=self._store.is_clean)
+
+def file_keys(disk: Disk, path: str, findings: Findings, *, is_clean: bool) -> Iterator[bytes]:
+    """The keys of an index file as `KEY` packs them, a piece at a time; what is wrong with it is added.
+
+    Args:
+        disk: all files.
+        path: the file.
+        findings: where it goes.
+        is_clean: whether the store was closed in order; else a start puts slots and header right.
+
+    Raises:
+        OSError: the disk failed.
+    """
+    fd = disk.open(path, write=False)
+    try:
+        header = decode_header(disk.pread(fd, INDEX_HEADER_SIZE, 0))
+        shape = find_shape(disk, fd, header)
+        if shape is None:
+            findings.add("index", path, "its size is none of an index file")
+        elif header.index_count > 1:
+            slots = blank_slots(shape.slots)
+            used = yield from _chained_keys(disk, path, fd, header, slots, findings)
+            if used != header.slots_used:
+                what = f"its header counts {header.slots_used} slots in use, there are {used}"
+                findings.add("index", path, what, is_error=is_clean)
+            if read_slots(disk, fd, shape) != slots:
+                what = "its slots do not lead to the newest entries"
+                findings.add("index", path, what, is_error=is_clean)
+    finally:
+        disk.close(fd)
+
+
+def _chained_keys(
+    disk: Disk,
+    path: str,
+    fd: int,
+    header: IndexHeader,
+    slots: "memoryview[int]",
+    findings: Findings,
+) -> Generator[bytes, None, int]:
+    """The keys, while the chains are made again in `slots`; gives how many slots are in use."""
+    used = 0
+    is_chain_right = True
+    for number in range(1, header.index_count, _PIECE_ENTRIES):
+        count = min(_PIECE_ENTRIES, header.index_count - number)
+        content = disk.pread(fd, count * INDEX_ENTRY_SIZE, entry_position(number, len(slots)))
+        keys, fresh, is_right = stored_keys(slots, number, content)
+        used += fresh
+        is_chain_right &= is_right
+        yield keys
+    if not is_chain_right:
+        findings.add("index", path, "its chains do not lead through their entries")
+    return used
 
 
 def _offset_at(keys: bytes | bytearray, place: int) -> int:
