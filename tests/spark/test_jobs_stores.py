@@ -196,3 +196,15 @@ def test_kafka_without_its_jar_says_which_package_it_needs(spark, cluster, topic
     (row,) = kafka.messages_of(records).collect()
     assert (bytes(row.body), row["keys"], row.properties["h"]) == (b"v", "k", "x")
     assert json.loads(row.properties["KAFKA_OF"]) == {"topic": "t", "partition": 3, "offset": 7}
+    # A header may stand twice or have no value, and a record may have gone round before.
+    twice = records.selectExpr(
+        "topic",
+        "partition",
+        "offset",
+        "key",
+        "value",
+        "transform(array('h=x', 'KAFKA_OF={}', 'n', 'h=y'), each -> struct(split_part(each, '=', 1) "
+        "AS key, CAST(nullif(split_part(each, '=', 2), '') AS BINARY) AS value)) AS headers",
+    )
+    (again,) = kafka.messages_of(twice).collect()
+    assert again.properties == {"h": "y", "n": "", "KAFKA_OF": row.properties["KAFKA_OF"]}

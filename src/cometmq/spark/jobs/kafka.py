@@ -121,10 +121,23 @@ def export_kafka(spark: SparkSession, options: ExportOptions) -> Report:
 def messages_of(records: DataFrame) -> DataFrame:
     """Kafka's records as the sink takes rows; one key goes to one queue, in its order."""
     place = f.to_json(f.struct("topic", "partition", "offset"))
+    nothing = f.array().cast("array<struct<key:string,value:binary>>")
+    given = f.coalesce("headers", nothing)
+    # Kafka lets a header stand twice; the last one counts. What came from here before says so anew.
+    names = f.transform(given, lambda each: each["key"])
+    last = f.filter(
+        given,
+        lambda each, at: (
+            (each["key"] != KAFKA_OF)
+            & (f.array_position(f.slice(names, at + 2, f.size(names)), each["key"]) == 0)
+        ),
+    )
     headers = f.map_from_entries(
         f.transform(
-            f.coalesce("headers", f.array().cast("array<struct<key:string,value:binary>>")),
-            lambda each: f.struct(each["key"], each["value"].cast("string")),
+            last,
+            lambda each: f.struct(
+                each["key"], f.coalesce(each["value"], f.lit(b"")).cast("string")
+            ),
         )
     )
     return records.select(
