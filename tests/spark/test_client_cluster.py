@@ -176,7 +176,9 @@ def test_a_namespace_stands_at_the_broker_and_nowhere_else(cluster, topic):
     assert [each for each in source.topics() if each.startswith("spark-")] == [topic]
     found = source.queues([topic, f"{topic}-gone"])
     assert isinstance(found[f"{topic}-gone"], TopicNotFound)
-    queue = next(each for each in found[topic] if source.max_offset(each))
+    queues = found[topic]
+    assert not isinstance(queues, TopicNotFound)
+    queue = next(each for each in queues if source.max_offset(each))
     assert queue.topic == topic
     pulls = list(source.pulls(queue, start=0, end=1, plan=PullPlan(32, 4)))
     assert [each.topic for pull in pulls for each in decode_records(pull.body)] == [

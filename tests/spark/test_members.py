@@ -102,7 +102,8 @@ def test_the_master_alone_is_asked_where_that_is_wanted_or_nobody_else_is_there(
 
 
 def test_whom_an_answer_suggests_is_asked_next():
-    group, suggested = Group(r1=range(END), suggests=1), {}
+    suggested: dict[MessageQueue, int] = {}
+    group = Group(r1=range(END), suggests=1)
     assert group.read(ReadFrom.SUGGESTED, suggested) == [4]
     assert suggested == {QUEUE: 1}
     assert group.read(ReadFrom.SUGGESTED, suggested) == WHOLE
@@ -166,7 +167,7 @@ def test_a_replica_that_lags_is_read_first_over_real_sockets(topic):
                 rows = [Message(topic, f"{place} {each}".encode()) for each in range(count)]
                 for start in range(0, count, 100):
                     producer.send_batch(rows[start : start + 100], queue=queue)
-        assert queue.broker_name == "broker-a"
+                assert queue.broker_name == "broker-a"
         both.enter_context(registered(master.nameserver, topic, replica.broker))
         one_queue = json.dumps({topic: [0]})
         given = {"nameServer": master.nameserver, "columns": "body", "assign": one_queue}
