@@ -173,7 +173,7 @@ def test_a_namespace_stands_at_the_broker_and_nowhere_else(cluster, topic):
         {**options, "subscribePattern": "spark-.*", "group": "readers"}, is_stream=False
     )
     source = ClientSourceCluster(settings)
-    assert [each for each in source.topics() if each.startswith("spark-")] == [topic]
+    assert topic in source.topics()  # Others may have made topics in this namespace.
     found = source.queues([topic, f"{topic}-gone"])
     assert isinstance(found[f"{topic}-gone"], TopicNotFound)
     queues = found[topic]
