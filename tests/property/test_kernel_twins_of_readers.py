@@ -2,6 +2,7 @@
 
 import shutil
 import struct
+import zlib
 from array import array
 from collections import Counter
 
@@ -10,13 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cometmq.codec.record import Record, encode_record
-from cometmq.kernel import WalkEnd, keys, records, reference, wanted
+from cometmq.kernel import WalkEnd, keys, messages, records, reference, wanted
 from cometmq.store.consume_queue import ConsumeQueue
 from cometmq.store.record_walk import valid_records
 from cometmq.store.stored_record import places_of
 
 try:
     from cometmq.kernel import _fast as fast
+    from cometmq.kernel import _messages as fast_messages
     from cometmq.kernel import _walk as fast_walk
 except ImportError:
     if shutil.which("cc") or shutil.which("gcc"):
@@ -223,3 +225,87 @@ def test_stored_keys_and_their_chains_are_read_the_same(parts, number, before, c
     for twin in (fast_walk, wanted):
         with pytest.raises(ValueError, match="whole entries"):
             twin.stored_keys(memoryview(array("i", before)), number, b"short")
+
+
+@given(RECORDS, st.sampled_from(["T", "Tü", "L" * 127, "M" * 128]), st.integers(0, 200))
+def test_the_same_messages_are_made(parts, topic, cut):
+    # Blocks without their last mark are not plain; here every second one has it.
+    marked = [
+        (*part[:2], part[2] + b"\2" if number % 2 else part[2], *part[3:])
+        for number, part in enumerate(parts)
+    ]
+    piece = piece_of(marked, cut)
+    results = []
+    for twin in (fast_messages, messages):
+        taken: list[tuple[object, ...]] = []
+        stops = []
+        position = 0
+        for part in marked:  # Each time past the record that was not plain.
+            position = twin.plain_messages(
+                piece,
+                position,
+                "queue",
+                topic.encode(),
+                lambda *all_of: all_of,
+                bytes.hex,
+                taken,
+            )
+            stops.append(position)
+            position += len(piece_of([(*part[:5], None)], 0))
+        results.append((taken, stops))
+    assert results[0] == results[1]
+
+
+@given(
+    st.one_of(KEY_BLOCKS, KEY_BLOCKS.map(lambda block: block + b"\2"), st.binary(max_size=12))
+)
+def test_the_same_properties_are_plain(block):
+    found = messages.plain_properties(block)
+    ours = fast_messages.plain_properties(block)
+    assert ours == found
+    if found is not None and ours is not None:
+        assert list(found) == list(ours)
+
+
+# --- walks by sizes, and many CRCs
+
+SIZES = st.one_of(st.integers(88, 140), st.sampled_from([-1, 0, 90, 91, 1 << 30, -(1 << 31)]))
+
+
+@given(st.lists(SIZES), st.binary(max_size=5), st.integers(0, 9), st.integers(-9, 1500))
+def test_the_same_places_are_found_by_sizes(sizes, rest, position, last):
+    chunk = b"." * position
+    for size in sizes:
+        chunk += struct.pack(">i", size) + bytes(max(min(size, 200) - 4, 0))
+    chunk += rest
+    found = records.record_places(chunk, position, last)
+    assert fast_walk.record_places(chunk, position, last) == found
+    places = array("q", found[0]).tolist()
+    assert all(position <= place <= last for place in places)
+    assert [*places, found[1]] == sorted({*places, found[1]})
+
+
+def longs(*numbers: int) -> bytes:
+    return array("q", numbers).tobytes()
+
+
+@given(st.binary(max_size=200), st.lists(st.tuples(st.integers(0, 200), st.integers(0, 200))))
+def test_the_same_crcs_match(chunk, spans):
+    spans = [(min(a, b, len(chunk)), min(max(a, b), len(chunk))) for a, b in spans]
+    crcs = [zlib.crc32(chunk[begin:end]) & 0x7FFFFFFF for begin, end in spans]
+    crcs[::3] = [crc ^ 1 for crc in crcs[::3]]
+    given = chunk, longs(*(a for a, _ in spans)), longs(*(b for _, b in spans)), longs(*crcs)
+    found = records.crcs_match(*given)
+    assert fast_walk.crcs_match(*given) == found
+    assert list(found) == [int(row % 3 > 0) for row in range(len(spans))]
+
+
+@pytest.mark.parametrize("kernel", [records, fast_walk])
+@pytest.mark.parametrize(
+    ("begin", "end"), [(-1, 2), (3, 2), (0, 6), (1 << 62, 1 << 62), (-(1 << 63), 0)]
+)
+def test_a_piece_outside_the_chunk_is_refused(kernel, begin, end):
+    with pytest.raises(ValueError, match="of 5"):
+        kernel.crcs_match(b"12345", longs(begin), longs(end), longs(0))
+    with pytest.raises(ValueError, match="as many"):
+        kernel.crcs_match(b"12345", longs(0, 0), longs(1), longs(0))

@@ -3,62 +3,67 @@
 Each comes twice with the same methods: `AsyncProducer` for asyncio, `Producer` for threads.
 """
 
-from cometmq.client.admin import AsyncAdmin
-from cometmq.client.allocation import (
-    ConsistentHash,
-    FixedQueues,
-    MachineRooms,
-    NearbyRoom,
-    allocate_averagely,
-    allocate_in_circle,
-)
-from cometmq.client.by_sql import by_sql
-from cometmq.client.choose_queue import (
-    Selector,
-    at_random,
-    by_hash,
-    nearby_room,
-    round_robin,
-)
-from cometmq.client.concurrent import Verdict
-from cometmq.client.explain import Explanation, Finding
-from cometmq.client.in_processes import InProcesses
-from cometmq.client.inspector import AsyncInspector
-from cometmq.client.producer import AsyncProducer
-from cometmq.client.pull_consumer import AsyncPullConsumer
-from cometmq.client.push_consumer import AsyncPushConsumer
-from cometmq.client.results import (
-    PullResult,
-    PullStatus,
-    QueueRange,
-    RawPull,
-    SendResult,
-    SendStatus,
-)
-from cometmq.client.settings import (
-    ClientSettings,
-    ConsumeFrom,
-    ConsumerSettings,
-    ProducerSettings,
-    PushSettings,
-    SimpleSettings,
-)
-from cometmq.client.simple_consumer import AsyncSimpleConsumer
-from cometmq.client.sync.admin import Admin
-from cometmq.client.sync.inspector import Inspector
-from cometmq.client.sync.producer import Producer
-from cometmq.client.sync.pull_consumer import PullConsumer
-from cometmq.client.sync.push_consumer import PushConsumer
-from cometmq.client.sync.simple_consumer import SimpleConsumer
-from cometmq.client.sync.transaction import Transaction
-from cometmq.client.transactions import (
-    AsyncTransaction,
-    TransactionListener,
-    TransactionResult,
-    TransactionState,
-)
-from cometmq.model.message import Message, StoredMessage
-from cometmq.model.queue import MessageQueue
+from typing import TYPE_CHECKING
+
+from cometmq.model.later import later
+
+if TYPE_CHECKING:
+    from cometmq.client.admin import AsyncAdmin
+    from cometmq.client.allocation import (
+        ConsistentHash,
+        FixedQueues,
+        MachineRooms,
+        NearbyRoom,
+        allocate_averagely,
+        allocate_in_circle,
+    )
+    from cometmq.client.choose_queue import (
+        Selector,
+        at_random,
+        by_hash,
+        nearby_room,
+        round_robin,
+    )
+    from cometmq.client.concurrent import Verdict
+    from cometmq.client.explain import Explanation, Finding
+    from cometmq.client.in_processes import InProcesses
+    from cometmq.client.inspector import AsyncInspector
+    from cometmq.client.producer import AsyncProducer
+    from cometmq.client.pull_consumer import AsyncPullConsumer
+    from cometmq.client.push_consumer import AsyncPushConsumer
+    from cometmq.client.results import (
+        PullResult,
+        PullStatus,
+        QueueRange,
+        RawPull,
+        SendResult,
+        SendStatus,
+    )
+    from cometmq.client.settings import (
+        ClientSettings,
+        ConsumeFrom,
+        ConsumerSettings,
+        ProducerSettings,
+        PushSettings,
+        SimpleSettings,
+    )
+    from cometmq.client.simple_consumer import AsyncSimpleConsumer
+    from cometmq.client.sql_expression import by_sql
+    from cometmq.client.sync.admin import Admin
+    from cometmq.client.sync.inspector import Inspector
+    from cometmq.client.sync.producer import Producer
+    from cometmq.client.sync.pull_consumer import PullConsumer
+    from cometmq.client.sync.push_consumer import PushConsumer
+    from cometmq.client.sync.simple_consumer import SimpleConsumer
+    from cometmq.client.sync.transaction import Transaction
+    from cometmq.client.transactions import (
+        AsyncTransaction,
+        TransactionListener,
+        TransactionResult,
+        TransactionState,
+    )
+    from cometmq.model.message import Message, StoredMessage
+    from cometmq.model.queue import MessageQueue
 
 __all__ = [
     "Admin",
@@ -110,3 +115,38 @@ __all__ = [
     "nearby_room",
     "round_robin",
 ]
+
+# A process that wants a part of it, as each that Spark starts, does not wait for the rest.
+_NAMES = {
+    "cometmq.client.admin": "AsyncAdmin",
+    "cometmq.client.allocation": "ConsistentHash FixedQueues MachineRooms NearbyRoom allocate_averagely allocate_in_circle",
+    "cometmq.client.choose_queue": "Selector at_random by_hash nearby_room round_robin",
+    "cometmq.client.concurrent": "Verdict",
+    "cometmq.client.explain": "Explanation Finding",
+    "cometmq.client.in_processes": "InProcesses",
+    "cometmq.client.inspector": "AsyncInspector",
+    "cometmq.client.producer": "AsyncProducer",
+    "cometmq.client.pull_consumer": "AsyncPullConsumer",
+    "cometmq.client.push_consumer": "AsyncPushConsumer",
+    "cometmq.client.results": "PullResult PullStatus QueueRange RawPull SendResult SendStatus",
+    "cometmq.client.settings": "ClientSettings ConsumeFrom ConsumerSettings ProducerSettings PushSettings SimpleSettings",
+    "cometmq.client.simple_consumer": "AsyncSimpleConsumer",
+    "cometmq.client.sql_expression": "by_sql",
+    "cometmq.client.sync.admin": "Admin",
+    "cometmq.client.sync.inspector": "Inspector",
+    "cometmq.client.sync.producer": "Producer",
+    "cometmq.client.sync.pull_consumer": "PullConsumer",
+    "cometmq.client.sync.push_consumer": "PushConsumer",
+    "cometmq.client.sync.simple_consumer": "SimpleConsumer",
+    "cometmq.client.sync.transaction": "Transaction",
+    "cometmq.client.transactions": "AsyncTransaction TransactionListener TransactionResult TransactionState",
+    "cometmq.model.message": "Message StoredMessage",
+    "cometmq.model.queue": "MessageQueue",
+}
+__getattr__ = later(
+    __name__, {name: module for module, names in _NAMES.items() for name in names.split()}
+)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

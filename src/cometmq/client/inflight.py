@@ -27,29 +27,30 @@ class Inflight:
 
     def add(self, arrived: Iterable[tuple[int, int]]) -> None:
         """Messages came: (queue offset, bytes) of each, offsets rising."""
-        was_empty = not self._order
+        order, sizes = self._order, self._sizes
+        was_empty = not order
+        last = order[-1] if order else -1
         for offset, size in arrived:
-            if offset in self._sizes:
+            if offset in sizes:
                 continue
-            assert not self._order or offset > self._order[-1], "offsets of a queue rise"
-            self._order.append(offset)
-            self._sizes[offset] = size
-            self.count += 1
+            assert offset > last, "offsets of a queue rise"
+            last = offset
+            order.append(offset)
+            sizes[offset] = size
             self.size += size
-        if was_empty and self._order:
+        self.count = len(sizes)
+        if was_empty and order:
             # What lay between matched nothing, and needs no second look.
-            self.next_offset = self._order[0]
+            self.next_offset = order[0]
 
-    def finish(self, offset: int) -> None:
-        """A message is consumed (or was sent back); one that is not cached is ignored."""
-        size = self._sizes.pop(offset, None)
-        if size is None:
-            return
-        self.count -= 1
-        self.size -= size
-        order = self._order
+    def finish(self, offsets: Iterable[int]) -> None:
+        """Messages are consumed (or were sent back); one that is not cached is ignored."""
+        order, sizes = self._order, self._sizes
+        for offset in offsets:
+            self.size -= sizes.pop(offset, 0)
+        self.count = len(sizes)
         # Invariant: order[0] is not finished, so it is the smallest such offset.
-        while order and order[0] not in self._sizes:
+        while order and order[0] not in sizes:
             self.next_offset = order.popleft() + 1
         if order:
             self.next_offset = order[0]

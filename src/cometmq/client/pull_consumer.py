@@ -27,10 +27,10 @@ from cometmq.client.offsets import BrokerOffsets
 from cometmq.client.pull_loop import PullLoop
 from cometmq.client.pulls import Ask, Puller
 from cometmq.client.ranges import RangeReader
-from cometmq.client.received import unpack
+from cometmq.client.received import unpack_all
 from cometmq.client.results import PullResult, RawPull
 from cometmq.client.settings import ConsumerSettings
-from cometmq.codec.record import Record, decode_records
+from cometmq.codec.record import Record
 from cometmq.model.errors import ClientClosed, ClientError
 from cometmq.model.message import StoredMessage
 from cometmq.model.names import check_group
@@ -176,10 +176,7 @@ class AsyncPullConsumer:
         ask = Ask(subscription, max_count, self._settings.pull_bytes or None, wait_ms)
         pull = await self._puller.pull(queue, offset, ask)
         limit = self._settings.body_size_max
-        messages = (
-            unpack(each, queue, body_size_max=limit, namespace=self._namespace)
-            for each in decode_records(pull.body)
-        )
+        messages = unpack_all(pull.body, queue, body_size_max=limit, namespace=self._namespace)
         wanted = tuple(each for each in messages if subscription.matches_tag(each.tag))
         return PullResult(
             pull.status, pull.next_offset, pull.min_offset, pull.max_offset, wanted

@@ -16,10 +16,10 @@ from cometmq.client.inflight import Inflight
 from cometmq.client.namespace import namespace_of
 from cometmq.client.offset_store import Progress
 from cometmq.client.pulls import Ask, Puller
-from cometmq.client.received import unpack
+from cometmq.client.received import unpack_all
 from cometmq.client.results import PullStatus, RawPull
 from cometmq.client.settings import ConsumerSettings
-from cometmq.codec.record import Record, decode_records
+from cometmq.codec.record import Record
 from cometmq.codec.remoting import Command
 from cometmq.model.clock import Clock
 from cometmq.model.codes import ResponseCode
@@ -174,44 +174,36 @@ class PullLoop:
             self.seek(pull.next_offset)
             self._place.offset = pull.next_offset
             return
-        records = decode_records(pull.body)
-        self.counts.pulled += len(records)
-        for record in records:
-            if not offset <= record.queue_offset < pull.next_offset:
-                raise CodecError(
-                    f"asked from {offset}, the broker gave offset {record.queue_offset} "
-                    f"and says to go on at {pull.next_offset}"
-                )
+        unreadable: list[Record] = []
+
+        def note(record: Record, error: CodecError) -> None:
+            _log.error("a message of %s cannot be read: %s", self.queue, error)
+            unreadable.append(record)
+
+        messages = unpack_all(
+            pull.body,
+            self.queue,
+            body_size_max=self._settings.body_size_max,
+            namespace=self._namespace,
+            on_unreadable=note,
+        )
+        _check_offsets(messages, unreadable, offset, pull.next_offset)
+        self.counts.pulled += len(messages) + len(unreadable)
         # Not before its records could be read: a broken answer must be asked for again.
         self._next_offset = pull.next_offset
-        self._take(records)
+        self._take(messages, unreadable)
         if not self.inflight.count:
             # Nothing that matched is open: what was passed over needs no second look.
             self._place.offset = pull.next_offset
 
-    def _take(self, records: list[Record]) -> None:
-        messages: Batch = []
-        unreadable: list[Record] = []
-        for record in records:
-            try:
-                message = unpack(
-                    record,
-                    self.queue,
-                    body_size_max=self._settings.body_size_max,
-                    namespace=self._namespace,
-                )
-            except CodecError as error:
-                _log.error("a message of %s cannot be read: %s", self.queue, error)
-                unreadable.append(record)
-                continue
+    def _take(self, messages: Batch, unreadable: list[Record]) -> None:
+        if self._subscription.tags:
             # The broker compares hashes only; two tags may share one.
-            if self._subscription.matches_tag(message.tag):
-                messages.append(message)
-        kept = sorted(
-            [(message.queue_offset, len(message.body)) for message in messages]
-            + [(record.queue_offset, 0) for record in unreadable]
-        )
-        self.inflight.add(kept)
+            matches = self._subscription.matches_tag
+            messages = [message for message in messages if matches(message.tag)]
+        kept = [(message.queue_offset, len(message.body)) for message in messages]
+        kept += [(record.queue_offset, 0) for record in unreadable]
+        self.inflight.add(sorted(kept))
         for record in unreadable:
             self._reading.discard(self, record)
         if messages:
@@ -219,8 +211,7 @@ class PullLoop:
 
     def finish(self, inflight: Inflight, offsets: list[int]) -> None:
         """Messages are consumed: their offsets, and the `inflight` that they came with."""
-        for offset in offsets:
-            inflight.finish(offset)
+        inflight.finish(offsets)
         if self.is_dropped or inflight is not self.inflight:
             return
         self.consumed_ms = self._reading.clock.now_ms()
@@ -237,6 +228,17 @@ class PullLoop:
         self._has_room.set()
         if self._answer is not None and not self._answer.done():
             self._answer.set_exception(_Sought())
+
+
+def _check_offsets(messages: Batch, unreadable: list[Record], first: int, after: int) -> None:
+    """Every message lies where the broker was asked to look."""
+    offsets = [message.queue_offset for message in messages]
+    offsets += [record.queue_offset for record in unreadable]
+    if offsets and not first <= min(offsets) <= max(offsets) < after:
+        wrong = next(each for each in offsets if not first <= each < after)
+        raise CodecError(
+            f"asked from {first}, the broker gave offset {wrong} and says to go on at {after}"
+        )
 
 
 class _Sought(CometError):

@@ -1,15 +1,70 @@
-"""A stored record as the message that users get: decompressed, with its ids and its first topic."""
+"""A stored record as the message that users get: decompressed, with its ids and its first topic.
+
+Next: cometmq.kernel.messages
+"""
+
+from collections.abc import Callable
 
 from cometmq.client.namespace import NO_NAMESPACE, Namespace
 from cometmq.codec.compression import decompress, plain_flag
 from cometmq.codec.host import decode_host
 from cometmq.codec.message_id import encode_message_id
 from cometmq.codec.properties import decode_properties
-from cometmq.codec.record import Record
+from cometmq.codec.record import Record, decode_record
+from cometmq.kernel import plain_messages
 from cometmq.model import properties as keys_of
+from cometmq.model.errors import CodecError
 from cometmq.model.message import StoredMessage, make_stored_message
 from cometmq.model.names import is_retry_topic
 from cometmq.model.queue import MessageQueue
+
+
+def unpack_all(
+    body: bytes,
+    queue: MessageQueue,
+    *,
+    body_size_max: int,
+    namespace: Namespace = NO_NAMESPACE,
+    on_unreadable: Callable[[Record, CodecError], None] | None = None,
+) -> list[StoredMessage]:
+    """The messages of all records of an answer, as `unpack` gives each, in their order.
+
+    Most records are plain, and these are taken together.
+
+    Args:
+        body: records, one behind the other.
+        queue: where they were pulled from.
+        body_size_max: of each body after decompression, bytes.
+        namespace: what users do not see of the topic.
+        on_unreadable: told of a record whose body or properties cannot be read, and why; it is left
+            out then. None: that is an error.
+
+    Raises:
+        CodecError: something else than whole records stands in it, or one cannot be read.
+    """
+    body = bytes(body)  # No copy if it is bytes already.
+    messages: list[StoredMessage] = []
+    # In a retry topic each message may come from another one.
+    are_plain = namespace is NO_NAMESPACE and not is_retry_topic(queue.topic)
+    topic = queue.topic.encode()
+    position = 0
+    while True:
+        if are_plain:
+            position = plain_messages(
+                body, position, queue, topic, make_stored_message, decode_host, messages
+            )
+        if position == len(body):
+            return messages
+        record = decode_record(body, position)
+        position += record.store_size
+        try:
+            message = unpack(record, queue, body_size_max=body_size_max, namespace=namespace)
+        except CodecError as error:
+            if on_unreadable is None:
+                raise
+            on_unreadable(record, error)
+        else:
+            messages.append(message)
 
 
 def unpack(

@@ -14,6 +14,7 @@ Next: cometmq.codec.record
 
 from collections.abc import Mapping
 
+from cometmq.kernel import plain_properties
 from cometmq.kernel.keys import find_value
 from cometmq.kernel.sends import PROPERTIES_SIZE_MAX
 from cometmq.model.errors import CodecError
@@ -29,8 +30,6 @@ __all__ = [
 ]
 
 _VALUE_END = PROPERTY_SEPARATOR.encode()
-_EMPTY_NAME = PROPERTY_SEPARATOR + NAME_SEPARATOR
-_EMPTY_VALUE = NAME_SEPARATOR + PROPERTY_SEPARATOR
 
 
 def encode_properties(properties: Mapping[str, str]) -> bytes:
@@ -80,23 +79,13 @@ def decode_properties(block: bytes) -> dict[str, str]:
     Raises:
         CodecError: it is not UTF-8.
     """
+    plain = plain_properties(block)
+    if plain is not None:
+        return plain
     try:
         text = str(block, "utf-8")
     except UnicodeDecodeError as error:
         raise CodecError(f"properties are not UTF-8: {error}") from None
-    if (
-        text.endswith(PROPERTY_SEPARATOR)
-        and not text.startswith(NAME_SEPARATOR)
-        and _EMPTY_NAME not in text
-        and _EMPTY_VALUE not in text
-    ):
-        # What all clients and brokers write: whole pieces, in half of the time.
-        try:
-            return dict(
-                [piece.split(NAME_SEPARATOR) for piece in text[:-1].split(PROPERTY_SEPARATOR)]
-            )
-        except ValueError:
-            pass  # A piece with no separator, or with two.
     properties = {}
     for piece in text.split(PROPERTY_SEPARATOR):
         name, _, value = piece.partition(NAME_SEPARATOR)

@@ -8,8 +8,7 @@ MessageExtEncoder and MessageDecoder.createCrc32 (RocketMQ 5.3.3, `enabledAppend
 Next: cometmq.store.appender
 """
 
-from zlib import crc32
-
+from cometmq.kernel.crc import crc32
 from cometmq.model.errors import RecordIllegal
 
 NAME = b"__CRC32#"

@@ -15,7 +15,6 @@ Next: cometmq.store.appender
 import struct
 from struct import Struct
 from typing import NamedTuple
-from zlib import crc32
 
 from cometmq.codec.host import HOST_V4_SIZE, NO_HOST
 from cometmq.codec.properties import PROPERTIES_SIZE_MAX, decode_properties
@@ -25,6 +24,7 @@ from cometmq.kernel import (
     MAGIC_V2,
     RECORD_SIZE_MIN,
 )
+from cometmq.kernel.crc import crc32
 from cometmq.kernel.records import HEAD, HOSTS_V6
 from cometmq.model.errors import CodecError
 from cometmq.model.flags import BORN_HOST_V6, STORE_HOST_V6

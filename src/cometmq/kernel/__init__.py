@@ -1,7 +1,8 @@
 """Hot loops on bytes and ints: what they mean in plain Python, and a compiled twin.
 
-`reference`, `records`, `wanted`, `keys`, `sends` and `requests` say what each function does; `_fast`
-and `_walk` do the same, compiled, and run where the package was built with a C compiler.
+`reference`, `records`, `wanted`, `keys`, `sends`, `requests` and `messages` say what each function does;
+`_fast`, `_walk` and `_messages` do the same, compiled, and run where the package was built with a C
+compiler.
 COMETMQ_KERNEL=reference or =fast chooses one for certain (docs/design/0017).
 """
 
@@ -37,14 +38,22 @@ try:
         record_keys,
         show_entries,
     )
-    from cometmq.kernel._walk import plain_records, stored_keys, wanted_entries
+    from cometmq.kernel._messages import plain_messages, plain_properties
+    from cometmq.kernel._walk import (
+        crcs_match,
+        plain_records,
+        record_places,
+        stored_keys,
+        wanted_entries,
+    )
 
     KERNEL = "fast"
 except ImportError:
     if KERNEL == "fast":
         raise
     from cometmq.kernel.keys import index_keys, record_keys
-    from cometmq.kernel.records import plain_records
+    from cometmq.kernel.messages import plain_messages, plain_properties
+    from cometmq.kernel.records import crcs_match, plain_records, record_places
     from cometmq.kernel.reference import (
         choose_entries,
         gather,
@@ -72,6 +81,7 @@ __all__ = [
     "RECORD_SIZE_MIN",
     "WalkEnd",
     "choose_entries",
+    "crcs_match",
     "encode_answers",
     "encode_requests",
     "gather",
@@ -80,10 +90,13 @@ __all__ = [
     "java_hash_many",
     "pack_records",
     "plain_batch",
+    "plain_messages",
+    "plain_properties",
     "plain_records",
     "plain_sends",
     "read_commands",
     "record_keys",
+    "record_places",
     "show_entries",
     "split_frames",
     "stored_keys",

@@ -7,7 +7,7 @@ plain JSON comes out as its positions, a send that is not plain ends the loop, a
 key to be escaped is not made here. So this file has no rare cases, only the common ones.
 """
 
-from zlib import crc32
+from cometmq.kernel.crc import crc32
 
 from cpython.bytearray cimport PyByteArray_AS_STRING, PyByteArray_GET_SIZE, PyByteArray_Resize
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE

@@ -5,7 +5,7 @@
 It takes plain records only, as its twins do; what is not plain is left to the caller.
 """
 
-from zlib import crc32
+from cometmq.kernel.crc import crc32
 
 from cpython.bytearray cimport PyByteArray_AS_STRING, PyByteArray_GET_SIZE, PyByteArray_Resize
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
@@ -13,6 +13,7 @@ from cpython.object cimport PyObject, PyTypeObject
 from cpython.ref cimport Py_INCREF
 from cpython.tuple cimport PyTuple_SET_ITEM
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdlib cimport free, malloc
 from libc.string cimport memchr, memcmp
 
 from cometmq.kernel._bytes cimport get_u32, get_u64, put_u32, put_u64
@@ -121,6 +122,53 @@ def plain_records(
         records.append(_record(record_type, at, parts.after - position, body, topic, block))
         position = parts.after
     return position
+
+
+def record_places(bytes chunk, Py_ssize_t position, Py_ssize_t last):
+    """See `cometmq.kernel.records.record_places`."""
+    cdef const uint8_t *start = <const uint8_t *>PyBytes_AS_STRING(chunk)
+    cdef Py_ssize_t end = PyBytes_GET_SIZE(chunk), count = 0
+    cdef int64_t size
+    cdef int64_t *places
+    if position < 0:
+        raise ValueError("a place in the piece")
+    last = min(last, end - 4)
+    if position > last:
+        return b"", position
+    # As many as there can be; memory that is not written to is none.
+    places = <int64_t *>malloc(((last - position) // SIZE_MIN + 1) * sizeof(int64_t))
+    if places is NULL:
+        raise MemoryError
+    while position <= last:
+        size = <int32_t>get_u32(start + position)
+        if size < SIZE_MIN or size > end - position:
+            break
+        places[count] = position
+        count += 1
+        position += size
+    try:
+        return PyBytes_FromStringAndSize(<const char *>places, count * sizeof(int64_t)), position
+    finally:
+        free(places)
+
+
+def crcs_match(bytes chunk, bytes places, bytes parts, bytes said):
+    """See `cometmq.kernel.records.crcs_match`."""
+    cdef const char *start = PyBytes_AS_STRING(chunk)
+    cdef Py_ssize_t size = PyBytes_GET_SIZE(chunk), count = PyBytes_GET_SIZE(places) // 8, row
+    cdef const int64_t *begins = <const int64_t *>PyBytes_AS_STRING(places)
+    cdef const int64_t *ends = <const int64_t *>PyBytes_AS_STRING(parts)
+    cdef const int64_t *crcs = <const int64_t *>PyBytes_AS_STRING(said)
+    cdef bytes found = PyBytes_FromStringAndSize(NULL, count)
+    cdef char *marks = PyBytes_AS_STRING(found)
+    if not PyBytes_GET_SIZE(places) == PyBytes_GET_SIZE(parts) == PyBytes_GET_SIZE(said):
+        raise ValueError("as many places as ends and CRCs")
+    for row in range(count):
+        if not 0 <= begins[row] <= ends[row] <= size:
+            raise ValueError(f"bytes {begins[row]} to {ends[row]} of {size}")
+        piece = PyBytes_FromStringAndSize(start + begins[row], ends[row] - begins[row])
+        marks[row] = <int64_t>(<uint32_t>crc32(piece) & CRC_MASK) == crcs[row]
+    return found
 
 
 cdef object _record(

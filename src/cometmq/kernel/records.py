@@ -6,11 +6,12 @@ turn of a loop. Compiled: `_walk`.
 Next: cometmq.store.record_walk
 """
 
+from array import array
 from collections.abc import Iterator
 from struct import Struct
 from typing import Any, TypeVar
-from zlib import crc32
 
+from cometmq.kernel.crc import crc32
 from cometmq.kernel.reference import MAGIC_V1, RECORD_SIZE_MIN
 from cometmq.model.flags import BORN_HOST_V6, STORE_HOST_V6
 
@@ -18,6 +19,7 @@ from cometmq.model.flags import BORN_HOST_V6, STORE_HOST_V6
 # id, flag, queue offset, physical offset, sysFlag, born time, born host, store time, store host,
 # reconsume times, prepared offset, body size.
 HEAD = Struct(">iIIiiqqiq8sq8siqi")
+SIZE = Struct(">i")  # A record begins with its size.
 HOSTS_V6 = BORN_HOST_V6 | STORE_HOST_V6
 CRC_MASK = 0x7FFFFFFF
 RECORD_FIELDS = 17  # of codec.record.Record
@@ -61,6 +63,53 @@ def plain_records(
         append(new(record_type, head[:14] + (body, topic, block)))  # noqa: RUF005
         position += head[0]
     return position
+
+
+def record_places(chunk: bytes, position: int, last: int) -> tuple[bytes, int]:
+    """Where records start, by their sizes alone; nothing else of them is looked at.
+
+    Args:
+        chunk: a piece of the log.
+        position: where in it the first record begins, bytes.
+        last: the last place where one may begin, bytes.
+
+    Returns:
+        The places of whole records, as native int64 end to end, and the place behind the last of them:
+        beyond `last`, or where no size of a whole record stands.
+    """
+    places = array("q")
+    append, size_at, end = places.append, SIZE.unpack_from, len(chunk)
+    last = min(last, end - SIZE.size)
+    while position <= last:
+        after = position + size_at(chunk, position)[0]
+        if after < position + RECORD_SIZE_MIN or after > end:
+            break
+        append(position)
+        position = after
+    return places.tobytes(), position
+
+
+def crcs_match(chunk: bytes, places: bytes, parts: bytes, said: bytes) -> bytes:
+    """Whether pieces have the CRCs that their records say, a byte of 0 or 1 for each.
+
+    Args:
+        chunk: what the pieces are of.
+        places: where each begins, native int64 end to end.
+        parts: where each ends, the same.
+        said: the CRCs without their highest bit, the same.
+
+    Raises:
+        ValueError: a piece does not lie in the chunk, or the lists differ in length.
+    """
+    rows = [memoryview(each).cast("q").tolist() for each in (places, parts, said)]
+    if len({len(row) for row in rows}) > 1:
+        raise ValueError("as many places as ends and CRCs")
+    view, found = memoryview(chunk), bytearray()
+    for begin, end, crc in zip(*rows, strict=True):
+        if not 0 <= begin <= end <= len(chunk):
+            raise ValueError(f"bytes {begin} to {end} of {len(chunk)}")
+        found.append(crc32(view[begin:end]) & CRC_MASK == crc)
+    return bytes(found)
 
 
 def plain_parts(chunk: bytes, position: int, offset: int) -> Iterator[Parts]:

@@ -13,8 +13,8 @@ from collections.abc import Callable
 from struct import Struct
 from struct import error as struct_error
 from typing import Any
-from zlib import crc32
 
+from cometmq.kernel.crc import crc32
 from cometmq.kernel.reference import ENTRY, MAGIC_V1, MAGIC_V2
 from cometmq.model.codes import RequestCode
 from cometmq.model.flags import ONEWAY, TRANSACTION_COMMIT

@@ -21,9 +21,9 @@ Next: cometmq.store.recovery
 from contextlib import suppress
 from struct import Struct
 from typing import NamedTuple
-from zlib import crc32
 
 from cometmq.codec.checkpoint import Checkpoint, decode_checkpoint, encode_checkpoint
+from cometmq.kernel.crc import crc32
 from cometmq.model.errors import CodecError
 from cometmq.store.disk import Disk, read_file, write_whole
 from cometmq.store.index_sync import IndexSync

@@ -10,11 +10,11 @@ Next: cometmq.store.recovery
 
 from collections.abc import Sequence
 from functools import lru_cache
-from zlib import crc32
 
 from cometmq.codec.properties import find_property
 from cometmq.codec.property_crc import is_crc_right
 from cometmq.codec.record import Record, decode_record
+from cometmq.kernel.crc import crc32
 from cometmq.model.errors import CodecError
 from cometmq.model.flags import INNER_BATCH, TRANSACTION_COMMIT, TRANSACTION_MASK
 from cometmq.model.java_hash import java_hash

@@ -14,11 +14,11 @@ def test_the_smallest_open_offset_is_committed():
     inflight = Inflight()
     inflight.add([(10, 1), (11, 1), (12, 1)])
     assert inflight.next_offset == 10
-    inflight.finish(11)
+    inflight.finish([11])
     assert inflight.next_offset == 10
-    inflight.finish(10)
+    inflight.finish([10])
     assert inflight.next_offset == 12
-    inflight.finish(12)
+    inflight.finish([12])
     assert inflight.next_offset == 13
     assert (inflight.count, inflight.size, inflight.span) == (0, 0, 0)
 
@@ -26,9 +26,9 @@ def test_the_smallest_open_offset_is_committed():
 def test_what_is_not_cached_or_was_finished_is_ignored():
     inflight = Inflight()
     inflight.add([(5, 100)])
-    inflight.finish(4)
-    inflight.finish(5)
-    inflight.finish(5)
+    inflight.finish([4])
+    inflight.finish([5])
+    inflight.finish([5])
     assert (inflight.count, inflight.next_offset) == (0, 6)
 
 
@@ -55,7 +55,7 @@ def test_it_never_commits_past_an_open_message_and_ends_past_the_last(offsets, c
             open_offsets.update(come)
         else:
             offset = chance.choice(sorted(open_offsets))
-            inflight.finish(offset)
+            inflight.finish([offset])
             open_offsets.remove(offset)
         assert inflight.count == len(open_offsets)
         assert inflight.size == sum(open_offsets)

@@ -1,6 +1,9 @@
 """When a channel writes: a lone request at once, requests of one turn of the loop together."""
 
 import asyncio
+import contextlib
+import socket
+from collections.abc import AsyncIterator
 
 import pytest
 
@@ -73,6 +76,64 @@ async def test_a_lone_request_is_written_when_it_is_made(channel, written):
     assert (await first).code == 0
     channel.start(Command(34), waiter(), deadline=9e9)
     assert written.commands() == [[(310, 1)], [(34, 2)]]
+
+
+@pytest.fixture
+async def connected() -> AsyncIterator[tuple[Channel, socket.socket]]:
+    """A channel on a real socket, and the other end of it."""
+    near, far = socket.socketpair()
+    far.setblocking(False)
+    transport, channel = await asyncio.get_running_loop().create_connection(
+        lambda: Channel("127.0.0.1:1", HandClock()), sock=near
+    )
+    with far:
+        yield channel, far
+        transport.abort()
+
+
+def received(far: socket.socket) -> list[int]:
+    """The opaques of the requests that have come by now, in their order."""
+    data = b""
+    with contextlib.suppress(BlockingIOError):
+        while piece := far.recv(1 << 20):
+            data += piece
+    wire = Connection[None]()
+    found = [command[2] for command in wire.receive_data(data)]
+    assert not wire.buffered
+    return found
+
+
+async def test_of_many_sends_in_one_turn_the_first_leave_while_the_others_are_made(connected):
+    channel, far = connected
+    for _ in range(300):
+        channel.send(PIECES, b"body", waiter(), 9e9)
+    at_once = received(far)
+    assert len(at_once) >= 200
+    await asyncio.sleep(0.01)
+    assert at_once + received(far) == list(range(1, 301))
+
+
+async def test_what_the_socket_does_not_take_goes_in_its_place(connected):
+    channel, far = connected
+    body = bytes(16 << 10)
+    for _ in range(300):
+        channel.send(PIECES, body, waiter(), 9e9)
+    wire = Connection[None]()
+    opaques: list[int] = []
+    async with asyncio.timeout(10):
+        while len(opaques) < 300:
+            data = await asyncio.get_running_loop().sock_recv(far, 1 << 20)
+            opaques += [command[2] for command in wire.receive_data(data)]
+    assert opaques == list(range(1, 301))
+
+
+async def test_nothing_is_written_past_the_end_of_a_channel(connected):
+    channel, far = connected
+    channel.close()
+    for _ in range(128):
+        channel.send(PIECES, b"body", waiter(), 9e9)
+    await channel.wait_closed()
+    assert not received(far)
 
 
 async def test_requests_of_one_turn_beside_another_leave_with_one_write(channel, written):
