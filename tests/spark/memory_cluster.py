@@ -28,6 +28,7 @@ class MemoryQueue:
 class MemoryCluster:
     queues_by_name: dict[MessageQueue, MemoryQueue] = field(default_factory=dict)
     down: set[str] = field(default_factory=set)
+    vanishing: set[str] = field(default_factory=set)  # Questions that nobody answers.
     pulls_seen: list[tuple[int, int]] = field(default_factory=list)
     asked_ahead: list[int] = field(default_factory=list)  # How many ranges at once.
     index: dict[str, Indexed] = field(default_factory=dict)  # By key or id.
@@ -44,12 +45,18 @@ class MemoryCluster:
     def topics(self) -> list[str]:
         return sorted({queue.topic for queue in self.queues_by_name})
 
+    def _answers(self, question: str) -> None:
+        if question in self.vanishing:
+            raise NetError(f"nobody answers {question}")
+
     def brokers(self) -> set[str]:
+        self._answers("brokers")
         return {queue.broker_name for queue in self.queues_by_name} - self.down | {
             "b"
         } - self.down
 
     def queues(self, topics: Sequence[str]) -> dict[str, list[MessageQueue] | TopicNotFound]:
+        self._answers("queues")
         return {topic: self._queues(topic) for topic in topics}
 
     def _queues(self, topic: str) -> list[MessageQueue] | TopicNotFound:
@@ -61,6 +68,7 @@ class MemoryCluster:
         return found or TopicNotFound(f"no route of {topic!r}")
 
     def min_offset(self, queue: MessageQueue) -> int:
+        self._answers("min_offset")
         return self.queues_by_name[queue].first
 
     def max_offset(self, queue: MessageQueue) -> int:
@@ -71,6 +79,10 @@ class MemoryCluster:
         return min(max(-(-timestamp_ms // state.ms_each), state.first), state.next)
 
     def max_offsets(self, queues: Sequence[MessageQueue]) -> dict[MessageQueue, int | NetError]:
+        try:
+            self._answers("max_offsets")
+        except NetError as error:
+            return dict.fromkeys(queues, error)
         return {queue: self.max_offset(queue) for queue in queues}
 
     def commit(self, offsets: Mapping[MessageQueue, int]) -> None:
@@ -81,6 +93,7 @@ class MemoryCluster:
         return self.index.get(key)
 
     def mean_size(self, queue: MessageQueue, start: int) -> float | None:
+        self._answers("mean_size")
         state = self.queues_by_name[queue]
         return len(record(queue, start, state)) if state.first <= start < state.next else None
 

@@ -1,11 +1,19 @@
 """Ranges read through pulls: nothing missing, nothing twice, nothing silently lost."""
 
 from dataclasses import replace
+from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from cometmq.model.errors import BrokerRefused, CodecError, CometError
+from cometmq.model.errors import (
+    BrokerNotFound,
+    BrokerRefused,
+    CodecError,
+    CometError,
+    NetError,
+    TopicNotFound,
+)
 from cometmq.spark.columns.schema import arrow_schema, message_schema
 from cometmq.spark.source import pull
 from cometmq.spark.source.loss import DataLossError
@@ -135,6 +143,26 @@ def test_a_broker_that_refuses_is_quoted_with_queue_and_offset(monkeypatch, code
         list(reader_of(cluster).batches(wanted))
     if is_loss:
         assert list(reader_of(cluster, failOnDataLoss="false").batches(wanted)) == []
+
+
+@pytest.mark.parametrize("error", [NetError, BrokerNotFound, TopicNotFound])
+def test_a_task_in_a_new_process_waits_for_a_broker_that_is_away(monkeypatch, error):
+    cluster = MemoryCluster()
+    queue = cluster.add("t", next=5)
+    pulls, tries = cluster.pulls, iter(range(2))
+
+    def away_twice(*args: Any, **plan: Any) -> Any:
+        if next(tries, None) is not None:
+            raise error("nobody is there")
+        return pulls(*args, **plan)
+
+    monkeypatch.setattr(cluster, "pulls", away_twice)
+    monkeypatch.setattr(pull, "RETRY_S", 0)
+    found = list(reader_of(cluster).batches([QueueRange(queue, 0, 5)]))
+    assert offsets_of(found) == [0, 1, 2, 3, 4]
+    tries = iter(range(1000))
+    with pytest.raises(error):
+        list(reader_of(cluster, pullTimeoutMs="1").batches([QueueRange(queue, 0, 5)]))
 
 
 def test_a_broker_filters_by_sql_and_the_range_is_read_whole():

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,7 +12,7 @@ import pytest
 from cometmq.codec.record import Record, encode_record
 from cometmq.model.errors import StoreDamaged
 from cometmq.spark.store.folder import StoreFolder
-from cometmq.spark.store.log_end import durable_end, used_files
+from cometmq.spark.store.log_end import durable_end, flushed_offset, present_end, used_files
 from cometmq.spark.store.plan import ALL, LogRange, plan_tasks
 from cometmq.spark.store.scan import Damage, scan
 from cometmq.spark.store.splits import between, cut
@@ -157,6 +159,23 @@ def test_a_range_of_offsets_and_times_takes_what_starts_there(tmp_path):
         assert places(folder, 2000, LogRange(0, beyond)) == (expected, [])
 
 
+def test_the_end_is_behind_the_last_record_whatever_the_checkpoint_knows(tmp_path):
+    store = open_store(tmp_path)
+    put(store, b"a" * (FILE // 4))
+    begin = put(store, b"a" * (FILE // 4))
+    end = put(store, b"a" * (FILE // 4))
+    run_jobs(store)
+    store.close()
+    folder = StoreFolder(str(tmp_path))
+    assert flushed_offset(folder) == end == present_end(folder, used_files(folder))
+    # Somebody has cut it since: what the checkpoint says is where nothing is any more.
+    file = used_files(folder)[-1]
+    with Path(file.path).open("r+b") as log:
+        log.seek(begin - file.start)
+        log.write(bytes(end - begin))
+    assert present_end(folder, used_files(folder)) == begin
+
+
 def test_a_stream_stops_where_the_log_is_on_the_device(tmp_path):
     store = open_store(tmp_path)
     put(store, b"a" * 100)
@@ -231,3 +250,20 @@ def test_zeros_before_the_known_end_of_an_open_log_are_damage(tmp_path):
         found = [each for split in splits for each in scan(folder, split)]
         (damage,) = [each for each in found if isinstance(each, Damage)]
         assert (damage.start, damage.end) == (expected[5], end)
+
+
+def test_a_scan_leaves_the_hole_behind_the_log_a_hole(tmp_path):
+    """Else the next one would find zeros there, and memory be full of them."""
+    size = 64 << 20
+    settings = replace(SMALL, commitlog_file_size=size)
+    store = open_store(tmp_path, settings)
+    put(store, b"x" * 700)
+    run_jobs(store)
+    store.close()
+    (file,) = (tmp_path / "commitlog").iterdir()
+    with file.open("rb") as log:
+        os.posix_fadvise(log.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+        if os.lseek(log.fileno(), 0, os.SEEK_HOLE) == size:
+            pytest.skip("a file system that shows no holes")
+        assert places(StoreFolder(str(tmp_path)), 4 << 20) == ([0], [])
+        assert os.lseek(log.fileno(), 0, os.SEEK_HOLE) < size // 2

@@ -9,6 +9,7 @@ import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, ReadMaxRows
 
 from cometmq.model.errors import NetError, TopicNotFound
+from cometmq.model.queue import MessageQueue
 from cometmq.spark.columns.schema import message_schema
 from cometmq.spark.source import stream
 from cometmq.spark.source.loss import DataLossError
@@ -135,6 +136,43 @@ def test_a_queue_whose_broker_is_down_waits(cluster, caplog):
         state.next = 12
     second = reader.latestOffset(first, ReadAllAvailable())
     assert rows(reader, first, second) == [("t@a:0", 10, 12), ("t@c:0", 10, 12)]
+
+
+@pytest.mark.parametrize("question", ["brokers", "max_offsets", "min_offset", "mean_size"])
+def test_a_stream_waits_when_who_answered_a_moment_ago_is_gone(cluster, caplog, question):
+    cluster.add("t", "a", next=10)
+    cluster.add("t", "c", next=10)
+    options = {"startingOffsets": "earliest", "maxBytesPerTrigger": "1g"}
+    reader, bounded = reader_of(**options), reader_of(**options)
+    first = reader.latestOffset(reader.initialOffset(), ReadAllAvailable())
+    cluster.queues_by_name[MessageQueue("t", "a", 0)].next = 12
+    cluster.add("t", "a", queue=1, next=5)
+    cluster.down.add("c")
+    cluster.vanishing.add(question)
+    assert reader.latestOffset(first, ReadAllAvailable()) == first
+    assert f"nobody answers {question}" in caplog.text
+    bounded.prepareForTriggerAvailableNow()
+    with pytest.raises(NetError, match=question):
+        bounded.latestOffset(first, ReadAllAvailable())
+    cluster.vanishing.clear()
+    second = reader.latestOffset(first, ReadAllAvailable())
+    assert rows(reader, first, second) == [("t@a:0", 10, 12), ("t@a:1", 0, 5)]
+
+
+def test_a_broker_that_comes_back_between_two_questions_has_lost_nothing(cluster):
+    cluster.add("t", "a", next=10)
+    cluster.add("t", "c", next=10)
+    reader = reader_of(startingOffsets="earliest")
+    first = reader.latestOffset(reader.initialOffset(), ReadAllAvailable())
+    cluster.down.add("c")
+    brokers = cluster.brokers
+
+    def comes_back() -> set[str]:
+        cluster.down.clear()
+        return brokers()
+
+    cluster.brokers = comes_back
+    assert reader.latestOffset(first, ReadAllAvailable()) == first
 
 
 def test_a_topic_nobody_knows_is_an_error_at_the_start(cluster):

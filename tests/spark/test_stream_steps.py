@@ -21,6 +21,7 @@ from cometmq.spark.source.stream import RocketMQStreamReader
 from tests.spark.memory_cluster import MemoryCluster
 
 STEPS = ("planned", "logged", "read", "written", "committed")
+QUESTIONS = ("queues", "brokers", "max_offsets", "min_offset", "mean_size")
 COLUMNS = ["brokerName", "queueId", "queueOffset"]
 Rows = list[tuple[str, int, int]]
 
@@ -104,7 +105,8 @@ events = st.one_of(
     st.tuples(st.just("kill"), st.sampled_from(STEPS)),
     st.just(("trigger",)),
     st.just(("add a queue",)),
-    st.tuples(st.sampled_from(["down", "up"]), st.sampled_from(["a", "b"])),
+    st.tuples(st.just("goes or comes back"), st.sampled_from(["a", "b"])),
+    st.tuples(st.just("nobody answers"), st.sets(st.sampled_from(QUESTIONS), min_size=1)),
 )
 
 
@@ -134,10 +136,8 @@ def test_each_message_is_in_exactly_one_batch_wherever_the_driver_dies(options, 
                     cluster.queues_by_name[queues[number % len(queues)]].next += count
                 case ("add a queue",):
                     queues.append(cluster.add("t", "a", len(queues), next=2))
-                case ("down", broker):
-                    cluster.down.add(broker)
-                case ("up", broker):
-                    cluster.down.discard(broker)
+                case ("goes or comes back", broker):
+                    cluster.down ^= {broker}
                 case ("kill", step) if not cluster.down:
                     with suppress(Killed):
                         engine.trigger(dies_after=step)
@@ -145,6 +145,11 @@ def test_each_message_is_in_exactly_one_batch_wherever_the_driver_dies(options, 
                     # Planning goes on while a broker is away; what is there already is read.
                     with suppress(Killed):
                         engine.trigger(dies_after="planned" if cluster.down else "")
+                case ("nobody answers", questions):
+                    cluster.vanishing = questions
+                    with suppress(Killed):
+                        engine.trigger(dies_after="planned")
+                    cluster.vanishing = set()
         cluster.down.clear()
         while engine.trigger():
             pass

@@ -46,16 +46,16 @@ def main(arguments: list[str] | None = None) -> None:
     # SIGTERM ends a run as Ctrl-C does: the manifest tells it.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     given = sys.argv[1:] if arguments is None else arguments
-    application()(args=given, prog_name="cometmq pipeline")
+    application(*given[:1])(args=given, prog_name="cometmq pipeline")
 
 
-def application() -> typer.Typer:
-    """The command of all jobs."""
-    from cometmq.spark.jobs.catalogue import JOBS
+def application(word: str = "") -> typer.Typer:
+    """The command of all jobs, or of those alone whose names begin with a word."""
+    from cometmq.spark.jobs.catalogue import jobs_of
 
     app = _group("Messages in bulk, on Spark. Exit status: 0, 1 findings, 2 usage, 3 failed.")
     families: dict[str, typer.Typer] = {}
-    for job in JOBS:
+    for job in jobs_of(word):
         family, _, name = job.name.rpartition(" ")
         if family and family not in families:
             families[family] = _group(f"Jobs of {family}.")
@@ -160,14 +160,15 @@ def _spark(name: str, master: str, conf: Mapping[str, str]) -> Iterator[SparkSes
 
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     if master.startswith("local") and _GATEWAY not in os.environ:
-        spark = session(f"cometmq {name}", master=master, conf=conf)
-    else:
-        builder = SparkSession.builder.appName(f"cometmq {name}")
-        if _GATEWAY not in os.environ:
-            builder = builder.master(master)
-        for key, value in conf.items():
-            builder = builder.config(key, value)
-        spark = register(builder.getOrCreate())
+        # Its JVM ends when this process does; `stop` would only wait half a second for a thread.
+        yield session(f"cometmq {name}", master=master, conf=conf)
+        return
+    builder = SparkSession.builder.appName(f"cometmq {name}")
+    if _GATEWAY not in os.environ:
+        builder = builder.master(master)
+    for key, value in conf.items():
+        builder = builder.config(key, value)
+    spark = register(builder.getOrCreate())
     try:
         yield spark
     finally:

@@ -4,9 +4,24 @@
 docs/spark/quick-start.md shows both.
 """
 
-from cometmq.spark.format import RocketMQSource
+from typing import TYPE_CHECKING
+
+from cometmq.model.later import later
 from cometmq.spark.register import register
 from cometmq.spark.session import session
-from cometmq.spark.source.commits import OffsetCommits, commit_offsets
+
+if TYPE_CHECKING:
+    from cometmq.spark.format import RocketMQSource
+    from cometmq.spark.source.commits import OffsetCommits, commit_offsets
 
 __all__ = ["OffsetCommits", "RocketMQSource", "commit_offsets", "register", "session"]
+
+# Spark asks a new process for each step of a plan, which imports this package and needs none of them.
+__getattr__ = later(
+    __name__,
+    {
+        "OffsetCommits": "cometmq.spark.source.commits",
+        "RocketMQSource": "cometmq.spark.format",
+        "commit_offsets": "cometmq.spark.source.commits",
+    },
+)

@@ -4,6 +4,7 @@ Next: cometmq.spark.source.batch
 """
 
 # ruff: noqa: N802  Spark gives these names.
+# Each step of a plan is a new process: it imports what it needs, and nobody waits for the sink to read.
 
 from pyspark.sql.datasource import (
     DataSource,
@@ -17,12 +18,7 @@ from pyspark.sql.types import StructType
 from cometmq.model.errors import SettingsError
 from cometmq.spark.columns.schema import check_read_schema, message_schema
 from cometmq.spark.options import NAME_SERVER
-from cometmq.spark.sink.columns import SinkColumns
-from cometmq.spark.sink.settings import SinkSettings
-from cometmq.spark.sink.writer import RocketMQStreamWriter, RocketMQWriter
-from cometmq.spark.source.batch import batch_reader
 from cometmq.spark.source.settings import SourceSettings, read_columns
-from cometmq.spark.source.stream import RocketMQStreamReader
 from cometmq.spark.table_options import table_options, with_table_options
 
 
@@ -54,6 +50,8 @@ class RocketMQSource(DataSource):
         Raises:
             SettingsError: for options or columns that do not work.
         """
+        from cometmq.spark.source.batch import batch_reader
+
         check_read_schema(schema)
         options = table_options(schema, self.options, NAME_SERVER)
         return batch_reader(SourceSettings.parse(options, is_stream=False), schema)
@@ -64,6 +62,8 @@ class RocketMQSource(DataSource):
         Raises:
             SettingsError: for options or columns that do not work.
         """
+        from cometmq.spark.source.stream import RocketMQStreamReader
+
         check_read_schema(schema)
         options = table_options(schema, self.options, NAME_SERVER)
         return RocketMQStreamReader(SourceSettings.parse(options, is_stream=True), schema)
@@ -76,6 +76,10 @@ class RocketMQSource(DataSource):
         """
         if overwrite:
             raise SettingsError('a topic cannot be overwritten; use .mode("append")')
+        from cometmq.spark.sink.columns import SinkColumns
+        from cometmq.spark.sink.settings import SinkSettings
+        from cometmq.spark.sink.writer import RocketMQWriter
+
         settings = SinkSettings.parse(self.options, is_stream=False)
         return RocketMQWriter(settings, SinkColumns.of(schema, settings))
 
@@ -91,5 +95,9 @@ class RocketMQSource(DataSource):
         """
         if overwrite:
             raise SettingsError('a topic cannot be overwritten; use outputMode("append")')
+        from cometmq.spark.sink.columns import SinkColumns
+        from cometmq.spark.sink.settings import SinkSettings
+        from cometmq.spark.sink.writer import RocketMQStreamWriter
+
         settings = SinkSettings.parse(self.options, is_stream=True)
         return RocketMQStreamWriter(settings, SinkColumns.of(schema, settings))

@@ -2,8 +2,8 @@
 
 from pyspark.sql import SparkSession
 
-from cometmq.spark.format import RocketMQSource
-from cometmq.spark.store.format import RocketMQStoreSource
+import pyspark_rocketmq
+import pyspark_rocketmq_store
 
 _PUSH_DOWN = "spark.sql.python.filterPushdown.enabled"
 
@@ -14,7 +14,8 @@ def register(spark: SparkSession) -> SparkSession:
     Spark finds the formats without this where CometMQ is installed: it looks for top-level modules
     named `pyspark_*`. It does not look into what `--py-files` brings.
     """
-    spark.dataSource.register(RocketMQSource)
-    spark.dataSource.register(RocketMQStoreSource)
+    # Their names only: Spark asks each class in a process of its own.
+    spark.dataSource.register(pyspark_rocketmq.DefaultSource)
+    spark.dataSource.register(pyspark_rocketmq_store.DefaultSource)
     spark.conf.set(_PUSH_DOWN, "true")
     return spark

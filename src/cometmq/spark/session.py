@@ -9,14 +9,16 @@ import shlex
 import shutil
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from cometmq.spark.interpreter import unzipped_python
 from cometmq.spark.java import java_home
 from cometmq.spark.register import register
-from cometmq.spark.warm import java_options
+from cometmq.spark.warm import SUBMIT_ARGS, java_options
 
 _CONF = {
     "spark.ui.enabled": "false",
@@ -25,6 +27,9 @@ _CONF = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.sql.python.filterPushdown.enabled": "true",
+    # Over TCP every Python task waits 40 ms for its input: the JVM's second small write waits for the
+    # acknowledgement of its first (docs/spark/tuning.md).
+    "spark.python.unix.domain.socket.enabled": "true",
 }
 
 
@@ -63,20 +68,54 @@ def session(
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     home = java_home()
     os.environ["JAVA_HOME"] = str(home)
-    if "PYSPARK_SUBMIT_ARGS" not in os.environ:
-        told = [_quiet_start(), *java_options(home)]
-        java = shlex.quote(" ".join(f'"{each}"' for each in told))
-        os.environ["PYSPARK_SUBMIT_ARGS"] = f"--driver-java-options {java} pyspark-shell"
     builder = SparkSession.builder.appName(app_name).master(master)
     for name, value in {**_CONF, **(conf or {})}.items():
         builder = builder.config(name, value)
-    return register(builder.getOrCreate())
-
-
-def _quiet_start() -> str:
-    """What keeps Spark's first lines quiet: they are written before any session's settings."""
     folder = Path(tempfile.mkdtemp(prefix="cometmq-spark-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    with _told(_java_options(home, folder) | _python_options(master, folder)):
+        return register(builder.getOrCreate())
+
+
+@contextmanager
+def _told(variables: Mapping[str, str]) -> Iterator[None]:
+    """What is started meanwhile has these environment variables.
+
+    Not longer: a program that this one starts has a session of its own, with its own options.
+    """
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+def _java_options(home: Path, folder: Path) -> dict[str, str]:
+    """What the JVM is told, unless the user has said what it is told."""
+    if os.environ.get(SUBMIT_ARGS):
+        return {}
+    told = [_quiet_start(folder), *java_options(home)]
+    java = shlex.quote(" ".join(f'"{each}"' for each in told))
+    return {SUBMIT_ARGS: f"--driver-java-options {java} pyspark-shell"}
+
+
+def _python_options(master: str, folder: Path) -> dict[str, str]:
+    """Which Python the JVM starts, where both are on this machine and the user has not said which."""
+    names = ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON")
+    if not master.startswith("local") or any(
+        os.environ[each] != sys.executable for each in names
+    ):
+        return {}
+    return dict.fromkeys(names, unzipped_python(folder))
+
+
+def _quiet_start(folder: Path) -> str:
+    """What keeps Spark's first lines quiet: they are written before any session's settings."""
     settings = folder / "log4j2.properties"
     settings.write_text(_LOGGING)
     return f"-Dlog4j2.configurationFile={settings.as_uri()}"

@@ -21,10 +21,41 @@ from cometmq.spark.java import java_home, java_version
 _TIMEOUT_S = 180
 # JVM options come from here while the file is built (`session` puts them on the command line).
 BUILDING = "COMETMQ_SPARK_ARCHIVE_TO_BUILD"
+# What PySpark starts its JVM with; one that a user has set replaces ours.
+SUBMIT_ARGS = "PYSPARK_SUBMIT_ARGS"
+# Java's optimising compiler begins ten times as late as by default: its threads take half of two cores while
+# Spark starts, and a loop over rows is there in a second all the same. The parallel collector suits the small
+# heap of one person's session (docs/spark/tuning.md).
+_SHORT_START = (
+    "-XX:Tier4InvocationThreshold=50000",
+    "-XX:Tier4MinInvocationThreshold=6000",
+    "-XX:Tier4CompileThreshold=150000",
+    "-XX:Tier4BackEdgeThreshold=400000",
+)
+_COLLECTOR = "-XX:+UseParallelGC"
+# What else a JVM takes options from; two collectors are an error.
+_OTHER_OPTIONS = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS")
+# What most jobs do: a Python source gives Arrow batches, and they are counted by a key.
 _JOB = """
+import pyarrow as pa
+from pyspark.sql.datasource import DataSource, DataSourceReader
 from cometmq.spark import session
+
+class Reader(DataSourceReader):
+    def read(self, partition):
+        yield pa.record_batch({"text": ["a", "b"]})
+
+class Source(DataSource):
+    name = classmethod(lambda cls: "warm")
+    def schema(self):
+        return "text string"
+    def reader(self, schema):
+        return Reader()
+
 spark = session("warm", master="local[1]")
-spark.range(10).selectExpr("id", "cast(id AS string) AS text").groupBy("text").count().collect()
+spark.dataSource.register(Source)
+spark.read.format("warm").load().createOrReplaceTempView("messages")
+spark.sql("SELECT text, count(*) FROM messages WHERE text > '' GROUP BY text").collect()
 gateway = spark.sparkContext._gateway
 spark.stop()
 gateway.shutdown()
@@ -46,14 +77,17 @@ def archive_path(home: Path) -> Path:
 
 def java_options(home: Path) -> list[str]:
     """What the JVM of a local session is told, to build the file or to use it."""
-    if BUILDING in os.environ:
-        return [f"-XX:ArchiveClassesAtExit={os.environ[BUILDING]}", "-Xlog:cds=off"]
+    told = list(_SHORT_START)
+    if not any("GC" in os.environ.get(name, "") for name in _OTHER_OPTIONS):
+        told.append(_COLLECTOR)
     path = archive_path(home)
-    if not path.is_file():
-        return []
-    # Where it does not fit, Java says so on stdout unless it is told not to.
-    quiet = ["-Xlog:disable", "-Xlog:all=off"]
-    return [f"-XX:SharedArchiveFile={path}", "-Xshare:auto", *quiet]
+    if BUILDING in os.environ:
+        told += [f"-XX:ArchiveClassesAtExit={os.environ[BUILDING]}", "-Xlog:cds=off"]
+    elif path.is_file():
+        # Where it does not fit, Java says so on stdout unless it is told not to.
+        quiet = ["-Xlog:disable", "-Xlog:all=off"]
+        told += [f"-XX:SharedArchiveFile={path}", "-Xshare:auto", *quiet]
+    return told
 
 
 def build() -> Path:
@@ -66,10 +100,11 @@ def build() -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     growing = path.with_suffix(".new")
     growing.unlink(missing_ok=True)
+    inherited = {name: value for name, value in os.environ.items() if name != SUBMIT_ARGS}
     # The program is this Python, the text our own.
     done = subprocess.run(  # noqa: S603
         [sys.executable, "-c", _JOB],
-        env={**os.environ, BUILDING: str(growing)},
+        env={**inherited, BUILDING: str(growing)},
         capture_output=True,
         text=True,
         timeout=_TIMEOUT_S,

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from cometmq.codec.host import decode_host
 from cometmq.codec.record import PHYSICAL_OFFSET_AT
-from cometmq.spark.columns.pieces import STRING, same
+from cometmq.spark.columns.pieces import STRING, number_array, same
 from cometmq.spark.columns.window import Longs, RecordWindow, Span
 
 Octets = npt.NDArray[np.uint8]
@@ -55,7 +55,7 @@ def _by_size(hosts: Span, make: Callable[[Longs, int], pa.Array]) -> pa.Array:
             parts.append(make(rows, size))
     if len(parts) == 1:
         return parts[0]  # Rows of one size are in order already.
-    return pa.concat_arrays(parts or [pa.array([], STRING)]).take(pa.array(order))
+    return pa.concat_arrays(parts or [pa.array([], STRING)]).take(number_array(order))
 
 
 def _octets(buffer: Octets, positions: Longs, size: int) -> Octets:
@@ -78,5 +78,5 @@ def _host_texts(buffer: Octets, positions: Longs, size: int) -> pa.Array:
         return same(decode_host(rows[0].tobytes()), len(rows))
     kinds, which = np.unique(rows.view(f"V{size}")[:, 0], return_inverse=True)
     return pa.array([decode_host(kind.tobytes()) for kind in kinds], STRING).take(
-        pa.array(which)
+        number_array(which)
     )

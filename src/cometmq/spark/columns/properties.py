@@ -14,7 +14,7 @@ import numpy.typing as npt
 import orjson
 import pyarrow as pa
 
-from cometmq.spark.columns.pieces import STRING, contents, take_pieces
+from cometmq.spark.columns.pieces import STRING, contents, indices_of, number_array, take_pieces
 from cometmq.spark.columns.window import Longs, Span
 
 _NAME_END, _ENTRY_END = 1, 2
@@ -39,8 +39,8 @@ class PropertyColumn:
     def as_map(self, kind: pa.DataType) -> pa.Array:
         """The rows as maps of the Arrow type that Spark wants."""
         names, values, offsets = self._kept
-        offsets = pa.array(offsets.astype(np.int32))
-        return pa.MapArray.from_arrays(offsets, names, values, type=kind)
+        ends = number_array(offsets.astype(np.int32))
+        return pa.MapArray.from_arrays(ends, names, values, type=kind)
 
     def as_json(self) -> pa.Array:
         """The rows as text, a JSON object each."""
@@ -64,7 +64,7 @@ class PropertyColumn:
         if len(there) == len(picked):
             return values
         places = np.cumsum(picked >= 0) - 1
-        return values.take(pa.array(places, mask=picked < 0))
+        return values.take(number_array(places, picked >= 0))
 
     @cached_property
     def _entry_rows(self) -> Longs:
@@ -91,7 +91,7 @@ class PropertyColumn:
         values = take_pieces(self._buffer, self._values, STRING)
         encoded = names.dictionary_encode()
         different = len(encoded.dictionary)
-        cells = self._entry_rows * max(different, 1) + np.asarray(encoded.indices)
+        cells = self._entry_rows * max(different, 1) + indices_of(encoded)
         if _all_differ(cells, len(self.texts) * different):
             return names, values, self._row_offsets
         # Backwards, because unique keeps the first that it meets.
@@ -99,7 +99,7 @@ class PropertyColumn:
         kept.sort()
         counts = np.bincount(self._entry_rows[kept], minlength=len(self.texts))
         rows: Longs = np.concatenate(([0], np.cumsum(counts)))
-        return names.take(pa.array(kept)), values.take(pa.array(kept)), rows
+        return names.take(number_array(kept)), values.take(number_array(kept)), rows
 
 
 def _all_differ(cells: Longs, bound: int) -> bool:

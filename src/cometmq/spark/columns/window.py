@@ -8,7 +8,6 @@ from the records' own flags and mixed records need no second path.
 Next: cometmq.spark.columns.window_columns
 """
 
-import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -18,11 +17,9 @@ import numpy.typing as npt
 
 from cometmq.codec import record as layout
 from cometmq.codec.host import HOST_V4_SIZE
-from cometmq.kernel import MAGIC_V1, MAGIC_V2, RECORD_SIZE_MIN, walk_records
+from cometmq.kernel import MAGIC_V1, MAGIC_V2, record_places, walk_records
 from cometmq.model import flags
 from cometmq.model.errors import CodecError
-
-_SIZE = struct.Struct(">i")
 
 Longs = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
@@ -34,23 +31,13 @@ def record_starts(buffer: bytes) -> Longs:
     Raises:
         CodecError: when something else than whole records stands in it.
     """
-    starts: list[int] = []
-    append, size_at, end = starts.append, _SIZE.unpack_from, len(buffer)
-    position = 0
-    try:
-        while position < end:
-            append(position)
-            size = size_at(buffer, position)[0]
-            if size < RECORD_SIZE_MIN:
-                break
-            position += size
-    except struct.error:
-        position = -1
+    end = len(buffer)
+    places, position = record_places(buffer, 0, end)
     if position != end:
         # Walk again, to say where it stopped and why; the magic is looked at by `RecordWindow`.
         _, stopped_at, why = walk_records(buffer, 0, end)
         raise CodecError(f"no whole record at byte {stopped_at} of {end}: {why.name}")
-    return np.array(starts, np.int64)
+    return np.frombuffer(places, np.int64)
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ Next: cometmq.spark.source.pull
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -16,7 +17,7 @@ from cometmq.codec import record as layout
 from cometmq.model import properties as keys_of
 from cometmq.spark.columns.body import body_column
 from cometmq.spark.columns.hosts import host_column, offset_id_column
-from cometmq.spark.columns.pieces import same, take_text
+from cometmq.spark.columns.pieces import number_array, same, take_text
 from cometmq.spark.columns.properties import PropertyColumn
 from cometmq.spark.columns.window import Longs, RecordWindow
 
@@ -88,20 +89,20 @@ class WindowColumns:
 Maker = Callable[[WindowColumns], pa.Array]
 
 
-def _number(read: Callable[[RecordWindow], Longs], kind: pa.DataType) -> Maker:
-    return lambda columns: pa.array(read(columns.window).astype(kind.to_pandas_dtype()), kind)
+def _number(read: Callable[[RecordWindow], Longs], kind: type[np.integer[Any]]) -> Maker:
+    return lambda columns: number_array(read(columns.window).astype(kind))
 
 
 def _time(read: Callable[[RecordWindow], Longs]) -> Maker:
     def micros(columns: WindowColumns) -> pa.Array:
         bounded = np.clip(read(columns.window), -_MS_LIMIT, _MS_LIMIT)
-        return pa.array(bounded * 1000, pa.int64()).view(pa.timestamp("us", "UTC"))
+        return number_array(bounded * 1000).view(pa.timestamp("us", "UTC"))
 
     return micros
 
 
 def _field32(position: int) -> Maker:
-    return _number(lambda window: window.int32(position), pa.int32())
+    return _number(lambda window: window.int32(position), np.int32)
 
 
 def _topic(columns: WindowColumns) -> pa.Array:
@@ -123,7 +124,7 @@ _MAKERS: dict[str, Maker] = {
     "topic": _topic,
     "brokerName": lambda columns: same(columns.broker_name, len(columns.window)),
     "queueId": _field32(layout.QUEUE_ID_AT),
-    "queueOffset": _number(lambda window: window.queue_offset, pa.int64()),
+    "queueOffset": _number(lambda window: window.queue_offset, np.int64),
     "msgId": _message_id,
     "offsetMsgId": lambda columns: columns.offset_ids,
     "keys": lambda columns: columns.properties.column(keys_of.KEYS),
@@ -136,9 +137,9 @@ _MAKERS: dict[str, Maker] = {
     "sysFlag": _field32(layout.SYS_FLAG_AT),
     "bodyCrc": _field32(layout.BODY_CRC_AT),
     "storeSize": _field32(0),
-    "reconsumeTimes": _number(RecordWindow.reconsume_times, pa.int32()),
+    "reconsumeTimes": _number(RecordWindow.reconsume_times, np.int32),
     "commitLogOffset": _number(
-        lambda window: window.int64(layout.PHYSICAL_OFFSET_AT), pa.int64()
+        lambda window: window.int64(layout.PHYSICAL_OFFSET_AT), np.int64
     ),
-    "preparedTransactionOffset": _number(RecordWindow.prepared_offset, pa.int64()),
+    "preparedTransactionOffset": _number(RecordWindow.prepared_offset, np.int64),
 }

@@ -1,47 +1,46 @@
-"""All jobs by their names. A new one is a module with a `JOB`, and a line here."""
+"""All jobs by their names. A new one is a module with a `JOB` or `JOBS`, and a word here.
 
+A job's start does not wait for the modules of the others.
+"""
+
+from collections.abc import Iterator
+from importlib import import_module
 from typing import Any
 
-from cometmq.spark.jobs import (
-    archive,
-    cdc,
-    compact,
-    dlq,
-    kafka,
-    lag,
-    mirror,
-    rebuild,
-    replay,
-    sql,
-    stats,
-    table,
-    trace,
-    verify,
-)
 from cometmq.spark.jobs.job import Job
 
-JOBS: tuple[Job[Any], ...] = (
-    stats.JOB,
-    sql.JOB,
-    *dlq.JOBS,
-    replay.JOB,
-    table.JOB,
-    cdc.JOB,
-    compact.JOB,
-    trace.JOB,
-    lag.JOB,
-    mirror.JOB,
-    *archive.JOBS,
-    verify.JOB,
-    rebuild.JOB,
-    *kafka.JOBS,
-)
+# The first word of a job's name, and its module; in the order of the command's help.
+_MODULES = {
+    "stats": "stats",
+    "sql": "sql",
+    "dlq": "dlq",
+    "replay": "replay",
+    "table": "table",
+    "cdc": "cdc",
+    "compact": "compact",
+    "trace": "trace",
+    "lag": "lag",
+    "mirror": "mirror",
+    "archive": "archive",
+    "restore": "archive",
+    "verify": "verify",
+    "rebuild-index": "rebuild",
+    "import-kafka": "kafka",
+    "export-kafka": "kafka",
+}
 
 
-def job_of(name: str) -> Job[Any]:
-    """The job with a name.
+def all_jobs() -> list[Job[Any]]:
+    """Every job."""
+    return [job for word in _MODULES for job in _of(word)]
 
-    Raises:
-        KeyError: there is none.
-    """
-    return {job.name: job for job in JOBS}[name]
+
+def jobs_of(word: str) -> list[Job[Any]]:
+    """The jobs whose names begin with a word; all of them where none does."""
+    return list(_of(word)) if word in _MODULES else all_jobs()
+
+
+def _of(word: str) -> Iterator[Job[Any]]:
+    module = import_module(f"{__package__}.{_MODULES[word]}")
+    jobs = getattr(module, "JOBS", None) or (module.JOB,)
+    return (job for job in jobs if job.name.partition(" ")[0] == word)

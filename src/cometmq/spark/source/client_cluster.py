@@ -34,7 +34,13 @@ from cometmq.codec.headers.query import QueryMessageRequest
 from cometmq.codec.record import decode_records
 from cometmq.codec.remoting import Command
 from cometmq.model.codes import RequestCode, ResponseCode
-from cometmq.model.errors import BrokerRefused, CometError, NetError, TopicNotFound
+from cometmq.model.errors import (
+    BrokerNotFound,
+    BrokerRefused,
+    CometError,
+    NetError,
+    TopicNotFound,
+)
 from cometmq.model.queue import MessageQueue
 from cometmq.model.route import MASTER_ID
 from cometmq.spark.pool import shared
@@ -128,10 +134,13 @@ class ClientSourceCluster:
 
     def max_offsets(
         self, queues: Sequence[MessageQueue]
-    ) -> Mapping[MessageQueue, int | NetError]:
+    ) -> Mapping[MessageQueue, int | NetError | BrokerNotFound]:
         """The next offset of each of many queues, or why its broker cannot be asked."""
-        found: list[int | NetError] = self._ask(
-            _each, self._consumer.max_offset, list(map(self._full, queues)), NetError
+        found: list[int | NetError | BrokerNotFound] = self._ask(
+            _each,
+            self._consumer.max_offset,
+            list(map(self._full, queues)),
+            (NetError, BrokerNotFound),
         )
         return dict(zip(queues, found, strict=True))
 
@@ -303,7 +312,7 @@ class ClientSourceCluster:
 async def _each(
     ask: Callable[[Any], Awaitable[Any]],
     subjects: Sequence[Any],
-    allowed: type[CometError],
+    allowed: type[CometError] | tuple[type[CometError], ...],
 ) -> list[Any]:
     """What is answered about each, all asked at once; an error of another kind is raised."""
     answers = await asyncio.gather(*map(ask, subjects), return_exceptions=True)

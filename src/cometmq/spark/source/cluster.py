@@ -13,7 +13,7 @@ from enum import StrEnum
 from typing import NamedTuple, Protocol
 
 from cometmq.client.results import RawPull
-from cometmq.model.errors import NetError, TopicNotFound
+from cometmq.model.errors import BrokerNotFound, NetError, TopicNotFound
 from cometmq.model.queue import MessageQueue
 from cometmq.model.subscription import ALL
 
@@ -87,7 +87,7 @@ class SourceCluster(Protocol):
 
     def max_offsets(
         self, queues: Sequence[MessageQueue]
-    ) -> Mapping[MessageQueue, int | NetError]:
+    ) -> Mapping[MessageQueue, int | NetError | BrokerNotFound]:
         """The next offset of each of many queues, or why its broker cannot be asked."""
 
     def offset_by_time(self, queue: MessageQueue, timestamp_ms: int) -> int:

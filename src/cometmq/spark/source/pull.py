@@ -20,7 +20,14 @@ from cometmq.client.namespace import namespace_of
 from cometmq.client.results import PullStatus, RawPull
 from cometmq.model import properties as keys_of
 from cometmq.model.codes import ResponseCode
-from cometmq.model.errors import BrokerRefused, CodecError, CometError, NetError
+from cometmq.model.errors import (
+    BrokerNotFound,
+    BrokerRefused,
+    CodecError,
+    CometError,
+    NetError,
+    TopicNotFound,
+)
 from cometmq.model.queue import MessageQueue
 from cometmq.model.subscription import parse_subscription
 from cometmq.spark.columns.body import bounded
@@ -137,7 +144,8 @@ class RangeReader:
                     if pull.status in (PullStatus.FOUND, PullStatus.NO_MATCHED_MESSAGE):
                         offset = max(offset, pull.next_offset)
                         patience.reset()
-            except NetError as error:
+            except (NetError, BrokerNotFound, TopicNotFound) as error:
+                # A process that is new knows nothing of a broker that is away.
                 patience.wait(wanted.queue, error)
                 continue
             except BrokerRefused as refused:
@@ -276,11 +284,11 @@ class Patience:
         """The broker has answered."""
         self._since = None
 
-    def wait(self, queue: MessageQueue, error: NetError) -> None:
+    def wait(self, queue: MessageQueue, error: CometError) -> None:
         """Sleep a little.
 
         Raises:
-            NetError: `error`, when it has taken too long.
+            CometError: `error`, when it has taken too long.
         """
         now = monotonic()
         if self._since is None:

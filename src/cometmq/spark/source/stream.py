@@ -84,6 +84,16 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit | None = None) -> Json:
         """Where the next micro-batch ends; the start itself when there is nothing to read."""
         known = StreamOffset.from_json(start)
+        try:
+            return self._next_end(start, known, limit)
+        except NetError as error:
+            # Nobody looks at a first batch or a bounded run again: they must not end early.
+            if known.is_initial or self._is_bounded:
+                raise
+            log.warning("the stream waits, who answered a moment ago is gone: %s", error)
+            return start
+
+    def _next_end(self, start: Json, known: StreamOffset, limit: ReadLimit | None) -> Json:
         self._latest = self._fetch_latest(known) if self._target is None else self._target
         if self._is_bounded:
             self._target = self._latest
@@ -154,9 +164,10 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             if isinstance(offset, int):
                 latest[queue] = offset
                 continue
-            # A stream waits for a broker that it knows; a new one must answer.
-            if queue not in known.ends:
+            # A queue that is not known yet is found again by a running stream, and only by it.
+            if queue not in known.ends and (self._is_bounded or not known.ends):
                 raise offset
+            log.warning("%s waits: %s", queue, offset)
             self._silent.add(queue.broker_name)
         return latest
 
@@ -193,10 +204,9 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _report_missing(self, known: Offsets, queues: list[MessageQueue]) -> None:
         """A broker that is down comes back with its messages; a deleted queue does not."""
-        gone = [queue for queue in queues if queue.broker_name not in self._silent]
-        registered = source_cluster(self._settings).brokers() if gone else ()
+        gone = self._gone([each for each in queues if each.broker_name not in self._silent])
         for queue in queues:
-            if queue in gone and queue.broker_name in registered:
+            if queue in gone:
                 # How many were behind the offset nobody knows any more.
                 self._losses.report(
                     f"{queue} does not exist any more; it was read up to offset {known[queue]}",
@@ -204,6 +214,18 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 )
             else:
                 log.warning("%s waits: its broker does not answer or is not registered", queue)
+
+    def _gone(self, queues: Sequence[MessageQueue]) -> Sequence[MessageQueue]:
+        """Those whose brokers are registered without them."""
+        cluster = source_cluster(self._settings)
+        registered = cluster.brokers() if queues else ()
+        gone = [queue for queue in queues if queue.broker_name in registered]
+        if not gone:
+            return gone
+        # A broker that has come back since the queues were asked for brought them with it.
+        held = {queue.topic for queue in gone}
+        there = planning.covered_queues(self._settings.topics, cluster, held=held)
+        return [queue for queue in gone if queue not in there]
 
     def _rows_max(self, limit: ReadLimit | None, waiting: Sequence[QueueRange]) -> int | None:
         """The most messages of a batch: by the option, by Spark's limit, and by their bytes."""

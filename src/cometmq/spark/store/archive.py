@@ -29,7 +29,7 @@ from cometmq.spark.store.archive_files import (
     write_whole,
 )
 from cometmq.spark.store.folder import StoreFolder
-from cometmq.spark.store.log_end import fixed_end, log_end, used_files
+from cometmq.spark.store.log_end import present_end, used_files
 from cometmq.spark.store.plan import LogRange, plan_tasks
 from cometmq.spark.store.rebuild import found_settings
 from cometmq.spark.store.rows import Mode, RowRules, message_batches
@@ -74,8 +74,7 @@ def plan_archive(
     A range has a certain end, so that the next one begins where it ends.
     """
     files = used_files(folder)
-    end = fixed_end(folder, files)
-    end = log_end(folder, files, 0) if end is None else end
+    end = present_end(folder, files)
     if wanted.end is not None:
         end = min(end, wanted.end)
     start = wanted.start

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from operator import itemgetter
 from urllib.parse import quote
 
 import numpy as np
@@ -23,6 +24,22 @@ _DAY_MS = 86_400_000
 NONE = "__HIVE_DEFAULT_PARTITION__"  # Spark's name of a folder for NULL.
 
 Group = tuple[str, int]  # Topic, and days since 1970; "" and 0 for what is no record.
+
+# A dictionary of these columns would be built for nothing; with none, files are a quarter smaller, too.
+_ALL_DIFFERENT = frozenset(
+    [
+        "body",
+        "rawRecord",
+        "msgId",
+        "offsetMsgId",
+        "keys",
+        "queueOffset",
+        "commitLogOffset",
+        "bodyCrc",
+        "bornTimestamp",
+        "storeTimestamp",
+    ]
+)
 
 
 @dataclass(frozen=True)
@@ -98,6 +115,7 @@ class ArchiveFiles:
                 waiting[0].schema,
                 filesystem=self._target.files,
                 compression=self._compression,
+                use_dictionary=_dictionaries(waiting[0].schema),
             )
         if waiting:
             self._writers[group].write_table(pa.Table.from_batches(waiting))
@@ -123,6 +141,14 @@ def file_name(lo: int, hi: int) -> str:
     return f"{lo:020d}-{hi:020d}.parquet"
 
 
+def _dictionaries(schema: pa.Schema) -> list[str]:
+    """Columns whose values come again; a dictionary of what does not is built for nothing."""
+    paths = [
+        "properties.key_value.key" if name == "properties" else name for name in schema.names
+    ]
+    return [path for path in paths if path not in _ALL_DIFFERENT]
+
+
 def _unfinished(path: str) -> str:
     """Where a file grows: hidden from readers of the folder by its first sign."""
     folder, _, name = path.rpartition("/")
@@ -137,12 +163,18 @@ def _groups(batch: pa.RecordBatch) -> Iterator[tuple[Group, pa.RecordBatch]]:
     topics = batch.column("topic").dictionary_encode()
     codes = np.asarray(topics.indices).astype(np.int64)
     days = batch.column("storeTimestamp").view(pa.int64()).to_numpy() // (_DAY_MS * 1000)
-    kinds, which = np.unique(np.stack((codes, days), axis=1), axis=0, return_inverse=True)
     names = topics.dictionary.to_pylist()
     rest = batch.drop_columns(["topic"])
-    for number, (code, day) in enumerate(kinds.tolist()):
-        part = rest if len(kinds) == 1 else rest.filter(pa.array(which.ravel() == number))
-        yield (names[code], day), part
+    first_day = days.min()
+    # One number for both: Arrow counts numbers several times faster than numpy sorts pairs.
+    numbers = codes + (days - first_day) * len(names)
+    groups = pa.array(numbers).dictionary_encode()
+    which = np.asarray(groups.indices)
+    for place, number in sorted(enumerate(groups.dictionary.to_pylist()), key=itemgetter(1)):
+        day, code = divmod(number, len(names))
+        whole = len(groups.dictionary) == 1
+        part = rest if whole else rest.filter(pa.array(which == place))
+        yield (names[code], int(first_day) + day), part
 
 
 def write_whole(target: StoreFolder, name: str, content: bytes) -> None:

@@ -20,10 +20,14 @@ from cometmq.model.errors import SettingsError, StoreDamaged
 
 LOG_NAME_DIGITS = 20  # FileChain.NAME_DIGITS: a log file's name is its first physical offset.
 INDEX_NAME_DIGITS = 17
+_EVERYTHING = (1 << 63) - 1
 
 
 class OpenFile:
     """A file to read from.
+
+    The system is told not to read ahead by itself: what it reads of a hole stands in memory then and
+    counts as written, and who looks for the hole's end would walk through all of it.
 
     Args:
         file: the file.
@@ -33,24 +37,42 @@ class OpenFile:
     def __init__(self, file: NativeFile, fd: int) -> None:
         self._file = file
         self._fd = fd
+        if fd >= 0:
+            os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_RANDOM)
 
     def __call__(self, place: int, size: int) -> bytes:
         """Up to so many bytes at a place, fewer at the file's end only."""
+        if self._fd >= 0:
+            return os.pread(self._fd, size, place)
         return bytes(self._file.read_at(size, place))
 
-    def next_written(self, place: int) -> int | None:
-        """The first place from here on that is more than a hole, maybe zeros; None: there is none.
+    @property
+    def size(self) -> int:
+        """Bytes of the file."""
+        return int(self._file.size())
 
-        A log file is allocated whole before it is used: most of the last one may be a hole.
+    def will_need(self, place: int, size: int) -> None:
+        """Have the system read ahead what is written at a place."""
+        found = self.written(place) if self._fd >= 0 else None
+        if found is not None and found[0] == place:
+            size = min(size, found[1] - place)
+            os.posix_fadvise(self._fd, place, size, os.POSIX_FADV_WILLNEED)
+
+    def written(self, place: int) -> tuple[int, int] | None:
+        """Where the first piece from here on that is more than a hole begins and ends; None: nowhere.
+
+        It may be zeros. A log file is allocated whole before it is used: most of the last one may be
+        a hole.
         """
         if self._fd < 0:
-            return place
+            return place, _EVERYTHING
         try:
-            return os.lseek(self._fd, place, os.SEEK_DATA)
+            start = os.lseek(self._fd, place, os.SEEK_DATA)
+            return start, os.lseek(self._fd, start, os.SEEK_HOLE)
         except OSError as error:
             if error.errno == errno.ENXIO:
                 return None
-            return place  # A file system that knows no holes.
+            return place, _EVERYTHING  # A file system that knows no holes.
 
 
 @dataclass(frozen=True)

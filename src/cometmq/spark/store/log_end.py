@@ -20,6 +20,7 @@ from cometmq.store.checkpoint import CHECKPOINT_FILE, PROGRESS_FILE, decode_prog
 from cometmq.store.lock import ABORT_FILE
 
 _HEAD_BYTES = 1 << 20  # Zeros at a file's begin that say it was made ahead of need.
+_TAIL_BYTES = 1 << 12
 
 
 def used_files(folder: StoreFolder) -> list[LogFile]:
@@ -46,7 +47,26 @@ def is_open(folder: StoreFolder) -> bool:
 
 def fixed_end(folder: StoreFolder, files: Sequence[LogFile]) -> int | None:
     """Where the records end now, where more may come; None for a directory that nobody writes."""
-    return log_end(folder, files, flushed_offset(folder) or 0) if is_open(folder) else None
+    return present_end(folder, files) if is_open(folder) else None
+
+
+def present_end(folder: StoreFolder, files: Sequence[LogFile]) -> int:
+    """Physical offset behind the last record that is there now.
+
+    What is known to be on the device is not walked through again, unless the log was cut since: then
+    nothing stands before that place.
+    """
+    known = flushed_offset(folder) or 0
+    return log_end(folder, files, known if _is_written(folder, files[-1], known) else 0)
+
+
+def _is_written(folder: StoreFolder, file: LogFile, offset: int) -> bool:
+    """Whether there is anything but zeros right before a physical offset in a file."""
+    if not file.start < offset <= file.end:
+        return False
+    begin = max(file.start, offset - _TAIL_BYTES)
+    with folder.opened(file.path) as read_at:
+        return any(read_at(begin - file.start, offset - begin))
 
 
 def log_end(folder: StoreFolder, files: Sequence[LogFile], known: int) -> int:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cometmq.spark.store.folder import LogFile, StoreFolder
-from cometmq.spark.store.log_end import fixed_end, log_end, used_files
+from cometmq.spark.store.log_end import fixed_end, present_end, used_files
 from cometmq.spark.store.scan import Damage, scan
 from cometmq.spark.store.splits import SPLIT_BYTES, Split, between, cut, joined
 
@@ -45,7 +45,7 @@ def plan_tasks(
     files = used_files(folder)
     end = fixed_end(folder, files)
     if end is None and wanted.end is not None and wanted.end < files[-1].end:
-        end = log_end(folder, files, 0)
+        end = present_end(folder, files)
     if wanted.end is not None and wanted.end < files[-1].end:
         end = wanted.end if end is None else min(end, wanted.end)
     splits = between(cut(_in_time(folder, files, wanted), split_bytes), wanted.start, end)

@@ -65,14 +65,14 @@ def queue_files(folder: StoreFolder, topic: str | None = None) -> Iterator[Queue
 
 def read_queue_file(folder: StoreFolder, file: QueueFile) -> QueueEntries:
     """The entries of a file up to its first unused one."""
-    with folder.files.open_input_file(file.path) as opened:
-        content = opened.read()
+    with folder.opened(file.path) as read_at:
+        start, hole = read_at.written(0) or (0, 0)
+        # A hole is as unused as an entry of zeros: most of a queue's last file may be one.
+        content = read_at(0, min(hole, read_at.size)) if start == 0 else b""
     entries = np.frombuffer(content, ENTRY, len(content) // ENTRY.itemsize)
-    sizes = entries["size"]
-    unused = np.flatnonzero(sizes == 0)
-    used = int(unused[0]) if len(unused) else len(entries)
-    is_real = (sizes != BLANK_SIZE) & (entries["tags"] != GAP_CODE)
-    real = np.flatnonzero(is_real[:used])
+    unused = np.flatnonzero(entries["size"] == 0)
+    entries = entries[: unused[0]] if len(unused) else entries
+    real = np.flatnonzero((entries["size"] != BLANK_SIZE) & (entries["tags"] != GAP_CODE))
     return QueueEntries(file.first + real, entries[real])
 
 

@@ -14,18 +14,25 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
-from zlib import crc32
 
 import numpy as np
 import pyarrow as pa
 
 from cometmq.codec.compression import decompress
 from cometmq.codec.record import BODY_CRC_AT, QUEUE_ID_AT
+from cometmq.kernel import crcs_match
 from cometmq.model import flags
 from cometmq.model.errors import CodecError, StoreDamaged
 from cometmq.spark.columns.body import BODY_SIZE_MAX, UNPACKED_SIZE_MAX
 from cometmq.spark.columns.inner_batch import unwrapped
-from cometmq.spark.columns.pieces import BINARY, replace_rows, same, take_pieces, take_text
+from cometmq.spark.columns.pieces import (
+    BINARY,
+    flag_array,
+    replace_rows,
+    same,
+    take_pieces,
+    take_text,
+)
 from cometmq.spark.columns.window import Flags, RecordWindow, Span
 from cometmq.spark.columns.window_columns import WindowColumns
 from cometmq.spark.push_down import ANY_ROW, Conditions
@@ -40,7 +47,6 @@ log = logging.getLogger(__name__)
 WINDOW_ROWS = 8192
 
 _INT_MAX = 2**31 - 1
-_CRC_MASK = 0x7FFFFFFF
 _WRAPPED = flags.INNER_BATCH | flags.NEED_UNWRAP
 
 
@@ -263,10 +269,9 @@ class _Rows:
 
 def sound_bodies(window: RecordWindow) -> Flags:
     """Which bodies have the CRC that their record says."""
-    view = memoryview(window.buffer)
-    ends = zip(window.body.starts.tolist(), window.body.ends.tolist(), strict=True)
-    found = np.fromiter((crc32(view[start:end]) for start, end in ends), np.int64, len(window))
-    sound: Flags = (found & _CRC_MASK) == window.int32(BODY_CRC_AT)
+    said = window.int32(BODY_CRC_AT).tobytes()
+    spans = window.body.starts.tobytes(), window.body.ends.tobytes()
+    sound: Flags = np.frombuffer(crcs_match(window.buffer, *spans, said), np.bool_)
     return sound
 
 
@@ -300,7 +305,8 @@ class StoreColumns(WindowColumns):
 
     def _column(self, field: pa.Field) -> pa.Array:
         if field.name == "valid":
-            return pa.array(self.valid)
+            assert self.valid is not None
+            return flag_array(self.valid)
         if field.name == "storeFile":
             return same(self.path, len(self.window))
         if field.name == RAW_RECORD:

@@ -10,14 +10,13 @@ Next: cometmq.spark.columns.window
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from struct import Struct
 from typing import NamedTuple
 
 import numpy as np
 
 from cometmq.codec.record import BLANK_TAIL_SIZE, MAGIC_AT, PHYSICAL_OFFSET_AT, blank_tail
 from cometmq.codec.record_check import NoRecordError, check_record
-from cometmq.kernel import MAGIC_V1, MAGIC_V2, RECORD_SIZE_MIN
+from cometmq.kernel import MAGIC_V1, MAGIC_V2, record_places
 from cometmq.model.errors import CodecError, StoreDamaged
 from cometmq.spark.columns.window import Longs, RecordWindow
 from cometmq.spark.store.folder import OpenFile, StoreFolder
@@ -28,8 +27,6 @@ READ_BYTES = 8 << 20
 REMOTE_READ_BYTES = 64 << 20  # A request to an object store costs as much as some megabytes.
 # A longer record is damage: 16 times the message that a broker takes by default (maxMessageSize).
 RECORD_SIZE_MAX = (64 << 20) + (64 << 10)
-
-_SIZE = Struct(">i")
 
 
 @dataclass(frozen=True)
@@ -94,7 +91,7 @@ class Walk:
         self._split = split
         self._file = split.file
         self._read_bytes = read_bytes
-        self._written = split.lo  # Behind what the last search has met and is not all zeros.
+        self._seen = split.lo  # Behind what the last search has met and is not all zeros.
 
     def run(self) -> Iterator[Scanned | Damage]:
         """All of it."""
@@ -103,6 +100,10 @@ class Walk:
         while position is not None and not self._is_over(position):
             wanted = max(split.hi - position, 0) + PROOF_SIZE
             piece = self._read(position, min(self._read_bytes, wanted))
+            if wanted > len(piece):
+                self._read_at.will_need(
+                    position - self._file.start + len(piece), self._read_bytes
+                )
             starts, walked = _walk(piece, position, split.hi)
             if not walked and self._is_long(piece, position):
                 piece = self._read(position, int.from_bytes(piece[:4]))
@@ -211,32 +212,38 @@ class Walk:
         """
         file, stop = self._file, self._split.stop
         limit = min(each for each in (limit, stop, file.start + file.size) if each is not None)
-        while (written := self._next_written(position)) is not None and written < limit:
-            position = written
-            wanted = min(self._read_bytes, limit - position + PROOF_SIZE)
+        while (written := self._written_at(position)) is not None and written[0] < limit:
+            position, hole = written
+            # What is read of a hole counts as written from then on: no search would end there.
+            wanted = min(self._read_bytes, limit - position + PROOF_SIZE, hole - position)
             piece = self._read(position, wanted)
             if not is_zeros(piece):  # To see that is ten times faster than to search.
-                self._written = position + len(piece)
+                self._seen = position + len(piece)
                 for place in proven_places(piece, position, file.end):
                     return position + place if position + place < limit else None
             if len(piece) < wanted:
                 return None
-            position += len(piece) - PROOF_SIZE + 1
+            position += len(piece)
+            if position < hole:
+                position -= (
+                    PROOF_SIZE - 1
+                )  # A record may begin in this piece and go on behind it.
         return None
 
     def _written_end(self, position: int) -> int:
         """Behind the last byte from `position` on that is not zero; the search has seen the rest."""
-        end, stop = position, max(self._written, position + 1)
+        end, stop = position, max(self._seen, position + 1)
         while position < stop and (piece := self._read(position, self._read_bytes)):
             written = len(piece.rstrip(b"\0"))
             end = position + written if written else end
             position += len(piece)
         return end
 
-    def _next_written(self, position: int) -> int | None:
-        """The first place from `position` on that is more than a hole; None: there is none."""
-        found = self._read_at.next_written(position - self._file.start)
-        return None if found is None else found + self._file.start
+    def _written_at(self, position: int) -> tuple[int, int] | None:
+        """The first piece from here on that is more than a hole; None: there is none."""
+        start = self._file.start
+        found = self._read_at.written(position - start)
+        return None if found is None else (found[0] + start, found[1] + start)
 
     def _read(self, position: int, size: int) -> bytes:
         left = self._file.start + self._file.size - position
@@ -248,16 +255,8 @@ def _walk(piece: bytes, position: int, hi: int) -> tuple[Longs, int]:
 
     Only sizes are walked; what a record is known by is looked at for all of them at once.
     """
-    found: list[int] = []
-    append, size_at = found.append, _SIZE.unpack_from
-    at, end, last = 0, len(piece), min(len(piece) - PROOF_SIZE, hi - position - 1)
-    while at <= last:
-        after = at + size_at(piece, at)[0]
-        if after < at + RECORD_SIZE_MIN or after > end:
-            break
-        append(at)
-        at = after
-    starts = np.array(found, np.int64)
+    places, at = record_places(piece, 0, min(len(piece) - PROOF_SIZE, hi - position - 1))
+    starts = np.frombuffer(places, np.int64)
     magics = _numbers(piece, ">u4", starts + MAGIC_AT)
     said = _numbers(piece, ">i8", starts + PHYSICAL_OFFSET_AT)
     known = (magics == MAGIC_V1) | (magics == MAGIC_V2)
