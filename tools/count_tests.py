@@ -1,18 +1,25 @@
-"""Adds up the test reports of a run of all suites and prints `N passed, N failed, N skipped`.
+"""Adds up the test reports of a run of all suites: the reasons of failures, then the counts.
 
 Usage: count_tests.py REPORTS FAILED_SUITES --checks SUITES
 
+The last line is `N passed, N failed, N skipped`.
+
 Reports are JUnit files that pytest wrote. A suite without one (the static checks) counts as one test. A
 suite that failed without a failing test of its own (it could not start, or its time ran out) counts as one
-failure, so that the line never looks better than the run.
+failure, so that the line never looks better than the run. The reasons stand here once more because of a
+long run often only the end is kept.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from xml.etree import ElementTree
+
+LINES_OF_A_REASON = 40
+LINE_LENGTH = 300
 
 
 def counts_of(report: Path) -> tuple[int, int, int]:
@@ -30,6 +37,18 @@ def counts_of(report: Path) -> tuple[int, int, int]:
             skipped + left_out,
         )
     return passed, failed, skipped
+
+
+def reasons(reports: Path) -> Iterator[str]:
+    """Of each test that failed its name, its seconds and the end of its traceback."""
+    for report in sorted(reports.glob("*.xml")):
+        for case in ElementTree.parse(report).getroot().iter("testcase"):
+            for tag in ("failure", "error"):
+                for bad in case.findall(tag):
+                    name = f"{case.get('classname')}::{case.get('name')}"
+                    yield f"--- {report.stem}: {name} ({tag} after {case.get('time')} s)"
+                    lines = (bad.text or bad.get("message") or "").splitlines()
+                    yield from (line[:LINE_LENGTH] for line in lines[-LINES_OF_A_REASON:])
 
 
 def total(reports: Path, *, failed_suites: int, suites: int) -> tuple[int, int, int]:
@@ -52,6 +71,8 @@ def main() -> int:
     parser.add_argument("failed_suites", type=int)
     parser.add_argument("--checks", type=int, required=True, metavar="SUITES")
     given = parser.parse_args()
+    for line in reasons(given.reports):
+        print(line)
     passed, failed, skipped = total(
         given.reports, failed_suites=given.failed_suites, suites=given.checks
     )

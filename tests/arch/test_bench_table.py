@@ -34,6 +34,12 @@ def test_a_line_holds_from_its_target_on(ours, verdict):
     assert last.endswith(f"| >= 2x | {verdict} |")
 
 
+def test_of_a_line_without_a_target_nothing_is_said():
+    section = table.Section("sends", [table.Line("sends", "send 128", "per_second", None)])
+    last = table.markdown(results((100, 199)), section).splitlines()[-1]
+    assert last.endswith("| 1.99x | - |  |")
+
+
 @pytest.mark.parametrize("section", table.SECTIONS.values(), ids=lambda section: section.name)
 def test_what_was_not_measured_does_not_hold(section):
     lines = table.markdown({"rounds": []}, section).splitlines()[2:]

@@ -30,3 +30,15 @@ def test_a_suite_without_a_report_counts_as_one(tmp_path, failed_suites, expecte
 def test_failing_tests_are_not_counted_twice(tmp_path):
     report(tmp_path, "test", tests=12, failures=3)
     assert count_tests.total(tmp_path, failed_suites=1, suites=2) == (10, 3, 0)
+
+
+def test_the_end_of_a_failed_run_says_what_failed_and_why(tmp_path):
+    traceback = "\n".join(["def test_it():"] * 50 + ["E   AssertionError: 3 lost"])
+    case = f'<testcase classname="tests.crash.test_a" name="test_it" time="7.5"><failure>{traceback}</failure></testcase>'
+    (tmp_path / "crash.xml").write_text(
+        f"<testsuites><testsuite>{case}</testsuite></testsuites>"
+    )
+    first, *rest = count_tests.reasons(tmp_path)
+    assert first == "--- crash: tests.crash.test_a::test_it (failure after 7.5 s)"
+    assert rest[-1] == "E   AssertionError: 3 lost"
+    assert len(rest) == count_tests.LINES_OF_A_REASON

@@ -62,6 +62,7 @@ def spark(standalone: Standalone) -> Iterator[SparkSession]:
         builder = SparkSession.builder.appName("cluster").master(standalone.url)
         settings = {
             "spark.ui.enabled": "false",
+            "spark.ui.showConsoleProgress": "false",
             "spark.driver.host": LOOPBACK,
             "spark.driver.bindAddress": LOOPBACK,
             "spark.executor.cores": "1",

@@ -21,8 +21,9 @@ FLUSH_DISK_TIMEOUT = 10
 SERVICE_NOT_AVAILABLE = 14
 REFUSALS = {FLUSH_DISK_TIMEOUT, SERVICE_NOT_AVAILABLE}
 ANSWER_SECONDS_MAX = 5.0  # A client gives up after 3 s; a busy machine gets a little more.
-TAKEN_AGAIN_SECONDS_MAX = 10.0
+TAKEN_AGAIN_SECONDS_MAX = 30.0
 LOG_FILE_SIZE = 1 << 20
+SLOW_FLUSH_MS = 3_000  # A third of it is more than a flush takes on a disk that others use too.
 
 
 class Bench:
@@ -128,19 +129,21 @@ def test_an_error_of_the_log_is_final_until_a_restart(tmp_path: Path, flush, cal
 
 
 def test_a_flush_that_takes_too_long_is_answered_so_and_the_message_stays(tmp_path: Path):
-    bench = Bench(tmp_path, "SYNC_FLUSH", syncFlushTimeout=300)
+    bench = Bench(tmp_path, "SYNC_FLUSH", syncFlushTimeout=SLOW_FLUSH_MS // 3)
     with bench.start() as broker:
         assert bench.ledger.send(broker.address, 5) == [OK] * 5
-        bench.disk.fail(Fault("fdatasync", "/commitlog/", code=0, last=2, delay_ms=1_000))
+        bench.disk.fail(
+            Fault("fdatasync", "/commitlog/", code=0, last=2, delay_ms=SLOW_FLUSH_MS)
+        )
         codes = bench.ledger.send(broker.address, 2)
         assert FLUSH_DISK_TIMEOUT in codes
         assert set(codes) <= {OK, FLUSH_DISK_TIMEOUT}
         bench.disk.heal()
-        first_accepted(bench.ledger, broker.address, seconds=ANSWER_SECONDS_MAX)
+        first_accepted(bench.ledger, broker.address, seconds=TAKEN_AGAIN_SECONDS_MAX)
         assert bench.ledger.check(broker.address) == len(bench.ledger.sent)
         there = bench.check_after_kill(broker)
     assert there == len(bench.ledger.sent) - 20
-    bench.report("flushes of 1 s, syncFlushTimeout 0.3 s", there)
+    bench.report("flushes of 3 s, syncFlushTimeout 1 s", there)
 
 
 NO_ROOM_STEPS = {

@@ -39,7 +39,9 @@ class Book:
             self.note(message)
             if self.chance.random() < 0.66 or message.reconsume_times:
                 await consumer.ack(message)
-                self.done_at[message.body] = time.monotonic()
+                if time.time() * 1000 < receipt_of(message).pop_time_ms + INVISIBLE_MS:
+                    self.done_at[message.body] = time.monotonic()
+                # Else this machine stood still, and the message may be with the next one already.
 
     def note(self, message: StoredMessage) -> None:
         done = self.done_at.get(message.body)

@@ -39,7 +39,7 @@ static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct rule rules[RULES_MAX];
 static int rule_count;
 static long clock_shift_s;
-static struct timespec rules_changed;
+static struct stat rules_read;
 static int record_fd = -1;
 
 /* Read the rules anew where their file has changed; `mutex` is held. */
@@ -47,10 +47,12 @@ static void read_rules(void) {
     const char *path = getenv("IOFAULT_RULES");
     struct stat now;
     if (path == NULL || stat(path, &now) != 0) return;
-    if (now.st_mtim.tv_sec == rules_changed.tv_sec && now.st_mtim.tv_nsec == rules_changed.tv_nsec) return;
+    /* Two changes within one tick of the clock have the same time; each is a file of its own, though. */
+    if (now.st_ino == rules_read.st_ino && now.st_size == rules_read.st_size &&
+        now.st_mtim.tv_sec == rules_read.st_mtim.tv_sec && now.st_mtim.tv_nsec == rules_read.st_mtim.tv_nsec) return;
     FILE *file = fopen(path, "r");
     if (file == NULL) return;
-    rules_changed = now.st_mtim;
+    rules_read = now;
     rule_count = 0;
     clock_shift_s = 0;
     char line[512];

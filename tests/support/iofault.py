@@ -107,3 +107,11 @@ class FaultyDisk:
             Call(name, int(result), int(offset), int(size), path)
             for name, result, offset, size, path in fields
         ]
+
+    def has_synced(self, part: str) -> bool:
+        """Whether files whose path holds `part` were written, and each synced since its last write."""
+        last: dict[str, str] = {}
+        for call in self.calls():
+            if part in call.path and call.result >= 0 and call.name in ("pwrite", "fdatasync"):
+                last[call.path] = call.name
+        return set(last.values()) == {"fdatasync"}

@@ -6,16 +6,19 @@ suite that cannot run must fail.
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import struct
 import subprocess
+import time
 from pathlib import Path
 from types import TracebackType
 
 # EXT4_IOC_SHUTDOWN of linux/fs/ext4, and its flag for going down without writing the journal.
 _IOC_SHUTDOWN = 0x8004587D
 _GOING_NOLOGFLUSH = 2
+BUSY_TRIES, BUSY_SECONDS = 10, 0.5
 
 
 class LoopDisk:
@@ -37,7 +40,8 @@ class LoopDisk:
             image.truncate(megabytes << 20)
         count = () if inodes is None else ("-N", str(inodes))
         _run("mkfs.ext4", "-q", "-F", "-m", "0", *count, str(self._image))
-        self._device = _run("losetup", "--find", "--show", str(self._image)).strip()
+        # The number that it finds free may be somebody else's a moment later.
+        self._device = _run_patiently("losetup", "--find", "--show", str(self._image)).strip()
         self.mount()
 
     def mount(self) -> None:
@@ -58,8 +62,8 @@ class LoopDisk:
         Path(f"/sys/fs/ext4/{device}/trigger_fs_error").write_text("1")
 
     def unmount(self) -> None:
-        """Unmount it; nobody may use it any more."""
-        _run("umount", str(self.root))
+        """Unmount it; nobody may use it any more, but whoever looks at all disks of the machine may."""
+        _run_patiently("umount", str(self.root))
 
     def start_again(self) -> None:
         """Unmount and mount it, as the next start of the machine does."""
@@ -77,9 +81,18 @@ class LoopDisk:
     ) -> None:
         try:
             # Lazily where a test has failed and left a program on it.
-            _run("umount", *(("--lazy",) if error else ()), str(self.root))
+            _run_patiently("umount", *(("--lazy",) if error else ()), str(self.root))
         finally:
             _run("losetup", "--detach", self._device)
+
+
+def _run_patiently(*command: str) -> str:
+    """The same as `_run`, for what others on this machine can be in the way of for a moment."""
+    for _ in range(BUSY_TRIES):
+        with contextlib.suppress(RuntimeError):
+            return _run(*command)
+        time.sleep(BUSY_SECONDS)
+    return _run(*command)
 
 
 def _run(*command: str) -> str:

@@ -10,6 +10,7 @@ in the middle of a task, and in which it ends everything by SIGKILL, the JVM fir
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -40,13 +41,22 @@ BATCH_ROWS = 300
 _STEPS, _DRIVER = "SINK_STEPS", "SINK_DRIVER"
 
 
+def is_no_java(process: psutil.Process) -> bool:
+    """Also of one that has ended meanwhile: Spark asks short-lived ones for this and that."""
+    try:
+        return process.name() != "java"
+    except psutil.NoSuchProcess:
+        return True
+
+
 def kill_everything() -> None:
     """The JVM, the driver and what they started."""
     whole = psutil.Process(int(os.environ[_DRIVER]))
     others = whole.children(recursive=True)
-    for each in sorted(others, key=lambda process: process.name() != "java"):
-        if each.pid != os.getpid():
-            each.kill()
+    for each in sorted(others, key=is_no_java):
+        with contextlib.suppress(psutil.NoSuchProcess):
+            if each.pid != os.getpid():
+                each.kill()
     whole.kill()
     os.kill(os.getpid(), signal.SIGKILL)
 
