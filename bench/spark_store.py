@@ -1,19 +1,22 @@
 """The store source and the store jobs in Spark, each beside what a live Kafka takes for the like, in one session.
 
 The store is one of ours, closed, with bodies of 1 KiB; Kafka holds as many rows of that size. Reads go to
-"noop"; an archive is compressed Parquet of both.
+"noop"; an archive is compressed Parquet of both. And a job as its user meets it: from the command to its result.
 """
 
 from __future__ import annotations
 
+import os
 import shutil
+import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from bench.spark_work import FORMATS, Measured, Sources, sources
+from bench.spark_work import FEW_ROWS, FEW_TOPIC, FORMATS, Measured, Sources, sources
 from bench.systems import COMETMQ, KAFKA
 from cometmq.spark.store import archive, rebuild
 from cometmq.spark.store.folder import StoreFolder
@@ -23,6 +26,9 @@ from cometmq.store.settings import IndexSettings, StoreSettings
 from tests.support.big_store import make_big_store
 
 BODY_SIZE = 1024
+# What Kafka's source gives: key, value, topic, partition, offset, timestamp, headers.
+KAFKA_LIKE = "keys,body,topic,queueId,queueOffset,storeTimestamp,properties"
+COLD_CACHE, WARM_CACHE = "cold-cache", "warm-cache"
 SETTINGS = StoreSettings(disk_reserve=0, index=IndexSettings(slots=500_000, entries=4_000_000))
 
 
@@ -41,7 +47,7 @@ class StoreWork:
         make_big_store(self._store, made.rows, body_size=BODY_SIZE, settings=SETTINGS)
 
     def scan(self, name: str, **options: str) -> Measured:
-        """All rows, with all columns, to nowhere."""
+        """All rows to nowhere; all columns where none are named."""
         if name == KAFKA:
             return self._made.read(name)
         reader = self._made.spark.read.format("rocketmq-store").options(**options)
@@ -93,6 +99,51 @@ class StoreWork:
         assert sum(row.queue_entries for row in rows) == self._made.rows
         return self._per_second(began)
 
+    def job(self, _name: str, *, cache: str) -> Measured:
+        """A query over a small topic, in a process of its own.
+
+        Args:
+            cache: the user's cache folder; what `cometmq pipeline warm` makes is there, or is not.
+        """
+        query = "SELECT count(*) AS rows FROM messages"
+        where = ("--nameserver", self._made.nameserver, "--topic", FEW_TOPIC)
+        began = time.perf_counter()
+        said = self._cometmq(cache, "sql", query, *where, "--master", "local[2]", "--json")
+        took = time.perf_counter() - began
+        if str(FEW_ROWS) not in said:
+            raise RuntimeError(f"{FEW_TOPIC} has {FEW_ROWS} rows, and the job said {said}")
+        return {"seconds": took}
+
+    def bare_job(self, _name: str) -> Measured:
+        """The least that Spark itself takes for a job of that kind (`bench.bare_spark`)."""
+        began = time.perf_counter()
+        done = subprocess.run(
+            [sys.executable, "-m", "bench.bare_spark"],
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        took = time.perf_counter() - began
+        if "rows=2" not in done.stdout:
+            raise RuntimeError(f"Spark alone said {done.stdout} {done.stderr}")
+        return {"seconds": took}
+
+    def warm(self) -> None:
+        """Make what later jobs start faster with."""
+        self._cometmq(WARM_CACHE, "warm")
+
+    def _cometmq(self, cache: str, *command: str) -> str:
+        done = subprocess.run(
+            [sys.executable, "-m", "cometmq.cli", "pipeline", *command],
+            env={**os.environ, "XDG_CACHE_HOME": str(self._folder / cache)},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if done.returncode:
+            raise RuntimeError(f"{command} ended with {done.returncode}: {done.stderr}")
+        return done.stdout
+
     def _in_tasks(self, parts: Sequence[Any], work: Callable[[Any], list[Any]]) -> list[Any]:
         context = self._made.spark.sparkContext
         return context.parallelize(parts, len(parts)).flatMap(work).collect()
@@ -108,6 +159,7 @@ def spark_store_rounds(rounds: int, *, rows: int) -> Iterator[dict[str, dict[str
         tempfile.TemporaryDirectory(prefix="cometmq-bench-") as folder,
     ):
         work = StoreWork(made, Path(folder))
+        work.warm()
         for number in range(rounds + 1):
             print(f"spark-store: round {number}" if number else "to warm up", flush=True)
             measured = _round(work)
@@ -119,14 +171,25 @@ def _round(work: StoreWork) -> dict[str, dict[str, Measured]]:
     """Each row: Kafka's figure where there is one, and ours right behind it."""
     rows: dict[str, dict[str, Measured]] = {KAFKA: {}, COMETMQ: {}}
     plan: dict[str, tuple[Callable[..., Measured], tuple[str, ...], dict[str, str]]] = {
+        "scan": (
+            work.scan,
+            (KAFKA, COMETMQ),
+            {"propertiesFormat": "raw", "columns": KAFKA_LIKE},
+        ),
         "scan raw": (work.scan, (KAFKA, COMETMQ), {"propertiesFormat": "raw"}),
         "scan map": (work.scan, (KAFKA, COMETMQ), {}),
         "archive": (work.archive, (KAFKA, COMETMQ), {}),
         "rebuild": (work.rebuild, (COMETMQ,), {}),
         "verify": (work.verify, (COMETMQ,), {}),
+        "bare job": (work.bare_job, (COMETMQ,), {}),
+        "cold job": (work.job, (COMETMQ,), {"cache": COLD_CACHE}),
+        "warm job": (work.job, (COMETMQ,), {"cache": WARM_CACHE}),
     }
+    for name in (KAFKA, COMETMQ):
+        work.scan(name)  # Nobody has read either log for the minute that the jobs took.
     for row, (measure, names, options) in plan.items():
         for name in names:
             rows[name][row] = measured = measure(name, **options)
-            print(f"  {name:8} {row:16} {measured['per_second']:,.0f}/s", flush=True)
+            figures = ", ".join(f"{key} {value:,.1f}" for key, value in measured.items())
+            print(f"  {name:8} {row:16} {figures}", flush=True)
     return rows

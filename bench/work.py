@@ -12,6 +12,7 @@ from typing import Any
 from bench.awake import awake
 from bench.load import Report, run_java_client, run_loadgen
 from bench.measure import anonymous_bytes, processor_seconds
+from bench.placing import placed
 from bench.queries import IndexLag
 from bench.sql92 import evaluations
 from bench.systems import COMETMQ, FLOOR, JAVA, Running
@@ -135,6 +136,10 @@ def do_alone(system: Running, *, seconds: int) -> dict[str, Measured]:
             "send", system.broker.address, topic="Alone", conns=1, window=1, size=128, secs=2
         )
         work.send("send alone", topic="Alone", conns=1, window=1, size=128, secs=seconds)
+        first, second, *_ = sorted(os.sched_getaffinity(0))
+        for row, load in (("on one core", first), ("on a core each", second)):
+            with placed(system.group, server={first}, load={load}):
+                work.send(row, topic="Alone", conns=1, window=1, size=128, secs=seconds)
     if system.name != FLOOR:
         work.read_back()
     return work.rows

@@ -1,0 +1,37 @@
+"""Puts a system and its load on given cores, for as long as one sender's waits are measured.
+
+Two programs that answer each other in turn are as fast as the core they meet on: waking the other on a core of its own
+sends an interrupt through the host of a virtual machine. Where the scheduler puts them is chance, and another one for
+each program and each minute; so what is compared is put the same way.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+from bench.measure import processes_of
+
+Cores = set[int]
+
+
+@contextmanager
+def placed(group: int, *, server: Cores, load: Cores) -> Iterator[None]:
+    """All threads of a process group run on some cores, and what is started here meanwhile on others."""
+    everywhere = os.sched_getaffinity(0)
+    place(group, server)
+    os.sched_setaffinity(0, load)
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, everywhere)
+        place(group, everywhere)
+
+
+def place(group: int, cores: Cores) -> None:
+    """Put every thread of a process group on some cores; those that they start follow."""
+    for process in processes_of(group):
+        for thread in (process / "task").iterdir():
+            with suppress(ProcessLookupError):  # It has ended since.
+                os.sched_setaffinity(int(thread.name), cores)
