@@ -17,7 +17,7 @@ setup: $(STAMP) ## make .venv with CometMQ and all it needs, from requirements.l
 $(STAMP): pyproject.toml requirements.lock setup.py $(wildcard src/cometmq/kernel/*.pyx src/cometmq/kernel/*.pxd)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "CometMQ needs Python 3.11 or later: make setup PYTHON=python3.x")'
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --retries 10 --no-deps --requirement requirements.lock
+	$(BIN)/python -m pip install --quiet --retries 10 --timeout 60 --no-deps --requirement requirements.lock
 	$(BIN)/python -m pip install --quiet --no-deps --editable .
 	@touch $@
 
