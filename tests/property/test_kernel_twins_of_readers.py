@@ -309,3 +309,38 @@ def test_a_piece_outside_the_chunk_is_refused(kernel, begin, end):
         kernel.crcs_match(b"12345", longs(begin), longs(end), longs(0))
     with pytest.raises(ValueError, match="as many"):
         kernel.crcs_match(b"12345", longs(0, 0), longs(1), longs(0))
+
+
+@given(st.binary(max_size=200), st.lists(st.tuples(st.integers(-1, 201), st.integers(-1, 201))))
+def test_the_same_pieces_are_copied(chunk, spans):
+    given = chunk, longs(*(a for a, _ in spans)), longs(*(b for _, b in spans))
+    pieces = [chunk[a:b] if 0 <= a <= b <= len(chunk) else None for a, b in spans]
+    room = sum(len(piece) for piece in pieces if piece)
+    targets = []
+    for kernel in (records, fast_walk):
+        target = bytearray(room)
+        if None in pieces:
+            with pytest.raises(ValueError, match=r"of|more"):
+                kernel.copy_pieces(*given, memoryview(target))
+        else:
+            kernel.copy_pieces(*given, memoryview(target))
+            assert target == b"".join(filter(None, pieces))
+        targets.append(target)
+    assert targets[0] == targets[1]
+
+
+@pytest.mark.parametrize("kernel", [records, fast_walk])
+@pytest.mark.parametrize(
+    ("places", "parts", "room", "why"),
+    [
+        ((0,), (5,), 4, "more than the 4"),
+        ((0,), (4,), 5, "4 bytes for a room of 5"),
+        ((0, 1), (1,), 2, "as many"),
+        ((1 << 62,), (1 << 62,), 0, "of 5"),
+        ((-(1 << 63),), (5,), 5, "of 5"),
+        ((0,), ((1 << 63) - 1,), 5, "of 5"),
+    ],
+)
+def test_pieces_that_do_not_fill_the_room_are_refused(kernel, places, parts, room, why):
+    with pytest.raises(ValueError, match=why):
+        kernel.copy_pieces(b"12345", longs(*places), longs(*parts), memoryview(bytearray(room)))

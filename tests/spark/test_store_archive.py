@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -13,6 +14,7 @@ from cometmq.spark.store import archive, archive_files, rebuild, restore, store_
 from cometmq.spark.store.archive import ArchiveRules
 from cometmq.spark.store.folder import StoreFolder
 from cometmq.spark.store.plan import LogRange
+from cometmq.spark.store.rows import DAY_MS
 from cometmq.store.archive_mark import archived_to
 from cometmq.store.disk import RealDisk
 from tests.spark.test_store_jobs import (
@@ -23,7 +25,10 @@ from tests.spark.test_store_jobs import (
     store_that_lost,
     verdict,
 )
+from tests.support.hand_clock import HandClock
 from tests.support.store_puts import open_store, put, run_jobs
+
+DAYS = 20_000  # Since 1970, at midnight.
 
 
 @pytest.fixture(params=["clean", "crash", "big"])
@@ -87,6 +92,28 @@ def test_a_growing_log_is_archived_piece_by_piece_and_a_second_run_changes_nothi
     parts = restore.plan_restore(str(place), str(back))
     restore.begin_restore(parts)
     assert sum(restore.restore_task(part).records for part in parts) == 42
+
+
+def test_each_file_has_one_topic_of_one_day_in_the_order_of_the_log(tmp_path):
+    root, place, clock = tmp_path / "store", tmp_path / "archive", HandClock(DAYS * DAY_MS)
+    store = open_store(root, clock=clock)
+    rows: dict[tuple[str, int], list[bytes]] = {}
+    for number in range(120):
+        topic, day = ("orders", "ships", "mail")[number * 7 % 3], number // 50
+        clock.turn((DAYS + day) * DAY_MS / 1000 + number - clock.now_ms() / 1000)
+        put(store, b"%d" % number * 40, topic=topic)
+        rows.setdefault((topic, day), []).append(b"%d" % number * 40)
+    run_jobs(store)
+    store.close()
+    archived(root, place, splits=1 << 20)
+    assert len(rows) == 9
+    for (topic, day), bodies in rows.items():
+        date = datetime.fromtimestamp((DAYS + day) * DAY_MS / 1000, UTC).date()
+        table = pq.read_table(place / f"topic={topic}" / f"dt={date}")
+        assert table["body"].to_pylist() == bodies
+        assert table["valid"].to_pylist() == [True] * len(bodies)
+        offsets = table["commitLogOffset"].to_pylist()
+        assert offsets == sorted(offsets)
 
 
 def test_a_task_that_was_killed_leaves_nothing_that_counts(tmp_path, monkeypatch):

@@ -29,9 +29,23 @@ SETTINGS = StoreSettings(
 
 
 def make_big_store(
-    path: Path, messages: int, *, body_size: int = 1000, settings: StoreSettings = SETTINGS
+    path: Path,
+    messages: int,
+    *,
+    body_size: int = 1000,
+    filling: bytes = b"",
+    settings: StoreSettings = SETTINGS,
 ) -> None:
-    """Make a store, closed in order. Messages have tags, keys and unique keys, and random bodies."""
+    """Make a store, closed in order. Messages have tags, keys and unique keys.
+
+    Args:
+        path: where.
+        messages: how many.
+        body_size: bytes of each body.
+        filling: a body is the message's number in 16 digits and this sign again and again; without one,
+            bodies are random.
+        settings: the store's.
+    """
     clock = HandClock(_BEGIN_MS)
     settings = replace(settings, warm_tail_bytes=16 << 20)
     store = open_store(path, settings, clock=clock)
@@ -40,7 +54,10 @@ def make_big_store(
     noise = random.Random(6).randbytes(body_size + (1 << 16))
     for first in range(0, messages, _BATCH):
         numbers = range(first, min(first + _BATCH, messages))
-        puts = [_put(store, blocks, hashes, noise, body_size, number) for number in numbers]
+        puts = [
+            _put(store, blocks, hashes, _body(noise, filling, body_size, number), number)
+            for number in numbers
+        ]
         store.put_many(puts)
         store.dispatch_pending()
         clock.turn(0.05)
@@ -50,23 +67,26 @@ def make_big_store(
     store.close()
 
 
+def _body(noise: bytes, filling: bytes, size: int, number: int) -> bytes:
+    at = number * 7 % (1 << 16)
+    return (b"%016d" % number).ljust(size, filling) if filling else noise[at : at + size]
+
+
 def _put(
     store: MessageStore,
     blocks: dict[str, bytes],
     hashes: dict[str | None, int],
-    noise: bytes,
-    body_size: int,
+    body: bytes,
     number: int,
 ) -> Put:
     topic, queue_id, tag = TOPICS[number % 3], number // 3 % QUEUES, TAGS[number // 7 % 4]
     properties = {"UNIQ_KEY": f"{number:032X}", "KEYS": f"k{number % 1000} n{number}"}
     if tag:
         properties["TAGS"] = tag
-    at = number * 7 % (1 << 16)
     return (
         store.queue_for_append(topic, queue_id),
         blocks[topic],
-        noise[at : at + body_size],
+        body,
         encode_properties(properties),
         hashes[tag],
         0,

@@ -40,6 +40,7 @@ try:
     )
     from cometmq.kernel._messages import plain_messages, plain_properties
     from cometmq.kernel._walk import (
+        copy_pieces,
         crcs_match,
         plain_records,
         record_places,
@@ -53,7 +54,7 @@ except ImportError:
         raise
     from cometmq.kernel.keys import index_keys, record_keys
     from cometmq.kernel.messages import plain_messages, plain_properties
-    from cometmq.kernel.records import crcs_match, plain_records, record_places
+    from cometmq.kernel.records import copy_pieces, crcs_match, plain_records, record_places
     from cometmq.kernel.reference import (
         choose_entries,
         gather,
@@ -81,6 +82,7 @@ __all__ = [
     "RECORD_SIZE_MIN",
     "WalkEnd",
     "choose_entries",
+    "copy_pieces",
     "crcs_match",
     "encode_answers",
     "encode_requests",

@@ -7,6 +7,12 @@ It takes plain records only, as its twins do; what is not plain is left to the c
 
 from cometmq.kernel.crc import crc32
 
+from cpython.buffer cimport (
+    PyBUF_SIMPLE,
+    PyBUF_WRITABLE,
+    PyBuffer_Release,
+    PyObject_GetBuffer,
+)
 from cpython.bytearray cimport PyByteArray_AS_STRING, PyByteArray_GET_SIZE, PyByteArray_Resize
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.object cimport PyObject, PyTypeObject
@@ -14,7 +20,7 @@ from cpython.ref cimport Py_INCREF
 from cpython.tuple cimport PyTuple_SET_ITEM
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc
-from libc.string cimport memchr, memcmp
+from libc.string cimport memchr, memcmp, memcpy
 
 from cometmq.kernel._bytes cimport get_u32, get_u64, put_u32, put_u64
 from cometmq.kernel._text cimport hash_on, is_ascii, last_value
@@ -169,6 +175,35 @@ def crcs_match(bytes chunk, bytes places, bytes parts, bytes said):
         piece = PyBytes_FromStringAndSize(start + begins[row], ends[row] - begins[row])
         marks[row] = <int64_t>(<uint32_t>crc32(piece) & CRC_MASK) == crcs[row]
     return found
+
+
+def copy_pieces(source, bytes places, bytes parts, target):
+    """See `cometmq.kernel.records.copy_pieces`."""
+    cdef const int64_t *starts = <const int64_t *>PyBytes_AS_STRING(places)
+    cdef const int64_t *ends = <const int64_t *>PyBytes_AS_STRING(parts)
+    cdef Py_ssize_t row, count = PyBytes_GET_SIZE(places) // 8, filled = 0
+    cdef Py_buffer given, taken
+    cdef int64_t size
+    if PyBytes_GET_SIZE(places) != PyBytes_GET_SIZE(parts):
+        raise ValueError("as many places as ends")
+    PyObject_GetBuffer(source, &given, PyBUF_SIMPLE)
+    try:
+        PyObject_GetBuffer(target, &taken, PyBUF_WRITABLE)
+        try:
+            for row in range(count):
+                size = ends[row] - starts[row]
+                if not 0 <= starts[row] <= ends[row] <= given.len:
+                    raise ValueError(f"bytes {starts[row]} to {ends[row]} of {given.len}")
+                if size > taken.len - filled:
+                    raise ValueError(f"more than the {taken.len} bytes that there is room for")
+                memcpy(<char *>taken.buf + filled, <char *>given.buf + starts[row], size)
+                filled += size
+            if filled != taken.len:
+                raise ValueError(f"{filled} bytes for a room of {taken.len}")
+        finally:
+            PyBuffer_Release(&taken)
+    finally:
+        PyBuffer_Release(&given)
 
 
 cdef object _record(

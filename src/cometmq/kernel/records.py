@@ -12,7 +12,7 @@ from struct import Struct
 from typing import Any, TypeVar
 
 from cometmq.kernel.crc import crc32
-from cometmq.kernel.reference import MAGIC_V1, RECORD_SIZE_MIN
+from cometmq.kernel.reference import MAGIC_V1, RECORD_SIZE_MIN, Buffer
 from cometmq.model.flags import BORN_HOST_V6, STORE_HOST_V6
 
 # A record's fixed head with two IPv4 hosts (docs/format/record.md): store size, magic, body CRC, queue
@@ -110,6 +110,34 @@ def crcs_match(chunk: bytes, places: bytes, parts: bytes, said: bytes) -> bytes:
             raise ValueError(f"bytes {begin} to {end} of {len(chunk)}")
         found.append(crc32(view[begin:end]) & CRC_MASK == crc)
     return bytes(found)
+
+
+def copy_pieces(source: Buffer, places: bytes, parts: bytes, target: memoryview) -> None:
+    """Copy pieces one behind the other, in the order in which they are named.
+
+    Args:
+        source: what they are pieces of.
+        places: where each begins, native int64 end to end.
+        parts: where each ends, the same.
+        target: as many bytes as all pieces have, writable.
+
+    Raises:
+        ValueError: a piece does not lie in the source, all of them do not fill the target, or the lists
+            differ in length.
+    """
+    starts, ends = (memoryview(each).cast("q").tolist() for each in (places, parts))
+    if len(starts) != len(ends):
+        raise ValueError("as many places as ends")
+    view, room, filled = memoryview(source).cast("B"), target.cast("B"), 0
+    for start, end in zip(starts, ends, strict=True):
+        if not 0 <= start <= end <= len(view):
+            raise ValueError(f"bytes {start} to {end} of {len(view)}")
+        if end - start > len(room) - filled:
+            raise ValueError(f"more than the {len(room)} bytes that there is room for")
+        room[filled : filled + end - start] = view[start:end]
+        filled += end - start
+    if filled != len(room):
+        raise ValueError(f"{filled} bytes for a room of {len(room)}")
 
 
 def plain_parts(chunk: bytes, position: int, offset: int) -> Iterator[Parts]:

@@ -1,8 +1,6 @@
 """Arrow columns from pieces of a buffer, without a Python object for a row.
 
-The starts and ends of the pieces, interleaved, are the offsets of an Arrow array over the same
-buffer whose every second element is a piece and whose others are the bytes between; one `take` of
-the even elements copies the pieces out in C++.
+The kernel copies the pieces one behind the other; what their sizes add up to are the offsets of an Arrow array.
 """
 
 from itertools import pairwise
@@ -12,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from cometmq.kernel import copy_pieces
 from cometmq.kernel.crc import crc32
 from cometmq.spark.columns.window import Flags, Longs, Span
 
@@ -19,18 +18,13 @@ BINARY, STRING = pa.binary(), pa.string()
 
 
 def take_pieces(buffer: pa.Buffer, span: Span, kind: pa.DataType) -> pa.Array:
-    """The pieces as a binary or string array.
-
-    `span` must ascend: each start at or after the end before it.
-    """
-    offsets = np.empty(2 * len(span.starts) + 1, np.int32)
-    offsets[0:-1:2] = span.starts
-    offsets[1::2] = span.ends
-    offsets[-1] = offsets[-2] if len(offsets) > 1 else 0
-    everything = pa.Array.from_buffers(
-        kind, len(offsets) - 1, [None, pa.py_buffer(offsets), buffer]
-    )
-    return everything.take(number_array(np.arange(0, len(offsets) - 1, 2, dtype=np.int32)))
+    """The pieces as a binary or string array, in any order; below 2 GiB together."""
+    offsets = np.zeros(len(span.starts) + 1, np.int32)
+    np.cumsum(span.lengths, out=offsets[1:])
+    octets = pa.allocate_buffer(int(offsets[-1]))
+    places = span.starts.tobytes(), span.ends.tobytes()
+    copy_pieces(memoryview(buffer), *places, memoryview(octets))
+    return pa.Array.from_buffers(kind, len(span.starts), [None, pa.py_buffer(offsets), octets])
 
 
 def number_array(values: npt.NDArray[Any], is_there: Flags | None = None) -> pa.Array:

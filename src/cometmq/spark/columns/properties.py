@@ -8,6 +8,7 @@ separator or value is skipped, a value may hold \x01, and of two equal names the
 
 from functools import cached_property
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -76,10 +77,19 @@ class PropertyColumn:
         return self._names.lengths
 
     def _entries_named(self, name: bytes) -> Longs:
-        same_size = np.flatnonzero(self._name_sizes == len(name))
-        signs = self._octets[self._names.starts[same_size, None] + np.arange(len(name))]
-        found: Longs = same_size[(signs == np.frombuffer(name, np.uint8)).all(axis=1)]
+        found: Longs = np.flatnonzero(self._name_sizes == len(name))
+        for at, width in _words(len(name)):
+            word = np.frombuffer(name, f"u{width}", 1, at)
+            found = found[self._words_at(self._names.starts[found] + at, width) == word]
         return found
+
+    def _words_at(self, places: Longs, width: int) -> npt.NDArray[Any]:
+        """The numbers of so many bytes at any places, in the machine's order."""
+        count = max(len(self._octets) - width + 1, 0)
+        words: npt.NDArray[Any] = np.ndarray(
+            (count,), f"u{width}", buffer=self._octets, strides=(1,)
+        )[places]
+        return words
 
     @cached_property
     def _kept(self) -> tuple[pa.Array, pa.Array, Longs]:
@@ -100,6 +110,16 @@ class PropertyColumn:
         counts = np.bincount(self._entry_rows[kept], minlength=len(self.texts))
         rows: Longs = np.concatenate(([0], np.cumsum(counts)))
         return names.take(number_array(kept)), values.take(number_array(kept)), rows
+
+
+def _words(size: int) -> list[tuple[int, int]]:
+    """Words of 8, 4, 2 and 1 bytes that cover so many bytes: the place and the width of each."""
+    found, at = [], 0
+    for width in (8, 4, 2, 1):
+        while size - at >= width:
+            found.append((at, width))
+            at += width
+    return found
 
 
 def _all_differ(cells: Longs, bound: int) -> bool:

@@ -55,6 +55,10 @@ class Span:
         """Bytes of each piece."""
         return self.ends - self.starts
 
+    def select(self, rows: Flags | Longs) -> "Span":
+        """The pieces of these rows."""
+        return Span(self.starts[rows], self.ends[rows])
+
 
 class RecordWindow:
     """Records of one buffer, in a chosen selection and order.
@@ -71,25 +75,28 @@ class RecordWindow:
         self.buffer = buffer
         self.octets: npt.NDArray[np.uint8] = np.frombuffer(buffer, np.uint8)
         self.starts = starts
-        self._ends = starts + self.int32(0)
         self.sys_flag = self.int32(layout.SYS_FLAG_AT)
-        self._check_magic()
-        self._lay_out()
+        self._lay_out(starts + self.int32(0), self._are_v2())
 
     def __len__(self) -> int:
         return len(self.starts)
 
     def int32(self, field: int) -> Longs:
         """The signed 4-byte field at a fixed distance from each start."""
-        return self._gather(self.starts + field, ">i4")
+        return self._head(field, ">i4")
 
     def int64(self, field: int) -> Longs:
         """The signed 8-byte field at a fixed distance from each start."""
-        return self._gather(self.starts + field, ">i8")
+        return self._head(field, ">i8")
 
-    def select(self, keep: Flags) -> "RecordWindow":
-        """The same buffer with only the records that `keep` marks."""
-        return RecordWindow(self.buffer, self.starts[keep])
+    def select(self, rows: Flags | Longs) -> "RecordWindow":
+        """The same buffer with only the records that are marked, or those of these numbers in their order."""
+        chosen = object.__new__(RecordWindow)
+        chosen.buffer, chosen.octets = self.buffer, self.octets
+        chosen.starts, chosen.sys_flag = self.starts[rows], self.sys_flag[rows]
+        chosen.body, chosen.topic = self.body.select(rows), self.topic.select(rows)
+        chosen.properties = self.properties.select(rows)
+        return chosen
 
     @cached_property
     def queue_offset(self) -> Longs:
@@ -134,38 +141,57 @@ class RecordWindow:
         """Commitlog offset of the half message it was committed from."""
         return self._gather(self.store_host.ends + 4, ">i8")
 
+    @cached_property
+    def _heads(self) -> npt.NDArray[np.void]:
+        """The bytes before the hosts, which lie alike in every record, side by side: nine fields are there."""
+        count = max(len(self.octets) - layout.BORN_HOST_AT + 1, 0)
+        kind = f"V{layout.BORN_HOST_AT}"
+        return np.ndarray((count,), kind, buffer=self.buffer, strides=(1,))[self.starts]
+
+    def _head(self, field: int, kind: str) -> Longs:
+        """A number of each head, as int64."""
+        if not len(self.starts):
+            return self.starts
+        size = layout.BORN_HOST_AT
+        numbers = np.ndarray(
+            (len(self.starts),), kind, buffer=self._heads, offset=field, strides=(size,)
+        )
+        return numbers.astype(np.int64)
+
     def _host_size(self, bit: int) -> Longs:
         is_v6 = (self.sys_flag & bit) != 0
         size: Longs = HOST_V4_SIZE + layout.HOST_V6_EXTRA * is_v6.astype(np.int64)
         return size
 
-    def _check_magic(self) -> None:
+    def _are_v2(self) -> Flags:
+        """Which records are of version 2; all others are of version 1."""
         magic = self.int32(layout.MAGIC_AT) & 0xFFFFFFFF
-        self._is_v2 = magic == MAGIC_V2
-        known = self._is_v2 | (magic == MAGIC_V1)
+        is_v2: Flags = magic == MAGIC_V2
+        known = is_v2 | (magic == MAGIC_V1)
         if not known.all():
             row = int(np.argmin(known))
             raise CodecError(f"record {row} has the unknown magic {int(magic[row]):#010x}")
+        return is_v2
 
-    def _lay_out(self) -> None:
+    def _lay_out(self, ends: Longs, is_v2: Flags) -> None:
         """Find body, topic and properties, each checked to lie inside its record."""
         body_at = self.store_host.ends + 16
         # Room for what every record has behind its body: the lengths of topic and properties.
-        tail = 3 + self._is_v2.astype(np.int64)
-        self._check(body_at + tail <= self._ends, "fixed fields")
+        tail = 3 + is_v2.astype(np.int64)
+        self._check(body_at + tail <= ends, "fixed fields")
         body_size = self._gather(body_at - 4, ">i4")
         self.body = Span(body_at, body_at + body_size)
-        self._check((body_size >= 0) & (self.body.ends + tail <= self._ends), "body")
+        self._check((body_size >= 0) & (self.body.ends + tail <= ends), "body")
         # V1 holds the topic's length in one byte; V2 in two, whose low byte is then the last.
         topic_at = self.body.ends + tail - 2
         topic_size = self.octets[topic_at - 1].astype(np.int64)
         high = self.octets[self.body.ends].astype(np.int64) << 8
-        topic_size += np.where(self._is_v2, high, 0)
+        topic_size += np.where(is_v2, high, 0)
         self.topic = Span(topic_at, topic_at + topic_size)
-        self._check(self.topic.ends + 2 <= self._ends, "topic")
+        self._check(self.topic.ends + 2 <= ends, "topic")
         size = self._gather(self.topic.ends, ">u2")
         self.properties = Span(self.topic.ends + 2, self.topic.ends + 2 + size)
-        self._check(self.properties.ends == self._ends, "parts")
+        self._check(self.properties.ends == ends, "parts")
 
     def _check(self, fits: Flags, piece: str) -> None:
         if not fits.all():

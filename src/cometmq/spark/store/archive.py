@@ -94,7 +94,12 @@ def archive_task(
         OSError: something could not be read or written.
     """
     schema = arrow_schema(view_schema(MESSAGES, with_raw=rules.is_raw))
-    rows = RowRules(mode=rules.mode, broker_name=rules.broker_name, topics=rules.topics)
+    rows = RowRules(
+        mode=rules.mode,
+        broker_name=rules.broker_name,
+        topics=rules.topics,
+        is_grouped=True,
+    )
     written: list[ArchivedFile] = []
     for split in splits:
         name = file_name(split.lo, split.hi)

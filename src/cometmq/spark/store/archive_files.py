@@ -10,17 +10,18 @@ from collections.abc import Iterable, Iterator
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from operator import itemgetter
+from itertools import pairwise
 from urllib.parse import quote
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from cometmq.spark.columns.pieces import indices_of
 from cometmq.spark.store.folder import StoreFolder
+from cometmq.spark.store.rows import DAY_MS
 
 _BUFFERED_BYTES = 32 << 20  # Of one file, before a row group is written.
-_DAY_MS = 86_400_000
 NONE = "__HIVE_DEFAULT_PARTITION__"  # Spark's name of a folder for NULL.
 
 Group = tuple[str, int]  # Topic, and days since 1970; "" and 0 for what is no record.
@@ -116,6 +117,7 @@ class ArchiveFiles:
                 filesystem=self._target.files,
                 compression=self._compression,
                 use_dictionary=_dictionaries(waiting[0].schema),
+                write_statistics=_bounded(waiting[0].schema),
             )
         if waiting:
             self._writers[group].write_table(pa.Table.from_batches(waiting))
@@ -131,7 +133,7 @@ class ArchiveFiles:
         topic, day = group
         folder = f"topic={NONE}/dt={NONE}"
         if topic:
-            date = datetime.fromtimestamp(day * _DAY_MS / 1000, UTC).date()
+            date = datetime.fromtimestamp(day * DAY_MS / 1000, UTC).date()
             folder = f"topic={quote(topic, safe='')}/dt={date.isoformat()}"
         return self._target.path(f"{folder}/{self._name}")
 
@@ -149,6 +151,11 @@ def _dictionaries(schema: pa.Schema) -> list[str]:
     return [path for path in paths if path not in _ALL_DIFFERENT]
 
 
+def _bounded(schema: pa.Schema) -> list[str]:
+    """Columns whose least and greatest value somebody may ask for: of bytes they are only large."""
+    return [name for name in schema.names if name not in {"body", "rawRecord", "properties"}]
+
+
 def _unfinished(path: str) -> str:
     """Where a file grows: hidden from readers of the folder by its first sign."""
     folder, _, name = path.rpartition("/")
@@ -156,25 +163,19 @@ def _unfinished(path: str) -> str:
 
 
 def _groups(batch: pa.RecordBatch) -> Iterator[tuple[Group, pa.RecordBatch]]:
-    """The rows by topic and day, without the topic, which the path says."""
+    """The runs of rows of one topic and day, without the topic, which the path says."""
+    rest = batch.drop_columns(["topic"])
     if batch.column("topic").null_count:  # Damage is a batch of its own.
-        yield ("", 0), batch.drop_columns(["topic"])
+        yield ("", 0), rest
         return
     topics = batch.column("topic").dictionary_encode()
-    codes = np.asarray(topics.indices).astype(np.int64)
-    days = batch.column("storeTimestamp").view(pa.int64()).to_numpy() // (_DAY_MS * 1000)
-    names = topics.dictionary.to_pylist()
-    rest = batch.drop_columns(["topic"])
-    first_day = days.min()
-    # One number for both: Arrow counts numbers several times faster than numpy sorts pairs.
-    numbers = codes + (days - first_day) * len(names)
-    groups = pa.array(numbers).dictionary_encode()
-    which = np.asarray(groups.indices)
-    for place, number in sorted(enumerate(groups.dictionary.to_pylist()), key=itemgetter(1)):
-        day, code = divmod(number, len(names))
-        whole = len(groups.dictionary) == 1
-        part = rest if whole else rest.filter(pa.array(which == place))
-        yield (names[code], int(first_day) + day), part
+    codes, names = indices_of(topics), topics.dictionary.to_pylist()
+    stored = batch.column("storeTimestamp")
+    days = np.frombuffer(stored.buffers()[1], np.int64)[stored.offset :][: len(stored)]
+    days = days // (DAY_MS * 1000)
+    edges = 1 + np.flatnonzero((codes[1:] != codes[:-1]) | (days[1:] != days[:-1]))
+    for start, end in pairwise((0, *edges.tolist(), len(codes))):
+        yield (names[codes[start]], int(days[start])), rest.slice(start, end - start)
 
 
 def write_whole(target: StoreFolder, name: str, content: bytes) -> None:
