@@ -1,7 +1,7 @@
 """The store source and the store jobs in Spark, each beside what a live Kafka takes for the like, in one session.
 
-The store is one of ours, closed, with bodies of 1 KiB; Kafka holds as many rows of that size. Reads go to
-"noop"; an archive is compressed Parquet of both. And a job as its user meets it: from the command to its result.
+The store is one of ours, closed; Kafka holds as many rows with the same bodies of 1 KiB: Parquet's time
+depends on how well they compress. Reads go to "noop"; an archive is compressed Parquet of both. And a job as its user meets it: from the command to its result.
 """
 
 from __future__ import annotations
@@ -44,7 +44,9 @@ class StoreWork:
         self._made = made
         self._folder = folder
         self._store = folder / "store"
-        make_big_store(self._store, made.rows, body_size=BODY_SIZE, settings=SETTINGS)
+        make_big_store(
+            self._store, made.rows, body_size=BODY_SIZE, filling=b"x", settings=SETTINGS
+        )
 
     def scan(self, name: str, **options: str) -> Measured:
         """All rows to nowhere; all columns where none are named."""
