@@ -19,6 +19,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
+from bench.backed import back_memory
 from bench.kafka import kafka, spark_jars
 from bench.systems import COMETMQ, KAFKA, running
 from cometmq.client import PullConsumer
@@ -116,6 +117,7 @@ class Sources:
         where = self.options(system, **special)
         where = {name: where[name] for name in where if name in WHERE or name in special}
         writer = rows.write.format(FORMATS[system]).options(topic=topic, **where)
+        back_memory(4 * count * BODY_SIZE)
         began = time.perf_counter()
         writer.mode("append").save()
         took = time.perf_counter() - began
