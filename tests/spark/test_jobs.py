@@ -9,6 +9,7 @@ from cometmq.model.errors import SettingsError
 from cometmq.spark.jobs import stats, table
 from cometmq.spark.jobs.job import Status
 from tests.spark.conftest import save
+from tests.support.shop_bodies import avro_body, order_descriptors, protobuf_class
 
 pytestmark = pytest.mark.slow
 
@@ -103,11 +104,30 @@ def test_a_table_has_typed_rows_and_keeps_what_does_not_fit_with_the_reason(
         table.run(spark, replace(given, schema="id STRING"))
 
 
-def test_a_table_of_avro_says_which_module_it_needs(spark, cluster, topic, tmp_path):
+@pytest.mark.parametrize("form", ["avro", "protobuf"])
+def test_a_table_of_binary_bodies_has_its_columns_and_keeps_what_does_not_fit(
+    spark, cluster, topic, tmp_path, form
+):
+    schema, message, to = tmp_path / "schema", "", str(tmp_path / "table")
+    if form == "avro":
+        small = {"type": "record", "name": "R", "fields": [{"name": "id", "type": "long"}]}
+        schema.write_text(json.dumps(small))
+        bodies = [avro_body(small, {"id": number}) for number in range(50)]
+    else:
+        schema.write_bytes(order_descriptors())
+        message, order = "shop.Order", protobuf_class()
+        bodies = [order(id=number, name="n").SerializeToString() for number in range(50)]
+    bodies[10] = b"\xff" * 3
+    save(spark.createDataFrame([(each,) for each in bodies], "body BINARY"), cluster, topic)
     given = table.TableOptions(
-        format="avro", schema='{"type": "string"}', to=str(tmp_path), **place(cluster, topic)
+        format=form, schema=str(schema), message=message, to=to, **place(cluster, topic)
     )
-    with pytest.raises(
-        SettingsError, match=r"spark\.jars\.packages=org\.apache\.spark:spark-avro"
-    ):
-        table.run(spark, given)
+    report = table.run(spark, given)
+    assert (report.counts["rows"], report.counts["bad"]) == (50, 1)
+    read = spark.read.parquet(to)
+    assert sorted(row.id for row in read.collect()) == [n for n in range(50) if n != 10]
+    if form == "protobuf":
+        assert read.where("id = 7").select("name", "note").collect() == [("n", None)]
+    (bad,) = spark.read.parquet(f"{to}/_bad").collect()
+    assert bytes(bad.body) == bodies[10]
+    assert bad.reason.startswith(f"no {form} of the schema (")

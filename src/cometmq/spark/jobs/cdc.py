@@ -111,7 +111,7 @@ class Changes:
             f.get_json_object(f.col("body").cast("string"), "$.payload"),
             f.col("body").cast("string"),
         )
-        self._change = decoded(spark, BodyOptions(schema=change), body)
+        self._change = decoded(BodyOptions(schema=change), body)
 
     def of(self, batch: DataFrame) -> DataFrame:
         """Rows of the table, with the message's columns and the reason where they do not fit."""

@@ -1,22 +1,22 @@
 """Bodies as typed columns, and the reason where a body is none.
 
-JSON and CSV are Spark's own; Avro and Protobuf are modules of Spark's that come as jars.
+JSON and CSV are Spark's own; Avro and Protobuf are read by their Python libraries (docs/design/0035).
 
-Next: cometmq.spark.jobs.table
+Next: cometmq.spark.jobs.binary_bodies
 """
 
 import json
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from pyspark.errors import AnalysisException, ParseException
-from pyspark.sql import Column, SparkSession
+from pyspark.errors import ParseException
+from pyspark.sql import Column
 from pyspark.sql import functions as f
 from pyspark.sql.types import DataType, NullType, StringType, StructField, StructType
 
 from cometmq.model.errors import SettingsError
+from cometmq.spark.jobs.binary_bodies import BinaryForm, value_and_reason
 from cometmq.spark.jobs.field import option
 from cometmq.spark.jobs.options import JobOptions
 
@@ -61,14 +61,14 @@ class Decoded(NamedTuple):
     reason: Column
 
 
-def decoded(spark: SparkSession, options: BodyOptions, body: Column) -> Decoded:
+def decoded(options: BodyOptions, body: Column) -> Decoded:
     """Decode a column of bodies.
 
     Raises:
-        SettingsError: a schema that is none, or a module of Spark's that is not there.
+        SettingsError: a schema that is none.
     """
     if options.format in ("avro", "protobuf"):
-        return _by_module(spark, options, body)
+        return _by_library(options, body)
     return _by_text(options, body, schema_of(options.schema))
 
 
@@ -145,40 +145,19 @@ def _or_else(text: Column, other: str) -> Column:
     return f.when(text == "", f.lit(other)).otherwise(text)
 
 
-def _by_module(spark: SparkSession, options: BodyOptions, body: Column) -> Decoded:
-    """Avro or Protobuf, by Spark's own functions."""
-    nothing = spark.range(0).select(f.lit(None).cast("binary").alias("body"))
-    try:
-        value = _READERS[options.format](options, body, {"mode": "PERMISSIVE"})
-        names = nothing.select(value.alias("value")).select("value.*").columns
-    except (TypeError, AnalysisException) as error:
-        # Without the jar Spark knows the function's name only, or Py4J not even the class.
-        if "NOT_LOADED" not in str(error) and "JavaPackage" not in str(error):
-            raise
-        raise SettingsError(
-            f"{options.format} needs a module of Spark's: add --conf spark.jars.packages="
-            f"org.apache.spark:spark-{options.format}_2.13:{spark.version}"
-        ) from error
-    is_empty = f.coalesce(*(value[name].cast("string") for name in names)).isNull()
-    fits_not = f.lit(f"no {options.format} of the schema")
-    return Decoded(value, names, f.when(value.isNull() | is_empty, fits_not))
+def _by_library(options: BodyOptions, body: Column) -> Decoded:
+    """Avro or Protobuf: what a library reads, or its reason."""
+    form = _form_of(options)
+    both = value_and_reason(form, body)
+    return Decoded(both["value"], form.columns.fieldNames(), both["reason"])
 
 
-def _avro(options: BodyOptions, body: Column, asked: dict[str, str]) -> Column:
-    from pyspark.sql.avro.functions import from_avro
+def _form_of(options: BodyOptions) -> BinaryForm:
+    # Their libraries are imported by who needs them.
+    if options.format == "avro":
+        from cometmq.spark.jobs.avro_bodies import AvroBodies
 
-    return from_avro(body, _content(options.schema), asked)
+        return AvroBodies.of(_content(options.schema))
+    from cometmq.spark.jobs.protobuf_bodies import ProtobufBodies
 
-
-def _protobuf(options: BodyOptions, body: Column, asked: dict[str, str]) -> Column:
-    from pyspark.sql.protobuf.functions import from_protobuf
-
-    if not options.message:
-        raise SettingsError("--format protobuf needs --message, the message's name")
-    return from_protobuf(body, options.message, options.schema, asked)
-
-
-_READERS: Mapping[str, Callable[[BodyOptions, Column, dict[str, str]], Column]] = {
-    "avro": _avro,
-    "protobuf": _protobuf,
-}
+    return ProtobufBodies.of(options.schema, options.message)

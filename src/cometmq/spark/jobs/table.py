@@ -55,7 +55,7 @@ def run(spark: SparkSession, options: TableOptions) -> Report:
     if options.dry_run:
         return plan(options, read_before("table", options, options.to))
     kept = [column_name(name) for name in options.keep.split(",") if name.strip()]
-    body = decoded(spark, options, f.col("body"))
+    body = decoded(options, f.col("body"))
     with running("table", options, place=options.to) as this:
         stream = read_stream(spark, options, rows_max=options.rows_max)
         table = Table(this, body, kept, absolute(options.to))

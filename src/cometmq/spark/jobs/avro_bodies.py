@@ -1,0 +1,177 @@
+"""Avro bodies, by fastavro: one record without a file's header, as producers write it into a message.
+
+Types are those of Spark's own `from_avro` (SchemaConverters of Spark 4.1): an enum is a string, a union with
+null is a column that may be null, int with long is a long, float with double a double. Other unions and
+recursive records have no columns.
+"""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from io import BytesIO
+from typing import Any
+
+from fastavro import parse_schema, schemaless_reader
+from fastavro.schema import expand_schema
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    BooleanType,
+    DataType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IntegerType,
+    LongType,
+    MapType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+)
+
+from cometmq.model.errors import SettingsError
+from cometmq.spark.jobs.binary_bodies import Reader
+
+_PRECISION_MAX = 38
+
+_PLAIN: dict[str, DataType] = {
+    "boolean": BooleanType(),
+    "int": IntegerType(),
+    "long": LongType(),
+    "float": FloatType(),
+    "double": DoubleType(),
+    "bytes": BinaryType(),
+    "string": StringType(),
+    "enum": StringType(),
+    "fixed": BinaryType(),
+}
+# What Spark knows of them; any other logical type is read as what it is stored as.
+_LOGICAL: dict[str, DataType] = {
+    "date": DateType(),
+    "timestamp-millis": TimestampType(),
+    "timestamp-micros": TimestampType(),
+    "local-timestamp-millis": TimestampNTZType(),
+    "local-timestamp-micros": TimestampNTZType(),
+}
+_WIDER = {
+    frozenset(["int", "long"]): LongType(),
+    frozenset(["float", "double"]): DoubleType(),
+}
+
+
+@dataclass(frozen=True)
+class AvroBodies:
+    """Bodies of one Avro schema.
+
+    Attributes:
+        schema: as JSON text.
+        columns: the columns.
+    """
+
+    schema: str
+    columns: StructType
+    name: str = "avro"
+
+    @classmethod
+    def of(cls, text: str) -> "AvroBodies":
+        """From a schema's JSON.
+
+        Raises:
+            SettingsError: it is none, or has no columns.
+        """
+        try:
+            schema = _without_unknown(json.loads(text))
+            whole = expand_schema(schema)
+        except Exception as error:
+            raise SettingsError(f"--schema is no Avro schema: {error}") from error
+        columns, _ = _column(whole, "the schema")
+        if not isinstance(columns, StructType):
+            raise SettingsError(
+                "the Avro schema is no record: a table's columns are a record's fields"
+            )
+        return cls(json.dumps(schema), columns)
+
+    def reader(self) -> Reader:
+        """Reads one body; bytes behind the record are an error."""
+        schema = parse_schema(json.loads(self.schema))
+
+        def read(body: bytes) -> dict[str, Any]:
+            stream = BytesIO(body)
+            found = schemaless_reader(stream, schema, None)
+            if left := len(body) - stream.tell():
+                raise ValueError(f"{left} bytes behind the record")
+            assert isinstance(found, dict)
+            return found
+
+        return read
+
+
+def _without_unknown(schema: Any) -> Any:
+    """The schema without logical types that are no column's."""
+    if isinstance(schema, list):
+        return [_without_unknown(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    kept = {name: _without_unknown(each) for name, each in schema.items()}
+    if kept.get("logicalType") not in {*_LOGICAL, "decimal"}:
+        kept.pop("logicalType", None)
+    return kept
+
+
+def _column(schema: Any, where: str) -> tuple[DataType, bool]:
+    """The type of a column, and whether it may be null."""
+    if isinstance(schema, list):
+        return _union(schema, where)
+    kind = schema["type"] if isinstance(schema, dict) else schema
+    if isinstance(kind, dict | list):
+        return _column(kind, where)
+    if kind in _NESTED:
+        return _NESTED[kind](schema, where), False
+    return _single(schema if isinstance(schema, dict) else {}, kind, where), False
+
+
+def _record(schema: Any, where: str) -> DataType:
+    fields = []
+    for each in schema["fields"]:
+        column, may_be_null = _column(each["type"], f"{where}.{each['name']}")
+        fields.append(StructField(each["name"], column, may_be_null))
+    return StructType(fields)
+
+
+_NESTED: dict[str, Callable[[Any, str], DataType]] = {
+    "record": _record,
+    "array": lambda schema, where: ArrayType(*_column(schema["items"], where)),
+    "map": lambda schema, where: MapType(StringType(), *_column(schema["values"], where)),
+}
+
+
+def _single(schema: dict[str, Any], kind: str, where: str) -> DataType:
+    logical = schema.get("logicalType")
+    if logical == "decimal":
+        if schema["precision"] > _PRECISION_MAX:
+            raise SettingsError(
+                f"{where}: Spark's decimals have at most {_PRECISION_MAX} digits"
+            )
+        return DecimalType(schema["precision"], schema.get("scale", 0))
+    if logical is not None:
+        return _LOGICAL[logical]
+    if kind not in _PLAIN:
+        raise SettingsError(f"{where}: {kind} is recursive or has no column")
+    return _PLAIN[kind]
+
+
+def _union(schema: list[Any], where: str) -> tuple[DataType, bool]:
+    others = [each for each in schema if each != "null"]
+    may_be_null = len(others) < len(schema)
+    if len(others) == 1:
+        return _column(others[0], where)[0], may_be_null
+    names = [each if isinstance(each, str) else str(each.get("type")) for each in others]
+    wider = _WIDER.get(frozenset(names))
+    if wider is None:
+        raise SettingsError(
+            f"{where}: a column has one type, the union has {', '.join(names) or 'null only'}"
+        )
+    return wider, may_be_null

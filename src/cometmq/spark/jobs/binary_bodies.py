@@ -1,0 +1,81 @@
+"""Bodies in a binary form as typed columns: one function over Arrow arrays, run by the tasks.
+
+What a form is (`avro_bodies`, `protobuf_bodies`) is its columns and a function that reads one body. A body
+that it cannot read, or whose values no column holds, has a reason in place of a value; it stops no other.
+
+Next: cometmq.spark.jobs.avro_bodies
+"""
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import pyarrow as pa
+from pyspark.sql import Column
+from pyspark.sql.pandas.functions import arrow_udf
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StringType, StructField, StructType
+
+Reader = Callable[[bytes], dict[str, Any]]
+
+_REASON_MAX = 200  # characters
+
+
+class BinaryForm(Protocol):
+    """A binary form; picklable."""
+
+    @property
+    def name(self) -> str:
+        """What users call it."""
+        ...
+
+    @property
+    def columns(self) -> StructType:
+        """The columns."""
+        ...
+
+    def reader(self) -> Reader:
+        """A function that reads a body; it raises whatever its library raises."""
+        ...
+
+
+def value_and_reason(form: BinaryForm, body: Column) -> Column:
+    """A struct of `value`, with the form's columns, and `reason`; one of both is null."""
+    kind = StructType([StructField("value", form.columns), StructField("reason", StringType())])
+
+    def read_all(bodies: pa.Array) -> pa.Array:
+        return read_bodies(form, bodies)
+
+    made: Any = arrow_udf  # Its stubs do not know that the hints above say what it is.
+    found: Column = made(read_all, kind)(body)
+    return found
+
+
+def read_bodies(form: BinaryForm, bodies: pa.Array) -> pa.Array:
+    """Each body as a struct of value and reason."""
+    read, values, reasons = form.reader(), [], []
+    for body in bodies.to_pylist():
+        value, reason = None, None
+        try:
+            value = read(body)
+        except Exception as error:  # noqa: BLE001  A library's, for bytes that anybody may have sent.
+            reason = _reason(form, error)
+        values.append(value)
+        reasons.append(reason)
+    (whole,) = to_arrow_schema(StructType([StructField("value", form.columns)]), timezone="UTC")
+    try:
+        column = pa.array(values, whole.type)
+    except (pa.ArrowException, ValueError, TypeError, OverflowError):
+        for row, value in enumerate(values):
+            try:
+                pa.array([value], whole.type)
+            except (pa.ArrowException, ValueError, TypeError, OverflowError) as error:
+                values[row], reasons[row] = None, _reason(form, error)
+        column = pa.array(values, whole.type)
+    return pa.StructArray.from_arrays(
+        [column, pa.array(reasons, pa.string())], names=["value", "reason"]
+    )
+
+
+def _reason(form: BinaryForm, error: Exception) -> str:
+    said = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    return f"no {form.name} of the schema ({said})"[:_REASON_MAX]

@@ -1,0 +1,190 @@
+"""Protobuf bodies, by Google's library: one message of a descriptor set, as `protoc` makes it.
+
+A field that was not set is null where its presence is known, and else its default; uint32 is a BIGINT and
+uint64 a DECIMAL(20), so that no value is another one; an enum is its name, or its number where it has none;
+`google.protobuf.Timestamp` is a TIMESTAMP. Fields that the descriptor does not know are passed over, as every
+reader of Protobuf does. Recursive messages have no columns.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+from google.protobuf.descriptor import Descriptor, FieldDescriptor
+from google.protobuf.descriptor_pb2 import FileDescriptorSet
+from google.protobuf.descriptor_pool import DescriptorPool
+from google.protobuf.message import DecodeError
+from google.protobuf.message_factory import GetMessageClass
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    BooleanType,
+    DataType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IntegerType,
+    LongType,
+    MapType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
+
+from cometmq.model.errors import SettingsError
+from cometmq.spark.jobs.binary_bodies import Reader
+
+_TIMESTAMP = "google.protobuf.Timestamp"
+_TYPES: dict[int, DataType] = {
+    FieldDescriptor.CPPTYPE_BOOL: BooleanType(),
+    FieldDescriptor.CPPTYPE_INT32: IntegerType(),
+    FieldDescriptor.CPPTYPE_INT64: LongType(),
+    FieldDescriptor.CPPTYPE_UINT32: LongType(),
+    FieldDescriptor.CPPTYPE_UINT64: DecimalType(20, 0),
+    FieldDescriptor.CPPTYPE_FLOAT: FloatType(),
+    FieldDescriptor.CPPTYPE_DOUBLE: DoubleType(),
+    FieldDescriptor.CPPTYPE_ENUM: StringType(),
+    FieldDescriptor.CPPTYPE_STRING: StringType(),
+}
+
+Taken = Callable[[Any], Any]
+
+
+@dataclass(frozen=True)
+class ProtobufBodies:
+    """Bodies of one message type.
+
+    Attributes:
+        descriptors: a FileDescriptorSet, serialised.
+        message: the message's full name.
+        columns: the columns.
+    """
+
+    descriptors: bytes
+    message: str
+    columns: StructType
+    name: str = "protobuf"
+
+    @classmethod
+    def of(cls, file: str, message: str) -> "ProtobufBodies":
+        """From a file that `protoc --include_imports --descriptor_set_out=FILE` has made.
+
+        Raises:
+            SettingsError: it is none, or has no such message, or the message has no columns.
+        """
+        if not message:
+            raise SettingsError("--format protobuf needs --message, the message's name")
+        try:
+            content = Path(file).read_bytes()
+            found = _found(content, message)
+        except (OSError, DecodeError) as error:
+            raise SettingsError(
+                f"--schema {file!r} is no descriptor set ({error}): make one with "
+                "protoc --include_imports --descriptor_set_out=FILE"
+            ) from error
+        return cls(content, message, _columns(found, ()))
+
+    def reader(self) -> Reader:
+        """Reads one body."""
+        found = _found(self.descriptors, self.message)
+        parse, taken = GetMessageClass(found).FromString, _taken_of(found)
+        return lambda body: taken(parse(body))
+
+
+def _found(content: bytes, message: str) -> Descriptor:
+    """The message's type, out of a pool of its own."""
+    pool, names = DescriptorPool(), []
+    files = FileDescriptorSet.FromString(content).file
+    try:
+        for each in files:
+            pool.Add(each)
+            names += [f"{each.package}.{one.name}".lstrip(".") for one in each.message_type]
+        return pool.FindMessageTypeByName(message)
+    except KeyError:
+        raise SettingsError(
+            f"--message {message!r} is not in the descriptor set, which has {', '.join(names) or 'none'}"
+        ) from None
+    except TypeError as error:
+        raise SettingsError(
+            f"the descriptor set is not whole ({error}): make it with protoc --include_imports"
+        ) from error
+
+
+# --- columns
+
+
+def _columns(message: Descriptor, inside: tuple[str, ...]) -> StructType:
+    if message.full_name in inside:
+        raise SettingsError(
+            f"{message.full_name} holds itself: a recursive message has no columns"
+        )
+    inside = (*inside, message.full_name)
+    return StructType(
+        [StructField(each.name, _column(each, inside)) for each in message.fields]
+    )
+
+
+def _column(field: FieldDescriptor, inside: tuple[str, ...]) -> DataType:
+    if _is_map(field):
+        parts = field.message_type.fields_by_name
+        return MapType(_single(parts["key"], inside), _single(parts["value"], inside))
+    one = _single(field, inside)
+    return ArrayType(one) if field.is_repeated else one
+
+
+def _single(field: FieldDescriptor, inside: tuple[str, ...]) -> DataType:
+    if field.type == FieldDescriptor.TYPE_BYTES:
+        return BinaryType()
+    if field.message_type is None:
+        return _TYPES[field.cpp_type]
+    if field.message_type.full_name == _TIMESTAMP:
+        return TimestampType()
+    return _columns(field.message_type, inside)
+
+
+def _is_map(field: FieldDescriptor) -> bool:
+    return field.message_type is not None and field.message_type.GetOptions().map_entry
+
+
+# --- values
+
+
+def _taken_of(message: Descriptor) -> Taken:
+    """A function that gives a message as a dict of what Arrow takes."""
+    fields = [(each.name, each.has_presence, _field_taken(each)) for each in message.fields]
+
+    def taken(one: Any) -> dict[str, Any]:
+        return {
+            name: None if has_presence and not one.HasField(name) else take(getattr(one, name))
+            for name, has_presence, take in fields
+        }
+
+    return taken
+
+
+def _field_taken(field: FieldDescriptor) -> Taken:
+    if _is_map(field):
+        parts = field.message_type.fields_by_name
+        key, value = _single_taken(parts["key"]), _single_taken(parts["value"])
+        return lambda pairs: [(key(each), value(pairs[each])) for each in pairs]
+    one = _single_taken(field)
+    return (lambda many: [one(each) for each in many]) if field.is_repeated else one
+
+
+def _single_taken(field: FieldDescriptor) -> Taken:
+    if field.message_type is not None:
+        if field.message_type.full_name == _TIMESTAMP:
+            return lambda time: time.ToDatetime(tzinfo=UTC)
+        return _taken_of(field.message_type)
+    if field.enum_type is not None:
+        names = {number: each.name for number, each in field.enum_type.values_by_number.items()}
+        return lambda number: names.get(number, str(number))
+    return Decimal if field.cpp_type == FieldDescriptor.CPPTYPE_UINT64 else _same
+
+
+def _same(value: Any) -> Any:
+    return value
