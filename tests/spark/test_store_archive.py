@@ -14,7 +14,7 @@ from cometmq.spark.store import archive, archive_files, rebuild, restore, store_
 from cometmq.spark.store.archive import ArchiveRules
 from cometmq.spark.store.folder import StoreFolder
 from cometmq.spark.store.plan import LogRange
-from cometmq.spark.store.rows import DAY_MS
+from cometmq.spark.store.rows import DAY_MS, Mode
 from cometmq.store.archive_mark import archived_to
 from cometmq.store.disk import RealDisk
 from tests.spark.test_store_jobs import (
@@ -114,6 +114,21 @@ def test_each_file_has_one_topic_of_one_day_in_the_order_of_the_log(tmp_path):
         assert table["valid"].to_pylist() == [True] * len(bodies)
         offsets = table["commitLogOffset"].to_pylist()
         assert offsets == sorted(offsets)
+
+
+def test_a_piece_of_the_log_without_a_sound_message_makes_no_file(tmp_path):
+    root, place = tmp_path / "store", tmp_path / "archive"
+    store = open_store(root)
+    put(store, b"x" * 100)
+    run_jobs(store)
+    store.close()
+    (log,) = (root / "commitlog").iterdir()
+    content = log.read_bytes()
+    log.write_bytes(content.replace(b"x" * 100, b"x" * 99 + b"y"))
+    folder = StoreFolder(str(root))
+    rules = ArchiveRules(str(place), mode=Mode.DROPMALFORMED)
+    plan = archive.plan_archive(folder, LogRange())
+    assert archive.archive_task(folder, plan, rules) == []
 
 
 def test_a_task_that_was_killed_leaves_nothing_that_counts(tmp_path, monkeypatch):

@@ -8,7 +8,6 @@ separator or value is skipped, a value may hold \x01, and of two equal names the
 
 from functools import cached_property
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +15,7 @@ import orjson
 import pyarrow as pa
 
 from cometmq.spark.columns.pieces import STRING, contents, indices_of, number_array, take_pieces
-from cometmq.spark.columns.window import Longs, Span
+from cometmq.spark.columns.window import Longs, Span, elements_at
 
 _NAME_END, _ENTRY_END = 1, 2
 _ENTRY_SIZE_MIN = 3  # One character of name, the separator, one of value.
@@ -80,16 +79,9 @@ class PropertyColumn:
         found: Longs = np.flatnonzero(self._name_sizes == len(name))
         for at, width in _words(len(name)):
             word = np.frombuffer(name, f"u{width}", 1, at)
-            found = found[self._words_at(self._names.starts[found] + at, width) == word]
+            places = self._names.starts[found] + at
+            found = found[elements_at(self._octets, places, word.dtype.str) == word]
         return found
-
-    def _words_at(self, places: Longs, width: int) -> npt.NDArray[Any]:
-        """The numbers of so many bytes at any places, in the machine's order."""
-        count = max(len(self._octets) - width + 1, 0)
-        words: npt.NDArray[Any] = np.ndarray(
-            (count,), f"u{width}", buffer=self._octets, strides=(1,)
-        )[places]
-        return words
 
     @cached_property
     def _kept(self) -> tuple[pa.Array, pa.Array, Longs]:

@@ -11,6 +11,7 @@ Next: cometmq.spark.columns.window_columns
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +24,7 @@ from cometmq.model.errors import CodecError
 
 Longs = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
+Octets = bytes | npt.NDArray[np.uint8]
 
 
 def record_starts(buffer: bytes) -> Longs:
@@ -38,6 +40,19 @@ def record_starts(buffer: bytes) -> Longs:
         _, stopped_at, why = walk_records(buffer, 0, end)
         raise CodecError(f"no whole record at byte {stopped_at} of {end}: {why.name}")
     return np.frombuffer(places, np.int64)
+
+
+def elements_at(buffer: Octets, places: Longs, kind: str) -> npt.NDArray[Any]:
+    """The elements of a numpy type that begin at any places of a buffer.
+
+    An array over the buffer with a stride of one byte makes every place an element, so this is one
+    indexing call (5 ns a number, measured; half of what windows of bytes take).
+    """
+    if not len(places):
+        return np.empty(0, kind)
+    count = max(len(buffer) - np.dtype(kind).itemsize + 1, 0)
+    found: npt.NDArray[Any] = np.ndarray((count,), kind, buffer=buffer, strides=(1,))[places]
+    return found
 
 
 @dataclass(frozen=True)
@@ -144,9 +159,7 @@ class RecordWindow:
     @cached_property
     def _heads(self) -> npt.NDArray[np.void]:
         """The bytes before the hosts, which lie alike in every record, side by side: nine fields are there."""
-        count = max(len(self.octets) - layout.BORN_HOST_AT + 1, 0)
-        kind = f"V{layout.BORN_HOST_AT}"
-        return np.ndarray((count,), kind, buffer=self.buffer, strides=(1,))[self.starts]
+        return elements_at(self.buffer, self.starts, f"V{layout.BORN_HOST_AT}")
 
     def _head(self, field: int, kind: str) -> Longs:
         """A number of each head, as int64."""
@@ -201,16 +214,8 @@ class RecordWindow:
             )
 
     def _gather(self, positions: Longs, kind: str) -> Longs:
-        """The numbers of `kind` at any byte positions, as int64.
-
-        An array over the buffer with a stride of one byte makes every position an element, so
-        this is one indexing call (5 ns a number, measured; half of what windows of bytes take).
-        """
-        width = np.dtype(kind).itemsize
-        count = max(len(self.octets) - width + 1, 0)
-        everywhere = np.ndarray((count,), kind, buffer=self.buffer, strides=(1,))
-        numbers: Longs = everywhere[positions].astype(np.int64)
-        return numbers
+        """The numbers of `kind` at any byte positions, as int64."""
+        return elements_at(self.buffer, positions, kind).astype(np.int64)
 
 
 def joined(windows: Sequence[RecordWindow]) -> RecordWindow:

@@ -62,7 +62,7 @@ def run(spark: SparkSession, options: CdcOptions) -> Report:
         if name not in row.fieldNames():
             raise SettingsError(f"--key: there is no column {name!r}{nearest(name, row.names)}")
     with running("cdc", options, place=options.to) as this:
-        changes = Changes(spark, options, row)
+        changes = Changes(options, row)
         order = f.struct(_TIME, _PLACE)
         table = NewestByKey(this, options.to, keys, order)
 
@@ -91,12 +91,11 @@ class Changes:
     """Decodes change messages.
 
     Args:
-        spark: the session.
         options: of the job.
         row: the columns of a row.
     """
 
-    def __init__(self, spark: SparkSession, options: CdcOptions, row: StructType) -> None:
+    def __init__(self, options: CdcOptions, row: StructType) -> None:
         fields = ", ".join(
             f"`{each.name}` {each.dataType.simpleString()}" for each in row.fields
         )

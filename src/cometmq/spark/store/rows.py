@@ -205,7 +205,7 @@ class _Rows:
         self, window: RecordWindow, valid: Flags, found: Scanned
     ) -> Iterator[pa.RecordBatch]:
         """Batches of rows, as many as their unpacked bodies ask for."""
-        if self._rules.is_grouped:
+        if self._rules.is_grouped and len(window):
             window, valid = _grouped(window, valid)
         first = 0
         while first < len(window):

@@ -18,7 +18,7 @@ from cometmq.codec.record import BLANK_TAIL_SIZE, MAGIC_AT, PHYSICAL_OFFSET_AT, 
 from cometmq.codec.record_check import NoRecordError, check_record
 from cometmq.kernel import MAGIC_V1, MAGIC_V2, record_places
 from cometmq.model.errors import CodecError, StoreDamaged
-from cometmq.spark.columns.window import Longs, RecordWindow
+from cometmq.spark.columns.window import Longs, RecordWindow, elements_at
 from cometmq.spark.store.folder import OpenFile, StoreFolder
 from cometmq.spark.store.splits import PROOF_SIZE, Split, proven_places
 from cometmq.store.zeros import is_zeros
@@ -257,22 +257,13 @@ def _walk(piece: bytes, position: int, hi: int) -> tuple[Longs, int]:
     """
     places, at = record_places(piece, 0, min(len(piece) - PROOF_SIZE, hi - position - 1))
     starts = np.frombuffer(places, np.int64)
-    magics = _numbers(piece, ">u4", starts + MAGIC_AT)
-    said = _numbers(piece, ">i8", starts + PHYSICAL_OFFSET_AT)
+    magics = elements_at(piece, starts + MAGIC_AT, ">u4")
+    said = elements_at(piece, starts + PHYSICAL_OFFSET_AT, ">i8")
     known = (magics == MAGIC_V1) | (magics == MAGIC_V2)
     wrong = np.flatnonzero(~known | (said != starts + position))
     if len(wrong):
         return starts[: wrong[0]], int(starts[wrong[0]])
     return starts, at
-
-
-def _numbers(piece: bytes, kind: str, places: Longs) -> Longs:
-    """The numbers of a kind at some places (see `RecordWindow`: every byte begins an element)."""
-    if not len(places):
-        return places
-    count = len(piece) - np.dtype(kind).itemsize + 1
-    found: Longs = np.ndarray((count,), kind, buffer=piece, strides=(1,))[places]
-    return found.astype(np.int64)
 
 
 def _is_blank(head: bytes, left: int) -> bool:
