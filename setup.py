@@ -13,7 +13,7 @@ kernel = cythonize(
             [f"src/cometmq/kernel/{name}.pyx"],
             extra_compile_args=["-O2", "-g0"],
         )
-        for name in ("_fast", "_messages", "_walk")
+        for name in ("_calls", "_fast", "_messages", "_walk")
     ],
     include_path=["src"],
     build_dir="build",

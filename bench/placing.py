@@ -21,12 +21,22 @@ def placed(group: int, *, server: Cores, load: Cores) -> Iterator[None]:
     """All threads of a process group run on some cores, and what is started here meanwhile on others."""
     everywhere = os.sched_getaffinity(0)
     place(group, server)
-    os.sched_setaffinity(0, load)
+    try:
+        with here_on(load):
+            yield
+    finally:
+        place(group, everywhere)
+
+
+@contextmanager
+def here_on(cores: Cores) -> Iterator[None]:
+    """What this thread does and starts meanwhile runs on some cores."""
+    everywhere = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, cores)
     try:
         yield
     finally:
         os.sched_setaffinity(0, everywhere)
-        place(group, everywhere)
 
 
 def place(group: int, cores: Cores) -> None:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 import socket
 import time
 from pathlib import Path
-from statistics import median
 
-from bench.awake import awake
 from bench.load import run_loadgen
+from bench.lone_work import lone_senders
 from bench.measure import anonymous_bytes, processor_seconds
 from bench.systems import FLOOR, JAVA, Running, running
 from bench.work import WARM_SECONDS, Measured, Round
@@ -25,9 +23,6 @@ SETTLE_SECONDS_MAX = 300
 SETTLED_SHARE = 0.1
 SETTLE_LOOK_SECONDS = 3
 SENT_BEFORE = 4  # messages to each queue, before anything is measured
-RECORD_SIZE = 128 + 170  # of a message of 128 bytes from loadgen, about
-BARE_WRITES = 2_000
-BARE_FILE_SIZE = 64 << 20
 UPDATE_AND_CREATE_TOPIC = 17
 MADE_AT_ONCE = 200
 
@@ -47,37 +42,10 @@ def do_store(name: str, folder: Path, *, seconds: int) -> dict[str, Measured]:
 def synchronous_sends(work: Round, folder: Path) -> dict[str, Measured]:
     """One who waits for each, beside a bare write to the same disk; and many in flight."""
     warm(work, conns=4, window=64)
-    with awake():
-        bare_us = [bare_write_us(folder)]
-        alone = work.send(
-            "sync alone", topic="Alone", conns=1, window=1, size=128, secs=work.seconds
-        )
-        bare_us.append(bare_write_us(folder))
-    alone["bare_us"] = sum(bare_us) / len(bare_us)
-    alone["over_bare_us"] = alone["p50_us"] - alone["bare_us"]
+    lone_senders(work, folder)
     work.send("sync many", topic="Many", conns=4, window=256, size=128, secs=work.seconds)
     work.read_back()
     return work.rows
-
-
-def bare_write_us(folder: Path) -> float:
-    """Median of a `pwrite` and `fdatasync` of a record into an allocated file, one behind the other."""
-    piece = b"x" * RECORD_SIZE
-    path = folder / "bare"
-    fd = os.open(path, os.O_RDWR | os.O_CREAT)
-    try:
-        os.posix_fallocate(fd, 0, BARE_FILE_SIZE)
-        os.fsync(fd)
-        took = []
-        for number in range(BARE_WRITES):
-            began = time.perf_counter()
-            os.pwrite(fd, piece, number * RECORD_SIZE)
-            os.fdatasync(fd)
-            took.append(time.perf_counter() - began)
-        return median(took) * 1e6
-    finally:
-        os.close(fd)
-        path.unlink()
 
 
 def sends_over_topics(work: Round) -> dict[str, Measured]:

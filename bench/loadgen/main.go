@@ -4,11 +4,12 @@
 //	loadgen floor :PORT                                          answer each frame at once, keep nothing
 //	loadgen send  ADDR -conns 4 -window 256 -size 128 -secs 8 -topic T -queues 4 [-topics 1000] [-keys]
 //	              [-messages N]                                  and end after N requests, if that is sooner
+//	loadgen lone  ADDR -size 128 -secs 8 -topic T -queues 4      one at a time, by a thread that waits in read
 //	loadgen pull  ADDR -conns 4 -secs 8 -topic T -queues 4       read each queue from its start, again and again
 //	loadgen count ADDR -topic T -queues 4                        read each queue once, to its end
 //	loadgen pop   ADDR -conns 4 -secs 8 -topic T                 pop 32 at a time, acknowledge each, until it is empty
 //
-// send, pull, count and pop print one line of JSON; count fails where a queue has a gap. `floor` is the limit that this machine and this generator
+// send, lone, pull, count and pop print one line of JSON; count fails where a queue has a gap. `floor` is the limit that this machine and this generator
 // set: no broker can be faster than a server that parses no header and stores nothing.
 package main
 
@@ -45,7 +46,7 @@ func (r *report) latencies(ns []int64) {
 
 func main() {
 	if len(os.Args) < 3 {
-		fmt.Fprintln(os.Stderr, "usage: loadgen floor|send|pull|count|pop ADDR [flags]")
+		fmt.Fprintln(os.Stderr, "usage: loadgen floor|send|lone|pull|count|pop ADDR [flags]")
 		os.Exit(2)
 	}
 	mode, addr := os.Args[1], os.Args[2]
@@ -67,6 +68,8 @@ func main() {
 		floor(addr)
 	case "send":
 		r = send(addr, *conns, *window, *size, *secs, *topic, *topics, *queues, *messages, *keys, *broker)
+	case "lone":
+		r = lone(addr, *size, *secs, *topic, *queues, *broker)
 	case "pull":
 		r = pull(addr, *conns, *secs, *topic, *queues, *broker)
 	case "count":

@@ -74,9 +74,7 @@ func send(addr string, conns, window, size, secs int, topic string, topics, queu
 				if keys {
 					key = fmt.Sprintf(`KEYS\u0001key-%d-%d\u0002`, c, i)
 				}
-				writeFrame(w, []byte(fmt.Sprintf(
-					`{"code":310,"extFields":{"a":"yardstick","b":"%s","c":"TBW102","d":"8","e":"%d","f":"0","g":"%d","h":"0","i":"%sUNIQ_KEY\u00017F000001%08X18B4AAC2%08X\u0002WAIT\u0001true\u0002","j":"0","k":"false","m":"false","n":"%s"},"flag":0,"language":"JAVA","opaque":%d,"serializeTypeCurrentRPC":"JSON","version":479}`,
-					name, (i+c)%queues, now.UnixMilli(), key, c, i, broker, i)), body)
+				writeFrame(w, sendHeader(name, (i+c)%queues, now, key, c, i, broker), body)
 			}
 			w.Flush()
 			for wait := time.Now(); len(inFlight) > 0 && time.Since(wait) < 5*time.Second; {
@@ -90,4 +88,11 @@ func send(addr string, conns, window, size, secs int, topic string, topics, queu
 	r.MBPerSec = r.PerSec * float64(size) / 1e6
 	r.latencies(all)
 	return r
+}
+
+// sendHeader is that of a SEND_MESSAGE_V2 of the official client: request i of connection c.
+func sendHeader(topic string, queue int, now time.Time, key string, c, i int, broker string) []byte {
+	return []byte(fmt.Sprintf(
+		`{"code":310,"extFields":{"a":"yardstick","b":"%s","c":"TBW102","d":"8","e":"%d","f":"0","g":"%d","h":"0","i":"%sUNIQ_KEY\u00017F000001%08X18B4AAC2%08X\u0002WAIT\u0001true\u0002","j":"0","k":"false","m":"false","n":"%s"},"flag":0,"language":"JAVA","opaque":%d,"serializeTypeCurrentRPC":"JSON","version":479}`,
+		topic, queue, now.UnixMilli(), key, c, i, broker, i))
 }

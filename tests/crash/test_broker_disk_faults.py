@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -41,8 +42,9 @@ class Bench:
             **settings,
         }
 
-    def start(self) -> processes.Program:
+    def start(self, env: Mapping[str, str] | None = None) -> processes.Program:
         broker = processes.broker(self.folder / "broker", "", settings=self._settings)
+        broker.env |= env or {}
         return self.disk.under(broker).start()
 
     def check_after_kill(self, broker: processes.Program) -> int:
@@ -103,6 +105,22 @@ def test_the_recorder_sees_each_message_written_and_synced_before_its_answer(tmp
     print(
         f"recorder: {len(bench.disk.calls())} calls seen, 30 of 30 synced before their answer"
     )
+
+
+@pytest.mark.parametrize("kernel", ["fast", "reference"])
+def test_what_a_lone_sender_sent_is_on_its_way_before_the_flush(tmp_path: Path, kernel):
+    bench = Bench(tmp_path, "SYNC_FLUSH")
+    log_file = str(bench.store / "commitlog" / f"{0:020d}")
+    with bench.start({"COMETMQ_KERNEL": kernel}) as broker:
+        assert bench.ledger.send(broker.address, 5) == [OK] * 5
+        for _ in range(10):
+            before = len(bench.disk.calls())
+            assert bench.ledger.send(broker.address, 1) == [OK]
+            calls = [call for call in bench.disk.calls()[before:] if call.path == log_file]
+            assert [call.name for call in calls] == ["pwrite", "writeout", "fdatasync"]
+            written, begun, _ = calls
+            assert (begun.offset, begun.size) == (written.offset, written.size)
+            assert begun.result == 0
 
 
 @pytest.mark.parametrize("flush", ["SYNC_FLUSH", "ASYNC_FLUSH"])

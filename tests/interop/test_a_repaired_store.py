@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from cometmq.store.disk import RealDisk
 from cometmq.store.offline.found import find_store
 from cometmq.store.offline.log_scan import LogScan
+from cometmq.store.real_disk import RealDisk
 from tests.interop import peer, reference
 from tests.support import processes
 from tests.support.command_line import run

@@ -16,7 +16,7 @@ from cometmq.spark.store.folder import StoreFolder
 from cometmq.spark.store.plan import LogRange
 from cometmq.spark.store.rows import DAY_MS, Mode
 from cometmq.store.archive_mark import archived_to
-from cometmq.store.disk import RealDisk
+from cometmq.store.real_disk import RealDisk
 from tests.spark.test_store_jobs import (
     CLOCK,
     STORES,

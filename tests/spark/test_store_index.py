@@ -14,9 +14,9 @@ from cometmq.spark.store.rebuild import found_settings
 from cometmq.spark.store.rebuild_keys import KEY
 from cometmq.spark.store.verify import Total, VerifyRules, verify_index_file, verify_task
 from cometmq.spark.store.verify_index import compared, index_parts, wanted
-from cometmq.store.disk import RealDisk
 from cometmq.store.offline.found import find_store
 from cometmq.store.offline.verify import verify
+from cometmq.store.real_disk import RealDisk
 from tests.spark.test_store_jobs import STORES, tasks_of
 
 SLOTS = 1_000  # Of the golden stores (maxHashSlotNum).

@@ -17,11 +17,11 @@ from cometmq.spark.store import (
 from cometmq.spark.store.folder import StoreFolder
 from cometmq.spark.store.plan import plan_tasks
 from cometmq.spark.store.verify import Total, VerifyRules, verify_task
-from cometmq.store.disk import RealDisk
 from cometmq.store.index_file import IndexShape
 from cometmq.store.lock import DirectoryLock
 from cometmq.store.offline.found import find_store
 from cometmq.store.offline.verify import verify
+from cometmq.store.real_disk import RealDisk
 from tests.spark.test_store_rows import rows
 from tests.support.big_store import SETTINGS, make_big_store
 from tests.support.hand_clock import HandClock

@@ -22,9 +22,9 @@ from cometmq.spark.store.batch import StoreReader
 from cometmq.spark.store.format import RocketMQStoreSource
 from cometmq.spark.store.schema import VIEWS
 from cometmq.spark.store.settings import READ_OPTIONS, WRITE_OPTIONS
-from cometmq.store.disk import RealDisk
 from cometmq.store.offline.found import find_store
 from cometmq.store.offline.log_scan import LogScan
+from cometmq.store.real_disk import RealDisk
 from tests.support.store_puts import HOST_V4, HOST_V6
 
 ROOT = Path(__file__).parents[2]

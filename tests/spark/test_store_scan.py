@@ -17,9 +17,9 @@ from cometmq.spark.store.plan import ALL, LogRange, plan_tasks
 from cometmq.spark.store.scan import Damage, scan
 from cometmq.spark.store.splits import between, cut
 from cometmq.store.checkpoint import NOTHING_DONE, CheckpointFiles
-from cometmq.store.disk import RealDisk
 from cometmq.store.offline.found import find_store
 from cometmq.store.offline.log_scan import LogScan
+from cometmq.store.real_disk import RealDisk
 from tests.support.store_puts import SMALL, make_put, open_store, put, run_jobs
 
 STORES = Path(__file__).parents[1] / "golden" / "stores"

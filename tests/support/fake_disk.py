@@ -248,6 +248,9 @@ class FakeDisk:
             content[offset:] = bytes(len(content) - offset)
             dirty.update(range(offset // PAGE, -(-len(content) // PAGE)))
 
+    def begin_writing(self, fd: int, offset: int, size: int) -> None:
+        self._called("begin_writing")
+
     def fdatasync(self, fd: int) -> None:
         self._called("fdatasync")
         inode = self._open[fd][0]

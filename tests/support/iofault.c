@@ -9,7 +9,7 @@
  * moves the wall clock. IOFAULT_RECORD names a file that gets a line "CALL RESULT OFFSET SIZE PATH" for each
  * call that is carried out, once it is over: RESULT is what it gave, -1 where it failed.
  *
- * CALL is create, open, pwrite, fdatasync, fsync, syncfs, allocate, resize, rename, unlink or mkdir.
+ * CALL is create, open, pwrite, writeout, fdatasync, fsync, syncfs, allocate, resize, rename, unlink or mkdir.
  * A store through a map cannot be seen here; CometMQ makes none.
  */
 #define _GNU_SOURCE
@@ -154,6 +154,10 @@ ssize_t pwrite64(int fd, const void *piece, size_t size, off64_t offset) {
 }
 
 ssize_t pwrite(int fd, const void *piece, size_t size, off_t offset) { return pwrite64(fd, piece, size, offset); }
+
+int sync_file_range(int fd, off64_t offset, off64_t size, unsigned flags) {
+    CARRY_OUT_ON("writeout", fd, offset, size, REAL(sync_file_range)(fd, offset, size, flags));
+}
 
 int fdatasync(int fd) { CARRY_OUT_ON("fdatasync", fd, 0, 0, REAL(fdatasync)(fd)); }
 

@@ -51,8 +51,9 @@ from cometmq.net.dispatcher import Dispatcher
 from cometmq.net.server import Server
 from cometmq.net.tasks import Tasks
 from cometmq.store.config_file import ConfigFile
-from cometmq.store.disk import Disk, RealDisk
+from cometmq.store.disk import Disk
 from cometmq.store.message_store import MessageStore
+from cometmq.store.real_disk import RealDisk
 
 _log = logging.getLogger(__name__)
 

@@ -24,7 +24,7 @@ from cometmq.model.settings import (
     setting,
 )
 from cometmq.store.conf_file import ConfFile
-from cometmq.store.disk import RealDisk
+from cometmq.store.real_disk import RealDisk
 
 LISTEN_PORT = 10911
 LOOPBACK = "127.0.0.1"

@@ -154,8 +154,8 @@ def compare_stores(
 ) -> None:
     """Compare the messages of two stores, queue by queue; status 3 when they differ."""
     from cometmq.net.clock import SystemClock
-    from cometmq.store.disk import RealDisk
     from cometmq.store.offline.compare import Comparer, messages_of, open_for_reading
+    from cometmq.store.real_disk import RealDisk
 
     settings, disk = _settings(config), RealDisk()
     a = open_for_reading(str(first.absolute()), settings, clock=SystemClock(), disk=disk)
@@ -245,8 +245,8 @@ def _settings(config: str | None) -> "StoreSettings | None":
 @contextmanager
 def _found(folder: Path, config: str | None) -> "Iterator[FoundStore]":
     """The store of a folder, opened for reading."""
-    from cometmq.store.disk import RealDisk
     from cometmq.store.offline.found import find_store
+    from cometmq.store.real_disk import RealDisk
 
     found = find_store(str(folder.absolute()), _settings(config), RealDisk())
     try:

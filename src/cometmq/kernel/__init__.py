@@ -1,7 +1,7 @@
 """Hot loops on bytes and ints: what they mean in plain Python, and a compiled twin.
 
-`reference`, `records`, `wanted`, `keys`, `sends`, `requests` and `messages` say what each function does;
-`_fast`, `_walk` and `_messages` do the same, compiled, and run where the package was built with a C
+`reference`, `records`, `wanted`, `keys`, `sends`, `requests`, `messages` and `calls` say what each function does;
+`_fast`, `_walk`, `_messages` and `_calls` do the same, compiled, and run where the package was built with a C
 compiler.
 COMETMQ_KERNEL=reference or =fast chooses one for certain (docs/design/0017).
 """
@@ -23,6 +23,7 @@ KERNEL = os.environ.get("COMETMQ_KERNEL", "")
 try:
     if KERNEL == "reference":
         raise ImportError  # noqa: TRY301  The plain kernel was asked for.
+    from cometmq.kernel._calls import begin_writing
     from cometmq.kernel._fast import (
         choose_entries,
         encode_answers,
@@ -52,6 +53,7 @@ try:
 except ImportError:
     if KERNEL == "fast":
         raise
+    from cometmq.kernel.calls import begin_writing
     from cometmq.kernel.keys import index_keys, record_keys
     from cometmq.kernel.messages import plain_messages, plain_properties
     from cometmq.kernel.records import copy_pieces, crcs_match, plain_records, record_places
@@ -81,6 +83,7 @@ __all__ = [
     "MAGIC_V2",
     "RECORD_SIZE_MIN",
     "WalkEnd",
+    "begin_writing",
     "choose_entries",
     "copy_pieces",
     "crcs_match",

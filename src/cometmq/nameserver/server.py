@@ -21,7 +21,7 @@ from cometmq.net.server import Server
 from cometmq.net.tasks import Tasks
 from cometmq.store.conf_file import ConfFile
 from cometmq.store.config_file import ConfigFile
-from cometmq.store.disk import RealDisk
+from cometmq.store.real_disk import RealDisk
 
 _log = logging.getLogger(__name__)
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from cometmq.model.settings import environment_layer, flags_layer, read_settings, setting
 from cometmq.store.conf_file import ConfFile
-from cometmq.store.disk import RealDisk
+from cometmq.store.real_disk import RealDisk
 
 LOOPBACK = "127.0.0.1"
 PORT_DEFAULT = 9876

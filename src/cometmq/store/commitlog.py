@@ -32,6 +32,7 @@ class CommitLog:
         committed: the same of the last record that is in its file: where batches wait in memory
             (cometmq.store.staged_log) that is less.
         flushed: how far the log is known to be on the device.
+        is_flush_next: whether a flush follows each batch, so that the device may begin with it at once.
         warm_start: offset from which it is this process that wrote, and the page cache has it.
         ahead: the files that come next.
     """
@@ -49,6 +50,7 @@ class CommitLog:
         self.written = 0
         self.committed = 0
         self.flushed = 0
+        self.is_flush_next = False
         self.warm_start = 0
         self.ahead = FilesAhead(disk, settings, self.chain)
         self._torn: list[Piece] = []
@@ -95,6 +97,8 @@ class CommitLog:
             except OSError:
                 self._torn = pieces
                 raise
+            if self.is_flush_next:
+                file.begin_flush(offset, len(content))
         _, offset, content = pieces[-1]
         self.written = self.committed = offset + len(content)
 

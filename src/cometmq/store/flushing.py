@@ -89,7 +89,9 @@ class Flushing:
         self.flushed_ms = store_ms or self.flushed_ms
         self.log.flushed = max(self.log.flushed, upto)
         self._ended_at = self._clock.monotonic()
-        self._group.advance(self.log.flushed)
+        # Who waited alone sends alone again: what comes next goes to the device while we still count it.
+        # With several, each page would go there once a batch, and they all wait for the last time.
+        self.log.is_flush_next = self._group.advance(self.log.flushed) == 1
 
     def expire(self) -> None:
         """Tell who has waited too long."""

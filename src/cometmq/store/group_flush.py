@@ -43,11 +43,13 @@ class GroupFlush:
             end_offset = self._waiters[-1][0]
         self._waiters.append((end_offset, deadline, on_done))
 
-    def advance(self, flushed: int) -> None:
-        """Everything before `flushed` is on disk: tell who waited for it."""
-        waiters = self._waiters
+    def advance(self, flushed: int) -> int:
+        """Everything before `flushed` is on disk: tell who waited for it; gives how many did."""
+        waiters, told = self._waiters, 0
         while waiters and waiters[0][0] <= flushed:
             waiters.popleft()[2](True)  # noqa: FBT003
+            told += 1
+        return told
 
     def expire(self, now: float) -> None:
         """Tell who has waited too long."""

@@ -116,6 +116,10 @@ class LogFile:
         self._view = None
         self._disk.read_normally(self.fd)
 
+    def begin_flush(self, offset: int, size: int) -> None:
+        """Send what was written at a physical offset on its way; it is nowhere until `flush` has ended."""
+        self._disk.begin_writing(self.fd, offset - self.start, size)
+
     def flush(self) -> None:
         """Bring it to the device. Any thread."""
         self._disk.fdatasync(self.fd)

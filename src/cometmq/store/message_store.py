@@ -27,9 +27,10 @@ from cometmq.store.appender import Put, PutResult
 from cometmq.store.background import Background
 from cometmq.store.consume_queue import ConsumeQueue
 from cometmq.store.directory import StoreDirectory
-from cometmq.store.disk import Disk, RealDisk
+from cometmq.store.disk import Disk
 from cometmq.store.dispatch import OnArrival
 from cometmq.store.message_search import MessageSearch
+from cometmq.store.real_disk import RealDisk
 from cometmq.store.running_flags import Flag
 from cometmq.store.settings import StoreSettings
 

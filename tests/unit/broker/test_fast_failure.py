@@ -19,8 +19,8 @@ from cometmq.broker.settings import BrokerSettings
 from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import RequestError
 from cometmq.net.clock import SystemClock
-from cometmq.store.disk import RealDisk
 from cometmq.store.reader import GetResult, GetStatus
+from cometmq.store.real_disk import RealDisk
 from tests.support.frames import parts_of, read_frame
 from tests.support.hand_clock import HandClock
 from tests.support.load import send_frame

@@ -76,6 +76,16 @@ async def test_a_quick_flush_runs_in_the_loop_once_for_all_reads_of_a_turn(bench
     assert bench.disk.asked_by == [LOOP]
 
 
+async def test_what_follows_a_flush_for_one_is_on_its_way_before_the_next_flush(bench):
+    begun = []
+    for reads in (1, 1, 5, 5, 1, 1):
+        bench.disk.calls.clear()
+        await bench.send(reads=reads)
+        begun.append(bench.disk.calls["begin_writing"])
+    # Who waited tells what to expect: one behind one, several behind several.
+    assert begun == [1, 1, 5, 0, 0, 1]
+
+
 async def test_after_a_slow_flush_the_thread_has_the_next_ones_and_then_the_loop_again(bench):
     bench.disk.sync_seconds = QUICK_SECONDS * 2
     assert await bench.send() == [True]

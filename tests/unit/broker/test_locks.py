@@ -12,7 +12,7 @@ from cometmq.codec.bodies.lock import LockRequest, decode_locked, encode_lock_re
 from cometmq.model.codes import RequestCode
 from cometmq.model.queue import MessageQueue
 from cometmq.store.config_file import ConfigFile
-from cometmq.store.disk import RealDisk
+from cometmq.store.real_disk import RealDisk
 from tests.support.hand_clock import HandClock
 from tests.unit.broker.conftest import Served, serve
 

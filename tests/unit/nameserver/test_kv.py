@@ -7,7 +7,7 @@ import pytest
 from cometmq.model.errors import CodecError, RequestError
 from cometmq.nameserver.kv import KvConfig
 from cometmq.store.config_file import ConfigFile
-from cometmq.store.disk import RealDisk
+from cometmq.store.real_disk import RealDisk
 
 
 def file_in(folder) -> ConfigFile:

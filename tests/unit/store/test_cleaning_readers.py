@@ -11,9 +11,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from cometmq.codec.record import decode_records
-from cometmq.store.disk import Buffer, RealDisk
+from cometmq.store.disk import Buffer
 from cometmq.store.log_file import LogFile
 from cometmq.store.reader import GetResult, GetStatus
+from cometmq.store.real_disk import RealDisk
 from cometmq.store.retention import Retention
 from tests.support.fake_disk import FakeDisk
 from tests.support.hand_clock import HandClock

@@ -8,7 +8,7 @@ import pytest
 
 from cometmq.model.errors import CodecError
 from cometmq.store.config_file import ConfigFile
-from cometmq.store.disk import RealDisk
+from cometmq.store.real_disk import RealDisk
 from tests.support.fake_disk import FakeDisk
 
 

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from cometmq.store.disk import Disk, RealDisk, read_file, write_file, write_whole
+from cometmq.store.disk import Disk, read_file, write_file, write_whole
+from cometmq.store.real_disk import RealDisk
 from tests.support.fake_disk import FakeDisk
 
 
@@ -127,6 +128,22 @@ def test_names_come_and_go(place):
     assert not disk.exists(f"{root}/a")
     with pytest.raises(FileNotFoundError):
         disk.unlink(f"{root}/a/two")
+
+
+def test_a_write_that_has_begun_is_nowhere_before_a_sync_and_fails_nobody(place):
+    disk, root = place
+    fd = disk.open(f"{root}/file", create=True)
+    disk.pwrite(fd, b"0123456789", 0)
+    disk.begin_writing(fd, 2, 5)
+    assert disk.pread(fd, 10, 0) == b"0123456789"
+    if isinstance(disk, FakeDisk):
+        disk.sync_directory(root)
+        assert disk.power_cut().content(f"{root}/file") == b""
+    disk.fdatasync(fd)
+    disk.close(fd)
+    reader = disk.open(f"{root}/file", write=False)
+    disk.begin_writing(reader, 1 << 40, 5)  # Nothing is there.
+    disk.close(reader)
 
 
 def test_everything_can_be_synced_at_once(place):

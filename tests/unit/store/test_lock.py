@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from cometmq.model.errors import StoreLocked
-from cometmq.store.disk import RealDisk
 from cometmq.store.lock import AbortMarker, DirectoryLock
+from cometmq.store.real_disk import RealDisk
 
 TAKE = """
 import fcntl, sys

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cometmq.store.disk import RealDisk
+from cometmq.store.real_disk import RealDisk
 from tests.support.fake_disk import FakeDisk
 from tests.support.hand_clock import HandClock
 from tests.support.store_puts import SMALL, open_store, put, settle

@@ -13,7 +13,7 @@ from cometmq.codec.timer_files import (
     decode_check,
 )
 from cometmq.model.errors import StoreDamaged
-from cometmq.store.disk import RealDisk
+from cometmq.store.real_disk import RealDisk
 from cometmq.store.timer.files import TimerFiles, Waiting
 from cometmq.store.timer.wheel import WHEEL_SIZE, WHEEL_SLOTS
 

@@ -37,7 +37,7 @@ from cometmq.spark.store.schema import MESSAGES, view_schema
 from cometmq.spark.store.splits import SPLIT_BYTES, Split
 from cometmq.spark.store.store_sizes import keep_sizes
 from cometmq.store.archive_mark import archived_to, note_archived
-from cometmq.store.disk import RealDisk
+from cometmq.store.real_disk import RealDisk
 
 ARCHIVE_FILE = "_archive/archive.json"
 KEPT_CONFIG = "_archive/config"

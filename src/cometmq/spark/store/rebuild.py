@@ -23,9 +23,10 @@ from cometmq.spark.store.packed import Packer, Run
 from cometmq.spark.store.plan import Task
 from cometmq.spark.store.queue_reader import QUEUES
 from cometmq.spark.store.scan import Damage, scan
-from cometmq.store.disk import Disk, RealDisk
+from cometmq.store.disk import Disk
 from cometmq.store.lock import DirectoryLock
 from cometmq.store.offline.found import find_store, with_found_sizes
+from cometmq.store.real_disk import RealDisk
 from cometmq.store.settings import StoreSettings
 
 REBUILT = "rebuilt"  # The folder beside the old files in which new ones grow.

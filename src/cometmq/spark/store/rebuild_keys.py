@@ -30,10 +30,10 @@ from cometmq.spark.columns.window import Longs, RecordWindow
 from cometmq.spark.store.folder import StoreFolder
 from cometmq.spark.store.plan import Task
 from cometmq.spark.store.scan import Damage, scan
-from cometmq.store.disk import RealDisk
 from cometmq.store.index import Index
 from cometmq.store.index_file import IndexShape
 from cometmq.store.lock import DirectoryLock
+from cometmq.store.real_disk import RealDisk
 
 KEYS = "index.keys"
 INDEX = "index"

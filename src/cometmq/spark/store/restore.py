@@ -33,8 +33,8 @@ from cometmq.spark.store.rebuild import begin, finish, rebuild_task, target_of
 from cometmq.spark.store.rebuild_keys import begin_keys, finish_keys, keys_task
 from cometmq.spark.store.schema import RAW_RECORD
 from cometmq.spark.store.store_sizes import kept_sizes
-from cometmq.store.disk import RealDisk
 from cometmq.store.index_file import IndexShape
+from cometmq.store.real_disk import RealDisk
 from cometmq.store.settings import StoreSettings
 
 _COLUMNS = ["commitLogOffset", RAW_RECORD]

@@ -22,10 +22,10 @@ from cometmq.codec.index_file import (
 from cometmq.kernel.wanted import KEY
 from cometmq.spark.store.folder import INDEX_NAME_DIGITS, StoreFolder
 from cometmq.spark.store.rebuild_keys import Keys
-from cometmq.store.disk import RealDisk
 from cometmq.store.offline.findings import Finding, Findings
 from cometmq.store.offline.index_check import file_keys
 from cometmq.store.offline.index_shape import find_shape
+from cometmq.store.real_disk import RealDisk
 
 _PLACED = np.dtype([("offset", ">i8"), ("hash", ">i4")])
 _ENTRY = np.dtype([("hash", ">i4"), ("offset", ">i8"), ("seconds", ">i4"), ("previous", ">i4")])

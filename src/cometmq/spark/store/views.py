@@ -32,9 +32,9 @@ from cometmq.spark.store.rows import message_batches
 from cometmq.spark.store.schema import MESSAGES
 from cometmq.spark.store.settings import StoreReadSettings
 from cometmq.spark.store.verify import VerifyRules, verify_task
-from cometmq.store.disk import RealDisk
 from cometmq.store.lock import ABORT_FILE
 from cometmq.store.offline.index_shape import find_shape
+from cometmq.store.real_disk import RealDisk
 from cometmq.store.settings import DELAY_LEVELS_MS
 
 _INDEX_ENTRY = np.dtype(
