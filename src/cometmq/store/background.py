@@ -138,10 +138,11 @@ class Background(ReadSide):
         """
         self._flushing.flush_files(upto)
 
-    def flushed(self, upto: int) -> None:
-        """A flush has ended: tell who waited, and show what is on disk now."""
-        self._flushing.done(upto)
+    def flushed(self, upto: int) -> bool:
+        """A flush has ended: tell who waited, and show what is on disk now; gives whether one waited, alone."""
+        is_alone = self._flushing.done(upto)
         self.dispatch_pending()
+        return is_alone
 
     def flush_failed(self, error: OSError) -> None:
         """A flush failed; it is not tried again, for the next one would prove nothing."""

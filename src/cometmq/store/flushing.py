@@ -76,8 +76,8 @@ class Flushing:
         for file in self.log.files_between(self.log.flushed, upto):
             file.flush()
 
-    def done(self, upto: int, *, store_ms: int = 0) -> None:
-        """A flush has ended: tell who waited for it.
+    def done(self, upto: int, *, store_ms: int = 0) -> bool:
+        """A flush has ended: tell who waited for it; gives whether one did, alone.
 
         Args:
             upto: its target.
@@ -91,7 +91,8 @@ class Flushing:
         self._ended_at = self._clock.monotonic()
         # Who waited alone sends alone again: what comes next goes to the device while we still count it.
         # With several, each page would go there once a batch, and they all wait for the last time.
-        self.log.is_flush_next = self._group.advance(self.log.flushed) == 1
+        self.log.is_flush_next = is_alone = self._group.advance(self.log.flushed) == 1
+        return is_alone
 
     def expire(self) -> None:
         """Tell who has waited too long."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import os
 import threading
 from collections.abc import AsyncIterator
 
@@ -84,6 +85,28 @@ async def test_what_follows_a_flush_for_one_is_on_its_way_before_the_next_flush(
         begun.append(bench.disk.calls["begin_writing"])
     # Who waited tells what to expect: one behind one, several behind several.
     assert begun == [1, 1, 5, 0, 0, 1]
+
+
+async def test_the_loop_stays_awake_behind_a_flush_for_one_and_not_behind_others(
+    bench, monkeypatch
+):
+    looks = []
+    monkeypatch.setattr(os, "sched_yield", lambda: looks.append(1))
+
+    async def looked() -> bool:
+        looks.clear()
+        for _ in range(5):
+            await asyncio.sleep(0)
+        return len(looks) > 0
+
+    await bench.send()
+    assert await looked()
+    await bench.send(reads=2)
+    assert not await looked()
+    await bench.send()
+    assert await looked()
+    await bench.flusher.close()
+    assert not await looked()
 
 
 async def test_after_a_slow_flush_the_thread_has_the_next_ones_and_then_the_loop_again(bench):
