@@ -91,7 +91,8 @@ class Flushing:
         self._ended_at = self._clock.monotonic()
         # Who waited alone sends alone again: what comes next goes to the device while we still count it.
         # With several, each page would go there once a batch, and they all wait for the last time.
-        self.log.is_flush_next = is_alone = self._group.advance(self.log.flushed) == 1
+        is_alone = self._group.advance(self.log.flushed) == 1
+        self.log.is_flush_next = is_alone and self._settings.flush_sync
         return is_alone
 
     def expire(self) -> None:

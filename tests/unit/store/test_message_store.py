@@ -136,6 +136,19 @@ def test_with_asynchronous_flush_messages_are_visible_once_dispatched():
     assert (queue.max_offset, store.dispatched_offset) == (1, store.max_offset)
 
 
+@pytest.mark.parametrize(("settings", "begun"), [(SYNC, 1), (SMALL, 0)])
+def test_only_where_each_batch_is_flushed_is_it_sent_to_the_device_at_once(settings, begun):
+    disk = FakeDisk()
+    store = open_store(disk=disk, settings=settings)
+    put(store, b"x")
+    told: list[bool] = []
+    store.wait_flushed(store.max_offset, told.append)  # With asynchronous flush some do, too.
+    flush(store)
+    assert told == [True]
+    put(store, b"y")
+    assert disk.calls["begin_writing"] == begun
+
+
 def test_with_synchronous_flush_they_are_visible_when_flushed():
     store = open_store(settings=SYNC, disk=FakeDisk())
     put(store, b"x")
