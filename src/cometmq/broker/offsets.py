@@ -78,8 +78,9 @@ class Offsets:
         queues = self._offsets.get(key)
         if queues is None:
             queues = self._offsets[key] = {}
-        queues[queue_id] = offset
-        self._saver.is_dirty = True
+        if queues.get(queue_id) != offset:  # Each pull tells it, changed or not.
+            queues[queue_id] = offset
+            self._saver.is_dirty = True
 
     # --- resets
 
@@ -88,6 +89,10 @@ class Offsets:
         self.commit(group, topic, queue_id, offset=offset)
         key = topic + TOPIC_GROUP_SEPARATOR + group
         self._resets.setdefault(key, {})[queue_id] = offset
+
+    def has_reset(self, group: str, topic: str, queue_id: int) -> bool:
+        """Whether there was a reset that nobody was told of yet."""
+        return queue_id in self._resets.get(topic + TOPIC_GROUP_SEPARATOR + group, ())
 
     def take_reset(self, group: str, topic: str, queue_id: int) -> int | None:
         """The offset of a reset that nobody was told of yet; with this call somebody is."""

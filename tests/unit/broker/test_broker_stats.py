@@ -6,7 +6,7 @@ import json
 
 from cometmq.broker.consoles.growth import Growth, GrowthSamples
 from cometmq.model.codes import RequestCode, ResponseCode
-from tests.unit.broker.test_consoles import commit, send
+from tests.unit.broker.billing import commit, send
 
 MINUTE, HOUR = 60.0, 3_600.0
 

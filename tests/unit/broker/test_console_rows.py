@@ -6,8 +6,8 @@ import pytest
 
 from cometmq.codec.fastjson import loads
 from cometmq.model.codes import RequestCode, ResponseCode
+from tests.unit.broker.billing import Client, commit, pull_fields, send
 from tests.unit.broker.conftest import serve
-from tests.unit.broker.test_consoles import Client, commit, pull_fields, send
 
 LONG_MAX = (1 << 63) - 1
 

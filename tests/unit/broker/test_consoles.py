@@ -2,20 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import pytest
 
 from cometmq.broker.consoles.rates import ConsumeRateSamples
 from cometmq.broker.offsets import Offsets
-from cometmq.codec.bodies.heartbeat import (
-    ConsumerPart,
-    Heartbeat,
-    ProducerPart,
-    encode_heartbeat,
-)
 from cometmq.codec.bodies.queue_offsets import (
-    decode_queue_offsets,
     encode_client_offsets,
 )
 from cometmq.codec.bodies.stats import (
@@ -27,67 +18,12 @@ from cometmq.codec.bodies.topic_list import decode_topic_list
 from cometmq.codec.fastjson import loads
 from cometmq.codec.java_properties import decode_java_properties
 from cometmq.codec.record import decode_records
-from cometmq.codec.remoting import Command
-from cometmq.model.codes import Language, RequestCode, ResponseCode
-from cometmq.model.names import DEFAULT_TOPIC
+from cometmq.model.codes import RequestCode, ResponseCode
 from cometmq.model.queue import MessageQueue
-from cometmq.model.subscription import parse_subscription
 from cometmq.net.answer import Answer
-from cometmq.net.channels import Channels
 from cometmq.net.clock import SystemClock
 from tests.support.hand_clock import HandClock
-from tests.unit.broker.conftest import eventually, serve
-
-QUEUE = MessageQueue("orders", "broker-a", 0)
-
-
-async def send(served, body: bytes = b"body", topic: str = "orders", queue: str = "0") -> str:
-    fields = {"a": "p", "b": topic, "c": DEFAULT_TOPIC, "d": "2", "e": queue, "f": "0",
-              "g": "1", "h": "0", "i": "TAGS\1paid\2"}  # fmt: skip
-    answer = await served.ask(RequestCode.SEND_MESSAGE_V2, fields, body)
-    assert answer.code == 0, answer.remark
-    return answer.fields["msgId"]
-
-
-async def commit(served, offset: int, group: str = "billing") -> None:
-    fields = {"consumerGroup": group, "topic": "orders", "queueId": "0",
-              "commitOffset": str(offset)}  # fmt: skip
-    assert (await served.ask(RequestCode.UPDATE_CONSUMER_OFFSET, fields)).code == 0
-
-
-def pull_fields(offset: int, *, suspend: bool = False) -> dict[str, str]:
-    return {
-        "consumerGroup": "billing", "topic": "orders", "queueId": "0",
-        "queueOffset": str(offset), "maxMsgNums": "32", "sysFlag": "6" if suspend else "4",
-        "commitOffset": "0", "suspendTimeoutMillis": "9000", "subscription": "*",
-        "subVersion": "0", "expressionType": "TAG",
-    }  # fmt: skip
-
-
-class Client:
-    """A member of the group `billing`, whose answers to a broker's questions are given."""
-
-    def __init__(self, served, answers: dict[int, Answer], version: int = 479) -> None:
-        self.asked: list = []
-        self._answers = answers
-        self._version = version
-        self.channels = Channels(SystemClock(), on_request=self._take)
-        self._broker = served.broker
-
-    def _take(self, command, _channel):
-        self.asked.append(command)
-        return self._answers.get(command.code)
-
-    async def join(self) -> None:
-        wanted = (parse_subscription("orders", "*", version=1),)
-        heartbeat = Heartbeat(
-            "me@1", (ProducerPart("asks"),), (ConsumerPart("billing", wanted),)
-        )
-        command = Command(
-            RequestCode.HEART_BEAT, version=self._version, body=encode_heartbeat(heartbeat)
-        )
-        answer = await self.channels.call(self._broker.address, command)
-        assert answer.code == 0, answer.remark
+from tests.unit.broker.billing import QUEUE, Client, commit, pull_fields, send
 
 
 @pytest.fixture
@@ -201,87 +137,6 @@ def test_the_rate_of_a_group_is_the_growth_of_its_offsets(tmp_path):
     offsets.commit("billing", "orders", 1, offset=50)
     assert samples.rate("billing", "orders") == pytest.approx(10.0)
     assert samples.rate("other", "orders") == 0.0
-
-
-# --- resets
-
-
-async def test_a_reset_moves_the_offset_and_the_next_pull_is_sent_there(served):
-    for _ in range(5):
-        await send(served)
-    await commit(served, 5)
-    fields = {"topic": "orders", "group": "billing", "timestamp": "0", "isForce": "true"}
-    answer = await served.ask(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, fields)
-    assert decode_queue_offsets(answer.body)[QUEUE] == 0
-    moved = await served.ask(RequestCode.PULL_MESSAGE, pull_fields(5))
-    assert moved.code == ResponseCode.PULL_OFFSET_MOVED
-    assert moved.fields["nextBeginOffset"] == "0"
-    again = await served.ask(RequestCode.PULL_MESSAGE, pull_fields(0))
-    assert again.code == 0
-    assert len(decode_records(again.body)) == 5
-
-
-async def test_a_held_pull_learns_of_a_reset_at_once(served):
-    await send(served)
-    await commit(served, 1)
-    held = asyncio.create_task(
-        served.ask(RequestCode.PULL_MESSAGE, pull_fields(1, suspend=True))
-    )
-    await eventually(lambda: len(served.broker._held))
-    fields = {"topic": "orders", "group": "billing", "queueId": "0", "offset": "0",
-              "timestamp": "-1", "isForce": "true"}  # fmt: skip
-    await served.ask(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, fields)
-    answer = await asyncio.wait_for(held, 5)
-    assert (answer.code, answer.fields["nextBeginOffset"]) == (21, "0")
-
-
-async def test_a_commit_of_before_the_reset_does_not_undo_it(served):
-    for _ in range(3):
-        await send(served)
-    await commit(served, 3)
-    fields = {"topic": "orders", "group": "billing", "timestamp": "0", "isForce": "true"}
-    await served.ask(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, fields)
-    with_commit = {**pull_fields(3), "sysFlag": "5", "commitOffset": "3"}
-    await served.ask(RequestCode.PULL_MESSAGE, with_commit)
-    assert served.broker._offsets.get("billing", "orders", 0) == 0
-
-
-@pytest.mark.parametrize(
-    ("fields", "code"),
-    [
-        ({"topic": "nothing"}, ResponseCode.TOPIC_NOT_EXIST),
-        ({"group": "nobody"}, ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST),
-        ({"queueId": "0", "offset": "9"}, ResponseCode.SYSTEM_ERROR),
-    ],
-)
-async def test_a_reset_that_cannot_be_is_refused(served, fields, code):
-    await send(served)
-    await commit(served, 1)
-    wanted = {"topic": "orders", "group": "billing", "timestamp": "0", "isForce": "true"}
-    answer = await served.ask(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, {**wanted, **fields})
-    assert answer.code == code
-
-
-@pytest.mark.parametrize("language", [Language.JAVA, Language.CPP])
-async def test_where_clients_reset_themselves_they_are_told(tmp_path, language):
-    async with serve(tmp_path, is_reset_by_broker=False) as served:
-        await send(served)
-        await commit(served, 1)
-        member = Client(served, {})
-        await member.join()
-        fields = {"topic": "orders", "group": "billing", "timestamp": "0", "isForce": "true"}
-        answer = await served.ask(
-            RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, fields, language=int(language)
-        )
-        assert decode_queue_offsets(answer.body)[QUEUE] == 0
-        told = await eventually(
-            lambda: [
-                c for c in member.asked if c.code == RequestCode.RESET_CONSUMER_CLIENT_OFFSET
-            ]
-        )
-        assert (b'"offsetTable":[' in told[0].body) == (language is Language.CPP)
-        assert decode_queue_offsets(told[0].body)[QUEUE] == 0
-        await member.channels.close()
 
 
 # --- questions that are passed on

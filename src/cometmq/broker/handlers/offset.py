@@ -94,6 +94,9 @@ class OffsetHandler:
                 ResponseCode.INVALID_PARAMETER,
                 f"offset {request.commit_offset} of queue {request.queue_id} cannot be committed",
             )
+        if self._offsets.has_reset(group, topic, request.queue_id):
+            # It is of before the reset, of which its sender is told at the next pull.
+            return Answer(remark="Offset has been previously reset")
         self._offsets.commit(group, topic, request.queue_id, offset=request.commit_offset)
         return Answer()
 
