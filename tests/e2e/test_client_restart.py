@@ -10,6 +10,7 @@ from typing import Any
 
 from cometmq.client import (
     AsyncProducer,
+    AsyncPullConsumer,
     AsyncPushConsumer,
     ConsumeFrom,
     Message,
@@ -77,6 +78,53 @@ async def test_a_killed_broker_and_nameserver_are_found_again(tmp_path: Path):
     finally:
         for program in (broker, names):
             program.kill()
+
+
+async def test_a_broker_that_forgot_an_offset_is_told_it_again(tmp_path: Path):
+    names = processes.nameserver(tmp_path / "nameserver")
+    broker = processes.broker(tmp_path / "broker", names.address)
+    names.start()
+    broker.start()
+    quick: dict[str, Any] = {"route_interval_ms": 500, "heartbeat_interval_ms": 500}
+    got: list[bytes] = []
+    consumer = AsyncPushConsumer(
+        names.address,
+        group="GID_idle",
+        listener=lambda message: got.append(message.body),
+        subscriptions={TOPIC: "*"},
+        settings=PushSettings(
+            consume_from=ConsumeFrom.FIRST, persist_interval_ms=200,
+            rebalance_interval_ms=500, **quick,
+        ),
+    )  # fmt: skip
+    reader = AsyncPullConsumer(names.address, group="GID_idle")
+    try:
+        async with AsyncProducer(names.address, settings=ProducerSettings(**quick)) as producer:
+            await send_until_stored(producer, b"one")
+            async with consumer, reader:
+                await until(lambda: got == [b"one"], "the message")
+                broker.kill()
+                # A crash forgets the commits of the last seconds; this one forgets all.
+                for file in (tmp_path / "broker").rglob("consumerOffset.json*"):
+                    file.unlink()
+                await asyncio.to_thread(broker.start)
+                await committed_sum_is_one(reader)
+    finally:
+        for program in (broker, names):
+            program.kill()
+
+
+async def committed_sum_is_one(reader: AsyncPullConsumer) -> None:
+    """Wait until the group's offset is at the broker; it consumes nothing more meanwhile."""
+    deadline = time.monotonic() + SECONDS_MAX
+    while time.monotonic() < deadline:
+        with contextlib.suppress(ClientError, NetError):
+            queues = await reader.queues(TOPIC)
+            known = [await reader.committed(queue) for queue in queues]
+            if sum(offset or 0 for offset in known) == 1:
+                return
+        await asyncio.sleep(0.1)
+    raise TimeoutError(f"the broker was not told again within {SECONDS_MAX} s")
 
 
 async def restart(program: Program) -> None:

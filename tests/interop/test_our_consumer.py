@@ -5,12 +5,25 @@ Every test here runs on both clusters.
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections import Counter
 
 import pytest
 
-from cometmq.client import ConsumeFrom, Message, Producer, PullConsumer, PullStatus, by_sql
+from cometmq.client import (
+    Admin,
+    ConsumeFrom,
+    Message,
+    MessageQueue,
+    Producer,
+    PullConsumer,
+    PullStatus,
+    by_sql,
+)
+from cometmq.client.hub import Hub
+from cometmq.client.offsets import BrokerOffsets
+from cometmq.model.group import GroupConfig
 from tests.interop.ours import SECONDS, Box, all_of, bodies, messages, new_topic, pushed
 from tests.support.processes import wait_until
 
@@ -102,6 +115,32 @@ def test_a_group_goes_on_where_it_stopped(names, producer, topic, group):
         second.wait(10)
         time.sleep(0.3)
     assert second.bodies == bodies("later", 10)
+
+
+def test_new_groups_keep_the_offsets_of_all_their_queues(names, topic):
+    # A Java broker loses some when those of a new group come at once.
+    groups = [f"our_new_{time.time_ns()}_{number}" for number in range(100)]
+    offsets = {MessageQueue(topic, "broker-a", number): number + 5 for number in range(4)}
+    with Admin(names) as admin:
+        for group in groups:
+            admin.create_group(GroupConfig(group))
+
+    async def commit_and_read() -> list[dict[MessageQueue, int | None]]:
+        hub = Hub(names)
+        await hub.start()
+        try:
+            stored = BrokerOffsets(hub)
+            for group in groups:
+                await stored.commit_all(group, offsets, is_answered=False)
+            await asyncio.sleep(0.5)
+            return [
+                {queue: await stored.committed(group, queue) for queue in offsets}
+                for group in groups
+            ]
+        finally:
+            await hub.close()
+
+    assert asyncio.run(commit_and_read()) == [offsets] * len(groups)
 
 
 def test_a_group_that_begins_last_begins_at_the_start_of_a_young_topic(

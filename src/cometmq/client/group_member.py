@@ -201,7 +201,8 @@ class GroupMember:
 
     async def leave(self) -> None:
         """Store the progress and leave the group; call `stop_pulling` first."""
-        await self._store()
+        # Whoever takes our queues asks where to begin as soon as we are gone.
+        await self._store(is_answered=True)
         for loop in self.loops.values():
             loop.is_dropped = True
         if self.turnstile is not None:
@@ -304,10 +305,7 @@ class GroupMember:
         queues = await self._settled(queues)
         for queue in queues:
             _log.info("%s gives up %s", self.group, queue)
-            try:
-                await self.progress.store(queue)
-            except (CometError, OSError) as error:
-                _log.warning("the offset of %s was not stored: %s", queue, error)
+        await self._store(queues, is_answered=True)
         self._drop_loops(queues)
         if self.turnstile is not None:
             await self.turnstile.give_back(queues)
@@ -339,9 +337,11 @@ class GroupMember:
             await asyncio.sleep(SAMPLE_SECONDS)
             self.counts.sample()
 
-    async def _store(self) -> None:
+    async def _store(
+        self, queues: list[MessageQueue] | None = None, *, is_answered: bool = False
+    ) -> None:
         try:
-            await self.progress.store()
+            await self.progress.store(queues, is_answered=is_answered)
         except (CometError, OSError) as error:
             _log.warning("the offsets of %s were not stored: %s", self.group, error)
 

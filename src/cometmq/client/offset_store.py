@@ -5,6 +5,7 @@ own, offsets.json, as the Java client keeps it. An offset is the next one to con
 """
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Protocol
 
@@ -21,8 +22,8 @@ class OffsetStore(Protocol):
         """What is stored; None when nothing is."""
         ...
 
-    async def write(self, changed: dict[MessageQueue, int]) -> None:
-        """Store these offsets."""
+    async def write(self, changed: dict[MessageQueue, int], *, is_answered: bool) -> None:
+        """Store these offsets; `is_answered`: they are stored when it returns."""
         ...
 
 
@@ -39,10 +40,10 @@ class ClusterOffsets:
         """What the broker has."""
         return await self._offsets.committed(self._group, queue)
 
-    async def write(self, changed: dict[MessageQueue, int]) -> None:
-        """Tell the brokers; oneway, as all clients do: the next round tells it again."""
-        for queue, offset in changed.items() if self._is_written else ():
-            await self._offsets.commit(self._group, queue, offset, is_oneway=True)
+    async def write(self, changed: dict[MessageQueue, int], *, is_answered: bool) -> None:
+        """Tell the brokers; what got lost on the way is told again by the next pull."""
+        if self._is_written:
+            await self._offsets.commit_all(self._group, changed, is_answered=is_answered)
 
 
 class LocalOffsets:
@@ -61,12 +62,15 @@ class LocalOffsets:
         """
         return self._load().get(queue)
 
-    async def write(self, changed: dict[MessageQueue, int]) -> None:
+    async def write(
+        self, changed: dict[MessageQueue, int], *, is_answered: bool = True
+    ) -> None:
         """Replace the file; the one before becomes .bak.
 
         Raises:
             OSError: it cannot be written.
         """
+        del is_answered  # It is written when it returns.
         stored = self._load()
         stored.update(changed)
         path = self._path
@@ -149,23 +153,30 @@ class Progress:
         """The queue belongs to someone else now."""
         self._places.pop(queue, None)
 
-    async def store(self, queue: MessageQueue | None = None) -> None:
-        """Store what changed, of one queue or of all.
+    async def store(
+        self, queues: Iterable[MessageQueue] | None = None, *, is_answered: bool = False
+    ) -> None:
+        """Store what changed.
+
+        Args:
+            queues: of these; None: of all.
+            is_answered: return when it is stored: where neither a pull nor a round follows.
 
         Raises:
-            CometError, OSError: it could not be stored; the next call tries again.
+            CometError, OSError: it could not be stored everywhere; the next call tries again.
         """
-        chosen = {
-            each: place.offset
-            for each, place in self._places.items()
+        chosen = None if queues is None else set(queues)
+        changed = {
+            queue: place.offset
+            for queue, place in self._places.items()
             if place.offset is not None
             and place.offset != place.stored
-            and queue in (None, each)
+            and (chosen is None or queue in chosen)
         }
-        if not chosen:
+        if not changed:
             return
-        await self._store.write(chosen)
-        for each, offset in chosen.items():
-            place = self._places.get(each)
+        await self._store.write(changed, is_answered=is_answered)
+        for queue, offset in changed.items():
+            place = self._places.get(queue)
             if place is not None:  # Else it was given up meanwhile.
                 place.stored = offset

@@ -1,5 +1,7 @@
 """Offsets at the broker: of a queue (first, end, by time) and of a consumer group."""
 
+import asyncio
+from collections.abc import Awaitable, Iterable, Mapping
 from typing import Any
 
 from cometmq.client.hub import Hub
@@ -23,6 +25,8 @@ class BrokerOffsets:
     def __init__(self, hub: Hub) -> None:
         """Over this hub's connections."""
         self._hub = hub
+        # Where a group has stored an offset: (group, topic, broker).
+        self._begun: set[tuple[str, str, str]] = set()
 
     async def min_offset(self, queue: MessageQueue) -> int:
         """The offset of the queue's first message; 0 of a queue without any."""
@@ -72,6 +76,45 @@ class BrokerOffsets:
         else:
             await self._hub.ask(address, command)
 
+    async def commit_all(
+        self, group: str, offsets: Mapping[MessageQueue, int], *, is_answered: bool = True
+    ) -> None:
+        """Store where a group stands in several queues; the failure of one broker stops no other.
+
+        Args:
+            group: the consumer group.
+            offsets: the next offset to consume, by queue.
+            is_answered: return when the brokers have stored them all; else when they are told.
+        """
+        shares: dict[tuple[str, str], dict[MessageQueue, int]] = {}
+        for queue, offset in offsets.items():
+            shares.setdefault((queue.topic, queue.broker_name), {})[queue] = offset
+        await _all(
+            self._commit_share((group, *place), share, is_answered=is_answered)
+            for place, share in shares.items()
+        )
+
+    async def _commit_share(
+        self,
+        place: tuple[str, str, str],
+        offsets: dict[MessageQueue, int],
+        *,
+        is_answered: bool,
+    ) -> None:
+        group = place[0]
+        pairs = list(offsets.items())
+        if place not in self._begun:
+            # The first is stored before the others are sent. A Java broker handles commits in several
+            # threads, and two that both find nothing of the group in this topic each make a table for
+            # it, of which one is lost (ConsumerOffsetManager.commitOffset of RocketMQ 5.3.3).
+            await self.commit(group, *pairs.pop())
+            self._begun.add(place)
+        if is_answered:
+            await _all(self.commit(group, *pair) for pair in pairs)
+            return
+        for pair in pairs:
+            await self.commit(group, *pair, is_oneway=True)
+
     async def _ask(self, queue: MessageQueue, code: RequestCode, header: Any) -> int:
         command = Command(code, fields=encode_fields(header))
         answer = await self._hub.ask(await self._address(queue), command)
@@ -84,3 +127,10 @@ class BrokerOffsets:
         if self._hub.routes.get(queue.topic) is None:
             await self._hub.known(queue.topic)
         return self._hub.address(queue.broker_name)
+
+
+async def _all(works: Iterable[Awaitable[None]]) -> None:
+    """Wait for all of them, then raise what the first that failed raised."""
+    for result in await asyncio.gather(*works, return_exceptions=True):
+        if isinstance(result, BaseException):
+            raise result

@@ -19,7 +19,7 @@ class Stored:
     async def read(self, queue: MessageQueue) -> int | None:
         return None
 
-    async def write(self, changed: dict[MessageQueue, int]) -> None:
+    async def write(self, changed: dict[MessageQueue, int], *, is_answered: bool) -> None:
         if self.error is not None:
             raise self.error
         self.rounds.append(changed)
@@ -55,7 +55,7 @@ async def test_a_queue_that_was_given_up_is_not_stored_later():
     progress = Progress(stored)
     progress.update(FIRST, 5)
     progress.update(SECOND, 7)
-    await progress.store(FIRST)
+    await progress.store([FIRST])
     progress.update(FIRST, 6)
     progress.forget(FIRST)
     await progress.store()

@@ -23,6 +23,7 @@ from typing import Any, NamedTuple, cast
 from cometmq.client import AsyncPullConsumer
 from cometmq.client.hub import Hub
 from cometmq.client.namespace import namespace_of
+from cometmq.client.offsets import BrokerOffsets
 from cometmq.client.results import PullStatus, RawPull
 from cometmq.client.routes import KnownTopic
 from cometmq.client.settings import ConsumerSettings
@@ -85,6 +86,7 @@ class ClientSourceCluster:
         self._hub = Hub(";".join(settings.name_servers))
         named = ConsumerSettings(namespace=settings.namespace)
         self._consumer = AsyncPullConsumer(group=settings.group, settings=named, hub=self._hub)
+        self._offsets = BrokerOffsets(self._hub)
         portal().call(self._hub.start)
         portal().call(self._consumer.start)
 
@@ -260,13 +262,8 @@ class ClientSourceCluster:
         return replace(queue, topic=self._namespace.wrap(queue.topic))
 
     async def _commit(self, offsets: Mapping[MessageQueue, int]) -> None:
-        stored = [
-            self._consumer.commit(self._full(queue), offset)
-            for queue, offset in offsets.items()
-        ]
-        for each in await asyncio.gather(*stored, return_exceptions=True):
-            if isinstance(each, BaseException):
-                raise each
+        full = {self._full(queue): offset for queue, offset in offsets.items()}
+        await self._offsets.commit_all(self._namespace.wrap(self._settings.group), full)
 
     async def _indexed(self, topic: str, key: str, *, is_id: bool) -> Indexed | None:
         unique = "true" if is_id else None
