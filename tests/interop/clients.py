@@ -1,8 +1,8 @@
 """Runs the scenarios on the official Java clients (`java/run.sh`) and reads what they report.
 
-The scenarios are the customers: they stand here as their authors wrote them, but for a line that says which
-race of the client itself it bears with. They write beside themselves, so they run from a copy in the cache
-folder, which also keeps the jars of each client.
+The scenarios are the customers: they stand here as their authors wrote them, but for two lines: one bears with a
+race of the client itself, one ended a race of their own. They write beside themselves, so they run from a copy
+in the cache folder, which also keeps the jars of each client.
 """
 
 from __future__ import annotations
