@@ -25,13 +25,6 @@ EVERYWHERE = {MessageQueue(TOPIC, broker, number): 5 for broker in "ab" for numb
 
 
 @pytest.fixture
-async def cluster() -> AsyncIterator[ScriptedCluster]:
-    made = ScriptedCluster()
-    async with made.names, made.a, made.b:
-        yield made
-
-
-@pytest.fixture
 async def offsets(cluster) -> AsyncIterator[BrokerOffsets]:
     hub = Hub(cluster.names.address, settings=ClientSettings(request_timeout_ms=300))
     await hub.start()

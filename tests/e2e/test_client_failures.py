@@ -34,13 +34,6 @@ from tests.support.scripted import TOPIC, ScriptedCluster, never, refuse, stored
 
 
 @pytest.fixture
-async def cluster() -> AsyncIterator[ScriptedCluster]:
-    made = ScriptedCluster()
-    async with made.names, made.a, made.b:
-        yield made
-
-
-@pytest.fixture
 async def producer(cluster: ScriptedCluster) -> AsyncIterator[AsyncProducer]:
     async with AsyncProducer(cluster.names.address) as made:
         yield made

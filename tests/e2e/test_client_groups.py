@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
-
-import pytest
 
 from cometmq.client import (
     AsyncPushConsumer,
@@ -27,7 +24,6 @@ from tests.support.scripted import (
     TOPIC,
     Script,
     Scripted,
-    ScriptedCluster,
     nothing,
     refuse,
     until,
@@ -35,13 +31,6 @@ from tests.support.scripted import (
 
 GROUP = "GID_script"
 SETTINGS = PushSettings(consume_from=ConsumeFrom.FIRST, suspend_ms=100, persist_interval_ms=50)
-
-
-@pytest.fixture
-async def cluster() -> AsyncIterator[ScriptedCluster]:
-    made = ScriptedCluster()
-    async with made.names, made.a, made.b:
-        yield made
 
 
 class Log:

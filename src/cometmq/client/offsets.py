@@ -86,23 +86,23 @@ class BrokerOffsets:
             offsets: the next offset to consume, by queue.
             is_answered: return when the brokers have stored them all; else when they are told.
         """
-        shares: dict[tuple[str, str], dict[MessageQueue, int]] = {}
+        shares: dict[tuple[str, str, str], list[tuple[MessageQueue, int]]] = {}
         for queue, offset in offsets.items():
-            shares.setdefault((queue.topic, queue.broker_name), {})[queue] = offset
+            place = group, queue.topic, queue.broker_name
+            shares.setdefault(place, []).append((queue, offset))
         await _all(
-            self._commit_share((group, *place), share, is_answered=is_answered)
-            for place, share in shares.items()
+            self._commit_share(place, pairs, is_answered=is_answered)
+            for place, pairs in shares.items()
         )
 
     async def _commit_share(
         self,
         place: tuple[str, str, str],
-        offsets: dict[MessageQueue, int],
+        pairs: list[tuple[MessageQueue, int]],
         *,
         is_answered: bool,
     ) -> None:
-        group = place[0]
-        pairs = list(offsets.items())
+        group, _, _ = place
         if place not in self._begun:
             # The first is stored before the others are sent. A Java broker handles commits in several
             # threads, and two that both find nothing of the group in this topic each make a table for

@@ -6,9 +6,7 @@ import asyncio
 
 import pytest
 
-from cometmq.codec.bodies.queue_offsets import (
-    decode_queue_offsets,
-)
+from cometmq.codec.bodies.queue_offsets import decode_queue_offsets
 from cometmq.codec.record import decode_records
 from cometmq.model.codes import Language, RequestCode, ResponseCode
 from tests.unit.broker.billing import QUEUE, Client, commit, pull_fields, send

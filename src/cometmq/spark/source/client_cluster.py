@@ -263,7 +263,7 @@ class ClientSourceCluster:
 
     async def _commit(self, offsets: Mapping[MessageQueue, int]) -> None:
         full = {self._full(queue): offset for queue, offset in offsets.items()}
-        await self._offsets.commit_all(self._namespace.wrap(self._settings.group), full)
+        await self._offsets.commit_all(self._consumer.group, full)
 
     async def _indexed(self, topic: str, key: str, *, is_id: bool) -> Indexed | None:
         unique = "true" if is_id else None

@@ -1,0 +1,17 @@
+"""What several of these tests ask for; a module that needs another cluster makes its own."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from tests.support.scripted import ScriptedCluster
+
+
+@pytest.fixture
+async def cluster() -> AsyncIterator[ScriptedCluster]:
+    """A nameserver and two brokers that answer by a script."""
+    made = ScriptedCluster()
+    async with made.names, made.a, made.b:
+        yield made
