@@ -7,12 +7,12 @@ PYTEST := $(BIN)/python -m pytest
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build fmt sync lint types arch tidy static test plain check e2e crash interop golden spark cluster demo bench fuzz ci clean
+.PHONY: help setup build fmt sync lint types arch tidy static test plain check e2e attacks crash interop golden spark cluster demo bench fuzz ci clean
 
 help: ## this list
 	@grep -hE '^[a-z0-9]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-9s %s\n", $$1, $$2}'
 
-setup: $(STAMP) ## make .venv with CometMQ and all it needs, from requirements.lock setup.py src/cometmq/kernel/_fast.pyx
+setup: $(STAMP) ## make .venv with CometMQ and all it needs
 
 $(STAMP): pyproject.toml requirements.lock setup.py $(wildcard src/cometmq/kernel/*.pyx src/cometmq/kernel/*.pxd)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "CometMQ needs Python 3.11 or later: make setup PYTHON=python3.x")'
@@ -63,6 +63,9 @@ e2e: setup ## real processes from the command line
 
 golden: setup ## the stores and frames that Java wrote
 	$(PYTEST) tests/golden $(ARGS)
+
+attacks: setup ## one bad peer, and a good client beside it that must not notice
+	$(PYTEST) tests/attacks $(ARGS)
 
 crash: setup ## kill -9, and what was acknowledged must be there
 	$(PYTEST) tests/crash -s $(ARGS)

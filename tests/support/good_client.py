@@ -1,0 +1,177 @@
+"""A well-behaved client in a process of its own: one message each 10 ms, and how long each answer took.
+
+Attack tests run it beside whatever a bad peer does to the same server. What a busy machine adds must not be taken
+for the server's fault, so each wait is measured three ways: by the wall clock; by the processor time that
+the server's loop took meanwhile (the main thread of its process, from /proc); and by an echo server in a third
+process, asked at the same pace, which shows how long anybody waits on this machine now.
+
+    with GoodClient(broker.address, broker.pid) as good:
+        attack()
+    good.check()
+"""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import select
+import socket
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+from typing import NamedTuple, Self
+
+from tests.support.frames import json_frame, parts_of, read_frame
+from tests.support.load import send_frame
+
+TOPIC = "GoodClient"
+PAUSE_SECONDS = 0.01
+WAIT_SECONDS_MAX = 120.0
+GET_ROUTE = 105
+# What a good client waits at most while somebody attacks, ms; on a busy machine of processor time of the server's.
+WAIT_MS_MAX = 50.0
+# How much longer than that it may take by the wall clock on a busy machine: so many waits of the echo server.
+BUSY_FACTOR = 8.0
+
+
+class Waits(NamedTuple):
+    """What a good client saw.
+
+    Attributes:
+        answers: requests that were answered.
+        longest_ms: the longest wait for an answer by the wall clock.
+        longest_held_ms: the most processor time that the server's loop took during one wait.
+        echo_ms: the longest wait for the echo server meanwhile.
+        codes: how often each code was answered, by its number as text.
+        lost: why the connection ended early, None where it did not.
+    """
+
+    answers: int
+    longest_ms: float
+    longest_held_ms: float
+    echo_ms: float
+    codes: dict[str, int]
+    lost: str | None
+
+
+class GoodClient:
+    """The program, as seen from a test: entering the block starts it, leaving it ends it."""
+
+    def __init__(
+        self, address: str, pid: int, *, topic: str = TOPIC, asks_routes: bool = False
+    ) -> None:
+        """Begin nothing yet.
+
+        `pid` is the server's; `asks_routes` makes it ask a nameserver for routes in place of sending to a broker.
+        """
+        self._command: list[str] = [
+            sys.executable, "-m", "tests.support.good_client", address, str(pid), topic,
+            "routes" if asks_routes else "sends",
+        ]  # fmt: skip
+        self._program: subprocess.Popen[str] | None = None
+        self.waits: Waits | None = None
+
+    def __enter__(self) -> Self:
+        self._program = subprocess.Popen(
+            self._command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            cwd=Path(__file__).resolve().parents[2],
+        )
+        assert self._program.stdout is not None
+        said = self._program.stdout.readline()
+        assert said == "ready\n", f"the good client did not begin: {said!r}"
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        assert self._program is not None
+        try:
+            said = self._program.communicate(timeout=WAIT_SECONDS_MAX + 10)[0]
+        except subprocess.TimeoutExpired:
+            self._program.kill()
+            self._program.communicate()
+            raise
+        self.waits = Waits(**json.loads(said))
+
+    def check(self, *, wait_ms: float = WAIT_MS_MAX, codes: tuple[int, ...] = (0,)) -> Waits:
+        """Assert that nobody kept it waiting, every answer was one of `codes`, and it was never disconnected."""
+        waits = self.waits
+        assert waits is not None, "check() comes behind the with block"
+        print(waits)
+        assert waits.lost is None, waits
+        assert waits.answers > 0, waits
+        assert {int(code) for code in waits.codes} <= set(codes), waits
+        assert waits.longest_held_ms <= wait_ms, waits
+        assert waits.longest_ms <= wait_ms + BUSY_FACTOR * waits.echo_ms, waits
+        return waits
+
+
+def loop_seconds(pid: int) -> float:
+    """Processor time that the main thread of a process has taken until now."""
+    with open(f"/proc/{pid}/schedstat") as file:  # noqa: PTH123  Each 10 ms.
+        return int(file.read().split()[0]) / 1e9
+
+
+def _echo(listening: socket.socket) -> None:
+    peer, _ = listening.accept()
+    while data := peer.recv(1 << 16):
+        peer.sendall(data)
+
+
+def _connect(address: str) -> socket.socket:
+    host, port = address.rsplit(":", 1)
+    peer = socket.create_connection((host, int(port)), timeout=WAIT_SECONDS_MAX)
+    peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return peer
+
+
+def main(address: str, pid: int, topic: str, what: str) -> None:
+    """Ask until standard input ends; then print what was seen."""
+    listening = socket.create_server(("127.0.0.1", 0))
+    echo = multiprocessing.get_context("fork").Process(target=_echo, args=(listening,))
+    echo.daemon = True
+    echo.start()
+    beside = _connect(f"127.0.0.1:{listening.getsockname()[1]}")
+    listening.close()
+    peer = _connect(address)
+    codes: Counter[str] = Counter()
+    longest = held = echoed = 0.0
+    count = 0
+    lost: str | None = None
+    while True:
+        frame = (
+            json_frame(GET_ROUTE, {"topic": topic}, opaque=count)
+            if what == "routes"
+            else send_frame(topic, b"x" * 100, opaque=count, queue_id=count % 4)
+        )
+        before, began = loop_seconds(pid), time.monotonic()
+        try:
+            peer.sendall(frame)
+            answer = json.loads(parts_of(read_frame(peer))[1])
+        except OSError as error:
+            lost = repr(error)
+            break
+        took = time.monotonic() - began
+        if count:  # The first one makes the topic.
+            longest = max(longest, took)
+            held = max(held, loop_seconds(pid) - before)
+        count += 1
+        codes[str(answer["code"])] += 1
+        began = time.monotonic()
+        beside.sendall(frame)
+        read_frame(beside)
+        echoed = max(echoed, time.monotonic() - began)
+        if count == 2:
+            print("ready", flush=True)
+        if select.select([sys.stdin], [], [], PAUSE_SECONDS)[0] and not os.read(0, 1):
+            break
+    waits = Waits(count, longest * 1000, held * 1000, echoed * 1000, dict(codes), lost)
+    print(json.dumps(waits._asdict()), flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], int(sys.argv[2]), sys.argv[3], sys.argv[4])
