@@ -122,6 +122,16 @@ def _echo(listening: socket.socket) -> None:
         peer.sendall(data)
 
 
+def _start_echo() -> socket.socket:
+    listening = socket.create_server(("127.0.0.1", 0))
+    echo = multiprocessing.get_context("fork").Process(target=_echo, args=(listening,))
+    echo.daemon = True
+    echo.start()
+    beside = _connect(f"127.0.0.1:{listening.getsockname()[1]}")
+    listening.close()
+    return beside
+
+
 def _connect(address: str) -> socket.socket:
     host, port = address.rsplit(":", 1)
     peer = socket.create_connection((host, int(port)), timeout=WAIT_SECONDS_MAX)
@@ -131,13 +141,7 @@ def _connect(address: str) -> socket.socket:
 
 def main(address: str, pid: int, topic: str, what: str) -> None:
     """Ask until standard input ends; then print what was seen."""
-    listening = socket.create_server(("127.0.0.1", 0))
-    echo = multiprocessing.get_context("fork").Process(target=_echo, args=(listening,))
-    echo.daemon = True
-    echo.start()
-    beside = _connect(f"127.0.0.1:{listening.getsockname()[1]}")
-    listening.close()
-    peer = _connect(address)
+    beside, peer = _start_echo(), _connect(address)
     codes: Counter[str] = Counter()
     longest = held = echoed = 0.0
     count = 0
