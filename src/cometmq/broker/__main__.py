@@ -21,6 +21,7 @@ from cometmq.model.errors import CometError
 from cometmq.model.settings import settings_table
 from cometmq.net.clock import SystemClock
 from cometmq.net.loop import run
+from cometmq.net.program_log import set_up_log
 
 _log = logging.getLogger("cometmq.broker")
 
@@ -75,9 +76,7 @@ def _print_settings(settings: BrokerSettings, *, is_all: bool) -> None:
 
 
 async def _serve(settings: BrokerSettings, warnings: list[str]) -> int:
-    logging.basicConfig(
-        level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s"
-    )
+    set_up_log()
     for warning in warnings:
         _log.warning("%s", warning)
     stop = asyncio.Event()

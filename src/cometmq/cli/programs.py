@@ -49,8 +49,9 @@ def up(
     """Run nameserver and broker in one process, for this machine."""
     from cometmq.embedded import AsyncEmbedded
     from cometmq.net.loop import run
+    from cometmq.net.program_log import set_up_log
 
-    logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
+    set_up_log(logging.WARNING, "%(levelname)s %(name)s: %(message)s")
     cluster = AsyncEmbedded(data, nameserver_port=nameserver_port, broker_port=broker_port)
     run(until_stopped(_stay_up(cluster)))
     notes().print(f"Ended in order; messages stay in {data}.")

@@ -4,7 +4,6 @@ Next: cometmq.nameserver.server
 """
 
 import asyncio
-import logging
 import os
 import signal
 import sys
@@ -16,6 +15,7 @@ from cometmq.nameserver.server import NameServer
 from cometmq.nameserver.settings import NameServerSettings, read_nameserver_settings
 from cometmq.net.clock import SystemClock
 from cometmq.net.loop import run
+from cometmq.net.program_log import set_up_log
 from cometmq.store.conf_file import ConfFile
 
 
@@ -40,9 +40,7 @@ def run_nameserver(
     if prints_settings:
         sys.stdout.write(encode_properties_text(settings_table(settings)).decode())
         return
-    logging.basicConfig(
-        level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
-    )
+    set_up_log()
     run(_serve(settings, conf))
 
 

@@ -1,0 +1,210 @@
+"""The log of a program: one line is one message, of a bounded length, and repeats are counted.
+
+Names, ids and expressions in a message come from peers. Nobody can write a second line with them, colour the
+terminal or fill the disk: what cannot be printed is escaped, what is long is cut in its middle, and of a
+kind of line (a logger and its template) only the first few are written in a while; one line then says how many
+more there were. A traceback keeps its lines, indented so that none looks like a line of the log.
+"""
+
+import logging
+import sys
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import TracebackType
+from typing import NamedTuple, TextIO
+
+LINE_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+
+# Characters of one argument, of a whole message, and of a traceback.
+ARGUMENT_MAX = 400
+MESSAGE_MAX = 2_000
+TRACEBACK_MAX = 6_000
+# Lines of a kind that are written in a while, which is a second and doubles while the kind goes on.
+LINES_MAX = 10
+WHILE_SECONDS = 1.0
+WHILE_SECONDS_MAX = 8.0
+# Kinds that are counted each for itself; more of them at one time share one count.
+KINDS_MAX = 256
+_TEMPLATE_MAX = 80
+
+
+class Kind(NamedTuple):
+    """What lines that are counted together have in common.
+
+    Attributes:
+        logger: its name.
+        level: as a number.
+        template: the begin of the message before its arguments are put in.
+        place: of an error, what it is and where it was raised.
+    """
+
+    logger: str
+    level: int
+    template: str
+    place: str = ""
+
+
+_OTHERS = Kind(__name__, logging.WARNING, "lines of many kinds")
+
+
+def set_up_log(level: int = logging.INFO, line_format: str = LINE_FORMAT) -> None:
+    """Let the loggers of this process write to standard error; once, at the start of a program."""
+    handler = CountingHandler()
+    handler.setFormatter(OneLineFormatter(line_format))
+    logging.basicConfig(level=level, handlers=[handler])
+
+
+def printable(text: str) -> str:
+    """The text on one line: what cannot be printed as its escape."""
+    if text.isprintable():
+        return text
+    return "".join(
+        sign if sign.isprintable() else sign.encode("unicode_escape").decode() for sign in text
+    )
+
+
+def cut(text: str, most: int) -> str:
+    """A long text without its middle, with its length."""
+    if len(text) <= most:
+        return text
+    tail = most // 4
+    return f"{text[: most - tail]} ... ({len(text)} characters) ... {text[-tail:]}"
+
+
+class OneLineFormatter(logging.Formatter):
+    """Makes one line of a message, and bounded text of a traceback."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The text of a record; what other handlers see of it stays as it was."""
+        values = {**record.__dict__, "msg": _message(record), "args": None}
+        if values["exc_info"]:
+            # Made anew: text that another formatter left would not be indented.
+            values["exc_text"] = None
+        return super().format(logging.makeLogRecord(values))
+
+    def formatException(  # noqa: N802  The name is that of logging.
+        self,
+        ei: tuple[type[BaseException], BaseException, TracebackType | None]
+        | tuple[None, None, None],
+    ) -> str:
+        """A traceback, each line of it indented."""
+        lines = cut(super().formatException(ei), TRACEBACK_MAX).split("\n")
+        return "\n".join(f"    {printable(line)}" for line in lines)
+
+
+def _message(record: logging.LogRecord) -> str:
+    args = record.args
+    if isinstance(args, tuple):
+        args = tuple(cut(arg, ARGUMENT_MAX) if isinstance(arg, str) else arg for arg in args)
+    message = str(record.msg) % args if args else str(record.msg)
+    return printable(cut(message, MESSAGE_MAX))
+
+
+@dataclass(slots=True)
+class _Count:
+    """How often a kind of line came in its while.
+
+    Attributes:
+        ends: monotonic time of the while's end, seconds.
+        seconds: how long the while is.
+        count: lines that came.
+    """
+
+    ends: float
+    seconds: float
+    count: int = 0
+
+    @property
+    def left_out(self) -> int:
+        return max(self.count - LINES_MAX, 0)
+
+
+class CountingHandler(logging.StreamHandler[TextIO]):
+    """Writes the first lines of each kind in a while, and at its end how many more there were."""
+
+    def __init__(
+        self, stream: TextIO | None = None, *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        super().__init__(stream or sys.stderr)
+        self._clock = clock
+        self._counts: dict[Kind, _Count] = {}
+        self._timer: threading.Timer | None = None
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write a record, or count it; logging holds the lock."""
+        now = self._clock()
+        kind = _kind(record)
+        count = self._counts.get(kind)
+        if count is None or now >= count.ends:
+            self._look(now)
+            kind = kind if kind in self._counts or len(self._counts) < KINDS_MAX else _OTHERS
+            count = self._counts.setdefault(kind, _Count(now + WHILE_SECONDS, WHILE_SECONDS))
+        count.count += 1
+        if count.count <= LINES_MAX:
+            super().emit(record)
+        elif self._timer is None:
+            self._set_timer(count.ends - now)
+
+    def _set_timer(self, seconds: float) -> None:
+        """Look again then, even if nothing is written any more; at most one thread at a time."""
+        self._timer = threading.Timer(max(seconds, 0.0), self._on_timer)
+        self._timer.daemon = True
+        self._timer.start()
+
+    def _on_timer(self) -> None:
+        with self.lock or threading.Lock():
+            self._timer = None
+            self._look(self._clock())
+            ends = [count.ends for count in self._counts.values() if count.left_out]
+            if ends:
+                self._set_timer(min(ends) - self._clock())
+
+    def _look(self, now: float) -> None:
+        """End what is over: tell how many lines were left out, and forget the kinds that had none."""
+        for kind, count in [item for item in self._counts.items() if now >= item[1].ends]:
+            if not count.left_out:
+                del self._counts[kind]
+                continue
+            self._tell(kind, count)
+            seconds = min(count.seconds * 2, WHILE_SECONDS_MAX)
+            self._counts[kind] = _Count(now + seconds, seconds)
+
+    def _tell(self, kind: Kind, count: _Count) -> None:
+        super().emit(
+            logging.makeLogRecord(
+                {
+                    "name": kind.logger,
+                    "levelno": kind.level,
+                    "levelname": logging.getLevelName(kind.level),
+                    "msg": "%d more of these within %d s: %s",
+                    "args": (count.left_out, round(count.seconds), kind.template),
+                }
+            )
+        )
+
+    def close(self) -> None:
+        """Tell what is not told yet; logging calls it at the end of the process."""
+        with self.lock or threading.Lock():
+            if self._timer is not None:
+                self._timer.cancel()
+                self._timer = None
+            for kind, count in self._counts.items():
+                if count.left_out:
+                    self._tell(kind, count)
+            self._counts.clear()
+        super().close()
+
+
+def _kind(record: logging.LogRecord) -> Kind:
+    """Its logger and template; of an error the place, too, so that each bug is told of."""
+    template = str(record.msg)[:_TEMPLATE_MAX].partition("\n")[0]
+    place = ""
+    if isinstance(record.exc_info, tuple) and record.exc_info[0] is not None:
+        inmost = record.exc_info[2]
+        while inmost is not None and inmost.tb_next is not None:
+            inmost = inmost.tb_next
+        where = f"{inmost.tb_frame.f_code.co_filename}:{inmost.tb_lineno}" if inmost else ""
+        place = f"{record.exc_info[0].__name__} {where}"
+    return Kind(record.name, record.levelno, template, place)

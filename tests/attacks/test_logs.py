@@ -1,0 +1,90 @@
+"""What a bad peer sends forges no line of a log, and does not fill it."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+
+from tests.attacks.stranger import Stranger
+from tests.support.processes import wait_until
+
+HEART_BEAT, CHECK_CLIENT_CONFIG, REGISTER_BROKER = 34, 46, 103
+FORGED = "2026-01-01 00:00:00,000 ERROR cometmq.broker: forged"
+
+
+def heartbeat(client: str, groups: list[str], expression: str) -> bytes:
+    """A consumer that is in these groups and wants this of one topic."""
+    wish = {
+        "topic": "T", "subString": expression, "tagsSet": [], "codeSet": [],
+        "subVersion": 1, "expressionType": "TAG", "classFilterMode": False,
+    }  # fmt: skip
+    parts = [
+        {
+            "groupName": group, "consumeType": "CONSUME_PASSIVELY", "messageModel": "CLUSTERING",
+            "consumeFromWhere": "CONSUME_FROM_LAST_OFFSET", "subscriptionDataSet": [wish],
+            "unitMode": False,
+        }
+        for group in groups
+    ]  # fmt: skip
+    return json.dumps(
+        {"clientID": client, "consumerDataSet": parts, "producerDataSet": []}
+    ).encode()
+
+
+def disagree(address: str, clients: tuple[str, str], groups: list[str]) -> None:
+    """Two members of each group that want different things, which is worth a warning."""
+    with Stranger(address) as one, Stranger(address) as other:
+        one.ask(HEART_BEAT, {}, heartbeat(clients[0], groups, "A"))
+        other.ask(HEART_BEAT, {}, heartbeat(clients[1], groups, "B"))
+
+
+def lines(program) -> list[str]:
+    return program.log.read_text(errors="replace").splitlines()
+
+
+def test_a_name_with_a_line_break_forges_no_line_of_the_broker(broker):
+    disagree(broker.address, (f"a\n{FORGED}", f"b\r\n{FORGED}"), ["g"])
+    wait_until(lambda: any("forged" in line for line in lines(broker)), seconds=10, what="line")
+    assert not [line for line in lines(broker) if line.startswith(FORGED)]
+
+
+def test_a_name_with_a_line_break_forges_no_line_of_the_nameserver(nameserver):
+    fields = {
+        "brokerName": f"b\n{FORGED}", "brokerAddr": "127.0.0.1:1", "clusterName": "c",
+        "haServerAddr": "127.0.0.1:2", "brokerId": "0", "compressed": "false", "bodyCrc32": "0",
+    }  # fmt: skip
+    with Stranger(nameserver.address) as peer:
+        peer.ask(REGISTER_BROKER, fields)
+    assert not [line for line in lines(nameserver) if line.startswith(FORGED)]
+
+
+def test_lines_that_repeat_are_counted(broker):
+    disagree(broker.address, ("a", "b"), [f"g{number}" for number in range(100)])
+    told = wait_until(
+        lambda: [line for line in lines(broker) if "more of these" in line],
+        seconds=10,
+        what="how many lines were left out",
+    )
+    assert " 90 more of these" in told[0]
+    assert len([line for line in lines(broker) if "members want different things" in line]) < 20
+
+
+def test_two_ids_of_a_megabyte_are_cut(broker):
+    disagree(broker.address, ("a" * 1_000_000, "b" * 1_000_000), ["g"])
+    assert broker.log.stat().st_size < 100_000
+
+
+def test_bad_expressions_do_not_fill_the_log(broker):
+    """Forty left-nested expressions of 3 KB."""
+    for form in ("a" + "=1" * 1_500, "a" + " IS NULL" * 370):
+        body = {
+            "clientId": "c", "group": "g",
+            "subscriptionData": {
+                "topic": "T", "subString": form, "expressionType": "SQL92", "subVersion": 1,
+                "tagsSet": [], "codeSet": [], "classFilterMode": False,
+            },
+        }  # fmt: skip
+        for _ in range(20):
+            with Stranger(broker.address) as peer, contextlib.suppress(ConnectionError):
+                peer.ask(CHECK_CLIENT_CONFIG, {}, json.dumps(body).encode())
+    assert broker.log.stat().st_size < 200_000

@@ -1,0 +1,126 @@
+"""The log of a program: one line a message, long texts cut, repeats counted."""
+
+from __future__ import annotations
+
+import io
+import logging
+import sys
+
+import pytest
+
+from cometmq.net import program_log
+from cometmq.net.program_log import CountingHandler, OneLineFormatter
+
+
+class HandClock:
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def written():
+    """A handler on a clock of ours, and what it wrote."""
+    stream, clock = io.StringIO(), HandClock()
+    handler = CountingHandler(stream, clock=clock)
+    handler.setFormatter(OneLineFormatter("%(levelname)s %(name)s: %(message)s"))
+    yield handler, stream, clock
+    handler.close()
+
+
+def record(message: str, *args: object, level: int = logging.WARNING, error: object = None):
+    return logging.LogRecord("one", level, __file__, 1, message, args, error)  # type: ignore[arg-type]
+
+
+def fail(text: str) -> None:
+    raise ValueError(text)
+
+
+def lines(stream: io.StringIO) -> list[str]:
+    return stream.getvalue().splitlines()
+
+
+def test_a_line_break_in_an_argument_makes_no_line(written):
+    handler, stream, _ = written
+    handler.handle(record("closing %s: %s", "a\nERROR forged: x\r\x1b[2J\u2028", {"b": "\n"}))
+    assert lines(stream) == [
+        r"WARNING one: closing a\nERROR forged: x\r\x1b[2J\u2028: {'b': '\n'}"
+    ]
+
+
+def test_text_of_any_script_stays_readable(written):
+    handler, stream, _ = written
+    handler.handle(record("topic %s", "订单 Größe"))
+    assert lines(stream) == ["WARNING one: topic 订单 Größe"]
+
+
+def test_long_arguments_leave_the_sentence_whole(written):
+    handler, stream, _ = written
+    handler.handle(record("%s and %s differ", "a" * 4_000_000, "b" * 4_000_000))
+    (line,) = lines(stream)
+    assert len(line) < 1_000
+    assert "(4000000 characters)" in line
+    assert line.endswith(" differ")
+
+
+def test_a_long_message_is_cut_in_its_middle(written):
+    handler, stream, _ = written
+    handler.handle(record("%s ends", ["x" * 100_000]))
+    (line,) = lines(stream)
+    assert len(line) < program_log.MESSAGE_MAX + 100
+    assert line.endswith(" ends")
+
+
+def test_a_traceback_keeps_its_lines_and_is_bounded(written):
+    handler, stream, _ = written
+    try:
+        fail("of a peer\nWARNING one: forged " + "x" * 200_000)
+    except ValueError:
+        handler.handle(record("failed", error=sys.exc_info()))
+    first, *others = lines(stream)
+    assert first == "WARNING one: failed"
+    assert len(others) > 3
+    assert all(line.startswith("    ") for line in others)
+    assert len(stream.getvalue()) < program_log.TRACEBACK_MAX + 500
+
+
+def test_what_repeats_is_counted_and_told(written):
+    handler, stream, clock = written
+    for number in range(100):
+        handler.handle(record("closing %s", number))
+    handler.handle(record("another %s", 1))
+    assert len(lines(stream)) == program_log.LINES_MAX + 1
+    clock.now += 1.5
+    handler.handle(record("another %s", 2))
+    assert lines(stream)[-2:] == [
+        "WARNING one: 90 more of these within 1 s: closing %s",
+        "WARNING one: another 2",
+    ]
+
+
+def test_what_goes_on_is_told_less_often(written):
+    handler, stream, clock = written
+    for number in range(100_000):
+        clock.now += 0.001
+        handler.handle(record("closing %s", number))
+    assert len(lines(stream)) < 20 * (program_log.LINES_MAX + 1)
+
+
+def test_many_kinds_are_bounded(written):
+    handler, stream, clock = written
+    for number in range(50_000):
+        handler.handle(record(f"closing {number}"))
+    assert len(lines(stream)) <= program_log.KINDS_MAX + program_log.LINES_MAX
+    clock.now += 2
+    handler.handle(record("later"))
+    assert any("lines of many kinds" in line for line in lines(stream))
+
+
+def test_the_end_of_the_program_tells_the_rest(written):
+    handler, stream, _ = written
+    for number in range(15):
+        handler.handle(record("closing %s", number))
+    handler.close()
+    assert lines(stream)[-1] == "WARNING one: 5 more of these within 1 s: closing %s"
