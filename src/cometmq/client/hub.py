@@ -1,8 +1,9 @@
 """What the producers and consumers of one client share: routes, connections, heartbeats.
 
 A client asks one nameserver for routes (again every 30 s), keeps one connection to each broker, and
-tells every broker of its routes every 30 s which groups it belongs to (Java's MQClientInstance).
-Producers and consumers join with `join`; one hub may serve several.
+tells every broker of its routes every 30 s which groups it belongs to (Java's MQClientInstance). A broker
+whose connection is lost is told again as soon as it is back. Producers and consumers join with `join`; one
+hub may serve several.
 
 Next: cometmq.client.routes
 """
@@ -11,7 +12,7 @@ import asyncio
 import logging
 import random
 from collections.abc import Callable, Coroutine
-from typing import Any, Protocol
+from typing import Any, NoReturn, Protocol
 from weakref import WeakSet
 
 from cometmq.client.identity import checked_ip, make_client_id, own_ip
@@ -19,6 +20,7 @@ from cometmq.client.nameservers import Nameservers
 from cometmq.client.periodic import repeat
 from cometmq.client.routes import KnownTopic, RouteTable, inherited_route
 from cometmq.client.settings import ClientSettings, nameserver_addresses
+from cometmq.codec.bodies.cluster import decode_cluster_info
 from cometmq.codec.bodies.heartbeat import (
     ConsumerPart,
     Heartbeat,
@@ -40,6 +42,13 @@ from cometmq.net.clock import SystemClock
 from cometmq.net.tasks import Tasks
 
 _log = logging.getLogger(__name__)
+
+# How soon a broker that is away is looked for, doubled up to the interval of heartbeats, ms.
+_AWAY_MS = 500
+# A nameserver that was started anew names no broker before it registers (each 30 s), and a broker that is
+# started anew is named by none: who was named so lately is looked for, seconds. Java's nameserver
+# waits as long for a broker that is silent.
+_NAMED_SECONDS = 120.0
 
 
 class Member(Protocol):
@@ -104,6 +113,7 @@ class Hub:
             self.clock,
             on_request=self._take_request,
             connect_timeout_ms=self.settings.connect_timeout_ms,
+            on_lost=lambda _channel: self._lost.set(),
         )
         self.nameservers = Nameservers(
             addresses,
@@ -116,6 +126,10 @@ class Hub:
         self._asking: dict[tuple[str, int], asyncio.Task[KnownTopic]] = {}
         self._introduced: WeakSet[Channel] = WeakSet()
         self._introducing: asyncio.Task[None] | None = None
+        # Who must be known to brokers that no route of ours names, and whether those were asked for.
+        self._everywhere: list[Member] = []
+        self._is_cluster_known = False
+        self._lost = asyncio.Event()
         self._is_started = False
 
     def __repr__(self) -> str:
@@ -130,9 +144,7 @@ class Hub:
             self._is_started = True
             times = self.settings
             self.tasks.spawn(repeat(self.refresh, every_ms=times.route_interval_ms), "routes")
-            self.tasks.spawn(
-                repeat(self.beat, every_ms=times.heartbeat_interval_ms), "heartbeat"
-            )
+            self.tasks.spawn(self._keep_known(), "heartbeat")
 
     async def close(self) -> None:
         """Stop everything and close the connections."""
@@ -141,9 +153,16 @@ class Hub:
         await self.tasks.close()
         await self.channels.close()
 
-    async def join(self, member: Member) -> None:
-        """Take in a producer or consumer, and tell the brokers of its topics at once."""
+    async def join(self, member: Member, *, everywhere: bool = False) -> None:
+        """Take in a producer or consumer, and tell the brokers of its topics at once.
+
+        Args:
+            member: it.
+            everywhere: tell all brokers there are, also those that come later, whatever its topics.
+        """
         self._members.append(member)
+        if everywhere:
+            self._everywhere.append(member)
         await self.beat()
 
     async def leave(self, member: Member) -> None:
@@ -151,6 +170,11 @@ class Hub:
         if member not in self._members:
             return
         self._members.remove(member)
+        if member in self._everywhere:
+            self._everywhere.remove(member)
+            if not self._everywhere:
+                self._is_cluster_known = False
+                self.routes.forget_cluster()
         is_producer = isinstance(member.heartbeat_part(), ProducerPart)
         header = UnregisterClient(
             self.client_id,
@@ -247,7 +271,25 @@ class Hub:
             except CometError as error:
                 # What was known holds: a nameserver that restarts has no routes for a while.
                 _log.warning("the route of %s cannot be refreshed: %s", topic, error)
+        if self._everywhere:
+            await self._learn_cluster()
         self._close_strangers()
+        if self._is_anyone_away():  # One that has come, or was moved.
+            self._lost.set()
+
+    async def _learn_cluster(self) -> None:
+        """Ask which brokers there are.
+
+        Java's client takes those of the default topic's route, which not every broker has.
+        """
+        try:
+            answer = await self.nameservers.ask(Command(RequestCode.GET_BROKER_CLUSTER_INFO))
+            brokers = decode_cluster_info(answer.body).brokers.values()
+        except CometError as error:
+            _log.warning("the brokers there are are not known; asking again later: %s", error)
+            return
+        self._is_cluster_known = True
+        self.routes.put_cluster(brokers, self.clock.monotonic(), keep_seconds=_NAMED_SECONDS)
 
     def _close_strangers(self) -> None:
         named = set(self.nameservers.addresses)
@@ -319,22 +361,55 @@ class Hub:
     # --- heartbeats
 
     async def beat(self) -> None:
-        """Tell every broker of the routes which groups live here."""
+        """Tell every broker of the routes, or every one there is, which groups live here."""
         parts = [member.heartbeat_part() for member in self._members]
         producers = tuple(part for part in parts if isinstance(part, ProducerPart))
         consumers = tuple(part for part in parts if isinstance(part, ConsumerPart))
         if not parts:
             return
+        if self._everywhere and not self._is_cluster_known:
+            await self._learn_cluster()
         body = encode_heartbeat(Heartbeat(self.client_id, producers, consumers))
         command = Command(RequestCode.HEART_BEAT, body=body)
-        addresses = {
-            address
-            for members in self.routes.brokers.values()
-            for broker_id, address in members.items()
-            # A slave is only read from.
-            if broker_id == MASTER_ID or consumers
-        }
+        # A slave is only read from.
+        addresses = self.routes.addresses(only_masters=not consumers)
         await asyncio.gather(*(self._tell(address, command) for address in addresses))
+
+    async def _keep_known(self) -> NoReturn:
+        """Heartbeats for ever: each interval, and sooner while a broker that should know us is away."""
+        every_ms = self.settings.heartbeat_interval_ms
+        away_ms = min(_AWAY_MS, every_ms)
+        while True:
+            if self._is_anyone_away():
+                # Half of it by chance: a broker that comes back need not meet all clients at once.
+                await asyncio.sleep(away_ms * (0.5 + self.chance.random() / 2) / 1000)
+                away_ms = min(2 * away_ms, every_ms)
+            elif await self._is_lost_within(every_ms):
+                away_ms = min(_AWAY_MS, every_ms)
+                continue
+            try:
+                await self.beat()
+            except Exception:  # noqa: BLE001  A client without heartbeats is worse than a line.
+                _log.exception("a heartbeat failed; trying again")
+
+    async def _is_lost_within(self, wait_ms: float) -> bool:
+        """Wait so long, or until a connection is lost."""
+        self._lost.clear()
+        try:
+            async with asyncio.timeout(wait_ms / 1000):
+                return await self._lost.wait()
+        except TimeoutError:
+            return False
+
+    def _is_anyone_away(self) -> bool:
+        if not self._members:
+            return False
+        is_reading = any(
+            isinstance(each.heartbeat_part(), ConsumerPart) for each in self._members
+        )
+        wanted = self.routes.addresses(only_masters=not is_reading)
+        is_asked_for = self._is_cluster_known or not self._everywhere
+        return not is_asked_for or not wanted.issubset(self.channels.open_addresses())
 
     # --- what brokers ask of us
 

@@ -105,14 +105,17 @@ class AsyncProducer:
     # --- life
 
     async def start(self) -> None:
-        """Begin; nothing is connected before the first send."""
+        """Begin; brokers are met at the first send, with a `transaction_listener` at once."""
         if self._sender is None:
             await self._hub.start()
             self._sender = Sender(self._hub, self._settings)
             self._chain = make_chain(
                 self._packer, self._sender, self._hub, self.group, self._settings
             )
-            await self._hub.join(self._membership)
+            # Whoever has a half of this group must find us, though we have sent it nothing.
+            await self._hub.join(
+                self._membership, everywhere=self._transactions.can_tell_of_others
+            )
 
     async def close(self) -> None:
         """Leave the group and close the connections; sends under way fail.

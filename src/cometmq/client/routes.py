@@ -6,12 +6,12 @@ first time. What a producer or consumer asks for is worked out once, when a rout
 Next: cometmq.client.choose_queue
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from cometmq.model.flags import PERM_INHERIT
 from cometmq.model.queue import MessageQueue
-from cometmq.model.route import MASTER_ID, TopicRoute
+from cometmq.model.route import MASTER_ID, BrokerData, TopicRoute
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +43,8 @@ class RouteTable:
         self.masters: Mapping[str, str] = {}
         self._topics: dict[str, KnownTopic] = {}
         self._brokers: dict[str, Mapping[int, str]] = {}
+        # Of the whole cluster, where somebody wants them: each with when it was named last.
+        self._cluster: dict[str, tuple[BrokerData, float]] = {}
 
     def put(self, topic: str, route: TopicRoute, *, is_inherited: bool = False) -> bool:
         """Take in a route; whether it differs from what was known."""
@@ -63,8 +65,27 @@ class RouteTable:
         if self._topics.pop(topic, None) is not None:
             self._collect_brokers()
 
+    def put_cluster(
+        self, brokers: Iterable[BrokerData], now: float, *, keep_seconds: float
+    ) -> None:
+        """Take in brokers, whatever their topics; one that is named no more is kept for a while."""
+        self._cluster = {
+            name: (broker, named)
+            for name, (broker, named) in self._cluster.items()
+            if now - named < keep_seconds
+        }
+        self._cluster.update((broker.broker_name, (broker, now)) for broker in brokers)
+        self._collect_brokers()
+
+    def forget_cluster(self) -> None:
+        """Know the brokers of topics only."""
+        self._cluster.clear()
+        self._collect_brokers()
+
     def _collect_brokers(self) -> None:
-        brokers: dict[str, dict[int, str]] = {}
+        brokers: dict[str, dict[int, str]] = {
+            name: dict(broker.addresses) for name, (broker, _) in self._cluster.items()
+        }
         for known in self._topics.values():
             for broker in known.route.brokers:
                 brokers.setdefault(broker.broker_name, {}).update(broker.addresses)
@@ -88,6 +109,15 @@ class RouteTable:
     def brokers(self) -> Mapping[str, Mapping[int, str]]:
         """Addresses of all brokers in the routes, by name and broker id."""
         return self._brokers
+
+    def addresses(self, *, only_masters: bool) -> set[str]:
+        """Where the brokers listen."""
+        return {
+            address
+            for members in self._brokers.values()
+            for broker_id, address in members.items()
+            if broker_id == MASTER_ID or not only_masters
+        }
 
     def address(self, broker_name: str, broker_id: int = MASTER_ID) -> str | None:
         """The address of one member of a broker group."""

@@ -132,6 +132,11 @@ class Transactions:
         self._known: dict[str, _Known] = {}
         self._tasks = Tasks(f"{group} transactions")
 
+    @property
+    def can_tell_of_others(self) -> bool:
+        """Whether brokers may ask about what other processes began."""
+        return self._listener is not None
+
     def check_listener(self) -> TransactionListener:
         """The listener.
 

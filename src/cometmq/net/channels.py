@@ -1,6 +1,7 @@
 """Outgoing connections by address: made on first use, shared, and made again after a loss."""
 
 import asyncio
+from collections.abc import Callable
 
 from cometmq.codec.remoting import Command
 from cometmq.model.clock import Clock
@@ -18,11 +19,13 @@ class Channels:
         clock: Clock,
         *,
         on_request: RequestHandler | None = None,
+        on_lost: Callable[[Channel], None] | None = None,
         connect_timeout_ms: int = CONNECT_TIMEOUT_MS,
     ) -> None:
-        """`on_request` handles what brokers ask of us on these connections."""
+        """`on_request` handles what brokers ask of us here; `on_lost` is told of each that ended."""
         self._clock = clock
         self._on_request = on_request
+        self._on_lost = on_lost
         self._connect_timeout_ms = connect_timeout_ms
         self._open: dict[str, Channel] = {}
         self._connecting: dict[str, asyncio.Task[Channel]] = {}
@@ -77,6 +80,8 @@ class Channels:
     def _forget(self, channel: Channel) -> None:
         if self._open.get(channel.address) is channel:
             del self._open[channel.address]
+            if self._on_lost is not None:
+                self._on_lost(channel)
 
     async def call(
         self, address: str, command: Command, *, timeout_ms: float = 3000

@@ -62,7 +62,7 @@ class Producer:
         return self._client.client_id
 
     def start(self) -> None:
-        """Begin; nothing is connected before the first send."""
+        """Begin; brokers are met at the first send, with a `transaction_listener` at once."""
         self._portal.call(self._client.start)
 
     def close(self) -> None:
