@@ -122,6 +122,7 @@ class RequestCode(IntEnum):
     # Our own, far from RocketMQ's, and within the 16 bits of a binary header.
     GET_GROUP_CONFLICTS = 30_001
     GET_QUEUE_LOCKS = 30_002
+    GET_MISSING_BROKERS = 30_003
     POP_MESSAGE = 200050
     ACK_MESSAGE = 200051
     PEEK_MESSAGE = 200052

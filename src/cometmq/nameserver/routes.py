@@ -12,15 +12,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Protocol
 
+from cometmq.codec.bodies.missing_brokers import MissingBroker
 from cometmq.codec.bodies.register import Registration
 from cometmq.codec.headers.nameserver import RegisterBroker, RegisterBrokerResponse
 from cometmq.model.clock import Clock
 from cometmq.model.codes import ResponseCode
 from cometmq.model.data_version import DataVersion
 from cometmq.model.errors import RequestError
-from cometmq.model.flags import PERM_READ_WRITE, PERM_WRITE
+from cometmq.model.flags import PERM_READ_WRITE, PERM_WRITE, is_readable
 from cometmq.model.route import MASTER_ID, BrokerData, QueueData
 from cometmq.model.topic import TopicConfig
+from cometmq.nameserver.missing import MissingBrokers
 
 _log = logging.getLogger(__name__)
 
@@ -75,6 +77,7 @@ class RouteTable:
         topics: queues by topic and broker name. Invariant: no topic is without queues.
         live: the brokers that are alive.
         mappings: TopicQueueMappingInfo by topic and broker name (static topics, 5.x).
+        missing: brokers that were here and are not.
     """
 
     clock: Clock
@@ -83,6 +86,7 @@ class RouteTable:
     topics: dict[str, dict[str, QueueData]] = field(default_factory=dict)
     live: dict[BrokerKey, LiveBroker] = field(default_factory=dict)
     mappings: dict[str, dict[str, Mapping[str, Any]]] = field(default_factory=dict)
+    missing: MissingBrokers = field(default_factory=MissingBrokers)
 
     # --- brokers come and stay
 
@@ -131,6 +135,7 @@ class RouteTable:
                 self._forget_missing(header.broker_name, topics)
             self._take_topics(header, registration, is_first=is_first)
         self._keep_alive(key, header, registration, connection)
+        self.missing.back(header.broker_name)
         return self._master_of(header, addresses)
 
     def _addresses_beside(self, header: RegisterBroker) -> dict[int, str]:
@@ -263,12 +268,12 @@ class RouteTable:
         """A broker is gone, whatever its name and id were."""
         for name, group in list(self.groups.items()):
             if group.cluster == key.cluster and key.address in group.addresses.values():
-                self.unregister(key, name)
+                self.unregister(key, name, is_orderly=False)
                 return
         self.live.pop(key, None)
 
-    def unregister(self, key: BrokerKey, broker_name: str) -> None:
-        """A broker says that it goes; its group goes with its last address."""
+    def unregister(self, key: BrokerKey, broker_name: str, *, is_orderly: bool = True) -> None:
+        """A broker goes, by its own word where that `is_orderly`; its group goes with its last address."""
         if self.live.pop(key, None) is not None:
             _log.info("%s is gone: %s", broker_name, key)
         group = self.groups.get(broker_name)
@@ -284,8 +289,21 @@ class RouteTable:
         for members in self.clusters.values():
             members.discard(broker_name)
         self.clusters = {name: members for name, members in self.clusters.items() if members}
+        readable: dict[str, int] = {}
         for topic in self.topics_of(broker_name):
+            data = self.topics[topic][broker_name]
+            if is_readable(data.perm) and data.read_queues:
+                readable[topic] = data.read_queues
             self._drop_queues(topic, broker_name)
+        self.missing.note(
+            MissingBroker(broker_name, group.cluster, self.clock.now_ms(), readable),
+            now=self.clock.monotonic(),
+            is_orderly=is_orderly,
+        )
+
+    def missing_brokers(self) -> list[MissingBroker]:
+        """The brokers that have left and not come back."""
+        return self.missing.known(self.clock.monotonic())
 
     def _drop_queues(self, topic: str, broker_name: str) -> None:
         queues = self.topics[topic]
@@ -324,6 +342,7 @@ class RouteTable:
 
     def delete_topic(self, topic: str, cluster: str | None = None) -> None:
         """Forget a topic, in one cluster or everywhere."""
+        self.missing.forget_topic(topic, cluster)
         if topic not in self.topics:
             return
         names = set(self.topics[topic])

@@ -14,6 +14,7 @@ from cometmq.nameserver.handlers.admin import AdminHandlers
 from cometmq.nameserver.handlers.registration import RegistrationHandlers
 from cometmq.nameserver.handlers.routes import RouteHandlers
 from cometmq.nameserver.kv import KvConfig
+from cometmq.nameserver.missing import MissingBrokers
 from cometmq.nameserver.routes import RouteTable
 from cometmq.nameserver.settings import NameServerSettings
 from cometmq.net.dispatcher import Dispatcher
@@ -45,7 +46,7 @@ class NameServer:
             conf: where changes of settings over the wire are kept; without it they last until
                 the end of the process.
         """
-        self.routes = RouteTable(clock)
+        self.routes = RouteTable(clock, missing=MissingBrokers(settings.missing_hours * 3600.0))
         self.port = settings.listen_port
         self._clock = clock
         self._settings = SettingsInForce(settings)

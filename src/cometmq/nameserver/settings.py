@@ -56,6 +56,7 @@ class NameServerSettings:
         deletes_missing_topics: a registration without a topic removes it for that broker.
         waits_for_brokers: routes are refused for the first `wait_seconds` after the start.
         wait_seconds: long enough for all brokers to have registered.
+        missing_hours: a broker that left without a word is remembered so long (ours alone); 0: not.
     """
 
     bind_address: str | None = setting(None)
@@ -75,6 +76,8 @@ class NameServerSettings:
     )
     waits_for_brokers: bool = setting(False, key="needWaitForService", is_remote=True)
     wait_seconds: int = setting(45, key="waitSecondsForService", least=0, is_remote=True)
+
+    missing_hours: int = setting(72, key="missingBrokerReservedTime", least=0)
 
     # Not built yet: whoever switches them on is told.
     is_min_id_change_notified: bool = setting(

@@ -11,6 +11,7 @@ from cometmq.codec import index_file, message_id, other_queues, record
 from cometmq.codec.batch import BATCH_HEAD, decode_batch
 from cometmq.codec.bodies.conflicts import SUBSCRIPTION, decode_conflicts, encode_conflicts
 from cometmq.codec.bodies.lock import decode_locks_file, encode_locks_file
+from cometmq.codec.bodies.missing_brokers import decode_missing_brokers, encode_missing_brokers
 from cometmq.codec.checkpoint import CHECKPOINT, Checkpoint, decode_checkpoint
 from cometmq.codec.fastjson import dumps, loads
 from cometmq.codec.host import HOST_V4, HOST_V6, decode_host
@@ -170,3 +171,10 @@ def test_the_example_of_the_conflicts_is_what_the_code_writes():
     (conflict,) = decode_conflicts(example[1])
     assert encode_conflicts([conflict]).decode() == example[1]
     assert (conflict.group, conflict.kind) == ("billing", SUBSCRIPTION)
+
+
+def test_the_example_of_the_missing_brokers_is_what_the_code_writes():
+    _, example = re.findall(r"```json\n(.*?)\n```", page_text("own-requests"), flags=re.DOTALL)
+    (missing,) = decode_missing_brokers(example)
+    assert encode_missing_brokers([missing]).decode() == example
+    assert (missing.name, missing.queues) == ("broker-b", {"orders": 4})

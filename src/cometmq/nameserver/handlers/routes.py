@@ -1,4 +1,4 @@
-"""What clients and tools ask: 105, 106, 206, 224, 304, 311, 312, 313.
+"""What clients and tools ask: 105, 106, 206, 224, 304, 311, 312, 313, and 30003 of our own.
 
 Next: cometmq.nameserver.lookup
 """
@@ -6,6 +6,7 @@ Next: cometmq.nameserver.lookup
 from collections.abc import Callable
 
 from cometmq.codec.bodies.cluster import encode_cluster_info
+from cometmq.codec.bodies.missing_brokers import encode_missing_brokers
 from cometmq.codec.bodies.route import encode_topic_route
 from cometmq.codec.bodies.topic_list import TopicList, encode_topic_list
 from cometmq.codec.fields import decode_fields
@@ -50,6 +51,7 @@ class RouteHandlers:
         """Take the codes of this family."""
         dispatcher.register(RequestCode.GET_ROUTEINFO_BY_TOPIC, self.handle_route)
         dispatcher.register(RequestCode.GET_BROKER_CLUSTER_INFO, self.handle_clusters)
+        dispatcher.register(RequestCode.GET_MISSING_BROKERS, self.handle_missing)
         dispatcher.register(
             RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER, self.handle_all_topics
         )
@@ -112,6 +114,10 @@ class RouteHandlers:
     def handle_clusters(self, _command: Command, _peer: Peer) -> Answer:
         """GET_BROKER_CLUSTER_INFO 106."""
         return Answer(body=encode_cluster_info(lookup.cluster_info(self._table)))
+
+    def handle_missing(self, _command: Command, _peer: Peer) -> Answer:
+        """GET_MISSING_BROKERS 30003, a request of our own: it tells no more than 106 told before."""
+        return Answer(body=encode_missing_brokers(self._table.missing_brokers()))
 
     def handle_all_topics(self, _command: Command, _peer: Peer) -> Answer:
         """GET_ALL_TOPIC_LIST_FROM_NAMESERVER 206."""
