@@ -7,17 +7,19 @@ import socket
 from collections.abc import Mapping
 from typing import Any, NamedTuple, Self
 
+from cometmq.model.flags import RESPONSE
 from tests.support.frames import json_frame, parts_of, read_frame
 
 
 class Answered(NamedTuple):
-    """An answer: its code, its remark, its fields, its body, and the request's number."""
+    """An answer: its code, its remark, its fields, its body, the request's number; or a request of the server's."""
 
     code: int
     remark: str
     fields: dict[str, str]
     body: bytes
     opaque: int
+    is_answer: bool = True
 
 
 class Stranger:
@@ -43,7 +45,7 @@ class Stranger:
         return self._opaque
 
     def read(self) -> Answered:
-        """The next answer, whosever it is."""
+        """The next answer, whosever it is, or the next request."""
         _, header, body = parts_of(read_frame(self.socket))
         values: dict[str, Any] = json.loads(header)
         return Answered(
@@ -52,6 +54,7 @@ class Stranger:
             values.get("extFields") or {},
             body,
             values["opaque"],
+            values["flag"] & RESPONSE != 0,
         )
 
     def ask(
@@ -59,6 +62,6 @@ class Stranger:
     ) -> Answered:
         """Send a request and wait for its answer; requests of the broker's meanwhile are passed over."""
         opaque = self.send(code, fields, body)
-        while (answer := self.read()).opaque != opaque:
+        while not (answer := self.read()).is_answer or answer.opaque != opaque:
             pass
         return answer

@@ -27,7 +27,8 @@ from cometmq.model.flags import ONEWAY, RESPONSE
 
 JSON = header_json.JSON
 ROCKETMQ = 1
-# Netty's frame decoder of RocketMQ closes a connection over this (frameMaxLength), bytes.
+# Netty's frame decoder of RocketMQ closes a connection over this (frameMaxLength), bytes of the whole
+# frame, its length field included.
 FRAME_SIZE_MAX = 16_777_216
 
 _PREFIX = struct.Struct(">iI")
@@ -108,7 +109,7 @@ def check_frame_size(size: int) -> None:
     Raises:
         CodecError: it is too large.
     """
-    if size - 4 > FRAME_SIZE_MAX:
+    if size > FRAME_SIZE_MAX:
         raise CodecError(
-            f"a frame of {size - 4} bytes; peers close the connection over {FRAME_SIZE_MAX}"
+            f"a frame of {size} bytes; peers close the connection over {FRAME_SIZE_MAX}"
         )

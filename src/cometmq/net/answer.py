@@ -38,6 +38,16 @@ def answer_head(command: Command | RawCommand, answer: Answer, body_size: int) -
     return encode_frame_head(values, body_size)
 
 
+def instead_of(error: Exception, command: Command | RawCommand) -> Answer:
+    """What is answered where `answer_head` raised `error`: whoever asks always learns something."""
+    if isinstance(error, CodecError):
+        return Answer(
+            ResponseCode.SYSTEM_ERROR,
+            f"{request_name(command[0])}: its answer is {error}; ask for less",
+        )
+    return answer_to_error(error, command)
+
+
 def answer_to_error(error: BaseException, command: Command | RawCommand) -> Answer:
     """The answer that tells a peer of a failure; bugs are logged under an id that it names."""
     if isinstance(error, RequestError):

@@ -20,7 +20,7 @@ from cometmq.kernel import encode_requests
 from cometmq.model.clock import Clock
 from cometmq.model.errors import CodecError, ConnectionLost, RequestTimeout
 from cometmq.model.flags import ONEWAY, RESPONSE
-from cometmq.net.answer import Answer, answer_head, answer_to_error
+from cometmq.net.answer import Answer, answer_head, answer_to_error, instead_of
 from cometmq.wire.connection import Connection, Outgoing
 
 _log = logging.getLogger(__name__)
@@ -288,7 +288,11 @@ class Channel(asyncio.Protocol):
         if command.flag & ONEWAY or self.is_closed:
             return
         body = answer.body if isinstance(answer.body, bytes) else b"".join(answer.body)
-        self._send(answer_head(command, answer, len(body)) + body)
+        try:
+            frame = answer_head(command, answer, len(body)) + body
+        except CodecError as error:
+            frame = answer_head(command, instead_of(error, command), 0)
+        self._send(frame)
 
     async def drain(self) -> None:
         """Wait while the other side reads slower than we write."""

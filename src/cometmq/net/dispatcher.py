@@ -63,7 +63,7 @@ class Dispatcher:
         if len(commands) == 1 and not commands[0][1] & RESPONSE:
             only = batches.get(commands[0][0])
             if only is not None:  # What an unpipelined producer sends: no gathering for it.
-                only.handle(commands, peer)
+                run_batch(only, commands, peer)
                 peer.flush()
                 only.written()
                 return []
@@ -86,11 +86,24 @@ class Dispatcher:
                 handler = self._handlers.get(command[0], _not_supported)
                 run_handler(handler, Command(*command), peer)
         for batch, requests in gathered.items():
-            batch.handle(requests, peer)
+            run_batch(batch, requests, peer)
         peer.flush()
         for batch in gathered:
             batch.written()
         return left
+
+
+def run_batch(batch: BatchHandler, commands: list[RawCommand], peer: "Peer") -> None:
+    """Let a batch handler answer its requests of a read; a failure of it becomes their answers.
+
+    One that it had answered before it failed is answered twice, and clients pass over the second.
+    """
+    try:
+        batch.handle(commands, peer)
+    except Exception as error:  # noqa: BLE001  As run_handler.
+        answer = answer_to_error(error, commands[0])
+        for command in commands:
+            peer.answer(command, answer)
 
 
 def run_handler(handler: Handler, command: Command, peer: "Peer") -> None:

@@ -18,7 +18,7 @@ from cometmq.codec.remoting import Command, RawCommand
 from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import ConnectionLost, RequestTimeout
 from cometmq.model.flags import ONEWAY
-from cometmq.net.answer import Answer, answer_head
+from cometmq.net.answer import Answer, answer_head, instead_of
 from cometmq.net.tasks import Tasks
 from cometmq.wire.connection import Connection
 
@@ -209,13 +209,16 @@ class Peer(asyncio.Protocol):
         self._transport.write(pieces[0] if len(pieces) == 1 else b"".join(pieces))
 
     def answer(self, command: Command | RawCommand, answer: Answer) -> None:
-        """Answer a request, now or later."""
+        """Answer a request, now or later; where the answer is no frame, an error says so."""
         if command[1] & ONEWAY:
             return
         body = answer.body
         pieces = body if isinstance(body, list) else [body] if body else []
         size = sum(map(len, pieces))
-        head = answer_head(command, answer, size)
+        try:
+            head = answer_head(command, answer, size)
+        except Exception as error:  # noqa: BLE001  Others wait on this connection, and in this read.
+            head, pieces, size = answer_head(command, instead_of(error, command), 0), [], 0
         if self.is_closed:
             return
         self._gathered.append(head)

@@ -168,6 +168,55 @@ async def test_the_requests_of_one_read_are_one_batch(net):
     assert len(batches.sizes) == batches.writes < 10
 
 
+@pytest.mark.parametrize("kind", ["at once", "later", "in a batch"])
+async def test_an_answer_that_fits_no_frame_is_an_error_answer(net, kind):
+    _, address, channels, dispatcher = net
+    too_large = Answer(0, body=[bytes(9 << 20), bytes(9 << 20)])
+
+    async def soon(*_):
+        return too_large
+
+    class Large(Batches):
+        def handle(self, commands, peer):
+            for command in commands:
+                peer.answer(command, too_large)
+
+    if kind == "in a batch":
+        dispatcher.register_batch(9100, Large())
+    else:
+        dispatcher.register(9100, soon if kind == "later" else lambda *_: too_large)
+    channel = await channels.get(address)
+    asked = [channel.start_call(Command(code), timeout_ms=5000) for code in (9100, ECHO, 9100)]
+    first, other, last = await asyncio.gather(*asked)
+    assert other.code == ResponseCode.SUCCESS
+    assert first.code == last.code == ResponseCode.SYSTEM_ERROR
+    assert "a frame of 1887" in first.remark
+    assert "ask for less" in first.remark
+
+
+async def test_a_batch_that_fails_is_answered_and_the_connection_lives(net):
+    _, address, channels, dispatcher = net
+
+    class Failing(Batches):
+        def handle(self, commands, peer):
+            raise ZeroDivisionError("/secret/path")
+
+    dispatcher.register_batch(9100, Failing())
+    channel = await channels.get(address)
+    asked = [channel.start_call(Command(code), timeout_ms=5000) for code in (9100, ECHO, 9100)]
+    answers = await asyncio.gather(*asked)
+    assert [answer.code for answer in answers] == [1, 0, 1]
+    assert "secret" not in answers[0].remark
+
+
+async def test_an_answer_to_a_server_that_fits_no_frame_is_an_error_answer(net):
+    _, address, _, _ = net
+    channels = Channels(SystemClock(), on_request=lambda *_: Answer(0, body=bytes(17 << 20)))
+    answer = await channels.call(address, Command(ASK_BACK))
+    assert answer.body == b"you said "
+    await channels.close()
+
+
 async def test_a_oneway_request_is_not_answered(net):
     _, address, _, _ = net
     reader, writer = await asyncio.open_connection(*address.split(":"))

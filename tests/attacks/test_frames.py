@@ -1,0 +1,67 @@
+"""Frames that are too large, or never whole: who sent them or asked for them learns it, and nobody else notices."""
+
+from __future__ import annotations
+
+import json
+import struct
+
+from cometmq.codec.remoting import FRAME_SIZE_MAX
+from cometmq.model.codes import RequestCode, ResponseCode
+from tests.attacks.stranger import Stranger
+from tests.support.frames import json_frame
+from tests.support.good_client import GoodClient
+
+GROUP = "large_answers"
+
+
+def heartbeat(client_id: str, group: str = GROUP) -> bytes:
+    """What a push consumer of one group says of itself."""
+    consumer = {
+        "consumeFromWhere": "CONSUME_FROM_LAST_OFFSET",
+        "consumeType": "CONSUME_PASSIVELY",
+        "groupName": group,
+        "messageModel": "CLUSTERING",
+        "subscriptionDataSet": [],
+        "unitMode": False,
+    }
+    said = {"clientID": client_id, "consumerDataSet": [consumer], "producerDataSet": []}
+    return json.dumps(said).encode()
+
+
+def test_a_list_that_fits_no_frame_ends_nobodys_connection(broker):
+    """Two members with ids of 9 MiB: who asks for the group's members is answered, and so is the request behind."""
+    with GoodClient(broker.address, broker.pid) as good:
+        members = [Stranger(broker.address) for _ in range(2)]
+        for number, member in enumerate(members):
+            member.ask(RequestCode.HEART_BEAT, body=heartbeat(f"{number}" * (9 << 20)))
+        with Stranger(broker.address, seconds=10) as asker:
+            fields = {"consumerGroup": GROUP}
+            asked = json_frame(RequestCode.GET_CONSUMER_LIST_BY_GROUP, fields, opaque=7)
+            behind = json_frame(RequestCode.GET_BROKER_RUNTIME_INFO, opaque=8)
+            asker.socket.sendall(asked + behind)  # One read of the broker's.
+            answers = [asker.read(), asker.read()]
+        for member in members:
+            member.socket.close()
+    assert [answer.opaque for answer in answers] == [7, 8]
+    assert answers[1].code == ResponseCode.SUCCESS
+    # Heartbeats of such a size hold the loop themselves, where they are taken.
+    good.check(wait_ms=500)
+
+
+def test_what_a_client_tells_too_much_of_is_answered_too(broker):
+    """A client answers the broker's question with a full frame; passed on it fits none, and the asker learns that."""
+    fields = {"consumerGroup": GROUP, "clientId": "talker", "jstackEnable": "false"}
+    with GoodClient(broker.address, broker.pid) as good, Stranger(broker.address) as talker:
+        assert talker.ask(RequestCode.HEART_BEAT, body=heartbeat("talker")).code == 0
+        with Stranger(broker.address, seconds=8) as asker:
+            asker.send(RequestCode.GET_CONSUMER_RUNNING_INFO, fields)
+            while (question := talker.read()).code != RequestCode.GET_CONSUMER_RUNNING_INFO:
+                pass
+            header = b'{"code":0,"flag":1,"opaque":%d}' % question.opaque
+            body = bytes(FRAME_SIZE_MAX - 8 - len(header))
+            head = struct.pack(">II", FRAME_SIZE_MAX - 4, len(header)) + header
+            talker.socket.sendall(head + body)
+            answer = asker.read()
+    good.check(wait_ms=200)  # 16 MiB come in, and are copied.
+    assert answer.code == ResponseCode.SYSTEM_ERROR
+    assert "ask for less" in answer.remark
