@@ -10,7 +10,7 @@ import pytest
 
 from cometmq.codec.checkpoint import Checkpoint, encode_checkpoint
 from cometmq.codec.record import decode_record
-from cometmq.model.errors import StoreReadOnly
+from cometmq.model.errors import StoreDamaged, StoreReadOnly
 from cometmq.store.checkpoint import NOTHING_DONE, CheckpointFiles, Progress
 from cometmq.store.message_store import MessageStore
 from tests.golden.test_golden_stores import SETTINGS as JAVA_SETTINGS
@@ -191,16 +191,17 @@ def test_queue_files_that_were_removed_are_built_again(tmp_path: Path, is_clean,
     assert bodies_of(open_store(directory, clock=clock), "payments") == [*bodies, b"after"]
 
 
-def test_without_log_files_the_queues_go_too(tmp_path: Path):
+def test_without_its_log_a_store_is_refused_and_nothing_is_touched(tmp_path: Path):
     store = open_store(tmp_path)
     put(store, b"x")
     store.close()
-    shutil.rmtree(tmp_path / "commitlog")
-    store = open_store(tmp_path)
-    assert store.topics() == []
-    put(store, b"new")
-    assert bodies_of(store) == [b"new"]
-    store.close()
+    (tmp_path / "commitlog").rename(tmp_path / "elsewhere")
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(StoreDamaged, match="storePathCommitLog"):
+        open_store(tmp_path)
+    assert sorted(tmp_path.rglob("*")) == before
+    (tmp_path / "elsewhere").rename(tmp_path / "commitlog")
+    assert bodies_of(open_store(tmp_path)) == [b"x"]
 
 
 def test_a_kill_right_after_a_recovery_builds_nothing_again(caplog):

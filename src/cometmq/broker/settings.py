@@ -212,10 +212,22 @@ KEYS_WITHOUT_EFFECT = frozenset(
 # Of those, what changes the promise that a broker gives: when one is true, a warning says that it
 # has no effect; where it would leave the broker open, it is refused.
 _NOTED_KEYS = (
-    "enableDLegerCommitLog", "enableControllerMode",
+    "enableControllerMode",
     "enableSlaveActingMaster", "enableConsumeQueueExt", "duplicationEnable",
 )  # fmt: skip
-_REFUSED_KEYS = ("aclEnable", "authenticationEnabled", "authorizationEnabled")
+_OPEN = (
+    "there is no access control yet, and without it the broker would be open; take the key out and "
+    "guard its port instead"
+)
+_REFUSED_KEYS = {
+    "aclEnable": _OPEN,
+    "authenticationEnabled": _OPEN,
+    "authorizationEnabled": _OPEN,
+    "enableDLegerCommitLog": (
+        "DLedger is not there yet, and a plain master on its directory would begin a log of its own; "
+        "start RocketMQ with this file, or take the key out and name a storePathRootDir of its own"
+    ),
+}
 
 
 def load_settings(
@@ -260,12 +272,9 @@ def _notes(layers: Sequence[Layer]) -> list[str]:
         for key, text in layer.values.items()
         if text.strip().lower() == "true"
     }
-    for key in _REFUSED_KEYS:
+    for key, why in _REFUSED_KEYS.items():
         if key in asked:
-            raise SettingsError(
-                f"{asked[key]}: {key}=true: there is no access control yet, and without it the "
-                "broker would be open; take the key out and guard its port instead"
-            )
+            raise SettingsError(f"{asked[key]}: {key}=true: {why}")
     return [
         f"{asked[key]}: {key}=true has no effect: it is not there yet"
         for key in _NOTED_KEYS

@@ -26,6 +26,7 @@ from cometmq.store.consume_queues import ConsumeQueues
 from cometmq.store.disk import Disk
 from cometmq.store.extended_queues import ExtendedQueues
 from cometmq.store.lock import AbortMarker, DirectoryLock
+from cometmq.store.opening import check_kind, check_log
 from cometmq.store.queue_files import QueueFiles
 from cometmq.store.recovery import Follower, Recovered, Recovery
 from cometmq.store.settings import StoreSettings
@@ -72,10 +73,14 @@ class StoreDirectory:
 
         Raises:
             StoreLocked: it is open, here or in another process.
-            StoreDamaged: a file's size does not fit the settings, a log file is missing, or
-                there is no store to be read.
+            StoreDamaged: a file's size does not fit the settings, a log file is missing, a part is
+                of a kind that is not read, or there is no store to be read.
             OSError: the disk failed.
         """
+        # Before anything is made or locked: what is refused here is not touched.
+        self.checkpoints.load()
+        check_kind(self._disk, self.path, is_for_messages=self.read_only)
+        check_log(self._disk, self.path, self.log.chain.directories, self.checkpoints)
         self._take()
         is_clean = not self.abort.is_set()
         self.checkpoints.load()

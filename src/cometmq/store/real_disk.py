@@ -158,10 +158,10 @@ class RealDisk:
         return os.path.lexists(path)
 
     def list_names(self, path: str) -> list[str]:
-        """Names in a directory, sorted."""
+        """Names in a directory, sorted; a file has none."""
         try:
             return sorted(os.listdir(path))  # noqa: PTH208  # 80,000 queues: no Path objects.
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return []
 
     def make_directory(self, path: str) -> None:

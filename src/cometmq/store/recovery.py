@@ -123,6 +123,9 @@ class Recovery:
         if not chain.files:
             self._follow(is_clean=is_clean)
             self._forget_queues()
+            if self._checkpoints.progress is None and not self._read_only:
+                # From now on offsets that are committed here speak of no log (store.opening).
+                self._checkpoints.write(self._checkpoints.times, NOTHING_DONE)
             self._end_followers(0)
             return Recovered(0, 0, None)
         self._check_end()

@@ -128,9 +128,11 @@ def test_directories_and_hours_are_lists(tmp_path):
 def test_what_would_leave_the_broker_open_is_refused_and_what_is_missing_is_noted(tmp_path):
     with pytest.raises(SettingsError, match="aclEnable"):
         load(tmp_path, "aclEnable=true\n")
-    _, warnings = load(tmp_path, "enableDLegerCommitLog=true\nenableLmq=false\n")
+    with pytest.raises(SettingsError, match="enableDLegerCommitLog"):
+        load(tmp_path, "enableDLegerCommitLog=true\n")
+    _, warnings = load(tmp_path, "enableControllerMode=true\nenableLmq=false\n")
     assert len(warnings) == 1
-    assert "enableDLegerCommitLog" in warnings[0]
+    assert "enableControllerMode" in warnings[0]
 
 
 def test_a_slave_is_refused(tmp_path):

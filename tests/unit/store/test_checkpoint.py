@@ -97,7 +97,7 @@ def test_a_checkpoint_never_passes_an_entry_that_is_not_in_its_file():
 def test_the_index_time_is_kept_as_it_was_found():
     disk, clock = FakeDisk(), HandClock()
     disk.make_directory("/store")
-    CheckpointFiles(disk, "/store").write(Checkpoint(5, 5, 77), Progress(0, 0, 0))
+    CheckpointFiles(disk, "/store").write(Checkpoint(0, 0, 77), Progress(0, 0, 0))
     store = open_store(disk=disk, clock=clock)
     put(store, b"1")
     store.close()

@@ -17,6 +17,7 @@ from pathlib import Path
 from pyarrow import NativeFile, fs
 
 from cometmq.model.errors import SettingsError, StoreDamaged
+from cometmq.store.opening import message_parts, refuse
 
 LOG_NAME_DIGITS = 20  # FileChain.NAME_DIGITS: a log file's name is its first physical offset.
 INDEX_NAME_DIGITS = 17
@@ -155,8 +156,10 @@ class StoreFolder:
         """The files of the log, the oldest first; empty ones at the end are left out.
 
         Raises:
-            StoreDamaged: there is none.
+            StoreDamaged: there is none, or messages or queues lie where they are not read.
         """
+        names = [each.base_name for each in self.entries(self.root)]
+        refuse(self.place, message_parts(names, self.exists))
         folders = [_opened(path)[1] for path in self.log_paths] or [self.path("commitlog")]
         found = [each for path in folders for each in self.numbered(path, LOG_NAME_DIGITS)]
         found.sort(key=lambda each: each.base_name)

@@ -18,6 +18,7 @@ from cometmq.store.index_file import IndexShape
 from cometmq.store.offline import unfinished
 from cometmq.store.offline.delay_levels import find_delay_levels
 from cometmq.store.offline.index_shape import find_shape
+from cometmq.store.opening import check_kind
 from cometmq.store.settings import StoreSettings
 
 INDEX_NAME_DIGITS = 17  # yyyyMMddHHmmssSSS
@@ -72,9 +73,11 @@ def find_store(root: str, settings: StoreSettings | None, disk: Disk) -> FoundSt
         disk: all files.
 
     Raises:
-        StoreDamaged: there is no store, a log file is missing, or files differ in their size.
+        StoreDamaged: there is no store, a log file is missing, files differ in their size, or
+            messages or queues lie where they are not read.
         OSError: the disk failed.
     """
+    check_kind(disk, root, is_for_messages=True)
     found = with_found_sizes(root, settings, disk)
     directory = StoreDirectory(root, found, disk=disk, read_only=True)
     directory.log.chain.load(read_only=True)

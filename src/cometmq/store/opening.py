@@ -1,0 +1,206 @@
+"""Whether a directory may be opened at all: looked at before a byte of it is touched.
+
+Two things are refused. A store of which a part lies where we do not read (RocksDB, DLedger, a tier
+elsewhere) would open without that part, and be built on as if the rest were all. A store without its
+log (a disk that is not mounted, a path with a slip) would lose its queues and index to the log that
+is not there. Paths are those of RocketMQ 5.3.3 and 5.4.
+
+Next: cometmq.store.directory
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+from cometmq.codec import fastjson
+from cometmq.model.errors import CodecError, StoreDamaged
+from cometmq.store.checkpoint import CheckpointFiles
+from cometmq.store.disk import Disk, read_file
+from cometmq.store.file_chain import NAME_DIGITS
+
+_MARK = "CURRENT"  # Every RocksDB directory has this file.
+_DLEDGER_PREFIX = "dledger-"  # dledger-<dLegerSelfId>/data is its log.
+# RocksDB as well, and nothing of a store: users and policies (auth 2.0).
+_NOT_OF_THE_STORE = ("config/users", "config/acls")
+
+_TO_JSON = "have RocketMQ write it as JSON (mqadmin rocksDBConfigToJson), then move it away"
+# What RocketMQ keeps in RocksDB: the directory, what is in it, and how to get it out.
+_IN_ROCKSDB = {
+    "config/rdb": ("topics, groups and offsets", _TO_JSON),
+    "config/topics": ("topics", _TO_JSON),
+    "config/subscriptionGroups": ("consumer groups", _TO_JSON),
+    "config/consumerOffsets": ("consumer offsets", _TO_JSON),
+    "kvStore": (
+        "messages that were popped and not acknowledged",
+        "have RocketMQ deliver them, then move it away",
+    ),
+    "RocksDBMessageStore": (
+        "timers and transactions that wait",
+        "have RocketMQ finish them, then move it away",
+    ),
+}
+
+
+class OtherPart(NamedTuple):
+    """A part of a store that we do not read.
+
+    Attributes:
+        path: where it lies, below the store directory.
+        what: what it holds.
+        remedy: what to do.
+    """
+
+    path: str
+    what: str
+    remedy: str
+
+
+def message_parts(names: Iterable[str], exists: Callable[[str], bool]) -> Iterator[OtherPart]:
+    """What holds messages, or leads to them, and is not read.
+
+    Args:
+        names: what stands in the store directory.
+        exists: whether there is a file or folder at a place below the store directory.
+    """
+    for name in names:
+        if name.startswith(_DLEDGER_PREFIX) and exists(f"{name}/data"):
+            yield OtherPart(
+                name,
+                "the log of DLedger (enableDLegerCommitLog)",
+                "start RocketMQ on it and name another storePathRootDir here, or move it away where "
+                "that log is not needed any more",
+            )
+    if exists(f"consumequeue/{_MARK}"):
+        yield OtherPart(
+            "consumequeue",
+            "the consume queues in RocksDB",
+            "move that folder away, and they are built again from the log",
+        )
+    if exists("config/tieredStoreMetadata.json"):
+        yield OtherPart(
+            "config/tieredStoreMetadata.json",
+            "what leads to the older messages of tiered storage",
+            "go on with RocketMQ, or move it away to have only what the local log holds",
+        )
+
+
+def rocksdb_parts(names_of: Callable[[str], Sequence[str]]) -> Iterator[OtherPart]:
+    """What else lies in RocksDB.
+
+    Args:
+        names_of: the names in a folder below the store directory; none where it is no folder.
+    """
+    for folder in ("", "config/"):
+        for name in names_of(folder):
+            path = folder + name
+            if path in ("config", "consumequeue", *_NOT_OF_THE_STORE):
+                continue
+            inside = names_of(path)
+            if _MARK in inside or (inside and path in _IN_ROCKSDB):
+                default = ("a database", "move it away where it is not needed")
+                what, remedy = _IN_ROCKSDB.get(path, default)
+                yield OtherPart(path, f"{what} in RocksDB", remedy)
+
+
+def refuse(root: str, parts: Iterable[OtherPart]) -> None:
+    """Refuse a store that has such parts.
+
+    Raises:
+        StoreDamaged: it names each of them and what to do.
+    """
+    said = [f"{part.path} holds {part.what}: {part.remedy}" for part in parts]
+    if said:
+        raise StoreDamaged(
+            f"{root} is a store of a kind that is not read yet; nothing was touched. "
+            + "; ".join(said)
+        )
+
+
+def check_kind(disk: Disk, root: str, *, is_for_messages: bool = False) -> None:
+    """Refuse a store of which a part is kept as we do not read it.
+
+    Args:
+        disk: all files.
+        root: storePathRootDir.
+        is_for_messages: only messages and queues are wanted; whatever else is missing does no harm.
+
+    Raises:
+        StoreDamaged: it names each such part and what to do.
+    """
+    found = message_parts(disk.list_names(root), lambda path: disk.exists(f"{root}/{path}"))
+    refuse(root, found)
+    if not is_for_messages:
+        refuse(root, rocksdb_parts(lambda path: disk.list_names(f"{root}/{path}".rstrip("/"))))
+
+
+# --- a log that is not there
+
+
+def check_log(
+    disk: Disk, root: str, log_directories: Sequence[str], checkpoints: CheckpointFiles
+) -> None:
+    """Refuse a store without a log file of which something else says that there was one.
+
+    Args:
+        disk: all files.
+        root: storePathRootDir.
+        log_directories: where its log should be.
+        checkpoints: what they say, loaded.
+
+    Raises:
+        StoreDamaged: it names what says so, and what to do.
+    """
+    if any(_has_log_file(disk, directory) for directory in log_directories):
+        return
+    evidence = _evidence(disk, root, checkpoints)
+    if evidence is not None:
+        raise StoreDamaged(
+            f"no log file in {' or '.join(log_directories)}, but {evidence}: without its log the "
+            "store would lose its queues and index. Mount the disk or set storePathCommitLog to "
+            "where the log is; to begin anew here, move consumequeue, index, checkpoint, "
+            "checkpoint.cometmq and the offsets in config away. Nothing was touched"
+        )
+
+
+def _has_log_file(disk: Disk, directory: str) -> bool:
+    for name in disk.list_names(directory):
+        if len(name) == NAME_DIGITS and name.isdigit():
+            return True
+    return False
+
+
+def _evidence(disk: Disk, root: str, checkpoints: CheckpointFiles) -> str | None:
+    """What says that there was a log, for people; None where nothing does."""
+    progress = checkpoints.progress
+    if progress is not None and progress.flushed:
+        return f"checkpoint.cometmq says that it was on the device up to {progress.flushed}"
+    if checkpoints.times.log_timestamp:
+        return "checkpoint names the time of its last message"
+    for folder in ("consumequeue", "batchconsumequeue"):
+        for topic in disk.list_names(f"{root}/{folder}"):
+            for queue_id in disk.list_names(f"{root}/{folder}/{topic}"):
+                if disk.list_names(f"{root}/{folder}/{topic}/{queue_id}"):
+                    return f"{folder}/{topic}/{queue_id} has entries"
+    if progress is not None:  # It says 0: offsets were committed here without a message.
+        return None
+    for name in ("consumerOffset.json", "lmqConsumerOffset.json", "delayOffset.json"):
+        path = f"config/{name}"
+        if disk.exists(f"{root}/{path}") and _has_offset(disk, f"{root}/{path}"):
+            return f"{path} says that messages were consumed"
+    return None
+
+
+def _has_offset(disk: Disk, path: str) -> bool:
+    """Whether a table of offsets has one above zero; one that cannot be read says nothing here."""
+    try:
+        table = fastjson.loads(read_file(disk, path))
+    except (OSError, CodecError):
+        return False
+    tables = ("offsetTable", "lmqOffsetTable")
+    return isinstance(table, dict) and any(_is_positive(table.get(name)) for name in tables)
+
+
+def _is_positive(value: Any) -> bool:
+    """Whether a number in a tree of objects is above zero."""
+    if isinstance(value, dict):
+        return any(_is_positive(part) for part in value.values())
+    return isinstance(value, int) and value > 0

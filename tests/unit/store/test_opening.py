@@ -1,0 +1,90 @@
+"""Which directories are not opened: each part and each piece of evidence alone, and what is no reason."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+
+from cometmq.model.errors import StoreDamaged
+from cometmq.store.offline.found import find_store
+from cometmq.store.real_disk import RealDisk
+from tests.support.store_puts import open_store, put
+
+PARTS = {
+    "config/rdb/CURRENT": False,
+    "config/topics/000004.sst": False,
+    "config/subscriptionGroups/CURRENT": False,
+    "config/consumerOffsets/CURRENT": False,
+    "config/somethingNew/CURRENT": False,
+    "kvStore/CURRENT": False,
+    "RocksDBMessageStore/CURRENT": False,
+    "consumequeue/CURRENT": True,
+    "config/tieredStoreMetadata.json": True,
+    "dledger-n0/data": True,
+}
+
+
+@pytest.fixture
+def store(tmp_path):
+    """A store with a message, closed."""
+    store = open_store(tmp_path)
+    put(store, b"x")
+    store.close()
+    return tmp_path
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_each_part_alone_is_named(store, name):
+    part = store / name
+    part.parent.mkdir(parents=True, exist_ok=True)
+    part.write_text("MANIFEST-000005\n")
+    place = name.removesuffix("/CURRENT").removesuffix("/data").removesuffix("/000004.sst")
+    with pytest.raises(StoreDamaged, match=f"{place} holds .*move"):
+        open_store(store)
+    if PARTS[name]:
+        with pytest.raises(StoreDamaged, match=place):
+            find_store(str(store), None, RealDisk())
+        with pytest.raises(StoreDamaged, match=place):
+            open_store(store, read_only=True)
+    else:
+        find_store(str(store), None, RealDisk()).close()
+
+
+@pytest.mark.parametrize(
+    "name", ["config/users", "config/acls", "config/rdb", "dledger-n0", "kvStore"]
+)
+def test_users_and_empty_folders_are_no_reason(store, name):
+    (store / name).mkdir(parents=True)
+    if name in ("config/users", "config/acls"):
+        (store / name / "CURRENT").write_text("MANIFEST-000005\n")
+    open_store(store).close()
+
+
+@pytest.mark.parametrize("left", ["checkpoint.cometmq", "checkpoint", "consumequeue", "config"])
+def test_each_thing_that_is_left_says_that_there_was_a_log(store, left):
+    (store / "config" / "consumerOffset.json").write_text('{"offsetTable":{"orders@g":{0:1}}}')
+    for path in store.iterdir():
+        if path.name != left:
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+    before = sorted(store.rglob("*"))
+    for read_only in (False, True):
+        with pytest.raises(StoreDamaged, match="storePathCommitLog"):
+            open_store(store, read_only=read_only)
+    assert sorted(store.rglob("*")) == before
+
+
+def test_a_table_of_offsets_at_zero_is_no_sign_of_a_log(tmp_path):
+    (tmp_path / "config").mkdir()
+    (tmp_path / "config" / "consumerOffset.json").write_text(
+        '{"offsetTable":{"orders@g":{0:0}}}'
+    )
+    open_store(tmp_path).close()
+
+
+def test_offsets_of_a_store_that_never_had_a_message_are_no_sign_of_a_log(tmp_path):
+    open_store(tmp_path)._directory.release()
+    (tmp_path / "config" / "consumerOffset.json").write_text(
+        '{"offsetTable":{"orders@g":{0:1}}}'
+    )
+    open_store(tmp_path).close()
