@@ -79,7 +79,7 @@ cluster: setup ## jobs on a standalone Spark cluster, with CometMQ installed fro
 spark: setup ## the data sources and jobs on a local Spark
 	$(PYTEST) tests/spark $(ARGS)
 
-fuzz: setup ## 100,000 broken frames against real servers
+fuzz: setup ## 100,000 broken frames and 20,000 requests that fit their codes, against real servers
 	$(PYTEST) tests/fuzz $(ARGS)
 
 demo: setup ## 336,776 flights through the broker and a Spark job to a table

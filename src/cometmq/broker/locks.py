@@ -99,7 +99,8 @@ class QueueLocks:
     def unlock(self, queues: Iterable[MessageQueue], *, group: str, client_id: str) -> None:
         """Give back what this client holds."""
         locks = self._groups.get(group, {})
-        given = [queue for queue in queues if locks.get(queue, ("", 0.0))[0] == client_id]
+        # A set: who names a queue twice gives it back once.
+        given = [queue for queue in {*queues} if locks.get(queue, ("", 0.0))[0] == client_id]
         self._drop([(group, queue) for queue in given])
 
     def expire(self) -> None:

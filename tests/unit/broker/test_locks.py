@@ -84,3 +84,9 @@ async def test_a_lock_outlives_the_broker_and_ends_when_nobody_renews_it(tmp_pat
         assert await ask(served, "a") == ()
         clock.turn(1)
         assert await ask(served, "a") == tuple(QUEUES)
+
+
+async def test_a_queue_that_is_given_back_twice_in_a_request_is_given_back(locks):
+    taken(locks, QUEUES[:1], "g", "a")
+    locks.unlock([QUEUES[0], QUEUES[0]], group="g", client_id="a")
+    assert taken(locks, QUEUES[:1], "g", "b") == QUEUES[:1]

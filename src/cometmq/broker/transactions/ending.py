@@ -45,8 +45,12 @@ class Ending:
         self._witness = witness
         self._timeout_ms = parts.settings.transaction_timeout_ms
 
-    def end(self, command: Command, _peer: Peer) -> Awaitable[Answer] | None:
-        """END_TRANSACTION 37. Follows RocketMQ: who does not know yet gets no answer."""
+    def end(self, command: Command, _peer: Peer) -> Awaitable[Answer] | Answer:
+        """END_TRANSACTION 37.
+
+        Differs: who does not know yet is answered, too; clients send it one-way and never see the answer, and
+        whoever waits for one need not wait for its timeout.
+        """
         request = decode_fields(EndTransaction, command.fields)
         became = _BECOMES.get(request.commit_or_rollback)
         if became is None:
@@ -54,7 +58,7 @@ class Ending:
                 "the transaction %s of %s is pending: %s",
                 request.msg_id, request.producer_group, command.remark or "not known yet",
             )  # fmt: skip
-            return None
+            return Answer(remark="the transaction is pending; its producer will be asked")
         return self._end(request, became)
 
     async def _end(self, request: EndTransaction, became: str) -> Answer:
