@@ -35,6 +35,7 @@ from cometmq.model.names import (
 from cometmq.model.topic import TopicConfig
 from cometmq.net.peer import Peer
 from cometmq.store.appender import Put
+from cometmq.store.consume_queue import ConsumeQueue
 
 AnySend = SendRequest | SendRequestV2
 
@@ -115,6 +116,7 @@ class Admission:
         saving = self._topics.saving_of(topic.name)
         is_here = sent.topic is topic
         lane = self._lanes.open(sent.topic, sent.queue_id, is_kept=is_here and saving is None)
+        _check_queue(lane.queue)
         origin = Origin(
             sent,
             lane,
@@ -243,6 +245,16 @@ class Admission:
     def _dead_letters(self, topic: str) -> TopicConfig:
         name = dead_letter_topic(topic.removeprefix(RETRY_PREFIX))
         return self._topics.ensure(name, queues=1, perm=PERM_READ_WRITE)
+
+
+def _check_queue(queue: ConsumeQueue) -> None:
+    """Refuse a queue whose entries cannot be written; others of the topic may be well."""
+    if queue.fault is not None:
+        raise RequestError(
+            ResponseCode.SERVICE_NOT_AVAILABLE,
+            f"queue {queue.queue_id} of topic[{queue.topic}] cannot be written ({queue.fault}); "
+            "send to another queue, or mend that at the broker",
+        )
 
 
 def _read_properties(text: str | None) -> dict[str, str]:

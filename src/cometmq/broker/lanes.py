@@ -68,8 +68,10 @@ class Lanes:
         lane = siblings.get(queue_id)
         if lane is None or lane.queue.deleted:
             lane = siblings[queue_id] = self._make(topic, queue_id, siblings)
-        is_straight = not lane.sys_flag and not topic.name.startswith(
-            (RETRY_PREFIX, DLQ_PREFIX)
+        is_straight = (
+            not lane.sys_flag
+            and lane.queue.fault is None
+            and not topic.name.startswith((RETRY_PREFIX, DLQ_PREFIX))
         )
         if is_straight and is_kept:
             self.straight.setdefault(topic.name, {})[str(queue_id)] = lane

@@ -26,7 +26,7 @@ from cometmq.model.codes import VERSION_OWN_RETRIES, RequestCode, ResponseCode
 from cometmq.model.errors import RequestError
 from cometmq.model.flags import PERM_READ_WRITE, TOPIC_UNIT_SUB, is_writable
 from cometmq.model.group import GroupConfig
-from cometmq.model.names import dead_letter_topic, retry_topic
+from cometmq.model.names import check_length, dead_letter_topic, retry_topic
 from cometmq.model.topic import TopicConfig
 from cometmq.net.answer import Answer
 from cometmq.net.peer import Peer
@@ -85,6 +85,8 @@ class Retries(Feature):
         return Answer()
 
     def _topic(self, name: str, queues: int, sys_flag: int = 0) -> TopicConfig:
+        # Follows RocketMQ: what its store refuses as MESSAGE_ILLEGAL is answered with this code.
+        check_length(name, code=ResponseCode.SYSTEM_ERROR)
         topic = self._parts.topics.ensure(
             name, queues=queues, perm=PERM_READ_WRITE, sys_flag=sys_flag
         )

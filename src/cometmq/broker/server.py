@@ -195,6 +195,7 @@ class Broker:
             self._store, region=settings.region_id, is_trace_on=settings.is_trace_on
         )
         self._topics.on_change.append(self._lanes.forget)
+        self._store.on_stuck = self._lanes.forget
         return Parts(
             settings=settings,
             address=self.address,

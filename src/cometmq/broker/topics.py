@@ -157,7 +157,12 @@ class Topics:
         return self._changed(name)
 
     def ensure(self, name: str, *, queues: int, perm: int, sys_flag: int = 0) -> TopicConfig:
-        """The topic, made when it is missing: a group's retry and dead-letter topics."""
+        """The topic, made when it is missing: a group's retry and dead-letter topics.
+
+        Raises:
+            RequestError: its name is too long for a directory.
+        """
+        names.check_length(name)
         found = self._topics.get(name)
         if found is None:
             found = TopicConfig(name, queues, queues, perm, sys_flag=sys_flag)

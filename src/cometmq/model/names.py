@@ -33,6 +33,8 @@ REPLY_TOPIC_SUFFIX = "REPLY_TOPIC"
 TOPIC_LENGTH_MAX = 127
 RETRY_TOPIC_LENGTH_MAX = 255
 GROUP_LENGTH_MAX = 255
+# What a file system takes as the name of a directory, which each topic with a message has.
+NAME_BYTES_MAX = 255
 
 SYSTEM_TOPICS = frozenset(
     (
@@ -118,7 +120,18 @@ def is_system_group(group: str) -> bool:
     return group in SYSTEM_GROUPS or group.startswith(SYSTEM_GROUP_PREFIX)
 
 
-def topic_fault(topic: str) -> str | None:
+def length_fault(topic: str) -> str | None:
+    """Why a topic, also one whose name derives from others, can have no directory; None where it can."""
+    size = len(topic.encode(errors="replace"))
+    if size <= NAME_BYTES_MAX:
+        return None
+    return (
+        f"the topic {topic[:NAME_BYTES_MAX]!r} is not made: its name has {size} bytes, and {NAME_BYTES_MAX} "
+        "is the most; take a shorter name for the group (or the topic) that it derives from"
+    )
+
+
+def topic_fault(topic: str, *, is_any_length: bool = False) -> str | None:
     """Why this is no legal topic name, or None where it is one."""
     if not topic or topic.isspace():
         return "The specified topic is blank. Name a topic."
@@ -127,7 +140,7 @@ def topic_fault(topic: str) -> str | None:
         if topic.startswith((RETRY_PREFIX, DLQ_PREFIX))
         else TOPIC_LENGTH_MAX
     )
-    if len(topic) > limit:
+    if len(topic) > limit and not is_any_length:
         return f"The specified topic is longer than {limit} characters: {len(topic)}."
     if _LEGAL.fullmatch(topic) is None:
         return f"The specified topic {topic!r} contains illegal characters, allowing only ^[%|a-zA-Z0-9_-]+$"
@@ -147,15 +160,31 @@ def group_fault(group: str) -> str | None:
     return None
 
 
-def check_topic(topic: str, *, code: int = ResponseCode.INVALID_PARAMETER) -> None:
+def check_topic(
+    topic: str,
+    *,
+    code: int = ResponseCode.INVALID_PARAMETER,
+    is_any_length: bool = False,
+) -> None:
     """Refuse an illegal topic name.
 
     Raises:
         RequestError: with `code` and the reason.
     """
-    fault = topic_fault(topic)
+    fault = topic_fault(topic, is_any_length=is_any_length)
     if fault is not None:
         raise RequestError(code, fault)
+
+
+def check_length(topic: str, *, code: int = ResponseCode.MESSAGE_ILLEGAL) -> None:
+    """Refuse a topic whose name is too long for a directory.
+
+    Raises:
+        RequestError: with `code` and the reason.
+    """
+    fault = length_fault(topic)
+    if fault is not None:
+        raise RequestError(code, f"MESSAGE_ILLEGAL: {fault}")
 
 
 def check_group(group: str, *, code: int = ResponseCode.INVALID_PARAMETER) -> None:

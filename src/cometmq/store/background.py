@@ -13,6 +13,7 @@ Next: cometmq.store.flushing
 """
 
 import logging
+from collections.abc import Callable
 
 from cometmq.model.clock import Clock
 from cometmq.model.errors import StorePoisoned
@@ -20,6 +21,7 @@ from cometmq.store.acceptance import Acceptance
 from cometmq.store.appender import Appender
 from cometmq.store.checkpoint import CheckpointJob
 from cometmq.store.cleaner import Cleaner, Step
+from cometmq.store.consume_queue import ConsumeQueue
 from cometmq.store.directory import StoreDirectory
 from cometmq.store.disk import Disk
 from cometmq.store.dispatch import Dispatcher
@@ -47,6 +49,7 @@ class Background(ReadSide):
         room: how full its disks were at the last look.
         cleaner: lets old files go.
         index: finds messages by their keys.
+        on_stuck: told of a topic one of whose queues cannot be written (`ConsumeQueue.fault`).
     """
 
     def __init__(
@@ -56,6 +59,7 @@ class Background(ReadSide):
         self.settings = settings
         self._clock = clock
         self._commit_at = 0.0
+        self.on_stuck: Callable[[str], None] = lambda _topic: None
         self._acceptance = Acceptance()
         self.flags = self._acceptance.flags
         self._appender = Appender(self._log, settings, clock)
@@ -86,7 +90,12 @@ class Background(ReadSide):
             self._batches,
             ExtendedTrimming(disk, self._extended, self._queues, self.entries),
         ]
+        self._queues.on_stuck = self._queue_stuck
         self._dispatcher.on_queue_error = self._upkeep.queue_write_failed
+
+    def _queue_stuck(self, queue: ConsumeQueue) -> None:
+        self._upkeep.queue_stuck(queue)
+        self.on_stuck(queue.topic)
 
     def _make_index(
         self, directory: StoreDirectory, settings: IndexSettings, *, clock: Clock, disk: Disk

@@ -29,10 +29,12 @@ class ConsumeQueue:
         tail_start: queue offset of the first of them.
         watched: set by the broker while somebody waits for a message here.
         deleted: the topic was deleted; whoever keeps this object must ask for it anew.
+        fault: why this queue alone cannot be written; None while it can.
     """
 
     __slots__ = (
         "deleted",
+        "fault",
         "max_offset",
         "min_offset",
         "next_offset",
@@ -49,6 +51,7 @@ class ConsumeQueue:
         self.tail = bytearray()
         self.watched = False
         self.deleted = False
+        self.fault: str | None = None
         self.begin_at(0)
 
     def __repr__(self) -> str:

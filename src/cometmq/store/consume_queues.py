@@ -15,6 +15,7 @@ from itertools import islice
 
 from cometmq.codec.queue_entry import QUEUE_ENTRY_SIZE, QueueEntry, gap_entries
 from cometmq.store.consume_queue import ConsumeQueue
+from cometmq.store.disk import is_of_one_path
 from cometmq.store.queue_files import OPEN_FILES_MAX, QueueFiles
 
 logger = logging.getLogger(__name__)
@@ -24,6 +25,7 @@ GAP_MAX = 1_000_000  # Entries missing in a queue beyond which its next offset i
 # A round is through after this many ticks of 50 ms, or earlier where few queues have a tail.
 ROUND_TICKS = 200
 TAILS_PER_TICK = 64  # About 0.6 ms with files that are there.
+STUCK_AT_ONCE = 64  # Tries of queues that alone cannot be written, each second.
 _TAILS_AT_ONCE = 16  # Between two looks at the clock: new files can take 0.3 ms each.
 
 
@@ -33,8 +35,9 @@ class ConsumeQueues:
     Attributes:
         files: where their entries are kept.
         dirty: queues with a tail, in the order in which they got it.
-        entries: sum of the max offsets of all queues; a checkpoint holds it, and a start that
-            finds less knows that queue files have been removed.
+        entries: sum of the max offsets of all queues.
+        stuck: queues that alone cannot be written; their tails wait, and no other queue does.
+        on_stuck: told of a queue that has become one of them.
     """
 
     def __init__(self, files: QueueFiles, *, read_only: bool = False) -> None:
@@ -42,6 +45,8 @@ class ConsumeQueues:
         self._read_only = read_only
         self.dirty: dict[ConsumeQueue, None] = {}
         self.entries = 0
+        self.stuck: dict[ConsumeQueue, None] = {}
+        self.on_stuck: Callable[[ConsumeQueue], None] = lambda _queue: None
         self._topics: dict[str, dict[int, ConsumeQueue]] = {}
         self._round: Iterator[ConsumeQueue] | None = None
         self._round_step = TAILS_PER_TICK
@@ -78,7 +83,16 @@ class ConsumeQueues:
             queue.deleted = True
         self._topics.clear()
         self.dirty.clear()
+        self.stuck.clear()
         self.entries = 0
+
+    @property
+    def writable_entries(self) -> int:
+        """`entries` without those of stuck tails.
+
+        A checkpoint holds it, and a start that finds less knows that queue files have been removed.
+        """
+        return self.entries - sum(len(queue.tail) // QUEUE_ENTRY_SIZE for queue in self.stuck)
 
     def align(self, queue: ConsumeQueue, offset: int, entry: QueueEntry) -> bool:
         """Have a queue go on at an offset that recovery finds in a record.
@@ -118,6 +132,8 @@ class ConsumeQueues:
     def write_tails(self, queues: Iterable[ConsumeQueue], *, is_kept: bool = True) -> None:
         """Write these queues' tails; one that fails keeps its own for the next time.
 
+        One that alone cannot be written is passed over: it is stuck, until `write_stuck` can write it.
+
         Args:
             queues: which.
             is_kept: whether their files stay open (QueueFiles.write).
@@ -128,12 +144,50 @@ class ConsumeQueues:
         for queue in queues:
             if queue.deleted:
                 queue.tail.clear()
-            elif queue.tail:
-                # A copy: the traceback of a failed write would keep a view of the tail, and a
-                # tail with a view cannot grow.
-                self.files.write(queue, queue.tail_start, bytes(queue.tail), is_kept=is_kept)
-                queue.tail_written(len(queue.tail) // QUEUE_ENTRY_SIZE)
+            elif queue.tail and queue.fault is None:
+                try:
+                    self._write_tail(queue, is_kept=is_kept)
+                except OSError as error:
+                    if not is_of_one_path(error):
+                        raise
+                    self._is_stuck(queue, error)
             self.dirty.pop(queue, None)
+
+    def _write_tail(self, queue: ConsumeQueue, *, is_kept: bool) -> None:
+        # A copy: the traceback of a failed write would keep a view of the tail, and a tail with a view
+        # cannot grow.
+        self.files.write(queue, queue.tail_start, bytes(queue.tail), is_kept=is_kept)
+        queue.tail_written(len(queue.tail) // QUEUE_ENTRY_SIZE)
+
+    def _is_stuck(self, queue: ConsumeQueue, error: OSError) -> None:
+        path = error.filename or self.files.queue_directory(queue.topic, queue.queue_id)
+        queue.fault = f"{error.strerror}: {path}"
+        self.stuck[queue] = None
+        logger.error(
+            "The entries of queue %d of topic %.300r cannot be written (%.600s): its messages are kept "
+            "in the log, and its entries in memory until that is mended; after a restart "
+            "`cometmq store repair` makes them again. Senders to it are told, all other queues go on",
+            queue.queue_id, queue.topic, queue.fault,
+        )  # fmt: skip
+        self.on_stuck(queue)
+
+    def write_stuck(self) -> None:
+        """Try again to write queues that were stuck.
+
+        Raises:
+            OSError: the disk failed or is full.
+        """
+        for queue in list(islice(self.stuck, STUCK_AT_ONCE)):
+            del self.stuck[queue]
+            try:
+                self._write_tail(queue, is_kept=False)
+            except OSError as error:
+                self.stuck[queue] = None  # The last now, so that all have their turn.
+                if not is_of_one_path(error):
+                    raise
+            else:
+                queue.fault = None
+                logger.warning("%r: its entries are written again", queue)
 
     def begin_round(self) -> None:
         """From now on each `continue_round` writes a part of the tails that there are."""
@@ -177,12 +231,13 @@ class ConsumeQueues:
         return self._round is not None
 
     def write_all(self) -> None:
-        """Write every tail.
+        """Write every tail that can be.
 
         Raises:
             OSError: the disk failed or is full.
         """
         self.write_tails(list(self.dirty))
+        self.write_stuck()
 
     def delete_topic(self, topic: str) -> None:
         """Forget a topic's queues and remove their files.
@@ -211,6 +266,7 @@ class ConsumeQueues:
         queue.deleted = True
         queue.tail.clear()
         self.dirty.pop(queue, None)
+        self.stuck.pop(queue, None)
         self.entries -= queue.max_offset
 
     def sweep(self) -> None:

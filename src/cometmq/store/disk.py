@@ -19,6 +19,19 @@ from cometmq.store.page_lock import Unlock
 
 Buffer = bytes | bytearray | memoryview
 
+# What only one path has: its name is too long, or something else lies where it should.
+_OF_ONE_PATH = frozenset(
+    (
+        errno.ENAMETOOLONG, errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ENOTEMPTY,
+        errno.ELOOP, errno.EACCES, errno.EPERM,
+    )
+)  # fmt: skip
+
+
+def is_of_one_path(error: OSError) -> bool:
+    """Whether an error tells of one path alone, so that what has another name is well."""
+    return error.errno in _OF_ONE_PATH
+
 
 class Space(NamedTuple):
     """Room of a file system as `df` counts it.
@@ -130,7 +143,7 @@ class Disk(Protocol):
         ...
 
     def list_names(self, path: str) -> list[str]:
-        """Names in a directory, sorted; none when it does not exist."""
+        """Names in a directory, sorted; none where there is no directory of this name."""
         ...
 
     def make_directory(self, path: str) -> None:

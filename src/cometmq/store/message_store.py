@@ -21,7 +21,14 @@ from pathlib import Path
 from cometmq.codec.record import BLANK_TAIL_SIZE
 from cometmq.codec.remoting import FRAME_SIZE_MAX
 from cometmq.model.clock import Clock
-from cometmq.model.errors import StoreClosed, StoreError, StoreFull, StoreReadOnly
+from cometmq.model.errors import (
+    RecordIllegal,
+    StoreClosed,
+    StoreError,
+    StoreFull,
+    StoreReadOnly,
+)
+from cometmq.model.names import length_fault
 from cometmq.store.acceptance import is_lack_of_room
 from cometmq.store.appender import Put, PutResult
 from cometmq.store.background import Background
@@ -33,6 +40,7 @@ from cometmq.store.message_search import MessageSearch
 from cometmq.store.real_disk import RealDisk
 from cometmq.store.running_flags import Flag
 from cometmq.store.settings import StoreSettings
+from cometmq.store.stored_record import is_directory_name
 
 logger = logging.getLogger(__name__)
 
@@ -173,7 +181,15 @@ class MessageStore(Background):
         return self.flags.refusal
 
     def queue_for_append(self, topic: str, queue_id: int) -> ConsumeQueue:
-        """The queue that puts name; made when it is missing. Worth keeping until `deleted`."""
+        """The queue that puts name; made when it is missing. Worth keeping until `deleted`.
+
+        Raises:
+            RecordIllegal: there can be no such queue.
+        """
+        if not is_directory_name(topic):
+            raise RecordIllegal(
+                length_fault(topic) or f"a topic {topic!r:.300} can have no directory"
+            )
         return self._queues.find_or_make(topic, queue_id)
 
     def put_many(self, puts: Sequence[Put], *, is_together: bool = False) -> list[PutResult]:

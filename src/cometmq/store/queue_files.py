@@ -220,8 +220,9 @@ class QueueFiles:
         directory = f"{self.directory}/{topic}"
         self.fresh_directories.discard(directory)
         if not self._disk.list_names(directory) and self._disk.exists(directory):
-            self._disk.remove_directory(directory)
-            self._disk.sync_directory(self.directory)
+            with suppress(NotADirectoryError):  # Somebody's file, which is none of ours.
+                self._disk.remove_directory(directory)
+                self._disk.sync_directory(self.directory)
 
     def close(self) -> None:
         """Close every descriptor."""

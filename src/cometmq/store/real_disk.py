@@ -163,6 +163,10 @@ class RealDisk:
             return sorted(os.listdir(path))  # noqa: PTH208  # 80,000 queues: no Path objects.
         except (FileNotFoundError, NotADirectoryError):
             return []
+        except OSError as error:
+            if error.errno == errno.ENAMETOOLONG:
+                return []
+            raise
 
     def make_directory(self, path: str) -> None:
         """Make a directory and its parents."""

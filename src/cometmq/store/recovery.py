@@ -14,6 +14,7 @@ Next: cometmq.store.log_end
 """
 
 import logging
+from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
@@ -32,7 +33,7 @@ from cometmq.store.log_file import LogFile
 from cometmq.store.queue_files import remove_tree
 from cometmq.store.queue_loading import LoadedQueue, QueueLoader
 from cometmq.store.settings import StoreSettings
-from cometmq.store.stored_record import is_plain, places_of, tag_hash
+from cometmq.store.stored_record import is_directory_name, is_plain, places_of, tag_hash
 from cometmq.store.whole_records import walk_of
 
 logger = logging.getLogger(__name__)
@@ -108,6 +109,7 @@ class Recovery:
         self._dispatched = 0  # Records before it have their queue entries.
         self._begun: set[ConsumeQueue] = set()  # Queues of which an entry is known.
         self._walked: dict[tuple[str, int], ConsumeQueue] = {}  # Queues met on the walk.
+        self._unqueued: Counter[str] = Counter()  # Records of topics that can have no queue.
 
     def run(self, *, is_clean: bool) -> Recovered:
         """Bring log and queues into step.
@@ -142,6 +144,11 @@ class Recovery:
             damage = log_end.cut(end, walked_from=self._dispatched, is_torn=is_torn)
             self._end_followers(end)
         self._queues.entries = sum(queue.max_offset for queue in self._queues)
+        for topic, count in self._unqueued.items():
+            logger.error(
+                "%d records of the topic %.300r are in the log and in no queue: a topic of this name "
+                "can have no directory; delete it", count, topic,
+            )  # fmt: skip
         return Recovered(end, self._store_ms, damage)
 
     def _check_end(self) -> None:
@@ -295,6 +302,8 @@ class Recovery:
 
     def _dispatch_one(self, record: Record) -> None:
         """The same for a record that is not plain, or not the next of its queue."""
+        if not is_directory_name(record.topic):
+            self._unqueued[record.topic] += 1
         for topic, queue_id, offset, code in places_of(record, self._levels_ms):
             queue = self._queues.find_or_make(topic, queue_id)
             self._walked[topic, queue_id] = queue

@@ -18,7 +18,7 @@ from cometmq.kernel.crc import crc32
 from cometmq.model.errors import CodecError
 from cometmq.model.flags import INNER_BATCH, TRANSACTION_COMMIT, TRANSACTION_MASK
 from cometmq.model.java_hash import java_hash
-from cometmq.model.names import LMQ_PREFIX, SCHEDULE_TOPIC
+from cometmq.model.names import LMQ_PREFIX, SCHEDULE_TOPIC, length_fault
 from cometmq.model.properties import DELAY, NAME_SEPARATOR, PROPERTY_SEPARATOR, TAGS
 from cometmq.store.appender import delay_of_level
 
@@ -112,7 +112,12 @@ def _light_places(record: Record, code: int) -> list[Place]:
 @lru_cache(maxsize=4096)
 def is_directory_name(topic: str) -> bool:
     """Whether a topic read from a record, which no CRC covers, can be a directory."""
-    return topic not in ("", ".", "..") and "/" not in topic and "\0" not in topic
+    return (
+        topic not in ("", ".", "..")
+        and "/" not in topic
+        and "\0" not in topic
+        and length_fault(topic) is None
+    )
 
 
 def is_plain(record: Record) -> bool:

@@ -9,8 +9,10 @@ has read at that point; we never do: docs/compatibility.md.)
 import logging
 
 from cometmq.codec.checkpoint import Checkpoint
+from cometmq.codec.queue_entry import QUEUE_ENTRY_SIZE
 from cometmq.model.clock import Clock
 from cometmq.store.checkpoint import NOTHING_DONE, CheckpointFiles, CheckpointJob, Progress
+from cometmq.store.consume_queue import ConsumeQueue
 from cometmq.store.disk_room import DiskRoom
 from cometmq.store.dispatch import Dispatcher
 from cometmq.store.flushing import Flushing
@@ -88,6 +90,13 @@ class Upkeep:
                 self._log.ahead.plan_done()
             self.room.judge()
             self._log.forget_cold_views()
+            self._write_stuck()
+
+    def _write_stuck(self) -> None:
+        try:
+            self._queues.write_stuck()
+        except OSError as error:
+            self.queue_write_failed(error)
 
     @property
     def _is_in_round(self) -> bool:
@@ -142,6 +151,12 @@ class Upkeep:
             "and sending goes on when they can",
         )
 
+    def queue_stuck(self, queue: ConsumeQueue) -> None:
+        """A queue alone cannot be written: the checkpoint goes on without the entries of its tail."""
+        if self._noted is not None:
+            count = len(queue.tail) // QUEUE_ENTRY_SIZE
+            self._noted = (self._noted[0].without(count), self._noted[1])
+
     def index_write_failed(self, error: OSError) -> None:
         """The index could not be written; it waits in memory, and no message is taken until it can."""
         if not self._flags.has(Flag.INDEX_ERROR):
@@ -162,7 +177,7 @@ class Upkeep:
         return Progress(
             self._dispatcher.dispatched,
             self._log.flushed,
-            self._queues.entries,
+            self._queues.writable_entries,
             *self._index.mark(),
             log_ms=self.times().log_timestamp,
         )

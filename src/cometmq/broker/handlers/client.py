@@ -33,7 +33,7 @@ from cometmq.model.clock import Clock
 from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import RequestError
 from cometmq.model.flags import PERM_READ_WRITE
-from cometmq.model.names import is_system_group, retry_topic
+from cometmq.model.names import is_system_group, length_fault, retry_topic
 from cometmq.net.answer import Answer
 from cometmq.net.peer import Peer
 
@@ -71,10 +71,10 @@ class ClientHandler:
             group = self._groups.get(part.group)
             if group is None:
                 continue  # Follows RocketMQ 5.x: the group may not be made, so it is passed over.
-            if not is_system_group(part.group):
-                self._topics.ensure(
-                    retry_topic(part.group), queues=group.retry_queues, perm=PERM_READ_WRITE
-                )
+            name = retry_topic(part.group)
+            # A group whose retry topic could have no directory consumes; what it gives back is refused.
+            if not is_system_group(part.group) and length_fault(name) is None:
+                self._topics.ensure(name, queues=group.retry_queues, perm=PERM_READ_WRITE)
             is_changed |= self._members.register_consumer(
                 part, client, is_without_subscriptions=heartbeat.is_without_subscriptions
             )

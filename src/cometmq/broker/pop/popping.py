@@ -23,6 +23,7 @@ from cometmq.codec.remoting import Command
 from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import RequestError
 from cometmq.model.flags import is_readable
+from cometmq.model.names import check_length, is_retry_topic, pop_retry_topic
 from cometmq.model.topic import TopicConfig
 from cometmq.net.answer import Answer
 from cometmq.net.peer import Peer
@@ -69,6 +70,12 @@ class Popping:
             )
         topic = self.topic_of(request.topic, request.queue_id)
         self.check_group(request.consumer_group)
+        if not request.order and not is_retry_topic(request.topic):
+            # What is not acknowledged goes there: better not handed out than in no queue later.
+            check_length(
+                pop_retry_topic(request.topic, request.consumer_group),
+                code=ResponseCode.INVALID_PARAMETER,
+            )
         subscription = self._filters.subscription(request.topic, request.exp, request.exp_type)
         wanted = self._filters.filter_of(subscription, request.consumer_group)
         pop = Pop(command, peer, request, wanted, topic)

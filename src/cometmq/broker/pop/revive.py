@@ -19,7 +19,12 @@ from cometmq.broker.redelivery import once_more
 from cometmq.codec.record import Record
 from cometmq.model.errors import CometError
 from cometmq.model.flags import PERM_READ_WRITE
-from cometmq.model.names import is_retry_topic, pop_origin_topic, pop_retry_topic
+from cometmq.model.names import (
+    is_retry_topic,
+    length_fault,
+    pop_origin_topic,
+    pop_retry_topic,
+)
 from cometmq.model.properties import FIRST_POP_TIME
 from cometmq.model.topic import TopicConfig
 
@@ -64,12 +69,8 @@ class Revive:
         bits = ~point.acknowledged & (1 << len(body.offsets)) - 1
         if not bits:
             return
-        topic = self._retry_topic(point, origin)
-        messages = [
-            self._again(record, topic, body.pop_time_ms)
-            for record in records
-            if record.queue_offset in left
-        ]
+        wanted = [record for record in records if record.queue_offset in left]
+        messages = self._messages(point, origin, wanted)
         results = self._parts.inner.put(*messages, self._journal.acknowledgement(point, bits))
         self._journal.noted([point], results[-1:])
         self._points.done(point)
@@ -87,13 +88,29 @@ class Revive:
                 records.append(record)
         return records
 
-    def _retry_topic(self, point: CheckPoint, origin: str) -> TopicConfig:
+    def _messages(
+        self, point: CheckPoint, origin: str, records: list[Record]
+    ) -> list[InnerMessage]:
+        """What goes to the retry topic; nothing, and a line in the log, where there can be none.
+
+        Such a pop is refused; only one that an older broker answered comes here.
+        """
+        name = self._retry_name(point, origin)
+        fault = length_fault(name)
+        if fault is not None:
+            _log.error("%s stays where it is and is not given again: %s", point, fault)
+            return []
+        topic = self._retry_topic(point, name)
+        return [self._again(record, topic, point.body.pop_time_ms) for record in records]
+
+    def _retry_name(self, point: CheckPoint, origin: str) -> str:
+        if is_retry_topic(point.body.topic):
+            return point.body.topic
+        is_v2 = self._parts.settings.is_retry_topic_v2
+        return pop_retry_topic(origin, point.body.group, is_v2=is_v2)
+
+    def _retry_topic(self, point: CheckPoint, name: str) -> TopicConfig:
         body = point.body
-        name = body.topic
-        if not is_retry_topic(name):
-            name = pop_retry_topic(
-                origin, body.group, is_v2=self._parts.settings.is_retry_topic_v2
-            )
         topic = self._parts.topics.ensure(name, queues=_RETRY_QUEUES, perm=PERM_READ_WRITE)
         if self._parts.offsets.get(body.group, name, 0) is None:
             self._parts.offsets.commit(body.group, name, 0, offset=0)

@@ -1,0 +1,200 @@
+"""Names that derive from legal ones and get longer than a directory's name may be; queues that alone cannot be written."""
+
+from __future__ import annotations
+
+import json
+import time
+
+from cometmq.net.clock import SystemClock
+from cometmq.store.appender import encode_topic_block
+from cometmq.store.message_store import MessageStore
+from cometmq.store.settings import StoreSettings
+from tests.attacks.stranger import Answered, Stranger
+from tests.support import processes
+from tests.support.good_client import GoodClient
+from tests.support.load import send_frame
+from tests.support.store_puts import HOST_V4
+
+SEND_BACK, HEARTBEAT, POP, DELETE_TOPIC, PULL = 36, 34, 200050, 215, 11
+OK, SYSTEM_ERROR, NOT_SERVING, INVALID = 0, 1, 14, 29
+LONG_GROUP = (
+    "g" * 251
+)  # Legal; `%DLQ%` and `%RETRY%` with it are longer than a directory's name may be.
+LONG_TOPIC = "%DLQ%" + LONG_GROUP
+
+
+def send(stranger: Stranger, topic: str, queue_id: int = 0, body: bytes = b"x") -> Answered:
+    """One message by hand."""
+    stranger._opaque += 1
+    frame = send_frame(topic, body, opaque=stranger._opaque, queue_id=queue_id)
+    stranger.socket.sendall(frame)
+    return stranger.read()
+
+
+def physical_offset(sent: Answered) -> int:
+    """Where in the log a message lies: the last half of its id."""
+    return int(sent.fields["msgId"][-16:], 16)
+
+
+def heartbeat(stranger: Stranger, group: str) -> Answered:
+    """Come as a consumer of a group."""
+    body = {
+        "clientID": "one",
+        "producerDataSet": [],
+        "consumerDataSet": [
+            {
+                "groupName": group, "consumeType": "CONSUME_PASSIVELY",
+                "messageModel": "CLUSTERING", "consumeFromWhere": "CONSUME_FROM_FIRST_OFFSET",
+                "subscriptionDataSet": [], "unitMode": False,
+            }
+        ],
+    }  # fmt: skip
+    return stranger.ask(HEARTBEAT, {}, json.dumps(body).encode())
+
+
+def give_back(
+    stranger: Stranger, sent: Answered, topic: str, group: str, level: int
+) -> Answered:
+    """Send a message back, as a consumer of this group that failed."""
+    fields = {
+        "offset": str(physical_offset(sent)),
+        "group": group,
+        "delayLevel": str(level),
+        "originTopic": topic,
+        "originMsgId": sent.fields["msgId"],
+        "unitMode": "false",
+        "maxReconsumeTimes": "16",
+    }
+    return stranger.ask(SEND_BACK, fields)
+
+
+def pop(stranger: Stranger, topic: str, group: str) -> Answered:
+    """Pop one message, to be acknowledged within a second."""
+    fields = {
+        "consumerGroup": group, "topic": topic, "queueId": "-1", "maxMsgNums": "1",
+        "invisibleTime": "1000", "pollTime": "0", "bornTime": str(int(time.time() * 1000)),
+        "initMode": "0", "expType": "TAG", "exp": "*", "order": "false",
+    }  # fmt: skip
+    return stranger.ask(POP, fields)
+
+
+def pull(stranger: Stranger, topic: str, queue_id: int, offset: int = 0) -> Answered:
+    """Pull without waiting."""
+    fields = {
+        "consumerGroup": "reader", "topic": topic, "queueId": str(queue_id),
+        "queueOffset": str(offset), "maxMsgNums": "32", "sysFlag": "4", "commitOffset": "0",
+        "suspendTimeoutMillis": "0", "subscription": "*", "subVersion": "0",
+        "expressionType": "TAG",
+    }  # fmt: skip
+    return stranger.ask(PULL, fields)
+
+
+def assert_all_sends_are_taken(address: str, *, seconds: float = 0.3) -> None:
+    """Nobody is refused; 2.5 s are more than a tail of few waits until it is written."""
+    deadline = time.monotonic() + seconds
+    with Stranger(address) as stranger:
+        while time.monotonic() < deadline:
+            answer = send(stranger, "Others")
+            assert answer.code == OK, answer
+            time.sleep(0.05)
+
+
+def test_a_send_back_whose_dead_letter_topic_has_too_long_a_name_stops_nobody(
+    tmp_path, nameserver, broker
+):
+    with Stranger(broker.address) as stranger, GoodClient(broker.address, broker.pid) as good:
+        assert heartbeat(stranger, LONG_GROUP).code == OK  # It may consume, without retries.
+        sent = send(stranger, "Given")
+        # Dead at once, at the next level, delayed by 1 s.
+        answers = [
+            give_back(stranger, sent, "Given", LONG_GROUP, level) for level in (-1, 0, 1)
+        ]
+        assert_all_sends_are_taken(broker.address, seconds=2.5)
+        for answer in answers:
+            assert answer.code == SYSTEM_ERROR, (
+                answer
+            )  # As RocketMQ, which says MESSAGE_ILLEGAL.
+            assert "MESSAGE_ILLEGAL" in answer.remark
+            assert "255 is the most" in answer.remark
+    good.check()
+    assert broker.stop() == 0
+    assert not (tmp_path / "broker" / "store" / "abort").exists()
+    assert "cannot be written" not in broker.log.read_text()
+
+
+def test_a_pop_whose_retry_topic_has_too_long_a_name_is_refused_and_stops_nobody(broker):
+    topic, group = "t" * 120, "g" * 140
+    with Stranger(broker.address) as stranger, GoodClient(broker.address, broker.pid) as good:
+        assert send(stranger, topic).code == OK
+        answer = pop(stranger, topic, group)
+        assert_all_sends_are_taken(broker.address, seconds=2.5)
+        assert answer.code == INVALID, answer
+        assert "255 is the most" in answer.remark
+        assert pop(stranger, topic, "g" * 127).code == OK
+    good.check()
+
+
+def poison(folder) -> None:
+    """Leave in a store what the old broker left: a record of a topic that can have no directory, and the topic."""
+    settings = StoreSettings(commitlog_file_size=64 << 20)
+    store = MessageStore.open(folder, settings, clock=SystemClock())
+    store.store_host = HOST_V4
+    queue = store._queues.find_or_make(LONG_TOPIC, 0)
+    block = encode_topic_block(LONG_TOPIC)
+    store.put_many([(queue, block, b"dead", b"", 0, 0, 0, 1, HOST_V4, 0, 0, 0)])
+    store._directory.release()  # As one that was killed: nothing else is written.
+    topics = folder / "config" / "topics.json"
+    table = json.loads(topics.read_text())
+    made = dict(table["topicConfigTable"]["Kept"], topicName=LONG_TOPIC)
+    table["topicConfigTable"][LONG_TOPIC] = made
+    topics.write_text(json.dumps(table))
+
+
+def test_a_store_with_a_topic_of_too_long_a_name_serves_again_and_the_topic_can_be_deleted(
+    tmp_path, nameserver
+):
+    broker = processes.broker(tmp_path / "broker", nameserver.address)
+    with broker, Stranger(broker.address) as stranger:
+        assert send(stranger, "Kept", body=b"kept").code == OK
+    poison(tmp_path / "broker" / "store")
+    for end in (broker.kill, broker.stop):
+        broker.start()
+        assert_all_sends_are_taken(broker.address)
+        end()
+    assert "1 records of the topic '%DLQ%ggg" in broker.log.read_text()
+    with broker.start(), Stranger(broker.address) as stranger:
+        assert b"kept" in pull(stranger, "Kept", 0).body
+        assert stranger.ask(DELETE_TOPIC, {"topic": LONG_TOPIC}).code == OK
+        assert_all_sends_are_taken(broker.address)
+    table = json.loads((tmp_path / "broker/store/config/topics.json").read_text())
+    assert LONG_TOPIC not in table["topicConfigTable"]
+
+
+def test_a_file_where_a_queue_s_directory_should_be_stops_that_queue_alone(
+    tmp_path, nameserver
+):
+    broker = processes.broker(tmp_path / "broker", nameserver.address)
+    in_the_way = tmp_path / "broker" / "store" / "consumequeue" / "Blocked"
+    with broker:
+        in_the_way.write_text("somebody's")
+        with Stranger(broker.address) as stranger:
+            assert send(stranger, "Blocked", body=b"before").code == OK
+            processes.wait_until(
+                lambda: send(stranger, "Blocked", 1).code, seconds=10, what="a refusal"
+            )
+            refused = send(stranger, "Blocked", 1)
+            assert refused.code == NOT_SERVING
+            assert "of topic[Blocked] cannot be written (Not a directory" in refused.remark
+            assert_all_sends_are_taken(broker.address)
+            assert b"before" in pull(stranger, "Blocked", 0).body
+            in_the_way.unlink()
+            processes.wait_until(
+                lambda: send(stranger, "Blocked", 1).code == OK, seconds=5, what="a cure"
+            )
+        in_the_way.with_name("Later").write_text("somebody's")
+        with Stranger(broker.address) as stranger:
+            assert send(stranger, "Later").code == OK
+    assert not (tmp_path / "broker" / "store" / "abort").exists()  # It was closed in order.
+    with broker.start(), Stranger(broker.address) as stranger:
+        assert b"before" in pull(stranger, "Blocked", 0).body
+        assert_all_sends_are_taken(broker.address)
