@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from cometmq.client.results import PullStatus, RawPull
+from cometmq.codec.bodies.missing_brokers import MissingBroker
 from cometmq.codec.properties import encode_properties
 from cometmq.codec.record import Record, encode_record
 from cometmq.model.errors import NetError, TopicNotFound
@@ -32,6 +33,8 @@ class MemoryCluster:
     pulls_seen: list[tuple[int, int]] = field(default_factory=list)
     asked_ahead: list[int] = field(default_factory=list)  # How many ranges at once.
     index: dict[str, Indexed] = field(default_factory=dict)  # By key or id.
+    missing: list[MissingBroker] = field(default_factory=list)
+    ordered: list[MessageQueue] = field(default_factory=list)
     is_busy: bool = False
 
     def close(self) -> None:
@@ -54,6 +57,13 @@ class MemoryCluster:
         return {queue.broker_name for queue in self.queues_by_name} - self.down | {
             "b"
         } - self.down
+
+    def missing_brokers(self) -> list[MissingBroker]:
+        self._answers("missing_brokers")
+        return self.missing
+
+    def ordered_queues(self, topics: Sequence[str]) -> list[MessageQueue]:
+        return [queue for queue in self.ordered if queue.topic in topics]
 
     def queues(self, topics: Sequence[str]) -> dict[str, list[MessageQueue] | TopicNotFound]:
         self._answers("queues")

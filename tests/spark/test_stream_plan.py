@@ -8,11 +8,13 @@ from typing import Any
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, ReadMaxRows
 
+from cometmq.codec.bodies.missing_brokers import MissingBroker
 from cometmq.model.errors import NetError, TopicNotFound
 from cometmq.model.queue import MessageQueue
 from cometmq.spark.columns.schema import message_schema
 from cometmq.spark.source import stream
 from cometmq.spark.source.loss import DataLossError
+from cometmq.spark.source.missing import QueuesMissing
 from cometmq.spark.source.settings import SourceSettings
 from cometmq.spark.source.stream import RocketMQStreamReader
 from tests.spark.memory_cluster import MemoryCluster
@@ -143,7 +145,7 @@ def test_a_stream_waits_when_who_answered_a_moment_ago_is_gone(cluster, caplog, 
     cluster.add("t", "a", next=10)
     cluster.add("t", "c", next=10)
     options = {"startingOffsets": "earliest", "maxBytesPerTrigger": "1g"}
-    reader, bounded = reader_of(**options), reader_of(**options)
+    reader, bounded = reader_of(**options), reader_of(failOnDataLoss="false", **options)
     first = reader.latestOffset(reader.initialOffset(), ReadAllAvailable())
     cluster.queues_by_name[MessageQueue("t", "a", 0)].next = 12
     cluster.add("t", "a", queue=1, next=5)
@@ -299,3 +301,39 @@ def test_the_lag_can_be_seen(cluster):
 def test_a_reader_travels_to_the_executors():
     reader = reader_of(startingOffsets="earliest")
     assert isinstance(pickle.loads(pickle.dumps(reader)), RocketMQStreamReader)
+
+
+def test_a_run_that_ends_does_not_leave_out_a_broker_of_its_checkpoint_in_silence(
+    cluster, caplog
+):
+    cluster.add("t", "a", next=10)
+    cluster.add("t", "c", next=10)
+    options = {"startingOffsets": "earliest"}
+    reader = reader_of(**options)
+    first = reader.latestOffset(reader.initialOffset(), ReadAllAvailable())
+    cluster.down.add("c")
+    strict, lenient = reader_of(**options), reader_of(failOnDataLoss="false", **options)
+    others = reader_of(brokers="a", **options)
+    for bounded in (strict, lenient, others):
+        bounded.prepareForTriggerAvailableNow()
+    with pytest.raises(QueuesMissing, match=r"1 queue is missing: 1 of 't' at 'c' \(the check"):
+        strict.latestOffset(first, ReadAllAvailable())
+    assert others.latestOffset(first, ReadAllAvailable()) == first
+    for _ in range(2):
+        assert lenient.latestOffset(first, ReadAllAvailable()) == first
+    assert caplog.text.count("going on without them") == 1
+
+
+def test_a_stream_that_runs_on_says_what_it_begins_without(cluster, caplog):
+    cluster.add("t", "a", next=10)
+    cluster.missing.append(MissingBroker("c", "x", 0, {"t": 4, "other": 9}))
+    reader = reader_of(startingOffsets="earliest")
+    first = reader.latestOffset(reader.initialOffset(), ReadAllAvailable())
+    assert (
+        "4 queues are missing: 4 of 't' at 'c' (it left the nameserver at 1970" in caplog.text
+    )
+    caplog.clear()
+    assert reader.latestOffset(first, ReadAllAvailable()) == first
+    assert not caplog.text
+    with pytest.raises(QueuesMissing, match="4 queues are missing"):
+        reader_of().prepareForTriggerAvailableNow()

@@ -20,6 +20,7 @@ from cometmq.spark.jobs.tasks import by_name, log_size
 from cometmq.spark.options import words
 from cometmq.spark.source import planning
 from cometmq.spark.source.client_cluster import source_cluster
+from cometmq.spark.source.missing import absences, check_missing
 from cometmq.spark.source.planning import QueueRange
 from cometmq.spark.source.pull import RangeReader
 from cometmq.spark.source.settings import SourceSettings
@@ -133,11 +134,10 @@ class TopicCopy:
     def _ranges(self) -> list[QueueRange]:
         settings = self._settings()
         cluster = source_cluster(settings)
-        queues = [
-            queue
-            for queue in planning.covered_queues(settings.topics, cluster)
-            if self.broker in ("", queue.broker_name)
-        ]
+        covered = planning.covered_queues(settings.topics, cluster)
+        missing = absences(settings, covered, cluster)
+        check_missing([each for each in missing if self.broker in ("", each.broker)], settings)
+        queues = [queue for queue in covered if self.broker in ("", queue.broker_name)]
         return planning.between(
             planning.resolve(settings.starting, queues, cluster),
             planning.resolve(settings.ending, queues, cluster),

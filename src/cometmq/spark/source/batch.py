@@ -16,6 +16,7 @@ from cometmq.spark.columns.schema import arrow_schema
 from cometmq.spark.source import planning
 from cometmq.spark.source.client_cluster import source_cluster
 from cometmq.spark.source.filters import Narrowing
+from cometmq.spark.source.missing import absences, check_missing
 from cometmq.spark.source.planning import RangesPartition
 from cometmq.spark.source.pull import RangeReader
 from cometmq.spark.source.settings import SourceSettings
@@ -44,6 +45,9 @@ class RocketMQReader(DataSourceReader):
         """The tasks; "latest" is resolved here, once, so every task sees the same end."""
         settings, cluster = self._settings, source_cluster(self._settings)
         covered = planning.covered_queues(settings.topics, cluster)
+        check_missing(
+            absences(settings, covered, cluster), settings, wanted=self._narrowing.queues
+        )
         for bound in (settings.starting, settings.ending):
             planning.check_topics(bound, covered)
         queues = self._narrowing.queues(covered)

@@ -29,6 +29,7 @@ from cometmq.client.routes import KnownTopic
 from cometmq.client.settings import ConsumerSettings
 from cometmq.client.sync.portal import portal
 from cometmq.codec.bodies.cluster import decode_cluster_info
+from cometmq.codec.bodies.missing_brokers import MissingBroker, decode_missing_brokers
 from cometmq.codec.bodies.topic_list import decode_topic_list
 from cometmq.codec.fields import encode_fields
 from cometmq.codec.headers.query import QueryMessageRequest
@@ -111,6 +112,35 @@ class ClientSourceCluster:
         """The brokers that are registered."""
         command = Command(RequestCode.GET_BROKER_CLUSTER_INFO)
         return decode_cluster_info(self._ask_nameserver(command).body).brokers.keys()
+
+    def missing_brokers(self) -> Sequence[MissingBroker]:
+        """Brokers that the nameserver remembers and that are away; RocketMQ's own tells nothing."""
+        try:
+            answer = self._ask_nameserver(Command(RequestCode.GET_MISSING_BROKERS))
+        except BrokerRefused as refused:
+            log.debug("nobody knows who is missing: %s", refused)
+            return ()
+        return [
+            replace(broker, queues=self._short(broker.queues))
+            for broker in decode_missing_brokers(answer.body)
+        ]
+
+    def _short(self, topics: Mapping[str, int]) -> dict[str, int]:
+        """Numbers by topic, of the topics of the namespace and under their short names."""
+        short = ((self._namespace.unwrap(topic), topic) for topic in topics)
+        return {
+            name: topics[topic] for name, topic in short if self._namespace.wrap(name) == topic
+        }
+
+    def ordered_queues(self, topics: Sequence[str]) -> Sequence[MessageQueue]:
+        """The queues that order configurations of topics name, of the routes asked for last."""
+        known = ((topic, self._hub.routes.get(self._namespace.wrap(topic))) for topic in topics)
+        return [
+            queue
+            for topic, each in known
+            if each is not None and each.route.order_config
+            for queue in each.route.write_queues(topic)
+        ]
 
     def queues(
         self, topics: Sequence[str]

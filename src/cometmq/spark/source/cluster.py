@@ -13,6 +13,7 @@ from enum import StrEnum
 from typing import NamedTuple, Protocol
 
 from cometmq.client.results import RawPull
+from cometmq.codec.bodies.missing_brokers import MissingBroker
 from cometmq.model.errors import BrokerNotFound, NetError, TopicNotFound
 from cometmq.model.queue import MessageQueue
 from cometmq.model.subscription import ALL
@@ -73,6 +74,12 @@ class SourceCluster(Protocol):
 
     def brokers(self) -> Collection[str]:
         """The names of the brokers that are registered now."""
+
+    def missing_brokers(self) -> Sequence[MissingBroker]:
+        """Brokers that the nameserver remembers and that are away; none where it does not tell."""
+
+    def ordered_queues(self, topics: Sequence[str]) -> Sequence[MessageQueue]:
+        """The queues that order configurations of topics name, of the routes asked for last."""
 
     def queues(
         self, topics: Sequence[str]

@@ -53,6 +53,7 @@ class SourceSettings:
     starting: Bound
     ending: Bound
     fail_on_data_loss: bool
+    brokers: tuple[str, ...]
     trigger_rows_max: int | None
     trigger_bytes_max: int | None
     trigger_rows_min: int | None
@@ -92,6 +93,7 @@ class SourceSettings:
             starting=_bound(value, "starting", "latest" if is_stream else "earliest"),
             ending=_bound(value, "ending", "latest"),
             fail_on_data_loss=value["failOnDataLoss"],
+            brokers=value["brokers"],
             trigger_rows_max=value["maxOffsetsPerTrigger"],
             trigger_bytes_max=value["maxBytesPerTrigger"],
             trigger_rows_min=value["minOffsetsPerTrigger"],

@@ -32,6 +32,12 @@ from cometmq.spark.columns.schema import arrow_schema
 from cometmq.spark.source import planning
 from cometmq.spark.source.client_cluster import source_cluster
 from cometmq.spark.source.loss import Losses
+from cometmq.spark.source.missing import (
+    absences,
+    absences_of,
+    check_missing,
+    warn_of_missing,
+)
 from cometmq.spark.source.offsets import INITIAL, Json, Offsets, StreamOffset
 from cometmq.spark.source.planning import QueueRange, RangesPartition
 from cometmq.spark.source.pull import RangeReader
@@ -55,6 +61,7 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._target: Offsets | None = None  # and where it stops.
         self._latest: Offsets = {}
         self._silent: set[str] = set()  # Brokers that did not answer when last asked.
+        self._left_out: set[MessageQueue] = set()  # Of a bounded run, and said.
         self._waits_since: float | None = None
         self._losses = Losses(is_failure=settings.fail_on_data_loss)
 
@@ -76,7 +83,9 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Note where the queues end now; the query stops there."""
         self._is_bounded = True
         try:
-            self._target = self._fetch_latest(StreamOffset({}))
+            target = self._fetch_latest(StreamOffset({}))
+            self._check_missing(target)
+            self._target = target
         except (TopicNotFound, NetError) as error:
             # The checkpoint may know the topic or the broker that is missing: asked again with it.
             log.warning("where the queues end is not known yet: %s", error)
@@ -95,8 +104,11 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _next_end(self, start: Json, known: StreamOffset, limit: ReadLimit | None) -> Json:
         self._latest = self._fetch_latest(known) if self._target is None else self._target
-        if self._is_bounded:
+        if self._is_bounded and self._target is None:
+            self._check_missing(self._latest)
             self._target = self._latest
+        elif known.is_initial and not self._is_bounded:
+            self._check_missing(self._latest)
         begins = self._begins(known)
         starts = {**known.ends, **begins}
         latest = self._settled(known.ends)
@@ -171,6 +183,14 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._silent.add(queue.broker_name)
         return latest
 
+    def _check_missing(self, there: Offsets) -> None:
+        """A run that ends must not leave out in silence what a broker has that is away."""
+        found = absences(self._settings, list(there), source_cluster(self._settings))
+        if self._is_bounded:
+            check_missing(found, self._settings)
+        else:
+            warn_of_missing(found)
+
     def _begins(self, known: StreamOffset) -> Offsets:
         """Where the queues begin that `known` does not hold.
 
@@ -205,6 +225,16 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _report_missing(self, known: Offsets, queues: list[MessageQueue]) -> None:
         """A broker that is down comes back with its messages; a deleted queue does not."""
         gone = self._gone([each for each in queues if each.broker_name not in self._silent])
+        if self._is_bounded:
+            must = self._settings.brokers
+            away = {
+                queue
+                for queue in set(queues).difference(gone, self._left_out)
+                if not must or queue.broker_name in must
+            }
+            why = "the checkpoint knows it, and it does not answer or is not registered"
+            check_missing(absences_of(sorted(away), why), self._settings)
+            self._left_out |= away
         for queue in queues:
             if queue in gone:
                 # How many were behind the offset nobody knows any more.

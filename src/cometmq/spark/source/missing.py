@@ -1,0 +1,182 @@
+"""Queues that a read should cover and that nobody offers, because their brokers are away.
+
+A nameserver forgets a broker when its connection ends, so a route never says that something is
+missing. What can be known: whom our nameserver remembers, the brokers of an order configuration,
+and whom the user names with the option `brokers`, who then are all that must be there.
+
+Next: cometmq.spark.source.pull
+"""
+
+import logging
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+
+from cometmq.codec.bodies.missing_brokers import MissingBroker
+from cometmq.model.errors import CometError
+from cometmq.model.queue import MessageQueue
+from cometmq.spark.columns.schema import nearest
+from cometmq.spark.source.cluster import SourceCluster
+from cometmq.spark.source.settings import SourceSettings
+
+log = logging.getLogger(__name__)
+
+# So many brokers are named in an error or a warning.
+NAMED_MAX = 5
+
+
+class QueuesMissing(CometError):
+    """Queues that should be read are not there, because their brokers are not."""
+
+
+@dataclass(frozen=True)
+class Absence:
+    """What is missing of one broker.
+
+    Attributes:
+        broker: its name.
+        queues: those that are missing.
+        why: how that is known.
+    """
+
+    broker: str
+    queues: Sequence[MessageQueue]
+    why: str
+
+    def __str__(self) -> str:
+        topics: dict[str, int] = {}
+        for queue in self.queues:
+            if not queue.topic:  # Nobody knows any.
+                return f"{self.broker!r} ({self.why})"
+            topics[queue.topic] = topics.get(queue.topic, 0) + 1
+        some = ", ".join(
+            f"{count} of {topic!r}" for topic, count in list(topics.items())[:NAMED_MAX]
+        )
+        return f"{some} at {self.broker!r} ({self.why})"
+
+
+def absences(
+    settings: SourceSettings, covered: Sequence[MessageQueue], cluster: SourceCluster
+) -> list[Absence]:
+    """What a read should cover beside the queues that there are.
+
+    Asks the nameserver once; not at all where the user named the brokers and all are there.
+    """
+    there = {queue.broker_name for queue in covered}
+    required = set(settings.brokers) - there
+    if settings.brokers and not required:
+        return []
+    left = cluster.missing_brokers()
+    found = _remembered(settings, left)
+    found += _in_order(cluster, covered)
+    by_broker: dict[str, Absence] = {}
+    for each in found:
+        queues = [queue for queue in each.queues if settings.topics.covers(queue)]
+        if queues and each.broker not in there:
+            by_broker.setdefault(each.broker, replace(each, queues=queues))
+    if settings.brokers:
+        names = {*cluster.brokers(), *(each.name for each in left)}
+        return [
+            by_broker.get(name) or _of_name(name, covered, names) for name in sorted(required)
+        ]
+    return sorted(by_broker.values(), key=lambda each: each.broker)
+
+
+def absences_of(queues: Sequence[MessageQueue], why: str) -> list[Absence]:
+    """Queues that are missing, by their brokers."""
+    by_broker: dict[str, list[MessageQueue]] = {}
+    for queue in queues:
+        by_broker.setdefault(queue.broker_name, []).append(queue)
+    return [Absence(broker, each, why) for broker, each in by_broker.items()]
+
+
+def check_missing(
+    found: Iterable[Absence],
+    settings: SourceSettings,
+    *,
+    wanted: Callable[[Sequence[MessageQueue]], Sequence[MessageQueue]] = list,
+) -> None:
+    """Refuse to read less than there should be, or say so.
+
+    Args:
+        found: what is missing.
+        settings: whether that is an error.
+        wanted: which of the missing queues concern the query.
+
+    Raises:
+        QueuesMissing: something is, and `failOnDataLoss` holds.
+    """
+    lacking = [replace(each, queues=wanted(each.queues)) for each in found]
+    lacking = [each for each in lacking if each.queues]
+    if not lacking:
+        return
+    what = _said(lacking)
+    if settings.fail_on_data_loss:
+        raise QueuesMissing(
+            f"{what}: a read now would give fewer rows. Start these brokers and read again, or, where "
+            "they are gone for good, name those that must be there, e.g. "
+            '.option("brokers", "broker-a"); with failOnDataLoss=false the read goes on without them'
+        )
+    log.warning("%s. failOnDataLoss is false: going on without them", what)
+
+
+def warn_of_missing(found: Sequence[Absence]) -> None:
+    """Say what a stream that runs on begins without."""
+    if found:
+        log.warning("%s. The stream goes on to read them when they are there", _said(found))
+
+
+def _said(found: Sequence[Absence]) -> str:
+    count = sum(len(each.queues) for each in found)
+    more = f" and at {len(found) - NAMED_MAX} other brokers" if len(found) > NAMED_MAX else ""
+    which = "; ".join(map(str, found[:NAMED_MAX])) + more
+    return f"{count} {'queue is' if count == 1 else 'queues are'} missing: {which}"
+
+
+def _remembered(settings: SourceSettings, left: Sequence[MissingBroker]) -> list[Absence]:
+    """What the nameserver remembers of brokers that left."""
+    topics = settings.topics.wanted(lambda: [topic for each in left for topic in each.queues])
+    return [
+        Absence(
+            each.name,
+            [
+                MessageQueue(topic, each.name, number)
+                for topic in topics
+                for number in range(each.queues.get(topic, 0))
+            ],
+            f"it left the nameserver at {_time(each.left_ms)} and is not back",
+        )
+        for each in left
+    ]
+
+
+def _in_order(cluster: SourceCluster, covered: Sequence[MessageQueue]) -> list[Absence]:
+    """What the topics' order configurations name."""
+    named = cluster.ordered_queues(sorted({queue.topic for queue in covered}))
+    return absences_of(
+        named, "the topic's order configuration names it and it is not registered"
+    )
+
+
+def _of_name(name: str, covered: Sequence[MessageQueue], known: Collection[str]) -> Absence:
+    """A broker that only the user knows, with as many queues as the others have."""
+    counts: dict[str, int] = {}
+    for queue in covered:
+        counts[queue.topic] = max(counts.get(queue.topic, 0), queue.queue_id + 1)
+    queues = [
+        MessageQueue(topic, name, number)
+        for topic, count in counts.items()
+        for number in range(count)
+    ]
+    if name in known:
+        why = "the option 'brokers' names it, and it has no queue of what is read"
+    else:
+        hint = nearest(name, sorted(known))
+        why = f"the option 'brokers' names it, and it is not registered{hint}"
+    if queues:
+        why += "; counted as the others have them"
+    return Absence(name, queues or [MessageQueue("", name, 0)], why)
+
+
+def _time(ms: int) -> str:
+    return datetime.fromtimestamp(ms // 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")

@@ -1,0 +1,164 @@
+"""Spark reads all rows of a topic or says what is missing, and begins where it is told.
+
+Two real brokers, one of which dies, and one real Spark session for all tests: each test stands in the
+order of what happens to the brokers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from cometmq.client import Admin, Message, Producer
+from cometmq.model.codes import RequestCode
+from cometmq.model.errors import CometError
+from cometmq.spark import session
+from cometmq.spark.columns.schema import message_schema
+from cometmq.spark.source.batch import RocketMQReader
+from cometmq.spark.source.settings import SourceSettings
+from tests.support import processes
+from tests.support.frames import ask
+from tests.support.processes import Program, wait_until
+
+TOPIC, ROWS, QUEUES = "orders", 320, 4
+
+
+@dataclass
+class Cluster:
+    """A nameserver and two brokers with the same topic."""
+
+    folder: Path
+    nameserver: Program
+    brokers: dict[str, Program]
+
+    def options(self, **more: str) -> dict[str, str]:
+        return {
+            "nameServer": self.nameserver.address,
+            "subscribe": TOPIC,
+            "fetchOffset.numRetries": "1",
+            **more,
+        }
+
+    def kill(self, name: str) -> None:
+        """As a power cut would, and the nameserver has seen it."""
+        self.brokers[name].kill()
+        wait_until(lambda: name not in self.registered(), seconds=10, what=f"{name} is away")
+
+    def registered(self) -> str:
+        return ask(self.nameserver.address, RequestCode.GET_BROKER_CLUSTER_INFO)[1].decode()
+
+
+def send(cluster: Cluster, numbers: range, topic: str = TOPIC) -> None:
+    """Numbers as bodies, to all queues of all brokers in turn."""
+    with Producer(cluster.nameserver.address) as producer:
+        queues = producer.queues(topic)
+        for at, queue in enumerate(queues):
+            bodies = [b"%d" % number for number in numbers[at :: len(queues)]]
+            producer.send_batch([Message(topic, body) for body in bodies], queue=queue)
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory) -> Iterator[Cluster]:
+    folder = tmp_path_factory.mktemp("two-brokers")
+    with processes.nameserver(folder / "nameserver") as nameserver:
+        brokers = {
+            name: processes.broker(
+                folder / name, nameserver.address, settings={"brokerName": name}
+            )
+            for name in ("broker-a", "broker-b")
+        }
+        try:
+            for each in brokers.values():
+                each.start()
+            cluster = Cluster(folder, nameserver, brokers)
+            with Admin(nameserver.address) as admin:
+                admin.create_topic(TOPIC, queues=QUEUES)
+            send(cluster, range(ROWS))
+            yield cluster
+        finally:
+            for each in brokers.values():
+                each.stop()
+
+
+@pytest.fixture(scope="module")
+def spark() -> Iterator[SparkSession]:
+    spark = session("attacks", master="local[2]", conf={"spark.sql.shuffle.partitions": "1"})
+    yield spark
+    spark.stop()
+
+
+def batch(spark: SparkSession, cluster: Cluster, **more: str) -> list[int]:
+    """The numbers that a batch reads, sorted."""
+    frame = spark.read.format("rocketmq").options(**cluster.options(**more)).load()
+    return numbers_of(frame)
+
+
+def numbers_of(frame: DataFrame) -> list[int]:
+    return sorted(int(bytes(row.body)) for row in frame.select("body").collect())
+
+
+def available_now(
+    spark: SparkSession, cluster: Cluster, checkpoint: Path, **more: str
+) -> list[int]:
+    """The numbers that a stream reads until it has all that is there."""
+    found: list[int] = []
+    frame = spark.readStream.format("rocketmq").options(**cluster.options(**more)).load()
+    query = (
+        frame.writeStream.foreachBatch(lambda rows, _number: found.extend(numbers_of(rows)))
+        .option("checkpointLocation", str(checkpoint))
+        .trigger(availableNow=True)
+        .start()
+    )
+    try:
+        query.awaitTermination(60)
+    finally:
+        query.stop()
+    return sorted(found)
+
+
+def planned(cluster: Cluster, **more: str) -> int:
+    """How many rows a batch would read, as Spark's planner asks the source."""
+    settings = SourceSettings.parse(cluster.options(**more), is_stream=False)
+    tasks: list[Any] = RocketMQReader(settings, message_schema(["body"])).partitions()
+    return sum(part.rows for task in tasks for part in task.ranges)
+
+
+def test_all_rows_come_while_all_brokers_are_there(spark, cluster):
+    assert batch(spark, cluster) == list(range(ROWS))
+
+
+def test_a_batch_over_a_dead_broker_is_an_error_or_a_warning_with_a_number(
+    spark, cluster, caplog
+):
+    cluster.kill("broker-b")
+    with pytest.raises(Exception, match=r"4 queues are missing: 4 of 'orders' at 'broker-b'"):
+        batch(spark, cluster)
+    assert planned(cluster, failOnDataLoss="false") == ROWS // 2
+    assert "4 queues are missing: 4 of 'orders' at 'broker-b'" in caplog.text
+    assert len(batch(spark, cluster, failOnDataLoss="false")) == ROWS // 2
+
+
+def test_the_brokers_that_must_be_there_are_named_by_an_option(cluster):
+    assert planned(cluster, brokers="broker-a") == ROWS // 2
+    with pytest.raises(CometError, match=r"4 queues are missing.*broker-b"):
+        planned(cluster, brokers="broker-a, broker-b")
+    with pytest.raises(CometError, match="not registered; did you mean 'broker-a'"):
+        planned(cluster, brokers="broker-A,broker-b")
+
+
+def test_a_run_that_ends_does_not_begin_without_a_dead_broker(spark, cluster, tmp_path):
+    with pytest.raises(Exception, match="4 queues are missing: 4 of 'orders' at 'broker-b'"):
+        available_now(spark, cluster, tmp_path / "refused", startingOffsets="earliest")
+    found = available_now(
+        spark,
+        cluster,
+        tmp_path / "allowed",
+        startingOffsets="earliest",
+        failOnDataLoss="false",
+    )
+    assert len(found) == ROWS // 2
