@@ -62,6 +62,8 @@ KINDS: dict[str, Kind] = {
     "time": now_ms,
     # What a pull or pop waits holds back no round, and a hidden message comes again soon.
     "wait": one_of([0, 0, 100, 500]),
+    # A broker that promised to be heard sooner is closed when it is not.
+    "patience": one_of([120_000, 600_000]),
     "hidden": one_of([1, 100, 1_000, 60_000]),
     "expression": one_of(EXPRESSIONS),
     "expression_type": one_of(["TAG", "SQL92", "TAG", "CLASS", ""]),
@@ -220,7 +222,7 @@ BROKER: dict[int, tuple[Mapping[str, str], object]] = {
 NAMESERVER: dict[int, tuple[Mapping[str, str], object]] = {
     100: (_KV | {"value": "word"}, None), 101: (_KV, None), 102: (_KV, None),
     103: (_IDENTITY | {"haServerAddr": "address", "compressed": "truth", "bodyCrc32": "nothing",
-                       "heartbeatTimeoutMillis": "wait", "enableActingMaster": "truth"}, _REGISTRATION),
+                       "heartbeatTimeoutMillis": "patience", "enableActingMaster": "truth"}, _REGISTRATION),
     104: (_IDENTITY, None), 105: ({"topic": "topic", "acceptStandardJsonOnly": "truth"}, None), 106: ({}, None),
     205: ({"brokerName": "broker"}, None), 206: ({}, None), 216: ({"topic": "topic", "clusterName": "cluster"}, None),
     217: ({"topic": "topic"}, _ROUTE), 219: ({"namespace": "word"}, None), 224: ({"cluster": "cluster"}, None),
@@ -273,8 +275,8 @@ class FittingRequests:
         roll = self.chance.random()
         if roll < 0.03:
             return None
-        # Who asks to wait for a month may have to.
-        is_nasty = roll < 0.08 and kind is not KINDS["wait"]
+        # Who asks to wait for a month may have to, and who promises to be heard each ms is not.
+        is_nasty = roll < 0.08 and kind not in (KINDS["wait"], KINDS["patience"])
         value = self.chance.choice(NASTY) if is_nasty else kind(self.chance)
         if value is None or isinstance(value, str):
             return value

@@ -100,7 +100,9 @@ class QueueLocks:
         """Give back what this client holds."""
         locks = self._groups.get(group, {})
         # A set: who names a queue twice gives it back once.
-        given = [queue for queue in {*queues} if locks.get(queue, ("", 0.0))[0] == client_id]
+        given = [
+            queue for queue in {*queues} if queue in locks and locks[queue][0] == client_id
+        ]
         self._drop([(group, queue) for queue in given])
 
     def expire(self) -> None:

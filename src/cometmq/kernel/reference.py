@@ -118,8 +118,22 @@ def read_commands(
     return frames, end, not frames
 
 
+# How peers begin that took this port for another's: a TLS handshake, a gRPC client, a browser.
+_OTHER_PROTOCOLS = {
+    "TLS": (b"\x16\x03",),
+    "HTTP/2": (b"PRI ",),
+    "HTTP": (b"GET ", b"POST", b"PUT ", b"HEAD", b"OPTI"),
+}
+
+
 def length_error(length: int, limit: int) -> CodecError:
-    """Say what is wrong with a frame of this length."""
+    """Say what is wrong with a frame of this length; where it is another protocol's first word, which one."""
+    word = (length & 0xFFFFFFFF).to_bytes(4, "big")
+    for spoken, begins in _OTHER_PROTOCOLS.items():
+        if word.startswith(begins):
+            return FrameTooLarge(
+                f"it speaks {spoken}, which is not taken here; speak RocketMQ remoting"
+            )
     if length > limit - 4:
         return FrameTooLarge(f"a frame of {length + 4} bytes; at most {limit} are taken")
     return CodecError(f"a frame length of {length}; a frame has at least 4 bytes")

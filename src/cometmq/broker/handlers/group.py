@@ -21,11 +21,15 @@ from cometmq.codec.headers.topic import DeleteGroup, GroupRequest
 from cometmq.codec.remoting import Command
 from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import RequestError
+from cometmq.model.group import GroupConfig
 from cometmq.model.names import check_group
 from cometmq.net.answer import Answer
 from cometmq.net.peer import Peer
 
 _log = logging.getLogger(__name__)
+
+# GroupRetryPolicyType of RocketMQ 5.3.3: messages come again after the delay levels, or EXPONENTIAL.
+_DELAY_LEVELS = "CUSTOMIZED"
 
 
 class GroupHandler:
@@ -38,7 +42,7 @@ class GroupHandler:
     async def create(self, command: Command, _peer: Peer) -> Answer:
         """UPDATE_AND_CREATE_SUBSCRIPTIONGROUP 200."""
         group = decode_group_config(command.body)
-        check_group(group.name)
+        _check(group)
         await asyncio.shield(self._groups.put(group))
         return Answer()
 
@@ -46,7 +50,7 @@ class GroupHandler:
         """UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST 225: all of them, or none."""
         groups = decode_group_configs(command.body)
         for group in groups:
-            check_group(group.name)
+            _check(group)
         for group in groups:
             saving = self._groups.put(group)
             if group is groups[-1]:
@@ -76,3 +80,14 @@ class GroupHandler:
                 ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"No group in this broker. {name}"
             )
         return Answer(body=encode_group_config(group))
+
+
+def _check(group: GroupConfig) -> None:
+    check_group(group.name)
+    policy = group.retry_policy.get("type", _DELAY_LEVELS)
+    if policy != _DELAY_LEVELS:
+        raise RequestError(
+            ResponseCode.INVALID_PARAMETER,
+            f"the retry policy {policy!r:.40} of group {group.name} is not there yet; "
+            f"{_DELAY_LEVELS} follows the delay levels",
+        )

@@ -1,0 +1,86 @@
+"""What RocketMQ has and CometMQ has not yet is refused by name, by whatever asks for it: never silence, never half of it.
+
+docs/compatibility.md names these tests in its rows.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+
+import pytest
+
+from cometmq.model.codes import RequestCode, ResponseCode
+from tests.attacks.stranger import Stranger
+from tests.support.processes import wait_until
+
+# Numbers of RequestCode of RocketMQ 5.3.3 (and 4.9.8 where it removed them).
+BROKER_CODES = {
+    "acl-1": range(50, 55),
+    "filter-classes": (301, 302),
+    "rocksdb": (354, 355),
+    "container": (902, 903),
+    "replication": range(905, 909),
+    "controller": (1007, 1008),
+    "cold-reads": range(2001, 2004),
+    "auth-2": range(3001, 3011),
+}
+
+
+@pytest.mark.parametrize("feature", BROKER_CODES)
+def test_requests_to_a_broker_are_refused_by_number(broker, feature):
+    with Stranger(broker.address) as stranger:
+        for code in BROKER_CODES[feature]:
+            refused = stranger.ask(code)
+            assert refused.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED
+            assert f"{code} not supported" in refused.remark
+
+
+def test_requests_to_a_controller_are_refused_by_number(nameserver):
+    with Stranger(nameserver.address) as stranger:
+        for code in range(1001, 1014):
+            refused = stranger.ask(code)
+            assert refused.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED
+            assert f"{code} not supported" in refused.remark
+
+
+def test_a_pull_through_a_filter_class_is_refused_by_name(broker):
+    wanted = {
+        "consumerGroup": "g", "topic": "TBW102", "queueId": "0", "queueOffset": "0", "maxMsgNums": "1",
+        "sysFlag": "4", "commitOffset": "0", "suspendTimeoutMillis": "0", "subVersion": "0",
+        "subscription": "org.example.Filter", "expressionType": "CLASS",
+    }  # fmt: skip
+    with Stranger(broker.address) as stranger:
+        refused = stranger.ask(RequestCode.PULL_MESSAGE, wanted)
+    assert refused.code == ResponseCode.SYSTEM_ERROR
+    assert "CLASS" in refused.remark
+
+
+def test_a_retry_policy_of_a_groups_own_is_refused_by_name(broker):
+    group = {"groupName": "Patient", "groupRetryPolicy": {"type": "EXPONENTIAL"}}
+    with Stranger(broker.address) as stranger:
+        refused = stranger.ask(200, body=json.dumps(group).encode())
+        assert refused.code == ResponseCode.INVALID_PARAMETER
+        assert "EXPONENTIAL" in refused.remark
+        group["groupRetryPolicy"] = {"type": "CUSTOMIZED"}
+        assert stranger.ask(200, body=json.dumps(group).encode()).code == ResponseCode.SUCCESS
+
+
+@pytest.mark.parametrize(
+    ("speaks", "hello"),
+    [
+        ("TLS", bytes.fromhex("16030100c8010000c40303") + bytes(190)),
+        ("HTTP/2", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes(9)),
+    ],
+)
+@pytest.mark.parametrize("target", ["broker", "nameserver"])
+def test_who_speaks_another_protocol_is_refused_and_the_log_names_it(
+    request, target, speaks, hello
+):
+    program = request.getfixturevalue(target)
+    with socket.create_connection(("127.0.0.1", program.port), timeout=10) as peer:
+        peer.sendall(hello)
+        assert peer.recv(1) == b""
+    wait_until(
+        lambda: speaks in program.log.read_text(), seconds=10, what=f"a line on {speaks}"
+    )
