@@ -23,11 +23,13 @@ class Answered(NamedTuple):
 
 
 class Stranger:
-    """One connection of a bad peer."""
+    """One connection of a bad peer; `source` is the address of this machine that it comes from."""
 
-    def __init__(self, address: str, *, seconds: float = 60) -> None:
+    def __init__(self, address: str, *, seconds: float = 60, source: str = "") -> None:
         host, port = address.rsplit(":", 1)
-        self.socket = socket.create_connection((host, int(port)), timeout=seconds)
+        self.socket = socket.create_connection(
+            (host, int(port)), timeout=seconds, source_address=(source, 0) if source else None
+        )
         self._opaque = 0
 
     def __enter__(self) -> Self:

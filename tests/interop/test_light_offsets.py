@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -54,7 +55,11 @@ def make_group(broker: Program, group: str) -> None:
 def test_offsets_of_plain_and_light_groups_change_hands(tmp_path: Path):
     names = processes.nameserver(tmp_path / "nameserver").start()
     started: list[Program] = [names]
-    makers = (processes.broker, reference.broker, processes.broker)
+    makers: tuple[Callable[..., Program], ...] = (
+        processes.broker,
+        reference.broker,
+        processes.broker,
+    )
     try:
         for turn, make in enumerate(makers, start=1):
             broker = begin(make, tmp_path, names.address, started, SETTINGS)

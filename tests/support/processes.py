@@ -94,8 +94,9 @@ class Program:
         env: Mapping[str, str] | None = None,
         own_group: bool = False,
         is_ready: Callable[[], object] = lambda: True,
+        host: str = "127.0.0.1",
     ) -> None:
-        """Describe it; `own_group` makes it and its children a process group of their own.
+        """Describe it; it listens on `host`, `own_group` makes it and its children a process group of their own.
 
         `is_ready` says, once it accepts connections, whether tests may begin.
         """
@@ -105,11 +106,12 @@ class Program:
         self.env = {**os.environ, **(env or {})}
         self.own_group = own_group
         self.is_ready = is_ready
+        self.host = host
         self.process: subprocess.Popen[bytes] | None = None
 
     @property
     def address(self) -> str:
-        return f"127.0.0.1:{self.port}"
+        return f"{self.host}:{self.port}"
 
     @property
     def pid(self) -> int:
@@ -139,7 +141,7 @@ class Program:
         assert self.process is not None
         if (status := self.process.poll()) is not None:
             raise RuntimeError(f"{self.command} ended with {status}:\n{self.last_lines()}")
-        return answers(self.port) and bool(self.is_ready())
+        return answers(self.port, self.host) and bool(self.is_ready())
 
     def last_lines(self, count: int = 30) -> str:
         lines = self.log.read_text(errors="replace").splitlines() if self.log.exists() else []
@@ -187,6 +189,7 @@ def broker(
     *,
     port: int | None = None,
     settings: Mapping[str, object] | None = None,
+    host: str = "127.0.0.1",
 ) -> Program:
     """Our broker, from the command line and a Java conf file; not yet started.
 
@@ -219,8 +222,6 @@ def broker(
         first = nameservers.split(";", maxsplit=1)[0]
         if not first or not answers(int(first.rpartition(":")[2])):
             return True
-        return (
-            f"127.0.0.1:{port}".encode() in ask(first, RequestCode.GET_BROKER_CLUSTER_INFO)[1]
-        )
+        return f"{host}:{port}".encode() in ask(first, RequestCode.GET_BROKER_CLUSTER_INFO)[1]
 
-    return Program(command, log=folder / "broker.log", port=port, is_ready=is_ready)
+    return Program(command, log=folder / "broker.log", port=port, is_ready=is_ready, host=host)

@@ -1,6 +1,6 @@
 """The table of requests: which handler answers which code, and which of them are administrative.
 
-Administrative requests from beyond loopback are refused: there is no access control yet, and
+Administrative requests from beyond this machine are refused: there is no access control yet, and
 RocketMQ's worst holes were exactly these (docs/compatibility.md).
 
 Next: cometmq.broker.handlers.send
@@ -108,7 +108,7 @@ def _of_administrators(handlers: Handlers) -> dict[RequestCode, Handler]:
 
 def _guarded(handler: Handler) -> Handler:
     def guard(command: Command, peer: Peer) -> Awaitable[Answer | None] | Answer | None:
-        if not peer.is_loopback:
+        if not peer.is_on_own_machine:
             raise RequestError(
                 ResponseCode.NO_PERMISSION,
                 f"{request_name(command.code)} is taken from this machine only, until access "

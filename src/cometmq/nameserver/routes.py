@@ -31,7 +31,13 @@ SILENCE_MS_MAX = 120_000
 
 
 class Connection(Protocol):
-    """What of a connection matters here."""
+    """What of a connection matters here.
+
+    Attributes:
+        ip: of the peer.
+    """
+
+    ip: str
 
     def close(self) -> None:
         """Close it."""
@@ -356,4 +362,5 @@ class RouteTable:
 
 def _is_prime_slave(header: RegisterBroker, addresses: Mapping[int, str]) -> bool:
     """Whether this is the slave that would act as master. Brokers before 5.0 know no such thing."""
-    return header.enable_acting_master is not None and header.broker_id == min(addresses)
+    is_least = MASTER_ID < header.broker_id == min(addresses)
+    return header.enable_acting_master is not None and is_least

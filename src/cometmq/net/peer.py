@@ -19,6 +19,7 @@ from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import ConnectionLost, RequestTimeout
 from cometmq.model.flags import ONEWAY
 from cometmq.net.answer import Answer, answer_head, instead_of
+from cometmq.net.own_machine import is_own_machine, plain_ip
 from cometmq.net.tasks import Tasks
 from cometmq.wire.connection import Connection
 
@@ -41,7 +42,8 @@ class Peer(asyncio.Protocol):
     Attributes:
         address: its "ip:port".
         host: the same as records store it, 8 or 20 bytes.
-        is_loopback: whether it sits on this machine.
+        ip: its address alone, IPv4 as IPv4.
+        is_on_own_machine: whether it sits on this machine.
         is_paused: whether it reads slower than we answer.
         is_closed: whether the connection is gone.
         on_close: called once with the peer when the connection is gone.
@@ -54,7 +56,8 @@ class Peer(asyncio.Protocol):
         """Made by the server for each accepted connection."""
         self.address = ""
         self.host = b""
-        self.is_loopback = False
+        self.ip = ""
+        self.is_on_own_machine = False
         self.is_paused = False
         self.is_closed = False
         self.on_close: list[Callable[[Peer], None]] = []
@@ -82,7 +85,9 @@ class Peer(asyncio.Protocol):
         name = transport.get_extra_info("peername")
         self.address = f"[{name[0]}]:{name[1]}" if ":" in name[0] else f"{name[0]}:{name[1]}"
         self.host = encode_host(self.address)
-        self.is_loopback = name[0].startswith("127.") or name[0] == "::1"
+        self.ip = plain_ip(name[0])
+        local = plain_ip(transport.get_extra_info("sockname")[0])
+        self.is_on_own_machine = is_own_machine(self.ip, local)
         self._transport.set_write_buffer_limits(high=WRITE_BUFFER_MAX)
         self._fd = transport.get_extra_info("socket").fileno()
         if not self._server.admit(self):

@@ -194,7 +194,7 @@ async def test_runtime_numbers_are_there_for_consoles(served):
 
 async def test_administration_from_elsewhere_is_refused(served, monkeypatch):
     monkeypatch.setattr(
-        Peer, "is_loopback", property(lambda _: False, lambda *_: None), raising=False
+        Peer, "is_on_own_machine", property(lambda _: False, lambda *_: None), raising=False
     )
     channels = Channels(SystemClock())
     command = Command(RequestCode.DELETE_TOPIC_IN_BROKER, fields={"topic": "Made"})

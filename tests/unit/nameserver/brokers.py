@@ -19,7 +19,8 @@ CLUSTER = "DefaultCluster"
 class Wire:
     """A connection that only counts how often it was closed."""
 
-    def __init__(self) -> None:
+    def __init__(self, ip: str = "10.0.0.1") -> None:
+        self.ip = ip
         self.closings = 0
 
     def close(self) -> None:

@@ -1,6 +1,6 @@
 """What operators change: key-value configuration, permissions, topics, settings.
 
-Codes 100, 101, 102, 205, 216, 219, 318, 319, 327. Those that change something are refused to peers
+Codes 100, 101, 102, 205, 216, 219, 318, 319, 327. Those that change something, and the settings, are refused to peers
 beyond this machine: there is no access control yet (docs/compatibility.md).
 """
 
@@ -55,16 +55,17 @@ class AdminHandlers:
         """Take the codes of this family."""
         dispatcher.register(RequestCode.GET_KV_CONFIG, self.handle_get_kv)
         dispatcher.register(RequestCode.GET_KVLIST_BY_NAMESPACE, self.handle_kv_table)
-        dispatcher.register(RequestCode.GET_NAMESRV_CONFIG, self.handle_get_settings)
-        changes: dict[RequestCode, Handler] = {
+        guarded: dict[RequestCode, Handler] = {
             RequestCode.PUT_KV_CONFIG: self.handle_put_kv,
             RequestCode.DELETE_KV_CONFIG: self.handle_delete_kv,
             RequestCode.WIPE_WRITE_PERM_OF_BROKER: self.handle_wipe_write_perm,
             RequestCode.ADD_WRITE_PERM_OF_BROKER: self.handle_add_write_perm,
             RequestCode.DELETE_TOPIC_IN_NAMESRV: self.handle_delete_topic,
             RequestCode.UPDATE_NAMESRV_CONFIG: self.handle_change_settings,
+            # It tells paths, too.
+            RequestCode.GET_NAMESRV_CONFIG: self.handle_get_settings,
         }
-        for code, handler in changes.items():
+        for code, handler in guarded.items():
             dispatcher.register(code, _only_from_here(handler))
 
     async def handle_put_kv(self, command: Command, _peer: Peer) -> Answer:
@@ -156,7 +157,7 @@ def _only_from_here(handler: Handler) -> Handler:
     """The handler for peers on this machine; others are refused."""
 
     def guarded(command: Command, peer: Peer) -> Awaitable[Answer | None] | Answer | None:
-        if not peer.is_loopback:
+        if not peer.is_on_own_machine:
             raise RequestError(
                 ResponseCode.NO_PERMISSION,
                 f"{request_name(command.code)} is for peers on the nameserver's own machine, not "

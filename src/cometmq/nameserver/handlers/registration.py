@@ -24,6 +24,7 @@ from cometmq.model.settings import SettingsInForce
 from cometmq.nameserver.expiry import Expiry
 from cometmq.nameserver.kv import ORDER_NAMESPACE, KvConfig
 from cometmq.nameserver.lookup import member_group
+from cometmq.nameserver.owners import check_register, check_topic, check_unregister, hear
 from cometmq.nameserver.routes import BrokerKey, RouteTable
 from cometmq.nameserver.settings import NameServerSettings
 from cometmq.net.answer import Answer
@@ -68,6 +69,7 @@ class RegistrationHandlers:
         registration = decode_registration(
             command.body, is_compressed=header.compressed, version=command.version
         )
+        check_register(self._table, header, registration.table.version, peer.ip)
         settings = self._settings.current
         master = self._table.register(
             header,
@@ -84,28 +86,31 @@ class RegistrationHandlers:
             body = encode_kv_table(orders)
         return Answer(fields=encode_fields(master), body=body)
 
-    def handle_unregister(self, command: Command, _peer: Peer) -> Answer:
+    def handle_unregister(self, command: Command, peer: Peer) -> Answer:
         """UNREGISTER_BROKER 104."""
         header = decode_fields(BrokerIdentity, command.fields)
-        self._table.unregister(
-            BrokerKey(header.cluster_name, header.broker_addr), header.broker_name
-        )
+        if check_unregister(self._table, header, peer.ip):
+            self._table.unregister(
+                BrokerKey(header.cluster_name, header.broker_addr), header.broker_name
+            )
         return Answer()
 
-    def handle_register_topic(self, command: Command, _peer: Peer) -> Answer:
+    def handle_register_topic(self, command: Command, peer: Peer) -> Answer:
         """REGISTER_TOPIC_IN_NAMESRV 217: a broker's one new topic."""
         header = decode_fields(TopicRequest, command.fields)
         if command.body:
             queues = decode_topic_route(command.body).queues
+            brokers = [data.broker_name for data in queues]
+            check_topic(self._table, header.topic, brokers, peer.ip)
             self._table.register_topic(header.topic, queues)
         return Answer()
 
-    def handle_query_version(self, command: Command, _peer: Peer) -> Answer:
+    def handle_query_version(self, command: Command, peer: Peer) -> Answer:
         """QUERY_DATA_VERSION 322: must the broker register again? It counts as a sign of life."""
         header = decode_fields(BrokerIdentity, command.fields)
         theirs = decode_data_version(command.body)
         ours = self._table.version_of(header.cluster_name, header.broker_addr)
-        self._table.touch(header.cluster_name, header.broker_addr)
+        hear(self._table, header.cluster_name, header.broker_addr, peer.ip)
         return Answer(
             fields=encode_fields(DataVersionResponse(changed=ours != theirs)),
             body=encode_data_version(ours) if ours else b"",
@@ -117,8 +122,8 @@ class RegistrationHandlers:
         group = member_group(self._table, header.cluster_name, header.broker_name)
         return Answer(body=encode_member_group(group))
 
-    def handle_heartbeat(self, command: Command, _peer: Peer) -> Answer:
+    def handle_heartbeat(self, command: Command, peer: Peer) -> Answer:
         """BROKER_HEARTBEAT 904."""
         header = decode_fields(BrokerHeartbeat, command.fields)
-        self._table.touch(header.cluster_name, header.broker_addr)
+        hear(self._table, header.cluster_name, header.broker_addr, peer.ip)
         return Answer()
