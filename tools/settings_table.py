@@ -25,7 +25,8 @@ HEAD = """\
 A `broker.conf` that was written for RocketMQ is read as it is: the same keys, the same defaults but for those
 marked "differs". Flags beat `COMETMQ_*` variables, these beat the file, that beats `NAMESRV_ADDR`:
 `flushDiskType` is also `--flush-disk-type` and `COMETMQ_FLUSH_DISK_TYPE`. A key that nobody knows is a
-warning at the start, with the nearest known one. The nameserver's settings: [nameserver](../nameserver.md).
+warning at the start, with the nearest known one. What "changes while it runs" is changed by `mqadmin updateBrokerConfig`
+until the next start, and holds for all that is asked from then on. The nameserver's settings: [nameserver](../nameserver.md).
 
 | key | default | meaning |
 | --- | --- | --- |
@@ -78,7 +79,8 @@ def attribute_meanings(kind: type) -> dict[str, str]:
 def row(key: SettingKey, meaning: str) -> str:
     """One line of the table."""
     name = f"`{key.name}`" + "".join(f", `{alias}`" for alias in key.aliases)
-    return f"| {name} | {shown(key)} | {meaning} |\n"
+    live = " Changes while it runs." if key.is_remote else ""
+    return f"| {name} | {shown(key)} | {meaning}{live} |\n"
 
 
 def shown(key: SettingKey) -> str:

@@ -102,6 +102,11 @@ class Lanes:
             f'"msgId":"{host}'
         )
 
+    def forget_all(self) -> None:
+        """The broker's permission changed: the next sends are checked again."""
+        self.straight.clear()
+        self._opened.clear()
+
     def forget(self, topic: str) -> None:
         """The topic changed or is gone: its next sends are checked again."""
         self.straight.pop(topic, None)

@@ -10,6 +10,7 @@ Next: cometmq.broker.registrar
 import logging
 from dataclasses import replace
 
+from cometmq.broker.settings import BrokerSettings
 from cometmq.broker.topics import Topics
 from cometmq.codec.bodies.topic_config import TopicTable
 from cometmq.model.clock import Clock
@@ -22,32 +23,39 @@ _log = logging.getLogger(__name__)
 class OfferedTopics:
     """What the registrar tells; never what topics.json keeps."""
 
-    def __init__(self, topics: Topics, store: MessageStore, clock: Clock, *, perm: int) -> None:
-        """`perm` is the broker's (brokerPermission)."""
+    def __init__(
+        self, topics: Topics, store: MessageStore, clock: Clock, settings: BrokerSettings
+    ) -> None:
+        """`settings` has the broker's permission, which may change while it runs."""
         self._topics = topics
         self._store = store
         self._clock = clock
-        self._perm = perm
-        self._withdrawn_ms: int | None = None
+        self._settings = settings
+        self._perm = settings.perm
+        self._changed_ms: int | None = None
+        self._is_withdrawn = False
 
     def look(self) -> bool:
-        """Whether writing has to be withdrawn just now: nameservers are to be told."""
-        if self._withdrawn_ms is not None or not self._store.needs_restart:
+        """Whether the permissions are others than at the last look: nameservers are to be told."""
+        if self._store.needs_restart and not self._is_withdrawn:
+            self._is_withdrawn = True
+            _log.error("producers are told to send to other brokers: %s", self._store.refusal)
+        perm = self._settings.perm & ~(PERM_WRITE if self._is_withdrawn else 0)
+        if perm == self._perm:
             return False
-        self._withdrawn_ms = self._clock.now_ms()
-        self._perm &= ~PERM_WRITE
-        _log.error("producers are told to send to other brokers: %s", self._store.refusal)
+        self._perm = perm
+        self._changed_ms = self._clock.now_ms()
         return True
 
     def table(self) -> TopicTable:
         """The topics and their version, one that no other permissions were ever told under."""
         table = self._topics.table()
         version = table.version
-        if self._withdrawn_ms is not None:
+        if self._changed_ms is not None:
             # Nameservers take what is new only. It is not kept: the next start has the old one.
-            version = version.next(self._withdrawn_ms)
+            version = version.next(self._changed_ms)
         if self._perm & PERM_READ_WRITE == PERM_READ_WRITE:
-            return table
+            return TopicTable(version, table.topics)
         # Without PERM_INHERIT, too, as BrokerController.registerBrokerAll does.
         topics = {
             name: replace(config, perm=config.perm & self._perm)

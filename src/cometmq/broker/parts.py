@@ -22,6 +22,7 @@ from cometmq.broker.reroute import Reroute
 from cometmq.broker.settings import BrokerSettings
 from cometmq.broker.topics import Topics
 from cometmq.model.clock import Clock
+from cometmq.model.settings import SettingsInForce
 from cometmq.net.channels import Channels
 from cometmq.net.dispatcher import BatchHandler, Handler
 from cometmq.store.config_file import ConfigFile
@@ -34,7 +35,8 @@ class Parts:
     """What a feature may use.
 
     Attributes:
-        settings: of the broker.
+        settings: of the broker; some change while it runs, so they are read when they matter.
+        in_force: changes them, and tells who wants to know.
         address: of the broker, "ip:port".
         store: where messages are; owned by the loop.
         clock: all time.
@@ -47,6 +49,7 @@ class Parts:
     """
 
     settings: BrokerSettings
+    in_force: SettingsInForce[BrokerSettings]
     address: str
     store: MessageStore
     clock: Clock

@@ -46,6 +46,7 @@ from cometmq.codec.host import encode_host
 from cometmq.codec.message_id import UniqueIds
 from cometmq.model.clock import Clock
 from cometmq.model.errors import NetError
+from cometmq.model.settings import SettingsInForce
 from cometmq.net.channels import Channels
 from cometmq.net.dispatcher import Dispatcher
 from cometmq.net.server import Server
@@ -67,7 +68,7 @@ class Broker:
     """A broker: `await start()`, then it serves until `await close()`.
 
     Attributes:
-        settings: what it was told.
+        settings: what it was told, and what was changed since.
         port: where it listens; the real one when settings say 0.
         fast_port: the second port, for old clients' sends.
     """
@@ -76,7 +77,8 @@ class Broker:
         self, settings: BrokerSettings, clock: Clock, *, disk: Disk | None = None
     ) -> None:
         """Nothing is opened yet."""
-        self.settings = settings
+        self._in_force = SettingsInForce(settings)
+        self.settings = self._in_force.current
         self.port = 0
         self.fast_port = 0
         self._clock = clock
@@ -198,6 +200,7 @@ class Broker:
         self._store.on_stuck = self._lanes.forget
         return Parts(
             settings=settings,
+            in_force=self._in_force,
             address=self.address,
             store=self._store,
             clock=self._clock,
@@ -286,9 +289,7 @@ class Broker:
 
     def _make_registrar(self) -> Registrar:
         settings = self.settings
-        self._offered = OfferedTopics(
-            self._topics, self._store, self._clock, perm=settings.perm
-        )
+        self._offered = OfferedTopics(self._topics, self._store, self._clock, settings)
         self._offered.look()  # A damaged store takes no message from the start.
         registrar = Registrar(
             settings.nameserver_addresses,
@@ -308,7 +309,13 @@ class Broker:
             ),
         )
         self._topics.on_change.append(lambda _name: registrar.changed())
+        self._in_force.on_change.append(self._look_at_permission)
         return registrar
+
+    def _look_at_permission(self) -> None:
+        if self._offered.look():
+            self._lanes.forget_all()
+            self._registrar.changed()
 
     async def _keep_house(self) -> None:
         """What is done now and then; no part of it waits."""
@@ -330,8 +337,7 @@ class Broker:
             await asyncio.sleep(_HOUSEKEEPING_SECONDS)
             now = clock.monotonic()
             self._held.expire(now)
-            if self._offered.look():
-                self._registrar.changed()
+            self._look_at_permission()
             if is_due("sample", now):
                 self._counters.sample(now)
             if is_due("members", now):

@@ -196,14 +196,19 @@ def settings_table(settings: Any) -> dict[str, str]:
 
 
 class SettingsInForce(Generic[Settings]):
-    """The settings of a running program: frozen, and replaced as a whole when one changes.
+    """The settings of a running program: one object that all of its parts hold, and this alone changes.
+
+    To everybody else it is frozen. Whoever reads an attribute reads what holds now; what was made of
+    one at the start and cannot be read again is told by `on_change`.
 
     Attributes:
-        current: what holds now; read it anew each time it matters.
+        current: what holds now, a copy of what was given.
+        on_change: called without arguments behind each change.
     """
 
     def __init__(self, settings: Settings) -> None:
-        self.current = settings
+        self.current: Settings = dataclasses.replace(settings)  # type: ignore[type-var]
+        self.on_change: list[Callable[[], object]] = []
 
     def refused(self, values: Mapping[str, str]) -> list[str]:
         """Which of these keys may not be changed over the wire, or do not exist."""
@@ -223,7 +228,10 @@ class SettingsInForce(Generic[Settings]):
             by_name[name].attribute: _read(by_name[name], text, "change")
             for name, text in values.items()
         }
-        self.current = dataclasses.replace(self.current, **changes)  # type: ignore[type-var]
+        for attribute, value in changes.items():
+            object.__setattr__(self.current, attribute, value)
+        for callback in self.on_change:
+            callback()
 
 
 def _by_name(kind: type) -> dict[str, SettingKey]:

@@ -26,7 +26,7 @@ def offered(disk: FakeDisk, *, perm: int = PERM_READ_WRITE, is_read_only: bool =
     with ThreadPoolExecutor(1) as pool:
         file = ConfigFile("/store/config/topics.json", disk)
         topics = Topics(file, BrokerSettings(), clock=clock, pool=pool)
-        yield store, topics, OfferedTopics(topics, store, clock, perm=perm)
+        yield store, topics, OfferedTopics(topics, store, clock, BrokerSettings(perm=perm))
 
 
 async def test_the_broker_permission_cuts_those_of_its_topics():

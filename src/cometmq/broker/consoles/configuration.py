@@ -1,7 +1,7 @@
 """Reads and changes the settings of a running broker: 25, 26 and 2004.
 
-By 25 what may be changed without a new start are the bounds of pulls, which nothing else depends on; every
-other key is refused by name. A change holds until the broker starts again: its file is the user's.
+By 25 the keys change that are marked so in the settings (`is_remote`), which every part of the broker reads when it matters;
+every other key is refused by name. A change holds until the broker starts again: its file is the user's.
 Follows AdminBrokerProcessor of RocketMQ 5.3.3, which has a list of what may not be changed instead, and
 writes the file anew.
 
@@ -19,20 +19,12 @@ from cometmq.codec.remoting import Command
 from cometmq.model.codes import RequestCode, ResponseCode
 from cometmq.model.data_version import DataVersion
 from cometmq.model.errors import CodecError, RequestError, SettingsError
-from cometmq.model.settings import SettingsInForce, settings_table
+from cometmq.model.settings import settings_table
 from cometmq.net.answer import Answer
 from cometmq.net.peer import Peer
 
 _log = logging.getLogger(__name__)
 
-_CHANGEABLE = frozenset(
-    (
-        "maxTransferBytesOnMessageInMemory",
-        "maxTransferCountOnMessageInMemory",
-        "maxTransferBytesOnMessageInDisk",
-        "maxTransferCountOnMessageInDisk",
-    )
-)
 # MADV_NORMAL and MADV_RANDOM, as `mqadmin setCommitLogReadAheadMode -m` names them.
 _READ_AHEAD_BY_MODE = {"0": True, "1": False}
 
@@ -42,8 +34,10 @@ class Configuration(Feature):
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
-        self._in_force = SettingsInForce(parts.settings)
+        self._in_force = parts.in_force
+        self._is_read_ahead = parts.settings.is_read_ahead
         self._version = DataVersion(parts.clock.now_ms())
+        self._in_force.on_change.append(self._tell_store)
         self.of_administrators = {
             RequestCode.GET_BROKER_CONFIG: self.read,
             RequestCode.UPDATE_BROKER_CONFIG: self.change,
@@ -64,7 +58,7 @@ class Configuration(Feature):
             raise RequestError(
                 ResponseCode.SYSTEM_ERROR, f"string2Properties error: {error}"
             ) from None
-        if refused := sorted(values.keys() - _CHANGEABLE):
+        if refused := sorted(self._in_force.refused(values)):
             raise RequestError(
                 ResponseCode.NO_PERMISSION,
                 f"Can not update config in black list. {', '.join(refused)}: change it in the conf "
@@ -74,7 +68,6 @@ class Configuration(Feature):
             self._in_force.change(values)
         except SettingsError as error:
             raise RequestError(ResponseCode.INVALID_PARAMETER, str(error)) from None
-        self._parts.store.change_limits(self._in_force.current.store_settings())
         self._changed(values, peer)
         return Answer()
 
@@ -87,12 +80,17 @@ class Configuration(Feature):
                 "set commitlog readahead mode param value error: READ_AHEAD_MODE is "
                 f"{mode!r}; 0 reads ahead, 1 does not",
             )
-        is_wanted = _READ_AHEAD_BY_MODE[mode]
-        values = {"dataReadAheadEnable": str(is_wanted).lower()}
+        values = {"dataReadAheadEnable": str(_READ_AHEAD_BY_MODE[mode]).lower()}
         self._in_force.change(values)
-        self._parts.store.change_read_ahead(is_wanted=is_wanted)
         self._changed(values, peer)
         return Answer(remark=f"set commitlog readahead mode success, mode: {mode}")
+
+    def _tell_store(self) -> None:
+        settings, store = self._parts.settings, self._parts.store
+        store.change_limits(settings.store_settings())
+        if settings.is_read_ahead != self._is_read_ahead:
+            self._is_read_ahead = settings.is_read_ahead
+            store.change_read_ahead(is_wanted=self._is_read_ahead)
 
     def _changed(self, values: Mapping[str, str], peer: Peer) -> None:
         self._version = self._version.next(self._parts.clock.now_ms())

@@ -43,7 +43,6 @@ class Ending:
         self._ledger = ledger
         self._settling = settling
         self._witness = witness
-        self._timeout_ms = parts.settings.transaction_timeout_ms
 
     def end(self, command: Command, _peer: Peer) -> Awaitable[Answer] | Answer:
         """END_TRANSACTION 37.
@@ -84,7 +83,7 @@ class Ending:
         if (
             immunity is not None
             and not request.from_transaction_check
-            and age_ms > max(immunity * 1000, self._timeout_ms)
+            and age_ms > max(immunity * 1000, self._parts.settings.transaction_timeout_ms)
         ):
             raise RequestError(
                 ResponseCode.ILLEGAL_OPERATION,
