@@ -8,8 +8,8 @@ subscription is enough, and what it compiles to is kept by the text.
 Next: cometmq.broker.sieve
 """
 
-from collections.abc import Callable
-from functools import lru_cache
+from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import NamedTuple
 
 from cometmq.broker.members import Members
@@ -21,6 +21,7 @@ from cometmq.codec.remoting import Command
 from cometmq.codec.sql92 import sql92_filter
 from cometmq.model.codes import RequestCode, ResponseCode
 from cometmq.model.errors import ExpressionError, RequestError, SubscriptionError
+from cometmq.model.kept import Kept
 from cometmq.model.names import is_retry_topic
 from cometmq.model.properties import RETRY_TOPIC
 from cometmq.model.subscription import SQL92, TAG, Subscription, parse_subscription
@@ -28,7 +29,17 @@ from cometmq.net.answer import Answer
 from cometmq.net.peer import Peer
 
 Passes = Callable[[bytes], bool]
-_parse_tags = lru_cache(4_096)(parse_subscription)
+# Parsed tag expressions that are kept: some thousand of the usual size. Each costs this, and 100 bytes a character where
+# tags have one character each. Bytes.
+_KEPT_SIZE = 4 << 20
+_SIZE, _SIZE_A_CHARACTER = 600, 100
+_tags: Kept[tuple[str, str | None], Subscription] = Kept(
+    lambda key: parse_subscription(*key),
+    size_of=lambda key, _tags: _SIZE + _SIZE_A_CHARACTER * len(key[1] or ""),
+    size_max=_KEPT_SIZE,
+)
+# What is longer takes milliseconds to parse, characters.
+_PLAIN_LENGTH_MAX = 4_096
 _RETRY_TOPIC = RETRY_TOPIC.encode()
 
 
@@ -57,25 +68,34 @@ class Filters:
     ) -> Subscription:
         """What a request says that it wants.
 
+        An SQL92 expression is taken as it is: `filter_of` says what is wrong with it.
+
         Raises:
-            RequestError: SUBSCRIPTION_PARSE_FAILED, with the column; or this kind is not
-                supported.
+            RequestError: SUBSCRIPTION_PARSE_FAILED; or this kind is not supported.
         """
         kind = kind or TAG
-        try:
-            if kind == TAG:
-                return _parse_tags(topic, expression)
+        if kind != TAG:
             self._check_kind(kind)
-            return Subscription(topic, sql92_filter(expression or "").expression, SQL92)
+            return Subscription(topic, expression or "", SQL92)
+        try:
+            return _tags[topic, expression]
         except SubscriptionError as error:
             raise RequestError(ResponseCode.SUBSCRIPTION_PARSE_FAILED, str(error)) from None
 
-    def filter_of(self, subscription: Subscription, group: str) -> MessageFilter:
+    def filter_of(
+        self, subscription: Subscription, group: str, *, is_asked: bool = False
+    ) -> MessageFilter:
         """The filter of a group's subscription.
 
+        Args:
+            subscription: of one topic.
+            group: whose it is.
+            is_asked: it came with the request, and not with a heartbeat.
+
         Raises:
-            RequestError: FILTER_DATA_NOT_EXIST when its expression cannot be used; or its kind is
-                not supported.
+            RequestError: its expression cannot be used, with the column; SUBSCRIPTION_PARSE_FAILED
+                where it came with the request, else FILTER_DATA_NOT_EXIST. Or its kind is not
+                supported.
         """
         if subscription.kind == TAG:
             return MessageFilter(subscription.codes if subscription.tags else None)
@@ -83,24 +103,34 @@ class Filters:
         try:
             found = sql92_filter(subscription.expression)
         except ExpressionError as error:
+            if is_asked:
+                raise RequestError(ResponseCode.SUBSCRIPTION_PARSE_FAILED, str(error)) from None
             raise RequestError(
                 ResponseCode.FILTER_DATA_NOT_EXIST,
                 f"The broker's consumer filter data is not exist!Your expression may be wrong! {error}",
             ) from None
         if self._settings.is_retry_filtered and is_retry_topic(subscription.topic):
-            return MessageFilter(passes=lambda block: self._passes_origin(block, group))
+            return MessageFilter(passes=partial(self._passes_origin, {}, group))
         return MessageFilter(passes=found.matches)
 
-    def _passes_origin(self, block: bytes, group: str) -> bool:
+    def _passes_origin(self, known: dict[str, Passes], group: str, block: bytes) -> bool:
         """Whether the group's subscription to the topic of a retried message lets it through."""
         topic = find_property(block, _RETRY_TOPIC)
-        origin = None if topic is None else self._members.subscription(group, topic)
+        if topic is None:
+            return True
+        passes = known.get(topic)
+        if passes is None:  # Once a read: a bad expression is not kept.
+            passes = known[topic] = self._passes_of(group, topic)
+        return passes(block)
+
+    def _passes_of(self, group: str, topic: str) -> Passes:
+        origin = self._members.subscription(group, topic)
         if origin is None or origin.kind == TAG:
-            return True
+            return _let_through
         try:
-            return sql92_filter(origin.expression).matches(block)
+            return sql92_filter(origin.expression).matches
         except ExpressionError:
-            return True
+            return _let_through
 
     def _check_kind(self, kind: str) -> None:
         if kind != SQL92 or not self._settings.is_sql92:
@@ -110,16 +140,31 @@ class Filters:
             )
 
 
+def is_plain(expression: str | None, kind: str | None) -> bool:
+    """Whether the filter of an expression costs next to nothing: tags, and not thousands of them."""
+    return (kind or TAG) == TAG and (expression is None or len(expression) <= _PLAIN_LENGTH_MAX)
+
+
+def _let_through(_block: bytes) -> bool:
+    return True
+
+
 class FilterCheck(Feature):
     """CHECK_CLIENT_CONFIG 46: a consumer asks whether its expression is one before it begins."""
 
     def __init__(self, parts: Parts) -> None:
         self._filters = Filters(parts.settings, parts.members)
+        self._turns = parts.turns
         self.of_clients = {RequestCode.CHECK_CLIENT_CONFIG: self.check}
 
-    def check(self, command: Command, _peer: Peer) -> Answer:
+    def check(self, command: Command, peer: Peer) -> Answer | Awaitable[Answer | None] | None:
         """Answer; a bad expression is SUBSCRIPTION_PARSE_FAILED with its column."""
-        config = decode_client_config(command.body)
-        if config is not None:
-            self._filters.subscription(config.topic, config.expression, config.kind)
+        asked = decode_client_config(command.body)
+        if asked is None:
+            return Answer()
+        return self._turns.run(peer, partial(self._check, asked), len(asked.expression))
+
+    def _check(self, asked: Subscription) -> Answer:
+        subscription = self._filters.subscription(asked.topic, asked.expression, asked.kind)
+        self._filters.filter_of(subscription, "", is_asked=True)
         return Answer()

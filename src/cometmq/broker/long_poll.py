@@ -10,6 +10,7 @@ Next: cometmq.broker.handlers.pull
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from cometmq.codec.headers.pull import PullRequest
 from cometmq.codec.remoting import Command
 from cometmq.net.peer import Peer
 from cometmq.store.consume_queue import ConsumeQueue
@@ -22,13 +23,15 @@ class HeldPull:
     """A pull that waits.
 
     Attributes:
-        command: the request.
+        command: the request, without what its header said.
+        request: what it said that matters.
         peer: who asked.
         codes: tag hashes that it wants, None for all.
         deadline: monotonic seconds at which it is answered in any case.
     """
 
     command: Command
+    request: PullRequest
     peer: Peer
     codes: frozenset[int] | None
     deadline: float

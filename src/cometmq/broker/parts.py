@@ -21,6 +21,7 @@ from cometmq.broker.offsets import Offsets
 from cometmq.broker.reroute import Reroute
 from cometmq.broker.settings import BrokerSettings
 from cometmq.broker.topics import Topics
+from cometmq.broker.turns import Turns
 from cometmq.model.clock import Clock
 from cometmq.model.settings import SettingsInForce
 from cometmq.net.channels import Channels
@@ -43,6 +44,7 @@ class Parts:
         disk: all files.
         pool: threads for what waits for the device.
         channels: connections to others.
+        turns: where work that may take long waits for its turn.
         inner: puts of the broker's own messages.
         reroutes: to be appended to by who stores sends elsewhere.
         config_file: gives a file of the folder config by its name.
@@ -63,6 +65,7 @@ class Parts:
     held: HeldPulls
     counters: Counters
     channels: Channels
+    turns: Turns
     inner: InnerPuts
     config_file: Callable[[str], ConfigFile]
     reroutes: list[Reroute] = field(default_factory=list)

@@ -41,6 +41,7 @@ from cometmq.broker.registrar import Registrar, RegistrarSettings
 from cometmq.broker.requests import Handlers, register_requests
 from cometmq.broker.settings import FAST_PORT_DISTANCE, LOOPBACK, BrokerSettings
 from cometmq.broker.topics import Topics
+from cometmq.broker.turns import Turns
 from cometmq.codec.headers.nameserver import BrokerIdentity
 from cometmq.codec.host import encode_host
 from cometmq.codec.message_id import UniqueIds
@@ -164,6 +165,7 @@ class Broker:
         self._members = Members(
             clock, timeout_ms=settings.client_timeout_ms, is_notified=self._is_notified
         )
+        self._turns = Turns(clock)
         self._held = HeldPulls()
         self._store.on_arrival = self._held.arrived
         self._flusher = Flusher(self._store, self._clock)
@@ -214,6 +216,7 @@ class Broker:
             held=self._held,
             counters=self._counters,
             channels=self._channels,
+            turns=self._turns,
             inner=InnerPuts(
                 store=self._store,
                 lanes=self._lanes,
@@ -238,6 +241,7 @@ class Broker:
                 offsets=offsets,
                 held=self._held,
                 counters=self._counters,
+                turns=self._turns,
                 clock=clock,
                 pool=pool,
             ),

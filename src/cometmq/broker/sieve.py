@@ -1,21 +1,43 @@
 """A read through a filter on properties: records are read in turns until enough of them passed.
 
 The store knows queue entries and nothing of what a record says, so this stands above it. One read
-looks at as many entries as RocketMQ's (800), so that a filter that lets nothing through never holds
-the loop for long; the next pull goes on behind them.
+looks at as many entries as RocketMQ's (800), and for some milliseconds at most, so that a filter that
+lets nothing through never holds the loop for long; the next pull goes on behind them.
 
 Next: cometmq.broker.handlers.pull
 """
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from cometmq.codec.record import QUEUE_OFFSET_AT, property_block
+from cometmq.model.clock import Clock
 from cometmq.store.message_store import MessageStore
 from cometmq.store.reader import GetResult, GetStatus
 
+SECONDS_MAX = 0.005  # Of looking; at one message at least.
 LOOKED_MAX = 800  # maxFilterMessageSize 16,000 of MessageStoreConfig, 20 bytes an entry.
+Result = TypeVar("Result")
 _TURN = 32  # What a pull of recent messages gives at most.
+
+
+class Effort:
+    """How much longer a request may look at messages.
+
+    Attributes:
+        seconds: what is left; of the loop's time, not of the clock's.
+    """
+
+    __slots__ = ("now", "seconds")
+
+    def __init__(self, clock: Clock) -> None:
+        self.now = clock.monotonic
+        self.seconds = SECONDS_MAX
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing is left."""
+        return self.seconds <= 0
 
 
 class Wanted(NamedTuple):
@@ -45,15 +67,33 @@ class Sieve:
     either the result of the whole read or None, which asks for `read` again.
     """
 
-    def __init__(self, store: MessageStore, wanted: Wanted) -> None:
+    def __init__(self, store: MessageStore, wanted: Wanted, effort: Effort) -> None:
+        """`effort` may be that of several reads, one after the other."""
         self._store = store
         self._wanted = wanted
+        self._effort = effort
         self._offset = wanted.offset
         self._records: list[memoryview] = []
         self._size = 0
+        self._until = 0.0
 
     def read(self) -> GetResult:
         """Read until the result is known, or until the device must be waited for."""
+        return self._timed(self._read)
+
+    def took(self, result: GetResult) -> GetResult | None:
+        """Sift what was read; the result of all, or None when more is to be read."""
+        return self._timed(lambda: self._took(result))
+
+    def _timed(self, work: Callable[[], Result]) -> Result:
+        effort = self._effort
+        self._until = effort.now() + effort.seconds
+        try:
+            return work()
+        finally:
+            effort.seconds = self._until - effort.now()
+
+    def _read(self) -> GetResult:
         wanted = self._wanted
         while True:
             result = self._store.get(
@@ -62,39 +102,44 @@ class Sieve:
             )  # fmt: skip
             if result.cold is not None:
                 return result
-            done = self.took(result)
+            done = self._took(result)
             if done is not None:
                 return done
 
-    def took(self, result: GetResult) -> GetResult | None:
-        """Sift what was read; the result of all, or None when more is to be read."""
+    def _took(self, result: GetResult) -> GetResult | None:
         if result.status is not GetStatus.FOUND:
             return self._result(result) if self._offset > self._wanted.offset else result
-        is_full = self._sift(result)
+        is_over = self._sift(result)
         looked = self._offset - self._wanted.offset
-        if is_full or self._offset >= result.max_offset or looked >= LOOKED_MAX:
+        if is_over or self._offset >= result.max_offset or looked >= LOOKED_MAX:
             return self._result(result)
         return None
 
     def _sift(self, result: GetResult) -> bool:
-        """Keep what passes; whether the answer is full."""
-        wanted = self._wanted
+        """Keep what passes; whether the answer is full, or its time is over."""
+        wanted, now, until = self._wanted, self._effort.now, self._until
         for piece in result.records:
             start, end = 0, len(piece)
             while start < end:
                 record = piece[start : start + int.from_bytes(piece[start : start + 4])]
                 start += len(record)
                 if not wanted.passes(property_block(record)):
+                    if now() > until:
+                        self._offset = _offset_of(record) + 1
+                        return True
                     continue
                 is_first = not self._records
                 if not is_first and (
                     len(self._records) >= wanted.count_max
                     or self._size + len(record) > wanted.size_max
                 ):
-                    self._offset = int.from_bytes(record[QUEUE_OFFSET_AT : QUEUE_OFFSET_AT + 8])
+                    self._offset = _offset_of(record)
                     return True
                 self._records.append(record)
                 self._size += len(record)
+                if now() > until:
+                    self._offset = _offset_of(record) + 1
+                    return True
         self._offset = result.next_offset
         return False
 
@@ -104,3 +149,7 @@ class Sieve:
             status, self._offset, last.min_offset, last.max_offset,
             self._records, len(self._records), self._size, last.suggest_slave,
         )  # fmt: skip
+
+
+def _offset_of(record: memoryview) -> int:
+    return int.from_bytes(record[QUEUE_OFFSET_AT : QUEUE_OFFSET_AT + 8])

@@ -61,6 +61,10 @@ class Command(NamedTuple):
     body: bytes = b""
     kind: int = JSON
 
+    def without_content(self) -> "Command":
+        """What an answer needs of a request that waits: a header may have 64 KB that nobody asked for."""
+        return Command(self.code, self.flag, self.opaque)
+
     @property
     def is_response(self) -> bool:
         """Whether this answers a request."""

@@ -160,7 +160,7 @@ def test_a_bad_expression_is_refused_with_the_column(expression, column):
     assert str(caught.value).splitlines()[-1].endswith("^")
 
 
-@pytest.mark.parametrize("bad", ["(" * 5000, "NOT " * 5000, "-" * 5000, "a = " + "- " * 5000])
+@pytest.mark.parametrize("bad", ["(" * 500, "NOT " * 500, "-" * 500, "a = " + "- " * 500])
 def test_deep_nesting_is_refused(bad):
     with pytest.raises(ExpressionError, match="levels"):
         sql92_filter(bad)

@@ -9,20 +9,22 @@ Next: cometmq.store.reader
 
 from collections.abc import Awaitable
 from concurrent.futures import Executor
+from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
 from cometmq.broker.counters import Counters
 from cometmq.broker.fast_failure import ColdReads
-from cometmq.broker.filters import Filters, MessageFilter
+from cometmq.broker.filters import Filters, MessageFilter, is_plain
 from cometmq.broker.groups import Groups
 from cometmq.broker.long_poll import HeldPull, HeldPulls
 from cometmq.broker.members import Members
 from cometmq.broker.offsets import Offsets
 from cometmq.broker.settings import BrokerSettings
-from cometmq.broker.sieve import Sieve
+from cometmq.broker.sieve import Effort, Sieve
 from cometmq.broker.sieve import Wanted as Sifted
 from cometmq.broker.topics import Topics
+from cometmq.broker.turns import Turns
 from cometmq.codec.bodies.heartbeat import BROADCASTING
 from cometmq.codec.fields import decode_fields
 from cometmq.codec.headers.pull import PullRequest
@@ -37,7 +39,7 @@ from cometmq.model.flags import (
     is_readable,
 )
 from cometmq.model.group import GroupConfig
-from cometmq.model.subscription import Subscription
+from cometmq.model.subscription import TAG, Subscription
 from cometmq.model.topic import TopicConfig
 from cometmq.net.answer import Answer
 from cometmq.net.dispatcher import run_handler
@@ -78,6 +80,7 @@ class PullHandler:
         offsets: Offsets,
         held: HeldPulls,
         counters: Counters,
+        turns: Turns,
         clock: Clock,
         pool: Executor,
     ) -> None:
@@ -91,6 +94,7 @@ class PullHandler:
         self._offsets = offsets
         self._held = held
         self._counters = counters
+        self._turns = turns
         self._clock = clock
         self._reads = ColdReads(pool, clock, settings)
         held.resume = self._resume
@@ -116,27 +120,72 @@ class PullHandler:
 
     def _resume(self, held: HeldPull) -> None:
         """Run a held pull again, for the last time unless nothing passes its filter."""
-        again = partial(self._pull, may_hold=False, deadline=held.deadline)
+        again = partial(self._admit, held.request, may_hold=False, deadline=held.deadline)
         run_handler(again, held.command, held.peer)
 
     def _pull(
-        self, command: Command, peer: Peer, *, may_hold: bool, deadline: float = 0
+        self, command: Command, peer: Peer, *, may_hold: bool
     ) -> Answer | Awaitable[Answer | None] | None:
-        pull = self._admit(command, peer, may_hold=may_hold)
-        if deadline:
-            pull = pull._replace(deadline=deadline)
-        request = pull.request
-        moved = self._offsets.take_reset(
-            request.consumer_group, request.topic, request.queue_id
+        request = decode_fields(PullRequest, command.fields)
+        return self._admit(request, command, peer, may_hold=may_hold)
+
+    def _admit(
+        self,
+        request: PullRequest,
+        command: Command,
+        peer: Peer,
+        *,
+        may_hold: bool,
+        deadline: float = 0,
+    ) -> Answer | Awaitable[Answer | None] | None:
+        """Do a pull that may be done; one whose filter may take long in its turn."""
+        self._check_broker()
+        group = self._group_of(request)
+        topic = self._topic_of(request)
+        told = None
+        if not request.sys_flag & PULL_SUBSCRIPTION:
+            told = self._told(request, group)
+        pull = Pull(
+            command,
+            peer,
+            request,
+            {"groupSysFlag": str(group.sys_flag), "topicSysFlag": str(topic.sys_flag)},
+            may_hold,
+            str(group.slow_broker_id) if self._settings.is_slave_read else "0",
+            deadline,
         )
+        expression, kind = request.subscription, request.expression_type
+        if told.kind == TAG if told is not None else is_plain(expression, kind):
+            return self._begin(pull, told)
+        pull = pull._replace(command=command.without_content())
+        begin = partial(self._begin, pull, told)
+        return self._turns.run(peer, begin, len(expression or ""))
+
+    def _begin(
+        self, pull: "Pull", told: Subscription | None
+    ) -> Answer | Awaitable[Answer | None] | None:
+        """Read; `told` is what the group's heartbeats say, None where the pull brings its subscription."""
+        request, offsets = pull.request, self._offsets
+        group, topic, queue_id = request.consumer_group, request.topic, request.queue_id
+        subscription = told or self._filters.subscription(
+            topic, request.subscription, request.expression_type
+        )
+        wanted = self._filters.filter_of(subscription, group, is_asked=told is None)
+        if (
+            pull.may_hold
+            and request.sys_flag & PULL_COMMIT_OFFSET
+            and request.commit_offset >= 0
+        ):
+            offsets.commit(group, topic, queue_id, offset=request.commit_offset)
+        moved = offsets.take_reset(group, topic, queue_id)
         if moved is not None and moved != request.queue_offset:
             return self._send_elsewhere(pull, moved)
-        if pull.wanted.passes is not None:
-            return self._sift(pull)
-        result = self._get(pull)
+        if wanted.passes is not None:
+            return self._sift(pull, wanted)
+        result = self._get(pull, wanted.codes)
         if result.cold is None:
-            return self._settle(pull, result)
-        return self._get_cold(pull, result)
+            return self._settle(pull, wanted, result)
+        return self._get_cold(pull, wanted, result)
 
     def _send_elsewhere(self, pull: "Pull", offset: int) -> Answer:
         """The group's offset was reset (broker.consoles.resets): go on there."""
@@ -156,30 +205,6 @@ class PullHandler:
         return Answer(ResponseCode.PULL_OFFSET_MOVED, "OFFSET_RESET", fields)
 
     # --- what is asked, and whether it may be
-
-    def _admit(self, command: Command, peer: Peer, *, may_hold: bool) -> "Pull":
-        request = decode_fields(PullRequest, command.fields)
-        self._check_broker()
-        group = self._group_of(request)
-        topic = self._topic_of(request)
-        subscription = self._subscription_of(request, group)
-        can_suspend = may_hold and request.sys_flag & PULL_SUSPEND != 0
-        if may_hold and request.sys_flag & PULL_COMMIT_OFFSET and request.commit_offset >= 0:
-            self._offsets.commit(
-                request.consumer_group,
-                request.topic,
-                request.queue_id,
-                offset=request.commit_offset,
-            )
-        return Pull(
-            command,
-            peer,
-            request,
-            self._filters.filter_of(subscription, group.name),
-            {"groupSysFlag": str(group.sys_flag), "topicSysFlag": str(topic.sys_flag)},
-            can_suspend,
-            str(group.slow_broker_id) if self._settings.is_slave_read else "0",
-        )
 
     def _check_broker(self) -> None:
         if not is_readable(self._settings.perm):
@@ -227,11 +252,8 @@ class PullHandler:
             )
         return topic
 
-    def _subscription_of(self, request: PullRequest, group: GroupConfig) -> Subscription:
-        if request.sys_flag & PULL_SUBSCRIPTION:
-            return self._filters.subscription(
-                request.topic, request.subscription, request.expression_type
-            )
+    def _told(self, request: PullRequest, group: GroupConfig) -> Subscription:
+        """What the group's heartbeats say."""
         members = self._members.consumer_group(group.name)
         found = None if members is None else members.subscriptions.get(request.topic)
         if members is None or found is None:
@@ -258,7 +280,7 @@ class PullHandler:
 
     # --- reading and answering
 
-    def _get(self, pull: "Pull") -> GetResult:
+    def _get(self, pull: "Pull", codes: frozenset[int] | None) -> GetResult:
         request = pull.request
         return self._store.get(
             request.topic,
@@ -266,41 +288,53 @@ class PullHandler:
             request.queue_offset,
             max_count=max(request.max_msg_nums, 1),
             max_bytes=request.max_msg_bytes or BYTES_MAX,
-            match=pull.wanted.codes,
+            match=codes,
         )
 
-    def _sift(self, pull: "Pull") -> Answer | Awaitable[Answer | None] | None:
-        request, passes = pull.request, pull.wanted.passes
-        assert passes is not None
+    def _sift(
+        self, pull: "Pull", wanted: MessageFilter
+    ) -> Answer | Awaitable[Answer | None] | None:
+        request = pull.request
+        assert wanted.passes is not None
         size_max = request.max_msg_bytes or self._settings.transfer_bytes_in_memory
         count_max = min(max(request.max_msg_nums, 1), self._settings.transfer_count_in_memory)
         sieve = Sieve(
             self._store,
             Sifted(
                 request.topic, request.queue_id, request.queue_offset,
-                count_max, size_max, passes,
+                count_max, size_max, wanted.passes,
             ),
+            Effort(self._clock),
         )  # fmt: skip
         result = sieve.read()
         if result.cold is None:
-            return self._settle(pull, result)
-        return self._sift_cold(pull, sieve, result)
+            return self._settle(pull, wanted, result)
+        return self._sift_cold(pull, wanted, sieve, result)
 
-    async def _sift_cold(self, pull: "Pull", sieve: Sieve, result: GetResult) -> Answer | None:
+    async def _sift_cold(
+        self, pull: "Pull", wanted: MessageFilter, sieve: Sieve, result: GetResult
+    ) -> Answer | None:
         while result.cold is not None:
             read = await self._reads.read(result.cold)
             result = sieve.took(read) or sieve.read()
-        return self._settle(pull, result)
+        return self._settle(pull, wanted, result)
 
-    async def _get_cold(self, pull: "Pull", result: GetResult) -> Answer | None:
+    async def _get_cold(
+        self, pull: "Pull", wanted: MessageFilter, result: GetResult
+    ) -> Answer | None:
         assert result.cold is not None
-        return self._settle(pull, await self._reads.read(result.cold))
+        return self._settle(pull, wanted, await self._reads.read(result.cold))
 
-    def _settle(self, pull: "Pull", result: GetResult) -> Answer | None:
+    def _settle(self, pull: "Pull", wanted: MessageFilter, result: GetResult) -> Answer | None:
         code = _code_of(result.status, pull.request.queue_offset)
-        if code == ResponseCode.PULL_NOT_FOUND and pull.can_suspend and self._hold(pull):
+        if (
+            code == ResponseCode.PULL_NOT_FOUND
+            and pull.may_hold
+            and pull.request.sys_flag & PULL_SUSPEND
+            and self._hold(pull, wanted)
+        ):
             return None
-        if self._is_held_again(pull, result):
+        if wanted.passes is not None and self._is_held_again(pull, result):
             return None
         self._counters.count_get(result.message_count, result.size)
         fields = {
@@ -312,7 +346,7 @@ class PullHandler:
         }
         return Answer(code, result.status, fields, [*result.records])
 
-    def _hold(self, pull: "Pull") -> bool:
+    def _hold(self, pull: "Pull", wanted: MessageFilter) -> bool:
         request = pull.request
         wait_ms = (
             request.suspend_timeout_millis
@@ -325,25 +359,26 @@ class PullHandler:
             return False
         seconds = min(wait_ms / 1000, SUSPEND_SECONDS_MAX)
         deadline = self._clock.monotonic() + seconds
-        held = HeldPull(pull.command, pull.peer, pull.wanted.codes, deadline)
+        held = HeldPull(
+            pull.command.without_content(), request, pull.peer, wanted.codes, deadline
+        )
         return self._held.hold(queue, held)
 
     def _is_held_again(self, pull: "Pull", result: GetResult) -> bool:
         """Messages came and none passed the filter: wait on, behind them."""
         if (
-            pull.wanted.passes is None
-            or result.status is not GetStatus.NO_MATCHED_MESSAGE
+            result.status is not GetStatus.NO_MATCHED_MESSAGE
             or result.next_offset < result.max_offset
             or pull.deadline <= self._clock.monotonic()
         ):
             return False
-        request, command = pull.request, pull.command
+        request = pull.request
         queue = self._store.queue_for_append(request.topic, request.queue_id)
         if queue.max_offset > result.next_offset:
             return False
-        fields = {**command.fields, "queueOffset": str(result.next_offset)}
-        again = command._replace(fields=fields)
-        return self._held.hold(queue, HeldPull(again, pull.peer, None, pull.deadline))
+        again = replace(request, queue_offset=result.next_offset)
+        held = HeldPull(pull.command.without_content(), again, pull.peer, None, pull.deadline)
+        return self._held.hold(queue, held)
 
 
 class Pull(NamedTuple):
@@ -353,9 +388,8 @@ class Pull(NamedTuple):
         command: the request.
         peer: who asked.
         request: its header.
-        wanted: which messages.
         answer_fields: what each answer to it carries.
-        can_suspend: whether it may wait for a message.
+        may_hold: whether it may wait for a message, and commits: it has not waited yet.
         slow_broker_id: where to pull from when far behind (slaveReadEnable).
         deadline: of one that has waited: how long it may wait on, monotonic seconds.
     """
@@ -363,9 +397,8 @@ class Pull(NamedTuple):
     command: Command
     peer: Peer
     request: PullRequest
-    wanted: MessageFilter
     answer_fields: dict[str, str]
-    can_suspend: bool
+    may_hold: bool
     slow_broker_id: str
     deadline: float = 0
 

@@ -7,10 +7,10 @@ Next: cometmq.broker.pop.reading
 """
 
 import asyncio
-from collections.abc import Awaitable, Coroutine, Generator
-from typing import Any
+from collections.abc import Awaitable, Generator
+from functools import partial
 
-from cometmq.broker.filters import Filters
+from cometmq.broker.filters import Filters, is_plain
 from cometmq.broker.parts import Parts
 from cometmq.broker.pop.check_points import OPEN_MAX, CheckPoints
 from cometmq.broker.pop.orders import Orders
@@ -58,6 +58,7 @@ class Popping:
     def pop(self, command: Command, peer: Peer) -> Answer | Awaitable[Answer | None] | None:
         """Answer a pop, or hold it."""
         request = decode_fields(PopRequest, command.fields)
+        command = command.without_content()
         self._check_time(request.born_time, request.poll_time)
         if not 0 < request.max_msg_nums <= COUNT_MAX:
             raise RequestError(
@@ -76,8 +77,17 @@ class Popping:
                 pop_retry_topic(request.topic, request.consumer_group),
                 code=ResponseCode.INVALID_PARAMETER,
             )
+        if is_plain(request.exp, request.exp_type):
+            return self._begin(command, peer, request, topic)
+        begin = partial(self._begin, command, peer, request, topic)
+        return self._parts.turns.run(peer, begin, len(request.exp or ""))
+
+    def _begin(
+        self, command: Command, peer: Peer, request: PopRequest, topic: TopicConfig
+    ) -> Answer | Awaitable[Answer | None] | None:
+        """Take messages for a pop that may be done."""
         subscription = self._filters.subscription(request.topic, request.exp, request.exp_type)
-        wanted = self._filters.filter_of(subscription, request.consumer_group)
+        wanted = self._filters.filter_of(subscription, request.consumer_group, is_asked=True)
         pop = Pop(command, peer, request, wanted, topic)
         if len(self._points) >= OPEN_MAX:
             return Answer(
@@ -88,11 +98,12 @@ class Popping:
             cold = next(steps)
         except StopIteration as ended:
             return self._settle(pop, ended.value)
-        return self._wait_for(pop, steps, cold, is_new=True)
+        return self._wait_for(pop, steps, cold, None)
 
     def notification(self, command: Command, peer: Peer) -> Answer | None:
         """Answer when there is something to pop, or when the time is over."""
         request = decode_fields(NotificationRequest, command.fields)
+        command = command.without_content()
         topic = self.topic_of(request.topic, request.queue_id)
         self.check_group(request.consumer_group)
 
@@ -194,18 +205,18 @@ class Popping:
     # --- answering
 
     async def _wait_for(
-        self, pop: Pop, steps: Steps, cold: Cold, *, is_new: bool
+        self, pop: Pop, steps: Steps, cold: Cold, waiter: Waiter | None
     ) -> Answer | None:
-        """Go on with a pop that reads what is not in memory."""
+        """Go on with a pop that reads what is not in memory; `waiter` is one that waits already."""
         loop = asyncio.get_running_loop()
         while True:
             result = await loop.run_in_executor(self._parts.pool, cold)
             try:
                 cold = steps.send(result)
             except StopIteration as ended:
-                return (
-                    self._settle(pop, ended.value) if is_new else self._found(pop, ended.value)
-                )
+                if waiter is None:
+                    return self._settle(pop, ended.value)
+                return self._found(pop, ended.value, waiter)
 
     def _settle(self, pop: Pop, taken: Taken) -> Answer | None:
         """The answer; None when the pop waits."""
@@ -217,31 +228,37 @@ class Popping:
             return self._nothing(pop, taken, ResponseCode.POLLING_TIMEOUT)
         if self._waiting.is_full(key):
             return self._nothing(pop, taken, ResponseCode.POLLING_FULL)
-        self._waiting.hold(
-            Waiter(
-                key, request.queue_id, pop.command, pop.peer, self._deadline(request.poll_time),
-                lambda: self._again(pop),
-                lambda: self._nothing(pop, taken, ResponseCode.POLLING_TIMEOUT),
-                request.order,
-            )
+        waiter = Waiter(
+            key, request.queue_id, pop.command, pop.peer, self._deadline(request.poll_time),
+            lambda: self._again(pop, waiter),
+            lambda: self._nothing(pop, taken, ResponseCode.POLLING_TIMEOUT),
+            request.order,
         )  # fmt: skip
+        self._waiting.hold(waiter)
         if taken.left:
             self._waiting.wake(key)
         return None
 
-    def _again(self, pop: Pop) -> Answer | Coroutine[Any, Any, Answer | None] | None:
+    def _again(self, pop: Pop, waiter: Waiter) -> Answer | Awaitable[Answer | None] | None:
         """Try once more for a pop that waits."""
+        if pop.wanted.passes is None:
+            return self._try(pop, waiter)
+        return self._parts.turns.run(pop.peer, partial(self._try, pop, waiter), 0)
+
+    def _try(self, pop: Pop, waiter: Waiter) -> Answer | Awaitable[Answer | None] | None:
         topic = self.topic_of(pop.request.topic, pop.request.queue_id)
         steps = self._reader.collect(pop._replace(topic=topic))
         try:
             cold = next(steps)
         except StopIteration as ended:
-            return self._found(pop, ended.value)
-        return self._wait_for(pop, steps, cold, is_new=False)
+            return self._found(pop, ended.value, waiter)
+        return self._wait_for(pop, steps, cold, waiter)
 
-    def _found(self, pop: Pop, taken: Taken) -> Answer | None:
+    def _found(self, pop: Pop, taken: Taken, waiter: Waiter | None = None) -> Answer | None:
         """The answer with messages; None without any."""
         if not taken.count:
+            if waiter is not None:
+                waiter.is_unfinished = taken.is_unfinished
             return None
         self._parts.counters.count_get(taken.count, taken.size)
         if taken.left:

@@ -20,7 +20,7 @@ from cometmq.broker.pop.check_points import CheckPoint
 from cometmq.broker.pop.journal import Journal
 from cometmq.broker.pop.orders import Orders
 from cometmq.broker.pop.progress import Place, Progress
-from cometmq.broker.sieve import Sieve, Wanted
+from cometmq.broker.sieve import Effort, Sieve, Wanted
 from cometmq.codec.bodies.pop_journal import CheckPointBody
 from cometmq.codec.headers.pop import PopRequest
 from cometmq.codec.properties import join_blocks
@@ -75,10 +75,13 @@ class Taken:
         offsets: (kind, queue, queue offsets) of each queue.
         order_counts: of messages that were handed out before, (kind, place, count).
         left: messages that are still there.
+        effort: how much longer it may look at messages.
+        is_unfinished: not all of them were looked at.
     """
 
     pop_time_ms: int
     revive_queue: int
+    effort: Effort
     pieces: list[bytes | memoryview] = field(default_factory=list)
     count: int = 0
     size: int = 0
@@ -86,6 +89,7 @@ class Taken:
     offsets: list[tuple[str, int, list[int]]] = field(default_factory=list)
     order_counts: list[tuple[str, str, int]] = field(default_factory=list)
     left: int = 0
+    is_unfinished: bool = False
 
 
 class PopReader:
@@ -119,6 +123,7 @@ class PopReader:
         taken = Taken(
             self._parts.clock.now_ms(),
             ORDER_QUEUE if is_ordered else self._journal.choose_queue(),
+            Effort(self._parts.clock),
         )
         first = self._chance.randrange(100)
         is_retry_first = first < self._settings.retry_share
@@ -172,7 +177,9 @@ class PopReader:
             return
         if request.order and self._orders.is_closed(place, request.attempt_id):
             return
-        if place in progress.busy or taken.count >= request.max_msg_nums:
+        is_over = taken.effort.is_over
+        if is_over or place in progress.busy or taken.count >= request.max_msg_nums:
+            taken.is_unfinished |= is_over and offset < queue.max_offset
             taken.left += max(queue.max_offset - offset, 0)
             return
         if offset == queue.max_offset:
@@ -190,6 +197,7 @@ class PopReader:
             self._hand_out(pop, taken, place, offset, result)
         elif result.status in _PASSED_OVER and result.next_offset > offset:
             self._pass_over(place, result.next_offset, is_ordered=request.order)
+            taken.is_unfinished |= result.next_offset < result.max_offset
         taken.left += max(result.max_offset - result.next_offset, 0)
 
     def _begin(self, place: Place, request: PopRequest) -> int:
@@ -215,7 +223,8 @@ class PopReader:
             result = self._store.get(topic, queue_id, offset, max_count=count, match=codes)
             return (yield result.cold) if result.cold is not None else result
         size_max = self._settings.transfer_bytes_in_memory
-        sieve = Sieve(self._store, Wanted(topic, queue_id, offset, count, size_max, passes))
+        wanted = Wanted(topic, queue_id, offset, count, size_max, passes)
+        sieve = Sieve(self._store, wanted, taken.effort)
         result = sieve.read()
         while result.cold is not None:
             read = yield result.cold

@@ -10,9 +10,8 @@ Next: cometmq.broker.pop.popping
 import asyncio
 import math
 from collections import deque
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any
 
 from cometmq.broker.long_poll import HeldPulls
 from cometmq.broker.settings import BrokerSettings
@@ -27,7 +26,7 @@ from cometmq.store.message_store import MessageStore
 _SWEEP_SECONDS = 1.0  # Between looks for closed connections and deleted topics.
 
 Key = tuple[str, str]  # Topic, group.
-Attempt = Callable[[], Answer | Coroutine[Any, Any, Answer | None] | None]
+Attempt = Callable[[], Answer | Awaitable[Answer | None] | None]
 
 
 @dataclass(slots=True, eq=False)
@@ -43,6 +42,7 @@ class Waiter:
         attempt: its answer, None when there is still nothing, or work that gives one of these.
         late: its answer when its time is over.
         is_ordered: whether time alone may open what it waits for.
+        is_unfinished: its last attempt found nothing and did not look at everything.
     """
 
     key: Key
@@ -53,6 +53,7 @@ class Waiter:
     attempt: Attempt
     late: Callable[[], Answer]
     is_ordered: bool = False
+    is_unfinished: bool = False
 
 
 class Waiting:
@@ -155,6 +156,8 @@ class Waiting:
             if answer is None:
                 waiters.appendleft(waiter)
                 self._count += 1
+                if waiter.is_unfinished:
+                    self.wake(key)
                 if not waiter.is_ordered and waiter.queue_id < 0:
                     break  # The others of this group would find nothing either.
                 waiters.rotate(-1)  # Others may ask for another queue.
@@ -174,15 +177,15 @@ class Waiting:
             waiter.peer.tasks.spawn(self._attempt_later(waiter, found), "pop")
         return True
 
-    async def _attempt_later(
-        self, waiter: Waiter, work: Coroutine[Any, Any, Answer | None]
-    ) -> None:
+    async def _attempt_later(self, waiter: Waiter, work: Awaitable[Answer | None]) -> None:
         try:
             found = await work
         except Exception as error:  # noqa: BLE001  As net.dispatcher.run_handler does.
             found = answer_to_error(error, waiter.command)
         if found is None:
             self.hold(waiter, is_first=True)
+            if waiter.is_unfinished:
+                self.wake(waiter.key)
         else:
             waiter.peer.answer(waiter.command, found)
 

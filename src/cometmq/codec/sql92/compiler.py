@@ -1,8 +1,9 @@
-r"""From nodes to functions: each takes a property block and says true, false or unknown (None).
+r"""From nodes to functions: each takes a message's properties and says true, false or unknown (None).
 
-The block that they take begins and ends with \x02, so that a property is found by searching for
-\x02name\x01; the last of two with one name counts. What types meet in a comparison is known here,
-so a function holds nothing but the search and the comparison. Follows `evaluate` of
+A short expression takes a block that begins and ends with \x02, so that a property is found by searching
+for \x02name\x01; the last of two with one name counts. One of many properties would look through the
+block for each: it takes the values by name (`split_block`), split once a message. What types meet in a
+comparison is known here, so a function holds nothing but the search and the comparison. Follows `evaluate` of
 ComparisonExpression, LogicExpression and UnaryExpression (RocketMQ 5.3.3).
 
 Next: cometmq.codec.sql92.filter
@@ -11,7 +12,7 @@ Next: cometmq.codec.sql92.filter
 import math
 import operator
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 from cometmq.codec.properties import find_property
 from cometmq.codec.sql92.nodes import (
@@ -39,9 +40,9 @@ from cometmq.codec.sql92.values import (
     read_int64,
 )
 
-Evaluate = Callable[[bytes], bool | None]
-Fetch = Callable[[bytes], bytes | None]
-Value = Callable[[bytes], Any]
+Evaluate = Callable[[Any], bool | None]
+Fetch = Callable[[Any], bytes | None]
+Value = Callable[[Any], Any]
 Reading = Callable[[Any], Any]
 
 _NOTHING = object()
@@ -56,11 +57,23 @@ _SEARCHES: dict[str, Callable[[bytes, bytes], bool]] = {
 
 
 def compile_truth(node: Truth) -> Evaluate:
-    """The function of a condition; it may raise Incomparable."""
-    if isinstance(node, Constant):
-        return _constant(node.value)
-    make: Callable[[Any], Evaluate] = _MAKERS[type(node)]
-    return make(node)
+    r"""The function of a condition, for blocks between two \x02; it may raise Incomparable."""
+    return _Compiler(_searched).truth(node)
+
+
+def compile_for_values(node: Truth) -> Evaluate:
+    """The function of a condition, for what `split_block` gives; it may raise Incomparable."""
+    return _Compiler(_looked_up).truth(node)
+
+
+def split_block(block: bytes) -> dict[bytes, bytes]:
+    """The properties of a block by name; the last one that is not empty counts."""
+    values = {}
+    for piece in block.split(b"\x02"):
+        name, _, value = piece.partition(b"\x01")
+        if value:
+            values[name] = value
+    return values
 
 
 # --- logic
@@ -68,11 +81,6 @@ def compile_truth(node: Truth) -> Evaluate:
 
 def _constant(value: Any) -> Value:
     return lambda _block: value
-
-
-def _chain(node: Chain) -> Evaluate:
-    terms = [compile_truth(term) for term in node.terms]
-    return _all(terms) if node.word == "AND" else _any(terms)
 
 
 def _all(terms: list[Evaluate]) -> Evaluate:
@@ -103,25 +111,10 @@ def _any(terms: list[Evaluate]) -> Evaluate:
     return evaluate
 
 
-def _not(node: Not) -> Evaluate:
-    term = compile_truth(node.term)
-
-    def evaluate(block: bytes) -> bool | None:
-        truth = term(block)
-        return None if truth is None else not truth
-
-    return evaluate
-
-
-def _cast(node: Cast) -> Evaluate:
-    fetch = _property(node.operand.name)
-    return lambda block: None if fetch(block) is None else False
-
-
 # --- operands
 
 
-def _property(name: str) -> Fetch:
+def _searched(name: str) -> Fetch:
     """The value of a property as UTF-8; an empty one is none."""
     plain = name.encode()
     key = b"\x02" + plain + b"\x01"
@@ -144,15 +137,10 @@ def _before_empty(block: bytes, name: bytes) -> bytes | None:
     return None if found is None else found.encode()
 
 
-def _operand(node: Operand) -> tuple[Kind, Value]:
-    if isinstance(node, Property):
-        return Kind.STRING, _property(node.name)
-    if isinstance(node, Constant):
-        value = node.value.encode() if isinstance(node.value, str) else node.value
-        return node.kind, _constant(value)
-    if isinstance(node, Negation):
-        return Kind.NULL, _nothing_of(_operand(node.operand)[1])
-    return Kind.BOOLEAN, compile_truth(node)
+def _looked_up(name: str) -> Fetch:
+    """What `split_block` has of a property."""
+    plain = name.encode()
+    return lambda values: values.get(plain)
 
 
 def _nothing_of(get: Value) -> Value:
@@ -204,42 +192,9 @@ def _readings(left: Kind, right: Kind) -> tuple[Reading, Reading]:
     return (float, float) if Kind.DOUBLE in (left, right) else (_same, _same)
 
 
-def _equal(node: Equal) -> Evaluate:
-    left, right = node.left, node.right
-    if isinstance(left, Property) and isinstance(right, Constant) and right.value is not None:
-        return _property_equal(left, right)
-    left_kind, left_value = _operand(left)
-    right_kind, right_value = _operand(right)
-    read_left, read_right = _readings(left_kind, right_kind)
-
-    def evaluate(block: bytes) -> bool | None:
-        first, second = left_value(block), right_value(block)
-        if first is None:
-            return True if second is None else None
-        if second is None:
-            return False
-        return bool(read_left(first) == read_right(second))
-
-    return evaluate
-
-
-def _property_equal(left: Property, right: Constant) -> Evaluate:
-    """A property and a literal."""
-    if isinstance(right.value, str) and right.value:
-        return _is_text(left.name, right.value)
-    fetch, read = _property(left.name), _READ[right.kind]
-    wanted = right.value.encode() if isinstance(right.value, str) else right.value
-
-    def evaluate(block: bytes) -> bool | None:
-        value = fetch(block)
-        return None if value is None else read(value) == wanted
-
-    return evaluate
-
-
 def _is_text(name: str, text: str) -> Evaluate:
     """The most common term; nothing is cut out of the block for it. The text is not empty."""
-    fetch, key = _property(name), b"\x02%b\x01" % name.encode()
+    fetch, key = _searched(name), b"\x02%b\x01" % name.encode()
     size, wanted = len(key), text.encode()
     ended = wanted + b"\x02"
 
@@ -253,26 +208,6 @@ def _is_text(name: str, text: str) -> Evaluate:
             return False
         value = fetch(block)  # An empty value, which does not count.
         return None if value is None else value == wanted
-
-    return evaluate
-
-
-def _order(node: Order) -> Evaluate:
-    compare = _ORDERS[node.sign]
-    left_kind, left_value = _operand(node.left)
-    right_kind, right_value = _operand(node.right)
-    read_left, read_right = _readings(left_kind, right_kind)
-    if left_kind is right_kind is Kind.STRING:  # Two texts are ordered if both are numbers.
-        read_left = read_right = double_rank
-    if right_kind in NUMBERS and isinstance(node.left, Property):
-        assert isinstance(node.right, Constant)
-        return _property_order(left_value, read_left, compare, node.right.value)
-
-    def evaluate(block: bytes) -> bool | None:
-        first = left_value(block)
-        if first is None or (second := right_value(block)) is None:
-            return None
-        return compare(read_left(first), read_right(second))
 
     return evaluate
 
@@ -293,35 +228,128 @@ def _property_order(
     return evaluate
 
 
-# --- sets and texts
+# --- nodes
 
 
-def _in(node: In) -> Evaluate:
-    fetch, is_negated = _property(node.operand.name), node.is_negated
-    texts = frozenset(map(str.encode, node.texts))
+class _Compiler:
+    """Makes the functions of one expression."""
 
-    def evaluate(block: bytes) -> bool | None:
-        value = fetch(block)
-        return None if value is None else (value in texts) is not is_negated
+    def __init__(self, find: Callable[[str], Fetch]) -> None:
+        """`find` gives what fetches a property."""
+        self._property = find
 
-    return evaluate
+    def truth(self, node: Truth) -> Evaluate:
+        """The function of a condition."""
+        if isinstance(node, Constant):
+            return _constant(node.value)
+        make: Callable[[Any, Any], Evaluate] = self._MAKERS[type(node)]
+        return make(self, node)
 
+    def _chain(self, node: Chain) -> Evaluate:
+        terms = [self.truth(term) for term in node.terms]
+        return _all(terms) if node.word == "AND" else _any(terms)
 
-def _search(node: Search) -> Evaluate:
-    kind, get = _operand(node.operand)
-    text, find, is_negated = node.text.encode(), _SEARCHES[node.word], node.is_negated
-    if not text:
-        return _constant(value=False)
-    if kind is not Kind.STRING:  # Never true, but evaluated, which may end it all.
-        return lambda block: get(block) is _NOTHING
+    def _not(self, node: Not) -> Evaluate:
+        term = self.truth(node.term)
 
-    def evaluate(block: bytes) -> bool | None:
-        value = get(block)
-        return value is not None and find(value, text) is not is_negated
+        def evaluate(block: bytes) -> bool | None:
+            truth = term(block)
+            return None if truth is None else not truth
 
-    return evaluate
+        return evaluate
 
+    def _cast(self, node: Cast) -> Evaluate:
+        fetch = self._property(node.operand.name)
+        return lambda block: None if fetch(block) is None else False
 
-_MAKERS: dict[type, Callable[[Any], Evaluate]] = {
-    Chain: _chain, Not: _not, Cast: _cast, Equal: _equal, Order: _order, In: _in, Search: _search,
-}  # fmt: skip
+    def _operand(self, node: Operand) -> tuple[Kind, Value]:
+        if isinstance(node, Property):
+            return Kind.STRING, self._property(node.name)
+        if isinstance(node, Constant):
+            value = node.value.encode() if isinstance(node.value, str) else node.value
+            return node.kind, _constant(value)
+        if isinstance(node, Negation):
+            return Kind.NULL, _nothing_of(self._operand(node.operand)[1])
+        return Kind.BOOLEAN, self.truth(node)
+
+    def _equal(self, node: Equal) -> Evaluate:
+        left, right = node.left, node.right
+        if (
+            isinstance(left, Property)
+            and isinstance(right, Constant)
+            and right.value is not None
+        ):
+            return self._property_equal(left, right)
+        left_kind, left_value = self._operand(left)
+        right_kind, right_value = self._operand(right)
+        read_left, read_right = _readings(left_kind, right_kind)
+
+        def evaluate(block: bytes) -> bool | None:
+            first, second = left_value(block), right_value(block)
+            if first is None:
+                return True if second is None else None
+            if second is None:
+                return False
+            return bool(read_left(first) == read_right(second))
+
+        return evaluate
+
+    def _property_equal(self, left: Property, right: Constant) -> Evaluate:
+        """A property and a literal."""
+        if isinstance(right.value, str) and right.value and self._property is _searched:
+            return _is_text(left.name, right.value)
+        fetch, read = self._property(left.name), _READ[right.kind]
+        wanted = right.value.encode() if isinstance(right.value, str) else right.value
+
+        def evaluate(block: bytes) -> bool | None:
+            value = fetch(block)
+            return None if value is None else read(value) == wanted
+
+        return evaluate
+
+    def _order(self, node: Order) -> Evaluate:
+        compare = _ORDERS[node.sign]
+        left_kind, left_value = self._operand(node.left)
+        right_kind, right_value = self._operand(node.right)
+        read_left, read_right = _readings(left_kind, right_kind)
+        if left_kind is right_kind is Kind.STRING:  # Two texts are ordered if both are numbers.
+            read_left = read_right = double_rank
+        if right_kind in NUMBERS and isinstance(node.left, Property):
+            assert isinstance(node.right, Constant)
+            return _property_order(left_value, read_left, compare, node.right.value)
+
+        def evaluate(block: bytes) -> bool | None:
+            first = left_value(block)
+            if first is None or (second := right_value(block)) is None:
+                return None
+            return compare(read_left(first), read_right(second))
+
+        return evaluate
+
+    def _in(self, node: In) -> Evaluate:
+        fetch, is_negated = self._property(node.operand.name), node.is_negated
+        texts = frozenset(map(str.encode, node.texts))
+
+        def evaluate(block: bytes) -> bool | None:
+            value = fetch(block)
+            return None if value is None else (value in texts) is not is_negated
+
+        return evaluate
+
+    def _search(self, node: Search) -> Evaluate:
+        kind, get = self._operand(node.operand)
+        text, find, is_negated = node.text.encode(), _SEARCHES[node.word], node.is_negated
+        if not text:
+            return _constant(value=False)
+        if kind is not Kind.STRING:  # Never true, but evaluated, which may end it all.
+            return lambda block: get(block) is _NOTHING
+
+        def evaluate(block: bytes) -> bool | None:
+            value = get(block)
+            return value is not None and find(value, text) is not is_negated
+
+        return evaluate
+
+    _MAKERS: ClassVar[dict[type, Callable[[Any, Any], Evaluate]]] = {
+        Chain: _chain, Not: _not, Cast: _cast, Equal: _equal, Order: _order, In: _in, Search: _search,
+    }  # fmt: skip

@@ -29,12 +29,25 @@ from cometmq.codec.sql92.nodes import (
 from cometmq.codec.sql92.tokens import Token, tokens_of
 from cometmq.model.errors import ExpressionError
 
-DEPTH_MAX = 100  # Brackets, NOTs and signs in each other; nobody writes ten.
+# Brackets, NOTs and signs in each other, and comparisons of what is no property or value (a = 1 = TRUE); nobody writes
+# ten. The functions of an expression call each other as deep as that.
+DEPTH_MAX = 100
+# Properties and values but for those of IN: 256 comparisons, which take 5 ms to compile. What is written by hand has
+# some dozen; Java has no bound.
+OPERANDS_MAX = 512
+# Each looks through the whole value of a property; so many of them take 7 ms where that is as long as it may be.
+SEARCHES_MAX = 64
 _INT32_END, _INT64_END = 1 << 31, 1 << 63
 _INT64_DIGITS = 19
 _SIGNS = ("<", "<=", ">", ">=")
-_SEARCHES = ("CONTAINS", "STARTSWITH", "ENDSWITH")
+_EQUALITIES = frozenset(("=", "<>", "IS"))
+_COMPARISONS = frozenset((*_SIGNS, "CONTAINS", "STARTSWITH", "ENDSWITH", "BETWEEN", "IN"))
 _NULL = Constant(Kind.NULL, None)
+_LITERALS = {
+    "TRUE": Constant(Kind.BOOLEAN, True),  # noqa: FBT003  A value, not a switch.
+    "FALSE": Constant(Kind.BOOLEAN, False),  # noqa: FBT003
+    "NULL": _NULL,
+}
 
 
 def parse(expression: str) -> Truth:
@@ -43,7 +56,17 @@ def parse(expression: str) -> Truth:
     Raises:
         ExpressionError: it is none; with the column.
     """
-    return _Parser(expression).whole()
+    return parse_counted(expression)[0]
+
+
+def parse_counted(expression: str) -> tuple[Truth, int]:
+    """The node of a whole expression, and of how many properties and values it is made.
+
+    Raises:
+        ExpressionError: it is none; with the column.
+    """
+    parser = _Parser(expression)
+    return parser.whole(), parser.operand_count
 
 
 class _Parser:
@@ -52,8 +75,13 @@ class _Parser:
     def __init__(self, expression: str) -> None:
         self._expression = expression
         self._tokens = tokens_of(expression)
+        # What each is for the grammar: a sign or keyword, else its kind.
+        self._words = [text if kind == "sign" else kind for kind, text, _ in self._tokens]
         self._at = 0
         self._depth = 0
+        self.operand_count = 0
+        self._compared = 0
+        self._searched = 0
 
     # --- tokens
 
@@ -66,17 +94,12 @@ class _Parser:
         self._at += 1
         return token
 
-    def _is(self, *words: str) -> bool:
-        """Whether these words come next."""
-        following = self._tokens[self._at : self._at + len(words)]
-        return [_word(token) for token in following] == list(words)
-
-    def _took(self, *words: str) -> bool:
-        """Take these words if they come next."""
-        is_there = self._is(*words)
-        if is_there:
-            self._at += len(words)
-        return is_there
+    def _took(self, word: str) -> bool:
+        """Take this word if it comes next."""
+        if self._words[self._at] != word:
+            return False
+        self._at += 1
+        return True
 
     def _expect(self, word: str) -> None:
         if not self._took(word):
@@ -109,7 +132,7 @@ class _Parser:
     def _chain(self, word: Literal["AND", "OR"]) -> Operand:
         begins = self._next
         left = self._chain("AND") if word == "OR" else self._equality()
-        if not self._is(word):
+        if self._words[self._at] != word:
             return left
         terms = [self._truth(left, begins)]
         while self._took(word):
@@ -120,40 +143,55 @@ class _Parser:
 
     def _equality(self) -> Operand:
         left = self._comparison()
-        while True:
-            sign = self._next
-            if self._took("="):
+        while self._words[self._at] in _EQUALITIES:
+            self._count_depth(left)
+            sign = self._take()
+            if sign.text == "=":
                 left = self._equal(left, sign, self._comparison())
-            elif self._took("<>"):
+            elif sign.text == "<>":
                 left = Not(self._equal(left, sign, self._comparison()))
-            elif self._took("IS", "NULL"):
-                left = Equal(left, _NULL)
-            elif self._took("IS", "NOT", "NULL"):
-                left = Not(Equal(left, _NULL))
-            elif self._is("IS"):
-                self._fail("IS is followed by NULL or NOT NULL; TRUE is compared with =")
             else:
-                return left
+                left = self._is_null(left)
+        return left
+
+    def _is_null(self, left: Operand) -> Operand:
+        is_negated = self._took("NOT")
+        if not self._took("NULL"):
+            self._at -= 1 + is_negated
+            self._fail("IS is followed by NULL or NOT NULL; TRUE is compared with =")
+        return Not(Equal(left, _NULL)) if is_negated else Equal(left, _NULL)
+
+    def _count_depth(self, operand: Operand) -> None:
+        """A comparison begins with this operand."""
+        if not isinstance(operand, Property | Constant):
+            self._compared += 1
+            if self._compared > DEPTH_MAX:
+                self._fail(f"more than {DEPTH_MAX} comparisons of comparisons; use AND and OR")
 
     def _comparison(self) -> Operand:
         left = self._unary()
         while True:
             begins = self._next
-            is_negated = self._is("NOT")
-            word = _word(self._tokens[self._at + is_negated])
-            if word in _SIGNS and not is_negated:
-                self._take()
-                left = self._order(word, left, begins, self._unary())
-                continue
-            if word not in (*_SEARCHES, "BETWEEN", "IN"):
+            is_negated = self._words[self._at] == "NOT"
+            word = self._words[self._at + is_negated]
+            if word not in _COMPARISONS or (is_negated and word in _SIGNS):
                 return left
+            self._count_depth(left)
             self._at += 1 + is_negated
-            if word == "BETWEEN":
+            if word in _SIGNS:
+                left = self._order(word, left, begins, self._unary())
+            elif word == "BETWEEN":
                 left = self._between(left, begins, is_negated=is_negated)
             elif word == "IN":
                 left = self._in(left, begins, is_negated=is_negated)
             else:
-                left = Search(word, left, self._string(word), is_negated)
+                left = self._search(word, left, is_negated=is_negated)
+
+    def _search(self, word: str, operand: Operand, *, is_negated: bool) -> Search:
+        self._searched += word == "CONTAINS"
+        if self._searched > SEARCHES_MAX:
+            self._fail(f"more than {SEARCHES_MAX} times CONTAINS")
+        return Search(word, operand, self._string(word), is_negated)
 
     def _unary(self) -> Operand:
         begins = self._next
@@ -177,16 +215,18 @@ class _Parser:
             self._depth -= 1
 
     def _literal(self, token: Token) -> Operand:
-        simple: dict[str, Operand] = {
-            "name": Property(token.text),
-            "string": Constant(Kind.STRING, token.text),
-            "TRUE": Constant(Kind.BOOLEAN, True),  # noqa: FBT003  A value, not a switch.
-            "FALSE": Constant(Kind.BOOLEAN, False),  # noqa: FBT003
-            "NULL": _NULL,
-        }
-        if token.kind in simple:
+        self.operand_count += 1
+        if self.operand_count > OPERANDS_MAX:
+            self._fail(f"more than {OPERANDS_MAX} properties and values; use IN ('a', 'b')")
+        if token.kind == "name":
             self._take()
-            return simple[token.kind]
+            return Property(token.text)
+        if token.kind == "string":
+            self._take()
+            return Constant(Kind.STRING, token.text)
+        if token.kind in _LITERALS:
+            self._take()
+            return _LITERALS[token.kind]
         if token.kind not in ("integer", "float"):
             self._fail(f"a property or a value is expected, not {_shown(token)}")
         self._take()
@@ -221,7 +261,7 @@ class _Parser:
 
     def _equal(self, left: Operand, sign: Token, right: Operand) -> Equal:
         for side in (left, right):
-            if side == _NULL:
+            if side is _NULL:
                 self._fail(f"NULL cannot be compared with {sign.text}; use IS NULL", sign)
         if (
             isinstance(left, Constant)
@@ -270,11 +310,6 @@ class _Parser:
         if self._next.kind != "string":
             self._fail(f"{word} takes strings in single quotes, not {_shown(self._next)}")
         return self._take().text
-
-
-def _word(token: Token) -> str:
-    """What a token is for the grammar: a sign or keyword, else its kind."""
-    return token.text if token.kind == "sign" else token.kind
 
 
 def _shown(token: Token) -> str:

@@ -11,6 +11,8 @@ from typing import NamedTuple
 
 from cometmq.model.errors import ExpressionError
 
+WORDS_MAX = 4_096  # Names, values and signs: IN with 2,000 texts takes 10 ms to compile. Java has no bound.
+
 KEYWORDS = frozenset(
     "NOT AND OR BETWEEN IN TRUE FALSE NULL IS CONTAINS STARTSWITH ENDSWITH".split()  # noqa: SIM905
 )
@@ -45,26 +47,33 @@ def tokens_of(expression: str) -> list[Token]:
     """All words, and an `end` behind them.
 
     Raises:
-        ExpressionError: something is no word: an unclosed string or comment, an unknown sign.
+        ExpressionError: something is no word: an unclosed string or comment, an unknown sign; or there
+            are too many.
     """
-    tokens = []
+    tokens: list[Token] = []
+    add, match_at = tokens.append, _TOKEN.match
     position, end = 0, len(expression)
     while position < end:
-        match = _TOKEN.match(expression, position)
+        match = match_at(expression, position)
         if match is None:
             raise ExpressionError(
                 _what_is_wrong(expression, position), expression, position + 1
             )
-        kind, text = str(match.lastgroup), match.group()
-        if kind == "string":
-            tokens.append(Token(kind, text[1:-1].replace("''", "'"), position + 1))
-        elif kind == "word":
+        kind, text = match.lastgroup, match[0]
+        if kind == "word":
             keyword = text.upper()
-            tokens.append(Token(keyword if keyword in KEYWORDS else "name", text, position + 1))
-        elif kind != "blank":
-            tokens.append(Token(kind, text, position + 1))
+            add(Token(keyword if keyword in KEYWORDS else "name", text, position + 1))
+        elif kind == "string":
+            add(Token(kind, text[1:-1].replace("''", "'"), position + 1))
+        elif kind is not None and kind != "blank":
+            add(Token(kind, text, position + 1))
+        if len(tokens) > WORDS_MAX:
+            raise ExpressionError(
+                f"the expression has more than {WORDS_MAX} names, values and signs",
+                expression, position + 1,
+            )  # fmt: skip
         position = match.end()
-    tokens.append(Token("end", "", end + 1))
+    add(Token("end", "", end + 1))
     return tokens
 
 

@@ -22,9 +22,12 @@ _DOUBLE = re.compile(
 _HEX_DOUBLE = re.compile(
     r"[+-]?0[xX](?:[0-9a-fA-F]+\.?|[0-9a-fA-F]*\.[0-9a-fA-F]+)[pP][+-]?[0-9]+[fFdD]?"
 )
+_BLANKS = "".join(map(chr, range(33)))
 _DIGITS_MAX = (
     40  # Of a number with leading zeros; more cannot be meant, and int() is quadratic.
 )
+# The least double has 1,074 digits behind the point; a longer text is nobody's number, and reading it takes long.
+_DOUBLE_LENGTH_MAX = 1_100
 _INT32_END, _INT64_END = 1 << 31, 1 << 63
 
 
@@ -66,7 +69,9 @@ def read_double(text: bytes) -> float:
     Raises:
         Incomparable: it is none.
     """
-    decoded = text.decode("utf-8", "replace").strip("".join(map(chr, range(33))))
+    decoded = text.decode("utf-8", "replace").strip(_BLANKS)
+    if len(decoded) > _DOUBLE_LENGTH_MAX:
+        raise Incomparable
     if _DOUBLE.fullmatch(decoded):
         return float(decoded.rstrip("fFdD") if decoded[-1] in "fFdD" else decoded)
     if _HEX_DOUBLE.fullmatch(decoded):

@@ -1,0 +1,135 @@
+"""Work that may take long, of which one turn of the loop does so much and no more.
+
+To compile a long expression, or to look through messages by one, takes milliseconds. The first of a
+turn is done at once. What comes when the turn's time is spent waits for the next ones, where the
+connections that wait are served one after the other; so whoever asks for nothing of the kind waits
+for one such piece at most, however many ask.
+
+Next: cometmq.broker.sieve
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable
+from typing import NamedTuple
+
+from cometmq.model.clock import Clock
+from cometmq.model.codes import ResponseCode
+from cometmq.model.errors import RequestError
+from cometmq.net.answer import Answer
+from cometmq.net.peer import Peer
+
+TURN_SECONDS = 0.005
+# Of what waits; a request keeps its header's values, most of all its expression. Bytes.
+PEER_SIZE_MAX = 1 << 20
+SIZE_MAX = 16 << 20
+_SIZE = 1_500  # Of one that waits, but for its expression.
+
+Work = Callable[[], Answer | Awaitable[Answer | None] | None]
+
+
+class _Piece(NamedTuple):
+    work: Work
+    size: int
+    done: "asyncio.Future[Answer | Awaitable[Answer | None] | None]"
+
+
+class _Queue:
+    """What waits of one connection."""
+
+    __slots__ = ("pieces", "size")
+
+    def __init__(self) -> None:
+        self.pieces: deque[_Piece] = deque()
+        self.size = 0
+
+
+class Turns:
+    """The time of the loop that such work may take."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._spent = 0.0
+        self._is_running = False
+        self._waiting: dict[Peer, _Queue] = {}
+        self._size = 0
+
+    def run(
+        self, peer: Peer, work: Work, text_size: int
+    ) -> Answer | Awaitable[Answer | None] | None:
+        """What `work` gives, now or in a later turn.
+
+        Args:
+            peer: whose work it is.
+            work: what is to be done; it may give work itself, such as a read that waits for the device.
+            text_size: bytes of the text that it keeps until then.
+
+        Raises:
+            RequestError: SYSTEM_BUSY, too much waits.
+        """
+        if not self._waiting and self._spent < TURN_SECONDS:
+            if not self._is_running:
+                self._next()
+            return self._run(work)
+        piece = _Piece(work, _SIZE + text_size, asyncio.get_running_loop().create_future())
+        self._add(peer, piece)
+        return _later(piece.done)
+
+    def _add(self, peer: Peer, piece: _Piece) -> None:
+        queue = self._waiting.get(peer) or _Queue()
+        if queue.size + piece.size > PEER_SIZE_MAX or self._size + piece.size > SIZE_MAX:
+            raise RequestError(
+                ResponseCode.SYSTEM_BUSY,
+                "[REJECTREQUEST]system busy: too many requests with long expressions wait; try again later",
+            )
+        queue.pieces.append(piece)
+        queue.size += piece.size
+        self._size += piece.size
+        self._waiting[peer] = queue
+        if not self._is_running:
+            self._next()
+
+    def _next(self) -> None:
+        """The loop has a look at its sockets before this runs."""
+        self._is_running = True
+        asyncio.get_running_loop().call_soon(self._turn)
+
+    def _turn(self) -> None:
+        self._is_running = False
+        # What took more than a turn's time is paid with turns in which nothing of the kind is done.
+        is_paid = self._spent <= TURN_SECONDS
+        self._spent = 0.0 if is_paid else self._spent - TURN_SECONDS
+        while is_paid and self._waiting and self._spent < TURN_SECONDS:
+            peer = next(iter(self._waiting))
+            queue = self._waiting.pop(peer)
+            piece = queue.pieces.popleft()
+            queue.size -= piece.size
+            self._size -= piece.size
+            if queue.pieces:
+                self._waiting[peer] = queue  # Behind the others.
+            if not piece.done.done():  # Else its connection is gone.
+                self._finish(piece)
+        if self._waiting or self._spent:
+            self._next()
+
+    def _finish(self, piece: _Piece) -> None:
+        try:
+            piece.done.set_result(self._run(piece.work))
+        except Exception as error:  # noqa: BLE001  It is the answer's, see net.dispatcher.
+            piece.done.set_exception(error)
+
+    def _run(self, work: Work) -> Answer | Awaitable[Answer | None] | None:
+        began = self._clock.monotonic()
+        try:
+            return work()
+        finally:
+            self._spent += self._clock.monotonic() - began
+
+
+async def _later(
+    done: "asyncio.Future[Answer | Awaitable[Answer | None] | None]",
+) -> Answer | None:
+    found = await done
+    if found is None or isinstance(found, Answer):
+        return found
+    return await found
