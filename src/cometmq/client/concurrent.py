@@ -20,6 +20,7 @@ from cometmq.client.inflight import Inflight
 from cometmq.client.pop_loop import PopLoop
 from cometmq.client.pull_loop import PullLoop
 from cometmq.model.clock import Clock
+from cometmq.model.errors import SettingsError
 from cometmq.model.message import StoredMessage
 from cometmq.net.tasks import Tasks
 
@@ -104,6 +105,17 @@ def make_workers(
 
     kind = TaskWorkers if is_async_listener(listener) else ThreadWorkers
     return kind(run, concurrency=concurrency, done=done, clock=clock)
+
+
+def checked_listener(listener: Listener) -> Listener:
+    """The same listener.
+
+    Raises:
+        SettingsError: it is no function, so that every message would go back.
+    """
+    if not callable(listener):
+        raise SettingsError(f"listener is {listener!r:.200}; it must take a message")
+    return listener
 
 
 def is_async_listener(listener: Listener) -> bool:

@@ -29,6 +29,7 @@ from cometmq.client.concurrent import (
     TaskWorkers,
     ThreadWorkers,
     Workers,
+    checked_listener,
     make_workers,
 )
 from cometmq.client.counts import TopicCounts
@@ -71,7 +72,7 @@ class AsyncPushConsumer:
         hub: share another client's connections; its owner closes it.
 
     Raises:
-        SettingsError: a nameserver address cannot be read.
+        SettingsError: a nameserver address cannot be read, or the listener is no function.
         SubscriptionError: an expression has no tag.
         RequestError: the group's name is illegal.
     """
@@ -90,7 +91,7 @@ class AsyncPushConsumer:
         self._namespace = namespace_of(self._settings.namespace)
         check_group(group)
         group = self._namespace.wrap(group)
-        self._listener = listener
+        self._listener = checked_listener(listener)
         self._hub = hub or Hub(nameservers, self._settings)
         self._owns_hub = hub is None
         self._member = GroupMember(
@@ -238,14 +239,13 @@ class AsyncPushConsumer:
 
         Raises:
             ClientClosed: it is not running.
-            SettingsError: fewer than one, or an orderly listener.
+            SettingsError: fewer than one, far too many, or an orderly listener.
         """
         if self._workers is None:
             raise ClientClosed(f"{self!r} is not running; call start() first")
-        if concurrency < 1 or not isinstance(self._workers, TaskWorkers | ThreadWorkers):
-            raise SettingsError(
-                f"concurrency {concurrency}: one at least, and not for an orderly listener"
-            )
+        if not isinstance(self._workers, TaskWorkers | ThreadWorkers):
+            raise SettingsError(f"concurrency {concurrency}: not for an orderly listener")
+        replace(self._settings, concurrency=concurrency)  # Which looks at it.
         self._workers.resize(concurrency)
 
     # --- what it tells of itself

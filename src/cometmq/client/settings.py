@@ -1,6 +1,6 @@
 """Settings of the client: frozen values, each with the name that RocketMQ's users know.
 
-Defaults are those of the Java client 5.3.3 (ClientConfig, DefaultMQProducer, DefaultMQPushConsumer,
+Each is looked at when it is made (`setting_checks`): SettingsError says which cannot be used, and why. Defaults are those of the Java client 5.3.3 (ClientConfig, DefaultMQProducer, DefaultMQPushConsumer,
 DefaultLitePullConsumer) unless a line says otherwise.
 """
 
@@ -10,12 +10,20 @@ from enum import StrEnum
 from pathlib import Path
 
 from cometmq.client.allocation import Allocation, allocate_averagely
+from cometmq.client.identity import checked_ip
+from cometmq.client.setting_checks import check_settings, number, refused
 from cometmq.codec.compression import LEVEL_DEFAULT, Compression
 from cometmq.model.errors import SettingsError
-from cometmq.model.names import TRACE_TOPIC
+from cometmq.model.names import TRACE_TOPIC, topic_fault
 
 NAMESERVERS_VARIABLE = "NAMESRV_ADDR"  # As every RocketMQ client and tool reads it.
 NAMESERVERS_DEFAULT = "127.0.0.1:9876"
+# A broker forgets a member that is silent for 120 s and gives its queues to others (CHANNEL_EXPIRED_TIMEOUT).
+_SILENCE_MS_MAX = 119_000
+_QUEUES_MAX = 65_536  # Of a topic on one broker (model.route).
+_LONG_MAX = 2**63 - 1
+_LEVELS = {Compression.ZLIB: (-1, 9), Compression.ZSTD: (-(2**17), 22)}  # LZ4 takes none.
+_ID_MAX = 255  # Characters of a client id, an instance or a namespace.
 # DefaultMQPushConsumerImpl.popDelayLevel of 5.3.3, seconds.
 _POP_DELAYS = (10, 30, 60, 120, 180, 240, 300, 360, 420, 480, 540, 600, 1200, 1800, 3600, 7200)
 
@@ -73,14 +81,30 @@ class ClientSettings:
 
     instance_name: str = ""
     client_ip: str = ""
-    request_timeout_ms: int = 3000
-    connect_timeout_ms: int = 3000
-    route_interval_ms: int = 30_000
-    heartbeat_interval_ms: int = 30_000
+    request_timeout_ms: int = number(3000)
+    connect_timeout_ms: int = number(3000)
+    route_interval_ms: int = number(30_000)
+    heartbeat_interval_ms: int = number(30_000, most=_SILENCE_MS_MAX)
     namespace: str = ""
     is_trace_enabled: bool = False
     trace_topic: str = TRACE_TOPIC
     is_telemetry_enabled: bool = False
+
+    def __post_init__(self) -> None:
+        """Look at every value.
+
+        Raises:
+            SettingsError: one cannot be used.
+        """
+        check_settings(self)
+        for name in ("instance_name", "namespace", "trace_topic"):
+            text = getattr(self, name)
+            if len(text) > _ID_MAX or not text.isprintable():
+                raise refused(self, name, f"{_ID_MAX} printable characters at most")
+        if self.client_ip:
+            checked_ip(self.client_ip)
+        if self.is_trace_enabled and (fault := topic_fault(self.trace_topic)):
+            raise refused(self, "trace_topic", f"the name of a topic: {fault}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,21 +135,30 @@ class ProducerSettings(ClientSettings):
         in_flight_bytes_max: backPressureForAsyncSendSize; the same for their bodies, bytes.
     """
 
-    send_timeout_ms: int = 3000
-    retries: int = 2
+    send_timeout_ms: int = number(3000)
+    retries: int = number(2, least=0)
     is_retried_when_not_ok: bool = False
-    compress_over: int = 4096
+    compress_over: int = number(4096, least=0)
     compression: Compression = Compression.ZLIB
-    compression_level: int = LEVEL_DEFAULT
-    body_size_max: int = 4 * 1024 * 1024
-    default_topic_queues: int = 4
+    compression_level: int = number(LEVEL_DEFAULT, least=-(2**17), most=22)
+    body_size_max: int = number(4 * 1024 * 1024)
+    default_topic_queues: int = number(4, most=_QUEUES_MAX)
     is_latency_fault_enabled: bool = False
     is_auto_batch: bool = False
-    batch_delay_ms: int = 10
-    batch_bytes: int = 32 * 1024
-    retry_pause_ms: int = 20
-    in_flight_max: int = 10_000
-    in_flight_bytes_max: int = 100 * 1024 * 1024
+    batch_delay_ms: int = number(10, least=0)
+    batch_bytes: int = number(32 * 1024)
+    retry_pause_ms: int = number(20, least=0)
+    in_flight_max: int = number(10_000)
+    in_flight_bytes_max: int = number(100 * 1024 * 1024, most=_LONG_MAX)
+
+    def __post_init__(self) -> None:
+        """See `ClientSettings`."""
+        # By name: super() does not find its class where dataclass makes another one with slots.
+        ClientSettings.__post_init__(self)
+        least, most = _LEVELS.get(self.compression, (-(2**17), 22))
+        if not least <= self.compression_level <= most:
+            wanted = f"from {least} to {most} with {self.compression.name}"
+            raise refused(self, "compression_level", wanted)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,22 +190,29 @@ class ConsumerSettings(ClientSettings):
             offsets. Empty: ~/.rocketmq_offsets.
     """
 
-    pull_count: int = 32
-    pull_bytes: int = 256 * 1024
-    suspend_ms: int = 15_000
-    suspended_timeout_ms: int = 30_000
+    pull_count: int = number(32, most=1024)
+    pull_bytes: int = number(256 * 1024, least=0)
+    suspend_ms: int = number(15_000, least=0)
+    suspended_timeout_ms: int = number(30_000)
     allocation: Allocation = allocate_averagely
-    rebalance_interval_ms: int = 20_000
-    persist_interval_ms: int = 5_000
-    queue_count_max: int = 1000
-    queue_bytes_max: int = 100 * 1024 * 1024
-    queue_span_max: int = 2000
+    rebalance_interval_ms: int = number(20_000)
+    persist_interval_ms: int = number(5_000)
+    queue_count_max: int = number(1000)
+    queue_bytes_max: int = number(100 * 1024 * 1024, most=_LONG_MAX)
+    queue_span_max: int = number(2000)
     consume_from: ConsumeFrom = ConsumeFrom.LAST
-    consume_timestamp_ms: int | None = None
+    consume_timestamp_ms: int | None = number(None, least=0, most=_LONG_MAX)
     is_broadcasting: bool = False
     is_auto_commit: bool = True
-    body_size_max: int = 64 * 1024 * 1024
+    body_size_max: int = number(64 * 1024 * 1024)
     offsets_folder: str = ""
+
+    def __post_init__(self) -> None:
+        """See `ClientSettings`."""
+        ClientSettings.__post_init__(self)
+        # As DefaultLitePullConsumerImpl: such a pull is given up before a broker answers it.
+        if self.suspended_timeout_ms <= self.suspend_ms:
+            raise refused(self, "suspended_timeout_ms", f"over suspend_ms ({self.suspend_ms})")
 
     def offsets_path(self, ip: str, group: str) -> Path:
         """The offsets.json of a broadcasting group on this machine, where Java's client keeps it."""
@@ -192,11 +232,17 @@ class SimpleSettings(ClientSettings):
         body_size_max: the longest body after decompression, bytes.
     """
 
-    invisible_ms: int = 60_000
-    wait_ms: int = 15_000
+    invisible_ms: int = number(60_000)
+    wait_ms: int = number(15_000, least=0)
     consume_from: ConsumeFrom = ConsumeFrom.FIRST
-    retries_max: int = 16
-    body_size_max: int = 64 * 1024 * 1024
+    retries_max: int = number(16, least=0)
+    body_size_max: int = number(64 * 1024 * 1024)
+
+    def __post_init__(self) -> None:
+        """See `ClientSettings`."""
+        ClientSettings.__post_init__(self)
+        if self.consume_from is ConsumeFrom.TIMESTAMP:
+            raise refused(self, "consume_from", "FIRST or LAST: a pop knows no other")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -230,18 +276,28 @@ class PushSettings(ConsumerSettings):
         pop_delays_ms: popDelayLevel; how long a refused message is hidden, by its tries.
     """
 
-    concurrency: int = 20
-    batch_count: int = 1
-    retries_max: int = -1
-    consume_timeout_ms: int = 15 * 60_000
-    close_timeout_ms: int = 10_000
+    concurrency: int = number(20, most=10_000)
+    batch_count: int = number(1, most=1024)
+    retries_max: int = number(-1, least=-1)
+    consume_timeout_ms: int = number(15 * 60_000)
+    close_timeout_ms: int = number(10_000, least=0)
     is_orderly: bool = False
     is_committed_by_listener: bool = False
-    suspend_queue_ms: int = 1000
-    lock_interval_ms: int = 20_000
-    lock_valid_ms: int = 30_000
+    suspend_queue_ms: int = number(1000, least=0)
+    lock_interval_ms: int = number(20_000)
+    lock_valid_ms: int = number(30_000)
     is_client_rebalance: bool = True
-    pop_count: int = 32
-    pop_invisible_ms: int = 60_000
-    pop_queue_count_max: int = 96
-    pop_delays_ms: tuple[int, ...] = tuple(1000 * seconds for seconds in _POP_DELAYS)
+    pop_count: int = number(32, most=32)
+    pop_invisible_ms: int = number(60_000)
+    pop_queue_count_max: int = number(96)
+    pop_delays_ms: tuple[int, ...] = number(tuple(1000 * seconds for seconds in _POP_DELAYS))
+
+    def __post_init__(self) -> None:
+        """See `ClientSettings`."""
+        ConsumerSettings.__post_init__(self)
+        if self.is_committed_by_listener and not self.is_orderly:
+            raise refused(self, "is_committed_by_listener", "False without is_orderly")
+        # A lock that ends before it is renewed would stop its queue again and again.
+        if self.is_orderly and self.lock_valid_ms <= self.lock_interval_ms:
+            wanted = f"over lock_interval_ms ({self.lock_interval_ms})"
+            raise refused(self, "lock_valid_ms", wanted)

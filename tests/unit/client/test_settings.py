@@ -1,9 +1,23 @@
-"""Which nameservers a client asks."""
+"""Which nameservers a client asks, and which settings it takes."""
+
+import dataclasses
+from enum import Enum
 
 import pytest
 
-from cometmq.client.settings import ConsumerSettings, nameserver_addresses
+from cometmq.client.settings import (
+    ClientSettings,
+    ConsumeFrom,
+    ConsumerSettings,
+    ProducerSettings,
+    PushSettings,
+    SimpleSettings,
+    nameserver_addresses,
+)
+from cometmq.codec.compression import Compression
 from cometmq.model.errors import SettingsError
+
+KINDS = (ClientSettings, ProducerSettings, ConsumerSettings, PushSettings, SimpleSettings)
 
 
 @pytest.mark.parametrize(
@@ -39,3 +53,54 @@ def test_a_broadcasting_group_finds_its_file_again():
     assert str(settings.offsets_path("10.0.0.1", "g")) == "/o/10.0.0.1@me/g/offsets.json"
     home = ConsumerSettings().offsets_path("10.0.0.1", "g")
     assert home.parts[-4:] == (".rocketmq_offsets", "10.0.0.1@DEFAULT", "g", "offsets.json")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_number_has_bounds(kind):
+    for field in dataclasses.fields(kind):
+        value = field.default
+        if isinstance(value, int) and not isinstance(value, bool | Enum):
+            assert {"least", "most"} <= field.metadata.keys(), field.name
+            for beyond in (
+                field.metadata["least"] - 1,
+                field.metadata["most"] + 1,
+                "7",
+                0.5,
+                True,
+            ):
+                with pytest.raises(SettingsError, match=field.name):
+                    kind(**{field.name: beyond})
+
+
+@pytest.mark.parametrize(
+    ("kind", "settings", "words"),
+    [
+        (PushSettings, {"concurrency": 0}, "PushSettings.concurrency is 0; .* from 1 to 10000"),
+        (PushSettings, {"batch_count": -1}, "from 1 to 1024"),
+        (PushSettings, {"pop_delays_ms": ()}, "a tuple with one number at least"),
+        (PushSettings, {"pop_delays_ms": (10, -1)}, "whose values are each"),
+        (PushSettings, {"consume_from": "CONSUME_FROM_FIRST_OFFSET"}, "ConsumeFrom.FIRST"),
+        (PushSettings, {"is_orderly": "no"}, "True or False"),
+        (PushSettings, {"allocation": "averagely"}, "a function"),
+        (PushSettings, {"is_committed_by_listener": True}, "False without is_orderly"),
+        (PushSettings, {"is_orderly": True, "lock_valid_ms": 9}, "over lock_interval_ms"),
+        (ConsumerSettings, {"suspended_timeout_ms": 15_000}, "over suspend_ms"),
+        (ConsumerSettings, {"consume_timestamp_ms": -1}, "or None"),
+        (SimpleSettings, {"consume_from": ConsumeFrom.TIMESTAMP}, "FIRST or LAST"),
+        (ProducerSettings, {"compression": 3}, "Compression.LZ4"),
+        (ProducerSettings, {"compression_level": 10}, "from -1 to 9 with ZLIB"),
+        (ProducerSettings, {"send_timeout_ms": "x" * 10_000}, "x…;"),
+        (ClientSettings, {"instance_name": "a\nb"}, "printable"),
+        (ClientSettings, {"client_ip": "my-host"}, "no IP address"),
+        (ClientSettings, {"is_trace_enabled": True, "trace_topic": "a b"}, "illegal characters"),
+        (ClientSettings, {"heartbeat_interval_ms": 120_000}, "to 119000"),
+    ],
+)  # fmt: skip
+def test_what_cannot_work_is_refused_by_name(kind, settings, words):
+    with pytest.raises(SettingsError, match=words):
+        kind(**settings)
+
+
+def test_levels_are_those_of_the_algorithm():
+    settings = ProducerSettings(compression=Compression.ZSTD, compression_level=19)
+    assert settings.compression_level == 19

@@ -24,7 +24,7 @@ class PushConsumer:
         settings: times, sizes, where to begin, broadcasting.
 
     Raises:
-        SettingsError: a nameserver address cannot be read.
+        SettingsError: a nameserver address cannot be read, or the listener is no function.
         SubscriptionError: an expression has no tag.
         RequestError: the group's name is illegal.
     """
@@ -116,7 +116,7 @@ class PushConsumer:
 
         Raises:
             ClientClosed: it is not running.
-            SettingsError: fewer than one, or an orderly listener.
+            SettingsError: fewer than one, far too many, or an orderly listener.
         """
         self._portal.call(self._client.set_concurrency, concurrency)
 
