@@ -8,8 +8,10 @@ import time
 import pytest
 
 from tests.attacks.stranger import Answered, Stranger
+from tests.support.good_client import GoodClient
+from tests.support.processes import wait_until
 
-REGISTER, UNREGISTER, ROUTE, REGISTER_TOPIC = 103, 104, 105, 217
+REGISTER, UNREGISTER, ROUTE, ALL_TOPICS, REGISTER_TOPIC = 103, 104, 105, 206, 217
 NO_PERMISSION, TOPIC_NOT_EXIST = 16, 17
 TOPIC = "TBW102"
 # The broker and its nameserver talk over 127.0.0.1; on Linux all of 127.0.0.0/8 is there.
@@ -26,11 +28,17 @@ def identity(broker, **other: str) -> dict[str, str]:
     return {**fields, **other}
 
 
-def register(peer: Stranger, fields: dict[str, str], *, perm: int = 6) -> Answered:
+def register(
+    peer: Stranger,
+    fields: dict[str, str],
+    *,
+    perm: int = 6,
+    topics: tuple[str, ...] = (TOPIC, "Other"),
+) -> Answered:
     """Register with one topic of the broker's, and another."""
     table = {
         name: {"topicName": name, "readQueueNums": 1, "writeQueueNums": 1, "perm": perm}
-        for name in (TOPIC, "Other")
+        for name in topics
     }
     version = {"timestamp": int(time.time() * 1000), "counter": 99, "stateVersion": 0}
     body = {
@@ -118,3 +126,33 @@ def test_a_broker_that_has_left_is_followed_by_one_of_another_host(
     while register(stranger, identity(broker, brokerAddr="6.6.6.6:1")).code != 0:
         assert time.monotonic() < deadline
     assert route(nameserver)[0] == ["6.6.6.6:1"]
+
+
+def test_brokers_that_leave_together_hold_nobody(nameserver):
+    """Thirty with 5,000 topics each; one stays, whose route a good client asks for meanwhile."""
+    topics = tuple(f"Topic{number}" for number in range(5_000))
+    many = [Stranger(nameserver.address) for _ in range(30)]
+    with Stranger(nameserver.address) as stays:
+        assert register(stays, fields_of("stays", 1)).code == 0
+        for number, peer in enumerate(many):
+            fields = fields_of(f"b{number}", number + 10)
+            assert register(peer, fields, topics=topics).code == 0
+        with GoodClient(
+            nameserver.address, nameserver.pid, topic=TOPIC, asks_routes=True
+        ) as good:
+            for peer in many:
+                peer.socket.close()
+            wait_until(lambda: "Topic1" not in told(stays), seconds=30, what="all are gone")
+    good.check()
+
+
+def fields_of(name: str, port: int) -> dict[str, str]:
+    return {
+        "brokerName": name, "brokerAddr": f"127.0.0.1:{port}", "clusterName": "c", "brokerId": "0",
+    }  # fmt: skip
+
+
+def told(peer: Stranger) -> list[str]:
+    """The list of all topics."""
+    topics: list[str] = json.loads(peer.ask(ALL_TOPICS).body)["topicList"]
+    return topics

@@ -27,7 +27,7 @@ def find_route(
         topic: its name.
         supports_acting_master: show the first slave of a lost master in its place.
     """
-    queues = table.topics.get(topic, {})
+    queues = table.queues_of(topic)
     brokers = [table.groups[name] for name in queues if name in table.groups]
     if not brokers:
         return None
@@ -109,7 +109,8 @@ def topics_of_cluster(table: RouteTable, cluster: str) -> TopicList:
 def topics_with_flag(table: RouteTable, *, wanted: int, unwanted: int = 0) -> TopicList:
     """The topics whose sysFlag has all bits of `wanted` and none of `unwanted`."""
     topics = []
-    for topic, queues in table.topics.items():
+    for topic in table.topic_names():
+        queues = table.queues_of(topic)
         # A topic is made with one flag everywhere; RocketMQ looks at the first broker, too.
         flag = next(iter(queues.values())).sys_flag
         if flag & wanted == wanted and not flag & unwanted:

@@ -8,7 +8,7 @@ Next: cometmq.nameserver.lookup
 """
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Protocol
 
@@ -28,6 +28,8 @@ _log = logging.getLogger(__name__)
 
 # RouteInfoManager.DEFAULT_BROKER_CHANNEL_EXPIRED_TIME: a broker that names no timeout of its own.
 SILENCE_MS_MAX = 120_000
+# Topics that one step of a sweep looks at: about half a millisecond.
+_STEP_TOPICS = 500
 
 
 class Connection(Protocol):
@@ -73,6 +75,23 @@ class LiveBroker:
 
 
 @dataclass(slots=True)
+class Leaving:
+    """A broker group that is gone, while its queues are taken out of the topics.
+
+    Attributes:
+        cluster: of the group.
+        left_ms: when it left, ms since 1970.
+        is_orderly: it said so.
+        readable: its queues that could be read, by topic, as far as they are taken out.
+    """
+
+    cluster: str
+    left_ms: int
+    is_orderly: bool
+    readable: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
 class RouteTable:
     """All that brokers have told.
 
@@ -84,6 +103,8 @@ class RouteTable:
         live: the brokers that are alive.
         mappings: TopicQueueMappingInfo by topic and broker name (static topics, 5.x).
         missing: brokers that were here and are not.
+        leaving: of these, by name, those that may still stand in `topics`; see `queues_of`.
+        on_leave: called when there is something to `sweep`; without it that is done at once.
     """
 
     clock: Clock
@@ -93,6 +114,8 @@ class RouteTable:
     live: dict[BrokerKey, LiveBroker] = field(default_factory=dict)
     mappings: dict[str, dict[str, Mapping[str, Any]]] = field(default_factory=dict)
     missing: MissingBrokers = field(default_factory=MissingBrokers)
+    leaving: dict[str, Leaving] = field(default_factory=dict)
+    on_leave: Callable[[], object] | None = None
 
     # --- brokers come and stay
 
@@ -122,6 +145,8 @@ class RouteTable:
                 follows a change of that topic, and all others would seem not to exist.
         """
         key = BrokerKey(header.cluster_name, header.broker_addr)
+        if header.broker_name in self.leaving:
+            self.forget(header.broker_name)
         addresses = self._addresses_beside(header)
         if self._has_newer_owner(header, addresses, registration):
             self._turn_away(header, addresses)
@@ -295,17 +320,60 @@ class RouteTable:
         for members in self.clusters.values():
             members.discard(broker_name)
         self.clusters = {name: members for name, members in self.clusters.items() if members}
-        readable: dict[str, int] = {}
-        for topic in self.topics_of(broker_name):
-            data = self.topics[topic][broker_name]
+        self.leaving[broker_name] = Leaving(group.cluster, self.clock.now_ms(), is_orderly)
+        if self.on_leave is None:
+            self.forget(broker_name)
+        else:
+            self.on_leave()
+
+    def sweep(self) -> Iterator[None]:
+        """Take the queues of brokers that are gone away, in steps that are short."""
+        while self.leaving:
+            yield from self._forget_in_steps(next(iter(self.leaving)))
+
+    def forget(self, broker_name: str) -> None:
+        """Take the queues of a broker that is gone away, all at once."""
+        for _ in self._forget_in_steps(broker_name):
+            pass
+
+    def _forget_in_steps(self, broker_name: str) -> Iterator[None]:
+        for number, topic in enumerate(list(self.topics), start=1):
+            if not number % _STEP_TOPICS:
+                yield
+            gone = self.leaving.get(broker_name)
+            if (
+                gone is None
+            ):  # It came back meanwhile, and its old queues were forgotten for it.
+                return
+            data = self.topics.get(topic, {}).get(broker_name)
+            if data is None:
+                continue
             if is_readable(data.perm) and data.read_queues:
-                readable[topic] = data.read_queues
+                gone.readable[topic] = data.read_queues
             self._drop_queues(topic, broker_name)
-        self.missing.note(
-            MissingBroker(broker_name, group.cluster, self.clock.now_ms(), readable),
-            now=self.clock.monotonic(),
-            is_orderly=is_orderly,
-        )
+        if gone := self.leaving.pop(broker_name, None):
+            self.missing.note(
+                MissingBroker(broker_name, gone.cluster, gone.left_ms, gone.readable),
+                now=self.clock.monotonic(),
+                is_orderly=gone.is_orderly,
+            )
+
+    def queues_of(self, topic: str) -> Mapping[str, QueueData]:
+        """A topic's queues by the name of their broker; of those that are there."""
+        queues = self.topics.get(topic, {})
+        if not self.leaving:
+            return queues
+        return {name: data for name, data in queues.items() if name not in self.leaving}
+
+    def topic_names(self) -> Sequence[str]:
+        """The topics that a broker has which is there."""
+        if not self.leaving:
+            return tuple(self.topics)
+        return [
+            topic
+            for topic, queues in self.topics.items()
+            if not self.leaving.keys() >= queues.keys()
+        ]
 
     def missing_brokers(self) -> list[MissingBroker]:
         """The brokers that have left and not come back."""

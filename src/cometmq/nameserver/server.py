@@ -52,6 +52,7 @@ class NameServer:
         self._settings = SettingsInForce(settings)
         self._conf = conf or ConfFile(None, RealDisk())
         self._expiry = Expiry(self.routes)
+        self._has_left = asyncio.Event()
         self._tasks = Tasks("nameserver")
         self._server: Server | None = None
 
@@ -74,7 +75,9 @@ class NameServer:
         )
         self.port = await server.start(settings.listen_host, settings.listen_port)
         self._server = server
+        self.routes.on_leave = self._has_left.set
         self._tasks.spawn(self._scan(), "expiry")
+        self._tasks.spawn(self._sweep(), "sweep")
         if settings.bind_address is not None:
             _log.warning(
                 "listening on %s for everyone who reaches it; requests that change something are "
@@ -102,3 +105,11 @@ class NameServer:
         while True:
             await asyncio.sleep(self._settings.current.scan_interval_ms / 1000)
             self._expiry.scan()
+
+    async def _sweep(self) -> None:
+        """Take out what brokers leave behind, with everybody else's requests between two steps."""
+        while True:
+            await self._has_left.wait()
+            self._has_left.clear()
+            for _ in self.routes.sweep():
+                await asyncio.sleep(0)

@@ -66,3 +66,31 @@ def test_the_old_connection_of_a_broker_that_came_back_takes_nothing_away(table)
     table.register(header(), topics("A", "B"), new)
     Expiry(table).closed(old)
     assert "A" in table.topics
+
+
+def test_what_is_left_behind_is_swept_later_and_nobody_sees_it_meanwhile(table):
+    wanted: list[bool] = []
+    table.on_leave = lambda: wanted.append(True)
+    names = [f"T{number}" for number in range(1_200)]
+    for letter in ("a", "b"):
+        wire = Wire()
+        table.register(header(f"h:{letter}", name=letter), topics(*names), wire)
+    table.drop(BrokerKey(CLUSTER, "h:a"))
+    assert wanted == [True]
+    assert set(table.queues_of("T1")) == {"b"}
+    table.drop(BrokerKey(CLUSTER, "h:b"))
+    assert not table.queues_of("T1")
+    assert not table.topic_names()
+    steps = table.sweep()
+    next(steps)
+    assert 0 < len(table.topics["T1199"]) <= 2
+    # One of them is back before the sweep is through: with what it tells now.
+    table.register(header("h:a", name="a"), topics("T1", "New"), Wire())
+    for _ in steps:
+        pass
+    assert {topic: set(queues) for topic, queues in table.topics.items()} == {
+        "T1": {"a"},
+        "New": {"a"},
+    }
+    assert [broker.name for broker in table.missing_brokers()] == ["b"]
+    assert len(table.missing_brokers()[0].queues) == 1_200

@@ -3,6 +3,7 @@
 Next: cometmq.nameserver.lookup
 """
 
+import asyncio
 from collections.abc import Callable
 
 from cometmq.codec.bodies.cluster import encode_cluster_info
@@ -26,6 +27,7 @@ from cometmq.net.answer import Answer
 from cometmq.net.dispatcher import Dispatcher
 from cometmq.net.peer import Peer
 
+_SWEEP_LOOK_SECONDS = 0.01
 # MixAll.ZONE_MODE and ZONE_NAME, fields beside the header's own.
 _ZONE_MODE = "__ZONE_MODE"
 _ZONE_NAME = "__ZONE_NAME"
@@ -115,8 +117,10 @@ class RouteHandlers:
         """GET_BROKER_CLUSTER_INFO 106."""
         return Answer(body=encode_cluster_info(lookup.cluster_info(self._table)))
 
-    def handle_missing(self, _command: Command, _peer: Peer) -> Answer:
+    async def handle_missing(self, _command: Command, _peer: Peer) -> Answer:
         """GET_MISSING_BROKERS 30003, a request of our own: it tells no more than 106 told before."""
+        while self._table.leaving:  # noqa: ASYNC110  A table has no loop to tell with.
+            await asyncio.sleep(_SWEEP_LOOK_SECONDS)
         return Answer(body=encode_missing_brokers(self._table.missing_brokers()))
 
     def handle_all_topics(self, _command: Command, _peer: Peer) -> Answer:
@@ -125,7 +129,7 @@ class RouteHandlers:
             raise RequestError(
                 ResponseCode.SYSTEM_ERROR, "disable: enableAllTopicList is false"
             )
-        return _topics(TopicList(tuple(self._table.topics)))
+        return _topics(TopicList(tuple(self._table.topic_names())))
 
     def handle_cluster_topics(self, command: Command, _peer: Peer) -> Answer:
         """GET_TOPICS_BY_CLUSTER 224."""
