@@ -83,11 +83,14 @@ async def test_a_pull_looks_at_a_bounded_number_of_messages(served):
         for _ in range(900)
     ]
     await asyncio.gather(*sends)
-    answer = await served.ask(PULL, sql("price = 2"))
-    assert answer.code == ResponseCode.PULL_RETRY_IMMEDIATELY
-    assert answer.fields["nextBeginOffset"] == "800"
-    answer = await served.ask(PULL, sql("price = 2", 800))
-    assert answer.fields["nextBeginOffset"] == "900"
+    offset, looked = 0, []
+    while offset < 900:
+        answer = await served.ask(PULL, sql("price = 2", offset))
+        assert answer.code == ResponseCode.PULL_RETRY_IMMEDIATELY
+        looked.append(int(answer.fields["nextBeginOffset"]) - offset)
+        offset += looked[-1]
+    assert offset == 900
+    assert 0 < max(looked) <= 800  # Fewer where the machine is busy: 5 ms is the other bound.
 
 
 async def test_a_held_pull_sleeps_through_what_its_expression_does_not_let_through(served):
