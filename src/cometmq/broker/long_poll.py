@@ -2,7 +2,7 @@
 
 A queue is watched only while somebody waits there, so that dispatch does no work for the others.
 Follows PullRequestHoldService of RocketMQ 5.3.3; there a message wakes every pull of its queue
-through a thread, here within the turn of the loop that stored it.
+through a thread, here within the turn of the loop that stored it; very many in some turns.
 
 Next: cometmq.broker.handlers.pull
 """
@@ -10,12 +10,22 @@ Next: cometmq.broker.handlers.pull
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from cometmq.broker.in_steps import InSteps
+from cometmq.broker.peer_bounds import PeerBounds
 from cometmq.codec.headers.pull import PullRequest
 from cometmq.codec.remoting import Command
+from cometmq.model.clock import Clock
+from cometmq.model.codes import ResponseCode
+from cometmq.model.errors import RequestError
 from cometmq.net.peer import Peer
 from cometmq.store.consume_queue import ConsumeQueue
 
-HELD_MAX = 100_000  # Each costs about 1 KB; beyond it a pull is answered at once.
+HELD_MAX = 100_000  # Each costs about this many bytes, beside the expression that it brings and its tags.
+_SIZE, _SIZE_A_TAG = 450, 80
+# A client pulls each queue once at a time.
+PEER_HELD_MAX = 4_096
+PEER_SIZE_MAX = 8 << 20
+SIZE_MAX = 48 << 20
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -36,12 +46,26 @@ class HeldPull:
     codes: frozenset[int] | None
     deadline: float
 
+    @property
+    def size(self) -> int:
+        """Bytes that it keeps in memory; what comes from heartbeats is kept by the group."""
+        text = self.request.subscription
+        if text is None:
+            return _SIZE
+        return _SIZE + len(text) + _SIZE_A_TAG * len(self.codes or ())
+
 
 class HeldPulls:
     """The pulls that wait, by queue."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Clock) -> None:
         """`resume` must be set before the first pull is held."""
+        self._bounds = PeerBounds(
+            peer_count_max=PEER_HELD_MAX, peer_size_max=PEER_SIZE_MAX, size_max=SIZE_MAX
+        )
+        self._due = InSteps(clock, self._resume)
+        self._looks = InSteps(clock, self._look)
+        self._now = 0.0
         self.resume: Callable[[HeldPull], None] = lambda _held: None
         self._held: dict[ConsumeQueue, list[HeldPull]] = {}
         self._watchers: dict[ConsumeQueue, Callable[[ConsumeQueue], None]] = {}
@@ -50,14 +74,22 @@ class HeldPulls:
     def __len__(self) -> int:
         return self._count
 
-    def hold(self, queue: ConsumeQueue, pull: HeldPull) -> bool:
-        """Let a pull wait; False when too many wait already."""
-        if self._count >= HELD_MAX:
-            return False
+    def hold(self, queue: ConsumeQueue, pull: HeldPull) -> None:
+        """Let a pull wait.
+
+        Raises:
+            RequestError: SYSTEM_BUSY, too many wait already; Java's clients pull again after 3 s then,
+                where an answer without messages would make them pull again at once.
+        """
+        if self._count >= HELD_MAX or not self._bounds.take(pull.peer, pull.size):
+            raise RequestError(
+                ResponseCode.SYSTEM_BUSY,
+                "[REJECTREQUEST]system busy: too many pulls of this connection, or of all, wait for messages; "
+                "pull again later",
+            )
         self._held.setdefault(queue, []).append(pull)
         self._count += 1
         queue.watched = True
-        return True
 
     def watch(self, queue: ConsumeQueue, told: Callable[[ConsumeQueue], None]) -> None:
         """Let someone else know of each arrival in a queue, too; one at a time."""
@@ -81,29 +113,34 @@ class HeldPulls:
 
     def expire(self, now: float) -> None:
         """Answer those whose time is over; a queue that was deleted has nothing to wait for."""
-        for queue in list(self._held):
-            is_gone = queue.deleted
+        if not len(self._looks):  # Else the last look is still under way.
+            self._now = now
+            self._looks.add(list(self._held))
 
-            def is_due(pull: HeldPull, *, is_gone: bool = is_gone) -> bool:
-                return is_gone or pull.peer.is_closed or pull.deadline <= now
-
-            self.wake(queue, is_due)
+    def _look(self, queue: ConsumeQueue) -> None:
+        now, is_gone = self._now, queue.deleted
+        self.wake(queue, lambda pull: is_gone or pull.peer.is_closed or pull.deadline <= now)
 
     def wake(self, queue: ConsumeQueue, is_due: Callable[[HeldPull], bool]) -> None:
         """Run those of a queue again that are due."""
         waiting = self._held.get(queue)
         if waiting is None:
             return
-        due = [pull for pull in waiting if is_due(pull)]
+        due: list[HeldPull] = []
+        left: list[HeldPull] = []
+        for pull in waiting:
+            (due if is_due(pull) else left).append(pull)
         if not due:
             return
-        left = [pull for pull in waiting if pull not in due] if len(due) < len(waiting) else []
         if left:
             self._held[queue] = left
         else:
             del self._held[queue]
             queue.watched = queue in self._watchers
-        self._count -= len(due)
-        for pull in due:
-            if not pull.peer.is_closed:
-                self.resume(pull)
+        self._due.add(due)
+
+    def _resume(self, pull: HeldPull) -> None:
+        self._count -= 1
+        self._bounds.give_back(pull.peer, pull.size)
+        if not pull.peer.is_closed:
+            self.resume(pull)

@@ -166,7 +166,7 @@ class Broker:
             clock, timeout_ms=settings.client_timeout_ms, is_notified=self._is_notified
         )
         self._turns = Turns(clock)
-        self._held = HeldPulls()
+        self._held = HeldPulls(clock)
         self._store.on_arrival = self._held.arrived
         self._flusher = Flusher(self._store, self._clock)
 

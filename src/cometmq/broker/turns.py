@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
+from cometmq.broker.peer_bounds import PeerBounds
 from cometmq.model.clock import Clock
 from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import RequestError
@@ -21,8 +22,9 @@ from cometmq.net.peer import Peer
 
 TURN_SECONDS = 0.005
 # Of what waits; a request keeps its header's values, most of all its expression. Bytes.
-PEER_SIZE_MAX = 1 << 20
-SIZE_MAX = 16 << 20
+PEER_COUNT_MAX = 4_096
+PEER_SIZE_MAX = 8 << 20
+SIZE_MAX = 32 << 20
 _SIZE = 1_500  # Of one that waits, but for its expression.
 
 Work = Callable[[], Answer | Awaitable[Answer | None] | None]
@@ -34,16 +36,6 @@ class _Piece(NamedTuple):
     done: "asyncio.Future[Answer | Awaitable[Answer | None] | None]"
 
 
-class _Queue:
-    """What waits of one connection."""
-
-    __slots__ = ("pieces", "size")
-
-    def __init__(self) -> None:
-        self.pieces: deque[_Piece] = deque()
-        self.size = 0
-
-
 class Turns:
     """The time of the loop that such work may take."""
 
@@ -51,8 +43,10 @@ class Turns:
         self._clock = clock
         self._spent = 0.0
         self._is_running = False
-        self._waiting: dict[Peer, _Queue] = {}
-        self._size = 0
+        self._waiting: dict[Peer, deque[_Piece]] = {}
+        self._bounds = PeerBounds(
+            peer_count_max=PEER_COUNT_MAX, peer_size_max=PEER_SIZE_MAX, size_max=SIZE_MAX
+        )
 
     def run(
         self, peer: Peer, work: Work, text_size: int
@@ -76,16 +70,12 @@ class Turns:
         return _later(piece.done)
 
     def _add(self, peer: Peer, piece: _Piece) -> None:
-        queue = self._waiting.get(peer) or _Queue()
-        if queue.size + piece.size > PEER_SIZE_MAX or self._size + piece.size > SIZE_MAX:
+        if not self._bounds.take(peer, piece.size):
             raise RequestError(
                 ResponseCode.SYSTEM_BUSY,
                 "[REJECTREQUEST]system busy: too many requests with long expressions wait; try again later",
             )
-        queue.pieces.append(piece)
-        queue.size += piece.size
-        self._size += piece.size
-        self._waiting[peer] = queue
+        self._waiting.setdefault(peer, deque()).append(piece)
         if not self._is_running:
             self._next()
 
@@ -101,12 +91,11 @@ class Turns:
         self._spent = 0.0 if is_paid else self._spent - TURN_SECONDS
         while is_paid and self._waiting and self._spent < TURN_SECONDS:
             peer = next(iter(self._waiting))
-            queue = self._waiting.pop(peer)
-            piece = queue.pieces.popleft()
-            queue.size -= piece.size
-            self._size -= piece.size
-            if queue.pieces:
-                self._waiting[peer] = queue  # Behind the others.
+            pieces = self._waiting.pop(peer)
+            piece = pieces.popleft()
+            self._bounds.give_back(peer, piece.size)
+            if pieces:
+                self._waiting[peer] = pieces  # Behind the others.
             if not piece.done.done():  # Else its connection is gone.
                 self._finish(piece)
         if self._waiting or self._spent:

@@ -116,10 +116,10 @@ class PullLoop:
             except _Sought:
                 continue
             except BrokerRefused as refused:
-                is_busy = refused.code in _BUSY_CODES
-                if not is_busy:
+                if refused.code not in _BUSY_CODES:
                     _log.warning("pulling %s: %s", self.queue, refused)
-                await asyncio.sleep(_BUSY_PAUSE if is_busy else _FAILURE_PAUSE)
+                is_short = refused.code == ResponseCode.FLOW_CONTROL
+                await asyncio.sleep(_BUSY_PAUSE if is_short else _FAILURE_PAUSE)
             except CometError as error:
                 _log.warning("pulling %s: %s; trying again", self.queue, error)
                 await asyncio.sleep(_FAILURE_PAUSE)

@@ -95,9 +95,7 @@ class OffsetResets(Feature):
             parts.offsets.reset(group, name.topic, name.queue_id, offset=offset)
             queue = parts.store.queue(name.topic, name.queue_id)
             if queue is not None:
-                parts.held.wake(
-                    queue, lambda pull: pull.command.fields.get("consumerGroup") == group
-                )
+                parts.held.wake(queue, lambda pull: pull.request.consumer_group == group)
 
     def _push(
         self, request: ResetOffsetRequest, wanted: dict[MessageQueue, int], *, is_listed: bool

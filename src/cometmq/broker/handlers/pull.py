@@ -362,7 +362,8 @@ class PullHandler:
         held = HeldPull(
             pull.command.without_content(), request, pull.peer, wanted.codes, deadline
         )
-        return self._held.hold(queue, held)
+        self._held.hold(queue, held)
+        return True
 
     def _is_held_again(self, pull: "Pull", result: GetResult) -> bool:
         """Messages came and none passed the filter: wait on, behind them."""
@@ -377,8 +378,11 @@ class PullHandler:
         if queue.max_offset > result.next_offset:
             return False
         again = replace(request, queue_offset=result.next_offset)
-        held = HeldPull(pull.command.without_content(), again, pull.peer, None, pull.deadline)
-        return self._held.hold(queue, held)
+        self._held.hold(
+            queue,
+            HeldPull(pull.command.without_content(), again, pull.peer, None, pull.deadline),
+        )
+        return True
 
 
 class Pull(NamedTuple):

@@ -44,9 +44,7 @@ class PopFeature(Feature):
         self._journal = Journal(parts, self._points)
         self._progress = Progress(parts.offsets, parts.store)
         self._orders = Orders(parts)
-        self._waiting = Waiting(
-            parts.settings, held=parts.held, store=parts.store, topics=parts.topics
-        )
+        self._waiting = Waiting(parts)
         self._revive = Revive(parts, journal=self._journal, waiting=self._waiting)
         chance = random.Random(secrets.randbits(64))  # noqa: S311  Picks queues.
         reader = PopReader(

@@ -31,6 +31,7 @@ from cometmq.store.reader import GetResult, GetStatus
 
 COUNT_MAX = 32  # A check point has 32 bits.
 POLL_SECONDS_MAX = 120
+_SIZE_A_TAG = 80  # Bytes of its hash in a pop that waits.
 _LATE_MS = 500  # Of a pop whose time was over before it came (isTimeoutTooMuch).
 
 Steps = Generator[Cold, GetResult, Taken]
@@ -114,14 +115,12 @@ class Popping:
         if answer is not None or request.poll_time <= 0:
             return answer or self._notice(has_message=False)
         key = (request.topic, request.consumer_group)
-        if self._waiting.is_full(key):
-            return self._notice(has_message=False, is_full=True)
-        self._waiting.hold(
-            Waiter(
-                key, request.queue_id, command, peer, self._deadline(request.poll_time),
-                attempt, lambda: self._notice(has_message=False), request.order,
-            )
+        waiter = Waiter(
+            key, request.queue_id, command, peer, self._deadline(request.poll_time),
+            attempt, lambda: self._notice(has_message=False), request.order,
         )  # fmt: skip
+        if self._waiting.is_full(key) or not self._waiting.hold(waiter):
+            return self._notice(has_message=False, is_full=True)
         return None
 
     def polling(self, command: Command, _peer: Peer) -> Answer:
@@ -226,15 +225,15 @@ class Popping:
             return answer
         if request.poll_time <= 0:
             return self._nothing(pop, taken, ResponseCode.POLLING_TIMEOUT)
-        if self._waiting.is_full(key):
-            return self._nothing(pop, taken, ResponseCode.POLLING_FULL)
         waiter = Waiter(
             key, request.queue_id, pop.command, pop.peer, self._deadline(request.poll_time),
             lambda: self._again(pop, waiter),
             lambda: self._nothing(pop, taken, ResponseCode.POLLING_TIMEOUT),
             request.order,
+            len(request.exp or "") + _SIZE_A_TAG * len(pop.wanted.codes or ()),
         )  # fmt: skip
-        self._waiting.hold(waiter)
+        if self._waiting.is_full(key) or not self._waiting.hold(waiter):
+            return self._nothing(pop, taken, ResponseCode.POLLING_FULL)
         if taken.left:
             self._waiting.wake(key)
         return None

@@ -12,17 +12,23 @@ import math
 from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from functools import partial
 
-from cometmq.broker.long_poll import HeldPulls
-from cometmq.broker.settings import BrokerSettings
-from cometmq.broker.topics import Topics
+from cometmq.broker.in_steps import InSteps
+from cometmq.broker.parts import Parts
+from cometmq.broker.peer_bounds import PeerBounds
 from cometmq.codec.remoting import Command
 from cometmq.model.names import pop_retry_topic
 from cometmq.net.answer import Answer, answer_to_error
 from cometmq.net.peer import Peer
 from cometmq.store.consume_queue import ConsumeQueue
-from cometmq.store.message_store import MessageStore
 
+# Of one connection: a client waits once for each queue, or for each topic. Bytes, each one's size beside its expression.
+PEER_WAITING_MAX = 4_096
+PEER_SIZE_MAX = 8 << 20
+SIZE_MAX = 64 << 20
+_SIZE = 1_200
+_RUN_SECONDS = 0.005  # In a turn of the loop.
 _SWEEP_SECONDS = 1.0  # Between looks for closed connections and deleted topics.
 
 Key = tuple[str, str]  # Topic, group.
@@ -42,6 +48,7 @@ class Waiter:
         attempt: its answer, None when there is still nothing, or work that gives one of these.
         late: its answer when its time is over.
         is_ordered: whether time alone may open what it waits for.
+        text_size: bytes of its expression and of the hashes of its tags.
         is_unfinished: its last attempt found nothing and did not look at everything.
     """
 
@@ -53,19 +60,23 @@ class Waiter:
     attempt: Attempt
     late: Callable[[], Answer]
     is_ordered: bool = False
+    text_size: int = 0
     is_unfinished: bool = False
 
 
 class Waiting:
     """All that wait."""
 
-    def __init__(
-        self, settings: BrokerSettings, *, held: HeldPulls, store: MessageStore, topics: Topics
-    ) -> None:
-        self._settings = settings
-        self._held = held
-        self._store = store
-        self._topics = topics
+    def __init__(self, parts: Parts) -> None:
+        self._settings = parts.settings
+        self._held = parts.held
+        self._store = parts.store
+        self._topics = parts.topics
+        self._clock = parts.clock
+        self._bounds = PeerBounds(
+            peer_count_max=PEER_WAITING_MAX, peer_size_max=PEER_SIZE_MAX, size_max=SIZE_MAX
+        )
+        self._late = InSteps(parts.clock, _answer_late)
         self._waiters: dict[Key, deque[Waiter]] = {}
         self._watched: dict[ConsumeQueue, set[Key]] = {}
         self._queues: dict[Key, set[ConsumeQueue]] = {}
@@ -89,8 +100,15 @@ class Waiting:
         here = len(self._waiters.get(key, ()))
         return self._count >= settings.polling_total_max or here > settings.polling_max
 
-    def hold(self, waiter: Waiter, *, is_first: bool = False) -> None:
-        """Let one wait; `is_first`: it has waited before."""
+    def hold(self, waiter: Waiter) -> bool:
+        """Let one wait; False when too many of its connection do."""
+        if not self._bounds.take(waiter.peer, _SIZE + waiter.text_size):
+            return False
+        self._hold(waiter, is_first=False)
+        return True
+
+    def _hold(self, waiter: Waiter, *, is_first: bool) -> None:
+        """Let one wait, or wait on."""
         waiters = self._waiters.setdefault(waiter.key, deque())
         if is_first:
             waiters.appendleft(waiter)
@@ -133,24 +151,40 @@ class Waiting:
                 continue
             self._count -= len(waiters) - len(left)
             self._keep(key, left)
-            for waiter in waiters:
-                if not waiter.peer.is_closed and waiter.deadline <= now:
-                    waiter.peer.answer(waiter.command, waiter.late())
+            gone = [
+                waiter for waiter in waiters if waiter.peer.is_closed or waiter.deadline <= now
+            ]
+            for waiter in gone:
+                self._release(waiter)
+            self._late.add(gone)
+
+    def _release(self, waiter: Waiter) -> None:
+        """It waits no more."""
+        self._bounds.give_back(waiter.peer, _SIZE + waiter.text_size)
 
     # --- running
 
     def _run_woken(self) -> None:
-        woken, self._woken = list(self._woken), {}
-        for key in woken:
-            self._run(key)
+        until = self._clock.monotonic() + _RUN_SECONDS
+        woken, self._woken = self._woken, {}
+        while woken and self._clock.monotonic() < until:
+            key = next(iter(woken))
+            del woken[key]
+            self._run(key, until)
+        for key in woken:  # In the next turn.
+            self.wake(key)
 
-    def _run(self, key: Key) -> None:
+    def _run(self, key: Key, until: float) -> None:
         waiters = self._waiters.get(key)
         for _ in range(len(waiters or ())):
             assert waiters is not None
+            if self._clock.monotonic() > until:
+                self.wake(key)
+                break
             waiter = waiters.popleft()
             self._count -= 1
             if waiter.peer.is_closed:
+                self._release(waiter)
                 continue
             answer = self._attempt(waiter)
             if answer is None:
@@ -172,22 +206,30 @@ class Waiting:
         if found is None:
             return None
         if isinstance(found, Answer):
+            self._release(waiter)
             waiter.peer.answer(waiter.command, found)
         else:
-            waiter.peer.tasks.spawn(self._attempt_later(waiter, found), "pop")
+            task = waiter.peer.tasks.spawn(self._attempt_later(waiter, found), "pop")
+            task.add_done_callback(partial(self._cancelled, waiter))
         return True
+
+    def _cancelled(self, waiter: Waiter, work: "asyncio.Task[None]") -> None:
+        """Its connection closed in the middle of an attempt, if that was cancelled."""
+        if work.cancelled():
+            self._release(waiter)
 
     async def _attempt_later(self, waiter: Waiter, work: Awaitable[Answer | None]) -> None:
         try:
             found = await work
         except Exception as error:  # noqa: BLE001  As net.dispatcher.run_handler does.
             found = answer_to_error(error, waiter.command)
-        if found is None:
-            self.hold(waiter, is_first=True)
-            if waiter.is_unfinished:
-                self.wake(waiter.key)
-        else:
+        if found is not None:
+            self._release(waiter)
             waiter.peer.answer(waiter.command, found)
+            return
+        self._hold(waiter, is_first=True)
+        if waiter.is_unfinished:
+            self.wake(waiter.key)
 
     # --- watching
 
@@ -223,3 +265,8 @@ class Waiting:
     def _arrived(self, queue: ConsumeQueue) -> None:
         for key in self._watched.get(queue, ()):
             self.wake(key)
+
+
+def _answer_late(waiter: Waiter) -> None:
+    if not waiter.peer.is_closed:
+        waiter.peer.answer(waiter.command, waiter.late())

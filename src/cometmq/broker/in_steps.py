@@ -1,0 +1,45 @@
+"""The same small deed for very many: some milliseconds of it in each turn of the loop, the first at once."""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import Generic, TypeVar
+
+from cometmq.model.clock import Clock
+
+STEP_SECONDS = 0.005
+
+Item = TypeVar("Item")
+
+
+class InSteps(Generic[Item]):
+    """What is to be done, in order."""
+
+    def __init__(self, clock: Clock, do: Callable[[Item], None]) -> None:
+        """`do` does it for one, and must not fail."""
+        self._clock = clock
+        self._do = do
+        self._left: deque[Item] = deque()
+        self._is_begun = False
+
+    def __len__(self) -> int:
+        """How many are left."""
+        return len(self._left)
+
+    def add(self, items: Iterable[Item]) -> None:
+        """Do it for these, behind all that are left."""
+        self._left.extend(items)
+        if not self._is_begun:
+            self._step()
+
+    def _step(self) -> None:
+        left, now = self._left, self._clock.monotonic
+        self._is_begun = True  # What is done may add more.
+        until = now() + STEP_SECONDS
+        while left:
+            self._do(left.popleft())
+            if now() > until:
+                break
+        self._is_begun = bool(left)
+        if left:
+            asyncio.get_running_loop().call_soon(self._step)

@@ -1,0 +1,40 @@
+"""How much of one kind may wait for answers: of one connection, and of all.
+
+A bound on the whole alone would let one connection take the place of all others.
+"""
+
+from cometmq.net.peer import Peer
+
+
+class PeerBounds:
+    """What waits, counted and weighed."""
+
+    def __init__(self, *, peer_count_max: int, peer_size_max: int, size_max: int) -> None:
+        """Counts are of requests, sizes bytes."""
+        self._peer_count_max = peer_count_max
+        self._peer_size_max = peer_size_max
+        self._size_max = size_max
+        self._of: dict[Peer, tuple[int, int]] = {}
+        self._size = 0
+
+    def take(self, peer: Peer, size: int) -> bool:
+        """One more of a connection; False: it would be more than may wait."""
+        count, total = self._of.get(peer, (0, 0))
+        if (
+            count >= self._peer_count_max
+            or total + size > self._peer_size_max
+            or self._size + size > self._size_max
+        ):
+            return False
+        self._of[peer] = (count + 1, total + size)
+        self._size += size
+        return True
+
+    def give_back(self, peer: Peer, size: int) -> None:
+        """One that was taken waits no more."""
+        count, total = self._of[peer]
+        if count > 1:
+            self._of[peer] = (count - 1, total - size)
+        else:
+            del self._of[peer]
+        self._size -= size

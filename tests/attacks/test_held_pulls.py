@@ -1,0 +1,164 @@
+"""Very many requests that wait for messages: they wake, expire and weigh without anybody else noticing."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from tests.attacks.stranger import Stranger
+from tests.support import processes
+from tests.support.frames import json_frame, read_frame
+from tests.support.good_client import GoodClient
+from tests.support.load import send_frame
+from tests.support.memory import MIB, MemoryWatch
+
+PULL, POP = 11, 200050
+SUCCESS, SYSTEM_BUSY, PULL_NOT_FOUND, POLLING_FULL, POLLING_TIMEOUT = 0, 2, 19, 209, 210
+SUSPENDED = "6"  # PullSysFlag: FLAG_SUSPEND and FLAG_SUBSCRIPTION
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory):
+    """One for all attacks: it outlives them."""
+    folder = tmp_path_factory.mktemp("held")
+    with (
+        processes.nameserver(folder / "nameserver") as nameserver,
+        processes.broker(folder / "broker", nameserver.address) as program,
+    ):
+        yield program
+
+
+def send(address: str, topic: str, tag: str) -> None:
+    """A message, into the topic's only queue."""
+    with Stranger(address) as peer:
+        peer.socket.sendall(
+            send_frame(topic, b"x", opaque=1, queue_id=0, queues=1, properties=f"TAGS\1{tag}\2")
+        )
+        read_frame(peer.socket)
+
+
+def pull(topic: str, tag: str, *, millis: int = 60_000, **more: str) -> dict[str, str]:
+    return {
+        "consumerGroup": "g", "topic": topic, "queueId": "0", "queueOffset": "1",
+        "maxMsgNums": "32", "sysFlag": SUSPENDED, "commitOffset": "0",
+        "suspendTimeoutMillis": str(millis), "subVersion": "0", "subscription": tag,
+        "expressionType": "TAG", **more,
+    }  # fmt: skip
+
+
+def pop(topic: str, *, millis: int, **more: str) -> dict[str, str]:
+    return {
+        "consumerGroup": "popping", "topic": topic, "queueId": "0", "maxMsgNums": "1",
+        "invisibleTime": "60000", "pollTime": str(millis), "bornTime": "0", "initMode": "0",
+        "expType": "TAG", "exp": "never", "order": "false", **more,
+    }  # fmt: skip
+
+
+def send_some(peer: Stranger, code: int, fields: list[dict[str, str]]) -> None:
+    """These requests, a few at a time: the attack is what waits, and not how it came."""
+    for start in range(0, len(fields), 50):
+        peer.socket.sendall(
+            b"".join(
+                json_frame(code, each, opaque=start + number)
+                for number, each in enumerate(fields[start : start + 50])
+            )
+        )
+        time.sleep(0.005)
+
+
+def test_a_message_that_wakes_half_of_thousands_of_pulls(broker):
+    """5,000 pulls wait on one queue, half of them for another tag: a message wakes its half, and holds nobody up."""
+    send(broker.address, "Woken", "first")
+    with Stranger(broker.address) as one, Stranger(broker.address) as other:
+        for peer in (one, other):
+            send_some(peer, PULL, [pull("Woken", "ab"[number % 2]) for number in range(2_500)])
+        with GoodClient(broker.address, broker.pid) as good:
+            send(broker.address, "Woken", "a")
+            for peer in (one, other):
+                assert {peer.read().code for _ in range(1_250)} == {SUCCESS}
+        good.check()
+
+
+def test_thousands_of_pulls_that_expire_at_once(broker):
+    """8,000 pulls whose time is over in the same moment are answered in steps."""
+    send(broker.address, "Expired", "first")
+    with Stranger(broker.address) as one, Stranger(broker.address) as other:
+        until = time.monotonic() + 6
+        for peer in (one, other):
+            for _ in range(8):
+                millis = int((until - time.monotonic()) * 1000)
+                send_some(peer, PULL, [pull("Expired", "a", millis=millis)] * 500)
+        with GoodClient(broker.address, broker.pid) as good:
+            for peer in (one, other):
+                assert {peer.read().code for _ in range(4_000)} == {PULL_NOT_FOUND}
+        good.check()
+
+
+def test_thousands_of_pops_that_expire_at_once(broker):
+    """1,000 pops whose time is over in the same moment are answered in steps."""
+    send(broker.address, "Popped", "first")
+    with Stranger(broker.address) as peer:
+        send_some(peer, POP, [pop("Popped", millis=3_000)] * 1_000)
+        with GoodClient(broker.address, broker.pid) as good:
+            assert {peer.read().code for _ in range(1_000)} == {POLLING_TIMEOUT}
+        good.check()
+
+
+def test_a_connection_that_holds_all_it_may_takes_no_place_of_others(broker):
+    """One connection may hold 4,096 pulls; the next one is busy, and another connection's pull waits as it should."""
+    send(broker.address, "Full", "first")
+    with Stranger(broker.address) as greedy, Stranger(broker.address) as honest:
+        send_some(greedy, PULL, [pull("Full", "b")] * 4_200)
+        refused = [greedy.read() for _ in range(4_200 - 4_096)]
+        assert {answer.code for answer in refused} == {SYSTEM_BUSY}
+        assert "pull again later" in refused[0].remark
+        honest.send(PULL, pull("Full", "a"))
+        honest.socket.settimeout(0.5)
+        with pytest.raises(TimeoutError):
+            honest.read()
+        honest.socket.settimeout(10)
+        send(broker.address, "Full", "a")
+        assert honest.read().code == SUCCESS
+
+
+@pytest.mark.parametrize("junk", ["a field nobody asked for", "tags", "an expression"])
+def test_held_pulls_are_weighed(broker, junk):
+    """4,000 pulls with 50 KB of junk each, as fields or as a subscription, take a few megabytes of the broker."""
+    send(broker.address, "Junk", "first")
+    filled = "x" * 50_000
+    more = {
+        "a field nobody asked for": {"junk": filled},
+        "tags": {"subscription": "||".join(f"tag{number}" for number in range(6_000))},
+        "an expression": {
+            "subscription": f"a = '{filled[:30_000]}'",
+            "expressionType": "SQL92",
+        },
+    }[junk]
+    with MemoryWatch(broker.pid) as watch, Stranger(broker.address) as peer:
+        count = 2_000 if junk == "a field nobody asked for" else 500
+        for number in range(count):
+            asked = {**pull("Junk", f"a{number}"), **more}
+            if junk != "a field nobody asked for":
+                asked["subscription"] = asked["subscription"].replace("x", "y", number % 50)
+                asked["subscription"] += (
+                    f" || z{number}" if junk == "tags" else f" OR z={number}"
+                )
+            peer.send(PULL, asked)
+            if number % 20 == 19:
+                time.sleep(0.005)
+        time.sleep(0.5)
+    watch.check(growth_max=40 * MIB)
+    watch.check_back()
+
+
+def test_held_pops_are_weighed(broker):
+    """1,000 pops with 50 KB of junk each take a few megabytes of the broker."""
+    send(broker.address, "PoppedJunk", "first")
+    with MemoryWatch(broker.pid) as watch, Stranger(broker.address) as peer:
+        asked = pop("PoppedJunk", millis=60_000, junk="x" * 50_000)
+        for _ in range(100):
+            send_some(peer, POP, [asked] * 10)
+        time.sleep(0.5)
+    watch.check(growth_max=40 * MIB)
+    watch.check_back()
