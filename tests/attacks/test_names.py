@@ -9,26 +9,18 @@ from cometmq.net.clock import SystemClock
 from cometmq.store.appender import encode_topic_block
 from cometmq.store.message_store import MessageStore
 from cometmq.store.settings import StoreSettings
+from tests.attacks.by_hand import pull, send
 from tests.attacks.stranger import Answered, Stranger
 from tests.support import processes
 from tests.support.good_client import GoodClient
-from tests.support.load import send_frame
 from tests.support.store_puts import HOST_V4
 
-SEND_BACK, HEARTBEAT, POP, DELETE_TOPIC, PULL = 36, 34, 200050, 215, 11
+SEND_BACK, HEARTBEAT, POP, DELETE_TOPIC = 36, 34, 200050, 215
 OK, SYSTEM_ERROR, NOT_SERVING, INVALID = 0, 1, 14, 29
 LONG_GROUP = (
     "g" * 251
 )  # Legal; `%DLQ%` and `%RETRY%` with it are longer than a directory's name may be.
 LONG_TOPIC = "%DLQ%" + LONG_GROUP
-
-
-def send(stranger: Stranger, topic: str, queue_id: int = 0, body: bytes = b"x") -> Answered:
-    """One message by hand."""
-    stranger._opaque += 1
-    frame = send_frame(topic, body, opaque=stranger._opaque, queue_id=queue_id)
-    stranger.socket.sendall(frame)
-    return stranger.read()
 
 
 def physical_offset(sent: Answered) -> int:
@@ -76,17 +68,6 @@ def pop(stranger: Stranger, topic: str, group: str) -> Answered:
         "initMode": "0", "expType": "TAG", "exp": "*", "order": "false",
     }  # fmt: skip
     return stranger.ask(POP, fields)
-
-
-def pull(stranger: Stranger, topic: str, queue_id: int, offset: int = 0) -> Answered:
-    """Pull without waiting."""
-    fields = {
-        "consumerGroup": "reader", "topic": topic, "queueId": str(queue_id),
-        "queueOffset": str(offset), "maxMsgNums": "32", "sysFlag": "4", "commitOffset": "0",
-        "suspendTimeoutMillis": "0", "subscription": "*", "subVersion": "0",
-        "expressionType": "TAG",
-    }  # fmt: skip
-    return stranger.ask(PULL, fields)
 
 
 def assert_all_sends_are_taken(address: str, *, seconds: float = 0.3) -> None:

@@ -22,6 +22,7 @@ from cometmq.model.settings import settings_table
 from cometmq.net.clock import SystemClock
 from cometmq.net.loop import run
 from cometmq.net.program_log import set_up_log
+from cometmq.store.disk import failed, lack_of
 
 _log = logging.getLogger("cometmq.broker")
 
@@ -47,7 +48,13 @@ def main(arguments: list[str] | None = None) -> int:
             return 0
         keep_freed_memory()
         return run(_serve(settings, warnings))
-    except (CometError, OSError) as error:
+    except OSError as error:
+        why = str(error)
+        if lack_of(error) is not None:
+            why = f"{failed(error.filename or 'a file', error)}; free some and start it again"
+        sys.stderr.write(f"The broker cannot start: {why}\n")
+        return 1
+    except CometError as error:
         sys.stderr.write(f"The broker cannot start: {error}\n")
         return 1
 

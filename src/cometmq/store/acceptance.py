@@ -8,7 +8,6 @@ or a write or flush has failed, after which nothing durable is ever tried again
 import logging
 
 from cometmq.model.errors import StoreBusy, StoreError, StoreFull, StorePoisoned
-from cometmq.store.log_file import NO_ROOM
 from cometmq.store.running_flags import Flag, RunningFlags
 
 logger = logging.getLogger(__name__)
@@ -52,8 +51,3 @@ class Acceptance:
         logger.error("%s; the store takes no message until a restart has scanned it", reason)
         self.end(StorePoisoned, f"{reason}; restart the broker when the disk is well")
         return StorePoisoned(self.flags.refusal)
-
-
-def is_lack_of_room(error: OSError) -> bool:
-    """Whether a write failed for want of room, which may come again."""
-    return error.errno in NO_ROOM

@@ -23,7 +23,7 @@ from cometmq.store.checkpoint import CheckpointJob
 from cometmq.store.cleaner import Cleaner, Step
 from cometmq.store.consume_queue import ConsumeQueue
 from cometmq.store.directory import StoreDirectory
-from cometmq.store.disk import Disk
+from cometmq.store.disk import NO_DESCRIPTOR, Disk, failed, lack_of
 from cometmq.store.dispatch import Dispatcher
 from cometmq.store.extended_trimming import ExtendedTrimming
 from cometmq.store.files_ahead import FilePlan
@@ -59,6 +59,7 @@ class Background(ReadSide):
         self.settings = settings
         self._clock = clock
         self._commit_at = 0.0
+        self._failed_ahead = -1  # Start of the file of which that was said.
         self.on_stuck: Callable[[str], None] = lambda _topic: None
         self._acceptance = Acceptance()
         self.flags = self._acceptance.flags
@@ -155,6 +156,9 @@ class Background(ReadSide):
 
     def flush_failed(self, error: OSError) -> None:
         """A flush failed; it is not tried again, for the next one would prove nothing."""
+        if error.errno in NO_DESCRIPTOR:  # It has not begun: no sync says this.
+            self._flushing.put_off()
+            return
         self.poison(f"a flush of the log failed ({error.strerror or error})")
 
     # --- files ahead, checkpoints, timer
@@ -173,8 +177,10 @@ class Background(ReadSide):
         """The plan has been carried out. One that failed is tried again when a put needs it."""
         if error is None:
             self._log.ahead.plan_done()
-        else:
+        elif plan.start != self._failed_ahead:  # It is tried again each second.
+            self._failed_ahead = plan.start
             logger.warning("The log file %s could not be made ahead: %s", plan.paths[0], error)
+        if error is not None:
             self._upkeep.file_ahead_failed()
 
     def checkpoint_due(self) -> CheckpointJob | None:
@@ -205,6 +211,10 @@ class Background(ReadSide):
         try:
             self._log.commit_staged()
         except OSError as error:
+            if lack_of(error) is not None:  # All of it waits still.
+                reason = failed("the log cannot be written", error)
+                self._upkeep.room.file_failed(f"{reason}; sending goes on when it can")
+                return
             self.poison(f"the log cannot be written ({error.strerror or error})")
         else:
             self.dispatch_pending()

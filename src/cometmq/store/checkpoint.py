@@ -25,7 +25,7 @@ from typing import NamedTuple
 from cometmq.codec.checkpoint import Checkpoint, decode_checkpoint, encode_checkpoint
 from cometmq.kernel.crc import crc32
 from cometmq.model.errors import CodecError
-from cometmq.store.disk import Disk, read_file, write_whole
+from cometmq.store.disk import NO_DESCRIPTOR, Disk, is_of_one_path, read_file, write_whole
 from cometmq.store.index_sync import IndexSync
 
 CHECKPOINT_FILE = "checkpoint"
@@ -165,8 +165,14 @@ class CheckpointJob:
         self.error: OSError | None = None
         self.is_synced = False
 
+    @property
+    def is_lacking(self) -> bool:
+        """Whether a file could not be opened for want of a descriptor: nothing is lost, and it can be run again."""
+        return self.error is not None and self.error.errno in NO_DESCRIPTOR
+
     def run(self) -> None:
-        """Do it. Any thread; raises nothing."""
+        """Do it, again where it was put off. Any thread; raises nothing."""
+        self.error = None
         try:
             if len(self._unsynced) + len(self._directories) > SYNCED_ONE_BY_ONE_MAX:
                 self._disk.sync_all(self._files.root)
@@ -188,8 +194,11 @@ class CheckpointJob:
     def _sync(self, path: str) -> None:
         try:
             fd = self._disk.open(path)
-        except FileNotFoundError:  # Its topic was deleted.
-            return
+        except OSError as error:
+            # Its topic was deleted, or somebody has put something else there.
+            if isinstance(error, FileNotFoundError) or is_of_one_path(error):
+                return
+            raise
         try:
             self._disk.fdatasync(fd)
         finally:

@@ -33,16 +33,45 @@ def is_of_one_path(error: OSError) -> bool:
     return error.errno in _OF_ONE_PATH
 
 
+# What is missing for the moment, of the disk or of the process: the same call works when it is there again.
+NO_ROOM = frozenset((errno.ENOSPC, errno.EDQUOT))
+NO_DESCRIPTOR = frozenset((errno.EMFILE, errno.ENFILE))
+_LACKS = {
+    errno.ENOSPC: "disk full",
+    errno.EDQUOT: "disk full",
+    errno.EMFILE: "no file descriptor is left to this process",
+    errno.ENFILE: "no file descriptor is left on this machine",
+    errno.ENOMEM: "no memory is left",
+}
+
+
+def lack_of(error: OSError) -> str | None:
+    """What a call lacked for the moment, for people; None where it failed in another way.
+
+    Of what opens, makes or writes a file. A sync that fails has lost something, whatever it says.
+    """
+    return _LACKS.get(error.errno or 0)
+
+
+def failed(what: str, error: OSError) -> str:
+    """What cannot be done and why, with what is lacking in front, for people."""
+    lack = lack_of(error)
+    said = f"{what} ({error.strerror or error})"
+    return said if lack is None else f"{lack}: {said}"
+
+
 class Space(NamedTuple):
     """Room of a file system as `df` counts it.
 
     Attributes:
         used: bytes in use.
         available: bytes that a normal user may still take.
+        inodes: files that he may still make; 1 where the file system does not count them.
     """
 
     used: int
     available: int
+    inodes: int = 1
 
     @property
     def total(self) -> int:

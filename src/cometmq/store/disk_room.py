@@ -9,7 +9,7 @@ Next: cometmq.store.cleaner
 
 import logging
 
-from cometmq.store.disk import Disk, Space
+from cometmq.store.disk import NO_DESCRIPTOR, Disk, Space
 from cometmq.store.file_chain import FileChain
 from cometmq.store.running_flags import Flag, RunningFlags
 from cometmq.store.settings import StoreSettings
@@ -73,6 +73,14 @@ class DiskRoom:
         self._needs_file = True
         self._flags.raise_flag(Flag.DISK_FULL, reason)
 
+    def _has_descriptor(self) -> bool:
+        """Whether this process may open one more file."""
+        try:
+            self._disk.close(self._disk.open(self._queue_directory, write=False))
+        except OSError as error:
+            return error.errno not in NO_DESCRIPTOR
+        return True
+
     def judge(self) -> None:
         """Look, refuse sends above the warning level, take them again when there is room."""
         if not self.look():
@@ -82,7 +90,8 @@ class DiskRoom:
         self._is_over_level = self.used_percent > limit
         if self._needs_file:
             size = self._settings.commitlog_file_size + self._settings.file_reserve
-            self._needs_file = self.log.available < size
+            is_room = self.log.available >= size and self.log.inodes > 0
+            self._needs_file = not (is_room and self._has_descriptor())
         if self._is_over_level:
             self._flags.raise_flag(
                 Flag.DISK_FULL,

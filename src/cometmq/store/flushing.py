@@ -95,6 +95,10 @@ class Flushing:
         self.log.is_flush_next = is_alone and self._settings.flush_sync
         return is_alone
 
+    def put_off(self) -> None:
+        """The flush under way could not begin: the next `target` is asked for it again."""
+        self._began = None
+
     def expire(self) -> None:
         """Tell who has waited too long."""
         self._group.expire(self._clock.monotonic())

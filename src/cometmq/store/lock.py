@@ -12,7 +12,7 @@ import os
 from contextlib import suppress
 
 from cometmq.model.errors import StoreLocked
-from cometmq.store.disk import Disk, write_file, write_whole
+from cometmq.store.disk import Disk, lack_of, write_file, write_whole
 
 LOCK_FILE = "lock"
 ABORT_FILE = "abort"
@@ -71,8 +71,18 @@ class AbortMarker:
         return self._disk.exists(self._path)
 
     def set(self) -> None:
-        """Mark the directory as in use."""
-        write_file(self._disk, self._path, str(os.getpid()).encode())
+        """Mark the directory as in use.
+
+        One that a kill left stays where no inode is left for another: that it is there says all.
+
+        Raises:
+            OSError: it could not be written.
+        """
+        try:
+            write_file(self._disk, self._path, str(os.getpid()).encode())
+        except OSError as error:
+            if lack_of(error) is None or not self.is_set():
+                raise
 
     def clear(self) -> None:
         """Mark it as cleanly closed."""

@@ -6,14 +6,11 @@ The name is the file's first physical offset in 20 digits. It is made before it 
 Next: cometmq.store.file_chain
 """
 
-import errno
 from contextlib import suppress
 
 from cometmq.model.errors import StoreFull
-from cometmq.store.disk import Buffer, Disk, write_whole
+from cometmq.store.disk import NO_ROOM, Buffer, Disk, failed, lack_of, write_whole
 from cometmq.store.page_lock import Unlock
-
-NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 
 
 class LogFile:
@@ -180,7 +177,14 @@ def make_log_file(disk: Disk, path: str, *, start: int, size: int, reserve: int)
             f"disk full: a log file of {size} bytes and a reserve of {reserve} do not fit "
             f"into the {available} bytes left at {directory}; free space and sending goes on"
         )
-    fd = disk.open(path, create=True)
+    try:
+        fd = disk.open(path, create=True)
+    except OSError as error:
+        if lack_of(error) is None:
+            raise
+        which = "no inode is left for a log file" if error.errno in NO_ROOM else "no log file"
+        reason = failed(f"{which} at {directory}", error)
+        raise StoreFull(f"{reason}; sending goes on when one can be made") from error
     try:
         disk.allocate(fd, size)
         disk.fdatasync(fd)

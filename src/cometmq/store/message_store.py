@@ -29,12 +29,11 @@ from cometmq.model.errors import (
     StoreReadOnly,
 )
 from cometmq.model.names import length_fault
-from cometmq.store.acceptance import is_lack_of_room
 from cometmq.store.appender import Put, PutResult
 from cometmq.store.background import Background
 from cometmq.store.consume_queue import ConsumeQueue
 from cometmq.store.directory import StoreDirectory
-from cometmq.store.disk import Disk
+from cometmq.store.disk import Disk, failed, lack_of
 from cometmq.store.dispatch import OnArrival
 from cometmq.store.message_search import MessageSearch
 from cometmq.store.real_disk import RealDisk
@@ -153,6 +152,7 @@ class MessageStore(Background):
         self.index.write_all()
         if self.flags.has(Flag.QUEUE_ERROR):
             return  # A sync of a queue file failed; none after it proves anything.
+        self._upkeep.finish_job()
         job = self._upkeep.job(self._upkeep.progress(), self._upkeep.times())
         job.run()
         if job.error is not None:
@@ -230,11 +230,10 @@ class MessageStore(Background):
         return self.put_many(puts, is_together=True)
 
     def _write_failed(self, error: OSError) -> StoreError:
-        """What a write that failed means: wait for room, or never write again."""
-        if is_lack_of_room(error):
-            self._upkeep.room.file_failed(
-                f"disk full: {error.strerror}; free space and sending goes on"
-            )
+        """What a write that failed means: wait for what is lacking, or never write again."""
+        if lack_of(error) is not None:
+            reason = failed("the log cannot be written", error)
+            self._upkeep.room.file_failed(f"{reason}; sending goes on when it can")
             return StoreFull(self.flags.refusal)
         return self.poison(f"the log cannot be written ({error.strerror or error})")
 

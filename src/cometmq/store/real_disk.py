@@ -196,7 +196,8 @@ class RealDisk:
         """Room of the file system."""
         state = os.statvfs(path)
         used = (state.f_blocks - state.f_bfree) * state.f_frsize
-        return Space(used, state.f_bavail * state.f_frsize)
+        inodes = state.f_favail if state.f_files else 1
+        return Space(used, state.f_bavail * state.f_frsize, inodes)
 
     def real_path(self, path: str) -> str:
         """The path without links."""

@@ -13,11 +13,11 @@ from cometmq.codec.queue_entry import QUEUE_ENTRY_SIZE
 from cometmq.model.clock import Clock
 from cometmq.store.checkpoint import NOTHING_DONE, CheckpointFiles, CheckpointJob, Progress
 from cometmq.store.consume_queue import ConsumeQueue
+from cometmq.store.disk import failed
 from cometmq.store.disk_room import DiskRoom
 from cometmq.store.dispatch import Dispatcher
 from cometmq.store.flushing import Flushing
 from cometmq.store.index import Index
-from cometmq.store.log_file import NO_ROOM
 from cometmq.store.running_flags import Flag, RunningFlags
 from cometmq.store.settings import StoreSettings
 
@@ -72,6 +72,10 @@ class Upkeep:
         self._checkpoint_at = 0.0
         self._job_began = 0.0
         self._job_out: CheckpointJob | None = None
+        self._job_put_off: CheckpointJob | None = (
+            None  # The same, while it waits to be tried again.
+        )
+        self._is_job_late = False
         self._is_checkpoint_over = False
         self._dispatched_before = -1
         self._noted: tuple[Progress, Checkpoint] | None = None  # When the round began.
@@ -144,10 +148,9 @@ class Upkeep:
         """A tail could not be written; it is kept, and no message is taken until it is."""
         if not self._flags.has(Flag.QUEUE_DISK_FULL):
             logger.error("Queue entries cannot be written: %s; sends are refused", error)
-        full = "disk full: " if error.errno in NO_ROOM else ""
         self._flags.raise_flag(
             Flag.QUEUE_DISK_FULL,
-            f"{full}queue entries cannot be written ({error.strerror}); they are kept in memory, "
+            f"{failed('queue entries cannot be written', error)}; they are kept in memory, "
             "and sending goes on when they can",
         )
 
@@ -161,10 +164,9 @@ class Upkeep:
         """The index could not be written; it waits in memory, and no message is taken until it can."""
         if not self._flags.has(Flag.INDEX_ERROR):
             logger.error("The index cannot be written: %s; sends are refused", error)
-        full = "disk full: " if error.errno in NO_ROOM else ""
         self._flags.raise_flag(
             Flag.INDEX_ERROR,
-            f"{full}the index cannot be written ({error.strerror}); it is kept in memory, and "
+            f"{failed('the index cannot be written', error)}; it is kept in memory, and "
             "sending goes on when it can",
         )
 
@@ -217,6 +219,10 @@ class Upkeep:
 
     def checkpoint_due(self) -> CheckpointJob | None:
         """A checkpoint that is ready to be made; one at a time."""
+        again = self._job_put_off
+        if again is not None and self._clock.monotonic() >= self._checkpoint_at:
+            self._job_put_off = None
+            return again
         if self._ready is None or self._job_out is not None:
             return None
         self._job_out, self._ready = self.job(*self._ready), None
@@ -225,8 +231,15 @@ class Upkeep:
 
     def checkpointed(self, job: CheckpointJob) -> None:
         """A checkpoint was made, or could not be."""
-        self._job_out = None
         now = self._clock.monotonic()
+        if job.is_lacking:
+            if not self._is_job_late:
+                logger.warning("A checkpoint waits: %s", job.error)
+            self._is_job_late = True
+            self._job_put_off, self._checkpoint_at = job, now + DISK_LOOK_INTERVAL_S
+            return
+        self._job_out = None
+        self._is_job_late = False
         pause = self._settings.checkpoint_interval_ms / 1000
         self._checkpoint_at = now + max(pause, CHECKPOINT_SHARE * (now - self._job_began))
         if job.error is None:
@@ -242,6 +255,18 @@ class Upkeep:
                 f"queue files cannot be brought to the device ({job.error.strerror}); restart "
                 "the broker when the disk is well",
             )
+
+    def finish_job(self) -> None:
+        """Make the checkpoint that was put off, before the last one.
+
+        Raises:
+            OSError: it cannot be made still.
+        """
+        job, self._job_put_off = self._job_put_off, None
+        if job is not None:
+            job.run()
+            if job.error is not None:
+                raise job.error
 
     def forget_entries(self, count: int) -> None:
         """A topic with so many entries is about to be deleted.

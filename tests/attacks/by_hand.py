@@ -1,0 +1,46 @@
+"""What attacks do again and again by hand: sends and pulls of a stranger."""
+
+from __future__ import annotations
+
+from tests.attacks.stranger import Answered, Stranger
+from tests.support.load import send_frame
+
+PULL = 11
+_SUBSCRIBED, _SUSPENDED = 4, 2
+
+
+def send(
+    stranger: Stranger, topic: str, queue_id: int = 0, body: bytes = b"x", properties: str = ""
+) -> Answered:
+    """One message."""
+    stranger._opaque += 1
+    opaque = stranger._opaque
+    stranger.socket.sendall(
+        send_frame(topic, body, opaque=opaque, queue_id=queue_id, properties=properties)
+    )
+    while not (answer := stranger.read()).is_answer or answer.opaque != opaque:
+        pass
+    return answer
+
+
+def pull(
+    stranger: Stranger, topic: str, queue_id: int, offset: int = 0, *, hold_ms: int = 0
+) -> Answered:
+    """Pull from an offset on, waiting for a message if that is asked for."""
+    fields = {
+        "consumerGroup": "reader", "topic": topic, "queueId": str(queue_id),
+        "queueOffset": str(offset), "maxMsgNums": "32", "commitOffset": "0",
+        "sysFlag": str(_SUBSCRIBED | (_SUSPENDED if hold_ms else 0)),
+        "suspendTimeoutMillis": str(hold_ms), "subscription": "*", "subVersion": "0",
+        "expressionType": "TAG",
+    }  # fmt: skip
+    return stranger.ask(PULL, fields)
+
+
+def pull_all(stranger: Stranger, topic: str, queue_id: int) -> bytes:
+    """The records of a queue, from its first on."""
+    found, offset = bytearray(), 0
+    while (answer := pull(stranger, topic, queue_id, offset)).code == 0:
+        found += answer.body
+        offset = int(answer.fields["nextBeginOffset"])
+    return bytes(found)

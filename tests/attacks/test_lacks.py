@@ -1,0 +1,147 @@
+"""What is lacking for a moment, descriptors or inodes, is refused with its name, and is no broken disk."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import resource
+from pathlib import Path
+
+import pytest
+
+from tests.attacks.by_hand import pull_all, send
+from tests.attacks.stranger import Stranger
+from tests.support import processes
+from tests.support.loop_disk import LoopDisk
+
+OK, NOT_SERVING, FLUSH_LATE = 0, 14, 10
+QUEUES = 4
+CURED_SECONDS = 2.0
+BUSY_SECONDS = 3.0  # What a busy machine may add.
+
+
+def take_descriptors(pid: int) -> None:
+    """Leave a process those that it has: no other file can be opened."""
+    taken = {int(name) for name in os.listdir(f"/proc/{pid}/fd")}  # noqa: PTH208
+    lowest_free = next(number for number in range(len(taken) + 1) if number not in taken)
+    _, hard = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, (lowest_free, hard))
+
+
+def give_descriptors(pid: int) -> None:
+    """Let it open files again."""
+    _, hard = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, (hard, hard))
+
+
+class Sender:
+    """Sends, and knows what was acknowledged."""
+
+    def __init__(self, stranger: Stranger, topic: str) -> None:
+        self.stranger = stranger
+        self.topic = topic
+        self.acknowledged: list[tuple[int, bytes]] = []
+        self.count = 0
+
+    def send(self) -> tuple[int, str]:
+        """One message of 20 KB to the next queue; code and remark."""
+        self.count += 1
+        queue_id, mark = self.count % QUEUES, b"<%d>" % self.count
+        answer = send(self.stranger, self.topic, queue_id, mark + bytes(20_000))
+        if answer.code == OK:
+            self.acknowledged.append((queue_id, mark))
+        return answer.code, answer.remark
+
+    def send_until_refused(self) -> str:
+        """The remark of the first refusal."""
+        for _ in range(1000):
+            code, remark = self.send()
+            if code != OK:
+                assert code in (NOT_SERVING, FLUSH_LATE), (code, remark)
+                if code == NOT_SERVING:
+                    return remark
+        pytest.fail("never refused")
+
+    def check(self, stranger: Stranger) -> None:
+        """Assert that all that was acknowledged can be read."""
+        records = {number: pull_all(stranger, self.topic, number) for number in range(QUEUES)}
+        lost = [mark for number, mark in self.acknowledged if mark not in records[number]]
+        assert not lost
+
+
+@pytest.mark.parametrize("flush", ["ASYNC_FLUSH", "SYNC_FLUSH"])
+def test_without_a_descriptor_left_sends_are_refused_until_there_is_one(
+    tmp_path, nameserver, flush
+):
+    settings = {"flushDiskType": flush, "mappedFileSizeCommitLog": 1 << 20}
+    broker = processes.broker(tmp_path / "broker", nameserver.address, settings=settings)
+    with broker, Stranger(broker.address) as stranger:
+        sender = Sender(stranger, "Lacking")
+        assert sender.send()[0] == OK
+        take_descriptors(broker.pid)
+        try:
+            refused = sender.send_until_refused()
+            # Checkpoints, files ahead and tails come into it, too.
+            for _ in range(40):
+                code, refused = sender.send()
+                assert code != OK
+                with contextlib.suppress(TimeoutError):
+                    processes.wait_until(lambda: False, seconds=0.05, what="a moment")
+        finally:
+            give_descriptors(broker.pid)
+        processes.wait_until(
+            lambda: sender.send()[0] == OK,
+            seconds=CURED_SECONDS + BUSY_SECONDS,
+            what="sends are taken again",
+        )
+        for _ in range(60):
+            code, remark = sender.send()
+            assert code == OK, remark
+        assert "no file descriptor is left" in refused
+        assert "restart" not in refused
+        broker.kill()
+    with broker.start(), Stranger(broker.address) as stranger:
+        sender.check(stranger)
+
+
+def fill_inodes(folder: Path) -> list[Path]:
+    """Make files until there can be no more."""
+    folder.mkdir(exist_ok=True)
+    begun = len(list(folder.iterdir()))
+    made: list[Path] = []
+    with contextlib.suppress(OSError):
+        while True:
+            made.append(folder / str(begun + len(made)))
+            made[-1].touch()
+    return made[:-1]
+
+
+def test_without_an_inode_left_a_start_is_refused_by_name_and_works_when_there_is_one(tmp_path):
+    with LoopDisk(tmp_path / "disk", megabytes=64, inodes=128) as disk:
+        settings = {
+            "storePathRootDir": disk.root / "store",
+            "storePathCommitLog": disk.root / "store" / "commitlog",
+            "mappedFileSizeCommitLog": 1 << 20,
+            "diskSpaceWarningLevelRatio": 100,
+        }
+        broker = processes.broker(tmp_path / "broker", "", settings=settings)
+        with broker.start(), Stranger(broker.address) as stranger:
+            sender = Sender(stranger, "Inodes")
+            assert sender.send()[0] == OK
+            taken = fill_inodes(disk.root / "fillers")
+            refused = sender.send_until_refused()
+            assert "disk full" in refused
+            broker.kill()
+        for path in taken:
+            path.unlink()
+        with broker.start(), Stranger(broker.address) as stranger:
+            sender.check(stranger)
+        taken = fill_inodes(disk.root / "fillers")
+        with pytest.raises(RuntimeError, match=r"cannot start: disk full: .*/abort.tmp"):
+            broker.start()
+        for path in taken:
+            path.unlink()
+        with broker.start(), Stranger(broker.address) as stranger:
+            sender.stranger = stranger
+            assert sender.send()[0] == OK
+            sender.check(stranger)
