@@ -52,6 +52,10 @@ class Background(ReadSide):
         on_stuck: told of a topic one of whose queues cannot be written (`ConsumeQueue.fault`).
     """
 
+    _failed_ahead = (
+        -1
+    )  # Start of the log file of which it was said that it could not be made ahead.
+
     def __init__(
         self, directory: StoreDirectory, settings: StoreSettings, *, clock: Clock, disk: Disk
     ) -> None:
@@ -59,7 +63,6 @@ class Background(ReadSide):
         self.settings = settings
         self._clock = clock
         self._commit_at = 0.0
-        self._failed_ahead = -1  # Start of the file of which that was said.
         self.on_stuck: Callable[[str], None] = lambda _topic: None
         self._acceptance = Acceptance()
         self.flags = self._acceptance.flags
