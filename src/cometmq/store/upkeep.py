@@ -39,6 +39,8 @@ class Upkeep:
         room: of the disk.
     """
 
+    _is_job_late = False  # Whether it was said that a checkpoint waits.
+
     def __init__(
         self,
         settings: StoreSettings,
@@ -72,10 +74,7 @@ class Upkeep:
         self._checkpoint_at = 0.0
         self._job_began = 0.0
         self._job_out: CheckpointJob | None = None
-        self._job_put_off: CheckpointJob | None = (
-            None  # The same, while it waits to be tried again.
-        )
-        self._is_job_late = False
+        self._job_put_off: CheckpointJob | None = None  # It waits to be tried again.
         self._is_checkpoint_over = False
         self._dispatched_before = -1
         self._noted: tuple[Progress, Checkpoint] | None = None  # When the round began.
