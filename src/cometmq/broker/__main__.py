@@ -20,6 +20,7 @@ from cometmq.broker.settings import BrokerSettings, load_settings
 from cometmq.model.errors import CometError
 from cometmq.model.settings import settings_table
 from cometmq.net.clock import SystemClock
+from cometmq.net.descriptors import raise_limit
 from cometmq.net.loop import run
 from cometmq.net.program_log import set_up_log
 from cometmq.store.disk import failed, lack_of
@@ -47,6 +48,7 @@ def main(arguments: list[str] | None = None) -> int:
             _print_settings(settings, is_all=shown == "-p")
             return 0
         keep_freed_memory()
+        raise_limit()
         return run(_serve(settings, warnings))
     except OSError as error:
         why = str(error)

@@ -48,9 +48,11 @@ def up(
 ) -> None:
     """Run nameserver and broker in one process, for this machine."""
     from cometmq.embedded import AsyncEmbedded
+    from cometmq.net.descriptors import raise_limit
     from cometmq.net.loop import run
     from cometmq.net.program_log import set_up_log
 
+    raise_limit()
     set_up_log(logging.WARNING, "%(levelname)s %(name)s: %(message)s")
     cluster = AsyncEmbedded(data, nameserver_port=nameserver_port, broker_port=broker_port)
     run(until_stopped(_stay_up(cluster)))

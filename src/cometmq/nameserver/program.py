@@ -14,6 +14,7 @@ from cometmq.model.settings import settings_table
 from cometmq.nameserver.server import NameServer
 from cometmq.nameserver.settings import NameServerSettings, read_nameserver_settings
 from cometmq.net.clock import SystemClock
+from cometmq.net.descriptors import raise_limit
 from cometmq.net.loop import run
 from cometmq.net.program_log import set_up_log
 from cometmq.store.conf_file import ConfFile
@@ -41,6 +42,7 @@ def run_nameserver(
         sys.stdout.write(encode_properties_text(settings_table(settings)).decode())
         return
     set_up_log()
+    raise_limit()
     run(_serve(settings, conf))
 
 

@@ -19,6 +19,7 @@ from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import ConnectionLost, RequestTimeout
 from cometmq.model.flags import ONEWAY
 from cometmq.net.answer import Answer, answer_head, instead_of
+from cometmq.net.connections import network_of
 from cometmq.net.own_machine import is_own_machine, plain_ip
 from cometmq.net.tasks import Tasks
 from cometmq.wire.connection import Connection
@@ -47,21 +48,32 @@ class Peer(asyncio.Protocol):
         is_paused: whether it reads slower than we answer.
         is_closed: whether the connection is gone.
         on_close: called once with the peer when the connection is gone.
+        network: whose connection it is where connections are counted (`net.connections`).
         has_read: whether bytes came since the server last looked for silent connections.
+        has_spoken: whether any had come before that look.
         silent_since: monotonic time of that look, seconds.
         tasks: background tasks that die with the connection.
     """
 
-    def __init__(self, server: "Server") -> None:
-        """Made by the server for each accepted connection."""
-        self.address = ""
-        self.host = b""
-        self.ip = ""
-        self.is_on_own_machine = False
+    def __init__(self, server: "Server", name: tuple[str, int], local: str) -> None:
+        """Made by the server for each accepted connection.
+
+        Args:
+            server: it.
+            name: address and port that the connection comes from.
+            local: the address that it came to.
+        """
+        host, port = name
+        self.address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        self.host = encode_host(self.address)
+        self.ip = plain_ip(host)
+        self.is_on_own_machine = is_own_machine(self.ip, plain_ip(local))
+        self.network = network_of(self.ip, is_own=self.is_on_own_machine)
         self.is_paused = False
         self.is_closed = False
         self.on_close: list[Callable[[Peer], None]] = []
         self.has_read = False
+        self.has_spoken = False
         self.silent_since = server.clock.monotonic()
         self.tasks = Tasks("peer")
         self._server = server
@@ -71,6 +83,7 @@ class Peer(asyncio.Protocol):
         )
         self._transport: asyncio.Transport | None = None
         self._fd = -1
+        self._is_unwanted = False
         self._partial_size = 0
         self._gathered: list[bytes | memoryview] = []
         self._gathered_size = 0
@@ -80,18 +93,13 @@ class Peer(asyncio.Protocol):
     # --- the socket's side
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Admit the connection, or close it when there are too many."""
+        """The connection stands."""
         self._transport = cast("asyncio.Transport", transport)
-        name = transport.get_extra_info("peername")
-        self.address = f"[{name[0]}]:{name[1]}" if ":" in name[0] else f"{name[0]}:{name[1]}"
-        self.host = encode_host(self.address)
-        self.ip = plain_ip(name[0])
-        local = plain_ip(transport.get_extra_info("sockname")[0])
-        self.is_on_own_machine = is_own_machine(self.ip, local)
         self._transport.set_write_buffer_limits(high=WRITE_BUFFER_MAX)
-        self._fd = transport.get_extra_info("socket").fileno()
-        if not self._server.admit(self):
+        if self._is_unwanted:  # The server closes, or has given its place to another.
             self._transport.abort()
+            return
+        self._fd = transport.get_extra_info("socket").fileno()
 
     def data_received(self, data: bytes) -> None:
         """Handle all commands that this read completes."""
@@ -271,5 +279,18 @@ class Peer(asyncio.Protocol):
     def close(self) -> None:
         """Close the connection; what is already written still goes out."""
         self._fd = -1
+        self._is_unwanted = True
         if self._transport is not None and not self.is_closed:
             self._transport.close()
+
+    def drop(self, why: str) -> None:
+        """Close the connection at once, with a line in the log; what it has not read is lost."""
+        _log.info("closing %s: %s", self.address, why)
+        self.abort()
+
+    def abort(self) -> None:
+        """Close the connection at once."""
+        self._fd = -1
+        self._is_unwanted = True
+        if self._transport is not None and not self.is_closed:
+            self._transport.abort()

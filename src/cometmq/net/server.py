@@ -10,7 +10,9 @@ import socket
 
 from cometmq.model.clock import Clock
 from cometmq.model.errors import NetError
+from cometmq.net.connections import Connections
 from cometmq.net.dispatcher import Dispatcher
+from cometmq.net.listener import Listener
 from cometmq.net.peer import Peer
 from cometmq.net.tasks import Tasks
 
@@ -22,11 +24,12 @@ PARTIAL_SIZE_MAX = 256 << 20
 # Both sides close a silent connection after 120 s (serverChannelMaxIdleTimeSeconds).
 IDLE_SECONDS_MAX = 120
 _IDLE_SCAN_SECONDS = 10
-_BACKLOG = 1024  # Netty's serverSocketBacklog.
+# How long closing waits for answers that are on their way.
+_CLOSE_SECONDS_MAX = 2
 
 
 class Server:
-    """A listening socket and its peers.
+    """Listening sockets and their peers.
 
     Attributes:
         dispatcher: who handles requests.
@@ -51,19 +54,18 @@ class Server:
         self.tasks = Tasks("server")
         self.bad_frames = 0
         self.partial_size_max = partial_size_max
-        self._connections_max = connections_max
         self._idle_seconds_max = idle_seconds_max
-        self._peers: set[Peer] = set()
+        self._connections = Connections(connections_max, clock)
         self._partial_size = 0
         self._all_gone = asyncio.Event()
         self._all_gone.set()
         self._bound: list[socket.socket] = []
-        self._sockets: list[asyncio.Server] = []
+        self._listeners: list[Listener] = []
 
     @property
     def peers(self) -> frozenset[Peer]:
         """The connections that are open now."""
-        return frozenset(self._peers)
+        return frozenset(self._connections)
 
     async def start(self, host: str, port: int) -> int:
         """Listen and return the port, which differs from `port` where that is 0.
@@ -103,49 +105,61 @@ class Server:
 
     async def serve(self) -> None:
         """Accept connections at every address that was bound."""
-        loop = asyncio.get_running_loop()
-        if not self._sockets:
+        if not self._listeners:
+            self._connections.limit_to_descriptors()
             self.tasks.spawn(self._close_idle(), "idle")
         bound, self._bound = self._bound, []
         for taken in bound:
-            self._sockets.append(
-                await loop.create_server(lambda: Peer(self), sock=taken, backlog=_BACKLOG)
-            )
+            listener = Listener(taken, self._accepted)
+            listener.start()
+            self._listeners.append(listener)
 
     async def close(self) -> None:
         """Stop listening, close every connection and wait until they are gone."""
         for taken in self._bound:
             taken.close()
         self._bound.clear()
-        for listening in self._sockets:
-            listening.close()
-        for peer in list(self._peers):
+        for listener in self._listeners:
+            listener.close()
+        self._listeners.clear()
+        for peer in self._connections:
             peer.close()
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(2):
-                await self._all_gone.wait()
-        for listening in self._sockets:
-            await listening.wait_closed()
-        self._sockets.clear()
+        await self._wait_gone()
+        for peer in self._connections:
+            peer.abort()  # It does not read its answers.
+        await self._wait_gone()
         await self.tasks.close()
+
+    async def _wait_gone(self) -> None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_CLOSE_SECONDS_MAX):
+                await self._all_gone.wait()
+
+    def _accepted(self, accepted: socket.socket, name: tuple[str, int]) -> None:
+        """Make a peer of an accepted connection, where there is room for it."""
+        peer = Peer(self, name, accepted.getsockname()[0])
+        if not self._connections.admit(peer, accepted.fileno()):
+            accepted.close()
+            return
+        self._all_gone.clear()
+        self.tasks.spawn(self._connect(peer, accepted), "accept")
+
+    async def _connect(self, peer: Peer, accepted: socket.socket) -> None:
+        """Let the loop read from an accepted connection."""
+        loop = asyncio.get_running_loop()
+        try:
+            await loop.connect_accepted_socket(lambda: peer, accepted)
+        except BaseException:
+            # Its transport never was, or tells the peer of its end by itself.
+            self.forget(peer)
+            raise
 
     # --- asked by peers
 
-    def admit(self, peer: Peer) -> bool:
-        """Whether one more connection is allowed."""
-        if len(self._peers) >= self._connections_max:
-            _log.warning(
-                "refusing %s: %d connections are open already", peer.address, len(self._peers)
-            )
-            return False
-        self._peers.add(peer)
-        self._all_gone.clear()
-        return True
-
     def forget(self, peer: Peer) -> None:
         """The connection is gone."""
-        self._peers.discard(peer)
-        if not self._peers:
+        self._connections.forget(peer)
+        if not self._connections:
             self._all_gone.set()
 
     def count_bad_frame(self) -> None:
@@ -164,12 +178,6 @@ class Server:
 
     def close_silent(self) -> None:
         """Close connections that have been silent too long; called every few seconds."""
-        now = self.clock.monotonic()
-        for peer in list(self._peers):
-            # A read only raises a flag: this look, not each read, asks what time it is.
-            if peer.has_read:
-                peer.has_read = False
-                peer.silent_since = now
-            elif peer.silent_since <= now - self._idle_seconds_max:
-                _log.info("closing %s: silent for %d s", peer.address, self._idle_seconds_max)
-                peer.close()
+        self._connections.look()
+        for peer in self._connections.silent_for(self._idle_seconds_max):
+            peer.drop(f"silent for {self._idle_seconds_max:.0f} s")

@@ -1,0 +1,33 @@
+"""How many descriptors this process may have, and how many of them connections may take.
+
+A store has a descriptor for each file that it writes, and more when it reads old ones. Connections that take
+all of them would stop it, so they leave it some.
+"""
+
+import contextlib
+import resource
+
+# Descriptors that connections leave to the files of a store.
+RESERVED = 400
+
+
+def raise_limit() -> int:
+    """Raise the soft limit of this process to its hard limit, as programs do at their start; the limit then."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        # Some systems have a bound below the hard limit that they tell nowhere.
+        with contextlib.suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    return limit()
+
+
+def limit() -> int:
+    """How many descriptors this process may have now."""
+    soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return 1 << 30 if soft == resource.RLIM_INFINITY else soft
+
+
+def for_connections() -> int:
+    """How many descriptors connections may take; where there are few, half of them."""
+    most = limit()
+    return most - min(RESERVED, most // 2)
