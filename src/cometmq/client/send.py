@@ -15,6 +15,7 @@ from cometmq.client.hub import Hub
 from cometmq.client.latency import FaultTable
 from cometmq.client.parcel import Parcel
 from cometmq.client.results import SendResult
+from cometmq.client.returns import Returns
 from cometmq.client.sending import Sending, header_pieces
 from cometmq.client.settings import ProducerSettings
 from cometmq.model.errors import SendFailed
@@ -30,6 +31,7 @@ class Sender:
         settings: attempts and times.
         clock: the hub's.
         faults: brokers to keep away from, where that is wanted.
+        returns: waits for a broker that is away.
         is_closed: whether further attempts are useless.
 
     Args:
@@ -42,6 +44,7 @@ class Sender:
         self.settings = settings
         self.clock = hub.clock
         self.faults = FaultTable(hub.clock) if settings.is_latency_fault_enabled else None
+        self.returns = Returns(hub)
         self.is_closed = False
         self.loop = asyncio.get_running_loop()
         self._timeout_seconds = settings.send_timeout_ms / 1000
@@ -81,6 +84,7 @@ class Sender:
     def close(self) -> None:
         """Begin no further attempt; what waits for room fails."""
         self.is_closed = True
+        self.returns.close()
         waiting, self._waiting = self._waiting, deque()
         for sending in waiting:
             self._count_left -= 1

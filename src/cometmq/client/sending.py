@@ -23,6 +23,7 @@ from cometmq.model.errors import (
     ClientClosed,
     CodecError,
     CometError,
+    ConnectError,
     ConnectionLost,
     NetError,
     RequestTimeout,
@@ -158,22 +159,34 @@ class Sending:
     async def _wait_ready(self) -> None:
         sender = self._sender
         left = self._deadline - sender.clock.monotonic()
+        missing = "no route or connection within the time of the send"
         try:
             async with asyncio.timeout(max(left, 0)):
                 if self._queue is None:
                     await sender.queues(self.parcel.topic)
                 else:
                     address = sender.hub.address(self._queue.broker_name)
-                    await sender.hub.channel(address)
+                    try:
+                        await sender.hub.channel(address)
+                    except ConnectError as error:
+                        # A broker that restarts has the time of the send to come back, where there is no
+                        # other. Nothing was sent meanwhile, so this is no attempt more.
+                        if self._pick or len(self._brokers()) > 1:
+                            raise
+                        missing = f"{error} It did not come back within the time of the send"
+                        await sender.returns.wait(address, self._deadline)
         except asyncio.CancelledError:
             self._settle(ClientClosed("the producer was closed before this message was sent"))
             raise
         except TimeoutError:
-            self.failed(RequestTimeout("no route or connection within the time of the send"))
+            self.failed(RequestTimeout(missing))
         except CometError as error:
             self.failed(error)
         else:
-            self.attempt()
+            if self._result.done():  # Its caller has given it up.
+                sender.ended(self.parcel)
+            else:
+                self.attempt()
 
     # --- told by the channel (net.channel.Waiter)
 
@@ -251,14 +264,16 @@ class Sending:
     def _pause_seconds(self) -> float:
         """Another broker is tried at once; one that has failed already is given time, ever more."""
         hub = self._sender.hub
-        known = hub.routes.get(self.parcel.topic)
-        brokers = {queue.broker_name for queue in known.write_queues} if known else set()
-        rounds = len(self._failures) // max(len(brokers), 1)
+        rounds = len(self._failures) // max(len(self._brokers()), 1)
         if not rounds:
             return 0.0
         # Half of it by chance: many senders that failed together must not come back together.
         pause_ms: float = self._sender.settings.retry_pause_ms * 2 ** (rounds - 1)
         return pause_ms * (0.5 + hub.chance.random() / 2) / 1000
+
+    def _brokers(self) -> set[str]:
+        known = self._sender.hub.routes.get(self.parcel.topic)
+        return {queue.broker_name for queue in known.write_queues} if known else set()
 
     def _final_error(self, error: CometError) -> CometError:
         if len(self._failures) == 1 and not isinstance(error, ConnectionLost | RequestTimeout):
