@@ -28,6 +28,9 @@ from cometmq.net.peer import Peer
 from cometmq.store.consume_queue import ConsumeQueue
 from cometmq.store.message_store import MessageStore
 
+# How far beyond a queue's end a group may stand: as far as a broker may lose with its last second, or a tool may
+# be ahead of the messages that it copies.
+BEYOND_MAX = 1_024
 _NO_QUEUE = -1  # What Java answers for the least offset of a queue that was never written.
 
 
@@ -93,6 +96,15 @@ class OffsetHandler:
             raise RequestError(
                 ResponseCode.INVALID_PARAMETER,
                 f"offset {request.commit_offset} of queue {request.queue_id} cannot be committed",
+            )
+        queue = self._store.queue(topic, request.queue_id)
+        end = 0 if queue is None else queue.max_offset
+        if request.commit_offset > end + BEYOND_MAX:
+            # Differs: RocketMQ takes any, and the group skips all that comes until then.
+            raise RequestError(
+                ResponseCode.INVALID_PARAMETER,
+                f"offset {request.commit_offset} is illegal: queue {request.queue_id} of topic[{topic}] ends at "
+                f"{end}; commit what was consumed",
             )
         if self._offsets.has_reset(group, topic, request.queue_id):
             # It is of before the reset, of which its sender is told at the next pull.

@@ -17,6 +17,7 @@ from cometmq.broker.counters import Counters
 from cometmq.broker.fast_failure import ColdReads
 from cometmq.broker.filters import Filters, MessageFilter, is_plain
 from cometmq.broker.groups import Groups
+from cometmq.broker.handlers.offset import BEYOND_MAX
 from cometmq.broker.long_poll import HeldPull, HeldPulls
 from cometmq.broker.members import Members
 from cometmq.broker.offsets import Offsets
@@ -171,18 +172,13 @@ class PullHandler:
             topic, request.subscription, request.expression_type
         )
         wanted = self._filters.filter_of(subscription, group, is_asked=told is None)
-        if (
-            pull.may_hold
-            and request.sys_flag & PULL_COMMIT_OFFSET
-            and request.commit_offset >= 0
-        ):
-            offsets.commit(group, topic, queue_id, offset=request.commit_offset)
         moved = offsets.take_reset(group, topic, queue_id)
         if moved is not None and moved != request.queue_offset:
             return self._send_elsewhere(pull, moved)
         if wanted.passes is not None:
             return self._sift(pull, wanted)
         result = self._get(pull, wanted.codes)
+        self._commit(pull, result)
         if result.cold is None:
             return self._settle(pull, wanted, result)
         return self._get_cold(pull, wanted, result)
@@ -291,6 +287,21 @@ class PullHandler:
             match=codes,
         )
 
+    def _commit(self, pull: "Pull", result: GetResult) -> None:
+        """Take the offset that a pull brings; one far beyond the queue's end is left alone."""
+        request = pull.request
+        if (
+            pull.may_hold
+            and request.sys_flag & PULL_COMMIT_OFFSET
+            and 0 <= request.commit_offset <= result.max_offset + BEYOND_MAX
+        ):
+            self._offsets.commit(
+                request.consumer_group,
+                request.topic,
+                request.queue_id,
+                offset=request.commit_offset,
+            )
+
     def _sift(
         self, pull: "Pull", wanted: MessageFilter
     ) -> Answer | Awaitable[Answer | None] | None:
@@ -307,6 +318,7 @@ class PullHandler:
             Effort(self._clock),
         )  # fmt: skip
         result = sieve.read()
+        self._commit(pull, result)
         if result.cold is None:
             return self._settle(pull, wanted, result)
         return self._sift_cold(pull, wanted, sieve, result)

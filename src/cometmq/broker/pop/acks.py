@@ -10,6 +10,7 @@ Next: cometmq.broker.pop.journal
 
 from cometmq.broker.parts import Parts
 from cometmq.broker.pop.check_points import CheckPoint
+from cometmq.broker.pop.invisible_time import check_invisible_time
 from cometmq.broker.pop.journal import Journal
 from cometmq.broker.pop.orders import NOT_FOUND, Orders
 from cometmq.broker.pop.progress import Place
@@ -86,7 +87,11 @@ class Acks:
         known = self._parts.offsets.get(group, topic, queue_id)
         if known is not None and offset < known:
             return
-        following = self._orders.acknowledge(place, offset, pop_time_ms)
+        queue = self._parts.store.queue(topic, queue_id)
+        is_there = queue is not None and offset < queue.max_offset
+        following = NOT_FOUND
+        if is_there:
+            following = self._orders.acknowledge(place, offset, pop_time_ms)
         if following == NOT_FOUND:
             raise RequestError(
                 ResponseCode.MESSAGE_ILLEGAL,
@@ -105,10 +110,7 @@ class Acks:
                 ResponseCode.NO_MESSAGE,
                 f"offset {request.offset} is not in {low}~{high} of {request.topic}",
             )
-        if request.invisible_time < 0:
-            raise RequestError(
-                ResponseCode.INVALID_PARAMETER, "invisibleTime must not be less than 0 ms"
-            )
+        check_invisible_time(request.invisible_time, 0, self._parts.settings)
         receipt = parse_receipt(request.extra_info)
         if receipt.revive_queue == ORDER_QUEUE:
             return self._show_in_order_later(request, receipt)

@@ -13,6 +13,7 @@ from functools import partial
 from cometmq.broker.filters import Filters, is_plain
 from cometmq.broker.parts import Parts
 from cometmq.broker.pop.check_points import OPEN_MAX, CheckPoints
+from cometmq.broker.pop.invisible_time import check_invisible_time
 from cometmq.broker.pop.orders import Orders
 from cometmq.broker.pop.reading import Cold, Pop, PopReader, Taken
 from cometmq.broker.pop.waiting import Waiter, Waiting
@@ -66,10 +67,7 @@ class Popping:
                 ResponseCode.INVALID_PARAMETER,
                 f"a pop gives 1 to {COUNT_MAX} messages, not {request.max_msg_nums}",
             )
-        if request.invisible_time <= 0:
-            raise RequestError(
-                ResponseCode.INVALID_PARAMETER, "invisibleTime must be greater than 0 ms"
-            )
+        check_invisible_time(request.invisible_time, 1, self._parts.settings)
         topic = self.topic_of(request.topic, request.queue_id)
         self.check_group(request.consumer_group)
         if not request.order and not is_retry_topic(request.topic):

@@ -1,0 +1,24 @@
+"""How long a message that was handed out may be hidden.
+
+RocketMQ's broker looks at no such time, but it lets its timer keep what a pop hands out, and that takes
+nothing further ahead than timerMaxDelaySec; its proxy allows 12 hours. Without a bound a message
+is hidden for ever.
+"""
+
+from cometmq.broker.settings import BrokerSettings
+from cometmq.model.codes import ResponseCode
+from cometmq.model.errors import RequestError
+
+
+def check_invisible_time(invisible_ms: int, least_ms: int, settings: BrokerSettings) -> None:
+    """Refuse a time that is too short or too long.
+
+    Raises:
+        RequestError: INVALID_PARAMETER, with the bound.
+    """
+    most_ms = settings.timer_max_delay_seconds * 1000
+    if not least_ms <= invisible_ms <= most_ms:
+        raise RequestError(
+            ResponseCode.INVALID_PARAMETER,
+            f"invisibleTime must be {least_ms} to {most_ms} ms (timerMaxDelaySec), not {invisible_ms}",
+        )

@@ -1,0 +1,113 @@
+"""Numbers beyond all sense: times that hide a message for ever, offsets that skip all that is to come."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from tests.attacks.stranger import Answered, Stranger
+from tests.support import processes
+from tests.support.frames import read_frame
+from tests.support.load import send_frame
+
+PULL, QUERY_OFFSET, UPDATE_OFFSET = 11, 14, 15
+POP, ACK, CHANGE_INVISIBLE_TIME = 200050, 200051, 200053
+SUCCESS, INVALID_PARAMETER, MESSAGE_ILLEGAL = 0, 29, 13
+ENDLESS = str((1 << 63) - 1)
+THREE_DAYS_MS = 3 * 24 * 3_600_000  # timerMaxDelaySec
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory):
+    """One for all attacks: it outlives them."""
+    folder = tmp_path_factory.mktemp("times")
+    with (
+        processes.nameserver(folder / "nameserver") as nameserver,
+        processes.broker(folder / "broker", nameserver.address) as program,
+    ):
+        yield program
+
+
+def fill(address: str, topic: str, count: int = 1) -> None:
+    """Messages in the topic's only queue."""
+    with Stranger(address) as peer:
+        for number in range(count):
+            peer.socket.sendall(send_frame(topic, b"x", opaque=number, queue_id=0, queues=1))
+            read_frame(peer.socket)
+
+
+def pop(peer: Stranger, topic: str, invisible: str, *, order: str = "false") -> Answered:
+    fields = {
+        "consumerGroup": "g", "topic": topic, "queueId": "0", "maxMsgNums": "1",
+        "invisibleTime": invisible, "pollTime": ENDLESS, "bornTime": str(int(time.time() * 1000)),
+        "initMode": "0", "expType": "TAG", "exp": "*", "order": order,
+    }  # fmt: skip
+    return peer.ask(POP, fields)
+
+
+def handle(answer: Answered) -> str:
+    """The handle of the first message of a pop, as a client makes it."""
+    fields = answer.fields
+    _, queue_id, start = fields["startOffsetInfo"].split(" ")
+    return (
+        f"{start} {fields['popTime']} {fields['invisibleTime']} {fields['reviveQid']} "
+        f"0 broker-a {queue_id} {start}"
+    )
+
+
+@pytest.mark.parametrize("order", ["false", "true"])
+def test_a_pop_with_an_endless_invisible_time_is_refused(broker, order):
+    """A pop, and a change of its time, may hide a message for three days, and not for ever."""
+    topic = f"Popped{order}"
+    fill(broker.address, topic)
+    with Stranger(broker.address) as peer:
+        for endless in (ENDLESS, str(THREE_DAYS_MS + 1)):
+            answer = pop(peer, topic, endless, order=order)
+            assert (answer.code, str(THREE_DAYS_MS) in answer.remark) == (
+                INVALID_PARAMETER,
+                True,
+            )
+        given = pop(peer, topic, "60000", order=order)
+        assert given.code == SUCCESS, given
+        change = {
+            "consumerGroup": "g", "topic": topic, "queueId": "0", "offset": "0",
+            "extraInfo": handle(given), "invisibleTime": ENDLESS,
+        }  # fmt: skip
+        assert peer.ask(CHANGE_INVISIBLE_TIME, change).code == INVALID_PARAMETER
+        assert peer.ask(CHANGE_INVISIBLE_TIME, change | {"invisibleTime": "1"}).code == SUCCESS
+        again = pop(peer, topic, "1000", order=order)
+        assert again.code == SUCCESS, "it must come again, whatever was asked before"
+
+
+def test_an_acknowledgement_in_order_beyond_the_end_is_refused(broker):
+    """An acknowledgement names a message that there is, or the group would skip all that is to come."""
+    fill(broker.address, "Acknowledged", 2)
+    ack = {
+        "consumerGroup": "skipping", "topic": "Acknowledged", "queueId": "0", "offset": "2",
+        "extraInfo": "2 1 60000 999 0 broker-a 0 2",
+    }  # fmt: skip
+    with Stranger(broker.address) as peer:
+        assert peer.ask(ACK, ack).code == MESSAGE_ILLEGAL
+        where = {"consumerGroup": "skipping", "topic": "Acknowledged", "queueId": "0"}
+        assert peer.ask(QUERY_OFFSET, where | {"setZeroIfNotFound": "false"}).code != SUCCESS
+
+
+def test_an_offset_far_beyond_the_end_skips_nothing(broker):
+    """An offset of 10^18 in a queue of ten messages is refused by name, and a pull that brings one brings none."""
+    fill(broker.address, "Skipped", 10)
+    place = {"consumerGroup": "g", "topic": "Skipped", "queueId": "0"}
+    with Stranger(broker.address) as peer:
+        assert peer.ask(UPDATE_OFFSET, place | {"commitOffset": "7"}).code == SUCCESS
+        for beyond in (str(10**18), "1035"):
+            answer = peer.ask(UPDATE_OFFSET, place | {"commitOffset": beyond})
+            assert answer.code == INVALID_PARAMETER, answer
+            assert f"offset {beyond} is illegal" in answer.remark
+            assert "ends at 10" in answer.remark
+        pull = {
+            **place, "queueOffset": "10", "maxMsgNums": "32", "sysFlag": "5",
+            "commitOffset": str(10**18), "suspendTimeoutMillis": "0", "subVersion": "0",
+            "subscription": "*", "expressionType": "TAG",
+        }  # fmt: skip
+        peer.ask(PULL, pull)
+        assert peer.ask(QUERY_OFFSET, place).fields["offset"] == "7"
