@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from cometmq.broker.settings import KEYS_WITHOUT_EFFECT, BrokerSettings
+from cometmq.broker.unsupported_keys import COPIES, UNSUPPORTED_KEYS
 from cometmq.model.settings import SettingKey, setting_keys
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "operate" / "settings.md"
@@ -32,11 +33,21 @@ until the next start, and holds for all that is asked from then on. The nameserv
 | --- | --- | --- |
 """
 
+MISSED = """
+## Keys that ask for what is not there
+
+RocketMQ's, too ([compatibility](../compatibility.md)). Where such a key asks for something, the broker does not start, or warns, here
+and with `-p`.
+
+| key | then | why, and what to do |
+| --- | --- | --- |
+"""
+
 REST = """
 ## Keys without effect
 
 These are RocketMQ's, too, and are read without a warning. They belong to thread pools, which this broker
-has not, or to features that it has not yet ([compatibility](../compatibility.md)).
+has not, or to parts that nobody would miss without their keys above.
 
 """
 
@@ -58,7 +69,12 @@ def page() -> str:
     meanings = attribute_meanings(BrokerSettings)
     rows = "".join(row(key, meanings[key.attribute]) for key in setting_keys(BrokerSettings))
     names = ", ".join(f"`{name}`" for name in sorted(KEYS_WITHOUT_EFFECT, key=str.lower))
-    return HEAD + rows + REST + names + "\n"
+    missed = "".join(
+        f"| {', '.join(f'`{key}`' for key in each.keys)} "
+        f"| {'refused' if each.is_refused else 'warned of'} | {each.why} |\n"
+        for each in (COPIES, *UNSUPPORTED_KEYS)
+    )
+    return HEAD + rows + MISSED + missed + REST + names + "\n"
 
 
 def attribute_meanings(kind: type) -> dict[str, str]:

@@ -45,6 +45,8 @@ def main(arguments: list[str] | None = None) -> int:
         conf, flags, shown = _split(words)
         settings, warnings = load_settings(conf, arguments=flags)
         if shown is not None:
+            for warning in warnings:
+                sys.stderr.write(f"warning: {warning}\n")
             _print_settings(settings, is_all=shown == "-p")
             return 0
         keep_freed_memory()

@@ -15,6 +15,7 @@ from enum import Enum
 from pathlib import Path
 
 from cometmq.broker.consume_keys import ConsumeKeys
+from cometmq.broker.unsupported_keys import COPIES, UNSUPPORTED_KEYS
 from cometmq.model.errors import SettingsError
 from cometmq.model.settings import (
     Layer,
@@ -23,6 +24,7 @@ from cometmq.model.settings import (
     read_settings,
     setting,
 )
+from cometmq.model.unsupported import judge
 from cometmq.store.conf_file import ConfFile
 from cometmq.store.real_disk import RealDisk
 
@@ -177,57 +179,26 @@ class BrokerSettings(ConsumeKeys):
             )
 
 
-# Keys that users set for parts this broker does not have, or has not yet; a warning would only be
-# noise in a file that works. docs/operate/settings.md lists them.
+# Keys that users set for parts this broker does not have; a warning would only be noise in a file that
+# works. What changes a promise is in `unsupported_keys`; docs/operate/settings.md lists both.
 KEYS_WITHOUT_EFFECT = frozenset(
     """
-    storePathConsumeQueue storePathIndex storeCheckpoint abortFile
-    haListenPort haMasterAddress haSendHeartbeatInterval haHousekeepingInterval haTransferBatchSize
-    haMaxGapNotInSync haSlaveFallbehindMax totalReplicas inSyncReplicas minInSyncReplicas
-    slaveTimeout offsetCheckInSlave
-    destroyMapedFileIntervalForcibly
-    commitCommitLogLeastPages
-    commitCommitLogThoroughInterval flushConsumeQueueLeastPages flushConsumeQueueThoroughInterval
-    fastFailIfNoBufferInStorePool useReentrantLockWhenPutMessage
-    enableScheduleAsyncDeliver
-    enableConsumeQueueExt maxLmqConsumeQueueNum
-    enableDLegerCommitLog dLegerGroup dLegerPeers dLegerSelfId duplicationEnable
-    aclEnable authenticationEnabled authorizationEnabled
-    enableCalcFilterBitMap expectConsumerNumUseFilter maxErrorRateOfBloomFilter
-    sendMessageThreadPoolNums pullMessageThreadPoolNums sendThreadPoolQueueCapacity
-    pullThreadPoolQueueCapacity queryThreadPoolQueueCapacity waitTimeMillsInSendQueue
-    waitTimeMillsInHeartbeatQueue waitTimeMillsInTransactionQueue
-    disableConsumeIfConsumerReadSlowly consumerFallbehindThreshold
-    transferMsgByHeap forceRegister fetchNamesrvAddrByAddressServer
-    enableSlaveActingMaster enableRemoteEscape enableControllerMode controllerAddr brokerElectionPriority
-    brokerHeartbeatInterval brokerNotActiveTimeoutMillis metricsExporterType
-    metricsPromExporterPort rejectPullConsumerEnable coldDataFlowControlEnable
-    serverWorkerThreads serverSelectorThreads serverOnewaySemaphoreValue
-    serverAsyncSemaphoreValue serverCallbackExecutorThreads useEpollNativeSelector
-    configBlackList rocketmqHome storeType
+    storePathConsumeQueue storePathIndex storeCheckpoint abortFile haListenPort haMasterAddress
+    haSendHeartbeatInterval haHousekeepingInterval haTransferBatchSize haMaxGapNotInSync
+    haSlaveFallbehindMax totalReplicas slaveTimeout offsetCheckInSlave
+    destroyMapedFileIntervalForcibly commitCommitLogLeastPages commitCommitLogThoroughInterval
+    flushConsumeQueueLeastPages flushConsumeQueueThoroughInterval fastFailIfNoBufferInStorePool
+    useReentrantLockWhenPutMessage enableScheduleAsyncDeliver maxLmqConsumeQueueNum dLegerGroup
+    dLegerPeers dLegerSelfId enableCalcFilterBitMap expectConsumerNumUseFilter
+    maxErrorRateOfBloomFilter sendMessageThreadPoolNums pullMessageThreadPoolNums
+    sendThreadPoolQueueCapacity pullThreadPoolQueueCapacity queryThreadPoolQueueCapacity
+    waitTimeMillsInSendQueue waitTimeMillsInHeartbeatQueue waitTimeMillsInTransactionQueue
+    consumerFallbehindThreshold transferMsgByHeap forceRegister controllerAddr
+    brokerElectionPriority brokerHeartbeatInterval brokerNotActiveTimeoutMillis
+    metricsPromExporterPort serverWorkerThreads serverSelectorThreads serverOnewaySemaphoreValue
+    serverAsyncSemaphoreValue serverCallbackExecutorThreads useEpollNativeSelector rocketmqHome
     """.split()  # noqa: SIM905  One to a line would be two pages.
 )
-
-
-# Of those, what changes the promise that a broker gives: when one is true, a warning says that it
-# has no effect; where it would leave the broker open, it is refused.
-_NOTED_KEYS = (
-    "enableControllerMode",
-    "enableSlaveActingMaster", "enableConsumeQueueExt", "duplicationEnable",
-)  # fmt: skip
-_OPEN = (
-    "there is no access control yet, and without it the broker would be open; take the key out and "
-    "guard its port instead"
-)
-_REFUSED_KEYS = {
-    "aclEnable": _OPEN,
-    "authenticationEnabled": _OPEN,
-    "authorizationEnabled": _OPEN,
-    "enableDLegerCommitLog": (
-        "DLedger is not there yet, and a plain master on its directory would begin a log of its own; "
-        "start RocketMQ with this file, or take the key out and name a storePathRootDir of its own"
-    ),
-}
 
 
 def load_settings(
@@ -258,25 +229,10 @@ def settings_of(layers: Sequence[Layer]) -> tuple[BrokerSettings, list[str]]:
     """The settings that these layers make, the last one first in rank, and warnings.
 
     Raises:
-        SettingsError: a value cannot be used, or would leave the broker open.
+        SettingsError: a value cannot be used, or asks for what would be missed.
     """
-    settings, warnings = read_settings(BrokerSettings, layers, also_known=KEYS_WITHOUT_EFFECT)
-    return settings, warnings + _notes(layers)
-
-
-def _notes(layers: Sequence[Layer]) -> list[str]:
-    """What is asked for and not there."""
-    asked = {
-        key: layer.origin
-        for layer in layers
-        for key, text in layer.values.items()
-        if text.strip().lower() == "true"
-    }
-    for key, why in _REFUSED_KEYS.items():
-        if key in asked:
-            raise SettingsError(f"{asked[key]}: {key}=true: {why}")
-    return [
-        f"{asked[key]}: {key}=true has no effect: it is not there yet"
-        for key in _NOTED_KEYS
-        if key in asked
-    ]
+    known = KEYS_WITHOUT_EFFECT.union(*(each.keys for each in (*UNSUPPORTED_KEYS, COPIES)))
+    settings, warnings = read_settings(BrokerSettings, layers, also_known=known)
+    # An asynchronous master waits for nobody in RocketMQ, either.
+    copies = (COPIES,) if settings.broker_role is BrokerRole.SYNC_MASTER else ()
+    return settings, warnings + judge((*UNSUPPORTED_KEYS, *copies), layers)

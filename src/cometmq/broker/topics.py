@@ -13,6 +13,7 @@ from dataclasses import replace
 
 from cometmq.broker.saving import Saver
 from cometmq.broker.settings import BrokerSettings
+from cometmq.broker.topic_policies import warn_of_policies
 from cometmq.codec.bodies.topic_config import (
     TopicTable,
     decode_topic_table,
@@ -71,6 +72,7 @@ class Topics:
         if table is not None:
             self._topics = dict(table.topics)
             self.version = table.version
+            warn_of_policies(self._topics)
         known = len(self._topics)
         for config in self._system_topics():
             self._system.add(config.name)

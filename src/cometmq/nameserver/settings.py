@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cometmq.model.settings import environment_layer, flags_layer, read_settings, setting
+from cometmq.model.unsupported import TLS, judge
 from cometmq.store.conf_file import ConfFile
 from cometmq.store.real_disk import RealDisk
 
@@ -113,6 +114,6 @@ def read_nameserver_settings(
         flags_layer(NameServerSettings, arguments),
     ]
     settings, warnings = read_settings(
-        NameServerSettings, layers, also_known=KEYS_WITHOUT_EFFECT
+        NameServerSettings, layers, also_known=KEYS_WITHOUT_EFFECT.union(TLS.keys)
     )
-    return settings, conf, warnings
+    return settings, conf, warnings + judge((TLS,), layers)

@@ -130,9 +130,26 @@ def test_what_would_leave_the_broker_open_is_refused_and_what_is_missing_is_note
         load(tmp_path, "aclEnable=true\n")
     with pytest.raises(SettingsError, match="enableDLegerCommitLog"):
         load(tmp_path, "enableDLegerCommitLog=true\n")
-    _, warnings = load(tmp_path, "enableControllerMode=true\nenableLmq=false\n")
+    with pytest.raises(SettingsError, match="enableControllerMode"):
+        load(tmp_path, "enableControllerMode=true\n")
+    _, warnings = load(tmp_path, "enableSlaveActingMaster=true\nenableLmq=false\n")
     assert len(warnings) == 1
-    assert "enableControllerMode" in warnings[0]
+    assert "enableSlaveActingMaster" in warnings[0]
+
+
+def test_what_asks_for_nothing_says_nothing(tmp_path):
+    text = """
+inSyncReplicas=1
+storeType=default
+configManagerVersion=v1
+metricsExporterType=DISABLE
+tls.server.mode=permissive
+enableControllerMode=false
+messageStorePlugIn=
+"""
+    assert load(tmp_path, "brokerRole=SYNC_MASTER" + text)[1] == []
+    # An asynchronous master waits for no slave in RocketMQ, either.
+    assert load(tmp_path, "inSyncReplicas=2\n")[1] == []
 
 
 def test_a_slave_is_refused(tmp_path):

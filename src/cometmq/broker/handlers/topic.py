@@ -14,6 +14,7 @@ from dataclasses import replace
 from cometmq.broker.offsets import Offsets
 from cometmq.broker.other_queues import check_queue_type, is_batch_topic
 from cometmq.broker.topic_limits import limits_of
+from cometmq.broker.topic_policies import check_policies
 from cometmq.broker.topics import QUEUES_MAX, Topics
 from cometmq.codec.bodies.topic_config import (
     decode_topic_configs,
@@ -111,6 +112,7 @@ class TopicHandler:
             )
         limits_of(config.attributes)
         known = self._topics.get(config.name)
+        check_policies(config.attributes, known.attributes if known else {})
         if known is None or not is_batch_topic(known.attributes):
             check_queue_type(config.attributes)
 

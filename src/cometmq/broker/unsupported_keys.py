@@ -1,0 +1,104 @@
+"""Keys of RocketMQ's brokers (BrokerConfig and MessageStoreConfig of 5.3.3, some newer) that this one has nothing for.
+
+What RocketMQ has and is not here stands in docs/compatibility.md; here is what a file that asks for it is told.
+
+Next: cometmq.broker.settings
+"""
+
+from cometmq.model.unsupported import TLS, Unsupported, is_set
+
+_ELSEWHERE = (
+    "this broker keeps everything in RocketMQ's files and neither reads nor writes RocksDB, so what lies there would be "
+    "missing; take the key out, with an empty storePathRootDir or one that was written without it"
+)
+
+
+def _is_above_one(text: str) -> bool:
+    return text.isdecimal() and int(text) > 1
+
+
+def _is_rocksdb(text: str) -> bool:
+    return text not in ("", "default")
+
+
+# Where sends wait for slaves (SYNC_MASTER).
+COPIES = Unsupported(
+    ("inSyncReplicas", "minInSyncReplicas"),
+    "there are no slaves yet, and nothing that is acknowledged would have a copy; set it to 1, and keep "
+    "copies below the file system",
+    asks=_is_above_one,
+)
+
+UNSUPPORTED_KEYS = (
+    # --- refused
+    Unsupported(
+        ("aclEnable", "authenticationEnabled", "authorizationEnabled"),
+        "there is no access control yet, and without it the broker would be open; take the key out and "
+        "guard its port instead",
+    ),
+    TLS,
+    Unsupported(
+        ("enableDLegerCommitLog",),
+        "DLedger is not there yet, and a plain master on its directory would begin a log of its own; "
+        "start RocketMQ with this file, or take the key out and name a storePathRootDir of its own",
+    ),
+    Unsupported(
+        ("enableControllerMode",),
+        "a controller is not asked yet, and this broker would be a master beside the one that it elects; "
+        "start RocketMQ with this file, or take the key out and give the broker a brokerName of its own",
+    ),
+    Unsupported(("storeType",), _ELSEWHERE, asks=_is_rocksdb),
+    Unsupported(("configManagerVersion",), _ELSEWHERE, asks=lambda text: text.lower() == "v2"),
+    Unsupported(
+        ("timerRocksDBEnable", "transRocksDBEnable", "popConsumerKVServiceEnable"), _ELSEWHERE
+    ),
+    Unsupported(
+        ("messageStorePlugIn", "tieredStoreEnable"),
+        "there is no tiered storage yet, and messages that a tier keeps would be deleted with the log; take "
+        "the key out, and raise fileReservedTime",
+        asks=is_set,
+    ),
+    # --- warned of
+    Unsupported(
+        ("metricsExporterType",),
+        "no metrics are exported yet; `mqadmin brokerStatus` and `cometmq` show numbers",
+        asks=lambda text: text.upper() not in ("", "DISABLE", "0"),
+        is_refused=False,
+    ),
+    Unsupported(
+        ("enableSlaveActingMaster", "enableRemoteEscape", "duplicationEnable"),
+        "there are no slaves yet",
+        is_refused=False,
+    ),
+    Unsupported(
+        ("enableConsumeQueueExt",),
+        "units of consumequeue_ext are read and not written; tags select as ever",
+        is_refused=False,
+    ),
+    Unsupported(
+        ("rocksdbCQDoubleWriteEnable",),
+        "queues are written to RocketMQ's files only",
+        is_refused=False,
+    ),
+    Unsupported(
+        ("fetchNamesrvAddrByAddressServer",),
+        "no address server is asked; name the nameservers in namesrvAddr",
+        is_refused=False,
+    ),
+    Unsupported(
+        ("rejectPullConsumerEnable",),
+        "pull consumers are served like others",
+        is_refused=False,
+    ),
+    Unsupported(
+        ("disableConsumeIfConsumerReadSlowly", "coldDataFlowControlEnable"),
+        "consumers that are far behind are served by threads of their own, and are not held back",
+        is_refused=False,
+    ),
+    Unsupported(
+        ("configBlackList",),
+        "what may change over the wire is marked in docs/operate/settings.md, and taken from this machine only",
+        asks=is_set,
+        is_refused=False,
+    ),
+)

@@ -1,0 +1,73 @@
+"""Settings of RocketMQ that ask for what a program has not: refused, or warned of, by name.
+
+Refused where the program would give less than the file promises: open where it should be guarded, alone where
+it should have copies, or with data that lies where it does not look. Everything else that is asked for in vain is a
+warning. A key at the value that asks for nothing says nothing.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from cometmq.model.errors import SettingsError
+from cometmq.model.settings import Layer
+
+
+def is_true(text: str) -> bool:
+    """Whether a key asks for something by being true."""
+    return text.lower() == "true"
+
+
+def is_set(text: str) -> bool:
+    """Whether a key names something."""
+    return text not in ("", "false")
+
+
+@dataclass(frozen=True, slots=True)
+class Unsupported:
+    """Keys that ask for the same thing.
+
+    Attributes:
+        keys: their names.
+        why: what is not there, and what to do; it follows the key and its value.
+        asks: whether a text of them asks for it.
+        is_refused: whether the program does not start.
+    """
+
+    keys: tuple[str, ...]
+    why: str
+    asks: Callable[[str], bool] = is_true
+    is_refused: bool = True
+
+
+def judge(table: Iterable[Unsupported], layers: Sequence[Layer]) -> list[str]:
+    """The warnings about what the layers ask for; the strongest layer of a key counts.
+
+    Raises:
+        SettingsError: what they ask for is refused.
+    """
+    values = {
+        key: (text.strip(), layer.origin)
+        for layer in layers
+        for key, text in layer.values.items()
+    }
+    warnings = []
+    for each in table:
+        for key in each.keys:
+            text, origin = values.get(key, ("", ""))
+            if not each.asks(text):
+                continue
+            if each.is_refused:
+                raise SettingsError(f"{origin}: {key}={text}: {each.why}")
+            warnings.append(f"{origin}: {key}={text} has no effect: {each.why}")
+    return warnings
+
+
+# Of RocketMQ's brokers and nameservers alike. Java reads most of them as system properties; whoever writes them into a
+# file wants them, too.
+TLS = Unsupported(
+    ("useTLS", "tls.enable", "tlsEnable", "tls.server.mode", "tls.server.need.client.auth"),
+    "there is no TLS yet, and clients would talk in the clear; take the key out and put a TLS proxy or a "
+    "private network in front",
+    # tls.server.mode: permissive, RocketMQ's default, allows both.
+    asks=lambda text: text.lower() in ("true", "enforcing", "require"),
+)

@@ -1,0 +1,112 @@
+"""A setting or an attribute that asks for what is not there is refused or warned of by name: never silence."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.attacks.stranger import Stranger
+from tests.support import processes
+
+CREATE_TOPIC, INVALID_PARAMETER = 17, 29
+
+REFUSED: tuple[dict[str, object], ...] = (
+    {"authenticationEnabled": "true"},
+    {"brokerRole": "SYNC_MASTER", "inSyncReplicas": 2},
+    {"storeType": "defaultRocksDB"},
+    {"configManagerVersion": "v2"},
+    {"timerRocksDBEnable": "true"},
+    {"messageStorePlugIn": "org.apache.rocketmq.tieredstore.TieredMessageStore"},
+    {"enableControllerMode": "true"},
+    {"tls.server.mode": "enforcing"},
+)
+WARNED: dict[str, object] = {
+    "metricsExporterType": "PROM",
+    "enableSlaveActingMaster": "true",
+    "duplicationEnable": "true",
+    "enableConsumeQueueExt": "true",
+    "fetchNamesrvAddrByAddressServer": "true",
+    "rejectPullConsumerEnable": "true",
+    "coldDataFlowControlEnable": "true",
+    "configBlackList": "brokerPermission",
+}
+
+
+def run(conf: Path, *flags: str, program: str = "broker") -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", f"cometmq.{program}", "-c", str(conf), *flags],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def test_what_would_break_a_promise_stops_the_start(tmp_path):
+    """Where settings are printed (-p), too: nobody shall read there that it holds."""
+    running = []
+    for number, wanted in enumerate(REFUSED):
+        store = {"storePathRootDir": tmp_path / f"store{number}", "listenPort": 0}
+        conf = processes.write_conf(tmp_path / f"{number}.conf", {**store, **wanted})
+        running.append((list(wanted)[-1], run(conf, *(["-p"] if number else []))))
+    try:
+        said = [(key, process.communicate(timeout=60)[1]) for key, process in running]
+    finally:
+        for _, process in running:
+            process.kill()
+    for (key, words), (_, process) in zip(said, running, strict=True):
+        assert process.returncode == 1, key
+        assert f"{key}=" in words
+        assert "Traceback" not in words
+    assert not list(tmp_path.glob("store*"))
+
+
+def test_what_changes_less_is_warned_of_where_settings_are_printed(tmp_path):
+    with run(processes.write_conf(tmp_path / "broker.conf", WARNED), "-p") as process:
+        _, said = process.communicate(timeout=60)
+    assert process.returncode == 0
+    for key, value in WARNED.items():
+        assert f"{key}={value} has no effect" in said
+
+
+def test_a_nameserver_that_should_speak_tls_does_not_start_in_the_clear(tmp_path):
+    conf = processes.write_conf(tmp_path / "namesrv.conf", {"tls.server.mode": "enforcing"})
+    with run(conf, "-p", program="nameserver") as process:
+        _, said = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert "tls.server.mode=enforcing" in said
+
+
+@pytest.mark.parametrize("attribute", ["cleanup.policy=COMPACTION", "reserve.time=3600000"])
+def test_a_topic_that_should_be_kept_otherwise_is_refused(broker, attribute):
+    fields = {
+        "topic": "Kept", "defaultTopic": "TBW102", "readQueueNums": "1", "writeQueueNums": "1",
+        "perm": "6", "topicFilterType": "SINGLE_TAG", "topicSysFlag": "0", "order": "false",
+    }  # fmt: skip
+    with Stranger(broker.address) as peer:
+        refused = peer.ask(CREATE_TOPIC, {**fields, "attributes": f"+{attribute}"})
+        assert refused.code == INVALID_PARAMETER
+        assert attribute in refused.remark
+        assert peer.ask(CREATE_TOPIC, fields).code == 0
+
+
+def test_topics_of_java_that_should_be_kept_otherwise_are_named_at_the_start(tmp_path):
+    attributes = {"cleanup.policy": "COMPACTION", "reserve.time": "3600000"}
+    topic = {
+        "topicName": "FromJava", "readQueueNums": 1, "writeQueueNums": 1, "perm": 6,
+        "topicFilterType": "SINGLE_TAG", "attributes": attributes,
+    }  # fmt: skip
+    table = {
+        "topicConfigTable": {"FromJava": topic},
+        "dataVersion": {"timestamp": 1, "counter": 1, "stateVersion": 0},
+    }
+    file = tmp_path / "store" / "config" / "topics.json"
+    file.parent.mkdir(parents=True)
+    file.write_text(json.dumps(table))
+    with processes.broker(tmp_path, "") as program:
+        said = [line for line in program.log.read_text().splitlines() if "FromJava" in line]
+    for key, value in attributes.items():
+        assert any(f"{key}={value}" in line for line in said), said
