@@ -16,6 +16,7 @@ from cometmq.codec.other_queues import (
     encode_batch_entry,
 )
 from cometmq.codec.record import Record, decode_record, decode_records
+from cometmq.model.errors import RecordIllegal
 from cometmq.model.java_hash import java_hash
 from cometmq.store.batch_queues import entry_of
 from cometmq.store.message_store import MessageStore
@@ -260,3 +261,17 @@ def test_every_batch_entry_is_that_of_its_record():
             assert decode_batch_entry(encode_batch_entry(entry)) == entry
             count += 1
     assert count == 40
+
+
+def test_a_plain_queue_that_hides_a_batch_queue_is_put_aside(directory):
+    store = open_copy(directory)
+    put = make_put(store, "Other")
+    hiding = store._queues.find_or_make("KindsBatches", 1)  # As older brokers did.
+    store.put_many([(hiding, *put[1:])])
+    store.dispatch_pending()
+    store.close()
+    store = open_copy(directory)
+    assert_batch_queues(store)
+    with pytest.raises(RecordIllegal, match="is a batch queue"):
+        store.queue_for_append("KindsBatches", 1)
+    store.close()

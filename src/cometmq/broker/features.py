@@ -32,6 +32,8 @@ from cometmq.broker.transactions.feature import Transactions
 
 # In the order in which they are started, and see a send (broker.reroute).
 FEATURES: tuple[Callable[[Parts], Feature], ...] = (
+    # First: what it refuses is the topic that was asked for, before another feature moves the message.
+    OtherQueues,
     Guards,
     Transactions,
     DelayLevels,
@@ -45,7 +47,6 @@ FEATURES: tuple[Callable[[Parts], Feature], ...] = (
     ForbiddenTopics,
     FilterCheck,
     StaticTopics,
-    OtherQueues,
     PopFeature,
     Assignments,
     OffsetResets,

@@ -10,6 +10,7 @@ import logging
 from collections.abc import Sequence
 
 from cometmq.broker.inner_puts import InnerMessage, InnerPuts
+from cometmq.broker.other_queues import is_batch_topic
 from cometmq.broker.topics import Topics
 from cometmq.codec.record import HOST_BITS, Record
 from cometmq.model import properties as keys_of
@@ -76,6 +77,8 @@ def real_place(
     # A client can write to the timer's topic itself, so nothing here may be believed.
     topic = topics.get(name)
     fault = topic_fault(name) if topic is None else None
+    if topic is not None and is_batch_topic(topic.attributes):
+        fault = "It is a batch topic, which this broker reads and does not write."
     if name in NOT_SENDABLE_TOPICS:
         fault = "The system alone writes there."
     if fault is None and not (queue.isdecimal() and len(queue) < 10):

@@ -33,6 +33,7 @@ class ConsumeQueue:
     """
 
     __slots__ = (
+        "__weakref__",
         "deleted",
         "fault",
         "max_offset",

@@ -12,6 +12,7 @@ Next: cometmq.store.reader
 import logging
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
+from weakref import WeakValueDictionary
 
 from cometmq.codec.queue_entry import QUEUE_ENTRY_SIZE, QueueEntry, gap_entries
 from cometmq.store.consume_queue import ConsumeQueue
@@ -48,6 +49,9 @@ class ConsumeQueues:
         self.stuck: dict[ConsumeQueue, None] = {}
         self.on_stuck: Callable[[ConsumeQueue], None] = lambda _queue: None
         self._topics: dict[str, dict[int, ConsumeQueue]] = {}
+        self._awaited: WeakValueDictionary[tuple[str, int], ConsumeQueue] = (
+            WeakValueDictionary()
+        )
         self._round: Iterator[ConsumeQueue] | None = None
         self._round_step = TAILS_PER_TICK
         self._is_round_kept = True
@@ -66,8 +70,24 @@ class ConsumeQueues:
         queues = self._topics.setdefault(topic, {})
         queue = queues.get(queue_id)
         if queue is None:
-            queue = queues[queue_id] = ConsumeQueue(topic, queue_id)
+            queue = self._awaited.pop((topic, queue_id), None) or ConsumeQueue(topic, queue_id)
+            queues[queue_id] = queue
         return queue
+
+    def awaited(self, topic: str, queue_id: int) -> ConsumeQueue:
+        """What a queue that is not there will be; nobody finds it before `find_or_make` has made it.
+
+        It lasts as long as somebody keeps it.
+        """
+        queue = self._awaited.get((topic, queue_id))
+        if queue is None:
+            queue = self._awaited[topic, queue_id] = ConsumeQueue(topic, queue_id)
+        return queue
+
+    def set_aside(self, queue: ConsumeQueue) -> None:
+        """Find a queue no more; its files stay."""
+        del self._topics[queue.topic][queue.queue_id]
+        self._forget(queue)
 
     def topics(self) -> list[str]:
         """Topics that have a queue."""
@@ -248,6 +268,8 @@ class ConsumeQueues:
         queues = self._topics.pop(topic, {}).values()
         for queue in queues:
             self._forget(queue)
+        for key in [key for key in self._awaited if key[0] == topic]:
+            self._awaited.pop(key).deleted = True
         for queue in queues:
             self.files.remove(queue)
         self.files.remove_topic(topic)

@@ -111,6 +111,7 @@ class MessageStore(Background):
     def _begin(self) -> None:
         """Recover the directory, and go on from where it ends."""
         end, store_ms, damage = self._directory.recover()
+        self._show_batch_queues()
         self.index.on_error = self._upkeep.index_write_failed
         self.index.on_written = self._upkeep.index_written
         self._dispatcher.dispatched = end
@@ -120,6 +121,17 @@ class MessageStore(Background):
             self._acceptance.end(StoreReadOnly, reason)
         else:
             self._upkeep.tick()
+
+    def _show_batch_queues(self) -> None:
+        """Put aside plain queues that hide batch queues: older brokers made them."""
+        for batch in self._batches:
+            hiding = self._queues.find(batch.topic, batch.queue_id)
+            if hiding is not None:
+                logger.warning(
+                    "%r is put aside, for it hid the batch queue %r: its %d messages are in the log alone",
+                    hiding, batch, hiding.max_offset - hiding.min_offset,
+                )  # fmt: skip
+                self._queues.set_aside(hiding)
 
     def close(self) -> None:
         """Bring everything to the device, mark the directory as cleanly closed, give it up.
@@ -189,6 +201,11 @@ class MessageStore(Background):
         if not is_directory_name(topic):
             raise RecordIllegal(
                 length_fault(topic) or f"a topic {topic!r:.300} can have no directory"
+            )
+        if self._batches.find(topic, queue_id) is not None:
+            raise RecordIllegal(
+                f"queue {queue_id} of topic[{topic}] is a batch queue (queue.type=BatchCQ), which this "
+                "broker reads and does not write"
             )
         return self._queues.find_or_make(topic, queue_id)
 

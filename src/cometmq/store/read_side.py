@@ -30,8 +30,12 @@ class ReadSide:
         self._times = TimeSearch(log, queues.files)
 
     def queue(self, topic: str, queue_id: int) -> ConsumeQueue | None:
-        """A queue; None where nothing was ever written."""
+        """A queue of any kind; None where nothing was ever written."""
         return self._queues.find(topic, queue_id) or self._batches.find(topic, queue_id)
+
+    def queue_to_watch(self, topic: str, queue_id: int) -> ConsumeQueue:
+        """A queue of any kind, to be told of its messages; for one that is not there, what it will be."""
+        return self.queue(topic, queue_id) or self._queues.awaited(topic, queue_id)
 
     def queues_of(self, topic: str) -> list[ConsumeQueue]:
         """The queues of a topic."""

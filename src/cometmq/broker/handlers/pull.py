@@ -190,7 +190,7 @@ class PullHandler:
         self._offsets.commit(
             request.consumer_group, request.topic, request.queue_id, offset=offset
         )
-        queue = self._store.queue_for_append(request.topic, request.queue_id)
+        queue = self._store.queue_to_watch(request.topic, request.queue_id)
         fields = {
             "suggestWhichBrokerId": "0",
             "nextBeginOffset": str(offset),
@@ -365,7 +365,7 @@ class PullHandler:
             if self._settings.is_long_polling
             else self._settings.short_polling_ms
         )
-        queue = self._store.queue_for_append(request.topic, request.queue_id)
+        queue = self._store.queue_to_watch(request.topic, request.queue_id)
         if wait_ms <= 0 or queue.max_offset > request.queue_offset:
             # The second: a message came while a cold read was under way.
             return False
@@ -386,7 +386,7 @@ class PullHandler:
         ):
             return False
         request = pull.request
-        queue = self._store.queue_for_append(request.topic, request.queue_id)
+        queue = self._store.queue_to_watch(request.topic, request.queue_id)
         if queue.max_offset > result.next_offset:
             return False
         again = replace(request, queue_offset=result.next_offset)

@@ -256,7 +256,7 @@ class Waiting:
         ):  # fmt: skip
             config = self._topics.get(name)
             for queue_id in range(config.read_queues if config is not None else 0):
-                queue = self._store.queue_for_append(name, queue_id)
+                queue = self._store.queue_to_watch(name, queue_id)
                 if queue not in known:
                     known.add(queue)
                     self._watched.setdefault(queue, set()).add(key)
