@@ -26,6 +26,7 @@ try:
     from cometmq.kernel._calls import begin_writing
     from cometmq.kernel._fast import (
         choose_entries,
+        count_records,
         encode_answers,
         encode_requests,
         gather,
@@ -59,6 +60,7 @@ except ImportError:
     from cometmq.kernel.records import copy_pieces, crcs_match, plain_records, record_places
     from cometmq.kernel.reference import (
         choose_entries,
+        count_records,
         gather,
         index_insert,
         java_hash_many,
@@ -86,6 +88,7 @@ __all__ = [
     "begin_writing",
     "choose_entries",
     "copy_pieces",
+    "count_records",
     "crcs_match",
     "encode_answers",
     "encode_requests",

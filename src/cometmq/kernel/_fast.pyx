@@ -26,6 +26,8 @@ from cometmq.kernel.reference import (
     GAP_CODE as _GAP_CODE,
     MAGIC_V1 as _MAGIC_V1,
     MAGIC_V2 as _MAGIC_V2,
+    PLACE_AT as _PLACE_AT,
+    RECORD_SIZE_MIN as _RECORD_SIZE_MIN,
     java_hash_many as _hash_any,
     length_error,
 )
@@ -59,6 +61,8 @@ cdef extern from "Python.h":
 
 cdef uint32_t MAGIC_V1 = _MAGIC_V1
 cdef uint32_t MAGIC_V2 = _MAGIC_V2
+cdef Py_ssize_t PLACE_AT = _PLACE_AT
+cdef Py_ssize_t RECORD_SIZE_MIN = _RECORD_SIZE_MIN
 cdef Py_ssize_t PROPERTIES_SIZE_MAX = _PROPERTIES_SIZE_MAX
 cdef Py_ssize_t FRAME_HEAD_SIZE = _FRAME_HEAD_SIZE
 cdef int HEADER_SIZE_MAX = 0xFFFFFF
@@ -759,6 +763,30 @@ def gather(const uint8_t[::1] view, int64_t base, list runs):
         if base <= start < end <= limit:
             at = put_bytes(at, &view[start - base], end - start)
     return room
+
+
+def count_records(const uint8_t[::1] piece):
+    """See `cometmq.kernel.reference.count_records`."""
+    cdef Py_ssize_t position = 0, end = piece.shape[0], count = 0
+    cdef int64_t before = -1, place
+    cdef int32_t size
+    cdef uint32_t magic
+    cdef const uint8_t *at
+    while position < end:
+        if end - position < RECORD_SIZE_MIN:
+            return -1
+        at = &piece[position]
+        size = <int32_t>get_u32(at)
+        magic = get_u32(at + 4)
+        place = <int64_t>get_u64(at + PLACE_AT)
+        if (magic != MAGIC_V1 and magic != MAGIC_V2) or size < RECORD_SIZE_MIN:
+            return -1
+        if size > end - position or place <= before:
+            return -1
+        before = place
+        position += size
+        count += 1
+    return count
 
 
 # --- answers

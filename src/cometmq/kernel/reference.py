@@ -40,6 +40,8 @@ ENTRY = Struct(">qiq")  # Of a queue: physical offset, size, tags code.
 INDEX_ENTRY = Struct(
     ">iqii"
 )  # Hash, physical offset, seconds, the entry before it in its chain.
+PLACE_AT = 28  # Where a record holds its own physical offset.
+_PLACE = Struct(">q")
 _SIZE_AND_MAGIC = Struct(">iI")
 _SIZE_AND_MAGIC_SIZE = 8
 
@@ -247,6 +249,32 @@ def gather(view: memoryview, base: int, runs: list[tuple[int, int]]) -> bytes:
             if base <= start <= end <= limit
         ]
     )
+
+
+def count_records(piece: Buffer) -> int:
+    """How many records a piece of the log is made of, as their sizes say.
+
+    Args:
+        piece: records, one behind the other, in the order of the log.
+
+    Returns:
+        -1 where something else stands in it: a mark that is none, a size that leads beyond the end, or
+        a physical offset that is not behind the one before.
+    """
+    position = count = 0
+    end, before = len(piece), -1
+    while position < end:
+        if end - position < RECORD_SIZE_MIN:
+            return -1
+        size, magic = _SIZE_AND_MAGIC.unpack_from(piece, position)
+        place = _PLACE.unpack_from(piece, position + PLACE_AT)[0]
+        is_record = magic in (MAGIC_V1, MAGIC_V2) and RECORD_SIZE_MIN <= size <= end - position
+        if not is_record or place <= before:
+            return -1
+        before = place
+        position += size
+        count += 1
+    return count
 
 
 def java_hash_many(texts: Sequence[bytes]) -> list[int]:

@@ -159,6 +159,21 @@ class QueueFiles:
         finally:
             self._disk.close(fd)
 
+    def rewrite(self, queue: ConsumeQueue, offset: int, entries: bytes) -> None:
+        """Replace entries of one file that stand before the tail. Any thread.
+
+        Nobody brings them to the device: where a power cut takes them, they are mended again.
+
+        Raises:
+            OSError: the disk failed, or the file is gone.
+        """
+        fd = self._disk.open(self.path(queue, offset))
+        try:
+            at = offset % self.entries_per_file * QUEUE_ENTRY_SIZE
+            write_whole(self._disk, fd, entries, at)
+        finally:
+            self._disk.close(fd)
+
     def clear_from(self, queue: ConsumeQueue, offset: int) -> None:
         """Remove every entry from an offset on: zeros in its file, and no file behind it."""
         path = self.path(queue, offset)

@@ -40,7 +40,7 @@ class LoadedQueue:
         stored_end: queue offset behind the last entry on disk; more than `queue.max_offset`
             where entries were not taken.
         physical_end: physical offset behind its last message; 0 without one.
-        has_gap: a file is missing between two others.
+        has_gap: a file is missing between two others, or entries stand behind zeros.
     """
 
     queue: ConsumeQueue
@@ -97,6 +97,14 @@ class EntryFile:
             return 0, 0
         offset, size, code = QUEUE_ENTRY.unpack(entry)
         return place_of_entry(offset, size, code), size
+
+    def is_written_behind(self, index: int) -> bool:
+        """Whether something stands in the page behind an entry that is zeros, as after damage."""
+        self.open()
+        at = index * QUEUE_ENTRY_SIZE
+        if at + QUEUE_ENTRY_SIZE > len(self._head):
+            return any(self._disk.pread(self._fd, FIRST_ENTRIES * QUEUE_ENTRY_SIZE, at))
+        return any(memoryview(self._head)[at:])
 
     def close(self) -> None:
         """Close it."""
@@ -161,7 +169,8 @@ class QueueLoader:
             file.check_size(self._per_file * QUEUE_ENTRY_SIZE)
             if file is not files[-1]:
                 file.close()  # A long queue has more files than a process may have open.
-        stored_end = end = self._border(files, lambda _, size: size > 0)
+        # A size below 0 is damage, and no end.
+        stored_end = end = self._border(files, lambda place, size: size != 0 or place != 0)
         if dispatched is not None:
             limit = dispatched
             end = self._border(files, lambda offset, size: size > 0 and offset < limit)
@@ -174,6 +183,9 @@ class QueueLoader:
         queue.begin_at(end)
         queue.min_offset = min(start, end)
         has_gap = files[-1].start - files[0].start != self._per_file * (len(files) - 1)
+        if dispatched is None:
+            last = next(file for file in reversed(files) if file.start <= stored_end)
+            has_gap |= last.is_written_behind(stored_end - last.start)
         return LoadedQueue(queue, stored_end, self._physical_end(queue, files), has_gap)
 
     def _border(self, files: list[EntryFile], is_before: IsBefore) -> int:

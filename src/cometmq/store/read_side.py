@@ -12,6 +12,7 @@ from cometmq.kernel import RECORD_SIZE_MIN
 from cometmq.store.batch_queues import BatchQueue
 from cometmq.store.consume_queue import ConsumeQueue
 from cometmq.store.directory import StoreDirectory
+from cometmq.store.queue_mending import QueueMending
 from cometmq.store.reader import GetResult, Match, Reader
 from cometmq.store.settings import StoreSettings
 from cometmq.store.time_search import TimeSearch, offset_by_time
@@ -26,7 +27,8 @@ class ReadSide:
         self._queues = queues
         self._batches = directory.batches
         self._extended = directory.extended
-        self._reader = Reader(log, queues.files, settings)
+        self._mending = QueueMending(log, queues.files, settings, read_only=directory.read_only)
+        self._reader = Reader(log, queues.files, settings, self._mending)
         self._times = TimeSearch(log, queues.files)
 
     def queue(self, topic: str, queue_id: int) -> ConsumeQueue | None:
@@ -88,6 +90,13 @@ class ReadSide:
                 break
             entries += map(QueueEntry._make, QUEUE_ENTRY.iter_unpack(content))
         return entries
+
+    def mended_entry(self, queue: ConsumeQueue, offset: int) -> QueueEntry | None:
+        """An entry that led to no record, built again; None where the log has no message for it.
+
+        May wait for the device; any thread.
+        """
+        return self._mending.entry(queue, offset)
 
     def change_limits(self, settings: StoreSettings) -> None:
         """Bound what one pull may take as these settings say, from now on; nothing else changes."""

@@ -3,7 +3,8 @@
 Entries come from the queue's tail or its file, records from the log: what this process wrote
 lately through a read-only map, without a copy; older ones with a `pread` that does not wait. Where
 it would have to, the result is "cold": it carries a function that waits, for a reader thread.
-Records that lie one behind the other are one view.
+Records that lie one behind the other are one view. What was read is counted: where it is not the
+records that the entries promised, these are damaged, and are mended (cometmq.store.queue_mending).
 
 The order of checks, the limits and the next offsets follow DefaultMessageStore.getMessage of
 RocketMQ 5.3.3.
@@ -16,18 +17,21 @@ from enum import StrEnum
 from functools import partial
 from typing import NamedTuple
 
-from cometmq.codec.queue_entry import QUEUE_ENTRY, QUEUE_ENTRY_SIZE
-from cometmq.kernel import choose_entries, gather
+from cometmq.codec.queue_entry import BLANK_SIZE, GAP_CODE, QUEUE_ENTRY, QUEUE_ENTRY_SIZE
+from cometmq.kernel import choose_entries, count_records, gather
 from cometmq.store.commitlog import CommitLog
 from cometmq.store.consume_queue import ConsumeQueue
 from cometmq.store.disk import Buffer
 from cometmq.store.log_file import LogFile
 from cometmq.store.queue_files import QueueFiles
+from cometmq.store.queue_mending import QueueMending
 from cometmq.store.settings import StoreSettings
 
 # Pieces of the log that are this close are read at once, where that is no more than this.
 _SPAN_GAP = 4096
 _SPAN_SIZE = 128 << 10
+# One record that a queue entry says to be longer is looked at before so much is read.
+_BELIEVED_SIZE_MAX = 16 << 20
 _READ_AHEAD_SIZE = 1 << 20  # What a cold reader will want next: 16 answers of 64 KiB.
 
 Match = Container[int] | Callable[[int], bool]
@@ -118,9 +122,12 @@ class Chosen(NamedTuple):
 class Reader:
     """Reads messages of queues."""
 
-    def __init__(self, log: CommitLog, files: QueueFiles, settings: StoreSettings) -> None:
+    def __init__(
+        self, log: CommitLog, files: QueueFiles, settings: StoreSettings, mending: QueueMending
+    ) -> None:
         self._log = log
         self._files = files
+        self._mending = mending
         self._settings = settings
         self._in_memory_bytes = settings.in_memory_bytes
         self._scan_entries = settings.filter_scan_bytes // QUEUE_ENTRY_SIZE
@@ -207,40 +214,36 @@ class Reader:
         per_file = self._files.entries_per_file
         return min((wanted.offset // per_file + 1) * per_file, wanted.max_offset)
 
-    def _behind_zeros(self, wanted: Wanted) -> GetResult:
-        """Zeros where entries should be (a damaged queue file): go on at the next entry. May wait.
+    def _mended(self, wanted: Wanted, entries: Buffer) -> GetResult:
+        """The same read where entries lead to no records of theirs. May wait."""
+        mended = self._mending.entries(wanted.queue, wanted.offset, entries)
+        return self._answer(wanted, mended, may_wait=True, are_mended=True)
 
-        RocketMQ goes on in the next queue file, past whatever valid entries are left in this one.
-        """
-        queue, offset = wanted.queue, wanted.offset
-        count = min(self._file_end(wanted), queue.tail_start) - offset
-        entries = self._files.read(queue, offset, max(count, 0))
-        zeros = len(entries) - len(entries.lstrip(b"\0"))
-        return GetResult(
-            GetStatus.MESSAGE_WAS_REMOVING,
-            offset + max(zeros // QUEUE_ENTRY_SIZE, 1),
-            wanted.min_offset,
-            wanted.max_offset,
-        )
-
-    def _answer(self, wanted: Wanted, entries: Buffer, *, may_wait: bool) -> GetResult:
+    def _answer(
+        self, wanted: Wanted, entries: Buffer, *, may_wait: bool, are_mended: bool = False
+    ) -> GetResult:
         """Choose entries and read their records."""
         chosen = self._choose(wanted, entries)
-        if not chosen.looked:
-            return self._behind_zeros(wanted) if may_wait else self._cold(wanted)
+        is_sound = are_mended or self._is_likely(wanted, entries, chosen)
         records: list[memoryview] = []
-        if chosen.message_count:
+        if chosen.message_count and is_sound:
             try:
                 found = self._records(chosen.runs, may_wait=may_wait)
             except _FileGoneError:
-                return self._answer(wanted, entries, may_wait=may_wait)
+                return self._answer(wanted, entries, may_wait=may_wait, are_mended=are_mended)
+            except _NoRecordError:
+                found = []
             if found is None:
                 return self._cold(wanted)
-            records, status = found, GetStatus.FOUND
+            records = found
+            is_sound = are_mended or sum(map(count_records, found)) == chosen.message_count
+        if not is_sound:
+            return self._mended(wanted, entries) if may_wait else self._cold(wanted)
+        status = GetStatus.NO_MATCHED_MESSAGE
+        if records:
+            status = GetStatus.FOUND
         elif chosen.removed:
             status = GetStatus.MESSAGE_WAS_REMOVING
-        else:
-            status = GetStatus.NO_MATCHED_MESSAGE
         behind = self._log.written - chosen.runs[-1][1] if chosen.runs else 0
         return GetResult(
             status,
@@ -252,6 +255,23 @@ class Reader:
             chosen.size,
             behind > self._in_memory_bytes,
         )
+
+    def _is_likely(self, wanted: Wanted, entries: Buffer, chosen: Chosen) -> bool:
+        """Whether what was chosen may be what was written; the rest the records show."""
+        if not chosen.looked or chosen.size > _BELIEVED_SIZE_MAX:
+            return False
+        if not chosen.removed:
+            return True
+        # Deleted messages are a queue's first: what leads to before the log, and living ones are
+        # before it, is damaged.
+        start, is_first = self._log.chain.start, True
+        used = entries[: chosen.looked * QUEUE_ENTRY_SIZE]
+        for place, size, code in QUEUE_ENTRY.iter_unpack(used):
+            if place >= start:
+                is_first = False
+            elif size != BLANK_SIZE and code != GAP_CODE and (place < 0 or not is_first):
+                return False
+        return True
 
     def _choose(self, wanted: Wanted, entries: Buffer) -> Chosen:
         """Take entries until a limit is reached, joining neighbours in the log."""
@@ -335,6 +355,8 @@ class Reader:
             if not is_near:
                 file = self._file_of(run[0])
                 span, start, file_end = [], run[0], file.end
+                if run[1] > file_end:
+                    raise _NoRecordError
                 spans.append((file, start, span))
             span.append(run)
         return spans
@@ -343,8 +365,9 @@ class Reader:
         """The log file that holds an offset."""
         file = self._log.chain.find(offset)
         if file is None:
-            assert offset < self._log.chain.start
-            raise _FileGoneError
+            if offset < self._log.chain.start:
+                raise _FileGoneError
+            raise _NoRecordError
         return file
 
 
@@ -353,6 +376,10 @@ class _FileGoneError(Exception):
 
     Whoever chooses again passes over what was in it.
     """
+
+
+class _NoRecordError(Exception):
+    """A queue entry leads to where no record can be."""
 
 
 def _outside(offset: int, low: int, high: int) -> GetResult:

@@ -194,6 +194,9 @@ class Recovery:
                 dispatched = max(dispatched, min(progress.dispatched, progress.flushed))
         entries = sum(entry.stored_end for entry in loaded)
         is_short = progress is not None and entries < progress.entries
+        if progress is not None and wanted == progress.dispatched:
+            # Fewer than the checkpoint counted: bisection met an entry that is damaged.
+            is_short |= sum(entry.queue.max_offset for entry in loaded) < progress.entries
         if dispatched > log_end or is_short or any(entry.has_gap for entry in loaded):
             logger.warning(
                 "Queue files are missing or run ahead of the log; all are built again from %d",

@@ -251,7 +251,7 @@ def test_a_cold_read_of_what_is_gone_meanwhile_says_so():
     assert result.cold().status == GetStatus.OFFSET_FOUND_NULL
 
 
-def test_behind_an_entry_that_is_zero_the_next_one_is_read():
+def test_entries_that_are_zero_are_built_again_and_no_message_is_passed_over():
     disk, clock = FakeDisk(), HandClock()
     store = open_store(disk=disk, clock=clock)
     put(store, *[b"x"] * 30)
@@ -262,10 +262,11 @@ def test_behind_an_entry_that_is_zero_the_next_one_is_read():
     assert status(store, 0) == (GetStatus.FOUND, 5, 0, 30)
     waiting = store.get("orders", 0, 5).cold
     assert waiting is not None
-    assert waiting()[:2] == (GetStatus.MESSAGE_WAS_REMOVING, 10)
     queue = store.queue("orders", 0)
     assert queue is not None
     assert store.store_time_at(queue, 5) == -1
+    assert waiting()[:2] == (GetStatus.FOUND, 20)
+    assert store.store_time_at(queue, 5) > 0
 
 
 @pytest.mark.parametrize("offset", [-5, 1, 50, 10**9])

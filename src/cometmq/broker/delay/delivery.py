@@ -207,9 +207,16 @@ class DelayLevels(Feature):
             if size_left <= 0:
                 break
             content = store.read_record(entry.physical_offset, entry.size)
+            if content is None:
+                mended = store.mended_entry(queue, found.next_offset)
+                if mended is not None:
+                    if self._waits(mended.tags_code, level):
+                        found.due_ms = mended.tags_code
+                        break
+                    content = store.read_record(mended.physical_offset, mended.size)
             found.records.append(None if content is None else decode_record(content))
             found.next_offset += 1
-            size_left -= entry.size
+            size_left -= len(content or b"")
         return found
 
     def _message(self, record: Record) -> InnerMessage | None:

@@ -56,8 +56,13 @@ class TimerQueue:
         assert queue is not None
         arrived = Arrived(next_offset=max(offset, queue.min_offset))
         for entry in self._store.entries(queue, arrived.next_offset, READ_COUNT_MAX):
+            offset = arrived.next_offset
             arrived.next_offset += 1
             content = self._store.read_record(entry.physical_offset, entry.size)
+            if content is None:
+                mended = self._store.mended_entry(queue, offset)
+                if mended is not None:
+                    content = self._store.read_record(mended.physical_offset, mended.size)
             if content is None:
                 continue
             try:

@@ -173,7 +173,7 @@ class QueueCheck:
         for queue_id, loaded in self._loaded.items():
             if loaded.has_gap:
                 self._findings.add(
-                    "queue", str(queue_id), "a file is missing between two others"
+                    "queue", str(queue_id), "a file, or entries, are missing between others"
                 )
             found = self._runs.get(queue_id)
             matched = found.matched if found is not None else 0

@@ -1,0 +1,283 @@
+"""Queue entries that do not lead to their records: built again from the log, where a read meets them.
+
+A flipped bit or a lost sector in a queue file hides messages that the log still has. A read that
+fails on such entries comes here, in its reader thread: the log between the last good entry before
+them and the first good one behind is walked, and what it holds of this queue takes their place, in
+the answer and in the file. Where it holds nothing a gap entry stands then, which every reader
+passes. One line of the log says what was done.
+
+Next: cometmq.store.reader
+"""
+
+import logging
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from cometmq.codec.queue_entry import (
+    BLANK_SIZE,
+    GAP_CODE,
+    QUEUE_ENTRY,
+    QUEUE_ENTRY_SIZE,
+    QueueEntry,
+    encode_entry,
+)
+from cometmq.codec.record import PHYSICAL_OFFSET_AT, QUEUE_OFFSET_AT
+from cometmq.kernel import MAGIC_V1, MAGIC_V2, RECORD_SIZE_MIN, WalkEnd
+from cometmq.store.commitlog import CommitLog
+from cometmq.store.consume_queue import ConsumeQueue
+from cometmq.store.disk import Buffer
+from cometmq.store.queue_files import QueueFiles
+from cometmq.store.settings import StoreSettings
+from cometmq.store.stored_record import places_of
+from cometmq.store.whole_records import walk_of
+
+logger = logging.getLogger(__name__)
+
+LOOKED_MAX = (
+    800  # Entries of one read: what a filter looks at (maxFilterMessageSize of RocketMQ).
+)
+WALKED_MAX = (
+    1 << 30
+)  # Bytes of the log for one run of bad entries: a log file of the default size.
+LINES_MAX = (
+    200  # Of a process about entries that could not be written; a written one is said once.
+)
+_CHUNK_SIZE = 1 << 20
+_STEP = 4096  # Entries read at once on the way to the next good one.
+
+
+class BadRun(NamedTuple):
+    """Entries in a row that lead to no record of theirs.
+
+    Attributes:
+        start: queue offset of the first.
+        stop: behind the last.
+        low: physical offset behind the last good record before them.
+        high: physical offset of the first good record behind them, or the log's end.
+        high_size: bytes of that record; 0 where there is none.
+    """
+
+    start: int
+    stop: int
+    low: int
+    high: int
+    high_size: int
+
+
+class QueueMending:
+    """Mends the queues of a store."""
+
+    def __init__(
+        self, log: CommitLog, files: QueueFiles, settings: StoreSettings, *, read_only: bool
+    ) -> None:
+        self._log = log
+        self._files = files
+        self._levels_ms = settings.delay_levels_ms
+        self._walk = walk_of(settings)
+        self._read_only = read_only
+        self._lines = 0
+
+    def entries(self, queue: ConsumeQueue, offset: int, entries: Buffer) -> bytes:
+        """The first entries of a read as they should be; what differs is mended in the file, too.
+
+        May wait for the device; any thread.
+
+        Args:
+            queue: whose they are.
+            offset: queue offset of the first.
+            entries: as they stand in one file.
+
+        Returns:
+            At least one, and at most as many as a read looks at.
+        """
+        mended = bytearray(entries[: LOOKED_MAX * QUEUE_ENTRY_SIZE]) or bytearray(
+            QUEUE_ENTRY_SIZE
+        )
+        end = offset + len(mended) // QUEUE_ENTRY_SIZE
+        at = offset
+        while at < end:
+            if self._is_good(queue, at, _entry(mended, at - offset)):
+                at += 1
+                continue
+            run = self._run(queue, at)
+            fresh = self._built_again(queue, run)
+            first = (at - offset) * QUEUE_ENTRY_SIZE
+            mended[first : first + len(fresh)] = fresh[: len(mended) - first]
+            at = run.stop
+        return bytes(mended)
+
+    def entry(self, queue: ConsumeQueue, offset: int) -> QueueEntry | None:
+        """One entry as it should be; None where the log has no message for it. As `entries`."""
+        content = queue.tail_entry(offset) or self._read(queue, offset, 1)
+        if not content:
+            return None
+        entry = QueueEntry._make(QUEUE_ENTRY.unpack(self.entries(queue, offset, content)))
+        return None if entry.size == BLANK_SIZE or entry.tags_code == GAP_CODE else entry
+
+    # --- good and bad
+
+    def _is_good(self, queue: ConsumeQueue, offset: int, entry: QueueEntry) -> bool:
+        """Whether an entry is one that a reader takes, or passes, as it should."""
+        place, size, code = entry
+        if size == BLANK_SIZE or code == GAP_CODE:
+            return True
+        if 0 <= place < self._log.chain.start and size > 0:
+            # Deleted, where the one before it is, too: the log loses its oldest first.
+            before = self._read(queue, offset - 1, 1) if offset > queue.min_offset else b""
+            return not before or not self._leads(queue, offset - 1, _entry(before, 0))
+        return self._leads(queue, offset, entry)
+
+    def _leads(self, queue: ConsumeQueue, offset: int, entry: QueueEntry) -> bool:
+        """Whether an entry's record is there and is the message at this offset."""
+        place, size, _ = entry
+        if size < RECORD_SIZE_MIN:
+            return False
+        head = self._log.read(place, PHYSICAL_OFFSET_AT + 8)
+        if head is None or int.from_bytes(head[4:8]) not in (MAGIC_V1, MAGIC_V2):
+            return False
+        if (int.from_bytes(head[:4]), int.from_bytes(head[PHYSICAL_OFFSET_AT:])) != (
+            size,
+            place,
+        ):
+            return False
+        if int.from_bytes(head[QUEUE_OFFSET_AT : QUEUE_OFFSET_AT + 8], signed=True) == offset:
+            return True
+        # Of a light queue (LMQ), which has entries of messages of other queues.
+        wanted = (queue.topic, queue.queue_id, offset)
+        return any(wanted == found[:3] for found in self._places(place, place + size))
+
+    def _run(self, queue: ConsumeQueue, start: int) -> BadRun:
+        """The bad entries that begin at an offset, and what is good around them."""
+        low = self._end_before(queue, start)
+        per_file = self._files.entries_per_file
+        end = min((start // per_file + 1) * per_file, queue.max_offset)
+        at = start + 1
+        while at < end:
+            content = queue.tail_entry(at) or self._read(
+                queue, at, min(_STEP, queue.tail_start - at, end - at)
+            )
+            if not content:
+                break
+            for place, size, code in QUEUE_ENTRY.iter_unpack(content):
+                if code != GAP_CODE and self._leads(queue, at, QueueEntry(place, size, code)):
+                    return BadRun(start, at, low, place, size)
+                at += 1
+        return BadRun(start, end, low, self._log.committed, 0)
+
+    def _end_before(self, queue: ConsumeQueue, offset: int) -> int:
+        """Physical offset behind the nearest good record before an offset, or the log's start."""
+        log_start = self._log.chain.start
+        first = max(queue.min_offset, offset - _STEP)
+        while first < offset:
+            # Where a file begins between them only the entries behind it are looked at.
+            first = max(first, (offset - 1) // self._files.entries_per_file
+                        * self._files.entries_per_file)  # fmt: skip
+            entries = [*QUEUE_ENTRY.iter_unpack(self._read(queue, first, offset - first))]
+            for number in range(len(entries) - 1, -1, -1):
+                entry = QueueEntry._make(entries[number])
+                if entry.tags_code != GAP_CODE and self._leads(queue, first + number, entry):
+                    return max(entry.physical_offset + entry.size, log_start)
+            offset, first = first, max(queue.min_offset, first - _STEP)
+        return log_start
+
+    def _read(self, queue: ConsumeQueue, offset: int, count: int) -> bytes:
+        """Entries of one file; fewer, or none, where it has no more."""
+        try:
+            content = self._files.read(queue, offset, count)
+        except FileNotFoundError:
+            return b""
+        return content[: len(content) // QUEUE_ENTRY_SIZE * QUEUE_ENTRY_SIZE]
+
+    # --- building again
+
+    def _built_again(self, queue: ConsumeQueue, run: BadRun) -> bytes:
+        """What belongs in place of bad entries; written there, and said."""
+        found: dict[int, bytes] = {}
+        for topic, queue_id, offset, code, place, size in self._places_between(run):
+            if (topic, queue_id) == (queue.topic, queue.queue_id) and offset < run.stop:
+                found[offset] = encode_entry(place, size, code)
+        # A blank entry with its place in the order of the log: see `place_of_entry`.
+        gap = encode_entry(0, BLANK_SIZE, run.high)
+        fresh = b"".join(found.get(offset, gap) for offset in range(run.start, run.stop))
+        lost = sum(offset not in found for offset in range(run.start, run.stop))
+        is_written = self._write(queue, run.start, fresh)
+        self._say(queue, run, lost, is_written=is_written)
+        return fresh
+
+    def _places_between(self, run: BadRun) -> "Iterator[Place]":
+        stop = min(run.high, run.low + WALKED_MAX)
+        return (place for place in self._places(run.low, stop) if place.offset >= run.start)
+
+    def _places(self, start: int, stop: int) -> "Iterator[Place]":
+        """The queue entries that the records in a range of the log ask for."""
+        position = start
+        while position < stop:
+            file = self._log.chain.find(position)
+            if file is None:
+                return
+            limit = min(stop, file.end)
+            chunk = file.read(position, min(_CHUNK_SIZE, limit - position))
+            records, walked, why = self._walk(chunk, position)
+            if not walked and why is WalkEnd.SHORT:
+                size = int.from_bytes(chunk[:4])
+                if not len(chunk) < size <= limit - position:
+                    return
+                records, walked, why = self._walk(file.read(position, size), position)
+            for record in records:
+                for topic, queue_id, offset, code in places_of(record, self._levels_ms):
+                    yield Place(
+                        topic, queue_id, offset, code, record.physical_offset, record.store_size
+                    )
+            position = file.end if why is WalkEnd.BLANK else position + walked
+            if not walked and why is not WalkEnd.BLANK:
+                return
+
+    def _write(self, queue: ConsumeQueue, start: int, entries: bytes) -> bool:
+        """Put entries into their file; False where that is not wanted or not possible."""
+        count = min(len(entries) // QUEUE_ENTRY_SIZE, queue.tail_start - start)
+        if self._read_only or queue.deleted or count <= 0:
+            return False
+        try:
+            self._files.rewrite(queue, start, entries[: count * QUEUE_ENTRY_SIZE])
+        except OSError as error:
+            logger.warning("%r: entries at %d cannot be mended: %s", queue, start, error)
+            return False
+        return True
+
+    def _say(self, queue: ConsumeQueue, run: BadRun, lost: int, *, is_written: bool) -> None:
+        if not is_written:
+            self._lines += 1
+            if self._lines > LINES_MAX:
+                return
+        where = self._files.path(queue, run.start)
+        count = run.stop - run.start
+        logger.warning(
+            "%r: %d queue entries from %d on led to no record of theirs (%s); %d were built again "
+            "from the log, and for %d it has no message between %d and %d: readers pass these; "
+            "`cometmq store verify` looks at all queues",
+            queue, count, run.start, where, count - lost, lost, run.low, run.high,
+        )  # fmt: skip
+
+
+class Place(NamedTuple):
+    """A queue entry that a record asks for.
+
+    Attributes:
+        topic: of the queue.
+        queue_id: of the queue.
+        offset: in the queue.
+        code: tags code.
+        physical_offset: of the record.
+        size: of the record, bytes.
+    """
+
+    topic: str
+    queue_id: int
+    offset: int
+    code: int
+    physical_offset: int
+    size: int
+
+
+def _entry(entries: Buffer, number: int) -> QueueEntry:
+    return QueueEntry._make(QUEUE_ENTRY.unpack_from(entries, number * QUEUE_ENTRY_SIZE))
