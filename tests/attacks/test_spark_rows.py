@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from cometmq.client import Admin, Message, Producer
+from cometmq.client import Admin, Message, Producer, PullConsumer
 from cometmq.model.codes import RequestCode
 from cometmq.model.errors import CometError
 from cometmq.spark import session
@@ -24,6 +24,9 @@ from cometmq.spark.source.settings import SourceSettings
 from tests.support import processes
 from tests.support.frames import ask
 from tests.support.processes import Program, wait_until
+
+# A session starts in some seconds, and on a machine with other suites in a minute.
+pytestmark = pytest.mark.timeout(300)
 
 TOPIC, ROWS, QUEUES = "orders", 320, 4
 
@@ -123,13 +126,73 @@ def available_now(
 
 def planned(cluster: Cluster, **more: str) -> int:
     """How many rows a batch would read, as Spark's planner asks the source."""
-    settings = SourceSettings.parse(cluster.options(**more), is_stream=False)
+    return planned_of(cluster.options(**more))
+
+
+def planned_of(options: dict[str, str]) -> int:
+    settings = SourceSettings.parse(options, is_stream=False)
     tasks: list[Any] = RocketMQReader(settings, message_schema(["body"])).partitions()
     return sum(part.rows for task in tasks for part in task.ranges)
 
 
 def test_all_rows_come_while_all_brokers_are_there(spark, cluster):
     assert batch(spark, cluster) == list(range(ROWS))
+
+
+def test_a_group_knows_the_last_batch_when_the_stream_has_ended(spark, cluster, tmp_path):
+    options = {
+        "startingOffsets": "earliest",
+        "maxOffsetsPerTrigger": "120",
+        "commitOffsets": "batch",
+        "group": "reports",
+    }
+    assert len(available_now(spark, cluster, tmp_path / "commits", **options)) == ROWS
+    with PullConsumer(cluster.nameserver.address, group="reports") as consumer:
+        committed = [consumer.committed(queue) or 0 for queue in consumer.queues(TOPIC)]
+    assert sum(committed) == ROWS
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "says"),
+    [
+        # The shape of Kafka's: without it all rows came.
+        (
+            "startingOffsets",
+            '{"orders": {"0": 23}}',
+            "no broker '0'; it has broker-a .queues 0",
+        ),
+        ("endingOffsets", '{"orders": {"0": 23}}', "no broker '0'; it has broker-a .queues 0"),
+        ("startingOffsetsByTimestamp", '{"orders": {"0": 1700000000000}}', "no broker '0'"),
+        ("startingOffsets", '{"orders": {"broker-A": 23}}', "did you mean 'broker-a'"),
+        (
+            "startingOffsets",
+            '{"orders": {"broker-a": {"99": 23}}}',
+            "no queue 99 .*queues 0 to 3",
+        ),
+        ("startingTimestamp", "1700000000", "are these seconds.*1700000000000"),
+        ("endingTimestamp", "1700000000", "are these seconds.*1700000000000"),
+        ("endingOffsetsByTimestamp", '{"orders": 1700000000}', "are these seconds"),
+        ("startingTimestamp", "1700000000000000", "microseconds"),
+        ("endingOffsets", '{"orders": -2}', "-2 is no end"),
+        ("assign", '{"orders": []}', "no list of queue numbers"),
+        ("startingOfsets", "latest", "did you mean 'startingOffsets'"),
+    ],
+)
+def test_a_wrong_place_is_refused_by_name(cluster, option, value, says):
+    others = {"subscribe": TOPIC} if option != "assign" else {}
+    given = {"nameServer": cluster.nameserver.address, **others, option: value}
+    with pytest.raises(CometError, match=says):
+        planned_of(given)
+
+
+def test_spark_shows_what_is_wrong_with_a_place(spark, cluster, tmp_path):
+    with pytest.raises(
+        Exception, match=r"'orders' has no broker '0'; it has broker-a \(queues"
+    ):
+        batch(spark, cluster, startingOffsets='{"orders": {"0": 23}}')
+    places = '{"orders": {"broker-a": {"99": 1}}}'
+    with pytest.raises(Exception, match=r"'orders' has no queue 99 to be read at 'broker-a'"):
+        available_now(spark, cluster, tmp_path / "places", startingOffsets=places)
 
 
 def test_a_batch_over_a_dead_broker_is_an_error_or_a_warning_with_a_number(
@@ -162,3 +225,18 @@ def test_a_run_that_ends_does_not_begin_without_a_dead_broker(spark, cluster, tm
         failOnDataLoss="false",
     )
     assert len(found) == ROWS // 2
+
+
+def test_a_stream_of_what_comes_takes_no_old_rows_of_a_broker_that_comes_back(
+    spark, cluster, tmp_path
+):
+    options = {"startingOffsets": "latest", "failOnDataLoss": "false"}
+    assert available_now(spark, cluster, tmp_path / "latest", **options) == []
+    cluster.brokers["broker-b"].start()
+    new = range(ROWS, ROWS + 80)
+    send(cluster, new)
+    assert available_now(spark, cluster, tmp_path / "latest", **options) == list(new)
+
+
+def test_a_broker_that_is_back_is_not_missing(cluster):
+    assert planned(cluster) == ROWS + 80

@@ -15,7 +15,7 @@ from cometmq.spark.source.cluster import Indexed, PullPlan
 
 @dataclass
 class MemoryQueue:
-    """Offsets [first, next); message `offset` was stored at `offset * ms_each` ms."""
+    """Offsets [first, next); message `offset` was stored `offset * ms_each` ms after the first."""
 
     first: int = 0
     next: int = 0
@@ -23,6 +23,7 @@ class MemoryQueue:
     hidden: frozenset[int] = frozenset()  # What the broker's filter leaves out.
     tags: tuple[str, ...] = ("t",)  # Of the messages, in turn.
     ms_each: int = 1000
+    begun_ms: int = 0  # When offset 0 was stored.
 
 
 @dataclass
@@ -86,7 +87,8 @@ class MemoryCluster:
 
     def offset_by_time(self, queue: MessageQueue, timestamp_ms: int) -> int:
         state = self.queues_by_name[queue]
-        return min(max(-(-timestamp_ms // state.ms_each), state.first), state.next)
+        offset = -(-(timestamp_ms - state.begun_ms) // state.ms_each)
+        return min(max(offset, state.first), state.next)
 
     def max_offsets(self, queues: Sequence[MessageQueue]) -> dict[MessageQueue, int | NetError]:
         try:
@@ -155,7 +157,7 @@ def record(queue: MessageQueue, offset: int, state: MemoryQueue) -> bytes:
         Record(
             queue_id=queue.queue_id,
             queue_offset=offset,
-            store_timestamp=offset * state.ms_each,
+            store_timestamp=state.begun_ms + offset * state.ms_each,
             topic=queue.topic,
             body=f"{queue}#{offset}".encode(),
             property_block=encode_properties(properties),

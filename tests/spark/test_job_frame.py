@@ -136,6 +136,8 @@ def test_of_sparks_texts_one_line_is_shown(text, says, usage):
 def test_times_are_iso_or_milliseconds():
     assert time_ms("1700000000000", "--since") == 1_700_000_000_000
     assert time_ms("2026-05-01T12:00+00:00", "--since") == 1_777_636_800_000
+    with pytest.raises(SettingsError, match=r"--since: 1700000000 ms .* seconds"):
+        time_ms("1700000000", "--since")
     with pytest.raises(SettingsError, match=r"--since 'soon' is no time"):
         time_ms("soon", "--since")
 

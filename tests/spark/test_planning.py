@@ -11,7 +11,8 @@ from cometmq.model.queue import MessageQueue
 from cometmq.spark.source.planning import (
     QueueRange,
     RangesPartition,
-    check_topics,
+    check_order,
+    check_places,
     covered_queues,
     partitions,
     resolve,
@@ -20,6 +21,8 @@ from cometmq.spark.source.planning import (
 from cometmq.spark.source.settings import SourceSettings
 from cometmq.spark.source.subscription import Topics
 from tests.spark.memory_cluster import MemoryCluster
+
+BEGUN_MS = 1_700_000_000_000
 
 
 def settings_of(*, is_stream=False, **options) -> SourceSettings:
@@ -30,15 +33,15 @@ def settings_of(*, is_stream=False, **options) -> SourceSettings:
 def starts(cluster: MemoryCluster, **options) -> list[int]:
     queues = covered_queues(Topics.by_name("t"), cluster)
     starting = settings_of(**options).starting
-    check_topics(starting, queues)
+    check_places(starting, queues)
     return list(resolve(starting, queues, cluster).values())
 
 
 @pytest.fixture
 def cluster() -> MemoryCluster:
     cluster = MemoryCluster()
-    cluster.add("t", "b", 0, first=10, next=20, committed=15)
-    cluster.add("t", "b", 1, first=0, next=0)
+    cluster.add("t", "b", 0, first=10, next=20, committed=15, begun_ms=BEGUN_MS)
+    cluster.add("t", "b", 1, first=0, next=0, begun_ms=BEGUN_MS)
     return cluster
 
 
@@ -53,15 +56,18 @@ def cluster() -> MemoryCluster:
         ({"startingOffsets": '{"t": -1}'}, [20, 0]),
         ({"startingOffsets": '{"t": {"b": -2}}'}, [10, 0]),
         (
-            {"startingTimestamp": "13000", "startingOffsetsByTimestampStrategy": "latest"},
+            {
+                "startingTimestamp": "1700000013000",
+                "startingOffsetsByTimestampStrategy": "latest",
+            },
             [13, 0],
         ),
-        ({"startingOffsetsByTimestamp": '{"t": {"b": {"0": 12500}}}'}, [13, 0]),
+        ({"startingOffsetsByTimestamp": '{"t": {"b": {"0": 1700000012500}}}'}, [13, 0]),
         # A time for all goes before times, times before offsets.
         (
             {
-                "startingTimestamp": "13000",
-                "startingOffsetsByTimestamp": '{"t": 11000}',
+                "startingTimestamp": "1700000013000",
+                "startingOffsetsByTimestamp": '{"t": 1700000011000}',
                 "startingOffsets": "latest",
                 "startingOffsetsByTimestampStrategy": "latest",
             },
@@ -69,7 +75,7 @@ def cluster() -> MemoryCluster:
         ),
         (
             {
-                "startingOffsetsByTimestamp": '{"t": {"b": {"0": 11000}}}',
+                "startingOffsetsByTimestamp": '{"t": {"b": {"0": 1700000011000}}}',
                 "startingOffsets": "latest",
             },
             [11, 0],
@@ -86,19 +92,51 @@ def test_queues_begin_where_the_options_say(cluster, options, expected):
         ({"startingOffsets": '{"typo": 5}'}, r"topics that are not read: \['typo'\]"),
         ({"startingOffsets": '{"t": -7}'}, "-7 is no offset"),
         ({"startingOffsets": '{"t": -3}'}, "-3 is no offset"),
+        # Kafka's shape, a slip, a queue that there is not.
+        (
+            {"startingOffsets": '{"t": {"0": 12}}'},
+            r"'t' has no broker '0'; it has b \(queues 0, 1\).*Kafka.*\{\"t\": \{\"b\": \{\"0\": 12",
+        ),
+        ({"startingOffsets": '{"t": {"B": 12}}'}, "no broker 'B'.*did you mean 'b'"),
+        ({"startingOffsets": '{"t": {"b": {"99": 12}}}'}, "'t' has no queue 99 .* at 'b'"),
+        ({"startingOffsets": '{"t": {"b": {"00": 12}}}'}, "'t' has no queue 00"),
+        ({"startingOffsetsByTimestamp": '{"t": {"0": 0}}'}, "ByTimestamp: 't' has no broker"),
         (
             {"startingOffsets": '{"t": {"b": {"0": 21}}}'},
             "21 lies beyond t@b:0, which ends at 20",
         ),
         (
-            {"startingTimestamp": "99000", "startingOffsetsByTimestampStrategy": "error"},
-            "t@b:0 has no message stored at or after 99000",
+            {
+                "startingTimestamp": "1700000099000",
+                "startingOffsetsByTimestampStrategy": "error",
+            },
+            "t@b:0 has no message stored at or after 1700000099000",
         ),
     ],
 )
 def test_a_beginning_that_is_none_is_refused(cluster, options, says):
     with pytest.raises(SettingsError, match=says):
         starts(cluster, **options)
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (
+            {"startingOffsets": '{"t": {"b": {"0": 15}}}', "endingOffsets": '{"t": 12}'},
+            "t@b:0 would begin at offset 15 and end before, at 12",
+        ),
+        (
+            {"startingTimestamp": "1700000000002", "endingTimestamp": "1700000000001"},
+            "begin at 1700000000002 ms and end before, at 1700000000001 ms",
+        ),
+    ],
+)
+def test_an_end_before_the_beginning_is_refused(cluster, options, says):
+    settings, queues = settings_of(**options), covered_queues(Topics.by_name("t"), cluster)
+    with pytest.raises(SettingsError, match=says):
+        check_order(settings.starting, settings.ending, queues)
+    check_order(settings.starting, settings_of().ending, queues)
 
 
 def test_a_pattern_leaves_out_what_the_system_owns_unless_it_is_named():
@@ -120,7 +158,7 @@ def test_an_assignment_names_queues_of_a_broker_or_of_each():
     assert [str(queue) for queue in one] == ["t@b:0", "t@b:2"]
     every = covered_queues(Topics.by_assignment('{"t": [1]}'), cluster)
     assert [str(queue) for queue in every] == ["t@a:1", "t@b:1"]
-    with pytest.raises(SettingsError, match=r"t@b has no readable queue \[7\]"):
+    with pytest.raises(SettingsError, match=r"t@b has no readable queue \[7\]; 't' has a"):
         covered_queues(Topics.by_assignment('{"t": {"b": [0, 7]}}'), cluster)
 
 

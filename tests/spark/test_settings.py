@@ -49,7 +49,7 @@ def test_names_work_in_any_case_and_as_in_older_connectors(alias):
         ({"pull__batchSize": "0"}, "'pull.batchSize': 0 is not from 1 to 65536"),
         ({"pull__batchSize": "many"}, "'many' is no whole number"),
         ({"propertiesFormat": "xml"}, "'xml' is none of map, raw, json"),
-        ({"startingOffsets": "erliest"}, "startingOffsets: not JSON"),
+        ({"startingOffsets": "erliest"}, "did you mean 'earliest'"),
         ({"endingOffsets": "earliest"}, "'earliest' is no end"),
         ({"subscribePattern": "x.*"}, "exactly one of .* not subscribe and subscribePattern"),
         ({"maxOffsetsPerTrigger": "5"}, "means nothing for a batch"),
@@ -59,6 +59,16 @@ def test_names_work_in_any_case_and_as_in_older_connectors(alias):
         ({"group": "a", "groupIdPrefix": "b"}, "group and groupIdPrefix are both given"),
         ({"commitOffsets": "batch"}, "'commitOffsets' means nothing for a batch"),
         ({"maxBytesPerTrigger": "5"}, "'maxBytesPerTrigger' means nothing for a batch"),
+        ({"startingTimestamp": "1700000000"}, "seconds.* In ms that is 1700000000000"),
+        ({"endingTimestamp": "1700000000000000"}, "micros.* In ms that is 1700000000000"),
+        ({"endingTimestamp": "1700000000000000000"}, "nanos.* In ms that is 1700000000000"),
+        ({"startingTimestamp": "20261123"}, "1970-01-01, when there were no messages"),
+        ({"startingOffsetsByTimestamp": '{"t": {"b": 1700000000}}'}, "Timestamp: .*seconds"),
+        ({"startingOffsetsByTimestamp": '{"t": -1}'}, "-1 is no time"),
+        ({"startingOffsetsByTimestamp": ""}, "startingOffsetsByTimestamp: not JSON"),
+        ({"startingOffsets": "latst"}, "neither JSON nor .*; did you mean 'latest'"),
+        ({"startingOffsets": ""}, "'' is neither JSON nor"),
+        ({"endingOffsets": '{"t": -2}'}, "endingOffsets: -2 is no end"),
         ({"maxBytesPerTrigger": "much"}, "'much' is no size like 500k, 64m or 1g"),
         ({"subExpression": "||"}, "has no tag"),
         ({"subExpressionType": "SQL92"}, "SQL92 needs a subExpression"),
@@ -98,6 +108,8 @@ def test_what_is_not_built_is_refused_by_source_and_sink_and_secrets_are_not_sho
 def test_an_end_means_nothing_for_a_stream():
     with pytest.raises(SettingsError, match="means nothing for a stream"):
         parse(is_stream=True, endingOffsets="latest")
+    with pytest.raises(SettingsError, match="means nothing for a stream"):
+        parse(is_stream=True, endingTimestamp="0")
 
 
 @pytest.mark.parametrize(
@@ -110,6 +122,10 @@ def test_an_end_means_nothing_for_a_stream():
         ({"nameserver": "x:1", "subscribePattern": "("}, "subscribePattern"),
         ({"nameserver": "x:1", "assign": "[]"}, "assign"),
         ({"nameserver": "x:1", "assign": '{"t": 5}'}, "assign"),
+        ({"nameserver": "x:1", "assign": "{}"}, "assign.* it names no topic"),
+        ({"nameserver": "x:1", "assign": '{"t": {}}'}, "assign.* without a broker"),
+        ({"nameserver": "x:1", "assign": '{"t": "01"}'}, "assign.* no list of queue numbers"),
+        ({"nameserver": "x:1", "assign": '{"t": {"b": []}}'}, r"assign.* \[\] is no list"),
     ],
 )
 def test_what_is_missing_or_no_sense_is_said(options, says):

@@ -104,6 +104,7 @@ def test_only_messages_stream_and_a_stream_has_no_end():
     for options, says in [
         ({"view": "index"}, "is no stream"),
         ({"endingPhysicalOffset": "5"}, "means nothing for a stream"),
+        ({"startingTimestamp": "1700000000"}, "are these seconds"),
     ]:
         source = RocketMQStoreSource({"path": "x", **options})
         with pytest.raises(SettingsError, match=says):

@@ -18,6 +18,7 @@ from cometmq.spark.source.missing import QueuesMissing
 from cometmq.spark.source.settings import SourceSettings
 from cometmq.spark.source.stream import RocketMQStreamReader
 from tests.spark.memory_cluster import MemoryCluster
+from tests.support.hand_clock import HandClock
 
 
 @pytest.fixture
@@ -121,6 +122,41 @@ def test_a_new_queue_is_read_from_its_beginning_durably(cluster):
     second = reader.latestOffset(first, ReadAllAvailable())
     cluster.queues_by_name[new].first = 4  # Retention goes on before the batch is run again.
     assert rows(reader_of(), first, second) == [("t@b:1", 2, 5)]
+
+
+BEGUN_MS = 1_700_000_000_000
+
+
+@pytest.mark.parametrize(
+    ("options", "begins"),
+    [
+        ({"startingOffsets": "latest"}, 4),  # Stored from a second before the start on.
+        ({"startingTimestamp": str(BEGUN_MS + 1500)}, 2),
+        ({"startingOffsetsByTimestamp": f'{{"t": {BEGUN_MS + 500}}}'}, 1),
+        ({"startingOffsets": '{"t": -1}'}, 4),
+        ({"startingOffsets": '{"t": -2}'}, 0),
+        ({"startingOffsets": '{"t": 3}'}, 0),
+        ({"startingOffsets": "committed"}, 3),
+        ({"startingOffsets": "earliest"}, 0),
+    ],
+)
+def test_a_broker_that_was_away_at_the_start_begins_where_the_stream_did(
+    cluster, monkeypatch, options, begins
+):
+    clock = HandClock(BEGUN_MS + 4900)
+    monkeypatch.setattr(stream, "SystemClock", lambda: clock)
+    cluster.add("t", "a", next=5)
+    away = cluster.add("t", "c", next=9, committed=3, begun_ms=BEGUN_MS)
+    cluster.down.add("c")
+    reader = reader_of(**options)
+    start = reader.latestOffset(reader.initialOffset(), ReadAllAvailable())
+    start = json.loads(json.dumps(start))
+    cluster.down.clear()
+    cluster.add("t", "a", queue=1, next=5)  # New: its broker was there.
+    again = reader_of(**options)
+    end = again.latestOffset(start, ReadAllAvailable())
+    assert end["from"]["t"] == {"a": {"1": 0}, "c": {"0": begins}}
+    assert (str(away), begins, 9) in rows(again, start, end)
 
 
 def test_a_queue_whose_broker_is_down_waits(cluster, caplog):
@@ -261,6 +297,21 @@ def test_the_group_is_told_of_finished_batches_where_it_is_wanted(cluster):
         assert state.committed is None
         reader.commit(reader.latestOffset(reader.initialOffset(), ReadAllAvailable()))
         assert state.committed == committed
+
+
+def test_the_group_is_told_of_the_last_batch_when_nothing_follows(cluster):
+    queue = cluster.add("t", next=10)
+    told: list[int] = []
+    cluster.commit = lambda offsets: told.extend(offsets.values())
+    reader = reader_of(startingOffsets="earliest", commitOffsets="batch")
+    reader.prepareForTriggerAvailableNow()
+    first = reader.latestOffset(reader.initialOffset(), ReadMaxRows(6))
+    assert told == [], "planned is not done"
+    last = reader.latestOffset(first, ReadMaxRows(6))
+    reader.commit(first)
+    assert told == [6]
+    assert reader.latestOffset(last, ReadMaxRows(6)) == last
+    assert told == [6, cluster.queues_by_name[queue].next], "each time once"
 
 
 def test_a_group_that_cannot_be_told_stops_nothing(cluster, monkeypatch, caplog):

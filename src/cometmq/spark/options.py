@@ -8,6 +8,7 @@ Next: cometmq.spark.source.options
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 from cometmq.model.errors import SettingsError
@@ -139,6 +140,36 @@ def duration_ms(text: str) -> int:
 
 
 _UNITS_BYTES = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
+
+
+# 1973-03-03 in ms; in seconds it is the year 5138. And the year 33658.
+_MOMENT_LEAST, _MOMENT_MOST = 10**11, 10**15
+
+
+def moment_fault(ms: int) -> str | None:
+    """What is wrong with a number as ms since 1970, or None; 0 is the beginning of all.
+
+    Seconds or microseconds in their place would read all or nothing, and say nothing.
+    """
+    if ms == 0 or _MOMENT_LEAST <= ms < _MOMENT_MOST:
+        return None
+    if ms < 0:
+        return f"{ms} is no time; times are ms since 1970"
+    if ms >= _MOMENT_MOST:
+        right = ms // 1000 if ms < _MOMENT_MOST * 1000 else ms // 1_000_000
+        unit = "microseconds" if ms < _MOMENT_MOST * 1000 else "nanoseconds"
+        return f"{ms} is no time in ms since 1970, but {unit}? In ms that is {right}"
+    day = datetime.fromtimestamp(ms / 1000, UTC).date()
+    seconds = f"; are these seconds? In ms that is {ms}000" if ms >= 10**8 else ""
+    return f"{ms} ms since 1970 is {day}, when there were no messages{seconds}"
+
+
+def moment(text: str) -> int:
+    """The parser of times in ms since 1970."""
+    ms = whole()(text)
+    if fault := moment_fault(ms):
+        raise ValueError(fault)
+    return ms
 
 
 def size(text: str) -> int:

@@ -9,6 +9,7 @@ from datetime import datetime
 from pyspark.errors import AnalysisException
 
 from cometmq.model.errors import SettingsError
+from cometmq.spark.options import moment_fault
 
 # The last line of a Python traceback that Spark carries in its own error's text.
 _OURS = re.compile(r"^cometmq\.[\w.]+\.(?P<kind>\w+): (?P<text>.*)$", re.MULTILINE)
@@ -27,6 +28,8 @@ def time_ms(text: str, what: str) -> int:
         SettingsError: it is neither; `what` is the option's name.
     """
     if text.isdecimal():
+        if fault := moment_fault(int(text)):
+            raise SettingsError(f"{what}: {fault}")
         return int(text)
     try:
         return int(datetime.fromisoformat(text).timestamp() * 1000)

@@ -49,7 +49,8 @@ class RocketMQReader(DataSourceReader):
             absences(settings, covered, cluster), settings, wanted=self._narrowing.queues
         )
         for bound in (settings.starting, settings.ending):
-            planning.check_topics(bound, covered)
+            planning.check_places(bound, covered)
+        planning.check_order(settings.starting, settings.ending, covered)
         queues = self._narrowing.queues(covered)
         starts = planning.resolve(settings.starting, queues, cluster)
         ends = planning.resolve(settings.ending, queues, cluster)

@@ -123,7 +123,9 @@ def check_missing(
 def warn_of_missing(found: Sequence[Absence]) -> None:
     """Say what a stream that runs on begins without."""
     if found:
-        log.warning("%s. The stream goes on to read them when they are there", _said(found))
+        log.warning(
+            "%s. The stream reads them when they are there, as if they had been", _said(found)
+        )
 
 
 def _said(found: Sequence[Absence]) -> str:

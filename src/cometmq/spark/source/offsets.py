@@ -4,7 +4,8 @@ A stream's offset is `{"from": {...}, "q": {"orders": {"broker-a": {"0": 23, "1"
 `q` is the next offset of each queue. `from` says where the queues begin that no earlier offset
 knows: all of them in the first batch, the new ones later. It makes the start durable: Spark asks
 for the initial offset again after a restart before the first commit, and a second "latest" would
-skip what came between.
+skip what came between. `late` does the same for queues of brokers that were away at the start
+(`Late`); it is not there where all queues begin at their beginning.
 
 Spark compares offsets as text. The same offsets in another order of keys are a new offset and an
 endless row of empty batches, so the order is fixed here: topics and brokers by name, queues by
@@ -12,21 +13,43 @@ number.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from typing import Any
 
 from cometmq.model.errors import SettingsError
 from cometmq.model.queue import MessageQueue
+from cometmq.spark.columns.schema import nearest
 
 Offsets = dict[MessageQueue, int]
 Json = dict[str, Any]
 
 VERSION = 1
 LATEST, EARLIEST = -1, -2  # In users' JSON, as in the community's connector and Kafka's.
+COMMITTED = -3  # In no user's JSON.
 
 INITIAL: Json = {"initial": True, "v": VERSION}
 """The offset before the first batch: nothing is known yet, the first end offset says `from`."""
+
+
+@dataclass(frozen=True)
+class Late:
+    """Where queues begin that a broker brings which was away when the stream first started.
+
+    Their first messages are older than the stream, where those of a queue that is made later are not.
+
+    Attributes:
+        at: ms since 1970, of the first message that is wanted; or `COMMITTED`.
+        brokers: those that were there: a queue that comes later at one of them is new.
+    """
+
+    at: int
+    brokers: tuple[str, ...]
+
+    def to_json(self) -> Json:
+        """With names in order."""
+        return {"at": self.at, "brokers": sorted(self.brokers)}
 
 
 @dataclass(frozen=True)
@@ -37,18 +60,21 @@ class StreamOffset:
         ends: the next offset of each queue.
         begins: where queues begin that the offset before this one does not hold.
         is_initial: before the first batch; then both are empty.
+        late: where the queues of brokers begin that were away at the start.
     """
 
     ends: Offsets
     begins: Offsets = field(default_factory=dict)
     is_initial: bool = False
+    late: Late | None = None
 
     def to_json(self) -> Json:
         """The canonical form."""
         if self.is_initial:
             return dict(INITIAL)
         begins = {"from": tree(self.begins)} if self.begins else {}
-        return {**begins, "q": tree(self.ends), "v": VERSION}
+        late = {"late": self.late.to_json()} if self.late is not None else {}
+        return {**begins, **late, "q": tree(self.ends), "v": VERSION}
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> "StreamOffset":
@@ -64,7 +90,12 @@ class StreamOffset:
             )
         if value.get("initial"):
             return cls({}, is_initial=True)
-        return cls(flat(value.get("q", {})), flat(value.get("from", {})))
+        late = value.get("late")
+        return cls(
+            flat(value.get("q", {})),
+            flat(value.get("from", {})),
+            late=None if late is None else Late(late["at"], tuple(late["brokers"])),
+        )
 
 
 def tree(offsets: Mapping[MessageQueue, int]) -> Json:
@@ -92,13 +123,25 @@ class QueueValues:
 
     `{"orders": 5}` is for all queues of the topic, `{"orders": {"broker-a": 5}}` for those of a
     broker, `{"orders": {"broker-a": {"0": 5}}}` for one.
+
+    Attributes:
+        values: the tree.
+        option: where it stands.
     """
 
     values: Mapping[str, Any]
+    option: str = ""
 
     @classmethod
-    def parse(cls, text: str, option: str) -> "QueueValues":
+    def parse(
+        cls, text: str, option: str, fault: Callable[[int], str | None] = lambda _number: None
+    ) -> "QueueValues":
         """Read the JSON of an option.
+
+        Args:
+            text: the JSON.
+            option: the option's name.
+            fault: what is wrong with a number, or None.
 
         Raises:
             SettingsError: naming the option and what is wrong.
@@ -107,8 +150,8 @@ class QueueValues:
             values = json.loads(text)
         except ValueError as error:
             raise SettingsError(f"{option}: not JSON: {error}") from error
-        _check_level(values, option, ("topic", "broker", "queue"))
-        return cls(values)
+        _check_level(values, option, ("topic", "broker", "queue"), fault)
+        return cls(values, option)
 
     def of(self, queue: MessageQueue) -> int | None:
         """The number for this queue, or None where the tree says nothing of it."""
@@ -119,14 +162,89 @@ class QueueValues:
                 return level
         return None  # pragma: no cover  (the parser leaves only numbers below queues)
 
-    def unknown(self, queues: list[MessageQueue]) -> list[str]:
-        """Topics of the tree that are not among those read: a misspelt name must not pass."""
-        return sorted(set(self.values) - {queue.topic for queue in queues})
+    def check(self, queues: Iterable[MessageQueue]) -> None:
+        """Refuse what the tree says of queues that are not read: a misspelt name must not pass.
+
+        Raises:
+            SettingsError: naming the option, what it names, and what there is.
+        """
+        there = by_broker(queues)
+        unknown = sorted(set(self.values) - set(there))
+        if unknown:
+            raise SettingsError(
+                f"{self.option}: it names topics that are not read: {unknown}"
+                f"{nearest(unknown[0], sorted(there))}"
+            )
+        for topic, brokers in self.values.items():
+            if isinstance(brokers, dict):
+                self._check_brokers(topic, brokers, there[topic])
+
+    def _check_brokers(
+        self, topic: str, brokers: Mapping[str, Any], there: Mapping[str, list[int]]
+    ) -> None:
+        for broker, numbers in brokers.items():
+            if broker not in there:
+                raise SettingsError(
+                    f"{self.option}: {topic!r} has no broker {broker!r}; it has {shown(there)}"
+                    f"{_hint(topic, brokers, there)}"
+                )
+            wrong = (
+                set(numbers) - set(map(str, there[broker])) if isinstance(numbers, dict) else ()
+            )
+            if wrong:
+                raise SettingsError(
+                    f"{self.option}: {topic!r} has no queue {min(wrong)} to be read at {broker!r}; "
+                    f"it has {shown({broker: there[broker]})}"
+                )
 
 
-def _check_level(value: Any, option: str, names: tuple[str, ...]) -> None:
+def by_broker(queues: Iterable[MessageQueue]) -> dict[str, dict[str, list[int]]]:
+    """Queue numbers by topic and broker."""
+    there: dict[str, dict[str, list[int]]] = {}
+    for queue in sorted(queues):
+        there.setdefault(queue.topic, {}).setdefault(queue.broker_name, []).append(
+            queue.queue_id
+        )
+    return there
+
+
+def shown(brokers: Mapping[str, list[int]]) -> str:
+    """Brokers with their queues, for errors: "broker-a (queues 0 to 3)"."""
+    some = [f"{name} ({_numbers(numbers)})" for name, numbers in list(brokers.items())[:5]]
+    return ", ".join(some) + (f" and {len(brokers) - 5} others" if len(brokers) > 5 else "")
+
+
+def _numbers(numbers: list[int]) -> str:
+    if len(numbers) > 2 and numbers == list(range(numbers[0], numbers[-1] + 1)):
+        return f"queues {numbers[0]} to {numbers[-1]}"
+    return f"queue{'s' if len(numbers) > 1 else ''} {', '.join(map(str, numbers[:20]))}"
+
+
+def _hint(topic: str, brokers: Mapping[str, Any], there: Mapping[str, list[int]]) -> str:
+    """What was meant, perhaps."""
+    if all(name.isdecimal() for name in brokers):
+        right = json.dumps({topic: {min(there): dict(brokers)}})
+        return (
+            ". A queue has its number on its broker only: Kafka's {topic: {queue: ...}} is here, e.g., "
+            + right
+        )
+    return slip(next(name for name in brokers if name not in there), there)
+
+
+def slip(name: str, there: Iterable[str]) -> str:
+    """The name that was meant, perhaps."""
+    close = get_close_matches(name.lower(), {each.lower(): each for each in there}, n=1)
+    meant = [each for each in there if each.lower() in close]
+    return f"; did you mean {meant[0]!r}?" if meant else ""
+
+
+def _check_level(
+    value: Any, option: str, names: tuple[str, ...], fault: Callable[[int], str | None]
+) -> None:
     """Every level is an object by name, or (below the top) a number for all beneath it."""
     if isinstance(value, int) and not isinstance(value, bool) and len(names) < 3:
+        if what := fault(value):
+            raise SettingsError(f"{option}: {what}")
         return
     if not isinstance(value, dict) or not names:
         below = f"an object by {names[0]}" if names else "a number"
@@ -134,4 +252,4 @@ def _check_level(value: Any, option: str, names: tuple[str, ...]) -> None:
     for key, inner in value.items():
         if names[0] == "queue" and not key.isdecimal():
             raise SettingsError(f"{option}: {key!r} is no queue number")
-        _check_level(inner, option, names[1:])
+        _check_level(inner, option, names[1:], fault)

@@ -13,8 +13,17 @@ from pyspark.sql.datasource import InputPartition
 from cometmq.model.errors import SettingsError, TopicNotFound
 from cometmq.model.queue import MessageQueue
 from cometmq.spark.source.cluster import SourceCluster
-from cometmq.spark.source.offsets import EARLIEST, LATEST, Offsets
-from cometmq.spark.source.settings import COMMITTED, Bound, SourceSettings
+from cometmq.spark.source.offsets import (
+    COMMITTED,
+    EARLIEST,
+    LATEST,
+    Late,
+    Offsets,
+    by_broker,
+    shown,
+    slip,
+)
+from cometmq.spark.source.settings import Bound, SourceSettings
 from cometmq.spark.source.subscription import Topics
 
 
@@ -58,42 +67,63 @@ def covered_queues(
         TopicNotFound: a topic that was named is unknown.
         SettingsError: a queue that was assigned does not exist.
     """
-    found: list[MessageQueue] = []
+    offered: list[MessageQueue] = []
     for topic, queues in cluster.queues(topics.wanted(cluster.topics)).items():
         if not isinstance(queues, TopicNotFound):
-            found.extend(filter(topics.covers, queues))
+            offered.extend(queues)
         elif topic not in held and not topics.pattern:
             # A topic that matched and is gone by now is none that a pattern means.
             raise queues
     if topics.assignment is not None and not held:
-        _check_assigned(topics, found)
-    return sorted(found)
+        _check_assigned(topics, offered)
+    return sorted(filter(topics.covers, offered))
 
 
-def _check_assigned(topics: Topics, found: Sequence[MessageQueue]) -> None:
+def _check_assigned(topics: Topics, offered: Sequence[MessageQueue]) -> None:
     for topic, brokers in (topics.assignment or {}).items():
         for broker, numbers in brokers.items():
             there = {
                 queue.queue_id
-                for queue in found
+                for queue in offered
                 if queue.topic == topic and broker in (None, queue.broker_name)
             }
             missing = sorted(set(numbers) - there)
             if missing:
                 where = f"{topic}@{broker}" if broker else topic
-                raise SettingsError(f"assign: {where} has no readable queue {missing}")
+                has = by_broker(offered).get(topic, {})
+                raise SettingsError(
+                    f"assign: {where} has no readable queue {missing}; {topic!r} has "
+                    f"{shown(has) or 'none'}{slip(broker, has) if broker else ''}"
+                )
 
 
-def check_topics(bound: Bound, queues: Sequence[MessageQueue]) -> None:
-    """Refuse offsets or times for topics that are not read: a misspelt name must not pass.
+def check_places(bound: Bound, queues: Sequence[MessageQueue]) -> None:
+    """Refuse offsets or times for queues that are not read: a misspelt name must not pass.
 
     Raises:
-        SettingsError: naming them.
+        SettingsError: naming them, and what there is.
     """
     for values in (bound.by_timestamp, bound.offsets):
-        unknown = values.unknown(list(queues)) if values is not None else []
-        if unknown:
-            raise SettingsError(f"offsets are given for topics that are not read: {unknown}")
+        if values is not None:
+            values.check(queues)
+
+
+def check_order(starting: Bound, ending: Bound, queues: Sequence[MessageQueue]) -> None:
+    """Refuse a beginning behind the end, where the user named both.
+
+    Raises:
+        SettingsError: naming the queue and both places.
+    """
+    for queue in queues:
+        (start_ms, start), (end_ms, end) = starting.named(queue), ending.named(queue)
+        if start_ms is not None and end_ms is not None and start_ms > end_ms:
+            raise SettingsError(
+                f"{queue} would begin at {start_ms} ms and end before, at {end_ms} ms"
+            )
+        if start is not None and end is not None and start > end >= 0:
+            raise SettingsError(
+                f"{queue} would begin at offset {start} and end before, at {end}"
+            )
 
 
 def resolve(bound: Bound, queues: Sequence[MessageQueue], cluster: SourceCluster) -> Offsets:
@@ -107,12 +137,9 @@ def resolve(bound: Bound, queues: Sequence[MessageQueue], cluster: SourceCluster
 
 
 def _resolve(bound: Bound, queue: MessageQueue, cluster: SourceCluster) -> int:
-    timestamp = bound.timestamp_ms
-    if timestamp is None and bound.by_timestamp is not None:
-        timestamp = bound.by_timestamp.of(queue)
+    timestamp, offset = bound.named(queue)
     if timestamp is not None:
         return _at_time(bound, queue, timestamp, cluster)
-    offset = bound.offsets.of(queue) if bound.offsets is not None else None
     if offset is None:
         offset = bound.otherwise
     if offset == COMMITTED and bound.offsets is None:
@@ -124,6 +151,43 @@ def _resolve(bound: Bound, queue: MessageQueue, cluster: SourceCluster) -> int:
         return cluster.max_offset(queue)
     _check_explicit(offset, queue, cluster)
     return offset
+
+
+# Messages stored so long before a stream's start count as newer: clocks differ.
+CLOCKS_MS = 1000
+
+
+def late_of(bound: Bound, cluster: SourceCluster, now_ms: int) -> Late | None:
+    """Where queues begin of brokers that are away at the start; None: at their beginning."""
+    at = bound.timestamp_ms
+    if at is None and bound.otherwise == LATEST:
+        at = now_ms - CLOCKS_MS
+    if at is None and bound.otherwise == COMMITTED:
+        at = COMMITTED
+    return None if at is None else Late(at, tuple(cluster.brokers()))
+
+
+def begin_late(
+    queue: MessageQueue, late: Late | None, bound: Bound, cluster: SourceCluster
+) -> int:
+    """Where a queue begins that was not there when the stream first started.
+
+    Args:
+        queue: it.
+        late: what the first start noted.
+        bound: what the user named, for queues one by one.
+        cluster: where it is.
+    """
+    if late is None or queue.broker_name in late.brokers:
+        return cluster.min_offset(queue)
+    if late.at == COMMITTED:
+        committed = cluster.committed_offset(queue)
+        return cluster.min_offset(queue) if committed is None else committed
+    timestamp, offset = bound.named(queue)
+    if offset not in (None, LATEST):
+        return cluster.min_offset(queue)
+    at = late.at if timestamp is None or bound.timestamp_ms is not None else timestamp
+    return cluster.offset_by_time(queue, at)
 
 
 def _check_explicit(offset: int, queue: MessageQueue, cluster: SourceCluster) -> None:

@@ -10,13 +10,14 @@ from uuid import uuid4
 
 from cometmq.client import by_sql
 from cometmq.model.errors import ExpressionError, SettingsError, SubscriptionError
+from cometmq.model.queue import MessageQueue
 from cometmq.model.subscription import ALL, TAG, parse_subscription
 from cometmq.spark.columns.schema import PropertiesFormat
-from cometmq.spark.options import read_options, require
+from cometmq.spark.options import moment_fault, read_options, require
 from cometmq.spark.pool import PoolLimits
 from cometmq.spark.sink.options import SINK_OPTIONS
 from cometmq.spark.source.cluster import ReadFrom
-from cometmq.spark.source.offsets import EARLIEST, LATEST, QueueValues
+from cometmq.spark.source.offsets import COMMITTED, EARLIEST, LATEST, QueueValues, slip
 from cometmq.spark.source.options import DEFAULT_GROUP, SOURCE_OPTIONS
 from cometmq.spark.source.subscription import Topics
 
@@ -39,8 +40,16 @@ class Bound:
     otherwise: int
     is_late_allowed: bool
 
+    def named(self, queue: MessageQueue) -> tuple[int | None, int | None]:
+        """The time or the offset that the user named for a queue, of both the one that counts."""
+        timestamp = self.timestamp_ms
+        if timestamp is None and self.by_timestamp is not None:
+            timestamp = self.by_timestamp.of(queue)
+        if timestamp is not None or self.offsets is None:
+            return timestamp, None
+        return None, self.offsets.of(queue)
 
-COMMITTED = -3
+
 _WORDS = {"earliest": EARLIEST, "latest": LATEST, "committed": COMMITTED}
 
 
@@ -124,7 +133,9 @@ _ONLY_STREAM = ("maxOffsetsPerTrigger", "maxBytesPerTrigger", "minOffsetsPerTrig
 
 
 def _refuse_other_mode(value: Mapping[str, Any], *, is_stream: bool) -> None:
-    wrong = [name for name in (_ONLY_BATCH if is_stream else _ONLY_STREAM) if value[name]]
+    wrong = [
+        name for name in (_ONLY_BATCH if is_stream else _ONLY_STREAM) if value[name] is not None
+    ]
     if not is_stream and value["commitOffsets"] == "batch":
         wrong.append("commitOffsets")
     for name in wrong:
@@ -174,19 +185,36 @@ def _topics(value: Mapping[str, Any]) -> Topics:
 
 def _bound(value: Mapping[str, Any], side: str, default: str) -> Bound:
     by_time, offsets = f"{side}OffsetsByTimestamp", f"{side}Offsets"
-    text: str = (value[offsets] or default).strip()
+    given: str | None = value[offsets]
+    text = (default if given is None else given).strip()
     word = _WORDS.get(text.lower())
     if side == "ending" and word in (EARLIEST, COMMITTED):
         raise SettingsError(f"{offsets}: {text!r} is no end; it is latest or JSON")
+    if word is None and not text.startswith("{"):
+        words = [each for each in _WORDS if side == "starting" or each == "latest"]
+        raise SettingsError(
+            f"{offsets}: {text!r} is neither JSON nor {', '.join(words)}{slip(text, words)}"
+        )
     times: str | None = value[by_time]
+    fault = _end_fault if side == "ending" else _start_fault
     return Bound(
         timestamp_ms=value[f"{side}Timestamp"],
-        by_timestamp=QueueValues.parse(times, by_time) if times is not None else None,
-        offsets=QueueValues.parse(text, offsets) if word is None else None,
+        by_timestamp=QueueValues.parse(times, by_time, moment_fault)
+        if times is not None
+        else None,
+        offsets=QueueValues.parse(text, offsets, fault) if word is None else None,
         otherwise=word if word is not None else _WORDS[default],
         is_late_allowed=side == "ending"
         or value["startingOffsetsByTimestampStrategy"] == "latest",
     )
+
+
+def _start_fault(offset: int) -> str | None:
+    return None if offset >= EARLIEST else f"{offset} is no offset; -2 is earliest, -1 latest"
+
+
+def _end_fault(offset: int) -> str | None:
+    return None if offset >= LATEST else f"{offset} is no end; it is an offset or -1, latest"
 
 
 def read_columns(options: Mapping[str, str]) -> tuple[tuple[str, ...], PropertiesFormat]:

@@ -28,6 +28,7 @@ from pyspark.sql.types import StructType
 
 from cometmq.model.errors import CometError, NetError, TopicNotFound
 from cometmq.model.queue import MessageQueue
+from cometmq.net.clock import SystemClock
 from cometmq.spark.columns.schema import arrow_schema
 from cometmq.spark.source import planning
 from cometmq.spark.source.client_cluster import source_cluster
@@ -62,6 +63,8 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._latest: Offsets = {}
         self._silent: set[str] = set()  # Brokers that did not answer when last asked.
         self._left_out: set[MessageQueue] = set()  # Of a bounded run, and said.
+        self._tried: Offsets = {}  # What the group was told last,
+        self._told: Offsets = {}  # and what it has stored.
         self._waits_since: float | None = None
         self._losses = Losses(is_failure=settings.fail_on_data_loss)
 
@@ -93,6 +96,7 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit | None = None) -> Json:
         """Where the next micro-batch ends; the start itself when there is nothing to read."""
         known = StreamOffset.from_json(start)
+        self._tell_group(known)
         try:
             return self._next_end(start, known, limit)
         except NetError as error:
@@ -109,6 +113,11 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._target = self._latest
         elif known.is_initial and not self._is_bounded:
             self._check_missing(self._latest)
+        late = known.late
+        if known.is_initial:
+            late = planning.late_of(
+                self._settings.starting, source_cluster(self._settings), SystemClock().now_ms()
+            )
         begins = self._begins(known)
         starts = {**known.ends, **begins}
         latest = self._settled(known.ends)
@@ -121,7 +130,7 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         ends |= planning.share_out(waiting, self._rows_max(limit, waiting))
         if not is_news and ends == known.ends:
             return start
-        return StreamOffset(ends, begins).to_json()
+        return StreamOffset(ends, begins, late=late).to_json()
 
     def reportLatestOffset(self) -> Json | None:
         """Where the queues ended when last asked: Spark shows the lag by it."""
@@ -145,15 +154,25 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return reader.batches(partition.ranges)
 
     def commit(self, end: dict[str, Any]) -> None:
-        """Tell the consumer group, where that is wanted; the checkpoint holds the offsets.
+        """Tell the consumer group, if it does not know yet; the checkpoint holds the offsets.
 
-        Spark says so of each batch when the next one is planned, and never of the last one:
-        `cometmq.spark.commit_offsets` does it then.
+        Spark says so of each batch when it begins the next one, so never of the last one, and kills
+        the process without a word at the end of a query. But it plans from the end of a batch only
+        when that batch is done, also when nothing follows: then the group is told.
         """
-        if not self._settings.is_committing:
+        self._tell_group(StreamOffset.from_json(end), is_again=True)
+
+    def _tell_group(self, done: StreamOffset, *, is_again: bool = False) -> None:
+        """Store the offsets up to which all is done, each time once, or again where that failed."""
+        ends = done.ends
+        if not self._settings.is_committing or not ends or ends == self._told:
             return
+        if ends == self._tried and not is_again:
+            return
+        self._tried = ends
         try:
-            source_cluster(self._settings).commit(StreamOffset.from_json(end).ends)
+            source_cluster(self._settings).commit(ends)
+            self._told = ends
         except CometError as error:
             log.warning("the group %r does not know: %s", self._settings.group, error)
 
@@ -194,17 +213,20 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _begins(self, known: StreamOffset) -> Offsets:
         """Where the queues begin that `known` does not hold.
 
-        The first time by the user's choice; a queue that appears later was empty before, so it is
-        read from its beginning.
+        The first time by the user's choice. A queue that appears later was empty before, so it is
+        read from its beginning, unless its broker was away.
         """
         cluster = source_cluster(self._settings)
         new = [queue for queue in self._latest if queue not in known.ends]
         if known.is_initial:
-            planning.check_topics(self._settings.starting, new)
+            planning.check_places(self._settings.starting, new)
             begins = planning.resolve(self._settings.starting, new, cluster)
             # A queue that has grown since its end was asked for does not begin behind it.
             return {queue: min(begin, self._latest[queue]) for queue, begin in begins.items()}
-        return {queue: cluster.min_offset(queue) for queue in new}
+        starting = self._settings.starting
+        return {
+            queue: planning.begin_late(queue, known.late, starting, cluster) for queue in new
+        }
 
     def _settled(self, known: Offsets) -> Offsets:
         """The latest offsets, also of queues that are not there or went back."""

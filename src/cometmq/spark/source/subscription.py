@@ -63,8 +63,7 @@ class Topics:
             SettingsError: when it is neither.
         """
         try:
-            topics = json.loads(text)
-            return cls(assignment={topic: _queues_of(each) for topic, each in topics.items()})
+            return cls(assignment=_assigned(json.loads(text)))
         except (ValueError, AttributeError, TypeError) as error:
             raise SettingsError(
                 f'assign: {text!r} is not like {{"topic": {{"broker": [0, 1]}}}}: {error}'
@@ -94,6 +93,21 @@ def _is_inner(topic: str) -> bool:
     return is_system_topic(topic) or topic.startswith((RETRY_PREFIX, DLQ_PREFIX))
 
 
+def _assigned(topics: Any) -> Assignment:
+    if not topics:
+        raise ValueError("it names no topic")
+    return {topic: _queues_of(each) for topic, each in topics.items()}
+
+
 def _queues_of(value: Any) -> dict[str | None, tuple[int, ...]]:
-    by_broker = value.items() if isinstance(value, dict) else [(None, value)]
-    return {broker: tuple(int(queue) for queue in queues) for broker, queues in by_broker}
+    by_broker = value if isinstance(value, dict) else {None: value}
+    for queues in by_broker.values():
+        if not isinstance(queues, list) or not queues or not all(map(_is_number, queues)):
+            raise ValueError(f"{json.dumps(queues)} is no list of queue numbers")
+    if not by_broker:
+        raise ValueError("a topic without a broker")
+    return {broker: tuple(queues) for broker, queues in by_broker.items()}
+
+
+def _is_number(queue: Any) -> bool:
+    return isinstance(queue, int) and not isinstance(queue, bool) and queue >= 0

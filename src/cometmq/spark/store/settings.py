@@ -9,7 +9,7 @@ from typing import Any
 
 from cometmq.model.errors import SettingsError
 from cometmq.spark.columns.schema import PropertiesFormat
-from cometmq.spark.options import Option, one_of, read_options, truth, whole, words
+from cometmq.spark.options import Option, moment, one_of, read_options, truth, whole, words
 from cometmq.spark.store.folder import StoreFolder
 from cometmq.spark.store.plan import LogRange
 from cometmq.spark.store.rows import Mode, RowRules
@@ -31,8 +31,8 @@ READ_OPTIONS = (
     Option("splitBytes", whole(1), str(SPLIT_BYTES), "The most bytes of the log in one task."),
     Option("startingPhysicalOffset", whole(), None, "Records that start at or behind this place in the log. A stream begins here; default: at the oldest record."),
     Option("endingPhysicalOffset", whole(), None, "Records that start before this place in the log. Batches only."),
-    Option("startingTimestamp", whole(), None, "Records stored at or after this time, ms since 1970."),
-    Option("endingTimestamp", whole(), None, "Records stored before this time, ms since 1970."),
+    Option("startingTimestamp", moment, None, "Records stored at or after this time, ms since 1970."),
+    Option("endingTimestamp", moment, None, "Records stored before this time, ms since 1970."),
     Option("mode", one_of(*Mode), str(Mode.PERMISSIVE), "What becomes of what is broken: `PERMISSIVE` (a row with `valid` false), `DROPMALFORMED` (a warning) or `FAILFAST` (an error)."),
     Option("verifyCrc", truth, "true", "Compare the CRC of every body with its record's. `false`: a tenth faster, and `valid` says less."),
     Option("rawRecord", truth, "false", "The column `rawRecord`: the record's own bytes, of a batch of a batch topic all of it. Archives that are to be restored need it."),
