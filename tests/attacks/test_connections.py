@@ -65,6 +65,16 @@ def test_all_who_come_at_once_are_served_before_the_first_are_served_again_and_a
     assert turns <= 4
 
 
+def test_two_thousand_that_come_back_after_a_restart_are_all_answered(tmp_path, nameserver):
+    with processes.broker(tmp_path / "broker", nameserver.address) as broker:
+        send_all(broker.address, TOPIC, [b"first"])
+        broker.kill()
+        broker.start()
+        question = send_frame(TOPIC, b"again", opaque=1, queue_id=0)
+        members = ask_all(broker.address, 2000, question, asked_at_once=1, seconds=40)
+    assert all(member.answers for member in members), "somebody never had an answer"
+
+
 def test_the_soft_limit_of_descriptors_is_raised(tmp_path):
     with soft_limit(300):
         started = processes.nameserver(tmp_path / "nameserver").start()

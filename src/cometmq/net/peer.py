@@ -1,7 +1,7 @@
 """One accepted connection: an asyncio protocol below, what handlers see of it above.
 
 Bytes of one read become commands (wire.connection), go through the dispatcher in one pass, and
-their answers leave with one write. A peer that does not read its answers is not read either: its
+their answers leave with one write; those of a large read in slices (net.turns). A peer that does not read its answers is not read either: its
 commands wait until its buffer has drained, so its memory is bounded.
 
 Next: cometmq.net.dispatcher
@@ -22,6 +22,7 @@ from cometmq.net.answer import Answer, answer_head, instead_of
 from cometmq.net.connections import network_of
 from cometmq.net.own_machine import is_own_machine, plain_ip
 from cometmq.net.tasks import Tasks
+from cometmq.net.turns import LARGE_READ
 from cometmq.wire.connection import Connection
 
 if TYPE_CHECKING:
@@ -35,6 +36,10 @@ HEADER_SIZE_MAX = 65_536
 # Answers of one read are written together up to this; then the socket gets them, bytes.
 GATHER_SIZE_MAX = 1 << 20
 WRITE_BUFFER_MAX = 4 << 20
+# Requests of a large read that are handled together at least, however long they take.
+SLICE_MIN = 16
+# No request is believed to take less, seconds.
+PACE_MIN = 1e-6
 
 
 class Peer(asyncio.Protocol):
@@ -88,7 +93,12 @@ class Peer(asyncio.Protocol):
         self._gathered: list[bytes | memoryview] = []
         self._gathered_size = 0
         self._is_gathering = False
+        self._turns = server.turns
+        self._clock = server.clock
+        self._is_waiting = False  # For a turn; it is not read meanwhile.
+        self._unread = b""  # Of a read that waits as it came.
         self._backlog: list[RawCommand] = []
+        self._slice, self._pace = SLICE_MIN, PACE_MIN
 
     # --- the socket's side
 
@@ -102,21 +112,80 @@ class Peer(asyncio.Protocol):
         self._fd = transport.get_extra_info("socket").fileno()
 
     def data_received(self, data: bytes) -> None:
-        """Handle all commands that this read completes."""
+        """Handle all commands that this read completes; where it is large, as many as its turn allows."""
         self.has_read = True
+        size, turns = len(data), self._turns
+        is_large = size > LARGE_READ
+        if (is_large or turns.is_crowded) and turns.put_off(self, size):
+            self._unread = data
+            self._wait_for_turn()
+            return
+        commands = self._decode(data)
+        if is_large and len(commands) > SLICE_MIN:
+            self._backlog = commands
+            began = self._clock.monotonic()
+            if not self.go_on(turns.share()):
+                self._wait_for_turn()
+                turns.wait(self)
+            turns.spend(self._clock.monotonic() - began)
+            return
+        if commands:
+            self._is_gathering = True
+            self._backlog = self._dispatcher.handle(commands, self)
+        if self._wire.fault is not None:
+            self._close_faulty()
+
+    def _decode(self, data: bytes) -> list[RawCommand]:
         wire = self._wire
         commands = wire.receive_data(data)
         if wire.bad_frames:
             self._refuse_bad_frames()
         if wire.buffered != self._partial_size and not self._keep_partial(wire.buffered):
-            return
-        if commands:
+            return []
+        return commands
+
+    def _close_faulty(self) -> None:
+        self._server.count_bad_frame()
+        _log.warning("closing %s: %s", self.address, self._wire.fault)
+        self.close()
+
+    def _wait_for_turn(self) -> None:
+        """Read no more until the server's `Turns` calls `go_on`."""
+        self._is_waiting = True
+        if self._transport is not None and not self.is_closed:
+            self._transport.pause_reading()
+
+    def go_on(self, ends: float) -> bool:
+        """Work on what waits here until about `ends`, monotonic seconds; False where something is left for a later turn."""
+        self._is_waiting = False
+        if self._unread:
+            data, self._unread = self._unread, b""
+            self._turns.taken(len(data))
+            self._backlog = self._decode(data)
+        now = self._clock.monotonic()
+        while self._backlog and not self.is_paused and not self.is_closed:
+            # Twice as many as last time at most: what one request takes is guessed from the last ones.
+            count = min(int((ends - now) / self._pace), 2 * self._slice)
+            self._slice = count = max(count, SLICE_MIN)
+            part, rest = self._backlog[:count], self._backlog[count:]
             self._is_gathering = True
-            self._backlog = self._dispatcher.handle(commands, self)
-        if wire.fault is not None:
-            self._server.count_bad_frame()
-            _log.warning("closing %s: %s", self.address, wire.fault)
-            self.close()
+            self._backlog = self._dispatcher.handle(part, self) + rest
+            began, now = now, self._clock.monotonic()
+            self._pace = max((now - began) / len(part), PACE_MIN)
+            if now >= ends and self._backlog and not self.is_paused:
+                self._is_waiting = True
+                return False
+        if not self._backlog:
+            if self._wire.fault is not None:
+                self._close_faulty()
+            self._read_on()
+        return True
+
+    def _read_on(self) -> None:
+        if not (
+            self.is_paused or self._is_waiting or self.is_closed or self._transport is None
+        ):
+            self._transport.resume_reading()
 
     def _keep_partial(self, size: int) -> bool:
         """Account for a half-received frame; closes the connection when it is one too many."""
@@ -150,12 +219,10 @@ class Peer(asyncio.Protocol):
     def resume_writing(self) -> None:
         """It caught up: do what waited, then read on."""
         self.is_paused = False
-        waiting, self._backlog = self._backlog, []
-        if waiting and not self.is_closed:
-            self._is_gathering = True
-            self._backlog = self._dispatcher.handle(waiting, self)
-        if not self.is_paused and self._transport is not None and not self.is_closed:
-            self._transport.resume_reading()
+        if self._backlog and not self._is_waiting:
+            self._wait_for_turn()
+            self._turns.wait(self)
+        self._read_on()
 
     def connection_lost(self, _exc: Exception | None) -> None:
         """Tell everyone who was interested in this peer."""
@@ -166,6 +233,8 @@ class Peer(asyncio.Protocol):
                 waiter.set_exception(ConnectionLost(f"{self.address} closed the connection"))
         self._server.keep_partial(-self._partial_size)
         self._partial_size = 0
+        self._turns.taken(len(self._unread))
+        self._unread, self._backlog = b"", []
         self._server.forget(self)
         for callback in self.on_close:
             callback(self)

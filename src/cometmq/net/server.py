@@ -15,6 +15,7 @@ from cometmq.net.dispatcher import Dispatcher
 from cometmq.net.listener import Listener
 from cometmq.net.peer import Peer
 from cometmq.net.tasks import Tasks
+from cometmq.net.turns import CROWD, Turns
 
 _log = logging.getLogger(__name__)
 
@@ -35,6 +36,7 @@ class Server:
         dispatcher: who handles requests.
         clock: time.
         tasks: background tasks of the server.
+        turns: how its peers share the loop.
         bad_frames: frames refused since the start.
         partial_size_max: bytes that half-received frames may hold together.
     """
@@ -52,6 +54,7 @@ class Server:
         self.dispatcher = dispatcher
         self.clock = clock
         self.tasks = Tasks("server")
+        self.turns = Turns(clock)
         self.bad_frames = 0
         self.partial_size_max = partial_size_max
         self._idle_seconds_max = idle_seconds_max
@@ -142,6 +145,7 @@ class Server:
             accepted.close()
             return
         self._all_gone.clear()
+        self.turns.is_crowded = len(self._connections) >= CROWD
         self.tasks.spawn(self._connect(peer, accepted), "accept")
 
     async def _connect(self, peer: Peer, accepted: socket.socket) -> None:
@@ -159,6 +163,7 @@ class Server:
     def forget(self, peer: Peer) -> None:
         """The connection is gone."""
         self._connections.forget(peer)
+        self.turns.is_crowded = len(self._connections) >= CROWD
         if not self._connections:
             self._all_gone.set()
 
