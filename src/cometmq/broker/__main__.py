@@ -96,11 +96,11 @@ async def _serve(settings: BrokerSettings, warnings: list[str]) -> int:
         loop.add_signal_handler(number, stop.set)
     broker = Broker(settings, SystemClock())
     await broker.start()
-    if settings.listen_host not in ("127.0.0.1", "::1", "localhost"):
+    if broker.listen_host not in ("127.0.0.1", "::1", "localhost"):
         _log.warning(
             "LISTENING ON %s: everybody who reaches this address may send and consume; "
             "administrative requests are taken from this machine only",
-            settings.listen_host,
+            broker.listen_host,
         )
     # What stands now stays; and what a read makes dies with its answers, by itself: the collector
     # would only walk through thousands of commands that are still in use.

@@ -12,10 +12,10 @@ import logging
 import os
 import random
 import secrets
-import socket
 from concurrent.futures import ThreadPoolExecutor
 from ipaddress import ip_address
 
+from cometmq.broker.addresses import addresses_of
 from cometmq.broker.admission import Admission
 from cometmq.broker.counters import Counters
 from cometmq.broker.features import FEATURES
@@ -39,7 +39,7 @@ from cometmq.broker.offsets import Offsets
 from cometmq.broker.parts import Feature, Parts
 from cometmq.broker.registrar import Registrar, RegistrarSettings
 from cometmq.broker.requests import Handlers, register_requests
-from cometmq.broker.settings import FAST_PORT_DISTANCE, LOOPBACK, BrokerSettings
+from cometmq.broker.settings import FAST_PORT_DISTANCE, BrokerSettings
 from cometmq.broker.topics import Topics
 from cometmq.broker.turns import Turns
 from cometmq.codec.headers.nameserver import BrokerIdentity
@@ -72,6 +72,7 @@ class Broker:
         settings: what it was told, and what was changed since.
         port: where it listens; the real one when settings say 0.
         fast_port: the second port, for old clients' sends.
+        listen_host: the address that both are taken at.
     """
 
     def __init__(
@@ -82,6 +83,7 @@ class Broker:
         self.settings = self._in_force.current
         self.port = 0
         self.fast_port = 0
+        self.listen_host = settings.listen_host
         self._clock = clock
         self._disk = disk or RealDisk()
         self._tasks = Tasks("broker")
@@ -105,7 +107,7 @@ class Broker:
         """
         settings = self.settings
         settings.check_role()
-        self._ip = settings.broker_ip or _own_ip(settings.listen_host)
+        self._ip, self.listen_host = addresses_of(settings)
         self._store = MessageStore.open(
             settings.store_directory,
             settings.store_settings(),
@@ -176,7 +178,7 @@ class Broker:
 
     def _bind(self) -> Server:
         """Take both ports; message ids hold the first, so it comes before the handlers."""
-        settings, host = self.settings, self.settings.listen_host
+        settings, host = self.settings, self.listen_host
         server = Server(
             Dispatcher(),
             self._clock,
@@ -368,26 +370,3 @@ class Broker:
             await table.close()
         self._pool.shutdown()
         self._store.close()
-
-
-def _own_ip(host: str) -> str:
-    """The address that others reach this host by; `host` itself unless it means "every address"."""
-    ip = ip_address(socket.gethostbyname(host) if not _is_ip(host) else host)
-    if not ip.is_unspecified:
-        return str(ip)
-    # The kernel names the address it would send from; nothing is sent.
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        try:
-            probe.connect(("192.0.2.1", 9))
-        except OSError:
-            return LOOPBACK
-        own: str = probe.getsockname()[0]
-        return own
-
-
-def _is_ip(text: str) -> bool:
-    try:
-        ip_address(text)
-    except ValueError:
-        return False
-    return True

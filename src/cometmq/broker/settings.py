@@ -57,8 +57,8 @@ class BrokerSettings(ConsumeKeys):
         broker_ip: the address that clients are told; differs: without it and without
             `bindAddress` that is loopback.
         ha_ip: the address that slaves are told.
-        bind_address: where it listens; differs: `brokerIP1`, else loopback, where Java listens
-            everywhere.
+        bind_address: where it listens; differs: `brokerIP1`, or everywhere if no interface has that,
+            else loopback, where Java listens everywhere.
         listen_port: 0 takes a free one; old clients' second port lies 2 below.
         connections_max: more are refused; not a key of RocketMQ.
         idle_seconds_max: a connection that is silent for longer is closed, s.

@@ -6,6 +6,7 @@ renamed, so a crash leaves the old table or the new one.
 
 import asyncio
 from collections.abc import Mapping
+from pathlib import Path
 
 from cometmq.codec.bodies.kv import decode_kv_file, encode_kv_file
 from cometmq.model.codes import ResponseCode
@@ -64,10 +65,16 @@ class KvConfig:
         tables = {**self._tables, namespace: table}
         if self._file is not None:
             try:
-                await asyncio.to_thread(self._file.save, encode_kv_file(tables))
+                await asyncio.to_thread(_save, self._file, encode_kv_file(tables))
             except OSError as error:
                 raise RequestError(
                     ResponseCode.SYSTEM_ERROR,
                     f"{self._file.path} could not be written: {error.strerror}; nothing changed",
                 ) from error
         self._tables = tables
+
+
+def _save(file: ConfigFile, text: str) -> None:
+    """Write it; with a fresh home its folder is not there before the first change."""
+    Path(file.path).parent.mkdir(parents=True, exist_ok=True)
+    file.save(text)

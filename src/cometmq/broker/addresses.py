@@ -1,0 +1,109 @@
+"""Where a broker listens, and the address that it tells others.
+
+Behind NAT or in a container `brokerIP1` is an address that no interface here has. Whoever reaches the
+broker by it arrives at some interface that nobody named, so it listens on all of them then, as
+RocketMQ always does, and says so; `bindAddress` chooses one.
+"""
+
+import errno
+import logging
+import socket
+from collections.abc import Iterable
+from ipaddress import ip_address
+from typing import NamedTuple
+
+from cometmq.broker.settings import LOOPBACK, BrokerSettings
+from cometmq.model.errors import SettingsError
+
+_log = logging.getLogger(__name__)
+
+_ALL = {4: "0.0.0.0", 6: "::"}  # noqa: S104  Said in the log; see above.
+
+
+class Addresses(NamedTuple):
+    """The address that others are told, and the one that is listened on."""
+
+    told_ip: str
+    listen_host: str
+
+
+def addresses_of(settings: BrokerSettings) -> Addresses:
+    """The addresses that settings mean; what a reader of the log should know of them is said.
+
+    Raises:
+        SettingsError: a name that nobody knows.
+    """
+    if settings.broker_ip is None:
+        told, host = _own_ip(settings.listen_host), settings.listen_host
+    else:
+        told, host = _ip_of(settings.broker_ip), settings.listen_host
+        if settings.bind_address is None and not _is_here(told):
+            host = _ALL[ip_address(told).version]
+            _log.warning(
+                "brokerIP1=%s is the address of no interface here (NAT, a container?): listening on all "
+                "of them, %s; bindAddress chooses one",
+                told, host,
+            )  # fmt: skip
+    if ip_address(told).is_loopback:
+        _warn_of_loopback(told, settings.nameserver_addresses)
+    return Addresses(told, host)
+
+
+def _warn_of_loopback(told: str, nameservers: Iterable[str]) -> None:
+    remote = [address for address in nameservers if not _is_loopback(address)]
+    if remote:
+        _log.warning(
+            "nameserver %s is told that this broker is at %s, where nobody beyond this machine can reach it; "
+            "set brokerIP1, or bindAddress, to an address of this machine that its clients reach",
+            ", ".join(remote), told,
+        )  # fmt: skip
+
+
+def _is_loopback(address: str) -> bool:
+    host = address.rpartition(":")[0].strip("[]")
+    return ip_address(host).is_loopback if _is_ip(host) else host == "localhost"
+
+
+def _is_here(ip: str) -> bool:
+    """Whether an interface has this address."""
+    family = socket.AF_INET6 if ":" in ip else socket.AF_INET
+    with socket.socket(family, socket.SOCK_STREAM) as probe:
+        try:
+            probe.bind((ip, 0))
+        except OSError as error:
+            return error.errno != errno.EADDRNOTAVAIL
+    return True
+
+
+def _own_ip(host: str) -> str:
+    """The address that others reach this host by; `host` itself unless it means "every address"."""
+    ip = _ip_of(host)
+    if not ip_address(ip).is_unspecified:
+        return ip
+    # The kernel names the address it would send from; nothing is sent.
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect(("192.0.2.1", 9))
+        except OSError:
+            return LOOPBACK
+        own: str = probe.getsockname()[0]
+        return own
+
+
+def _ip_of(host: str) -> str:
+    if _is_ip(host):
+        return host
+    try:
+        return socket.gethostbyname(host)
+    except OSError as error:
+        raise SettingsError(
+            f"{host} (brokerIP1 or bindAddress) is the name of no address: {error}"
+        ) from error
+
+
+def _is_ip(text: str) -> bool:
+    try:
+        ip_address(text)
+    except ValueError:
+        return False
+    return True
