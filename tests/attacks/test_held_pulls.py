@@ -14,7 +14,7 @@ from tests.support.load import send_frame
 from tests.support.memory import MIB, MemoryWatch
 
 PULL, POP = 11, 200050
-SUCCESS, SYSTEM_BUSY, PULL_NOT_FOUND, POLLING_FULL, POLLING_TIMEOUT = 0, 2, 19, 209, 210
+SUCCESS, SYSTEM_BUSY, PULL_NOT_FOUND = 0, 2, 19
 SUSPENDED = "6"  # PullSysFlag: FLAG_SUSPEND and FLAG_SUBSCRIPTION
 
 
@@ -92,20 +92,6 @@ def test_thousands_of_pulls_that_expire_at_once(broker):
         with GoodClient(broker.address, broker.pid) as good:
             for peer in (one, other):
                 assert {peer.read().code for _ in range(4_000)} == {PULL_NOT_FOUND}
-        good.check()
-
-
-def test_thousands_of_pops_that_expire_at_once(broker):
-    """4,000 pops whose time is over in the same moment are answered in steps."""
-    send(broker.address, "Popped", "first")
-    with Stranger(broker.address) as peer:
-        until = time.monotonic() + 5
-        for group in range(8):
-            millis = int((until - time.monotonic()) * 1000)
-            asked = pop("Popped", millis=millis, consumerGroup=f"popping{group}")
-            send_some(peer, POP, [asked] * 500)
-        with GoodClient(broker.address, broker.pid) as good:
-            assert {peer.read().code for _ in range(4_000)} == {POLLING_TIMEOUT}
         good.check()
 
 

@@ -282,6 +282,7 @@ class Broker:
             lanes=lanes,
             admission=admission,
             counters=self._counters,
+            turns=parts.turns,
             on_written=self._flusher.written,
         )
 

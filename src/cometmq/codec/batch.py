@@ -9,7 +9,7 @@ MessageDecoder.encodeMessage of RocketMQ 5.3.3; docs/format/batch.md.
 Next: cometmq.codec.record
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from struct import Struct, error
 from typing import NamedTuple
 
@@ -96,6 +96,43 @@ def decode_batch(body: bytes) -> list[BatchItem]:
         items.append(BatchItem(flag, body[start:properties_at], body[properties_start:end]))
         position = end
     return items
+
+
+def cut_batch(body: bytes, count_max: int) -> Iterator[int]:
+    """Where a batch can be cut: the end of each piece, the last one is its own.
+
+    Args:
+        body: the batch.
+        count_max: most messages of a piece.
+
+    Raises:
+        CodecError: sizes that do not fit each other or the body, named with their position.
+    """
+    size, position, count = len(body), 0, 0
+    while position < size:
+        try:
+            item_size, _, _, _, body_size = BATCH_HEAD.unpack_from(body, position)
+            (own_size,) = PROPERTIES_SIZE.unpack_from(
+                body, position + BATCH_HEAD_SIZE + max(body_size, 0)
+            )
+        except error:
+            raise _item_error(position, "less than its fixed fields") from None
+        end = position + item_size
+        if (
+            body_size < 0
+            or own_size < 0
+            or item_size != BATCH_ITEM_SIZE_MIN + body_size + own_size
+            or end > size
+        ):
+            raise _item_error(
+                position, f"a size of {item_size} that its fields do not add up to"
+            )
+        if count == count_max:
+            yield position
+            count = 0
+        count += 1
+        position = end
+    yield size
 
 
 def _item_error(position: int, what: str) -> CodecError:

@@ -14,10 +14,12 @@ import asyncio
 from collections.abc import Callable
 
 from cometmq.broker.admission import Admission, Admitted
+from cometmq.broker.big_batches import BigBatches, is_big
 from cometmq.broker.counters import Counters
 from cometmq.broker.handlers.send_answers import Pending, as_late, as_one, encode_answers
 from cometmq.broker.lanes import Lanes
 from cometmq.broker.plain_sends import PlainSends
+from cometmq.broker.turns import Turns
 from cometmq.codec.remoting import Command, RawCommand
 from cometmq.model.codes import RequestCode
 from cometmq.model.errors import RecordIllegal, StoreError
@@ -41,6 +43,7 @@ class SendHandler(BatchHandler):
         lanes: Lanes,
         admission: Admission,
         counters: Counters,
+        turns: Turns,
         on_written: Callable[[], None],
     ) -> None:
         """`on_written` is called after each read with SYNC_FLUSH: its flush is due (broker.flusher)."""
@@ -51,6 +54,9 @@ class SendHandler(BatchHandler):
         self._on_written = on_written
         self._host = store.store_host.hex().upper()
         self._is_flush_sync = store.settings.flush_sync
+        self._big_batches = BigBatches(
+            turns, self._host, store_piece=self._store_piece, finish=self._finish
+        )
 
     def handle(self, commands: list[RawCommand], peer: Peer) -> None:
         """Store the messages of one read and answer them."""
@@ -81,9 +87,14 @@ class SendHandler(BatchHandler):
         pending: list[Pending],
     ) -> None:
         try:
-            admitted = self._plain.take_batch(command, peer.host)
-            if admitted is None:
-                admitted = self._admission.admit(Command(*command), peer)
+            if is_big(command):
+                # What this read has gathered so far comes before it.
+                self._store_and_answer(puts.copy(), pending.copy(), peer)
+                puts.clear()
+                pending.clear()
+                self._big_batches.begin(command, peer)
+                return
+            admitted = self._admit(command, peer)
         except Exception as error:  # noqa: BLE001  As net.dispatcher.run_handler.
             peer.answer(command, answer_to_error(error, command))
             return
@@ -102,6 +113,22 @@ class SendHandler(BatchHandler):
         pending.clear()
         self._store_apart(admitted, one, peer)
 
+    def _admit(self, command: RawCommand, peer: Peer) -> Admitted:
+        admitted = self._plain.take_batch(command, peer.host)
+        return admitted or self._admission.admit(Command(*command), peer)
+
+    def _store_piece(self, command: RawCommand, peer: Peer) -> tuple[list[PutResult], Admitted]:
+        """Store a part of a large batch, for consumers to see."""
+        admitted = self._admit(command, peer)
+        try:
+            results = self._store.put_batch(admitted.puts)
+        except StoreError:
+            self._counters.count_put_failed(1)
+            raise
+        self._counters.count_put(len(results), _end_of(results) - results[0][1])
+        self.written()
+        return results, admitted
+
     def _store_apart(self, admitted: Admitted, one: Pending, peer: Peer) -> None:
         """Store a batch, a message that awaits no flush, or the first ones of a new topic."""
         put = self._store.put_batch if admitted.is_batch else self._store.put_many
@@ -111,16 +138,22 @@ class SendHandler(BatchHandler):
             self._refuse([one], error, peer)
             return
         self._counters.count_put(len(results), _end_of(results) - results[0][1])
-        answered = as_one(one, results, self._host)
+        (answered,), last = as_one(one, results, self._host)
+        self._finish(admitted, answered, last, peer)
+
+    def _finish(
+        self, admitted: Admitted, one: Pending, last: list[PutResult], peer: Peer
+    ) -> None:
+        """Answer what was stored apart, when its topic is on disk, and its messages where that is wanted."""
 
         def saved(saving: "asyncio.Future[None] | None") -> None:
             error = saving.exception() if saving is not None else None
             if error is not None:
                 self._refuse([one], error, peer)
             elif admitted.is_flush_awaited and self._is_flush_sync:
-                self._answer_flushed(*answered, peer)
+                self._answer_flushed([one], last, peer)
             else:
-                peer.write(encode_answers(*answered))
+                peer.write(encode_answers([one], last))
 
         if admitted.saving is None:
             saved(None)

@@ -10,7 +10,7 @@ from cometmq.kernel import encode_answers
 from cometmq.model.codes import ResponseCode
 from cometmq.store.appender import PutResult
 
-__all__ = ["Pending", "as_late", "as_one", "encode_answers"]
+__all__ = ["Pending", "as_late", "as_one", "encode_answers", "ids_of"]
 
 # A send whose record is being written: opaque, the answer's header up to the physical offset (None
 # when nobody waits for an answer), the unique key.
@@ -44,5 +44,9 @@ def as_one(
     last = [(results[0][0], last_offset, size)]
     if start is None:
         return [one], last
-    ids = "".join([f"{physical_offset:016X},{host}" for _, physical_offset, _ in results[:-1]])
-    return [(opaque, start + ids, key)], last
+    return [(opaque, start + ids_of(results[:-1], host), key)], last
+
+
+def ids_of(results: list[PutResult], host: str) -> str:
+    """The message ids of records in front of the last one."""
+    return "".join([f"{physical_offset:016X},{host}" for _, physical_offset, _ in results])

@@ -1,0 +1,83 @@
+"""A batch of very many small messages: nobody else waits for it, and all of it is there."""
+
+from __future__ import annotations
+
+import struct
+import time
+
+import pytest
+
+from tests.attacks.stranger import Answered, Stranger
+from tests.support import processes
+from tests.support.frames import read_frame
+from tests.support.good_client import GoodClient
+from tests.support.load import send_frame
+from tests.support.memory import MIB, MemoryWatch
+
+SEND_BATCH, GET_MAX_OFFSET = 320, 30
+SUCCESS, INVALID_PARAMETER = 0, 29
+MESSAGES = 150_000
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory):
+    """One for all attacks: it outlives them."""
+    folder = tmp_path_factory.mktemp("batches")
+    with (
+        processes.nameserver(folder / "nameserver") as nameserver,
+        processes.broker(folder / "broker", nameserver.address) as program,
+    ):
+        yield program
+
+
+def item(body: bytes, properties: bytes = b"") -> bytes:
+    """A message of a batch, as an official client writes it."""
+    head = struct.pack(">iiiii", 22 + len(body) + len(properties), 0, 0, 0, len(body))
+    return head + body + struct.pack(">h", len(properties)) + properties
+
+
+def send(peer: Stranger, topic: str, body: bytes) -> Answered:
+    fields = {
+        "a": "by_hand", "b": topic, "c": "TBW102", "d": "1", "e": "0", "f": "0",
+        "g": str(int(time.time() * 1000)), "h": "0", "i": "", "j": "0", "k": "false", "m": "true",
+        "n": "broker-a",
+    }  # fmt: skip
+    return peer.ask(SEND_BATCH, fields, body)
+
+
+def count(peer: Stranger, topic: str) -> int:
+    return int(peer.ask(GET_MAX_OFFSET, {"topic": topic, "queueId": "0"}).fields["offset"])
+
+
+def make(address: str, topic: str) -> None:
+    with Stranger(address) as peer:
+        peer.socket.sendall(send_frame(topic, b"x", opaque=1, queue_id=0, queues=1))
+        read_frame(peer.socket)
+
+
+def test_a_batch_of_very_many_messages_holds_nobody_up(broker):
+    """150,000 messages in one batch of 3.4 MB are all stored, each with its id, and others do not wait for them."""
+    make(broker.address, "Small")
+    body = item(b"x") * MESSAGES
+    with (
+        GoodClient(broker.address, broker.pid) as good,
+        MemoryWatch(broker.pid) as watch,
+        Stranger(broker.address) as peer,
+    ):
+        answer = send(peer, "Small", body)
+        assert answer.code == SUCCESS, answer.remark
+        assert answer.fields["queueOffset"] == "1"
+        assert len(set(answer.fields["msgId"].split(","))) == MESSAGES
+        assert count(peer, "Small") == MESSAGES + 1
+    good.check()
+    watch.check(growth_max=64 * MIB)
+
+
+def test_a_large_batch_that_is_broken_at_its_end_leaves_nothing(broker):
+    """A batch is looked through before its first piece is stored."""
+    make(broker.address, "Broken")
+    with Stranger(broker.address) as peer:
+        answer = send(peer, "Broken", item(b"x") * 20_000 + item(b"x")[:-1])
+        assert answer.code == INVALID_PARAMETER, answer
+        assert "the batch item at byte" in answer.remark
+        assert count(peer, "Broken") == 1
