@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 
+from cometmq.broker.allowance import Allowance
 from cometmq.broker.saving import Saver
 from cometmq.codec.bodies.group_config import (
     GroupTable,
@@ -16,11 +17,18 @@ from cometmq.codec.bodies.group_config import (
     encode_groups_file,
 )
 from cometmq.model.clock import Clock
+from cometmq.model.codes import ResponseCode
 from cometmq.model.data_version import DataVersion
+from cometmq.model.errors import RequestError
 from cometmq.model.flags import PERM_READ
 from cometmq.model.group import GroupConfig
 from cometmq.model.names import SYSTEM_GROUPS, group_fault, is_system_group
 from cometmq.store.config_file import ConfigFile
+
+# Groups that their first use makes: a deployment of hundreds of applications starts at once, while
+# whoever names new ones for ever fills the table only slowly.
+NEW_GROUPS_AT_ONCE = 1000
+NEW_GROUPS_PER_SECOND = 20
 
 
 class Groups:
@@ -31,7 +39,13 @@ class Groups:
     """
 
     def __init__(
-        self, file: ConfigFile, *, is_auto_created: bool, clock: Clock, pool: Executor
+        self,
+        file: ConfigFile,
+        *,
+        is_auto_created: bool,
+        clock: Clock,
+        pool: Executor,
+        groups_max: int = 20_000,
     ) -> None:
         """The table is empty until `load`; `is_auto_created` is autoCreateSubscriptionGroup."""
         self.version = DataVersion(clock.now_ms())
@@ -41,6 +55,10 @@ class Groups:
         self._groups: dict[str, GroupConfig] = {}
         self._forbidden: dict[str, Mapping[str, int]] = {}
         self._saver = Saver(file, self._snapshot, pool)
+        self._groups_max = groups_max
+        self._allowance = Allowance(
+            clock, at_once=NEW_GROUPS_AT_ONCE, per_second=NEW_GROUPS_PER_SECOND
+        )
 
     def load(self) -> None:
         """Read the file and add the system's groups where they are missing.
@@ -60,14 +78,42 @@ class Groups:
             self._changed()
 
     def get(self, name: str) -> GroupConfig | None:
-        """The group; made when it is missing and that is allowed, else None."""
+        """The group; made when it is missing and that is allowed, else None.
+
+        Raises:
+            RequestError: it would be made, but there are too many, or too many are new.
+        """
         found = self._groups.get(name)
         if found is None and (self._is_auto_created or is_system_group(name)):
             if group_fault(name) is not None:
                 return None
+            if not is_system_group(name):
+                self.check_room(name, code=ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST)
+                self._check_pace(name)
             found = self._groups[name] = GroupConfig(name)
             self._changed()
         return found
+
+    def check_room(self, name: str, *, code: int = ResponseCode.SYSTEM_ERROR) -> None:
+        """Refuse a new group where there are too many.
+
+        Raises:
+            RequestError: with `code`.
+        """
+        if name not in self._groups and len(self._groups) >= self._groups_max:
+            raise RequestError(
+                code,
+                f"consumer group {name} cannot be made: this broker has {len(self._groups)}, and "
+                f"groupsMax is {self._groups_max}; delete some, or raise it",
+            )
+
+    def _check_pace(self, name: str) -> None:
+        if not self._allowance.take():
+            raise RequestError(
+                ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
+                f"consumer group {name} is not made now: its first use makes a group at most "
+                f"{NEW_GROUPS_PER_SECOND} times a second; try again, or let an administrator make it",
+            )
 
     def peek(self, name: str) -> GroupConfig | None:
         """The group if it is there; nothing is made."""

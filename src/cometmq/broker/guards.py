@@ -9,8 +9,9 @@ Next: cometmq.broker.members
 """
 
 import logging
+from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from cometmq.broker.members import Client, ConsumerGroup
 from cometmq.broker.parts import Feature, Parts
@@ -37,6 +38,13 @@ _log = logging.getLogger(__name__)
 # Conflicts that are remembered as logged; then the oldest may be logged once more.
 _LOGGED_MAX = 10_000
 _AT = " at "
+# What a line of the log shows of a conflict.
+_SIDES_SHOWN = 4
+_CLIENTS_SHOWN = 3
+_SHOWN_MAX = 200
+# Members are compared so seldom that it takes a hundredth of the loop's time at most: 5 us for each.
+_LOOK_SECONDS_EACH = 0.0005
+_FEW = 64  # So many are always looked at.
 
 
 @dataclass(slots=True)
@@ -44,12 +52,49 @@ class _Told:
     """What a member said last.
 
     Attributes:
+        client_id: as it called itself.
         says: its model and subscriptions, in an order of their own.
         since: monotonic seconds of its first heartbeat on this connection.
     """
 
+    client_id: str
     says: str
     since: float
+
+
+@dataclass(slots=True)
+class _Seen:
+    """What the members of a group said, and when it was compared.
+
+    Attributes:
+        told: by connection.
+        says: how many say each thing.
+        ids: how many have each id.
+        next_look: monotonic seconds before which nobody compares.
+        is_due: something has changed since.
+    """
+
+    told: dict[Peer, _Told] = field(default_factory=dict)
+    says: Counter[str] = field(default_factory=Counter)
+    ids: Counter[str] = field(default_factory=Counter)
+    next_look: float = 0.0
+    is_due: bool = False
+
+    def take(self, peer: Peer, told: _Told) -> None:
+        """A member says something else than before."""
+        self.drop(peer)
+        self.told[peer] = told
+        self.says[told.says] += 1
+        self.ids[told.client_id] += 1
+
+    def drop(self, peer: Peer) -> None:
+        """A member is gone."""
+        old = self.told.pop(peer, None)
+        if old is not None:
+            for counts, value in ((self.says, old.says), (self.ids, old.client_id)):
+                counts[value] -= 1
+                if not counts[value]:
+                    del counts[value]
 
 
 class Guards(Feature):
@@ -58,9 +103,10 @@ class Guards(Feature):
     def __init__(self, parts: Parts) -> None:
         """Listens to heartbeats from now on."""
         self._parts = parts
-        self._told: dict[tuple[str, Peer], _Told] = {}
-        self._logged: dict[tuple[str, str, str], None] = {}
+        self._groups: dict[str, _Seen] = {}
+        self._logged: dict[tuple[str, str, int], None] = {}
         parts.members.on_heartbeat.append(self._heartbeat)
+        parts.members.on_left.append(self._left)
         self.of_administrators = {
             RequestCode.GET_GROUP_CONFLICTS: self.conflicts,
             RequestCode.GET_QUEUE_LOCKS: self.locks,
@@ -90,24 +136,36 @@ class Guards(Feature):
 
     def _heartbeat(self, group: ConsumerGroup, client: Client, part: ConsumerPart) -> None:
         """A member has said what it wants; it is in the group already."""
-        key = (group.name, client.peer)
-        told = self._told.get(key)
+        seen = self._groups.get(group.name)
+        if seen is None:
+            seen = self._groups[group.name] = _Seen()
+        now = self._parts.clock.monotonic()
+        told = seen.told.get(client.peer)
         says = _text(part.model, part.subscriptions)
-        if told is None:
-            told = self._told[key] = _Told(says, self._parts.clock.monotonic())
-            client.peer.on_close.append(lambda peer: self._forget(group.name, peer))
-        elif told.says == says and not _has_namesake(group, client):
-            return
-        told.says = says
-        for conflict in self._conflicts_of(group):
-            self._log_once(conflict)
+        if told is None or (told.says, told.client_id) != (says, client.client_id):
+            since = now if told is None else told.since
+            seen.take(client.peer, _Told(client.client_id, says, since))
+            seen.is_due = len(seen.says) > 1 or seen.is_due
+        if seen.ids[client.client_id] > 1:
+            seen.is_due = True
+        if seen.is_due and now >= seen.next_look:
+            # All members are looked at: the more there are, the less often.
+            count = len(seen.told)
+            seen.next_look = now + (count * _LOOK_SECONDS_EACH if count > _FEW else 0)
+            seen.is_due = False
+            for conflict in self._conflicts_of(group):
+                self._log_once(conflict)
 
-    def _forget(self, group: str, peer: Peer) -> None:
-        self._told.pop((group, peer), None)
+    def _left(self, group: str, peer: Peer) -> None:
+        seen = self._groups.get(group)
+        if seen is not None:
+            seen.drop(peer)
+            if not seen.told:
+                del self._groups[group]
 
     def _log_once(self, conflict: Conflict) -> None:
         # Once for each contradiction, whoever joins one of its sides later.
-        what_about = (conflict.group, conflict.kind, _subject(conflict))
+        what_about = (conflict.group, conflict.kind, hash(_subject(conflict)))
         if what_about in self._logged:
             return
         self._logged[what_about] = None
@@ -118,16 +176,22 @@ class Guards(Feature):
             if conflict.kind == SUBSCRIPTION
             else "several clients have one id and take the same queues"
         )
-        sides = " | ".join(f"{', '.join(side.clients)}: {side.says}" for side in conflict.sides)
-        _log.warning("consumer group %s: %s: %s", conflict.group, what, sides)
+        sides = " | ".join(
+            f"{_listed(side.clients)}: {_cut(side.says)}"
+            for side in conflict.sides[:_SIDES_SHOWN]
+        )
+        more = len(conflict.sides) - _SIDES_SHOWN
+        end = f" | and {more} more" if more > 0 else ""
+        _log.warning("consumer group %s: %s: %s%s", conflict.group, what, sides, end)
 
     # --- finding
 
     def _conflicts_of(self, group: ConsumerGroup) -> Iterator[Conflict]:
+        seen = self._groups.get(group.name, _Seen())
         known = [
-            (client, self._told[group.name, client.peer])
+            (client, seen.told[client.peer])
             for client in group.clients.values()
-            if (group.name, client.peer) in self._told
+            if client.peer in seen.told
         ]
         by_says: dict[str, list[str]] = {}
         by_id: dict[str, list[tuple[Client, _Told]]] = {}
@@ -145,13 +209,6 @@ class Guards(Feature):
                 yield Conflict(group.name, CLIENT_ID, tuple(sides))
 
 
-def _has_namesake(group: ConsumerGroup, client: Client) -> bool:
-    return any(
-        other.client_id == client.client_id and other is not client
-        for other in group.clients.values()
-    )
-
-
 def _are_several(clients: list[tuple[Client, _Told]]) -> bool:
     """Whether connections of one id belong to several clients.
 
@@ -159,6 +216,19 @@ def _are_several(clients: list[tuple[Client, _Told]]) -> bool:
     """
     newest = max(told.since for _, told in clients)
     return any(client.seen > newest for client, told in clients if told.since < newest)
+
+
+def _listed(clients: tuple[str, ...]) -> str:
+    """A few of the names, each of bounded length: they come from peers."""
+    more = len(clients) - _CLIENTS_SHOWN
+    shown = ", ".join(map(_cut, clients[:_CLIENTS_SHOWN]))
+    return f"{shown} and {more} more" if more > 0 else shown
+
+
+def _cut(text: str) -> str:
+    return (
+        text if len(text) <= _SHOWN_MAX else f"{text[:_SHOWN_MAX]}... ({len(text)} characters)"
+    )
 
 
 def _subject(conflict: Conflict) -> str:

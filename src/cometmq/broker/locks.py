@@ -8,6 +8,8 @@ Next: cometmq.broker.handlers.client
 """
 
 import asyncio
+import logging
+import math
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Executor
 
@@ -17,13 +19,20 @@ from cometmq.model.clock import Clock
 from cometmq.model.queue import MessageQueue
 from cometmq.store.config_file import ConfigFile
 
+_log = logging.getLogger(__name__)
+
 LOCK_SECONDS = 60  # rocketmq.broker.rebalance.lockMaxLiveTime.
 # For so long a client believes in a lock (rocketmq.client.rebalance.lockMaxLiveTime); after a start
 # nobody else may have its queues before that is over.
 BELIEF_SECONDS = 30
 
-# A broker's queues times the groups that consume them in order; beyond it nothing more is locked.
-LOCKS_MAX = 1_000_000
+# What all locks may take, bytes as `_size_of` estimates them: some 90,000. A group may have a quarter of
+# what the others leave, so that many that lock all they can leave room for one that has a few.
+LOCKS_SIZE_MAX = 32 << 20
+_GROUP_SHARE = 4
+_LOCK_SIZE = 250
+# A file that is larger than what it can hold today is not read.
+_FILE_SIZE_MAX = 2 * LOCKS_SIZE_MAX
 
 _Held = tuple[str, float]  # (client id, monotonic seconds until which)
 
@@ -36,7 +45,9 @@ class QueueLocks:
         self._file = file
         self._clock = clock
         self._groups: dict[str, dict[MessageQueue, _Held]] = {}
-        self._count = 0
+        self._sizes: dict[str, int] = {}
+        self._size = 0
+        self._blind_until = -math.inf
         self._saver = Saver(file, self._snapshot, pool)
 
     def load(self) -> None:
@@ -46,9 +57,20 @@ class QueueLocks:
             CodecError: the file means nothing; the message names it.
         """
         until = self._clock.monotonic() + BELIEF_SECONDS
-        for (group, queue), client_id in (self._file.load(decode_locks_file) or {}).items():
+        holders = self._file.load(_decode)
+        if holders is None:
+            return
+        if isinstance(holders, int):
+            _log.warning(
+                "%s has %d bytes and is not read: nothing is locked for %d s, until nobody believes in a "
+                "lock of before the start",
+                self._file.path, holders, BELIEF_SECONDS,
+            )  # fmt: skip
+            self._blind_until = until
+            return
+        for (group, queue), client_id in holders.items():
             self._groups.setdefault(group, {})[queue] = (client_id, until)
-            self._count += 1
+            self._grow(group, _size_of(group, queue, client_id))
 
     # --- reading
 
@@ -80,21 +102,36 @@ class QueueLocks:
             Those it has now; and what must be awaited before it is told, None for a mere renewal.
         """
         now = self._clock.monotonic()
+        if now < self._blind_until:
+            return [], None
         locks = self._groups.get(group, {})
         obtained = []
         is_changed = False
         for queue in queues:
-            holder, until = locks.get(queue, ("", 0.0))
-            if not holder and self._count >= LOCKS_MAX:
+            held = locks.get(queue)
+            if held is not None and held[0] != client_id and held[1] > now:
                 continue
-            if holder == client_id or until <= now:
-                self._count += not holder
-                is_changed |= holder != client_id
-                locks[queue] = (client_id, now + LOCK_SECONDS)
-                obtained.append(queue)
+            if held is None or held[0] != client_id:
+                size = _size_of(group, queue, client_id)
+                if held is not None:
+                    size -= _size_of(group, queue, held[0])
+                if not self._has_room(group, size):
+                    continue
+                self._grow(group, size)
+                is_changed = True
+            locks[queue] = (client_id, now + LOCK_SECONDS)
+            obtained.append(queue)
         if locks:
             self._groups[group] = locks
         return obtained, self._saver.save_soon() if is_changed else None
+
+    def _has_room(self, group: str, size: int) -> bool:
+        wanted = self._sizes.get(group, 0) + size
+        return size <= 0 or wanted * _GROUP_SHARE <= LOCKS_SIZE_MAX - self._size
+
+    def _grow(self, group: str, size: int) -> None:
+        self._sizes[group] = self._sizes.get(group, 0) + size
+        self._size += size
 
     def unlock(self, queues: Iterable[MessageQueue], *, group: str, client_id: str) -> None:
         """Give back what this client holds."""
@@ -112,10 +149,10 @@ class QueueLocks:
 
     def _drop(self, gone: list[tuple[str, MessageQueue]]) -> None:
         for group, queue in gone:
-            del self._groups[group][queue]
+            client_id, _ = self._groups[group].pop(queue)
+            self._grow(group, -_size_of(group, queue, client_id))
             if not self._groups[group]:
-                del self._groups[group]
-            self._count -= 1
+                del self._groups[group], self._sizes[group]
         if gone:
             self._saver.save_soon()
 
@@ -131,5 +168,21 @@ class QueueLocks:
         await self._saver.close()
 
     def _snapshot(self) -> Callable[[], str]:
-        holders = {(group, queue): client_id for group, queue, (client_id, _) in self._all()}
-        return lambda: encode_locks_file(holders)
+        groups = {group: dict(locks) for group, locks in self._groups.items()}
+        return lambda: encode_locks_file(
+            {
+                (group, queue): client_id
+                for group, locks in groups.items()
+                for queue, (client_id, _) in locks.items()
+            }
+        )
+
+
+def _decode(text: str) -> dict[tuple[str, MessageQueue], str] | int:
+    """The locks of a file; its size where that is too large."""
+    return len(text) if len(text) > _FILE_SIZE_MAX else decode_locks_file(text)
+
+
+def _size_of(group: str, queue: MessageQueue, client_id: str) -> int:
+    """About how many bytes a lock takes, in memory or in the file."""
+    return _LOCK_SIZE + len(group) + len(queue.topic) + len(client_id)

@@ -6,7 +6,9 @@ queues anew. Follows ConsumerManager, ProducerManager and ConsumerGroupInfo of R
 Next: cometmq.broker.long_poll
 """
 
-from collections.abc import Callable, Iterable
+import asyncio
+import math
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from cometmq.codec.bodies.heartbeat import (
@@ -16,9 +18,23 @@ from cometmq.codec.bodies.heartbeat import (
     ConsumerPart,
 )
 from cometmq.model.clock import Clock
-from cometmq.model.codes import RequestCode
+from cometmq.model.codes import RequestCode, ResponseCode
+from cometmq.model.errors import RequestError
 from cometmq.model.subscription import Subscription
 from cometmq.net.peer import Peer
+
+# What memberships of all clients may take, bytes as `_size_of` estimates them. A connection may have a
+# quarter of what is left: few take nothing from many, and many leave room for one that is modest.
+HELD_SIZE_MAX = 32 << 20
+_HELD_SHARE = 4
+_MEMBERSHIP_SIZE = 500  # Measured, with the group where it is the first one of it.
+_SUBSCRIPTION_SIZE = 400
+_TAG_SIZE = 150
+# How often a group is told of changes at most, seconds; the first one is told at once. Larger groups
+# are told less often: of all groups' members so many a second.
+TELL_SECONDS = 0.1
+_TOLD_PER_SECOND = 2000
+_TOLD_AT_ONCE = 256  # Then others have their turn.
 
 
 @dataclass(slots=True)
@@ -50,6 +66,8 @@ class ConsumerGroup:
     consume_type: str = CONSUME_PASSIVELY
     model: str = CLUSTERING
     from_where: str = FROM_LAST
+    told: float = -math.inf  # When its members were told of a change last, monotonic seconds.
+    is_telling: bool = False  # They will be told soon.
 
     def client_ids(self) -> list[str]:
         """Each member once; one that has just reconnected may still have two connections."""
@@ -60,11 +78,22 @@ class ConsumerGroup:
 OnHeartbeat = Callable[[ConsumerGroup, Client, ConsumerPart], None]
 
 
+@dataclass(slots=True)
+class _Held:
+    """What a connection has a part in: sizes by group; and the id under which it produces."""
+
+    producers: dict[str, int] = field(default_factory=dict)
+    consumers: dict[str, int] = field(default_factory=dict)
+    size: int = 0
+    producer_id: str = ""
+
+
 class Members:
     """The registry of clients.
 
     Attributes:
         on_heartbeat: told of each consumer that says what it wants, when it is in its group.
+        on_left: told of a group's name and the connection of a consumer that has left it.
     """
 
     def __init__(
@@ -72,13 +101,15 @@ class Members:
     ) -> None:
         """`is_notified` says whether members of a group are told of changes."""
         self.on_heartbeat: list[OnHeartbeat] = []
+        self.on_left: list[Callable[[str, Peer], None]] = []
         self._clock = clock
         self._timeout_seconds = timeout_ms / 1000
         self._is_notified = is_notified
         self._producers: dict[str, dict[Peer, Client]] = {}
         self._producers_by_id: dict[str, Client] = {}
         self._consumers: dict[str, ConsumerGroup] = {}
-        self._groups_of: dict[Peer, tuple[set[str], set[str]]] = {}
+        self._held: dict[Peer, _Held] = {}
+        self._size = 0
 
     # --- reading
 
@@ -120,10 +151,19 @@ class Members:
     # --- heartbeats
 
     def register_producer(self, group: str, client: Client) -> None:
-        """A producer is alive."""
+        """A producer is alive.
+
+        Raises:
+            RequestError: clients hold too much memory.
+        """
+        held = self._held_by(client.peer)
+        size = _MEMBERSHIP_SIZE + len(group) + len(client.client_id)
+        self._take(held, held.producers, group, size)
         self._producers.setdefault(group, {})[client.peer] = client
+        if held.producer_id != client.client_id:
+            self._forget_producer_id(client.peer, held)
+            held.producer_id = client.client_id
         self._producers_by_id[client.client_id] = client
-        self._groups(client.peer)[0].add(group)
 
     def register_consumer(
         self, part: ConsumerPart, client: Client, *, is_without_subscriptions: bool = False
@@ -137,14 +177,20 @@ class Members:
 
         Returns:
             Whether members or subscriptions changed.
+
+        Raises:
+            RequestError: clients hold too much memory.
         """
+        held = self._held_by(client.peer)
+        if not is_without_subscriptions or part.group not in held.consumers:
+            size = _size_of(part) + len(client.client_id)
+            self._take(held, held.consumers, part.group, size)
         group = self._consumers.get(part.group)
         if group is None:
             group = self._consumers[part.group] = ConsumerGroup(part.group)
         known = group.clients.get(client.peer)
         is_changed = known is None or known.client_id != client.client_id
         group.clients[client.peer] = client
-        self._groups(client.peer)[1].add(part.group)
         group.consume_type, group.model = part.consume_type, part.model
         group.from_where = part.from_where
         if not is_without_subscriptions:
@@ -155,12 +201,31 @@ class Members:
             self._notify(group)
         return is_changed
 
-    def _groups(self, peer: Peer) -> tuple[set[str], set[str]]:
-        groups = self._groups_of.get(peer)
-        if groups is None:
-            groups = self._groups_of[peer] = (set(), set())
+    def _held_by(self, peer: Peer) -> _Held:
+        held = self._held.get(peer)
+        if held is None:
+            held = self._held[peer] = _Held()
             peer.on_close.append(self._peer_closed)
-        return groups
+        return held
+
+    def _take(self, held: _Held, sizes: dict[str, int], group: str, size: int) -> None:
+        """Account for a membership, which may be known already."""
+        more = size - sizes.get(group, 0)
+        if more > 0 and (held.size + more) * _HELD_SHARE > HELD_SIZE_MAX - self._size:
+            raise RequestError(
+                ResponseCode.SYSTEM_BUSY,
+                f"[REJECTREQUEST]system busy: group {group} is not taken: this connection would hold "
+                f"{held.size + more} bytes of groups and subscriptions, and all clients have "
+                f"{self._size} of {HELD_SIZE_MAX}; name fewer, or try again",
+            )
+        sizes[group] = size
+        held.size += more
+        self._size += more
+
+    def _give_back(self, held: _Held, sizes: dict[str, int], group: str) -> None:
+        size = sizes.pop(group, 0)
+        held.size -= size
+        self._size -= size
 
     # --- leaving
 
@@ -189,38 +254,77 @@ class Members:
                 client.peer.close()
 
     def _peer_closed(self, peer: Peer) -> None:
-        producer_groups, consumer_groups = self._groups_of.pop(peer, (set(), set()))
-        for name in list(producer_groups):
+        held = self._held.get(peer, _Held())
+        for name in list(held.producers):
             self._drop_producer(peer, name)
-        for name in list(consumer_groups):
+        for name in list(held.consumers):
             self._drop_consumer(peer, name)
+        self._held.pop(peer, None)
 
     def _drop_producer(self, peer: Peer, name: str) -> None:
         clients = self._producers.get(name)
-        left = None if clients is None else clients.pop(peer, None)
-        if not clients:
-            self._producers.pop(name, None)
-        if left is None or any(peer in others for others in self._producers.values()):
+        if clients is None or clients.pop(peer, None) is None:
             return
-        known = self._producers_by_id.get(left.client_id)
+        if not clients:
+            del self._producers[name]
+        held = self._held[peer]
+        self._give_back(held, held.producers, name)
+        if not held.producers:
+            self._forget_producer_id(peer, held)
+
+    def _forget_producer_id(self, peer: Peer, held: _Held) -> None:
+        known = self._producers_by_id.get(held.producer_id)
         if known is not None and known.peer is peer:  # Else it has a newer connection.
-            del self._producers_by_id[left.client_id]
+            del self._producers_by_id[held.producer_id]
 
     def _drop_consumer(self, peer: Peer, name: str) -> None:
         group = self._consumers.get(name)
         if group is None or group.clients.pop(peer, None) is None:
             return
+        held = self._held[peer]
+        self._give_back(held, held.consumers, name)
+        for listener in self.on_left:
+            listener(name, peer)
         if group.clients:
             self._notify(group)
         else:
             del self._consumers[name]
 
+    # --- telling
+
     def _notify(self, group: ConsumerGroup) -> None:
-        if self._is_notified(group.name):
-            for peer in group.clients:
-                peer.notify(
-                    RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, {"consumerGroup": group.name}
-                )
+        """Tell the members of a change: at once, or soon where they have just been told."""
+        if group.is_telling or not self._is_notified(group.name):
+            return
+        pause = max(TELL_SECONDS, len(group.clients) / _TOLD_PER_SECOND)
+        left = group.told + pause - self._clock.monotonic()
+        if left <= 0:
+            self._tell(group)
+        else:
+            group.is_telling = True
+            asyncio.get_running_loop().call_later(min(left, pause), self._tell, group)
+
+    def _tell(self, group: ConsumerGroup) -> None:
+        group.told, group.is_telling = self._clock.monotonic(), False
+        _tell_some(list(group.clients), 0, {"consumerGroup": group.name})
+
+
+def _tell_some(peers: Sequence[Peer], first: int, fields: dict[str, str]) -> None:
+    for peer in peers[first : first + _TOLD_AT_ONCE]:
+        peer.notify(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, fields)
+    first += _TOLD_AT_ONCE
+    if first < len(peers):
+        asyncio.get_running_loop().call_soon(_tell_some, peers, first, fields)
+
+
+def _size_of(part: ConsumerPart) -> int:
+    """About how many bytes are kept of what a consumer says of a group."""
+    size = _MEMBERSHIP_SIZE + len(part.group)
+    for wish in part.subscriptions:
+        # The topic and the expression are kept once more by who compares the members.
+        size += _SUBSCRIPTION_SIZE + 4 * (len(wish.topic) + len(wish.expression))
+        size += _TAG_SIZE * len(wish.tags)
+    return size
 
 
 def _update(known: dict[str, Subscription], told: Iterable[Subscription]) -> bool:

@@ -8,7 +8,8 @@ consumerOffset.json, as ConsumerOffsetManager of RocketMQ 5.3.3 keeps it; with l
 Next: cometmq.store.config_file
 """
 
-from collections.abc import Callable
+import logging
+from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 
 from cometmq.broker.saving import Saver
@@ -22,6 +23,13 @@ from cometmq.codec.bodies.consumer_offset import (
 from cometmq.model.clock import Clock
 from cometmq.model.data_version import DataVersion
 from cometmq.store.config_file import ConfigFile
+
+_log = logging.getLogger(__name__)
+
+# What the offsets of consumers may take, bytes as they are estimated: some 400,000 of them.
+OFFSETS_SIZE_MAX = 48 << 20
+_GROUP_IN_TOPIC_SIZE = 500
+_OFFSET_SIZE = 120
 
 
 class Offsets:
@@ -52,6 +60,7 @@ class Offsets:
         self._version = DataVersion(clock.now_ms())
         self._offsets: dict[str, dict[int, int]] = {}
         self._resets: dict[str, dict[int, int]] = {}
+        self._size = 0
         self._saver = Saver(file, self._snapshot, pool)
 
     def load(self) -> None:
@@ -66,6 +75,7 @@ class Offsets:
         if table is not None:
             self._offsets = {key: dict(queues) for key, queues in table.offsets.items()}
             self._version = table.version
+        self._size = sum(_size_of(key, queues) for key, queues in self._offsets.items())
 
     def get(self, group: str, topic: str, queue_id: int) -> int | None:
         """The next offset to consume, or None when the group has none there."""
@@ -78,9 +88,24 @@ class Offsets:
         queues = self._offsets.get(key)
         if queues is None:
             queues = self._offsets[key] = {}
-        if queues.get(queue_id) != offset:  # Each pull tells it, changed or not.
+            self._size += _size_of(key, queues)
+        known = queues.get(queue_id)
+        if known != offset:  # Each pull tells it, changed or not.
             queues[queue_id] = offset
             self._saver.is_dirty = True
+            if known is None:
+                self._size += _OFFSET_SIZE
+
+    def has_room(self, group: str, topic: str, queue_id: int) -> bool:
+        """Whether an offset that a client names may be kept: a new one only where there are not too many."""
+        if self._size < OFFSETS_SIZE_MAX or self.get(group, topic, queue_id) is not None:
+            return True
+        _log.warning(
+            "no offset of group %s in topic %s is kept: all offsets take %d bytes, and %d are the most; "
+            "delete groups that nobody uses",
+            group, topic, self._size, OFFSETS_SIZE_MAX,
+        )  # fmt: skip
+        return False
 
     # --- resets
 
@@ -131,7 +156,11 @@ class Offsets:
         """The other group goes on where this one is in a topic, if it is anywhere there."""
         offsets = self.of(group, topic)
         if offsets:
-            self._offsets[topic + TOPIC_GROUP_SEPARATOR + other_group] = offsets
+            key = topic + TOPIC_GROUP_SEPARATOR + other_group
+            if key in self._offsets:
+                self._size -= _size_of(key, self._offsets[key])
+            self._offsets[key] = offsets
+            self._size += _size_of(key, offsets)
             self._saver.is_dirty = True
 
     def consumed_counts(self) -> dict[str, int]:
@@ -153,7 +182,7 @@ class Offsets:
 
     def _drop(self, is_gone: Callable[[str], bool]) -> None:
         for key in [key for key in self._offsets if is_gone(key)]:
-            del self._offsets[key]
+            self._size -= _size_of(key, self._offsets.pop(key))
             self._resets.pop(key, None)
             self._saver.is_dirty = True
 
@@ -174,3 +203,8 @@ class Offsets:
         self._version = self._version.next(self._clock.now_ms())
         table = self.table()
         return lambda: self._encode(table)
+
+
+def _size_of(key: str, queues: Mapping[int, int]) -> int:
+    """About how many bytes the offsets of a group in a topic take."""
+    return _GROUP_IN_TOPIC_SIZE + 2 * len(key) + len(queues) * _OFFSET_SIZE

@@ -4,6 +4,10 @@ Each nameserver has a task of its own, so one that is down delays nobody. A chan
 them; changes that come while one registers are told together in its next round. A nameserver that
 was lost is tried again every few seconds: it forgot everything, or soon will.
 
+All topics are told each time, as long as they are few. Of many a change tells those that changed,
+one by one (REGISTER_TOPIC_IN_NAMESRV 217, as Java does with enableSingleTopicRegister), and
+all of them go once a period; their body is made in a thread.
+
 Follows BrokerController.registerBrokerAll and BrokerOuterAPI of RocketMQ 5.3.3.
 
 Next: cometmq.nameserver.handlers.registration
@@ -11,11 +15,15 @@ Next: cometmq.nameserver.handlers.registration
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass
+from functools import partial
 
+from cometmq.broker.registration_body import RegistrationBody, make_body
 from cometmq.codec.bodies.kv import decode_kv_table
-from cometmq.codec.bodies.register import Registration, body_crc, encode_registration
+from cometmq.codec.bodies.register import body_crc
+from cometmq.codec.bodies.route import encode_topic_route
 from cometmq.codec.bodies.topic_config import (
     TopicTable,
     decode_data_version,
@@ -28,10 +36,13 @@ from cometmq.codec.headers.nameserver import (
     RegisterBroker,
     RegisterBrokerResponse,
 )
+from cometmq.codec.headers.topic import TopicRequest
 from cometmq.codec.remoting import Command
 from cometmq.model.codes import RequestCode, ResponseCode
 from cometmq.model.data_version import DataVersion
 from cometmq.model.errors import BrokerRefused, CometError
+from cometmq.model.route import QueueData, TopicRoute
+from cometmq.model.topic import TopicConfig
 from cometmq.net.channels import Channels
 from cometmq.net.tasks import Tasks
 
@@ -46,6 +57,11 @@ _RETRY_SECONDS = 3.0
 # Below the 5 s that admin tools wait for the answer to a change.
 CHANGE_SECONDS_MAX = 3.0
 _UNREGISTER_TIMEOUT_MS = 3000  # BrokerOuterAPI.unregisterBroker.
+# Up to so many topics all are told of each change, which takes 5 ms.
+WHOLE_MAX = 1000
+ATTRIBUTES_MAX = 1 << 20  # Characters.
+# Changed topics that are told one by one; of more, all topics are told.
+SINGLES_MAX = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +103,7 @@ class Registrar:
         ha_address: str,
         channels: Channels,
         settings: RegistrarSettings | None = None,
+        pool: Executor | None = None,
     ) -> None:
         """Nothing is told yet; see `start`.
 
@@ -98,6 +115,7 @@ class Registrar:
             ha_address: where slaves fetch from.
             channels: connections; the registrar does not close them.
             settings: how to register.
+            pool: where large bodies are made; without it that is done on the loop.
         """
         self.master = RegisterBrokerResponse()
         self.order_topics: Mapping[str, str] = {}
@@ -108,7 +126,8 @@ class Registrar:
         self._channels = channels
         self._links = [_Link(address, self) for address in nameservers]
         self._tasks = Tasks("registrar")
-        self._body = (DataVersion(-1), b"")
+        self._pool = pool
+        self._body: tuple[DataVersion, asyncio.Future[RegistrationBody]] | None = None
 
     async def start(self) -> None:
         """Register everywhere; return when each nameserver has answered or failed."""
@@ -117,9 +136,10 @@ class Registrar:
             self._tasks.spawn(link.run(), link.address)
         await _all_of(rounds, seconds=self.settings.timeout_ms / 1000)
 
-    def changed(self) -> None:
-        """The topics changed: tell it soon."""
+    def changed(self, topic: str | None = None) -> None:
+        """The topics changed, or just one of them: tell it soon."""
         for link in self._links:
+            link.note(topic)
             link.ask()
 
     async def register(self) -> None:
@@ -147,19 +167,19 @@ class Registrar:
         table = self._topics()
         if not self.settings.is_forced and not await self._is_news(address, table.version):
             return
-        body = self._encoded(table)
+        body = await self._encoded(table)
         header = RegisterBroker(
             broker_name=self.identity.broker_name,
             broker_addr=self.identity.broker_addr,
             cluster_name=self.identity.cluster_name,
             broker_id=self.identity.broker_id,
             ha_server_addr=self._ha_address,
-            compressed=self.settings.is_compressed,
-            body_crc32=body_crc(body),
+            compressed=body.is_compressed,
+            body_crc32=body_crc(body.content),
             enable_acting_master=False,
         )
         answer = await self.call(
-            address, RequestCode.REGISTER_BROKER, encode_fields(header), body
+            address, RequestCode.REGISTER_BROKER, encode_fields(header), body.content
         )
         self.master = decode_fields(RegisterBrokerResponse, answer.fields)
         if answer.body:
@@ -176,14 +196,55 @@ class Registrar:
         is_changed = decode_fields(DataVersionResponse, answer.fields).changed
         return is_changed or not answer.body or decode_data_version(answer.body) != version
 
-    def _encoded(self, table: TopicTable) -> bytes:
-        """The body; made once for all nameservers."""
-        if self._body[0] != table.version:
-            body = encode_registration(
-                Registration(table), is_compressed=self.settings.is_compressed
-            )
-            self._body = (table.version, body)
-        return self._body[1]
+    async def _encoded(self, table: TopicTable) -> RegistrationBody:
+        """The body; made once for all nameservers, and in a thread where it is large."""
+        if self._body is None or self._body[0] != table.version:
+            making = asyncio.ensure_future(self._make_body(table))
+            self._body = (table.version, making)
+        return await asyncio.shield(self._body[1])
+
+    async def _make_body(self, table: TopicTable) -> RegistrationBody:
+        make = partial(make_body, table, is_compressed=self.settings.is_compressed)
+        if self._pool is None or not _is_large(table):
+            body = make()
+        else:
+            body = await asyncio.get_running_loop().run_in_executor(self._pool, make)
+        if body.left_out:
+            _log.error(
+                "%d of %d topics are too many for a registration: nameservers do not hear of them; "
+                "delete topics that nobody uses",
+                body.left_out, len(table.topics),
+            )  # fmt: skip
+        return body
+
+    def singles(self, names: Collection[str]) -> list[TopicConfig] | None:
+        """These topics, where nameservers may be told of them one by one; None: tell all."""
+        if len(names) > SINGLES_MAX or not self.settings.is_forced:
+            return None
+        topics = self._topics().topics
+        if len(topics) <= WHOLE_MAX:
+            return None
+        return [topics[name] for name in names if name in topics]
+
+    async def tell_one(self, address: str, config: TopicConfig) -> None:
+        """Tell one nameserver, which knows this broker, of one topic.
+
+        Raises:
+            CometError: it cannot be reached, does not answer or refuses.
+        """
+        queues = QueueData(
+            self.identity.broker_name,
+            config.read_queues,
+            config.write_queues,
+            config.perm,
+            config.sys_flag,
+        )
+        await self.call(
+            address,
+            RequestCode.REGISTER_TOPIC_IN_NAMESRV,
+            encode_fields(TopicRequest(config.name)),
+            encode_topic_route(TopicRoute((queues,), ())),
+        )
 
     async def call(
         self, address: str, code: RequestCode, fields: dict[str, str], body: bytes = b""
@@ -224,6 +285,15 @@ class _Link:
         # Done when the round that begins next has ended, well or badly.
         self._next_round: asyncio.Future[None] | None = None
         self._has_complained = False
+        self._changed: set[str] | None = None  # Since the last round; None: anything.
+        self._whole_at = 0.0  # When all topics were told last, seconds of the loop.
+
+    def note(self, topic: str | None) -> None:
+        """A topic changed; None is any."""
+        if topic is None:
+            self._changed = None
+        elif self._changed is not None and len(self._changed) <= SINGLES_MAX:
+            self._changed.add(topic)
 
     def ask(self) -> asyncio.Future[None]:
         """Want a registration; the future of its round."""
@@ -245,17 +315,37 @@ class _Link:
             await self._wait()
 
     async def _register(self) -> None:
+        names, self._changed = self._changed, set()
         try:
-            await self._registrar.tell(self.address)
+            if names is None or not await self._tell_singly(names):
+                self._whole_at = asyncio.get_running_loop().time()
+                await self._registrar.tell(self.address)
         except CometError as error:
             if self.is_up or not self._has_complained:
                 _log.warning("not registered at nameserver %s: %s", self.address, error)
             self.is_up = False
+            self._changed = None
             self._has_complained = True
         else:
             if not self.is_up:
                 _log.info("registered at nameserver %s", self.address)
             self.is_up = True
+
+    async def _tell_singly(self, names: set[str]) -> bool:
+        """Tell of these topics alone; False: all must be told."""
+        registrar = self._registrar
+        due = self._whole_at + registrar.settings.period_seconds
+        if not self.is_up or not names or asyncio.get_running_loop().time() >= due:
+            return False
+        configs = registrar.singles(names)
+        if configs is None or not registrar.is_connected(self.address):
+            return False
+        try:
+            for config in configs:
+                await registrar.tell_one(self.address, config)
+        except BrokerRefused:
+            return False  # One of before 5.0 does not know the request.
+        return True
 
     async def _wait(self) -> None:
         left = self._registrar.settings.period_seconds if self.is_up else _RETRY_SECONDS
@@ -277,6 +367,14 @@ class _Link:
             await self._registrar.call(self.address, RequestCode.UNREGISTER_BROKER, fields)
         except CometError as error:
             _log.warning("not unregistered at nameserver %s: %s", self.address, error)
+
+
+def _is_large(table: TopicTable) -> bool:
+    """Whether it takes long to make a body of it."""
+    if len(table.topics) > WHOLE_MAX:
+        return True
+    attributes = (config.attributes for config in table.topics.values() if config.attributes)
+    return sum(len(value) for each in attributes for value in each.values()) > ATTRIBUTES_MAX
 
 
 async def _all_of(rounds: Sequence[asyncio.Future[None]], *, seconds: float) -> None:

@@ -4,11 +4,15 @@ Changes that come while a save runs share the next one; whoever must not be answ
 is on disk waits for the future that its `save_soon` gave. Several share it: await it with
 `asyncio.shield`, or one whose peer goes away takes it from the others.
 
+A save writes the whole table, and making its text takes the processor from the loop; so after one that
+took long nothing is saved for some time, and what changes meanwhile shares the next one.
+
 Next: cometmq.store.config_file
 """
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable
 from concurrent.futures import Executor
 
@@ -17,6 +21,11 @@ from cometmq.model.errors import RequestError
 from cometmq.store.config_file import ConfigFile
 
 _log = logging.getLogger(__name__)
+
+# A pause follows a save, so many times as long as its text took to make; none where that is too short
+# to be felt.
+_PAUSE_FACTOR = 4
+_PAUSE_SECONDS_MIN = 0.01
 
 # Takes the table's present content, on the loop; what it gives makes the text, in the thread.
 Snapshot = Callable[[], Callable[[], str]]
@@ -36,11 +45,12 @@ class Saver:
         self._pool = pool
         self._running: asyncio.Future[None] | None = None
         self._next: asyncio.Future[None] | None = None
+        self._pause: asyncio.TimerHandle | None = None
 
     def save_soon(self) -> asyncio.Future[None]:
         """Save the table as it is now; done when it is on disk, RequestError when it cannot be."""
         self.is_dirty = True
-        if self._running is None:
+        if self._running is None and self._pause is None:
             return self._begin(asyncio.get_running_loop().create_future())
         if self._next is None:
             self._next = asyncio.get_running_loop().create_future()
@@ -48,28 +58,37 @@ class Saver:
 
     def save_if_dirty(self) -> None:
         """Save what has changed, or what could not be saved before."""
-        if self.is_dirty and self._running is None:
+        if self.is_dirty and self._running is None and self._pause is None:
             self.save_soon()
 
     async def close(self) -> None:
         """Bring everything to disk; failures are logged."""
-        while self._running is not None:
-            await asyncio.wait([self._running])
+        while self._running is not None or self._pause is not None:
+            if self._running is not None:
+                await asyncio.wait([self._running])
+            else:
+                self._go_on()
         if self.is_dirty:
             await asyncio.wait([self.save_soon()])
 
     def _begin(self, waiter: asyncio.Future[None]) -> asyncio.Future[None]:
         self._running = waiter
+        self._next = None
         self.is_dirty = False
         encode = self._snapshot()
         work = asyncio.get_running_loop().run_in_executor(self._pool, self._write, encode)
         work.add_done_callback(self._written)
         return waiter
 
-    def _write(self, encode: Callable[[], str]) -> None:
-        self._file.save(encode())
+    def _write(self, encode: Callable[[], str]) -> float:
+        """Write the text; processor seconds that it took to make it."""
+        began = time.thread_time()
+        text = encode()
+        took = time.thread_time() - began
+        self._file.save(text)
+        return took
 
-    def _written(self, work: "asyncio.Future[None]") -> None:
+    def _written(self, work: "asyncio.Future[float]") -> None:
         waiter, self._running = self._running, None
         assert waiter is not None
         error = work.exception()
@@ -85,6 +104,16 @@ class Saver:
                 )
             )
             waiter.exception()  # Nobody has to wait for it.
+        pause = 0.0 if error is not None else work.result() * _PAUSE_FACTOR
+        if pause >= _PAUSE_SECONDS_MIN:
+            self._pause = asyncio.get_running_loop().call_later(pause, self._go_on)
+        elif self._next is not None:
+            self._begin(self._next)
+
+    def _go_on(self) -> None:
+        """The pause is over: save what has changed meanwhile."""
+        if self._pause is not None:
+            self._pause.cancel()
+            self._pause = None
         if self._next is not None:
-            following, self._next = self._next, None
-            self._begin(following)
+            self._begin(self._next)

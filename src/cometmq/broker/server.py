@@ -154,6 +154,7 @@ class Broker:
             is_auto_created=settings.is_group_auto_created,
             clock=clock,
             pool=pool,
+            groups_max=settings.groups_max,
         )
         names = ("consumerOffset.json", "lmqConsumerOffset.json")
         file, other = map(self._config_file, names[::-1] if settings.is_light_read else names)
@@ -250,13 +251,7 @@ class Broker:
             offset=OffsetHandler(
                 store=store, topics=topics, groups=groups, offsets=offsets, pool=pool
             ),
-            client=ClientHandler(
-                members=self._members,
-                groups=groups,
-                topics=topics,
-                locks=self._locks,
-                clock=clock,
-            ),
+            client=ClientHandler(parts),
             topic=TopicHandler(
                 topics=topics, offsets=offsets, store=store, announce=self._registrar.register
             ),
@@ -314,8 +309,9 @@ class Broker:
                 timeout_ms=settings.register_timeout_ms,
                 is_compressed=settings.is_registration_compressed,
             ),
+            pool=self._pool,
         )
-        self._topics.on_change.append(lambda _name: registrar.changed())
+        self._topics.on_change.append(registrar.changed)
         self._in_force.on_change.append(self._look_at_permission)
         return registrar
 

@@ -66,6 +66,9 @@ class BrokerSettings(ConsumeKeys):
         is_topic_auto_created: the first send to an unknown topic makes it.
         is_group_auto_created: the first use of an unknown consumer group makes it.
         default_topic_queues: most queues of a topic that is made so.
+        topics_max: most topics, beside the system's; as many retry and dead-letter topics may be
+            there; not a key of RocketMQ.
+        groups_max: most consumer groups; not a key of RocketMQ.
         is_cluster_topic: the topic named like the cluster may be inherited from.
         is_broker_topic: the topic named like the broker may be inherited from.
         is_trace_topic: make the topic for message traces.
@@ -114,6 +117,8 @@ class BrokerSettings(ConsumeKeys):
     is_topic_auto_created: bool = setting(default=True, key="autoCreateTopicEnable")
     is_group_auto_created: bool = setting(default=True, key="autoCreateSubscriptionGroup")
     default_topic_queues: int = setting(8, key="defaultTopicQueueNums", least=1)
+    topics_max: int = setting(20_000, key="topicsMax", least=1)
+    groups_max: int = setting(20_000, key="groupsMax", least=1)
     is_cluster_topic: bool = setting(default=True, key="clusterTopicEnable")
     is_broker_topic: bool = setting(default=True, key="brokerTopicEnable")
     is_trace_topic: bool = setting(default=False, key="traceTopicEnable")

@@ -14,6 +14,7 @@ from dataclasses import replace
 from cometmq.broker.saving import Saver
 from cometmq.broker.settings import BrokerSettings
 from cometmq.broker.topic_policies import warn_of_policies
+from cometmq.codec.bodies.register import topic_size
 from cometmq.codec.bodies.topic_config import (
     TopicTable,
     decode_topic_table,
@@ -21,7 +22,9 @@ from cometmq.codec.bodies.topic_config import (
 )
 from cometmq.model import names
 from cometmq.model.clock import Clock
+from cometmq.model.codes import ResponseCode
 from cometmq.model.data_version import DataVersion
+from cometmq.model.errors import RequestError
 from cometmq.model.flags import (
     PERM_INHERIT,
     PERM_READ,
@@ -33,6 +36,9 @@ from cometmq.store.config_file import ConfigFile
 
 # Most queues of a topic: each costs memory; RocketMQ itself makes 1024 for BenchmarkTest.
 QUEUES_MAX = 65_536
+# All topics in the form in which nameservers are told of them, before it is compressed: what fits a
+# frame even where nothing can be compressed.
+TABLE_SIZE_MAX = 15 << 20
 
 _DELAY_QUEUES = 18  # One for each delay level (TopicValidator.SCHEDULE_TOPIC_QUEUE_NUM).
 _BENCHMARK_QUEUES = 1024
@@ -58,6 +64,8 @@ class Topics:
         self._file = file
         self._settings = settings
         self._topics: dict[str, TopicConfig] = {}
+        self._size = 0
+        self._derived_count = 0  # Retry and dead-letter topics.
         self._system: set[str] = set()
         self._saver = Saver(file, self._snapshot, pool)
         self._unsaved: dict[str, asyncio.Future[None]] = {}
@@ -77,6 +85,8 @@ class Topics:
         for config in self._system_topics():
             self._system.add(config.name)
             self._topics.setdefault(config.name, config)
+        for config in self._topics.values():
+            self._count(config, 1)
         if len(self._topics) > known:
             self._changed()
 
@@ -149,14 +159,50 @@ class Topics:
     # --- changing
 
     def put(self, config: TopicConfig) -> asyncio.Future[None]:
-        """Make or change a topic; the future is done when that is on disk."""
+        """Make or change a topic; the future is done when that is on disk.
+
+        Raises:
+            RequestError: there are too many topics, or nameservers could not be told of them all.
+        """
+        known = self._topics.get(config.name)
+        self._check_room(config, known)
+        if known is not None:
+            self._count(known, -1)
         self._topics[config.name] = config
+        self._count(config, 1)
         return self._changed(config.name)
 
     def delete(self, name: str) -> asyncio.Future[None]:
         """Forget a topic; the future is done when that is on disk."""
-        self._topics.pop(name, None)
+        known = self._topics.pop(name, None)
+        if known is not None:
+            self._count(known, -1)
         return self._changed(name)
+
+    def _count(self, config: TopicConfig, sign: int) -> None:
+        self._size += sign * topic_size(config)
+        self._derived_count += sign * names.is_derived_topic(config.name)
+
+    def _check_room(self, config: TopicConfig, known: TopicConfig | None) -> None:
+        size = self._size + topic_size(config) - (0 if known is None else topic_size(known))
+        if size > max(TABLE_SIZE_MAX, self._size):
+            raise RequestError(
+                ResponseCode.SYSTEM_ERROR,
+                f"topic {config.name} is refused: names and attributes of all topics would have "
+                f"{size} bytes, and nameservers can be told of {TABLE_SIZE_MAX}; delete some",
+            )
+        if known is not None or self.is_system(config.name):
+            return
+        is_derived = names.is_derived_topic(config.name)
+        others = len(self._topics) - self._derived_count - len(self._system)
+        count, most = self._derived_count if is_derived else others, self._settings.topics_max
+        if count >= most:
+            kind = "retry and dead-letter topics" if is_derived else "topics"
+            raise RequestError(
+                ResponseCode.SYSTEM_ERROR,
+                f"topic {config.name} cannot be made: this broker has {count} {kind}, and "
+                f"topicsMax is {most}; delete some, or raise it",
+            )
 
     def ensure(self, name: str, *, queues: int, perm: int, sys_flag: int = 0) -> TopicConfig:
         """The topic, made when it is missing: a group's retry and dead-letter topics.

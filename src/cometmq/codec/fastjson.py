@@ -27,6 +27,8 @@ _SHORT_ESCAPES = {
     '"': '\\"', "\\": "\\\\", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t",
 }  # fmt: skip
 
+_KEYS_KEPT = 256
+
 _CONTAINERS = (dict, list)  # What the readers make.
 _HOLDERS = (Mapping, list, tuple, set, frozenset)  # What the writer takes.
 
@@ -43,11 +45,12 @@ class JavaList(list[object]):
 # ---------------------------------------------------------------- reading
 
 
-def loads(content: bytes | str) -> Any:
+def loads(content: bytes | str, *, lenient_size_max: int | None = None) -> Any:
     """The value of a JSON or fastjson text; None for an empty one, as in fastjson.
 
     Objects are dicts; a key that is an object is a `FrozenObject`, one that is an array a tuple.
-    `$ref` is replaced by the object that it names.
+    `$ref` is replaced by the object that it names. With `lenient_size_max` a longer text must be
+    strict JSON: the other reader takes up to 1.5 s for a MiB.
 
     Raises:
         CodecError: it is neither, is not UTF-8, is nested deeper than 32 levels, or a reference
@@ -56,7 +59,12 @@ def loads(content: bytes | str) -> Any:
     raw = content.encode("utf-8", "replace") if isinstance(content, str) else content
     try:
         value = orjson.loads(raw)
-    except orjson.JSONDecodeError:
+    except orjson.JSONDecodeError as error:
+        if lenient_size_max is not None and len(raw) > lenient_size_max:
+            raise CodecError(
+                f"JSON: {error}; what is no strict JSON may have {lenient_size_max} bytes, "
+                f"not {len(raw)}"
+            ) from None
         value = parse(_text(raw))
     else:
         if raw.count(b"{") + raw.count(b"[") > NESTING_MAX:
@@ -149,6 +157,7 @@ class _Writer:
 
     def __init__(self, *, is_pretty: bool, is_sorted: bool, is_quoted: bool) -> None:
         self.parts: list[str] = []
+        self._keys: dict[tuple[str, str], str] = {}
         self._is_pretty = is_pretty
         self._is_sorted = is_sorted
         self._is_quoted = is_quoted
@@ -168,7 +177,7 @@ class _Writer:
                 self.parts.append(str(int(value)))
             case float():
                 self.parts.append(_java_double(value))
-            case Mapping():
+            case dict() | Mapping():
                 self._write_object(value, line, depth)
             case list() | tuple() | set() | frozenset():
                 self._write_array(value, line, depth)
@@ -178,27 +187,66 @@ class _Writer:
     def _write_object(self, content: Mapping[Any, object], line: str, depth: int) -> None:
         """Append an object, as MapSerializer does: only a text key begins a new line."""
         inner = line + "\t"
+        parts, keys = self.parts, self._keys
         items = content.items()
+        if self._are_numbers(content):
+            pairs = ",".join([f"{key}:{value}" for key, value in items])
+            parts.append(f"{{{pairs}{line if self._is_pretty else ''}}}")
+            return
         comma = "{"
         for key, value in sorted(items, key=_key_order) if self._is_sorted else items:
             if value is None:
                 continue
-            self.parts.append(comma)
+            # Tables of the files in config/ are tens of thousands of objects with the same keys.
+            kind = type(value)
+            known = keys.get((key, inner)) if type(key) is str else None
+            if known is None:
+                known = self._key(key, inner, depth + 1)
+            if kind is int:
+                parts.append(f"{comma}{known}{value}")
+                comma = ","
+                continue
+            parts.append(comma + known)
             comma = ","
-            self._write_key(key, inner, depth + 1)
-            self.parts.append(":")
-            self.write(value, inner, depth + 1)
+            if kind is str:
+                parts.append(_quoted(value))  # type: ignore[arg-type]
+            elif kind is bool:
+                parts.append("true" if value else "false")
+            else:
+                self.write(value, inner, depth + 1)
         if comma == "{":
-            self.parts.append("{")
+            parts.append("{")
         if content and self._is_pretty:
-            self.parts.append(line)
-        self.parts.append("}")
+            parts.append(line)
+        parts.append("}")
+
+    def _are_numbers(self, content: Mapping[Any, object]) -> bool:
+        """Whether this is a map of whole numbers to whole numbers, as offset tables consist of."""
+        if (
+            not content
+            or self._is_quoted
+            or self._is_sorted
+            or type(next(iter(content))) is not int
+        ):
+            return False
+        return set(map(type, content)) == {int} == set(map(type, content.values()))
+
+    def _key(self, key: object, line: str, depth: int) -> str:
+        """The text of a key with its colon, and the new line before it; those of beans are kept."""
+        if not isinstance(key, str):
+            begin = len(self.parts)
+            self._write_key(key, line, depth)
+            text = "".join(self.parts[begin:]) + ":"
+            del self.parts[begin:]
+            return text
+        text = f"{line if self._is_pretty else ''}{_quoted(key)}:"
+        if len(self._keys) < _KEYS_KEPT:
+            self._keys[key, line] = text
+        return text
 
     def _write_key(self, key: object, line: str, depth: int) -> None:
-        """Append a key."""
-        if isinstance(key, str):
-            self.parts.append(line + _quoted(key) if self._is_pretty else _quoted(key))
-        elif self._is_quoted:
+        """Append a key that is no text."""
+        if self._is_quoted:
             self.parts.append(_quoted(dumps(key).decode()))
         else:
             self.write(key, line, depth)

@@ -110,6 +110,11 @@ def is_retry_topic(topic: str) -> bool:
     return topic.startswith(RETRY_PREFIX)
 
 
+def is_derived_topic(topic: str) -> bool:
+    """Whether this is a topic that the system makes for a group: for retries, or dead letters."""
+    return topic.startswith((RETRY_PREFIX, DLQ_PREFIX))
+
+
 def is_system_topic(topic: str) -> bool:
     """Whether the system owns this topic, so that users neither create nor delete it."""
     return topic in SYSTEM_TOPICS or topic.startswith(SYSTEM_TOPIC_PREFIX)

@@ -102,7 +102,7 @@ async def test_two_clients_of_one_id_are_named_and_one_that_reconnected_is_not(s
 
 
 async def test_who_holds_the_queues_of_a_group_is_told(served):
-    queue = MessageQueue("T", "broker-a", 0)
+    queue = MessageQueue("TBW102", "broker-a", 0)
     body = encode_lock_request(LockRequest("g", "one", (queue,)))
     await served.ask(RequestCode.LOCK_BATCH_MQ, body=body)
     for fields, told in (

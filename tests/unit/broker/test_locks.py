@@ -16,7 +16,7 @@ from cometmq.store.real_disk import RealDisk
 from tests.support.hand_clock import HandClock
 from tests.unit.broker.conftest import Served, serve
 
-QUEUES = [MessageQueue("T", "b", queue_id) for queue_id in range(3)]
+QUEUES = [MessageQueue("TBW102", "broker-a", queue_id) for queue_id in range(3)]
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ Next: cometmq.client.group_member
 """
 
 import asyncio
+from concurrent.futures import Executor
 
 from cometmq.broker.members import Client
 from cometmq.broker.parts import Feature, Parts
@@ -110,7 +111,8 @@ class ClientRelay(Feature):
             for client in group.clients.values()
             if request.client_addr in (None, "", client.client_id)
         ]
-        answers = await asyncio.gather(*(_status_of(client, fields) for client in asked))
+        pool = self._parts.pool
+        answers = await asyncio.gather(*(_status_of(client, fields, pool) for client in asked))
         tables = {
             client.client_id: offsets
             for client, offsets in zip(asked, answers, strict=True)
@@ -119,14 +121,21 @@ class ClientRelay(Feature):
         return Answer(body=encode_all_client_offsets(tables))
 
 
-async def _status_of(client: Client, fields: dict[str, str]) -> dict[MessageQueue, int] | None:
+async def _status_of(
+    client: Client, fields: dict[str, str], pool: Executor
+) -> dict[MessageQueue, int] | None:
     """A client's offsets; None when it does not answer: the others' are still worth having."""
     try:
         answer = await _pass_on(
             client, RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT, dict(fields)
         )
-        assert isinstance(answer.body, bytes)
-        return None if answer.code else decode_client_offsets(answer.body)
+        body = answer.body
+        if answer.code or not isinstance(body, bytes):
+            return None
+        # Java writes queues as keys, which is no strict JSON, and a client may answer what it likes.
+        return await asyncio.get_running_loop().run_in_executor(
+            pool, decode_client_offsets, body
+        )
     except (RequestError, CodecError):
         return None
 

@@ -43,6 +43,7 @@ class GroupHandler:
         """UPDATE_AND_CREATE_SUBSCRIPTIONGROUP 200."""
         group = decode_group_config(command.body)
         _check(group)
+        self._groups.check_room(group.name)
         await asyncio.shield(self._groups.put(group))
         return Answer()
 
@@ -52,6 +53,7 @@ class GroupHandler:
         for group in groups:
             _check(group)
         for group in groups:
+            self._groups.check_room(group.name)
             saving = self._groups.put(group)
             if group is groups[-1]:
                 await asyncio.shield(saving)

@@ -90,9 +90,15 @@ class OffsetHandler:
             raise RequestError(
                 ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"Group {group} not exist!"
             )
-        if self._topics.get(topic) is None:
+        config = self._topics.get(topic)
+        if config is None:
             raise RequestError(ResponseCode.TOPIC_NOT_EXIST, f"Topic {topic} not exist!")
-        if request.commit_offset < 0 or not 0 <= request.queue_id < QUEUES_MAX:
+        # A topic that got fewer queues still has those with messages.
+        is_there = 0 <= request.queue_id < config.queue_count or (
+            0 <= request.queue_id < QUEUES_MAX
+            and self._store.queue(topic, request.queue_id) is not None
+        )
+        if request.commit_offset < 0 or not is_there:
             raise RequestError(
                 ResponseCode.INVALID_PARAMETER,
                 f"offset {request.commit_offset} of queue {request.queue_id} cannot be committed",
@@ -109,6 +115,12 @@ class OffsetHandler:
         if self._offsets.has_reset(group, topic, request.queue_id):
             # It is of before the reset, of which its sender is told at the next pull.
             return Answer(remark="Offset has been previously reset")
+        if not self._offsets.has_room(group, topic, request.queue_id):
+            raise RequestError(
+                ResponseCode.SYSTEM_BUSY,
+                f"[REJECTREQUEST]system busy: no offset of group {group} in topic {topic} is kept: there "
+                "are too many offsets; delete groups that nobody uses",
+            )
         self._offsets.commit(group, topic, request.queue_id, offset=request.commit_offset)
         return Answer()
 

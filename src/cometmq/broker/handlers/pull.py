@@ -294,6 +294,7 @@ class PullHandler:
             pull.may_hold
             and request.sys_flag & PULL_COMMIT_OFFSET
             and 0 <= request.commit_offset <= result.max_offset + BEYOND_MAX
+            and self._offsets.has_room(request.consumer_group, request.topic, request.queue_id)
         ):
             self._offsets.commit(
                 request.consumer_group,

@@ -11,7 +11,7 @@ from typing import Any
 
 from cometmq.codec import fastjson
 from cometmq.codec.bodies.heartbeat import CLUSTERING
-from cometmq.codec.bodies.json_object import JsonObject, load_object
+from cometmq.codec.bodies.json_object import JsonObject, load_object, load_request
 from cometmq.model.queue import MessageQueue
 
 PULL, POP = "PULL", "POP"
@@ -73,7 +73,7 @@ def decode_assignment_query(content: bytes) -> AssignmentQuery:
     Raises:
         CodecError: it means nothing.
     """
-    body = load_object(content, "query of an assignment")
+    body = load_request(content, "query of an assignment")
     return AssignmentQuery(
         topic=body.text("topic"),
         group=body.text("consumerGroup"),
@@ -132,7 +132,7 @@ def decode_request_mode(content: bytes) -> RequestModeConfig:
     Raises:
         CodecError: it means nothing.
     """
-    return _mode(load_object(content, "request mode"))
+    return _mode(load_request(content, "request mode"))
 
 
 def encode_request_modes(

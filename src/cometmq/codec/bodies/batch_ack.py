@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from cometmq.codec import fastjson
-from cometmq.codec.bodies.json_object import JsonObject, load_object
+from cometmq.codec.bodies.json_object import JsonObject, load_request
 from cometmq.model.errors import CodecError
 
 _BITS_MAX = 1 << 16  # A pop gives 32 messages; what a filter passed over lies between them.
@@ -56,7 +56,7 @@ def decode_batch_ack(content: bytes) -> list[BatchAck]:
     Raises:
         CodecError: it means nothing.
     """
-    body = load_object(content, "batch of acknowledgements")
+    body = load_request(content, "batch of acknowledgements")
     return [_ack(part) for part in body.objects("acks")] if "acks" in body else []
 
 

@@ -5,7 +5,7 @@ Source: CheckClientRequestBody and ClientManageProcessor.checkClientConfig of Ro
 
 from cometmq.codec import fastjson
 from cometmq.codec.bodies.heartbeat import subscription_json, subscription_of
-from cometmq.codec.bodies.json_object import load_object
+from cometmq.codec.bodies.json_object import load_request
 from cometmq.model.subscription import Subscription
 
 
@@ -29,7 +29,7 @@ def decode_client_config(content: bytes) -> Subscription | None:
     """
     if not content:
         return None
-    body = load_object(content, "client configuration")
+    body = load_request(content, "client configuration")
     return (
         subscription_of(body.member("subscriptionData")) if "subscriptionData" in body else None
     )

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from cometmq.codec import fastjson
-from cometmq.codec.bodies.json_object import JsonObject, load_object
+from cometmq.codec.bodies.json_object import JsonObject, load_object, load_request
 from cometmq.model.data_version import DataVersion
 from cometmq.model.group import GroupConfig
 
@@ -67,7 +67,7 @@ def decode_group_config(content: bytes | str) -> GroupConfig:
     Raises:
         CodecError: it is none; the message names the field.
     """
-    return _group(load_object(content, "subscription group"))
+    return _group(load_request(content, "subscription group"))
 
 
 def encode_group_configs(groups: Iterable[GroupConfig]) -> bytes:
@@ -81,7 +81,7 @@ def decode_group_configs(content: bytes | str) -> tuple[GroupConfig, ...]:
     Raises:
         CodecError: it is no list of groups; the message names the field.
     """
-    body = load_object(content, "subscription groups")
+    body = load_request(content, "subscription groups")
     return tuple(_group(part) for part in body.objects("groupConfigList"))
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from cometmq.codec import fastjson
-from cometmq.codec.bodies.json_object import JsonObject, load_object
+from cometmq.codec.bodies.json_object import JsonObject, load_request
 from cometmq.model.errors import CodecError, SubscriptionError
 from cometmq.model.subscription import SQL92, TAG, Subscription, parse_subscription
 
@@ -84,7 +84,7 @@ def decode_heartbeat(content: bytes | str) -> Heartbeat:
     Raises:
         CodecError: it is none; the message names the field.
     """
-    body = load_object(content, "heartbeat")
+    body = load_request(content, "heartbeat")
     return Heartbeat(
         client_id=body.text("clientID"),
         producers=tuple(

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from cometmq.codec import fastjson
-from cometmq.codec.bodies.json_object import JsonObject, load_object
+from cometmq.codec.bodies.json_object import JsonObject, load_object, load_request
 from cometmq.model.queue import MessageQueue
 
 
@@ -40,7 +40,7 @@ def decode_lock_request(content: bytes | str) -> LockRequest:
     Raises:
         CodecError: it is none; the message names the field.
     """
-    body = load_object(content, "lock request")
+    body = load_request(content, "lock request")
     return LockRequest(
         body.text("consumerGroup"),
         body.text("clientId"),

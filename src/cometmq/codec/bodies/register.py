@@ -36,6 +36,8 @@ from cometmq.model.topic import TopicConfig
 PLAIN_SIZE_MAX = 64 << 20
 _ZLIB_FIRST_BYTE = 0x78  # Deflate with a window of 32 KiB: what Java and zlib write.
 _COUNT = struct.Struct(">i")
+# Of a topic, beside its names: the length, two counts and a perm of 12 characters, blanks, `{}`.
+_TOPIC_REST_SIZE = 48
 # TopicConfig.encode, in its order; the attributes follow behind one more blank.
 _TOPIC_FIELDS = ("topicName", "readQueueNums", "writeQueueNums", "perm", "topicFilterType")
 
@@ -89,6 +91,14 @@ def decode_registration(
             "topicQueueMappingInfoMap", lambda part, name: part.member(name).raw()
         ),
     )
+
+
+def topic_size(config: TopicConfig) -> int:
+    """Bytes of a topic in the compressed form, before it is compressed; at most a few too many."""
+    size = len(config.name) + len(config.filter_type) + _TOPIC_REST_SIZE
+    if config.attributes:
+        size += len(fastjson.dumps(dict(config.attributes)))
+    return size
 
 
 def body_crc(body: bytes) -> int:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from cometmq.codec import fastjson
-from cometmq.codec.bodies.json_object import JsonObject, load_object
+from cometmq.codec.bodies.json_object import JsonObject, load_object, load_request
 from cometmq.model.data_version import DataVersion
 from cometmq.model.flags import PERM_READ_WRITE
 from cometmq.model.topic import TopicConfig
@@ -70,7 +70,7 @@ def decode_topic_configs(content: bytes | str) -> tuple[TopicConfig, ...]:
     Raises:
         CodecError: it is no list of topics; the message names the field.
     """
-    body = load_object(content, "topic list")
+    body = load_request(content, "topic list")
     return tuple(topic(part) for part in body.objects("topicConfigList"))
 
 
