@@ -319,6 +319,10 @@ class AsyncPushConsumer:
 
     async def _give_back_overdue(self, message: StoredMessage) -> bool:
         assert self._back is not None, "made at start"
+        if getattr(
+            self._listener, "is_broken", False
+        ):  # InProcesses without processes: it waits.
+            return False
         return await self._back.give_back(message, FIRST_RETRY_LEVEL)
 
     def _discard(self, loop: PullLoop, record: Record) -> None:

@@ -1,0 +1,169 @@
+"""A listener in processes of its own: they end with their parent, and none that cannot start eats messages."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cometmq.client import (
+    ConsumeFrom,
+    InProcesses,
+    Message,
+    Producer,
+    PullConsumer,
+    PushConsumer,
+    PushSettings,
+)
+from cometmq.model.errors import SettingsError, TopicNotFound
+from tests.support import processes
+
+TOPIC = "Worked"
+GROUP = "workers"
+COUNT = 10
+# A message that is refused once is a dead letter at once.
+STRICT = PushSettings(consume_from=ConsumeFrom.FIRST, retries_max=0, concurrency=2)
+
+PARENT = """
+import os, sys, time
+from cometmq.client import InProcesses
+from tests.attacks.test_processes import own_pid
+if __name__ == "__main__":
+    with InProcesses(own_pid, processes=2) as listener:
+        print(listener(0), listener(0), flush=True)
+        time.sleep(600)
+"""
+
+NO_MAIN = """
+import sys, time
+from cometmq.client import ConsumeFrom, InProcesses, PushConsumer, PushSettings
+def handle(message):
+    pass
+settings = PushSettings(consume_from=ConsumeFrom.FIRST, retries_max=0)
+with InProcesses(handle, processes=2) as listener, PushConsumer(
+    sys.argv[1], group="workers", listener=listener, subscriptions={"Worked": "*"}, settings=settings
+):
+    time.sleep(4)
+"""
+
+LISTENER = """
+import os, pathlib
+def work(message):
+    with open(__file__ + ".done", "a") as done:
+        done.write(f"{os.getpid()} {message.body.decode()}\\n")
+"""
+
+
+def own_pid(_given: object) -> Any:
+    time.sleep(0.05)
+    return os.getpid()
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def dead_letters(names: str) -> int:
+    with PullConsumer(names) as consumer:
+        try:
+            queues = consumer.queues(f"%DLQ%{GROUP}")
+        except TopicNotFound:  # Nobody wrote a dead letter.
+            return 0
+        return sum(consumer.max_offset(queue) for queue in queues)
+
+
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
+def test_processes_end_with_the_one_that_made_them(tmp_path, how):
+    program = tmp_path / "parent.py"
+    program.write_text(PARENT)
+    with subprocess.Popen(
+        [sys.executable, str(program)],
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
+    ) as parent:
+        assert parent.stdout is not None
+        pids = {int(pid) for pid in parent.stdout.readline().split()}
+        assert pids
+        assert all(map(is_alive, pids))
+        parent.send_signal(how)
+        parent.wait(10)
+        processes.wait_until(
+            lambda: not any(map(is_alive, pids)), seconds=10, what=f"the end of {pids}"
+        )
+
+
+def test_a_pool_that_cannot_start_consumes_nothing_and_says_why(tmp_path, nameserver, broker):
+    with Producer(nameserver.address) as producer:
+        producer.send_many(Message(TOPIC, b"%d" % number) for number in range(COUNT))
+    # Without `if __name__ == "__main__"` no process can import the program.
+    program = tmp_path / "program.py"
+    program.write_text(NO_MAIN)
+    done = subprocess.run(
+        [sys.executable, str(program), nameserver.address],
+        capture_output=True,
+        check=False,
+        timeout=60,
+    )
+    assert dead_letters(nameserver.address) == 0
+    assert done.returncode == 1
+    assert (
+        b"it must be a function of a module, and a program begin behind if __name__ =="
+        in done.stderr
+    )
+    with pytest.raises(SettingsError, match="it must be a function of a module"):
+        InProcesses(lambda _message: None, processes=1)
+    for wrong in (0, -1):
+        with pytest.raises(SettingsError, match="processes is"):
+            InProcesses(own_pid, processes=wrong)
+
+
+def test_messages_wait_while_no_process_can_be_started(
+    tmp_path, nameserver, broker, monkeypatch
+):
+    module = tmp_path / "the_listener.py"
+    module.write_text(LISTENER)
+    done = Path(f"{module}.done")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    import the_listener  # type: ignore[import-not-found]
+
+    def consumed() -> list[str]:
+        return done.read_text().split() if done.exists() else []
+
+    with (
+        Producer(nameserver.address) as producer,
+        InProcesses(the_listener.work, processes=1) as listener,
+        PushConsumer(
+            nameserver.address,
+            group=GROUP,
+            listener=listener,
+            subscriptions={TOPIC: "*"},
+            settings=STRICT,
+        ),
+    ):
+        producer.send(Message(TOPIC, b"0"))
+        pid, *_ = processes.wait_until(consumed, seconds=20, what="the first message")
+        # The only process dies, and no other one can import the listener.
+        module.rename(tmp_path / "away.py")
+        os.kill(int(pid), signal.SIGKILL)
+        processes.wait_until(lambda: not is_alive(int(pid)), seconds=5, what="its end")
+        processes.wait_until(lambda: listener._pool._broken, seconds=5, what="its loss")
+        producer.send_many(Message(TOPIC, b"%d" % number) for number in range(1, COUNT))
+        processes.wait_until(lambda: listener.is_broken, seconds=20, what="an attempt")
+        assert dead_letters(nameserver.address) == 0
+        (tmp_path / "away.py").rename(module)
+        processes.wait_until(
+            lambda: sorted(map(int, consumed()[1::2])) == list(range(COUNT)),
+            seconds=20,
+            what="the other messages",
+        )
+    assert dead_letters(nameserver.address) == 0
