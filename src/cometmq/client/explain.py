@@ -22,6 +22,7 @@ from cometmq.codec.bodies.group_config import decode_group_table
 from cometmq.codec.bodies.heartbeat import BROADCASTING
 from cometmq.codec.bodies.lock import decode_locks_file
 from cometmq.codec.bodies.running import QueueState, decode_running
+from cometmq.codec.bodies.topic_list import decode_topic_list
 from cometmq.codec.fields import encode_fields
 from cometmq.codec.headers.client import ConsumerGroupRequest
 from cometmq.codec.headers.console import RunningRequest
@@ -40,6 +41,9 @@ from cometmq.model.subscription import SQL92
 
 # Members that are asked which queues they have; a group has seldom more.
 _MEMBERS_ASKED_MAX = 64
+# Topics that are searched for a message whose topic nobody named, and how many of them are told.
+_TOPICS_MAX = 500
+_TOPICS_TOLD = 10
 # Where a message waits before it comes to its topic, and how people call it.
 _WAITING = {
     names.SCHEDULE_TOPIC: "it is delayed",
@@ -138,8 +142,14 @@ class Explainer:
                 f"no member of {group!r} is there to say its topics; name the topic"
             )
         message = await self._find(message_id, topics)
+        if message is None and topic is None:
+            others = await self._other_topics(group, topics)
+            message = await self._find(message_id, others)
+            topics += others
+        message = message or await self._view(message_id)
         if message is None:
-            return Explanation(None, (await self._where_it_waits(message_id, topics),))
+            waits = await self._where_it_waits(message_id, topics, is_named=topic is not None)
+            return Explanation(None, (waits,))
         route = (await self._hub.known(message.topic)).route
         case = _Case(message, group, self._hub.address(message.queue.broker_name), members)
         found = [_fine("message", f"it lies in {message.queue} at {message.queue_offset}")]
@@ -168,6 +178,9 @@ class Explainer:
             found = await self._lookup(topic, message_id)
             if found is not None:
                 return found
+        return None
+
+    async def _view(self, message_id: str) -> StoredMessage | None:
         if is_offset_message_id(message_id):
             try:
                 found = await self._queries.view(message_id)
@@ -176,6 +189,29 @@ class Explainer:
             return found if found.topic not in _WAITING else None
         return None
 
+    async def _other_topics(self, group: str, looked_at: list[str]) -> list[str]:
+        """Topics in which the group has offsets, then all: its members may be gone, or want another one."""
+        fields = encode_fields(ConsumerGroupRequest(group))
+        found: dict[str, None] = {}
+        for address in await self._masters():
+            command = Command(RequestCode.QUERY_TOPICS_BY_CONSUMER, fields=fields)
+            try:
+                answer = await self._hub.ask(address, command)
+            except BrokerRefused:
+                continue
+            found.update(dict.fromkeys(decode_topic_list(answer.body).topics))
+        command = Command(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER)
+        answer = await self._hub.nameservers.ask(command)
+        found.update(dict.fromkeys(sorted(decode_topic_list(answer.body).topics)))
+        wanted = [
+            topic
+            for topic in found
+            if topic not in looked_at
+            and not topic.startswith((names.RETRY_PREFIX, names.DLQ_PREFIX))
+            and not names.is_system_topic(topic)
+        ]
+        return wanted[:_TOPICS_MAX]
+
     async def _lookup(self, topic: str, message_id: str) -> StoredMessage | None:
         """The newest message of a topic with this id; None also where there is no such topic."""
         try:
@@ -183,15 +219,23 @@ class Explainer:
         except TopicNotFound:
             return None
 
-    async def _where_it_waits(self, message_id: str, topics: list[str]) -> Finding:
+    async def _where_it_waits(
+        self, message_id: str, topics: list[str], *, is_named: bool
+    ) -> Finding:
         for topic, what in _WAITING.items():
             found = await self._lookup(topic, message_id)
-            if found is not None and found.properties.get(keys_of.REAL_TOPIC) in topics:
+            if found is None:
+                continue
+            if not is_named or found.properties.get(keys_of.REAL_TOPIC) in topics:
                 return _stops("delay", f"{what}{_until(found)}")
+        where = ", ".join(topics[:_TOPICS_TOLD]) or "the store"
+        if len(topics) > _TOPICS_TOLD:
+            where += f" and {len(topics) - _TOPICS_TOLD} other topics"
+        hint = "" if is_named else "; if it is of another topic, name that (--topic)"
         return _stops(
             "message",
-            f"no message {message_id} in {', '.join(topics) or 'the store'}: it was never stored, "
-            "is deleted by now, or the index does not know it",
+            f"no message {message_id} in {where}: it was never stored, is deleted by now, or the "
+            f"index does not know it{hint}",
         )
 
     # --- who wants it
