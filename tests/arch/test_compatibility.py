@@ -13,6 +13,10 @@ SCENARIO_TESTS = ROOT / "tests" / "interop" / "test_java_clients.py"
 
 STATES = {"yes", "partly", "not yet", "differs"}
 FEATURES = 103  # Rows of RocketMQ's feature list; a row may be added, none may be forgotten.
+# How the tests are called that show what happens to who asks for what is not there.
+REFUSAL = re.compile(r"refuse|does_not_start|stops_the_start|warn|is_named|names_it|no_command|is_said")
+# What no request, setting, file or command can ask for; the row says so in these words.
+UNASKED = "Nothing asks for it"
 QUOTED = re.compile(r"`([^`]+)`")
 
 
@@ -92,6 +96,19 @@ def test_what_is_not_all_there_says_what_is_missing() -> None:
         row.feature for row in rows() if row.state in {"partly", "differs"} and not row.remark
     ]
     assert bare == []
+
+
+def test_what_is_not_all_there_is_shown_to_be_refused() -> None:
+    silent = [
+        row.feature
+        for row in rows()
+        if row.state in {"partly", "not yet"}
+        and UNASKED not in row.remark
+        and not REFUSAL.search(
+            " ".join(each.partition("::")[2] for each in QUOTED.findall(row.shown_by))
+        )
+    ]
+    assert silent == []
 
 
 def test_every_test_that_is_named_exists() -> None:

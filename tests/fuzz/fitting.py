@@ -226,7 +226,7 @@ NAMESERVER: dict[int, tuple[Mapping[str, str], object]] = {
     104: (_IDENTITY, None), 105: ({"topic": "topic", "acceptStandardJsonOnly": "truth"}, None), 106: ({}, None),
     205: ({"brokerName": "broker"}, None), 206: ({}, None), 216: ({"topic": "topic", "clusterName": "cluster"}, None),
     217: ({"topic": "topic"}, _ROUTE), 219: ({"namespace": "word"}, None), 224: ({"cluster": "cluster"}, None),
-    304: ({}, None), 311: ({}, None), 312: ({}, None), 313: ({}, None), 318: ({}, b"config"), 319: ({}, None),
+    304: ({}, None), 311: ({}, None), 312: ({}, None), 313: ({}, None), 318: ({}, b"config"), 319: ({}, None), 30003: ({}, None),
     322: (_IDENTITY, _VERSION), 327: ({"brokerName": "broker"}, None),
     901: ({"clusterName": "cluster", "brokerName": "broker"}, None),
     904: ({"clusterName": "cluster", "brokerAddr": "address", "brokerName": "broker"}, None),

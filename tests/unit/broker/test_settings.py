@@ -152,6 +152,15 @@ messageStorePlugIn=
     assert load(tmp_path, "inSyncReplicas=2\n")[1] == []
 
 
+@pytest.mark.parametrize(
+    "line", ["fetchNamesrvAddrByAddressServer=true", "enableSlaveActingMaster=true"]
+)
+def test_a_setting_without_effect_is_named_in_a_warning(tmp_path, line):
+    _, warnings = load(tmp_path, f"{line}\n")
+    assert len(warnings) == 1
+    assert line.partition("=")[0] in warnings[0]
+
+
 def test_a_slave_is_refused(tmp_path):
     settings, _ = load(tmp_path, "brokerRole=SLAVE\nbrokerId=1\n")
     with pytest.raises(SettingsError, match="slaves"):
