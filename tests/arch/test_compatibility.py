@@ -14,7 +14,9 @@ SCENARIO_TESTS = ROOT / "tests" / "interop" / "test_java_clients.py"
 STATES = {"yes", "partly", "not yet", "differs"}
 FEATURES = 103  # Rows of RocketMQ's feature list; a row may be added, none may be forgotten.
 # How the tests are called that show what happens to who asks for what is not there.
-REFUSAL = re.compile(r"refuse|does_not_start|stops_the_start|warn|is_named|names_it|no_command|is_said")
+REFUSAL = re.compile(
+    r"refuse|does_not_start|stops_the_start|warn|is_named|names_it|no_command|is_said"
+)
 # What no request, setting, file or command can ask for; the row says so in these words.
 UNASKED = "Nothing asks for it"
 QUOTED = re.compile(r"`([^`]+)`")

@@ -284,6 +284,12 @@ def test_wrong_arguments_are_explained_with_status_2(arguments: tuple[str, ...])
     assert b"Traceback" not in done.stderr
 
 
+def test_a_command_that_is_not_there_is_named() -> None:
+    done = run("dashboard", nameserver=None)
+    assert done.returncode == 2
+    assert b"dashboard" in done.stderr
+
+
 # --- programs
 
 
@@ -344,9 +350,3 @@ def test_both_programs_run_from_unmodified_conf_files(tmp_path: Path, topic: str
             assert run("send", topic, "x", nameserver=where).returncode == 0
             assert second.end(signal.SIGTERM) == 0
         assert first.end(signal.SIGTERM) == 0
-
-
-def test_a_command_that_is_not_there_is_named() -> None:
-    done = run("dashboard")
-    assert done.returncode == 2
-    assert "dashboard" in done.stderr
