@@ -53,12 +53,12 @@ class QueueLocks:
     def load(self) -> None:
         """Read the file: what was locked before the start is locked, as long as its owner thinks so.
 
-        Raises:
-            CodecError: the file means nothing; the message names it.
+        Where it means nothing nothing is locked until nobody believes in a lock of before the start.
         """
         until = self._clock.monotonic() + BELIEF_SECONDS
-        holders = self._file.load(_decode)
+        holders = self._file.load(_decode, is_needed=False)
         if holders is None:
+            self._blind_until = until if self._file.is_lost else self._blind_until
             return
         if isinstance(holders, int):
             _log.warning(

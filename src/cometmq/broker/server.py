@@ -164,6 +164,7 @@ class Broker:
         self._locks = QueueLocks(self._config_file("queueLocks.json"), clock=clock, pool=pool)
         for table in (self._topics, self._groups, self._offsets, self._locks):
             table.load()
+        self._topics.make_again(self._store.queue_counts(), self._store.batch_topics())
         self._counters = Counters()
         self._members = Members(
             clock, timeout_ms=settings.client_timeout_ms, is_notified=self._is_notified

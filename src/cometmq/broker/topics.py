@@ -7,7 +7,8 @@ Next: cometmq.broker.admission
 """
 
 import asyncio
-from collections.abc import Callable
+import logging
+from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Executor
 from dataclasses import replace
 
@@ -39,6 +40,10 @@ QUEUES_MAX = 65_536
 # All topics in the form in which nameservers are told of them, before it is compressed: what fits a
 # frame even where nothing can be compressed.
 TABLE_SIZE_MAX = 15 << 20
+
+_BATCH = {"queue.type": "BatchCQ"}
+_SHOWN_MAX = 20  # Names in one line of the log.
+_log = logging.getLogger(__name__)
 
 _DELAY_QUEUES = 18  # One for each delay level (TopicValidator.SCHEDULE_TOPIC_QUEUE_NUM).
 _BENCHMARK_QUEUES = 1024
@@ -76,7 +81,7 @@ class Topics:
         Raises:
             CodecError: the file means nothing; the message names it.
         """
-        table = self._file.load(decode_topic_table)
+        table = self._file.load(decode_topic_table, is_needed=False)
         if table is not None:
             self._topics = dict(table.topics)
             self.version = table.version
@@ -89,6 +94,33 @@ class Topics:
             self._count(config, 1)
         if len(self._topics) > known:
             self._changed()
+
+    def make_again(self, queues: Mapping[str, int], batch_topics: Collection[str]) -> None:
+        """Where topics.json was lost or damaged: make the topics that have messages and are not known.
+
+        A .bak lacks the newest topics; a file that was whole lacks those that were deleted.
+
+        Args:
+            queues: how many queues the store has of each topic.
+            batch_topics: those of them that have batch queues.
+        """
+        if self._file.is_whole:
+            return
+        made = [
+            TopicConfig(name, count, count, attributes=_BATCH if name in batch_topics else {})
+            for name, count in queues.items()
+            if name not in self._topics and not self.is_system(name)
+            and not name.startswith(names.LMQ_PREFIX)
+        ]  # fmt: skip
+        if made:
+            self._topics.update((config.name, config) for config in made)
+            self._changed()
+            shown = ", ".join(config.name for config in made[:_SHOWN_MAX])
+            _log.warning(
+                "%d topics have queues and are not in topics.json; they are made again with read and "
+                "write permission and as many queues as have messages: %s%s",
+                len(made), shown, ", ..." if len(made) > _SHOWN_MAX else "",
+            )  # fmt: skip
 
     def _system_topics(self) -> list[TopicConfig]:
         settings = self._settings

@@ -36,7 +36,9 @@ class WaitingCounts:
     def load(self) -> None:
         """Read the file; one that means nothing is begun anew."""
         try:
-            table = self._file.load(lambda text: decode_waiting(text, self._member))
+            table = self._file.load(
+                lambda text: decode_waiting(text, self._member), is_needed=False
+            )
         except CodecError as error:
             _log.warning("counts begin anew: %s", error)
             return

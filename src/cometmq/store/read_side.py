@@ -47,6 +47,17 @@ class ReadSide:
         """Topics that have a queue."""
         return list(dict.fromkeys(self._queues.topics() + self._batches.topics()))
 
+    def queue_counts(self) -> dict[str, int]:
+        """How many queues each topic needs for those that there are: one more than the highest number."""
+        return {
+            topic: 1 + max((queue.queue_id for queue in self.queues_of(topic)), default=0)
+            for topic in self.topics()
+        }
+
+    def batch_topics(self) -> list[str]:
+        """Topics that have batch queues."""
+        return self._batches.topics()
+
     def get(
         self,
         topic: str,

@@ -52,7 +52,12 @@ class RealDisk:
 
     def pread(self, fd: int, size: int, offset: int) -> bytes:
         """Read at an offset."""
-        piece = os.pread(fd, size, offset)
+        try:
+            piece = os.pread(fd, size, offset)
+        except (
+            OverflowError
+        ):  # Some file systems say of a directory that it has 2^63 - 1 bytes.
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR)) from None
         while 0 < len(piece) < size:
             more = os.pread(fd, size - len(piece), offset + len(piece))
             if not more:

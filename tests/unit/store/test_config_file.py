@@ -40,11 +40,43 @@ def test_without_files_there_is_nothing(file):
 
 
 @pytest.mark.parametrize("content", [b"", b"  \n", b"{half", b"\xff\xfe", b"[" * 100_000])
-def test_a_bad_file_gives_way_to_its_backup(file, content):
+def test_a_bad_file_gives_way_to_its_backup(file, caplog, content):
     file.save("1")
     file.save("2")
     Path(file.path).write_bytes(content)
     assert file.load(json.loads) == 1
+    assert file.path in caplog.text
+    assert Path(file.path + ".damaged").read_bytes() == content
+
+
+def test_a_directory_gives_way_to_the_backup_too(file, caplog):
+    file.save("1")
+    file.save("2")
+    Path(file.path).unlink()
+    Path(file.path, "inside").mkdir(parents=True)
+    assert file.load(json.loads) == 1
+    assert "s a directory" in caplog.text
+    file.save("3")
+    assert ConfigFile(file.path, RealDisk()).load(json.loads) == 3
+
+
+def test_a_missing_file_gives_way_to_its_backup_with_a_warning(file, caplog):
+    file.save("1")
+    file.save("2")
+    Path(file.path).unlink()
+    assert file.load(json.loads) == 1
+    assert "it is missing" in caplog.text
+
+
+@pytest.mark.parametrize("content", ["", "{half"])
+def test_what_is_not_needed_is_begun_without_and_kept(file, caplog, content):
+    Path(file.path).write_text(content)
+    with pytest.raises(CodecError, match="move both away"):
+        file.load(json.loads)
+    assert file.load(json.loads, is_needed=False) is None
+    assert Path(file.path + ".damaged").read_text() == content
+    assert "topics.json cannot be read" in caplog.text
+    assert file.load(json.loads) is None
 
 
 def test_two_bad_files_are_an_error_that_names_them(file):
