@@ -6,6 +6,8 @@ order of what happens to the brokers.
 
 from __future__ import annotations
 
+import os
+import signal
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,10 +35,14 @@ TOPIC, ROWS, QUEUES = "orders", 320, 4
 
 @dataclass
 class Cluster:
-    """A nameserver and two brokers with the same topic."""
+    """Two brokers with the same topic, and two nameservers that both know.
+
+    `forgetful` remembers nobody who left, as RocketMQ's own.
+    """
 
     folder: Path
     nameserver: Program
+    forgetful: Program
     brokers: dict[str, Program]
 
     def options(self, **more: str) -> dict[str, str]:
@@ -46,6 +52,11 @@ class Cluster:
             "fetchOffset.numRetries": "1",
             **more,
         }
+
+    @property
+    def checkpoint(self) -> Path:
+        """Of a stream that has read all while both brokers were there."""
+        return self.folder / "checkpoint"
 
     def kill(self, name: str) -> None:
         """As a power cut would, and the nameserver has seen it."""
@@ -68,17 +79,19 @@ def send(cluster: Cluster, numbers: range, topic: str = TOPIC) -> None:
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory) -> Iterator[Cluster]:
     folder = tmp_path_factory.mktemp("two-brokers")
-    with processes.nameserver(folder / "nameserver") as nameserver:
+    with (
+        processes.nameserver(folder / "nameserver") as nameserver,
+        processes.nameserver(folder / "other", missingBrokerReservedTime=0) as forgetful,
+    ):
+        both = f"{nameserver.address};{forgetful.address}"
         brokers = {
-            name: processes.broker(
-                folder / name, nameserver.address, settings={"brokerName": name}
-            )
+            name: processes.broker(folder / name, both, settings={"brokerName": name})
             for name in ("broker-a", "broker-b")
         }
         try:
             for each in brokers.values():
                 each.start()
-            cluster = Cluster(folder, nameserver, brokers)
+            cluster = Cluster(folder, nameserver, forgetful, brokers)
             with Admin(nameserver.address) as admin:
                 admin.create_topic(TOPIC, queues=QUEUES)
             send(cluster, range(ROWS))
@@ -139,14 +152,14 @@ def test_all_rows_come_while_all_brokers_are_there(spark, cluster):
     assert batch(spark, cluster) == list(range(ROWS))
 
 
-def test_a_group_knows_the_last_batch_when_the_stream_has_ended(spark, cluster, tmp_path):
+def test_a_group_knows_the_last_batch_when_the_stream_has_ended(spark, cluster):
     options = {
         "startingOffsets": "earliest",
         "maxOffsetsPerTrigger": "120",
         "commitOffsets": "batch",
         "group": "reports",
     }
-    assert len(available_now(spark, cluster, tmp_path / "commits", **options)) == ROWS
+    assert len(available_now(spark, cluster, cluster.checkpoint, **options)) == ROWS
     with PullConsumer(cluster.nameserver.address, group="reports") as consumer:
         committed = [consumer.committed(queue) or 0 for queue in consumer.queues(TOPIC)]
     assert sum(committed) == ROWS
@@ -195,6 +208,20 @@ def test_spark_shows_what_is_wrong_with_a_place(spark, cluster, tmp_path):
         available_now(spark, cluster, tmp_path / "places", startingOffsets=places)
 
 
+def test_a_broker_that_does_not_answer_is_named_with_its_queues(cluster, caplog):
+    options = {"fetchOffset.numRetries": "0"}
+    os.kill(cluster.brokers["broker-b"].pid, signal.SIGSTOP)
+    try:
+        with pytest.raises(
+            CometError, match=r"4 queues are missing.*'broker-b' \(it is registered"
+        ):
+            planned(cluster, **options)
+        assert planned(cluster, failOnDataLoss="false", **options) == ROWS // 2
+    finally:
+        os.kill(cluster.brokers["broker-b"].pid, signal.SIGCONT)
+    assert "4 queues are missing: 4 of 'orders' at 'broker-b'" in caplog.text
+
+
 def test_a_batch_over_a_dead_broker_is_an_error_or_a_warning_with_a_number(
     spark, cluster, caplog
 ):
@@ -225,6 +252,16 @@ def test_a_run_that_ends_does_not_begin_without_a_dead_broker(spark, cluster, tm
         failOnDataLoss="false",
     )
     assert len(found) == ROWS // 2
+
+
+def test_where_the_nameserver_remembers_nobody_checkpoint_and_option_tell(spark, cluster):
+    """As with RocketMQ's own nameserver, which no batch can be warned by without the option."""
+    other = {"nameServer": cluster.forgetful.address}
+    assert planned(cluster, **other) == ROWS // 2
+    with pytest.raises(CometError, match=r"4 queues are missing.*'brokers' names it"):
+        planned(cluster, **other, brokers="broker-a,broker-b")
+    with pytest.raises(Exception, match=r"4 queues are missing.*the checkpoint knows it"):
+        available_now(spark, cluster, cluster.checkpoint, **other)
 
 
 def test_a_stream_of_what_comes_takes_no_old_rows_of_a_broker_that_comes_back(

@@ -5,19 +5,20 @@ Next: cometmq.spark.source.pull
 
 # ruff: noqa: N802  Spark gives these names.
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 from pyspark.sql.types import StructType
 
+from cometmq.model.queue import MessageQueue
 from cometmq.spark import push_down
 from cometmq.spark.columns.schema import arrow_schema
 from cometmq.spark.source import planning
 from cometmq.spark.source.client_cluster import source_cluster
 from cometmq.spark.source.filters import Narrowing
-from cometmq.spark.source.missing import absences, check_missing
-from cometmq.spark.source.planning import RangesPartition
+from cometmq.spark.source.missing import BrokerSilent, absences, check_missing
+from cometmq.spark.source.planning import QueueRange, RangesPartition
 from cometmq.spark.source.pull import RangeReader
 from cometmq.spark.source.settings import SourceSettings
 
@@ -52,13 +53,26 @@ class RocketMQReader(DataSourceReader):
             planning.check_places(bound, covered)
         planning.check_order(settings.starting, settings.ending, covered)
         queues = self._narrowing.queues(covered)
-        starts = planning.resolve(settings.starting, queues, cluster)
-        ends = planning.resolve(settings.ending, queues, cluster)
+        covered_ranges = self._between(queues)
         ranges = self._narrowing.ranges(
-            planning.between(starts, ends), cluster, is_index_asked=settings.is_index_asked
+            covered_ranges, cluster, is_index_asked=settings.is_index_asked
         )
         tasks: list[InputPartition] = list(planning.partitions(ranges, settings))
         return tasks
+
+    def _between(self, queues: Sequence[MessageQueue]) -> list[QueueRange]:
+        """What lies between the places, without brokers that do not answer where that is allowed."""
+        settings, cluster = self._settings, source_cluster(self._settings)
+        try:
+            starts = planning.resolve(settings.starting, queues, cluster)
+            ends = planning.resolve(settings.ending, queues, cluster)
+        except BrokerSilent as silent:
+            if settings.fail_on_data_loss:
+                raise
+            check_missing(silent.absences, settings)
+            away = {each.broker for each in silent.absences}
+            return self._between([each for each in queues if each.broker_name not in away])
+        return planning.between(starts, ends)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The messages of a task, in an executor."""

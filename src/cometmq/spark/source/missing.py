@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from cometmq.codec.bodies.missing_brokers import MissingBroker
-from cometmq.model.errors import CometError
+from cometmq.model.errors import CometError, NetError
 from cometmq.model.queue import MessageQueue
 from cometmq.spark.columns.schema import nearest
 from cometmq.spark.source.cluster import SourceCluster
@@ -25,8 +25,32 @@ log = logging.getLogger(__name__)
 NAMED_MAX = 5
 
 
+_CURE = (
+    "A read now would give fewer rows. Start these brokers and read again, or, where they are gone for "
+    'good, name those that must be there, e.g. .option("brokers", "broker-a"); with '
+    "failOnDataLoss=false the read goes on without them"
+)
+
+
 class QueuesMissing(CometError):
     """Queues that should be read are not there, because their brokers are not."""
+
+
+class BrokerSilent(NetError):
+    """A broker that is registered does not say where its queues stand.
+
+    Args:
+        queues: of them those that are read.
+        error: what came instead.
+    """
+
+    def __init__(self, queues: Sequence[MessageQueue], error: CometError) -> None:
+        found = absences_of(queues, f"it is registered and does not answer: {error}")
+        super().__init__(
+            f"{_said(found)}. A read now would give fewer rows. Read again when they answer; with "
+            "failOnDataLoss=false a batch goes on without them"
+        )
+        self.absences = found
 
 
 @dataclass(frozen=True)
@@ -112,11 +136,7 @@ def check_missing(
         return
     what = _said(lacking)
     if settings.fail_on_data_loss:
-        raise QueuesMissing(
-            f"{what}: a read now would give fewer rows. Start these brokers and read again, or, where "
-            "they are gone for good, name those that must be there, e.g. "
-            '.option("brokers", "broker-a"); with failOnDataLoss=false the read goes on without them'
-        )
+        raise QueuesMissing(f"{what}. {_CURE}")
     log.warning("%s. failOnDataLoss is false: going on without them", what)
 
 

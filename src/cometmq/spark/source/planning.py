@@ -10,9 +10,10 @@ from itertools import pairwise
 
 from pyspark.sql.datasource import InputPartition
 
-from cometmq.model.errors import SettingsError, TopicNotFound
+from cometmq.model.errors import BrokerNotFound, NetError, SettingsError, TopicNotFound
 from cometmq.model.queue import MessageQueue
 from cometmq.spark.source.cluster import SourceCluster
+from cometmq.spark.source.missing import BrokerSilent
 from cometmq.spark.source.offsets import (
     COMMITTED,
     EARLIEST,
@@ -132,8 +133,20 @@ def resolve(bound: Bound, queues: Sequence[MessageQueue], cluster: SourceCluster
     Raises:
         SettingsError: the user's JSON names an offset that is none, or a queue has no message as
             late as asked.
+        BrokerSilent: a broker cannot be asked.
     """
-    return {queue: _resolve(bound, queue, cluster) for queue in queues}
+    found: Offsets = {}
+    for queue in queues:
+        try:
+            found[queue] = _resolve(bound, queue, cluster)
+        except (NetError, BrokerNotFound) as error:
+            raise BrokerSilent(of_broker(queue.broker_name, queues), error) from error
+    return found
+
+
+def of_broker(name: str, queues: Iterable[MessageQueue]) -> list[MessageQueue]:
+    """The queues of one broker."""
+    return [queue for queue in queues if queue.broker_name == name]
 
 
 def _resolve(bound: Bound, queue: MessageQueue, cluster: SourceCluster) -> int:

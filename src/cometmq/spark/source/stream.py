@@ -34,6 +34,7 @@ from cometmq.spark.source import planning
 from cometmq.spark.source.client_cluster import source_cluster
 from cometmq.spark.source.loss import Losses
 from cometmq.spark.source.missing import (
+    BrokerSilent,
     absences,
     absences_of,
     check_missing,
@@ -197,7 +198,7 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 continue
             # A queue that is not known yet is found again by a running stream, and only by it.
             if queue not in known.ends and (self._is_bounded or not known.ends):
-                raise offset
+                raise BrokerSilent(planning.of_broker(queue.broker_name, queues), offset)
             log.warning("%s waits: %s", queue, offset)
             self._silent.add(queue.broker_name)
         return latest
