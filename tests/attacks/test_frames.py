@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import struct
 
@@ -10,6 +11,8 @@ from cometmq.model.codes import RequestCode, ResponseCode
 from tests.attacks.stranger import Stranger
 from tests.support.frames import json_frame
 from tests.support.good_client import GoodClient
+from tests.support.load import send_all
+from tests.support.memory import MIB, MemoryWatch
 
 GROUP = "large_answers"
 
@@ -65,3 +68,40 @@ def test_what_a_client_tells_too_much_of_is_answered_too(broker):
     good.check(wait_ms=200)  # 16 MiB come in, and are copied.
     assert answer.code == ResponseCode.SYSTEM_ERROR
     assert "ask for less" in answer.remark
+
+
+def test_half_frames_lock_nobody_out(broker):
+    """20 connections hold all but the end of a large frame; sends of 3 MB that come in many reads are all taken."""
+    half = struct.pack(">II", FRAME_SIZE_MAX - 4, 100) + bytes(FRAME_SIZE_MAX - 200_000)
+    watch = MemoryWatch(broker.pid)
+    with contextlib.ExitStack() as left, GoodClient(broker.address, broker.pid) as good, watch:
+        for _ in range(20):
+            peer = left.enter_context(Stranger(broker.address))
+            with contextlib.suppress(ConnectionError):
+                peer.socket.sendall(half)
+        assert send_all(broker.address, "Large", [bytes(3 << 20)] * 5, window=1) == [0] * 5
+    good.check()
+    # The 3 MB of the honest ones, in the log's map and on their way, are beside the halves.
+    watch.check(growth_max=80 * MIB)
+    watch.check_back()
+    assert "half-received frames" in broker.log.read_text()
+
+
+def test_a_header_that_is_too_long_is_refused_before_it_is_whole(broker):
+    """A header of 8 MB is refused by its number after 64 KiB of it; the connection goes on behind the frame."""
+    header = b'{"code":34,"opaque":77,' + b" " * (8 << 20)
+    frame = struct.pack(">II", 4 + len(header), len(header)) + header
+    watch = MemoryWatch(broker.pid)
+    with (
+        GoodClient(broker.address, broker.pid) as good,
+        watch,
+        Stranger(broker.address) as peer,
+    ):
+        peer.socket.sendall(frame[: 1 << 20])
+        refused = peer.read()
+        peer.socket.sendall(frame[1 << 20 :])
+        assert peer.ask(RequestCode.GET_BROKER_RUNTIME_INFO).code == 0
+    assert refused.opaque == 77
+    assert "65536 is the most" in refused.remark
+    good.check()
+    watch.check(growth_max=8 * MIB)

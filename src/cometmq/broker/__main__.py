@@ -14,7 +14,7 @@ import logging
 import signal
 import sys
 
-from cometmq.broker.freed_memory import keep_freed_memory
+from cometmq.broker.freed_memory import give_back_bursts, keep_freed_memory
 from cometmq.broker.server import Broker
 from cometmq.broker.settings import BrokerSettings, load_settings
 from cometmq.model.errors import CometError
@@ -113,8 +113,10 @@ async def _serve(settings: BrokerSettings, warnings: list[str]) -> int:
         f"serializeType=JSON and name server is {settings.nameservers or 'none'}\n"
     )
     sys.stdout.flush()
+    giving_back = asyncio.create_task(give_back_bursts(), name="broker/freed-memory")
     with contextlib.suppress(asyncio.CancelledError):
         await stop.wait()
+    giving_back.cancel()
     await broker.close()
     return 0
 

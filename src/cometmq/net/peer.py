@@ -35,7 +35,10 @@ _log = logging.getLogger(__name__)
 HEADER_SIZE_MAX = 65_536
 # Answers of one read are written together up to this; then the socket gets them, bytes.
 GATHER_SIZE_MAX = 1 << 20
-WRITE_BUFFER_MAX = 4 << 20
+# A peer that has not read so many bytes of answers is not read either.
+WRITE_BUFFER_MAX = 1 << 20
+# What a request costs that was decoded and waits, about, bytes.
+REQUEST_SIZE = 2048
 # Requests of a large read that are handled together at least, however long they take.
 SLICE_MIN = 16
 # No request is believed to take less, seconds.
@@ -54,6 +57,7 @@ class Peer(asyncio.Protocol):
         is_closed: whether the connection is gone.
         on_close: called once with the peer when the connection is gone.
         network: whose connection it is where connections are counted (`net.connections`).
+        partial_size: bytes of a frame that is not whole.
         has_read: whether bytes came since the server last looked for silent connections.
         has_spoken: whether any had come before that look.
         silent_since: monotonic time of that look, seconds.
@@ -77,6 +81,7 @@ class Peer(asyncio.Protocol):
         self.is_paused = False
         self.is_closed = False
         self.on_close: list[Callable[[Peer], None]] = []
+        self.partial_size = 0
         self.has_read = False
         self.has_spoken = False
         self.silent_since = server.clock.monotonic()
@@ -89,7 +94,7 @@ class Peer(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._fd = -1
         self._is_unwanted = False
-        self._partial_size = 0
+        self._has_unread = False  # Answers.
         self._gathered: list[bytes | memoryview] = []
         self._gathered_size = 0
         self._is_gathering = False
@@ -140,8 +145,11 @@ class Peer(asyncio.Protocol):
         commands = wire.receive_data(data)
         if wire.bad_frames:
             self._refuse_bad_frames()
-        if wire.buffered != self._partial_size and not self._keep_partial(wire.buffered):
-            return []
+        if wire.buffered != self.partial_size:
+            self.partial_size = wire.buffered
+            self._server.half_frames.note(self, wire.buffered)
+            if self._is_unwanted:
+                return []
         return commands
 
     def _close_faulty(self) -> None:
@@ -181,24 +189,24 @@ class Peer(asyncio.Protocol):
             self._read_on()
         return True
 
+    @property
+    def is_read(self) -> bool:
+        """Whether we take what it sends: it waits neither for its turn nor for its own reading."""
+        return not (self.is_paused or self._is_waiting)
+
     def _read_on(self) -> None:
-        if not (
-            self.is_paused or self._is_waiting or self.is_closed or self._transport is None
-        ):
+        if self.is_read and not self.is_closed and self._transport is not None:
             self._transport.resume_reading()
 
-    def _keep_partial(self, size: int) -> bool:
-        """Account for a half-received frame; closes the connection when it is one too many."""
-        has_room = self._server.keep_partial(size - self._partial_size)
-        self._partial_size = size
-        if not has_room and size:
-            _log.warning(
-                "closing %s: half-received frames hold more than %d bytes in this process",
-                self.address, self._server.partial_size_max,
-            )  # fmt: skip
-            self.close()
-            return False
-        return True
+    def unread_size(self) -> int:
+        """Bytes of answers that it has not read, and of requests that wait for that."""
+        unread = 0 if self._transport is None else self._transport.get_write_buffer_size()
+        return unread + REQUEST_SIZE * len(self._backlog)
+
+    def _note_unread(self) -> None:
+        size = self.unread_size()
+        self._has_unread = size > 0
+        self._server.unread_answers.note(self, size)
 
     def _refuse_bad_frames(self) -> None:
         for error, opaque in self._wire.bad_frames:
@@ -219,6 +227,7 @@ class Peer(asyncio.Protocol):
     def resume_writing(self) -> None:
         """It caught up: do what waited, then read on."""
         self.is_paused = False
+        self._note_unread()
         if self._backlog and not self._is_waiting:
             self._wait_for_turn()
             self._turns.wait(self)
@@ -231,8 +240,8 @@ class Peer(asyncio.Protocol):
         for waiter in self._wire.close():
             if not waiter.done():
                 waiter.set_exception(ConnectionLost(f"{self.address} closed the connection"))
-        self._server.keep_partial(-self._partial_size)
-        self._partial_size = 0
+        self._server.half_frames.note(self, 0)
+        self._server.unread_answers.note(self, 0)
         self._turns.taken(len(self._unread))
         self._unread, self._backlog = b"", []
         self._server.forget(self)
@@ -266,6 +275,8 @@ class Peer(asyncio.Protocol):
             return
         transport = self._transport
         if self._fd >= 0 and transport is not None and not transport.get_write_buffer_size():
+            if self._has_unread:  # Not any more.
+                self._note_unread()
             self._send_at_once()
         if self._gathered:
             self._send_gathered()
@@ -289,6 +300,7 @@ class Peer(asyncio.Protocol):
         if self._transport is None or self.is_closed:
             return
         self._transport.write(pieces[0] if len(pieces) == 1 else b"".join(pieces))
+        self._note_unread()
 
     def answer(self, command: Command | RawCommand, answer: Answer) -> None:
         """Answer a request, now or later; where the answer is no frame, an error says so."""

@@ -12,6 +12,7 @@ from cometmq.model.clock import Clock
 from cometmq.model.errors import NetError
 from cometmq.net.connections import Connections
 from cometmq.net.dispatcher import Dispatcher
+from cometmq.net.held_bytes import HeldBytes
 from cometmq.net.listener import Listener
 from cometmq.net.peer import Peer
 from cometmq.net.tasks import Tasks
@@ -20,8 +21,10 @@ from cometmq.net.turns import CROWD, Turns
 _log = logging.getLogger(__name__)
 
 CONNECTIONS_MAX = 10_000
-# Frames that have begun and not ended, over all connections: 16 of the largest, bytes.
-PARTIAL_SIZE_MAX = 256 << 20
+# Frames that have begun and not ended, over all connections, bytes.
+PARTIAL_SIZE_MAX = 56 << 20
+# Answers that peers have not read, and requests that wait for that, over all connections, bytes.
+UNREAD_SIZE_MAX = 40 << 20
 # Both sides close a silent connection after 120 s (serverChannelMaxIdleTimeSeconds).
 IDLE_SECONDS_MAX = 120
 _IDLE_SCAN_SECONDS = 10
@@ -38,7 +41,8 @@ class Server:
         tasks: background tasks of the server.
         turns: how its peers share the loop.
         bad_frames: frames refused since the start.
-        partial_size_max: bytes that half-received frames may hold together.
+        half_frames: frames that have begun and not ended.
+        unread_answers: answers that peers have not read.
     """
 
     def __init__(
@@ -48,6 +52,7 @@ class Server:
         *,
         connections_max: int = CONNECTIONS_MAX,
         partial_size_max: int = PARTIAL_SIZE_MAX,
+        unread_size_max: int = UNREAD_SIZE_MAX,
         idle_seconds_max: float = IDLE_SECONDS_MAX,
     ) -> None:
         """Nothing listens yet; see `start`."""
@@ -56,10 +61,14 @@ class Server:
         self.tasks = Tasks("server")
         self.turns = Turns(clock)
         self.bad_frames = 0
-        self.partial_size_max = partial_size_max
+        self.half_frames = HeldBytes(
+            "half-received frames", partial_size_max, lambda peer: peer.partial_size, clock
+        )
+        self.unread_answers = HeldBytes(
+            "answers that it does not read", unread_size_max, Peer.unread_size, clock
+        )
         self._idle_seconds_max = idle_seconds_max
         self._connections = Connections(connections_max, clock)
-        self._partial_size = 0
         self._all_gone = asyncio.Event()
         self._all_gone.set()
         self._bound: list[socket.socket] = []
@@ -171,18 +180,14 @@ class Server:
         """A frame was refused."""
         self.bad_frames += 1
 
-    def keep_partial(self, change: int) -> bool:
-        """A half-received frame grew, shrank or went; whether all still fit the budget."""
-        self._partial_size += change
-        return self._partial_size <= self.partial_size_max
-
     async def _close_idle(self) -> None:
         while True:
             await asyncio.sleep(_IDLE_SCAN_SECONDS)
             self.close_silent()
 
     def close_silent(self) -> None:
-        """Close connections that have been silent too long; called every few seconds."""
+        """Close connections that have been silent or in the middle of a frame too long; called every few seconds."""
+        self.half_frames.close_stuck()
         self._connections.look()
         for peer in self._connections.silent_for(self._idle_seconds_max):
             peer.drop(f"silent for {self._idle_seconds_max:.0f} s")

@@ -38,6 +38,10 @@ _BODY_SURE_MAX = FRAME_SIZE_MAX // 2
 
 _FRAME_NUMBERS = 4  # Of an item that is a frame; a command has more.
 
+# Of what is kept of a frame, bytes: smaller pieces are put together, so that each costs little.
+_PIECE_SIZE = 64 << 10
+_HEADER_SIZE_MASK = 0xFFFFFF
+
 _OPAQUE_MASK = 0x7FFFFFFF
 _JSON_OPAQUE = re.compile(rb'"opaque"\s*:\s*(-?\d{1,10})')
 _BINARY_OPAQUE = struct.Struct(">i")
@@ -71,8 +75,9 @@ class Connection(Generic[Waiter]):
         self.fault: CodecError | None = None
         self._frame_size_max = frame_size_max
         self._header_size_max = header_size_max
-        self._partial = bytearray()
+        self._partial: list[bytearray] = []
         self._needed = 0
+        self._skipped = 0  # Bytes to come of a frame that was refused already.
         self._opaque = 0
         self.awaited: dict[int, tuple[float, Waiter]] = {}
 
@@ -86,12 +91,15 @@ class Connection(Generic[Waiter]):
 
         After it, `bad_frames` tells what was skipped, and `fault` whether the stream is lost.
         """
+        if self._skipped:
+            taken = min(self._skipped, len(data))
+            self._skipped -= taken
+            data = data[taken:]
         if self.buffered:
-            self._partial += data
-            self.buffered = len(self._partial)
+            self._keep(data)
             if self.buffered < self._needed:
                 return []
-            data = bytes(self._partial)
+            data = b"".join(self._partial)
             self._partial.clear()
             self.buffered = 0
         commands: list[RawCommand] = []
@@ -134,13 +142,33 @@ class Connection(Generic[Waiter]):
                 self.bad_frames.append(BadFrame(error, _salvage_opaque(kind, header)))
 
     def _keep_rest(self, data: bytes, start: int) -> None:
-        self._partial += memoryview(data)[start:]
-        self.buffered = len(self._partial)
-        # With 8 bytes its length was judged already; with fewer it is judged when they are there.
-        has_length = len(data) - start >= FRAME_HEAD_SIZE
-        self._needed = (
-            4 + FRAME_HEAD.unpack_from(data, start)[0] if has_length else FRAME_HEAD_SIZE
-        )
+        """Keep the begin of a frame; of one with a header that is none, no more than shows whose it is."""
+        have = len(data) - start
+        if have < FRAME_HEAD_SIZE:
+            self._needed = FRAME_HEAD_SIZE
+        else:
+            # With 8 bytes its length was judged already; with fewer it is judged when they are there.
+            length, kind_and_size = FRAME_HEAD.unpack_from(data, start)
+            kind, header_size = kind_and_size >> 24, kind_and_size & _HEADER_SIZE_MASK
+            self._needed = 4 + length
+            enough = FRAME_HEAD_SIZE + self._header_size_max
+            if header_size > self._header_size_max and self._needed > enough:
+                if have >= enough:
+                    header = data[start + FRAME_HEAD_SIZE : start + enough]
+                    error = _header_error(0, header_size, length - 4, self._header_size_max)
+                    self.bad_frames.append(BadFrame(error, _salvage_opaque(kind, header)))
+                    self._skipped = self._needed - have
+                    return
+                self._needed = enough
+        self._keep(data[start:])
+
+    def _keep(self, data: bytes) -> None:
+        """Keep more of it: in pieces, since one that grew would be copied, and leave holes in memory."""
+        if self._partial and len(self._partial[-1]) < _PIECE_SIZE:
+            self._partial[-1] += data
+        else:
+            self._partial.append(bytearray(data))
+        self.buffered += len(data)
 
     def next_opaque(self) -> int:
         """A number no waiting request of ours uses."""

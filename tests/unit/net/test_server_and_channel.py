@@ -1,6 +1,7 @@
 """Real sockets on loopback: answers, errors, limits, both directions."""
 
 import asyncio
+import contextlib
 import struct
 
 import pytest
@@ -270,6 +271,47 @@ async def test_half_received_frames_have_a_common_bound():
     with pytest.raises((ConnectionError, asyncio.IncompleteReadError)):
         await asyncio.wait_for(reader.readexactly(1), 2)
     writer.close()
+    await server.close()
+
+
+async def test_a_frame_that_does_not_get_on_ends_its_connection_and_a_slow_one_does_not():
+    clock = HandClock()
+    server = Server(Dispatcher(), clock)
+    port = await server.start("127.0.0.1", 0)
+    begin = struct.pack(">II", 1_000_000, 10) + bytes(1000)
+    stuck, stuck_writer = await asyncio.open_connection("127.0.0.1", port)
+    slow, slow_writer = await asyncio.open_connection("127.0.0.1", port)
+    stuck_writer.write(begin)
+    slow_writer.write(begin)
+    for _ in range(3):
+        slow_writer.write(bytes(5000))
+        await asyncio.sleep(0.05)
+        clock.turn(10)
+        server.close_silent()
+    assert await asyncio.wait_for(stuck.read(), 5) == b""
+    assert len(server.peers) == 1
+    assert not slow.at_eof()
+    stuck_writer.close()
+    slow_writer.close()
+    await server.close()
+
+
+async def test_of_half_frames_the_one_that_waits_longest_goes_and_not_the_last():
+    clock = HandClock()
+    server = Server(Dispatcher(), clock, partial_size_max=300_000)
+    port = await server.start("127.0.0.1", 0)
+    opened = []
+    for size in (200_000, 60_000, 80_000):
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(struct.pack(">II", 1_000_000, 10) + bytes(size))
+        await asyncio.sleep(0.05)
+        clock.turn(5)
+        opened.append((reader, writer))
+    with contextlib.suppress(ConnectionError):
+        assert await asyncio.wait_for(opened[0][0].read(), 5) == b""
+    assert len(server.peers) == 2
+    for _, writer in opened:
+        writer.close()
     await server.close()
 
 
