@@ -93,8 +93,11 @@ class BigBatches:
     async def _store_pieces(self, command: RawCommand, peer: Peer) -> None:
         body, found = command[7], cut_batch(command[7], PIECE_COUNT_MAX)
         cuts = [0]
-        while cuts[-1] < len(body):
-            await self._in_turn(peer, lambda: cuts.extend(islice(found, _LOOK_PIECES)))
+        try:
+            while cuts[-1] < len(body):
+                await self._in_turn(peer, lambda: cuts.extend(islice(found, _LOOK_PIECES)))
+        except CodecError as error:
+            raise RequestError(ResponseCode.MESSAGE_ILLEGAL, str(error)) from None
         ids: list[str] = []
         stored: list[tuple[list[PutResult], Admitted]] = []
 

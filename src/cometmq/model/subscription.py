@@ -66,7 +66,7 @@ def parse_subscription(topic: str, expression: str | None, *, version: int = 0) 
     tags = tuple(dict.fromkeys(tag.strip() for tag in text.split("||") if tag.strip()))
     if not tags:
         raise SubscriptionError(
-            f"the tag expression {expression!r} of topic {topic!r} has no tag; "
+            f"the tag expression {expression!r:.80} of topic {topic!r:.80} has no tag; "
             "write tags with || between them, or *"
         )
     return Subscription(topic, text, TAG, tags, frozenset(map(java_hash, tags)), version)
