@@ -146,6 +146,22 @@ def test_brokers_that_leave_together_hold_nobody(nameserver):
     good.check()
 
 
+def test_a_registration_of_many_topics_holds_nobody(nameserver):
+    """Ten thousand topics, three times, and a good client that asks for the route of another broker's."""
+    topics = tuple(f"Topic{number}" for number in range(10_000))
+    with Stranger(nameserver.address) as stays, Stranger(nameserver.address) as big:
+        assert register(stays, fields_of("stays", 1)).code == 0
+        with GoodClient(
+            nameserver.address, nameserver.pid, topic=TOPIC, asks_routes=True
+        ) as good:
+            for number in range(3):
+                assert (
+                    register(big, fields_of(f"b{number}", number + 10), topics=topics).code == 0
+                )
+        assert set(topics) <= set(told(big))
+    good.check()
+
+
 def fields_of(name: str, port: int) -> dict[str, str]:
     return {
         "brokerName": name, "brokerAddr": f"127.0.0.1:{port}", "clusterName": "c", "brokerId": "0",

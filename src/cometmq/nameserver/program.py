@@ -19,6 +19,10 @@ from cometmq.net.loop import run
 from cometmq.net.program_log import set_up_log
 from cometmq.store.conf_file import ConfFile
 
+# While a thread reads a large registration, the loop gets its turn after this time; by default it is 5 ms,
+# and a request takes several.
+_SWITCH_SECONDS = 0.001
+
 
 def run_nameserver(
     conf_file: str | None, arguments: Sequence[str] = (), *, prints_settings: bool = False
@@ -42,6 +46,7 @@ def run_nameserver(
         sys.stdout.write(encode_properties_text(settings_table(settings)).decode())
         return
     set_up_log()
+    sys.setswitchinterval(_SWITCH_SECONDS)
     raise_limit()
     run(_serve(settings, conf))
 

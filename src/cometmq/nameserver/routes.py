@@ -125,6 +125,7 @@ class RouteTable:
         registration: Registration,
         connection: Connection,
         *,
+        queues: Mapping[str, QueueData] | None = None,
         zone_name: str | None = None,
         deletes_missing_topics: bool = False,
     ) -> RegisterBrokerResponse:
@@ -134,6 +135,7 @@ class RouteTable:
             header: who it is.
             registration: its topics.
             connection: while it is open, the broker lives.
+            queues: `queues_told` of the two, where it is made already.
             zone_name: of the broker, or None.
             deletes_missing_topics: topics that it had and does not name are removed.
 
@@ -164,7 +166,9 @@ class RouteTable:
         if header.broker_id == MASTER_ID or _is_prime_slave(header, addresses):
             if deletes_missing_topics and not registration.queue_mappings:
                 self._forget_missing(header.broker_name, topics)
-            self._take_topics(header, registration, is_first=is_first)
+            if queues is None:
+                queues = queues_told(header, registration)
+            self._take_topics(header, registration, queues, is_first=is_first)
         self._keep_alive(key, header, registration, connection)
         self.missing.back(header.broker_name)
         return self._master_of(header, addresses)
@@ -219,22 +223,22 @@ class RouteTable:
             self._drop_queues(topic, broker_name)
 
     def _take_topics(
-        self, header: RegisterBroker, registration: Registration, *, is_first: bool
+        self,
+        header: RegisterBroker,
+        registration: Registration,
+        queues: Mapping[str, QueueData],
+        *,
+        is_first: bool,
     ) -> None:
         known = self.version_of(header.cluster_name, header.broker_addr)
         is_changed = is_first or known != registration.table.version
-        # A slave that stands in for its master takes no sends.
-        is_acting = header.broker_id != MASTER_ID and bool(header.enable_acting_master)
-        for config in registration.table.topics.values():
-            queues = self.topics.setdefault(config.name, {})
-            if is_changed or header.broker_name not in queues:
-                queues[header.broker_name] = QueueData(
-                    broker_name=header.broker_name,
-                    read_queues=config.read_queues,
-                    write_queues=config.write_queues,
-                    perm=config.perm & ~PERM_WRITE if is_acting else config.perm,
-                    sys_flag=config.sys_flag,
-                )
+        name = header.broker_name
+        for topic, data in queues.items():
+            known_queues = self.topics.get(topic)
+            if known_queues is None:
+                self.topics[topic] = {name: data}
+            elif is_changed or name not in known_queues:
+                known_queues[name] = data
         if is_changed:
             for topic, mapping in registration.queue_mappings.items():
                 owner = str(mapping.get("bname") or header.broker_name)
@@ -426,6 +430,22 @@ class RouteTable:
     def topics_of(self, broker_name: str) -> list[str]:
         """The topics that have queues at a broker."""
         return [topic for topic, queues in self.topics.items() if broker_name in queues]
+
+
+def queues_told(header: RegisterBroker, registration: Registration) -> dict[str, QueueData]:
+    """The queues that a registration tells of, by topic; any thread."""
+    # A slave that stands in for its master takes no sends.
+    is_acting = header.broker_id != MASTER_ID and bool(header.enable_acting_master)
+    return {
+        config.name: QueueData(
+            broker_name=header.broker_name,
+            read_queues=config.read_queues,
+            write_queues=config.write_queues,
+            perm=config.perm & ~PERM_WRITE if is_acting else config.perm,
+            sys_flag=config.sys_flag,
+        )
+        for config in registration.table.topics.values()
+    }
 
 
 def _is_prime_slave(header: RegisterBroker, addresses: Mapping[int, str]) -> bool:

@@ -3,9 +3,12 @@
 Next: cometmq.nameserver.routes
 """
 
+import asyncio
+from collections.abc import Awaitable, Mapping
+
 from cometmq.codec.bodies.kv import encode_kv_table
 from cometmq.codec.bodies.member_group import encode_member_group
-from cometmq.codec.bodies.register import body_crc, decode_registration
+from cometmq.codec.bodies.register import Registration, body_crc, decode_registration
 from cometmq.codec.bodies.route import decode_topic_route
 from cometmq.codec.bodies.topic_config import decode_data_version, encode_data_version
 from cometmq.codec.fields import decode_fields, encode_fields
@@ -20,18 +23,25 @@ from cometmq.codec.headers.topic import TopicRequest
 from cometmq.codec.remoting import Command
 from cometmq.model.codes import RequestCode, ResponseCode
 from cometmq.model.errors import RequestError
+from cometmq.model.route import QueueData
 from cometmq.model.settings import SettingsInForce
 from cometmq.nameserver.expiry import Expiry
 from cometmq.nameserver.kv import ORDER_NAMESPACE, KvConfig
 from cometmq.nameserver.lookup import member_group
 from cometmq.nameserver.owners import check_register, check_topic, check_unregister, hear
-from cometmq.nameserver.routes import BrokerKey, RouteTable
+from cometmq.nameserver.routes import BrokerKey, RouteTable, queues_told
 from cometmq.nameserver.settings import NameServerSettings
 from cometmq.net.answer import Answer
 from cometmq.net.dispatcher import Dispatcher
 from cometmq.net.peer import Peer
 
 _ZONE_NAME = "__ZONE_NAME"  # MixAll.ZONE_NAME, a field beside the header's own.
+
+
+# Bytes of a registration that is read at once: some hundred topics, a few milliseconds.
+_READ_AT_ONCE_MAX = 64 << 10
+# Bytes of those that wait to be read, together.
+WAITING_BYTES_MAX = 64 << 20
 
 
 class RegistrationHandlers:
@@ -48,6 +58,8 @@ class RegistrationHandlers:
         self._kv = kv
         self._expiry = expiry
         self._settings = settings
+        self._reading = asyncio.Lock()
+        self._waiting_bytes = 0
 
     def register(self, dispatcher: Dispatcher) -> None:
         """Take the codes of this family."""
@@ -58,23 +70,47 @@ class RegistrationHandlers:
         dispatcher.register(RequestCode.GET_BROKER_MEMBER_GROUP, self.handle_member_group)
         dispatcher.register(RequestCode.BROKER_HEARTBEAT, self.handle_heartbeat)
 
-    def handle_register(self, command: Command, peer: Peer) -> Answer:
-        """REGISTER_BROKER 103."""
+    def handle_register(self, command: Command, peer: Peer) -> Awaitable[Answer] | Answer:
+        """REGISTER_BROKER 103. Many topics take long to read; that is done beside the loop."""
         header = decode_fields(RegisterBroker, command.fields)
-        if header.body_crc32 and header.body_crc32 != body_crc(command.body):
+        if len(command.body) <= _READ_AT_ONCE_MAX and not header.compressed:
+            registration, queues = _read(header, command)
+            return self._register(header, registration, queues, command, peer)
+        if self._waiting_bytes + len(command.body) > WAITING_BYTES_MAX:
             raise RequestError(
-                ResponseCode.SYSTEM_ERROR,
-                f"crc32 not match: the body of {len(command.body)} bytes was changed on its way",
+                ResponseCode.SYSTEM_BUSY,
+                f"registrations of {self._waiting_bytes} bytes wait to be read; register again soon",
             )
-        registration = decode_registration(
-            command.body, is_compressed=header.compressed, version=command.version
-        )
+        return self._register_later(header, command, peer)
+
+    async def _register_later(
+        self, header: RegisterBroker, command: Command, peer: Peer
+    ) -> Answer:
+        self._waiting_bytes += len(command.body)
+        try:
+            async with self._reading:  # One after the other: in their order, and in one thread.
+                registration, queues = await asyncio.to_thread(_read, header, command)
+        finally:
+            self._waiting_bytes -= len(command.body)
+        if peer.is_closed:
+            raise RequestError(ResponseCode.SYSTEM_ERROR, f"{peer.address} has left meanwhile")
+        return self._register(header, registration, queues, command, peer)
+
+    def _register(
+        self,
+        header: RegisterBroker,
+        registration: Registration,
+        queues: Mapping[str, QueueData],
+        command: Command,
+        peer: Peer,
+    ) -> Answer:
         check_register(self._table, header, registration.table.version, peer.ip)
         settings = self._settings.current
         master = self._table.register(
             header,
             registration,
             peer,
+            queues=queues,
             zone_name=command.fields.get(_ZONE_NAME),
             deletes_missing_topics=settings.deletes_missing_topics,
         )
@@ -127,3 +163,18 @@ class RegistrationHandlers:
         header = decode_fields(BrokerHeartbeat, command.fields)
         hear(self._table, header.cluster_name, header.broker_addr, peer.ip)
         return Answer()
+
+
+def _read(
+    header: RegisterBroker, command: Command
+) -> tuple[Registration, Mapping[str, QueueData]]:
+    """What a broker tells; any thread."""
+    if header.body_crc32 and header.body_crc32 != body_crc(command.body):
+        raise RequestError(
+            ResponseCode.SYSTEM_ERROR,
+            f"crc32 not match: the body of {len(command.body)} bytes was changed on its way",
+        )
+    registration = decode_registration(
+        command.body, is_compressed=header.compressed, version=command.version
+    )
+    return registration, queues_told(header, registration)
