@@ -13,6 +13,7 @@ import os
 import random
 import secrets
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AsyncExitStack
 from ipaddress import ip_address
 
 from cometmq.broker.addresses import addresses_of
@@ -36,7 +37,7 @@ from cometmq.broker.long_poll import HeldPulls
 from cometmq.broker.members import Members
 from cometmq.broker.offered_topics import OfferedTopics
 from cometmq.broker.offsets import Offsets
-from cometmq.broker.parts import Feature, Parts
+from cometmq.broker.parts import Parts
 from cometmq.broker.registrar import Registrar, RegistrarSettings
 from cometmq.broker.requests import Handlers, register_requests
 from cometmq.broker.settings import FAST_PORT_DISTANCE, BrokerSettings
@@ -87,6 +88,7 @@ class Broker:
         self._clock = clock
         self._disk = disk or RealDisk()
         self._tasks = Tasks("broker")
+        self._closing = AsyncExitStack()  # What is open, the last first.
 
     @property
     def address(self) -> str:
@@ -97,7 +99,7 @@ class Broker:
     # --- start and close
 
     async def start(self) -> None:
-        """Open the store, listen, register.
+        """Open the store, listen, register. What was opened is closed again where that fails.
 
         Raises:
             SettingsError: a setting cannot be used.
@@ -105,7 +107,17 @@ class Broker:
             CodecError: a file of its configuration cannot be read.
             NetError: its port is taken.
         """
-        settings = self.settings
+        try:
+            await self._open()
+            self._tasks.spawn(self._keep_house(), "housekeeping")
+            await self._registrar.start()
+        except BaseException:
+            await self.close()
+            raise
+
+    async def _open(self) -> None:
+        """Everything up to serving; each thing says, as it comes, how it is closed."""
+        settings, closing = self.settings, self._closing
         settings.check_role()
         self._ip, self.listen_host = addresses_of(settings)
         self._store = MessageStore.open(
@@ -114,32 +126,30 @@ class Broker:
             clock=self._clock,
             disk=self._disk,
         )
+        closing.callback(self._store.close)
         self._pool = ThreadPoolExecutor(POOL_THREADS, "broker-pool")
+        closing.callback(self._pool.shutdown)
+        self._load_tables()
+        self._server = self._bind()
         self._channels = Channels(self._clock)
-        try:
-            self._load_tables()
-            self._server = self._bind()
-        except BaseException:
-            self._pool.shutdown()
-            self._store.close()
-            raise
         self._registrar = self._make_registrar()
         parts = self._make_parts()
         self._features = [make(parts) for make in FEATURES]
         register_requests(self._server.dispatcher, self._make_handlers(parts), self._features)
         self._flusher.start()
-        begun: list[Feature] = []
-        try:
-            for feature in self._features:
-                await feature.start()
-                begun.append(feature)
-            await self._server.serve()
-        except BaseException:
-            self._features = begun
-            await self.close()
-            raise
-        self._tasks.spawn(self._keep_house(), "housekeeping")
-        await self._registrar.start()
+        closing.push_async_callback(self._flusher.close)
+        for feature in self._features:
+            await feature.start()
+            closing.push_async_callback(feature.close)
+        # The peers go before the features do, which answer them.
+        for close in (
+            self._server.close,
+            self._channels.close,
+            self._registrar.close,
+            self._tasks.close,
+        ):
+            closing.push_async_callback(close)
+        await self._server.serve()
 
     def _config_file(self, name: str) -> ConfigFile:
         return ConfigFile(f"{self.settings.store_directory}/config/{name}", self._disk)
@@ -164,6 +174,7 @@ class Broker:
         self._locks = QueueLocks(self._config_file("queueLocks.json"), clock=clock, pool=pool)
         for table in (self._topics, self._groups, self._offsets, self._locks):
             table.load()
+            self._closing.push_async_callback(table.close)
         self._topics.make_again(self._store.queue_counts(), self._store.batch_topics())
         self._counters = Counters()
         self._members = Members(
@@ -187,6 +198,7 @@ class Broker:
             connections_max=settings.connections_max,
             idle_seconds_max=settings.idle_seconds_max,
         )
+        self._closing.push_async_callback(server.close)
         self.port = server.bind(host, settings.listen_port)
         fast_port = max(settings.listen_port - FAST_PORT_DISTANCE, 0)
         try:
@@ -353,18 +365,8 @@ class Broker:
                 self._groups.save_if_dirty()
 
     async def close(self) -> None:
-        """Leave the nameservers, end connections, bring everything to disk, give the store up."""
-        await self._tasks.close()
-        await self._registrar.close()
-        await self._channels.close()
-        await self._server.close()
-        for feature in reversed(self._features):
-            await feature.close()
-        await self._flusher.close()
-        await self._close_store()
+        """Leave the nameservers, end connections, bring everything to disk, give the store up.
 
-    async def _close_store(self) -> None:
-        for table in (self._topics, self._groups, self._offsets, self._locks):
-            await table.close()
-        self._pool.shutdown()
-        self._store.close()
+        Nothing is left open, whenever it comes: before a start, after one that failed, or a second time.
+        """
+        await self._closing.aclose()

@@ -120,11 +120,10 @@ class Server:
         if not self._listeners:
             self._connections.limit_to_descriptors()
             self.tasks.spawn(self._close_idle(), "idle")
-        bound, self._bound = self._bound, []
-        for taken in bound:
-            listener = Listener(taken, self._accepted)
-            listener.start()
+        while self._bound:
+            listener = Listener(self._bound.pop(0), self._accepted)
             self._listeners.append(listener)
+            listener.start()
 
     async def close(self) -> None:
         """Stop listening, close every connection and wait until they are gone."""
