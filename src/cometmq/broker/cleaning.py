@@ -78,6 +78,8 @@ class Cleaning(Feature):
     async def _apply_limits(self) -> None:
         """Raise the min offsets of queues whose topics have limits."""
         parts = self._parts
+        if not parts.store.cleaner.clock_watch.trusts():
+            return
         limited = limited_topics(parts.topics.table().topics)
         loop = asyncio.get_running_loop()
         measured: set[ConsumeQueue] = set()

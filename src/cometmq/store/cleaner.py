@@ -17,6 +17,7 @@ from weakref import WeakSet
 from cometmq.model.clock import Clock
 from cometmq.store.archive_mark import archived_to
 from cometmq.store.checkpoint import CheckpointFiles
+from cometmq.store.clock_watch import ClockWatch
 from cometmq.store.commitlog import CommitLog
 from cometmq.store.consume_queue import ConsumeQueue
 from cometmq.store.consume_queues import ConsumeQueues
@@ -79,6 +80,7 @@ class Cleaner:
         followers: what else is cleaned after the log.
         pause_ms: how long to wait before the next step; it is for who takes the steps.
         slow_followers: the same, in a lent thread: they look into files.
+        clock_watch: says whether anything may go for its age.
     """
 
     def __init__(
@@ -104,6 +106,7 @@ class Cleaner:
         self.slow_followers: list[LogFollower] = []
         self._round: Iterator[Step] | None = None
         self._next_round_at = clock.monotonic() + self._rules.interval_ms / 1000
+        self.clock_watch = ClockWatch(clock)
         self._asked_rounds = 0
         self._hanged: LogFile | None = None  # Its name could not be removed.
         self._retry_at = 0.0
@@ -166,7 +169,8 @@ class Cleaner:
         known = self._checkpoints.progress
         settled = min(known.dispatched, self._log.flushed) if known is not None else 0
         most = self._rules.batch_max
-        cause = self._cause(is_asked=is_asked)
+        # A file's age is nothing to go by while the wall clock has run away.
+        cause = self._cause(is_asked=is_asked) if self.clock_watch.trusts() else None
         if self._rules.is_archive_guarded:
             guard = _Guard(settled)
             yield partial(guard.read, self._disk, self._checkpoints.root)

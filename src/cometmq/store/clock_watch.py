@@ -1,0 +1,57 @@
+"""Whether wall time may decide what is deleted: not for a while after it has run away.
+
+Wall time that moves on while the monotonic clock of the machine does not was set: by somebody, by a time server
+that is wrong, or because the machine slept. The last is real time, so it counts after an hour; a clock that is
+set back within that hour has deleted nothing.
+
+Next: cometmq.store.cleaner
+"""
+
+import logging
+
+from cometmq.model.clock import Clock
+
+logger = logging.getLogger(__name__)
+
+AHEAD_MS_MAX = 60_000  # What a clock may be set forward between two looks.
+BELIEVED_AFTER_S = 3600.0  # A clock that stays ahead for so long is right.
+
+
+class ClockWatch:
+    """Looks at both clocks, now and then."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._wall_ms = clock.now_ms()
+        self._seconds = clock.monotonic()
+        self._ahead_ms = 0  # How far the wall clock has been set forward, and not back yet.
+        self._believed_at = 0.0
+
+    def trusts(self) -> bool:
+        """Whether the wall clock has not run away lately."""
+        wall_ms, seconds = self._clock.now_ms(), self._clock.monotonic()
+        set_ms = wall_ms - self._wall_ms - int((seconds - self._seconds) * 1000)
+        self._wall_ms, self._seconds = wall_ms, seconds
+        if abs(set_ms) > AHEAD_MS_MAX:
+            self._was_set(set_ms, seconds)
+        elif self._ahead_ms and seconds >= self._believed_at:
+            self._ahead_ms = 0
+            logger.warning(
+                "The clock has stayed where it was set; files may go for their age again"
+            )
+        return not self._ahead_ms
+
+    def _was_set(self, set_ms: int, seconds: float) -> None:
+        was_ahead = self._ahead_ms > 0
+        self._ahead_ms = max(self._ahead_ms + set_ms, 0)
+        if self._ahead_ms <= AHEAD_MS_MAX:
+            self._ahead_ms = 0
+            if was_ahead:
+                logger.warning("The clock was set back; files may go for their age again")
+        elif set_ms > 0:
+            self._believed_at = seconds + BELIEVED_AFTER_S
+            logger.warning(
+                "The clock was set %d s forward (or the machine slept): nothing is deleted for its age "
+                "for %d minutes, or until the clock is set back",
+                set_ms // 1000, BELIEVED_AFTER_S // 60,
+            )  # fmt: skip
