@@ -7,11 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from cometmq.codec.record import decode_records
 from cometmq.model.codes import RequestCode
+from tests.attacks.stranger import Stranger
 from tests.attacks.test_starts import TOPIC, filled_store, refused
 from tests.support import processes
 from tests.support.frames import ask
-from tests.support.processes import Program
+from tests.support.processes import Program, wait_until
 
 
 def read_count(program: Program, topic: str) -> int:
@@ -24,6 +26,12 @@ def read_count(program: Program, topic: str) -> int:
     header, _ = ask(program.address, RequestCode.PULL_MESSAGE, fields)
     assert header["code"] == 0, header
     return int(header["extFields"]["maxOffset"])
+
+
+def timer_facts(program: Program) -> tuple[str, str]:
+    """Messages that are not in the wheel yet, and those in it."""
+    table = json.loads(ask(program.address, RequestCode.GET_BROKER_RUNTIME_INFO)[1])["table"]
+    return table["timerOffsetBehind"], table["timerCongestNum"]
 
 
 def old_backup(config: Path) -> None:
@@ -96,3 +104,61 @@ def test_a_damaged_kv_configuration_gives_way_to_its_backup(tmp_path):
         )
         assert header["extFields"]["value"] == "old"
         assert f"{tmp_path / 'kvConfig.json'} cannot be read" in program.log.read_text()
+
+
+def halve(path: Path) -> None:
+    with path.open("r+b") as file:
+        file.truncate(path.stat().st_size // 2)
+
+
+def write_garbage(path: Path) -> None:
+    with path.open("r+b") as file:
+        file.write(b"garbage!" * 512)
+
+
+def make_directory(path: Path) -> None:
+    path.unlink()
+    path.mkdir()
+
+
+@pytest.mark.parametrize("damage", [halve, write_garbage, make_directory])
+def test_damaged_derived_files_are_put_aside_and_built_again(tmp_path, damage):
+    """Index, queue, timer wheel and timer log: the broker starts, says so, and has every message and key."""
+    store = filled_store(tmp_path)
+    with processes.broker(tmp_path, "") as program, Stranger(program.address) as peer:
+        fields = {
+            "producerGroup": "p", "topic": TOPIC, "defaultTopic": "TBW102", "defaultTopicQueueNums": "1",
+            "queueId": "0", "sysFlag": "0", "bornTimestamp": "1", "flag": "0",
+            "properties": "TIMER_DELAY_SEC\x013600\x02",
+        }  # fmt: skip
+        assert peer.ask(RequestCode.SEND_MESSAGE, fields, b"later").code == 0
+        wait_until(lambda: timer_facts(program) == ("0", "1"), seconds=10, what="the timer")
+    [index] = (store / "index").iterdir()
+    derived = [index, store / "timerwheel", store / "timerlog" / ("0" * 20)]
+    if damage is not write_garbage:  # Of entries that are wrong: test_damaged_queues.
+        derived.append(store / "consumequeue" / TOPIC / "0" / ("0" * 20))
+    for path in derived:
+        damage(path)
+    with processes.broker(tmp_path, "") as program:
+        assert read_count(program, TOPIC) == 30
+        fields = {
+            "topic": TOPIC,
+            "key": "k7",
+            "maxNum": "8",
+            "beginTimestamp": "0",
+            "endTimestamp": str(1 << 60),
+        }
+        header, body = ask(program.address, RequestCode.QUERY_MESSAGE, fields)
+        assert header["code"] == 0, header
+        assert [record.body for record in decode_records(body)] == [b"7"]
+        wait_until(lambda: timer_facts(program) == ("0", "1"), seconds=10, what="the timer")
+    said = program.log.read_text()
+    assert "Traceback" not in said
+    if damage is not write_garbage:
+        kept = {path.name for path in (store / "damaged").iterdir()}
+        assert {
+            "timerwheel",
+            f"consumequeue_{TOPIC}_0_{'0' * 20}",
+            f"index_{index.name}",
+        } <= kept
+        assert said.count("it is kept as") == 2

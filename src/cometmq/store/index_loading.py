@@ -25,6 +25,7 @@ from cometmq.store.index import Index
 from cometmq.store.index_file import IndexFile
 from cometmq.store.index_slots import EntryReader, entry_reader, mend_slots, read_slots
 from cometmq.store.log_end import record_at, start_before
+from cometmq.store.put_aside import put_away
 from cometmq.store.settings import IndexSettings
 
 logger = logging.getLogger(__name__)
@@ -53,6 +54,9 @@ class IndexLoading:
         self._is_built = settings.is_built and not read_only
         self._read_only = read_only
         self._is_gap = False  # Files were removed that no checkpoint of ours replaces.
+        self._broken_from: int | None = (
+            None  # Physical offset from which a damaged file had keys.
+        )
         self._last_offset = -1  # Of the last record that is in the index,
         self._last_keys = 0  # and how many of its keys are.
 
@@ -60,13 +64,15 @@ class IndexLoading:
         """Take the files that are there; gives from where on records are lacking.
 
         Raises:
-            StoreDamaged: a file has another size than the settings say.
+            StoreDamaged: files have another size than the settings say.
             OSError: the disk failed.
         """
-        self._index.files = self._files()
+        self._index.files = self._files(is_clean=is_clean)
         lacking = None
         if not is_clean and not self._read_only:
             lacking = max(self._keep_trusted(self._index.files), log_start)
+        if self._broken_from is not None:
+            lacking = min(self._broken_from, lacking or self._broken_from)
         for file in () if self._read_only else self._index.files[-1:]:
             if file.room > 0 and file.slots is None:
                 with entry_reader(self._disk, file.path, file.shape) as reader:
@@ -134,39 +140,89 @@ class IndexLoading:
 
     # --- files
 
-    def _files(self) -> list[IndexFile]:
-        """Every file of the directory; one that was being made at a stop goes."""
-        files = []
-        for name in self._disk.list_names(self._index.directory):
-            if len(name) == _NAME_DIGITS and name.isdigit():
-                file = self._file(f"{self._index.directory}/{name}")
-                if file is not None:
-                    files.append(file)
+    def _files(self, *, is_clean: bool) -> list[IndexFile]:
+        """The files up to the first that is damaged; that one is put aside, and newer ones go.
+
+        One that was being made at a stop goes, too.
+
+        Raises:
+            StoreDamaged: all of them, more than one, have another size than the settings say.
+            OSError: the disk failed.
+        """
+        names = self._disk.list_names(self._index.directory)
+        paths = [
+            f"{self._index.directory}/{name}"
+            for name in names
+            if len(name) == _NAME_DIGITS and name.isdigit()
+        ]
+        found = {path: self._look(path) for path in paths}
+        self._check_setting(found)
+        files: list[IndexFile] = []
+        for path, (size, header) in found.items():
+            if not size and path == paths[-1] and not is_clean:
+                if not self._read_only:
+                    self._disk.unlink(path)
+            elif size != self._index.shape.file_size or not self._means_something(header):
+                self._begin_again_at(files, path, size, paths)
+                break
+            else:
+                file = IndexFile(self._disk, path, self._index.shape, header=header)
+                files.append(file)
         return files
 
-    def _file(self, path: str) -> IndexFile | None:
-        shape = self._index.shape
-        fd = self._disk.open(path, write=False)
+    def _look(self, path: str) -> tuple[int, IndexHeader]:
+        """A file's size, -1 for a directory, and its header."""
         try:
-            size = self._disk.size(fd)
-            head = self._disk.pread(fd, INDEX_HEADER_SIZE, 0)
-        finally:
-            self._disk.close(fd)
-        if size == 0:
-            if not self._read_only:
-                self._disk.unlink(path)
-            return None
-        if size != shape.file_size:
-            raise StoreDamaged(
-                f"{path} has {size} bytes, the settings maxHashSlotNum {shape.slots} and "
-                f"maxIndexNum {shape.entries} say {shape.file_size}; set them to what this store "
-                "was written with, or move the folder index away and build it again with "
-                "`cometmq store repair`"
-            )
-        header = decode_header(head)
+            fd = self._disk.open(path, write=False)
+            try:
+                head = self._disk.pread(fd, INDEX_HEADER_SIZE, 0)
+                size = self._disk.size(fd)
+            finally:
+                self._disk.close(fd)
+        except IsADirectoryError:
+            return -1, IndexHeader()
+        header = decode_header(head.ljust(INDEX_HEADER_SIZE, b"\0"))
         if header.index_count < 1:  # IndexHeader.load: a file that has not been written to.
             header = header._replace(index_count=1)
-        return IndexFile(self._disk, path, shape, header=header)
+        return size, header
+
+    def _means_something(self, header: IndexHeader) -> bool:
+        """Whether a header can be one of this index, and of this log."""
+        shape = self._index.shape
+        return (
+            header.index_count <= shape.entries
+            and 0 <= header.slots_used <= shape.slots
+            and header.begin_offset >= 0
+            and 0 <= header.end_offset <= self._log.chain.end
+            and min(header.begin_timestamp, header.end_timestamp) >= 0
+        )
+
+    def _check_setting(self, found: dict[str, tuple[int, IndexHeader]]) -> None:
+        """Where files agree on another size than the settings say it is those which are wrong."""
+        sizes, shape = {size for size, _ in found.values()}, self._index.shape
+        if len(found) > 1 and len(sizes) == 1 and not sizes & {-1, 0, shape.file_size}:
+            raise StoreDamaged(
+                f"{next(iter(found))} has {sizes.pop()} bytes, as all index files; the settings "
+                f"maxHashSlotNum {shape.slots} and maxIndexNum {shape.entries} say "
+                f"{shape.file_size}; set them to what this store was written with, or move the "
+                "folder index away and build it again with `cometmq store repair`"
+            )
+
+    def _begin_again_at(
+        self, files: list[IndexFile], path: str, size: int, paths: list[str]
+    ) -> None:
+        """Put a damaged file aside; its keys and those of the files behind it come from the log."""
+        self._broken_from = files[-1].header.end_offset if files else 0
+        if self._read_only:
+            return
+        kept = put_away(self._disk, self._checkpoints.root, path)
+        for newer in paths[paths.index(path) + 1 :]:
+            put_away(self._disk, self._checkpoints.root, newer)
+        what = "is a directory" if size < 0 else f"of {size} bytes is no index file"
+        logger.warning(
+            "%s %s; it is kept as %s, and the index is built again from the log from %d on",
+            path, what, kept, self._broken_from,
+        )  # fmt: skip
 
     def _keep_trusted(self, files: list[IndexFile]) -> int:
         """Take what is known to be on the device; gives from where on records are lacking."""

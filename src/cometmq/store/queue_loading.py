@@ -53,14 +53,15 @@ class EntryFile:
     """One queue file, open while its queue is loaded; its first page is read with it.
 
     Attributes:
+        path: its name.
         start: queue offset of its first entry.
     """
 
-    __slots__ = ("_disk", "_fd", "_head", "_path", "start")
+    __slots__ = ("_disk", "_fd", "_head", "path", "start")
 
     def __init__(self, disk: Disk, path: str, start: int) -> None:
         self._disk = disk
-        self._path = path
+        self.path = path
         self._fd = -1
         self._head = b""
         self.start = start
@@ -68,22 +69,16 @@ class EntryFile:
     def open(self) -> None:
         """Open it, unless it is open."""
         if self._fd < 0:
-            self._fd = self._disk.open(self._path, write=False)
+            self._fd = self._disk.open(self.path, write=False)
             self._head = self._disk.pread(self._fd, FIRST_ENTRIES * QUEUE_ENTRY_SIZE, 0)
 
-    def check_size(self, wanted: int) -> None:
-        """Refuse a file whose size does not fit the settings.
-
-        Raises:
-            StoreDamaged: it names file and setting.
-        """
-        self.open()
-        size = self._disk.size(self._fd)
-        if size not in (wanted, 0):  # 0: a stop while it was made.
-            raise StoreDamaged(
-                f"{self._path} has {size} bytes, the setting mappedFileSizeConsumeQueue says "
-                f"{wanted}; set it to the size this store was written with"
-            )
+    def size(self) -> int:
+        """Bytes of the file; -1 for a directory in its place."""
+        try:
+            self.open()
+        except IsADirectoryError:
+            return -1
+        return self._disk.size(self._fd)
 
     def entry(self, index: int) -> tuple[int, int]:
         """(place in the log, size) of an entry by its place in the file; (0, 0) beyond its end."""
@@ -114,12 +109,18 @@ class EntryFile:
 
 
 class QueueLoader:
-    """Loads every queue below a directory."""
+    """Loads every queue below a directory.
+
+    Attributes:
+        wrong: files of another size than the setting says, and their sizes; -1: a directory.
+    """
 
     def __init__(self, disk: Disk, queues: ConsumeQueues) -> None:
         self._disk = disk
         self._queues = queues
         self._per_file = queues.files.entries_per_file
+        self._is_any_right = False
+        self.wrong: dict[str, int] = {}
 
     def load(self, *, log_start: int, dispatched: int | None) -> list[LoadedQueue]:
         """Fill the table of queues.
@@ -129,7 +130,7 @@ class QueueLoader:
             dispatched: take only entries of records before it; None: all there are.
 
         Raises:
-            StoreDamaged: a queue file has another size than the setting says.
+            StoreDamaged: all queue files, more than one, have another size than the setting says.
             OSError: the disk failed.
         """
         root = self._queues.files.directory
@@ -144,7 +145,46 @@ class QueueLoader:
                     finally:
                         for file in files:
                             file.close()
+        self._check_setting()
         return loaded
+
+    def check_sizes(self) -> None:
+        """Refuse what a start would put aside and build again.
+
+        Raises:
+            StoreDamaged: a file has another size than the setting says; it names both.
+        """
+        for path, size in self.wrong.items():
+            raise StoreDamaged(
+                f"{path} has {size} bytes, the setting mappedFileSizeConsumeQueue says "
+                f"{self._per_file * QUEUE_ENTRY_SIZE}; the next start of the broker keeps it in the "
+                "folder damaged and builds it again"
+            )
+
+    def _check_setting(self) -> None:
+        """Where files agree on another size than the setting says it is that which is wrong."""
+        sizes = set(self.wrong.values())
+        if (
+            not self._is_any_right
+            and len(self.wrong) > 1
+            and len(sizes) == 1
+            and -1 not in sizes
+        ):
+            path, size = next(iter(self.wrong.items()))
+            raise StoreDamaged(
+                f"{path} has {size} bytes, as all queue files; the setting "
+                f"mappedFileSizeConsumeQueue says {self._per_file * QUEUE_ENTRY_SIZE}; set it to "
+                "the size this store was written with"
+            )
+
+    def _is_right(self, file: EntryFile) -> bool:
+        """Whether a file has its size; one that was being made at a stop has none yet."""
+        size = file.size()
+        if size not in (self._per_file * QUEUE_ENTRY_SIZE, 0):
+            self.wrong[file.path] = size
+            return False
+        self._is_any_right |= size > 0
+        return True
 
     def _files_of(self, queue: ConsumeQueue) -> list[EntryFile]:
         """A queue's files, the oldest first."""
@@ -162,13 +202,16 @@ class QueueLoader:
         log_start: int,
         dispatched: int | None,
     ) -> LoadedQueue:
-        """Set a queue's positions; every file must have the right size."""
+        """Set a queue's positions; one with a file of a wrong size stays empty, and has a gap."""
         if not files:
             return LoadedQueue(queue, 0, 0)
+        are_right = True
         for file in files:
-            file.check_size(self._per_file * QUEUE_ENTRY_SIZE)
+            are_right &= self._is_right(file)
             if file is not files[-1]:
                 file.close()  # A long queue has more files than a process may have open.
+        if not are_right:
+            return LoadedQueue(queue, 0, 0, has_gap=True)
         # A size below 0 is damage, and no end.
         stored_end = end = self._border(files, lambda place, size: size != 0 or place != 0)
         if dispatched is not None:

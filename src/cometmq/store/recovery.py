@@ -30,6 +30,7 @@ from cometmq.store.consume_queues import ConsumeQueues
 from cometmq.store.disk import Disk
 from cometmq.store.log_end import PLAIN_ENDS, LogEnd, start_before
 from cometmq.store.log_file import LogFile
+from cometmq.store.put_aside import put_away
 from cometmq.store.queue_files import remove_tree
 from cometmq.store.queue_loading import LoadedQueue, QueueLoader
 from cometmq.store.settings import StoreSettings
@@ -40,6 +41,11 @@ logger = logging.getLogger(__name__)
 
 _CHUNK_SIZE = 1 << 20
 _TAIL_SIZE_MAX = 64 << 10  # A queue's entries are written in pieces of this size meanwhile.
+
+
+def _wrong_size(size: int) -> str:
+    """What is wrong with a file of a wrong size, for people."""
+    return "is a directory" if size < 0 else f"has {size} bytes, which is no queue file"
 
 
 class Follower(Protocol):
@@ -184,6 +190,9 @@ class Recovery:
         wanted = None if is_clean else self._dispatched_before_stop()
         loader = QueueLoader(self._disk, self._queues)
         loaded = loader.load(log_start=log_start, dispatched=wanted)
+        for path, size in () if self._read_only else loader.wrong.items():
+            kept = put_away(self._disk, self._checkpoints.root, path)
+            logger.warning("%s %s; it is kept as %s", path, _wrong_size(size), kept)
         dispatched = wanted
         progress = self._checkpoints.progress
         if dispatched is None:

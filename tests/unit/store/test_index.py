@@ -312,7 +312,8 @@ def test_a_search_goes_on_while_its_file_is_deleted():
 
 def test_a_file_of_another_size_is_an_error_that_names_it_and_the_settings():
     shelf = Shelf()
-    shelf.put("a")
+    for number in range(15):
+        shelf.put(f"k{number}")
     shelf.store.close()
     shelf.settings = replace(shelf.settings, index=IndexSettings(slots=200, entries=11))
     with pytest.raises(

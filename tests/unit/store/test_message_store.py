@@ -87,6 +87,7 @@ def test_files_of_another_size_name_the_setting_and_leave_the_store_alone(
 ):
     store = open_store(tmp_path)
     put(store, b"x")
+    put(store, b"y", topic="payments")
     store.close()
     with pytest.raises(StoreDamaged, match=f"00000000000000000000 has .* {setting}"):
         open_store(tmp_path, settings)

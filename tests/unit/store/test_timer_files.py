@@ -12,7 +12,6 @@ from cometmq.codec.timer_files import (
     UNIT_ROLL,
     decode_check,
 )
-from cometmq.model.errors import StoreDamaged
 from cometmq.store.real_disk import RealDisk
 from cometmq.store.timer.files import TimerFiles, Waiting
 from cometmq.store.timer.wheel import WHEEL_SIZE, WHEEL_SLOTS
@@ -113,7 +112,23 @@ def test_a_wheel_that_is_ahead_of_its_log_is_set_by_the_log(tmp_path):
     with (tmp_path / "timerlog" / f"{0:020d}").open("r+b") as log:
         log.seek(52 * 3)
         log.write(bytes(52 * 2))
+    (tmp_path / "config" / "timercheck").unlink()
     assert offsets_in(open_files(tmp_path), NOW + 5000) == [0, 1000, 2000]
+
+
+def test_a_log_that_has_lost_what_was_on_the_device_is_made_again_from_the_topic(tmp_path):
+    files = open_files(tmp_path)
+    for number in range(5):
+        files.add(waiting(number), NOW)
+    files.queue_offset = 5
+    save(files)
+    with (tmp_path / "timerlog" / f"{0:020d}").open("r+b") as log:
+        log.seek(52 * 3)
+        log.write(bytes(52 * 2))
+    again = open_files(tmp_path)
+    assert offsets_in(again, NOW + 5000) == []
+    assert (again.queue_offset, again.waiting_count, again.log.end) == (0, 0, 0)
+    assert again.delivered_ms == NOW
 
 
 def test_what_lay_behind_the_end_never_comes_back(tmp_path):
@@ -144,18 +159,25 @@ def test_the_files_are_javas_in_size(tmp_path):
     assert decode_check(check) == (NOW, 52, 1, 1, 0, NOW, 1)
 
 
-def test_a_file_of_another_size_is_refused_by_its_setting(tmp_path):
+def test_files_of_another_size_are_put_aside_and_made_again(tmp_path, caplog):
     files = open_files(tmp_path)
     files.add(waiting(1), NOW)
+    files.queue_offset = 1
     save(files)
-    other = TimerFiles(
-        RealDisk(), str(tmp_path), precision_ms=1000, roll_slots=2, log_file_size=4096
-    )
-    with pytest.raises(StoreDamaged, match="mappedFileSizeTimerLog"):
-        other.open(NOW)
+    slots = list(files.wheel.waiting(NOW))
     (tmp_path / "timerwheel").write_bytes(b"x")
-    with pytest.raises(StoreDamaged, match="timerwheel"):
-        open_files(tmp_path)
+    again = open_files(tmp_path)
+    assert list(again.wheel.waiting(NOW)) == slots
+    assert again.queue_offset == 1
+    again.close()
+    for name in (tmp_path / "timerlog").iterdir():
+        name.write_bytes(name.read_bytes()[:26])
+    again = open_files(tmp_path)
+    assert (again.queue_offset, again.log.end, again.delivered_ms) == (0, 0, NOW)
+    assert list(again.wheel.waiting(NOW)) == []
+    assert caplog.text.count("and made again") == 2
+    names = sorted(path.name for path in (tmp_path / "damaged").iterdir())
+    assert names == ["timerlog_00000000000000000000", "timerwheel"]
 
 
 def test_nothing_changed_is_nothing_to_save(tmp_path):

@@ -79,6 +79,7 @@ class QueueCheck:
         table = ConsumeQueues(self._files, read_only=True)
         loader = QueueLoader(store.disk, table)
         loaded = loader.load(log_start=store.log.chain.start, dispatched=None)
+        loader.check_sizes()
         self._loaded = {QueueId(one.queue.topic, one.queue.queue_id): one for one in loaded}
         self._runs: dict[tuple[str, int], _Run] = {}
         self._gathered = 0  # Records since everything was compared.

@@ -78,6 +78,7 @@ def summarize(store: FoundStore) -> Summary:
     )
     loader = QueueLoader(store.disk, ConsumeQueues(files, read_only=True))
     loaded = loader.load(log_start=chain.start, dispatched=None)
+    loader.check_sizes()
     queues = [
         QueueSummary(
             one.queue.topic, one.queue.queue_id, one.queue.min_offset, one.queue.max_offset

@@ -24,8 +24,9 @@ from cometmq.codec.timer_files import (
     decode_check,
     encode_check,
 )
-from cometmq.model.errors import CodecError
+from cometmq.model.errors import CodecError, StoreDamaged
 from cometmq.store.disk import Disk, read_file, write_whole
+from cometmq.store.put_aside import put_away
 from cometmq.store.timer.log import TimerLog
 from cometmq.store.timer.wheel import SLOTS_TOTAL, Page, TimerWheel
 
@@ -74,6 +75,7 @@ class TimerFiles:
         queue_offset: messages of the timer's topic before this one were added.
         waiting_count: messages in the wheel, less those that take one back.
         known: physical offsets of messages that were added although the check says otherwise.
+        delivered_ms: where all is added again, slots before this time are over.
     """
 
     def __init__(
@@ -86,6 +88,8 @@ class TimerFiles:
         self.queue_offset = 0
         self.waiting_count = 0
         self.known: set[int] = set()
+        self.delivered_ms = 0
+        self._root = root
         self._disk = disk
         self._check_path = f"{root}/config/timercheck"
         self._precision_ms = precision_ms
@@ -104,21 +108,23 @@ class TimerFiles:
         """Take the files that are there, and set the wheel by the log.
 
         Raises:
-            StoreDamaged: a file has a size that the settings do not say.
             OSError: the disk failed.
         """
         self._load_check()
-        self.wheel.load()
-        self.log.load()
-        flushed = self.check.log_flushed
+        is_whole = self._load_files()
+        flushed = self.check.log_flushed if is_whole else 0
         for position, unit in self.log.scan(max(flushed - self.log.chain.file_size, 0)):
             self.wheel.revise(unit.time_ms, position)
-            if position >= flushed:
+            if position >= self.check.log_flushed:
                 self.known.add(unit.physical_offset)
+        if self.log.end < self.check.log_flushed:
+            self._begin_again(
+                f"timerlog ends at {self.log.end}, and was on the device up to {self.check.log_flushed}"
+            )
         self._mend_wheel()
         self.log.cut()
         # Nothing is known to be on the device but what the check says.
-        self.log.flushed = min(flushed, self.log.end)
+        self.log.flushed = min(self.check.log_flushed, self.log.end)
         # A slot that is older than a turn of the wheel is another one by now.
         oldest_ms = self.floor(now_ms) - (SLOTS_TOTAL - _BLANK_SLOTS) * self._precision_ms
         begin_ms = self.check.read_ms or (self.floor(now_ms) if not self.log.end else 0)
@@ -126,6 +132,41 @@ class TimerFiles:
         self.queue_offset = self.check.queue_offset
         waiting = self.wheel.waiting(self.read_ms)
         self.waiting_count = sum(slot.unit_count for slot in waiting)
+
+    def _load_files(self) -> bool:
+        """Load wheel and log; False where the wheel has to be set by all of the log."""
+        try:
+            self.log.load()
+        except (StoreDamaged, IsADirectoryError) as error:
+            self._begin_again(str(error))
+        try:
+            self.wheel.load()
+        except (StoreDamaged, IsADirectoryError) as error:
+            self._say_aside(str(error), [self.wheel.path])
+            return False
+        return True
+
+    def _begin_again(self, trouble: str) -> None:
+        """Put the log aside, and the wheel with it: both are made again from the timer's topic.
+
+        What was delivered is over, and is not added again.
+        """
+        self._say_aside(trouble, [*self.log.paths(), self.wheel.path])
+        self.log.forget()
+        self.wheel.forget_from(0)
+        self.known.clear()
+        self.check = TimerCheck(read_ms=self.check.read_ms)
+        self.delivered_ms = self.check.read_ms
+
+    def _say_aside(self, trouble: str, paths: list[str]) -> None:
+        kept = [
+            put_away(self._disk, self._root, path) for path in paths if self._disk.exists(path)
+        ]
+        _log.warning(
+            "the timer's files are damaged (%s): kept as %s, and made again",
+            trouble,
+            ", ".join(kept),
+        )
 
     def _load_check(self) -> None:
         try:

@@ -136,6 +136,17 @@ class TimerLog:
         self.chain.load(read_only=False)
         self.end = self.written = self.flushed = self.chain.start
 
+    def paths(self) -> list[str]:
+        """Every file there is, of whatever size."""
+        names = self._disk.list_names(self._directory)
+        return [f"{self._directory}/{name}" for name in names]
+
+    def forget(self) -> None:
+        """Be empty: the files were put aside."""
+        self.chain.close()
+        self.chain.files.clear()
+        self.end = self.written = self.flushed = 0
+
     def scan(self, position: int) -> Iterator[tuple[int, TimerUnit]]:
         """The units from the file of a position to the last good one, which becomes the end."""
         for file in self.chain.files:

@@ -37,12 +37,13 @@ class TimerWheel:
 
     Attributes:
         precision_ms: what a slot stands for, ms.
+        path: of the file.
     """
 
     def __init__(self, disk: Disk, path: str, precision_ms: int) -> None:
         self.precision_ms = precision_ms
         self._disk = disk
-        self._path = path
+        self.path = path
         # Of memory that nothing was written to there is none; a bytearray would be all written.
         self._slots = mmap.mmap(-1, WHEEL_SIZE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
         self._changed: set[int] = set()
@@ -54,14 +55,15 @@ class TimerWheel:
             StoreDamaged: it has another size.
             OSError: the disk failed.
         """
-        if not self._disk.exists(self._path):
+        if not self._disk.exists(self.path):
             return
-        fd = self._disk.open(self._path, write=False)
+        fd = self._disk.open(self.path, write=False)
         try:
+            self._disk.pread(fd, 1, 0)  # A directory shows here, whatever size it has.
             size = self._disk.size(fd)
             if size not in (0, WHEEL_SIZE):
                 raise StoreDamaged(
-                    f"{self._path} has {size} bytes, a wheel has {WHEEL_SIZE}; move it away, "
+                    f"{self.path} has {size} bytes, a wheel has {WHEEL_SIZE}; move it away, "
                     "and it is made again from timerlog"
                 )
             for offset in range(0, size, _READ_SIZE):
@@ -153,13 +155,13 @@ class TimerWheel:
         Raises:
             OSError: the disk failed; some of them may be written.
         """
-        fd = self._disk.open(self._path, create=True)
+        fd = self._disk.open(self.path, create=True)
         try:
             if self._disk.size(fd) == 0:
                 # First its size, then its name: a wheel of another size is refused.
                 self._disk.resize(fd, WHEEL_SIZE)
                 self._disk.fdatasync(fd)
-                self._disk.sync_directory(self._path.rpartition("/")[0])
+                self._disk.sync_directory(self.path.rpartition("/")[0])
             for page in pages:
                 write_whole(self._disk, fd, page.content, page.offset)
             self._disk.fdatasync(fd)
