@@ -159,7 +159,7 @@ class IndexLoading:
         self._check_setting(found)
         files: list[IndexFile] = []
         for path, (size, header) in found.items():
-            if not size and path == paths[-1] and not is_clean:
+            if not size and path == paths[-1] and not is_clean and not self._had_keys(path):
                 if not self._read_only:
                     self._disk.unlink(path)
             elif size != self._index.shape.file_size or not self._means_something(header):
@@ -169,6 +169,11 @@ class IndexLoading:
                 file = IndexFile(self._disk, path, self._index.shape, header=header)
                 files.append(file)
         return files
+
+    def _had_keys(self, path: str) -> bool:
+        """Whether the checkpoint says that keys of this file were on the device."""
+        progress = self._checkpoints.progress or NOTHING_DONE
+        return path.endswith(f"/{progress.index_file:0{_NAME_DIGITS}d}")
 
     def _look(self, path: str) -> tuple[int, IndexHeader]:
         """A file's size, -1 for a directory, and its header."""

@@ -356,3 +356,18 @@ def test_javas_checkpoint_moves_with_full_files_only():
     shelf.put("next")
     shelf.store.tick()
     assert times.times().index_timestamp == end
+
+
+@pytest.mark.parametrize("is_clean", [True, False])
+@pytest.mark.parametrize("number", [0, 1, -1])
+def test_a_file_that_became_empty_is_built_again(caplog, number, is_clean):
+    shelf = Shelf()
+    offsets = [shelf.put(f"k{each}") for each in range(25)]
+    shelf.store.close()
+    name = shelf.names()[number]
+    if not is_clean:
+        shelf.disk.close(shelf.disk.open("/store/abort", create=True))
+    shelf.disk.resize(shelf.disk.open(f"{DIRECTORY}/{name}"), 0)
+    shelf.open()
+    assert [shelf.find(f"k{each}") for each in range(25)] == [[offset] for offset in offsets]
+    assert f"{name} of 0 bytes is no index file" in caplog.text
