@@ -86,9 +86,9 @@ def test_a_file_of_locks_that_is_too_large_is_not_read(tmp_path, nameserver):
     config = tmp_path / "broker/store/config"
     config.mkdir(parents=True)
     lock = {
-        "clientId": "c" * 200, "consumerGroup": "g", "brokerName": "broker-a", "topic": "t" * 100,
+        "clientId": "c" * 1000, "consumerGroup": "g", "brokerName": "broker-a", "topic": "t" * 100,
     }  # fmt: skip
-    locks = [{**lock, "queueId": number} for number in range(200_000)]
+    locks = [{**lock, "queueId": number} for number in range(65_000)]
     (config / "queueLocks.json").write_text(json.dumps({"locks": locks}))
     with processes.broker(tmp_path / "broker", nameserver.address) as broker:
         with Stranger(broker.address) as peer:
