@@ -24,7 +24,7 @@ from cometmq.model.settings import (
     read_settings,
     setting,
 )
-from cometmq.model.unsupported import judge
+from cometmq.model.unsupported import asked_by_environment, judge
 from cometmq.store.conf_file import ConfFile
 from cometmq.store.real_disk import RealDisk
 
@@ -226,6 +226,7 @@ def load_settings(
     path = None if conf is None else str(Path(conf).absolute())
     layers += ConfFile(path, RealDisk()).layers()
     layers.append(environment_layer(BrokerSettings, environ))
+    layers.append(asked_by_environment((*UNSUPPORTED_KEYS, COPIES), environ))
     layers.append(flags_layer(BrokerSettings, arguments))
     return settings_of(layers)
 

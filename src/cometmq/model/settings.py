@@ -88,7 +88,7 @@ class SettingKey:
     @property
     def environment_name(self) -> str:
         """`listenPort` is COMETMQ_LISTEN_PORT."""
-        return ENVIRONMENT_PREFIX + _HUMP.sub("_", self.name).upper()
+        return environment_name(self.name)
 
     @property
     def flag_name(self) -> str:
@@ -155,6 +155,11 @@ def read_settings(
             if not key.has_effect and values[key.attribute] != key.default:
                 warnings.append(f"{layer.origin}: {name} is not built yet and has no effect")
     return kind(**values), warnings
+
+
+def environment_name(key: str) -> str:
+    """The variable of a key: `listenPort` is COMETMQ_LISTEN_PORT."""
+    return ENVIRONMENT_PREFIX + _HUMP.sub("_", key).upper()
 
 
 def environment_layer(kind: type, environment: Mapping[str, str]) -> Layer:

@@ -5,11 +5,11 @@ it should have copies, or with data that lies where it does not look. Everything
 warning. A key at the value that asks for nothing says nothing.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from cometmq.model.errors import SettingsError
-from cometmq.model.settings import Layer
+from cometmq.model.settings import Layer, environment_name
 
 
 def is_true(text: str) -> bool:
@@ -37,6 +37,13 @@ class Unsupported:
     why: str
     asks: Callable[[str], bool] = is_true
     is_refused: bool = True
+
+
+def asked_by_environment(table: Iterable[Unsupported], environment: Mapping[str, str]) -> Layer:
+    """What COMETMQ_* variables ask for: COMETMQ_ACL_ENABLE must not be passed over, either."""
+    names = {key: environment_name(key) for each in table for key in each.keys}
+    values = {key: environment[name] for key, name in names.items() if name in environment}
+    return Layer("environment", values)
 
 
 def judge(table: Iterable[Unsupported], layers: Sequence[Layer]) -> list[str]:

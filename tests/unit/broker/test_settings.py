@@ -137,6 +137,11 @@ def test_what_would_leave_the_broker_open_is_refused_and_what_is_missing_is_note
     assert "enableSlaveActingMaster" in warnings[0]
 
 
+def test_the_environment_is_not_passed_over_where_it_asks_for_protection(tmp_path):
+    with pytest.raises(SettingsError, match="environment: authenticationEnabled=true"):
+        load(tmp_path, "", environment={"COMETMQ_AUTHENTICATION_ENABLED": "true"})
+
+
 def test_what_asks_for_nothing_says_nothing(tmp_path):
     text = """
 inSyncReplicas=1
