@@ -100,6 +100,38 @@ def test_a_start_can_be_named_and_files_deleted_under_a_stream_are_an_error(tmp_
     store.close()
 
 
+def test_a_place_that_the_log_has_not_is_an_error_and_no_empty_read(tmp_path):
+    clock = HandClock()
+    store = open_store(tmp_path, clock=clock)
+    grown(store, clock, b"one")
+    store.close()
+    far = stream_of(tmp_path, startingPhysicalOffset="9999999999")
+    with pytest.raises(StoreDamaged, match="stands at 9999999999: this is another store"):
+        far.latestOffset(far.initialOffset(), ReadAllAvailable())
+    for options, says in [
+        ({"startingPhysicalOffset": "9999999999"}, "lies behind the log"),
+        (
+            {"startingPhysicalOffset": "2", "endingPhysicalOffset": "1"},
+            "lies behind 'endingPhys",
+        ),
+        (
+            {"startingTimestamp": "1700000000002", "endingTimestamp": "1700000000001"},
+            "1700000000002 lies behind",
+        ),
+        (
+            {"commitLogPath": f"{tmp_path}/commitlog,{tmp_path}/gone"},
+            "gone is no folder; is it",
+        ),
+    ]:
+        with pytest.raises(SettingsError, match=says):
+            planned(tmp_path, **options)
+
+
+def planned(place, **options) -> int:
+    source = RocketMQStoreSource({"path": str(place), **options})
+    return len(source.reader(source.schema()).partitions())
+
+
 def test_only_messages_stream_and_a_stream_has_no_end():
     for options, says in [
         ({"view": "index"}, "is no stream"),

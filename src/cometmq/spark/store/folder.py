@@ -161,6 +161,11 @@ class StoreFolder:
         names = [each.base_name for each in self.entries(self.root)]
         refuse(self.place, message_parts(names, self.exists))
         folders = [_opened(path)[1] for path in self.log_paths] or [self.path("commitlog")]
+        for path in folders if self.log_paths else ():
+            if self.files.get_file_info(path).type != fs.FileType.Directory:
+                raise SettingsError(
+                    f"option 'commitLogPath': {path} is no folder; is it mounted?"
+                )
         found = [each for path in folders for each in self.numbered(path, LOG_NAME_DIGITS)]
         found.sort(key=lambda each: each.base_name)
         while found and not found[-1].size:

@@ -6,6 +6,7 @@ Next: cometmq.spark.store.scan
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from cometmq.model.errors import SettingsError
 from cometmq.spark.store.folder import LogFile, StoreFolder
 from cometmq.spark.store.log_end import fixed_end, present_end, used_files
 from cometmq.spark.store.scan import Damage, scan
@@ -41,8 +42,14 @@ def plan_tasks(
 
     Raises:
         StoreDamaged: there is no log.
+        SettingsError: it ends before the range begins.
     """
     files = used_files(folder)
+    if wanted.start is not None and wanted.start > files[-1].end:
+        raise SettingsError(
+            f"option 'startingPhysicalOffset': {wanted.start} lies behind the log, which ends before "
+            f"{files[-1].end}"
+        )
     end = fixed_end(folder, files)
     if end is None and wanted.end is not None and wanted.end < files[-1].end:
         end = present_end(folder, files)

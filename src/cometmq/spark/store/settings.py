@@ -130,5 +130,11 @@ def _check(value: Mapping[str, Any], *, is_stream: bool) -> None:
         if value[name] is not None:
             mode = "stream" if is_stream else "batch"
             raise SettingsError(f"option {name!r} means nothing for a {mode}; remove it")
+    for what in ("PhysicalOffset", "Timestamp"):
+        start, end = value[f"starting{what}"], value[f"ending{what}"]
+        if start is not None and end is not None and start > end:
+            raise SettingsError(
+                f"option 'starting{what}': {start} lies behind 'ending{what}', {end}"
+            )
     if is_stream and value["view"] != MESSAGES:
         raise SettingsError(f"view {value['view']!r} is no stream; read it as a batch")

@@ -67,6 +67,12 @@ class StoreStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Where the next micro-batch ends; the start itself when there is nothing to read."""
         begin = _begin(start)
         at = self._log_start() if begin == _BEGIN else begin
+        ends = used_files(self._settings.folder)[-1].end
+        if at > ends:
+            raise StoreDamaged(
+                f"{self._settings.folder.place}: the log ends before {ends}, and the stream stands at {at}: "
+                "this is another store, or an older copy of it. Start with a new checkpoint"
+            )
         latest = (
             durable_end(self._settings.folder, at) if self._target is None else self._target
         )
