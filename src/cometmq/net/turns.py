@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 # A read of more than this is a large one, bytes: 20 to 60 requests without a body.
 LARGE_READ = 16 << 10
-# What large reads may take of a turn, seconds: about what 256 KiB of sends with 1 KiB each take.
-BUDGET_SECONDS = 0.005
+# What large reads may take of a turn, seconds: four connections with 256 sends each, which are not worth cutting
+BUDGET_SECONDS = 0.012
 # The least that one connection has of it where many wait.
 SHARE_SECONDS_MIN = 0.0005
 # Bytes that may wait undone; beyond them they are done whatever it takes, since they have been read.
