@@ -105,3 +105,15 @@ def test_a_header_that_is_too_long_is_refused_before_it_is_whole(broker):
     assert "65536 is the most" in refused.remark
     good.check()
     watch.check(growth_max=8 * MIB)
+
+
+def test_bad_frames_write_few_lines(broker):
+    """400 connections that speak no RocketMQ, as a browser does, cost some lines of the log and not 400."""
+    before = len(broker.log.read_text())
+    with GoodClient(broker.address, broker.pid) as good:
+        for _ in range(400):
+            with Stranger(broker.address) as peer:
+                peer.socket.sendall(b"GET / HTTP/1.1\r\nHost: broker\r\n\r\n")
+                assert peer.socket.recv(1) == b""
+    good.check()
+    assert len(broker.log.read_text()) - before < 12_000

@@ -60,7 +60,8 @@ class BrokerSettings(ConsumeKeys):
         bind_address: where it listens; differs: `brokerIP1`, or everywhere if no interface has that,
             else loopback, where Java listens everywhere.
         listen_port: 0 takes a free one; old clients' second port lies 2 below.
-        connections_max: more are refused; not a key of RocketMQ.
+        connections_max: beyond it the one that is silent longest goes, else the newcomer; not a
+            key of RocketMQ.
         idle_seconds_max: a connection that is silent for longer is closed, s.
         perm: 6 read and write, 4 read only, 2 write only.
         is_topic_auto_created: the first send to an unknown topic makes it.

@@ -37,6 +37,8 @@ HEADER_SIZE_MAX = 65_536
 GATHER_SIZE_MAX = 1 << 20
 # A peer that has not read so many bytes of answers is not read either.
 WRITE_BUFFER_MAX = 1 << 20
+# Answers on their way that are not counted: most are gone at the end of the loop's turn.
+UNREAD_SHARE = 16 << 10
 # What a request costs that was decoded and waits, about, bytes.
 REQUEST_SIZE = 2048
 # Requests of a large read that are handled together at least, however long they take.
@@ -299,8 +301,10 @@ class Peer(asyncio.Protocol):
         pieces, self._gathered, self._gathered_size = self._gathered, [], 0
         if self._transport is None or self.is_closed:
             return
-        self._transport.write(pieces[0] if len(pieces) == 1 else b"".join(pieces))
-        self._note_unread()
+        transport = self._transport
+        transport.write(pieces[0] if len(pieces) == 1 else b"".join(pieces))
+        if transport.get_write_buffer_size() > UNREAD_SHARE:
+            self._note_unread()
 
     def answer(self, command: Command | RawCommand, answer: Answer) -> None:
         """Answer a request, now or later; where the answer is no frame, an error says so."""
