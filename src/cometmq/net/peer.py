@@ -41,6 +41,8 @@ WRITE_BUFFER_MAX = 1 << 20
 UNREAD_SHARE = 16 << 10
 # What a request costs that was decoded and waits, about, bytes.
 REQUEST_SIZE = 2048
+# What it costs to get a byte from the socket, before anything is done with it, seconds.
+READ_SECONDS = 1e-9
 # Requests of a large read that are handled together at least, however long they take.
 SLICE_MIN = 16
 # No request is believed to take less, seconds.
@@ -127,20 +129,25 @@ class Peer(asyncio.Protocol):
             self._unread = data
             self._wait_for_turn()
             return
-        commands = self._decode(data)
-        if is_large and len(commands) > SLICE_MIN:
-            self._backlog = commands
-            began = self._clock.monotonic()
-            if not self.go_on(turns.share()):
-                self._wait_for_turn()
-                turns.wait(self)
-            turns.spend(self._clock.monotonic() - began)
+        if is_large:
+            self._receive_large(data)
             return
+        commands = self._decode(data)
         if commands:
             self._is_gathering = True
             self._backlog = self._dispatcher.handle(commands, self)
         if self._wire.fault is not None:
             self._close_faulty()
+
+    def _receive_large(self, data: bytes) -> None:
+        """Work on a large read as long as its turn allows."""
+        turns = self._turns
+        began, ends = self._clock.monotonic(), turns.share()
+        self._backlog = self._decode(data)
+        if not self.go_on(ends):
+            self._wait_for_turn()
+            turns.wait(self)
+        turns.spend(self._clock.monotonic() - began + len(data) * READ_SECONDS)
 
     def _decode(self, data: bytes) -> list[RawCommand]:
         wire = self._wire
