@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
 
 import pytest
 
 from cometmq.client import (
+    AsyncAdmin,
     AsyncProducer,
     AsyncPullConsumer,
     AsyncPushConsumer,
@@ -62,6 +64,22 @@ async def test_a_traced_send_is_told_with_where_it_went(cluster):
     )  # fmt: skip
     assert (trace.store_host, trace.body_size) == (cluster.broker, 5)
     assert (trace.is_success, trace.message_kind) == (True, TracedMessage.NORMAL)
+
+
+async def test_a_trace_is_found_by_the_id_of_its_message(cluster):
+    """As a console looks for it: the id is a key of the trace topic (QUERY_MESSAGE)."""
+    async with AsyncProducer(cluster.nameserver, group="PG", settings=TRACED) as producer:
+        sent = await producer.send(Message("orders", b"wanted"))
+        await producer.send(Message("orders", b"another"))
+    async with AsyncAdmin(cluster.nameserver) as admin:
+        # Keys are entered many at a time; an index that lags is a reason to look again.
+        deadline = time.monotonic() + 20
+        traces: list[Trace] = []
+        while not traces and time.monotonic() < deadline:
+            messages = await admin.messages_by_key(TRACE_TOPIC, sent.message_id)
+            told = [trace for each in messages for trace in decode_traces(each.body)]
+            traces = [trace for trace in told if trace.message_id == sent.message_id]
+    assert [trace.kind for trace in traces] == [TraceKind.PUB]
 
 
 async def test_a_listeners_calls_are_told_before_and_after(cluster):

@@ -2,13 +2,18 @@ import com.alibaba.fastjson.JSON;
 import com.alibaba.fastjson.JSONObject;
 import java.io.BufferedReader;
 import java.io.InputStreamReader;
+import java.util.Arrays;
 import java.util.Base64;
+import java.util.HashMap;
+import java.util.List;
 import java.util.Map;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
 import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
 import org.apache.rocketmq.client.consumer.listener.ConsumeConcurrentlyStatus;
+import org.apache.rocketmq.client.consumer.listener.ConsumeOrderlyStatus;
 import org.apache.rocketmq.client.consumer.listener.MessageListenerConcurrently;
+import org.apache.rocketmq.client.consumer.listener.MessageListenerOrderly;
 import org.apache.rocketmq.client.producer.DefaultMQProducer;
 import org.apache.rocketmq.client.producer.SendResult;
 import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
@@ -20,12 +25,15 @@ import org.apache.rocketmq.common.message.MessageExt;
  *
  *   Peer send NAMESERVER TOPIC                 a message for each line of JSON on standard input
  *   Peer read NAMESERVER TOPIC COUNT SECONDS   from the first offset on; a line of JSON for each message
+ *   Peer members NAMESERVER KIND:TOPIC:GROUP…  a member of each group, KIND push, ordered or pop, until a line of
+ *                                              standard input says "leave KIND"; the messages name their KIND as member
  *
  * A message: {"body": base64, "tags": text, "keys": text, "properties": {…}}; read adds queueId, queueOffset, msgId.
  */
 public class Peer {
     public static void main(String[] arguments) throws Exception {
         if (arguments[0].equals("send")) send(arguments[1], arguments[2]);
+        else if (arguments[0].equals("members")) members(arguments);
         else read(arguments[1], arguments[2], Integer.parseInt(arguments[3]), Long.parseLong(arguments[4]));
         System.exit(0);
     }
@@ -70,6 +78,48 @@ public class Peer {
         left.await(seconds, TimeUnit.SECONDS);
         consumer.shutdown();
         System.out.flush();
+    }
+
+    static void members(String[] arguments) throws Exception {
+        Map<String, DefaultMQPushConsumer> members = new HashMap<>();
+        for (String member : Arrays.asList(arguments).subList(2, arguments.length)) {
+            String[] parts = member.split(":");
+            DefaultMQPushConsumer consumer = new DefaultMQPushConsumer(parts[2]);
+            consumer.setInstanceName(parts[0]);
+            consumer.setNamesrvAddr(arguments[1]);
+            consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
+            if (parts[0].equals("pop")) {
+                // 4.9 has no pop. What a member had popped when it left comes again after this time.
+                consumer.getClass().getMethod("setClientRebalance", boolean.class).invoke(consumer, false);
+                consumer.getClass().getMethod("setPopInvisibleTime", long.class).invoke(consumer, 5000L);
+            }
+            consumer.setAwaitTerminationMillisWhenShutdown(5000);
+            consumer.subscribe(parts[1], "*");
+            if (parts[0].equals("ordered")) consumer.registerMessageListener((MessageListenerOrderly) (messages, context) -> {
+                tell(parts[0], messages);
+                return ConsumeOrderlyStatus.SUCCESS;
+            });
+            else consumer.registerMessageListener((MessageListenerConcurrently) (messages, context) -> {
+                tell(parts[0], messages);
+                return ConsumeConcurrentlyStatus.CONSUME_SUCCESS;
+            });
+            consumer.start();
+            members.put(parts[0], consumer);
+        }
+        System.out.println("PEER {\"member\": \"all\"}");
+        BufferedReader lines = new BufferedReader(new InputStreamReader(System.in, "UTF-8"));
+        for (String line; (line = lines.readLine()) != null; ) members.remove(line.split(" ")[1]).shutdown();
+        for (DefaultMQPushConsumer consumer : members.values()) consumer.shutdown();
+    }
+
+    static void tell(String member, List<MessageExt> messages) {
+        StringBuilder lines = new StringBuilder();
+        for (MessageExt message : messages) {
+            JSONObject said = described(message);
+            said.put("member", member);
+            lines.append("PEER ").append(said).append('\n');
+        }
+        synchronized (System.out) { System.out.print(lines); System.out.flush(); }
     }
 
     static JSONObject described(MessageExt message) {

@@ -6,10 +6,11 @@ import base64
 import fcntl
 import json
 import subprocess
+import threading
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from tests.interop.reference import CACHE, OPENS, VERSION, jars, java
 
@@ -95,15 +96,95 @@ def run(
     ]
 
 
-def compiled() -> Path:
+class Members:
+    """Java members of groups, one of each kind ("push", "ordered", "pop"), in one process.
+
+    Attributes:
+        told: what each was given, by kind.
+    """
+
+    def __init__(
+        self, nameserver: str, groups: Mapping[str, tuple[str, str]], *, version: str = VERSION
+    ) -> None:
+        """Begin nothing yet; `groups` has topic and group of each kind, `version` is the client's."""
+        folder = compiled(version)
+        members = [f"{kind}:{topic}:{group}" for kind, (topic, group) in groups.items()]
+        # Times of a test: a group is shared out, and its locks are renewed, each second.
+        waits = [
+            f"-Drocketmq.client.rebalance.{each}=1000"
+            for each in ("waitInterval", "lockInterval")
+        ]
+        self._command = [
+            java(),
+            *("-Xmx256m", "-XX:+UseSerialGC", "-XX:-UsePerfData", *OPENS, *waits),
+            f"-Duser.home={folder}",
+            *("-cp", f"{folder}:{jars(version)}/*", "Peer", "members", nameserver, *members),
+        ]
+        self.told: dict[str, list[Told]] = {kind: [] for kind in groups}
+        self._program: subprocess.Popen[str] | None = None
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._started = threading.Event()
+
+    def __enter__(self) -> Self:
+        self._program = subprocess.Popen(
+            self._command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+        self._reader.start()
+        return self
+
+    def wait_started(self) -> None:
+        """Wait until all have joined their groups; several programs start beside each other."""
+        if not self._started.wait(SECONDS_MAX):
+            raise TimeoutError("the Java members did not start")
+
+    def _read(self) -> None:
+        assert self._program is not None
+        assert self._program.stdout is not None
+        for line in self._program.stdout:
+            if not line.startswith(MARK):
+                continue
+            said = json.loads(line.removeprefix(MARK))
+            if said["member"] == "all":
+                self._started.set()
+                continue
+            body = base64.b64decode(said["body"])
+            told = Told(body, queue_id=said["queueId"], queue_offset=said["queueOffset"])
+            self.told[said["member"]].append(told)
+
+    def leave(self, kind: str) -> None:
+        """Let a member go in order."""
+        assert self._program is not None
+        assert self._program.stdin is not None
+        self._program.stdin.write(f"leave {kind}\n")
+        self._program.stdin.flush()
+
+    def __exit__(self, *_: object) -> None:
+        assert self._program is not None
+        self._program.kill()
+        self._program.communicate()
+
+
+def compiled(version: str = VERSION) -> Path:
     """The folder with the compiled class; compiled where it is older than its source."""
-    folder = CACHE / "peer" / VERSION
+    folder = CACHE / "peer" / version
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / ".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         target = folder / "Peer.class"
         if not target.exists() or target.stat().st_mtime < SOURCE.stat().st_mtime:
-            javac = [java("javac"), "-nowarn", "-d", folder, "-cp", f"{jars()}/*", SOURCE]
+            javac = [
+                java("javac"),
+                "-nowarn",
+                "-d",
+                folder,
+                "-cp",
+                f"{jars(version)}/*",
+                SOURCE,
+            ]
             subprocess.run(
                 [str(part) for part in javac], check=True, capture_output=True, timeout=120
             )

@@ -69,3 +69,12 @@ async def test_a_broker_tells_puts_and_what_groups_consumed(served):
         refused = await view(served, name, key)
         assert refused.code == ResponseCode.SYSTEM_ERROR
         assert "not exist" in refused.remark
+
+
+async def test_numbers_that_are_not_kept_are_refused_by_name(served):
+    """Sizes, latencies, and how often somebody asked for messages."""
+    for name in ("TOPIC_PUT_SIZE", "GROUP_GET_SIZE", "GROUP_GET_LATENCY", "SNDBCK_PUT_NUMS"):
+        refused = await view(served, name, "orders")
+        assert refused.code == ResponseCode.SYSTEM_ERROR
+        assert name in refused.remark
+        assert "not exist" in refused.remark
