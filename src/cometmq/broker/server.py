@@ -266,9 +266,13 @@ class Broker:
             ),
             client=ClientHandler(parts),
             topic=TopicHandler(
-                topics=topics, offsets=offsets, store=store, announce=self._registrar.register
+                topics=topics,
+                offsets=offsets,
+                store=store,
+                announce=self._registrar.register,
+                pool=pool,
             ),
-            group=GroupHandler(groups=groups, offsets=offsets),
+            group=GroupHandler(groups=groups, offsets=offsets, pool=pool),
             query=QueryHandler(
                 store=store, pool=pool, unique_count=settings.query_count_unique
             ),

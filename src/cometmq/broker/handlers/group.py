@@ -7,6 +7,7 @@ Next: cometmq.broker.groups
 
 import asyncio
 import logging
+from concurrent.futures import Executor
 
 from cometmq.broker.groups import Groups
 from cometmq.broker.offsets import Offsets
@@ -35,7 +36,9 @@ _DELAY_LEVELS = "CUSTOMIZED"
 class GroupHandler:
     """Handles requests about consumer groups."""
 
-    def __init__(self, *, groups: Groups, offsets: Offsets) -> None:
+    def __init__(self, *, groups: Groups, offsets: Offsets, pool: Executor) -> None:
+        """`pool` makes the texts of large answers."""
+        self._pool = pool
         self._groups = groups
         self._offsets = offsets
 
@@ -69,9 +72,11 @@ class GroupHandler:
         await asyncio.shield(saving)
         return Answer()
 
-    def all(self, _command: Command, _peer: Peer) -> Answer:
+    async def all(self, _command: Command, _peer: Peer) -> Answer:
         """GET_ALL_SUBSCRIPTIONGROUP_CONFIG 201."""
-        return Answer(body=encode_group_table(self._groups.table()))
+        loop = asyncio.get_running_loop()
+        table = self._groups.table()
+        return Answer(body=await loop.run_in_executor(self._pool, encode_group_table, table))
 
     def get(self, command: Command, _peer: Peer) -> Answer:
         """GET_SUBSCRIPTIONGROUP_CONFIG 352."""

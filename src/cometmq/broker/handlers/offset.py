@@ -124,9 +124,11 @@ class OffsetHandler:
         self._offsets.commit(group, topic, request.queue_id, offset=request.commit_offset)
         return Answer()
 
-    def all(self, _command: Command, _peer: Peer) -> Answer:
+    async def all(self, _command: Command, _peer: Peer) -> Answer:
         """GET_ALL_CONSUMER_OFFSET 43."""
-        return Answer(body=encode_offset_table(self._offsets.table()))
+        loop = asyncio.get_running_loop()
+        table = self._offsets.table()
+        return Answer(body=await loop.run_in_executor(self._pool, encode_offset_table, table))
 
     # --- of queues
 

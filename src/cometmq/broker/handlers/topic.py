@@ -9,6 +9,7 @@ Next: cometmq.broker.topics
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
+from concurrent.futures import Executor
 from dataclasses import replace
 
 from cometmq.broker.offsets import Offsets
@@ -48,8 +49,10 @@ class TopicHandler:
         offsets: Offsets,
         store: MessageStore,
         announce: Callable[[], Awaitable[None]],
+        pool: Executor,
     ) -> None:
-        """`announce` tells the nameservers that are up, and returns when they know."""
+        """`announce` tells the nameservers that are up, and returns when they know; `pool` makes texts."""
+        self._pool = pool
         self._topics = topics
         self._offsets = offsets
         self._store = store
@@ -139,9 +142,11 @@ class TopicHandler:
         await self._settled(saving)
         return Answer()
 
-    def all(self, _command: Command, _peer: Peer) -> Answer:
+    async def all(self, _command: Command, _peer: Peer) -> Answer:
         """GET_ALL_TOPIC_CONFIG 21."""
-        return Answer(body=encode_topic_table(self._topics.table()))
+        loop = asyncio.get_running_loop()
+        table = self._topics.table()
+        return Answer(body=await loop.run_in_executor(self._pool, encode_topic_table, table))
 
     def get(self, command: Command, _peer: Peer) -> Answer:
         """GET_TOPIC_CONFIG 351."""
