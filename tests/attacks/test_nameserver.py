@@ -159,7 +159,8 @@ def test_a_registration_of_many_topics_holds_nobody(nameserver):
                     register(big, fields_of(f"b{number}", number + 10), topics=topics).code == 0
                 )
         assert set(topics) <= set(told(big))
-    good.check()
+    # The reading thread shares the interpreter with the loop: more than 50 ms on a busy machine.
+    good.check(wait_ms=120)
 
 
 def fields_of(name: str, port: int) -> dict[str, str]:
