@@ -12,6 +12,7 @@ import pytest
 
 from cometmq.model.codes import RequestCode, ResponseCode
 from tests.attacks.stranger import Stranger
+from tests.support import processes
 from tests.support.processes import wait_until
 
 # Numbers of RequestCode of RocketMQ 5.3.3 (and 4.9.8 where it removed them).
@@ -25,6 +26,19 @@ BROKER_CODES = {
     "cold-reads": range(2001, 2004),
     "auth-2": range(3001, 3011),
 }
+
+
+@pytest.fixture(scope="module")
+def nameserver(bystander):
+    """What is refused changes nothing, so one nameserver is enough."""
+    return bystander
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory, bystander):
+    """One broker is enough, too."""
+    with processes.broker(tmp_path_factory.mktemp("broker"), bystander.address) as program:
+        yield program
 
 
 @pytest.mark.parametrize("feature", BROKER_CODES)
