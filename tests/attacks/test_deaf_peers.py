@@ -5,9 +5,8 @@ from __future__ import annotations
 import contextlib
 
 from tests.attacks.stranger import Stranger
-from tests.support.frames import json_frame
 from tests.support.good_client import GoodClient
-from tests.support.load import PULL_MESSAGE, SUBSCRIPTION_IN_REQUEST, read_queue, send_all
+from tests.support.load import pull_frame, read_queue, send_all
 from tests.support.memory import MemoryWatch
 from tests.support.processes import wait_until
 
@@ -15,28 +14,11 @@ TOPIC = "Deaf"
 PULLERS = 120
 
 
-def pull_frame(opaque: int) -> bytes:
-    fields = {
-        "consumerGroup": "by_hand",
-        "topic": TOPIC,
-        "queueId": "0",
-        "queueOffset": "0",
-        "maxMsgNums": "32",
-        "sysFlag": str(SUBSCRIPTION_IN_REQUEST),
-        "commitOffset": "0",
-        "suspendTimeoutMillis": "0",
-        "subscription": "*",
-        "subVersion": "0",
-        "expressionType": "TAG",
-    }
-    return json_frame(PULL_MESSAGE, fields, opaque=opaque)
-
-
 def test_pullers_that_never_read_cost_a_bounded_memory_that_comes_back(broker):
     """120 connections ask for 15 MB each and read nothing; a good client and one that reads slowly are served."""
     bodies = [bytes([number]) * 60_000 for number in range(16)]
     send_all(broker.address, TOPIC, bodies, queues=1)
-    question = b"".join(map(pull_frame, range(64)))
+    question = b"".join(pull_frame(TOPIC, 0, 0, opaque=opaque) for opaque in range(64))
     watch = MemoryWatch(broker.pid)
     with contextlib.ExitStack() as left, GoodClient(broker.address, broker.pid) as good, watch:
         for _ in range(PULLERS):

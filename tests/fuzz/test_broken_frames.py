@@ -30,12 +30,6 @@ pytestmark = pytest.mark.timeout(600)
 
 
 @pytest.fixture
-def nameserver(tmp_path):
-    with processes.nameserver(tmp_path, kvConfigPath=tmp_path / "kv.json") as program:
-        yield program
-
-
-@pytest.fixture
 def broker(tmp_path, nameserver):
     with processes.broker(tmp_path / "broker", nameserver.address) as program:
         yield program

@@ -36,12 +36,6 @@ pytestmark = pytest.mark.timeout(3600)
 
 
 @pytest.fixture
-def nameserver(tmp_path):
-    with processes.nameserver(tmp_path, kvConfigPath=tmp_path / "kv.json") as program:
-        yield program
-
-
-@pytest.fixture
 def broker(tmp_path, nameserver):
     settings = {"recallMessageEnable": "true", "diskSpaceWarningLevelRatio": 99}
     with processes.broker(

@@ -83,6 +83,24 @@ SUBSCRIPTION_IN_REQUEST = 4  # PullSysFlag.FLAG_SUBSCRIPTION: the group need not
 BODY_SIZE_AT = 84  # in a record with IPv4 hosts (docs/format/record.md)
 
 
+def pull_frame(topic: str, queue_id: int, offset: int, *, opaque: int = 1) -> bytes:
+    """A pull of 32 messages that brings its subscription to all of them and does not wait."""
+    fields = {
+        "consumerGroup": "by_hand",
+        "topic": topic,
+        "queueId": str(queue_id),
+        "queueOffset": str(offset),
+        "maxMsgNums": "32",
+        "sysFlag": str(SUBSCRIPTION_IN_REQUEST),
+        "commitOffset": "0",
+        "suspendTimeoutMillis": "0",
+        "subscription": "*",
+        "subVersion": "0",
+        "expressionType": "TAG",
+    }
+    return json_frame(PULL_MESSAGE, fields, opaque=opaque)
+
+
 def read_queue(
     address: str, topic: str, queue_id: int, *, start: int = 0
 ) -> list[tuple[int, bytes]]:
@@ -91,20 +109,7 @@ def read_queue(
     found: list[tuple[int, bytes]] = []
     with socket.create_connection((host, int(port)), timeout=30) as peer:
         while True:
-            fields = {
-                "consumerGroup": "by_hand",
-                "topic": topic,
-                "queueId": str(queue_id),
-                "queueOffset": str(start + len(found)),
-                "maxMsgNums": "32",
-                "sysFlag": str(SUBSCRIPTION_IN_REQUEST),
-                "commitOffset": "0",
-                "suspendTimeoutMillis": "0",
-                "subscription": "*",
-                "subVersion": "0",
-                "expressionType": "TAG",
-            }
-            peer.sendall(json_frame(PULL_MESSAGE, fields))
+            peer.sendall(pull_frame(topic, queue_id, start + len(found)))
             _, header, body = parts_of(read_frame(peer))
             if json.loads(header)["code"] != FOUND:
                 return found
