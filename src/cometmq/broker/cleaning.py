@@ -6,12 +6,14 @@ Follows AdminBrokerProcessor of RocketMQ 5.3.3, with the differences that docs/d
 Next: cometmq.store.cleaner
 """
 
-import asyncio
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 
 from cometmq.broker.byte_quota import ByteQuotas
+from cometmq.broker.machines.on_loop import Machines
+from cometmq.broker.machines.steps import Steps, elsewhere
 from cometmq.broker.parts import Feature, Parts
 from cometmq.broker.topic_limits import Limits, first_kept, limited_topics
 from cometmq.codec.remoting import Command
@@ -20,7 +22,6 @@ from cometmq.model.errors import RequestError
 from cometmq.model.names import LMQ_PREFIX, SCHEDULE_TOPIC
 from cometmq.net.answer import Answer
 from cometmq.net.peer import Peer
-from cometmq.net.tasks import Tasks
 from cometmq.store.consume_queue import ConsumeQueue
 
 _log = logging.getLogger(__name__)
@@ -33,7 +34,7 @@ class Cleaning(Feature):
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
-        self._tasks = Tasks("cleaning")
+        self._machines = Machines(parts.world, "cleaning")
         self._limits_at = 0.0
         self._quotas = ByteQuotas(parts.store)
         self.of_administrators = {
@@ -44,49 +45,38 @@ class Cleaning(Feature):
 
     async def start(self) -> None:
         """Hide what is hidden before anybody can read it; then go on in the background."""
-        await self._apply_limits()
-        self._tasks.spawn(self._run(), "rounds")
+        await self._machines.run(self._apply_limits())
+        self._machines.keep(
+            "rounds", self._clean, first_seconds=_LOOK_SECONDS, rest_seconds=_LOOK_SECONDS
+        )
 
     async def close(self) -> None:
-        """End; a step that is under way is waited for with the pool."""
-        await self._tasks.close()
+        """End, with a step that is under way."""
+        await self._machines.close()
 
-    async def _run(self) -> None:
-        clock, interval_ms = self._parts.clock, self._parts.settings.clean_interval_ms
-        cleaner = self._parts.store.cleaner
-        pause_seconds = _LOOK_SECONDS
-        while True:
-            await asyncio.sleep(pause_seconds)
-            try:
-                has_more = await self._step()
-                pause_seconds = cleaner.pause_ms / 1000 if has_more else _LOOK_SECONDS
-                if clock.monotonic() >= self._limits_at:
-                    self._limits_at = clock.monotonic() + interval_ms / 1000
-                    await self._apply_limits()
-            except Exception:  # noqa: BLE001
-                # A fault here must not end cleaning for good: the disk would fill in silence.
-                _log.exception("a step of cleaning failed")
-                pause_seconds = _LOOK_SECONDS
-
-    async def _step(self) -> bool:
-        """The next step, if there is one; whether there was."""
-        step = self._parts.store.clean_due()
+    def _clean(self) -> Steps[float]:
+        """One step of cleaning, if there is one, and the limits of topics now and then."""
+        clock, store = self._parts.clock, self._parts.store
+        step = store.clean_due()
         if step is not None:
-            await asyncio.get_running_loop().run_in_executor(self._parts.pool, step)
-        return step is not None
+            yield from elsewhere(step)
+        if clock.monotonic() >= self._limits_at:
+            interval_ms = self._parts.settings.clean_interval_ms
+            self._limits_at = clock.monotonic() + interval_ms / 1000
+            yield from self._apply_limits()
+        return store.cleaner.pause_ms / 1000 if step is not None else _LOOK_SECONDS
 
-    async def _apply_limits(self) -> None:
+    def _apply_limits(self) -> Steps[None]:
         """Raise the min offsets of queues whose topics have limits."""
         parts = self._parts
         if not parts.store.cleaner.clock_watch.trusts():
             return
         limited = limited_topics(parts.topics.table().topics)
-        loop = asyncio.get_running_loop()
         measured: set[ConsumeQueue] = set()
         for topic, limits in limited:
             queues = parts.store.queues_of(topic)
             measured.update(queues if limits.size is not None else ())
-            firsts = await loop.run_in_executor(parts.pool, self._firsts, queues, limits)
+            firsts = yield from elsewhere(partial(self._firsts, queues, limits))
             for queue, first in zip(queues, firsts, strict=True):
                 queue.hide_before(first)
         self._quotas.forget_others(measured)

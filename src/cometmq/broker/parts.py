@@ -16,6 +16,7 @@ from cometmq.broker.groups import Groups
 from cometmq.broker.inner_puts import InnerPuts
 from cometmq.broker.locks import QueueLocks
 from cometmq.broker.long_poll import HeldPulls
+from cometmq.broker.machines.runner import World
 from cometmq.broker.members import Members
 from cometmq.broker.offsets import Offsets
 from cometmq.broker.reroute import Reroute
@@ -43,6 +44,7 @@ class Parts:
         clock: all time.
         disk: all files.
         pool: threads for what waits for the device.
+        world: what machines are run in (docs/design/0040).
         channels: connections to others.
         turns: where work that may take long waits for its turn.
         inner: puts of the broker's own messages.
@@ -57,6 +59,7 @@ class Parts:
     clock: Clock
     disk: Disk
     pool: Executor
+    world: World
     topics: Topics
     groups: Groups
     offsets: Offsets

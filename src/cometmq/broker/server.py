@@ -7,11 +7,11 @@ reads that wait and for config files.
 Next: cometmq.net.server
 """
 
-import asyncio
 import logging
 import os
 import random
 import secrets
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
 from ipaddress import ip_address
@@ -34,6 +34,7 @@ from cometmq.broker.inner_puts import InnerPuts
 from cometmq.broker.lanes import Lanes
 from cometmq.broker.locks import QueueLocks
 from cometmq.broker.long_poll import HeldPulls
+from cometmq.broker.machines.on_loop import LoopWorld, Machines
 from cometmq.broker.members import Members
 from cometmq.broker.offered_topics import OfferedTopics
 from cometmq.broker.offsets import Offsets
@@ -52,7 +53,6 @@ from cometmq.model.settings import SettingsInForce
 from cometmq.net.channels import Channels
 from cometmq.net.dispatcher import Dispatcher
 from cometmq.net.server import Server
-from cometmq.net.tasks import Tasks
 from cometmq.store.config_file import ConfigFile
 from cometmq.store.disk import Disk
 from cometmq.store.message_store import MessageStore
@@ -87,7 +87,6 @@ class Broker:
         self.listen_host = settings.listen_host
         self._clock = clock
         self._disk = disk or RealDisk()
-        self._tasks = Tasks("broker")
         self._closing = AsyncExitStack()  # What is open, the last first.
 
     @property
@@ -109,7 +108,7 @@ class Broker:
         """
         try:
             await self._open()
-            self._tasks.spawn(self._keep_house(), "housekeeping")
+            self._keep_house()
             await self._registrar.start()
         except BaseException:
             await self.close()
@@ -129,6 +128,8 @@ class Broker:
         closing.callback(self._store.close)
         self._pool = ThreadPoolExecutor(POOL_THREADS, "broker-pool")
         closing.callback(self._pool.shutdown)
+        self._world = LoopWorld(self._pool, self._wait_flushed)
+        self._machines = Machines(self._world, "broker")
         self._load_tables()
         self._server = self._bind()
         self._channels = Channels(self._clock)
@@ -146,10 +147,14 @@ class Broker:
             self._server.close,
             self._channels.close,
             self._registrar.close,
-            self._tasks.close,
+            self._machines.close,
         ):
             closing.push_async_callback(close)
         await self._server.serve()
+
+    def _wait_flushed(self, end_offset: int | None, done: Callable[[bool], None]) -> None:
+        store = self._store
+        store.wait_flushed(store.max_offset if end_offset is None else end_offset, done)
 
     def _config_file(self, name: str) -> ConfigFile:
         return ConfigFile(f"{self.settings.store_directory}/config/{name}", self._disk)
@@ -224,6 +229,7 @@ class Broker:
             clock=self._clock,
             disk=self._disk,
             pool=self._pool,
+            world=self._world,
             topics=self._topics,
             groups=self._groups,
             offsets=self._offsets,
@@ -337,7 +343,7 @@ class Broker:
             self._lanes.forget_all()
             self._registrar.changed()
 
-    async def _keep_house(self) -> None:
+    def _keep_house(self) -> None:
         """What is done now and then; no part of it waits."""
         clock, settings = self._clock, self.settings
         due = {"sample": 0.0, "members": 0.0, "offsets": 0.0}
@@ -353,8 +359,7 @@ class Broker:
             due[what] = now + periods[what]
             return True
 
-        while True:
-            await asyncio.sleep(_HOUSEKEEPING_SECONDS)
+        def step() -> float:
             now = clock.monotonic()
             self._held.expire(now)
             self._look_at_permission()
@@ -367,6 +372,9 @@ class Broker:
                 self._offsets.save_if_dirty()
                 self._topics.save_if_dirty()
                 self._groups.save_if_dirty()
+            return _HOUSEKEEPING_SECONDS
+
+        self._machines.keep("housekeeping", step, first_seconds=_HOUSEKEEPING_SECONDS)
 
     async def close(self) -> None:
         """Leave the nameservers, end connections, bring everything to disk, give the store up.

@@ -6,7 +6,6 @@ with each change. Follows TimerMetrics and TransactionMetrics of RocketMQ 5.3.3,
 Next: cometmq.codec.bodies.waiting_counts
 """
 
-import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping
 
@@ -66,12 +65,9 @@ class WaitingCounts:
         """The table as its file has it."""
         return encode_waiting(WaitingTable(self._version, self._counts), self._member)
 
-    async def keep(self, look: Callable[[], None]) -> None:
-        """Save what has changed, again and again; `look` is called before."""
-        while True:
-            await asyncio.sleep(SAVE_SECONDS)
-            look()
-            self._saver.save_if_dirty()
+    def save_if_dirty(self) -> None:
+        """Save what has changed; wanted each `SAVE_SECONDS`."""
+        self._saver.save_if_dirty()
 
     async def close(self) -> None:
         """Bring the counts to disk."""

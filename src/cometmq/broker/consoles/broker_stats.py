@@ -6,11 +6,12 @@ was handed out. So no send and no pull counts anything for it. `mqadmin statsAll
 Next: cometmq.broker.consoles.growth
 """
 
-import asyncio
 from collections.abc import Iterator
 
 from cometmq.broker.consoles.growth import GrowthSamples
 from cometmq.broker.consoles.rates import SAMPLE_SECONDS
+from cometmq.broker.machines.on_loop import Machines
+from cometmq.broker.machines.steps import Steps, turn_end
 from cometmq.broker.parts import Feature, Parts
 from cometmq.codec.bodies.stats import StatsWindow, encode_stats_windows
 from cometmq.codec.fields import decode_fields
@@ -20,7 +21,6 @@ from cometmq.model.codes import RequestCode, ResponseCode
 from cometmq.model.errors import RequestError
 from cometmq.net.answer import Answer
 from cometmq.net.peer import Peer
-from cometmq.net.tasks import Tasks
 
 # BrokerStatsManager's names.
 TOPIC_PUTS, GROUP_GETS = "TOPIC_PUT_NUMS", "GROUP_GET_NUMS"
@@ -34,18 +34,18 @@ class BrokerStats(Feature):
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
         self._samples = GrowthSamples(parts.clock.monotonic())
-        self._tasks = Tasks("broker stats")
+        self._machines = Machines(parts.world, "broker stats")
         self.of_administrators = {RequestCode.VIEW_BROKER_STATS_DATA: self.view}
 
     async def start(self) -> None:
         """Know what there is already, and begin to sample."""
         for key, value in self._totals():
             self._samples.begin(key, value)
-        self._tasks.spawn(self._sample_forever(), "samples")
+        self._machines.keep("samples", self._sample, first_seconds=SAMPLE_SECONDS)
 
     async def close(self) -> None:
         """End that."""
-        await self._tasks.close()
+        await self._machines.close()
 
     def view(self, command: Command, _peer: Peer) -> Answer:
         """Answer with the three windows of one number."""
@@ -97,15 +97,14 @@ class BrokerStats(Feature):
         yield f"{BROKER_PUTS} {cluster}", parts.counters.put_count
         yield f"{BROKER_GETS} {cluster}", parts.counters.get_count
 
-    async def _sample_forever(self) -> None:
-        while True:
-            await asyncio.sleep(SAMPLE_SECONDS)
-            now = self._parts.clock.monotonic()
-            seen: set[str] = set()
-            for number, (key, value) in enumerate(self._totals()):
-                self._begin_group(key, value)
-                self._samples.note(key, value, now)
-                seen.add(key)
-                if number % _TOPICS_AT_ONCE == 0:
-                    await asyncio.sleep(0)
-            self._samples.forget(seen)
+    def _sample(self) -> Steps[float]:
+        now = self._parts.clock.monotonic()
+        seen: set[str] = set()
+        for number, (key, value) in enumerate(self._totals()):
+            self._begin_group(key, value)
+            self._samples.note(key, value, now)
+            seen.add(key)
+            if number % _TOPICS_AT_ONCE == 0:
+                yield from turn_end()
+        self._samples.forget(seen)
+        return SAMPLE_SECONDS

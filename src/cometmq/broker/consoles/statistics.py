@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from cometmq.broker.consoles.rates import SAMPLE_SECONDS, WINDOW_SECONDS, ConsumeRateSamples
+from cometmq.broker.machines.on_loop import Machines
 from cometmq.broker.parts import Feature, Parts
 from cometmq.codec import fastjson
 from cometmq.codec.bodies.heartbeat import subscription_json
@@ -42,7 +43,6 @@ from cometmq.model.queue import MessageQueue
 from cometmq.model.topic import TopicConfig
 from cometmq.net.answer import Answer
 from cometmq.net.peer import Peer
-from cometmq.net.tasks import Tasks
 from cometmq.store.consume_queue import ConsumeQueue
 
 Value = TypeVar("Value")
@@ -54,7 +54,7 @@ class Statistics(Feature):
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
         self._rates = ConsumeRateSamples(parts.offsets, parts.clock)
-        self._tasks = Tasks("statistics")
+        self._machines = Machines(parts.world, "statistics")
         self.of_administrators = {
             RequestCode.GET_TOPIC_STATS_INFO: self.topic,
             RequestCode.GET_CONSUME_STATS: self.group,
@@ -67,16 +67,15 @@ class Statistics(Feature):
 
     async def start(self) -> None:
         """Begin to sample offsets."""
-        self._tasks.spawn(self._sample_forever(), "rates")
+        self._machines.keep("rates", self._sample)
 
     async def close(self) -> None:
-        """End that."""
-        await self._tasks.close()
+        """Sample no more."""
+        await self._machines.close()
 
-    async def _sample_forever(self) -> None:
-        while True:
-            self._rates.sample()
-            await asyncio.sleep(SAMPLE_SECONDS)
+    def _sample(self) -> float:
+        self._rates.sample()
+        return SAMPLE_SECONDS
 
     async def _in_pool(self, read: Callable[[], Value]) -> Value:
         return await asyncio.get_running_loop().run_in_executor(self._parts.pool, read)

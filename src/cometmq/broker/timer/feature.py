@@ -12,13 +12,14 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from cometmq.broker.inner_puts import InnerMessage
+from cometmq.broker.machines.on_loop import Machines
 from cometmq.broker.parts import Feature, Parts
 from cometmq.broker.redelivery import BATCH_COUNT_MAX, put_deliverable
 from cometmq.broker.timer.recall import Recall
 from cometmq.broker.timer.running import NEVER_WAITED, RunningSlot, delivery
 from cometmq.broker.timer.times import Times
 from cometmq.broker.timer.waiting import TimerQueue
-from cometmq.broker.waiting_counts import WaitingCounts
+from cometmq.broker.waiting_counts import SAVE_SECONDS, WaitingCounts
 from cometmq.codec.bodies.waiting_counts import TIMER
 from cometmq.codec.properties import find_property
 from cometmq.codec.record import Record
@@ -63,6 +64,7 @@ class Timer(Feature):
         self._known_until = 0
         self._counts = WaitingCounts(parts, "timermetrics", TIMER)
         self._tasks = Tasks("timer")
+        self._machines = Machines(parts.world, "timer")
         self._added = self._delivered = 0
         self._rates = (0.0, 0.0)  # A second: messages that came in, and that went.
         self._writing: asyncio.Future[None] | None = None
@@ -89,12 +91,13 @@ class Timer(Feature):
         self._slot = RunningSlot(self._parts, files, self._times.topic())
         self._counts.load()
         self._tasks.spawn(self._run(), "wheel")
-        self._tasks.spawn(self._counts.keep(self._count), "counts")
+        self._machines.keep("counts", self._save_counts, first_seconds=SAVE_SECONDS)
         self._tasks.spawn(self._keep(), "files")
 
     async def close(self) -> None:
         """Stop, and save how far it came."""
         await self._tasks.close()
+        await self._machines.close()
         if self._writing is not None:
             await asyncio.wait([self._writing])
         if self._parts.settings.is_timer_on:
@@ -108,6 +111,11 @@ class Timer(Feature):
         _, end = self._queue.bounds()
         if not self._files.waiting_count and self._files.queue_offset >= end:
             self._counts.set_all({})
+
+    def _save_counts(self) -> float:
+        self._count()
+        self._counts.save_if_dirty()
+        return SAVE_SECONDS
 
     def facts(self) -> dict[str, str]:
         """How far it is: seconds behind, messages not in the wheel yet, those in it, rates."""

@@ -7,6 +7,7 @@ import asyncio
 import logging
 from collections import Counter
 
+from cometmq.broker.machines.on_loop import Machines
 from cometmq.broker.parts import Feature, Parts
 from cometmq.broker.queue_cursor import QueueCursor
 from cometmq.broker.reroute import Sent
@@ -17,7 +18,7 @@ from cometmq.broker.transactions.ledger import OPEN_MAX, Ledger
 from cometmq.broker.transactions.resuming import Resuming
 from cometmq.broker.transactions.settling import Settling
 from cometmq.broker.transactions.witness import Witness
-from cometmq.broker.waiting_counts import WaitingCounts
+from cometmq.broker.waiting_counts import SAVE_SECONDS, WaitingCounts
 from cometmq.codec.bodies.waiting_counts import TRANSACTION
 from cometmq.model.codes import RequestCode, ResponseCode
 from cometmq.model.errors import CometError, RequestError
@@ -49,6 +50,7 @@ class Transactions(Feature):
         self.of_administrators = {RequestCode.RESUME_CHECK_HALF_MESSAGE: resuming.resume}
         self._counts = WaitingCounts(parts, "transactionMetrics", TRANSACTION)
         self._tasks = Tasks("transactions")
+        self._machines = Machines(parts.world, "transactions")
         # Positions, and the end of the log when they were taken: offsets that may not pass the disk.
         self._seen = (halves.offset, ops.offset, 0)
 
@@ -69,11 +71,12 @@ class Transactions(Feature):
             _log.info("%d transactions are open", len(self._ledger.open))
         self._tasks.spawn(self._check_forever(), "checks")
         self._tasks.spawn(self._keep_positions(), "positions")
-        self._tasks.spawn(self._counts.keep(self._count), "counts")
+        self._machines.keep("counts", self._save_counts, first_seconds=SAVE_SECONDS)
 
     async def close(self) -> None:
         """Finish what is on its way."""
         await self._tasks.close()
+        await self._machines.close()
         await self._settling.close()
         self._commit_positions()
         self._count()
@@ -81,6 +84,11 @@ class Transactions(Feature):
 
     def _count(self) -> None:
         self._counts.set_all(Counter(half.key.topic for half in self._ledger.open.values()))
+
+    def _save_counts(self) -> float:
+        self._count()
+        self._counts.save_if_dirty()
+        return SAVE_SECONDS
 
     # --- sends
 

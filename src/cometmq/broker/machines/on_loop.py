@@ -1,0 +1,118 @@
+"""Machines on asyncio's loop: the one place where the broker's machines meet sleeps, threads and futures.
+
+Next: cometmq.broker.machines.runner
+"""
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import Executor
+from typing import Any, TypeVar
+
+from cometmq.broker.machines.runner import REST_SECONDS, KeptMachine, StepsRun, World
+from cometmq.broker.machines.steps import Steps
+
+T = TypeVar("T")
+
+# Calls back when the log is on the device up to an offset; None: all that is written by now.
+WaitFlushed = Callable[[int | None, Callable[[bool], None]], None]
+
+
+class LoopWorld:
+    """The `World` of a broker that serves: the loop that runs, and its pool of readers."""
+
+    def __init__(self, pool: Executor, wait_flushed: WaitFlushed) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._pool = pool
+        self._wait_flushed = wait_flushed
+
+    def call_later(self, seconds: float, callback: Callable[[], None]) -> Callable[[], None]:
+        """Call back after some time; what it gives takes that back."""
+        return self._loop.call_later(seconds, callback).cancel
+
+    def call_soon(self, callback: Callable[[], None]) -> None:
+        """Call back in the loop's next turn."""
+        self._loop.call_soon(callback)
+
+    def elsewhere(
+        self, work: Callable[[], Any], done: Callable[[Any, BaseException | None], None]
+    ) -> None:
+        """Do `work` in the pool; call back on the loop."""
+
+        def came(future: "asyncio.Future[Any]") -> None:
+            error = future.exception()
+            done(None if error is not None else future.result(), error)
+
+        self._loop.run_in_executor(self._pool, work).add_done_callback(came)
+
+    def on_device(self, end_offset: int | None, done: Callable[[bool], None]) -> None:
+        """Call back when the log is on the device up to here, or will not be in time."""
+
+        def known(is_there: bool) -> None:  # noqa: FBT001  The store calls it so.
+            # The store may know at once, and steps go on in a turn of their own.
+            self._loop.call_soon(done, is_there)
+
+        self._wait_flushed(end_offset, known)
+
+
+class Machines:
+    """The machines of one owner: begun by it, and ended with it."""
+
+    def __init__(self, world: World, owner: str) -> None:
+        """`owner` is the first word of each machine's name in the log."""
+        self._world = world
+        self._owner = owner
+        self._kept: list[KeptMachine] = []
+        self._under_way: set[asyncio.Future[Any]] = set()
+
+    def keep(
+        self,
+        name: str,
+        step: Callable[[], Steps[float] | float],
+        *,
+        first_seconds: float = 0.0,
+        rest_seconds: float = REST_SECONDS,
+    ) -> None:
+        """Take a step again and again, until `close`.
+
+        Args:
+            name: for the log.
+            step: gives the seconds until the next one, or steps to that.
+            first_seconds: until the first one.
+            rest_seconds: until the next one after an error.
+        """
+        machine = KeptMachine(
+            self._world, f"{self._owner}/{name}", step, rest_seconds=rest_seconds
+        )
+        self._kept.append(machine)
+        machine.begin(first_seconds)
+
+    def run(self, steps: Steps[T]) -> "asyncio.Future[T]":
+        """Take steps to their end, whoever waits for it or goes away."""
+        ended: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        # Not the future that is given: who was waiting may cancel that one.
+        under_way: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._under_way.add(under_way)
+
+        def end(result: Any, error: BaseException | None) -> None:
+            self._under_way.discard(under_way)
+            under_way.set_result(None)
+            if ended.done():
+                return
+            if error is None:
+                ended.set_result(result)
+            else:
+                ended.set_exception(error)
+
+        StepsRun(self._world, steps, end).go_on()
+        return ended
+
+    async def close(self) -> None:
+        """Stop what is kept, and wait for what is on its way."""
+        for machine in self._kept:
+            stopped: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._under_way.add(stopped)
+            machine.stop(lambda stopped=stopped: stopped.set_result(None))  # type: ignore[misc]
+        self._kept = []
+        if self._under_way:
+            await asyncio.wait(self._under_way)
+        self._under_way = set()

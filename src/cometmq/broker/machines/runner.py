@@ -1,0 +1,176 @@
+"""Runs the steps of machines: sleeps for them, has their work done elsewhere, and survives their errors.
+
+It is a machine itself: what it needs of the outside is a `World`. The broker's is asyncio's loop
+(`machines.on_loop`); a test's is a clock that it turns (tests/support/hand_world).
+
+Next: cometmq.broker.machines.on_loop
+"""
+
+import logging
+from collections.abc import Callable, Generator
+from typing import Any, Generic, Protocol, TypeVar
+
+from cometmq.broker.machines.steps import Elsewhere, OnDevice, Steps, TurnEnd, Wait
+from cometmq.model.errors import CometError
+
+_log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+REST_SECONDS = 1.0  # After an error.
+
+
+class World(Protocol):
+    """Time, threads and the device. Each callback comes later, never within the call."""
+
+    def call_later(self, seconds: float, callback: Callable[[], None]) -> Callable[[], None]:
+        """Call back after some time; what it gives takes that back."""
+        ...
+
+    def call_soon(self, callback: Callable[[], None]) -> None:
+        """Call back when all others have had this turn."""
+        ...
+
+    def elsewhere(
+        self, work: Callable[[], Any], done: Callable[[Any, BaseException | None], None]
+    ) -> None:
+        """Do `work` in a thread; call back with its result, or None and its error."""
+        ...
+
+    def on_device(self, end_offset: int | None, done: Callable[[bool], None]) -> None:
+        """Call back when the log is on the device up to here, or will not be in time."""
+        ...
+
+
+class StepsRun(Generic[T]):
+    """Steps on their way to an end."""
+
+    def __init__(
+        self,
+        world: World,
+        steps: Steps[T],
+        ended: Callable[[T | None, BaseException | None], None],
+    ) -> None:
+        """`ended` is told what came of them, once, unless they are stopped before."""
+        self._world = world
+        self._steps = steps
+        self._ended = ended
+        self._waits_for: Wait | None = None
+        self._stopped: Callable[[], None] | None = None
+        self._is_over = False
+
+    def go_on(self, result: Any = None, error: BaseException | None = None) -> None:
+        """Take the steps up to their next wait."""
+        if self._is_over:
+            return  # They were stopped; what they waited for came all the same.
+        self._waits_for = None
+        if self._stopped is not None:
+            self._end()
+            self._stopped()
+            return
+        try:
+            wait = self._steps.send(result) if error is None else self._steps.throw(error)
+        except StopIteration as end:
+            self._is_over = True
+            self._ended(end.value, None)
+        except Exception as raised:  # noqa: BLE001  Whoever began them decides.
+            self._is_over = True
+            self._ended(None, raised)
+        else:
+            self._begin(wait)
+
+    def _begin(self, wait: Wait) -> None:
+        self._waits_for = wait
+        match wait:
+            case Elsewhere(work):
+                self._world.elsewhere(work, self.go_on)
+            case OnDevice(end_offset):
+                self._world.on_device(end_offset, self.go_on)
+            case TurnEnd():
+                self._world.call_soon(self.go_on)
+
+    def stop(self, stopped: Callable[[], None]) -> None:
+        """Go no further than the present wait; `stopped` is called when nothing of it is done any more.
+
+        What is done elsewhere is done to its end; other waits are left at once.
+        """
+        assert not self._is_over, "steps that ended have nothing to stop"
+        if isinstance(self._waits_for, Elsewhere):
+            self._stopped = stopped
+        else:
+            self._end()
+            stopped()
+
+    def _end(self) -> None:
+        self._is_over = True
+        self._steps.close()
+
+
+class KeptMachine:
+    """A machine's step, taken again and again, with the pause that each step asks for.
+
+    Attributes:
+        name: for the log.
+    """
+
+    def __init__(
+        self,
+        world: World,
+        name: str,
+        step: Callable[[], Steps[float] | float],
+        *,
+        rest_seconds: float = REST_SECONDS,
+    ) -> None:
+        """`step` gives the seconds until the next one; after an error they are `rest_seconds`."""
+        self.name = name
+        self._world = world
+        self._step = step
+        self._rest_seconds = rest_seconds
+        self._run: StepsRun[float] | None = None
+        self._take_back: Callable[[], None] | None = None
+        self._is_stopped = False
+
+    def begin(self, pause_seconds: float = 0.0) -> None:
+        """Take the first step after a pause."""
+        self._take_back = self._world.call_later(pause_seconds, self._take_step)
+
+    def _take_step(self) -> None:
+        self._take_back = None
+        try:
+            made = self._step()
+        except Exception as error:  # noqa: BLE001  See _pause_after.
+            self._next(None, error)
+            return
+        if isinstance(made, Generator):
+            self._run = StepsRun(self._world, made, self._next)
+            self._run.go_on()
+        else:
+            self._next(made, None)
+
+    def _next(self, pause_seconds: float | None, error: BaseException | None) -> None:
+        self._run = None
+        if error is not None:
+            pause_seconds = self._pause_after(error)
+        if not self._is_stopped:
+            assert pause_seconds is not None
+            self.begin(pause_seconds)
+
+    def _pause_after(self, error: BaseException) -> float:
+        """An error ends a step and never a machine: deliveries would cease in silence."""
+        rest = self._rest_seconds
+        if isinstance(error, (CometError, OSError)):
+            _log.warning("%s: %s; next try in %g s", self.name, error, rest)
+        else:
+            _log.error("%s failed; next try in %g s", self.name, rest, exc_info=error)
+        return rest
+
+    def stop(self, stopped: Callable[[], None]) -> None:
+        """Take no further step; `stopped` is called when nothing of the present one is done any more."""
+        self._is_stopped = True
+        if self._take_back is not None:
+            self._take_back()
+            self._take_back = None
+        if self._run is None:
+            stopped()
+        else:
+            self._run.stop(stopped)
