@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
+import subprocess
+import sys
 import time
+from pathlib import Path
 
 import pytest
 
+from tests.attacks.stranger import Stranger
 from tests.support.good_client import GoodClient
+from tests.support.load import send_frame
 
 
 def test_nobody_waits_where_nothing_happens(broker):
@@ -35,3 +41,24 @@ def test_routes_of_a_nameserver_are_asked_for_too(broker, nameserver):
     ) as good:
         time.sleep(0.5)
     assert good.check().answers > 10
+
+
+def test_a_machine_that_is_full_is_not_the_servers_fault(broker):
+    """The server has one processor, and shares it with eight that want all of it: answers come late by the wall clock."""
+    processor = min(os.sched_getaffinity(0))
+    question = b"".join(send_frame("Busy", b"x", opaque=n, queue_id=0) for n in range(200))
+    with contextlib.ExitStack() as beside:
+        for _ in range(8):
+            spinning = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+            beside.callback(spinning.wait)
+            beside.callback(spinning.kill)
+            os.sched_setaffinity(spinning.pid, {processor})
+        for thread in Path(f"/proc/{broker.pid}/task").iterdir():
+            os.sched_setaffinity(int(thread.name), {processor})
+        with GoodClient(broker.address, broker.pid) as good, Stranger(broker.address) as busy:
+            ends = time.monotonic() + 2
+            while time.monotonic() < ends:
+                busy.socket.sendall(question)
+                assert {busy.read().code for _ in range(200)} == {0}
+    waits = good.check()
+    assert waits.longest_own_ms < waits.longest_ms / 2
