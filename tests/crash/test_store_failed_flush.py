@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from cometmq.model.errors import StoreFull, StorePoisoned
+from cometmq.store.positions import Durability
 from cometmq.store.settings import StoreSettings
 from tests.support.fake_disk import FakeDisk
 from tests.support.hand_clock import HandClock
@@ -22,16 +23,16 @@ def test_waiters_are_told_later_puts_refused_and_no_flush_follows():
     store = open_store(settings=SYNC, disk=disk, clock=clock)
     put(store, b"flushed")
     flush(store)
-    told: list[bool] = []
+    told: list[Durability] = []
     store.wait_flushed(put(store, b"lost"), told.append)
     disk.fail("fdatasync")
     flush(store)
-    assert told == [False]
+    assert told == [Durability.DISK_LATE]
     assert "flush of the log failed" in str(store.refusal)
     with pytest.raises(StorePoisoned, match="restart the broker"):
         put(store, b"refused")
     store.wait_flushed(store.max_offset, told.append)
-    assert told == [False, False]
+    assert told == [Durability.DISK_LATE] * 2
     syncs = disk.calls["fdatasync"]
     for _ in range(5):
         clock.turn(20)
@@ -97,7 +98,7 @@ def test_a_queue_file_that_cannot_be_synced_ends_checkpoints_and_sends():
 def test_a_waiter_is_told_when_its_time_is_over_and_the_message_stays():
     disk, clock = FakeDisk(), HandClock()
     store = open_store(settings=SYNC, disk=disk, clock=clock)
-    told: list[bool] = []
+    told: list[Durability] = []
     store.wait_flushed(put(store, b"late"), told.append)
     target = store.flush_target()
     assert target is not None
@@ -106,17 +107,17 @@ def test_a_waiter_is_told_when_its_time_is_over_and_the_message_stays():
     assert told == []
     clock.turn(0.2)
     store.tick()
-    assert told == [False]
+    assert told == [Durability.DISK_LATE]
     store.flush_files(target)
     store.flushed(target)
-    assert told == [False]
+    assert told == [Durability.DISK_LATE]
     assert bodies_of(store) == [b"late"]
 
 
 def test_one_flush_answers_everybody_who_wrote_before_it():
     disk = FakeDisk()
     store = open_store(settings=SYNC, disk=disk)
-    told: list[bool] = []
+    told: list[Durability] = []
     for number in range(50):
         store.put_many([make_put(store, body=b"%d" % number)])
         store.wait_flushed(store.max_offset, told.append)
@@ -128,11 +129,11 @@ def test_one_flush_answers_everybody_who_wrote_before_it():
     assert store.flush_target() is None
     store.flush_files(target)
     store.flushed(target)
-    assert told == [True] * 50
+    assert told == [Durability.OK] * 50
     assert disk.calls["fdatasync"] == syncs + 1
     assert len(bodies_of(store)) == 50
     flush(store)
-    assert told == [True] * 51
+    assert told == [Durability.OK] * 51
 
 
 def test_asynchronous_flush_keeps_rocketmqs_rhythm():

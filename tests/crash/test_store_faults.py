@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cometmq.model.errors import StoreError
+from cometmq.store.positions import Durability
 from cometmq.store.settings import StoreSettings
 from tests.crash.test_store_power_cut import QUEUES, SYNC
 from tests.support.fake_disk import FakeDisk
@@ -67,7 +68,7 @@ class Run:
             self.taken[queue] += taken
         counts = {queue: len(taken) for queue, taken in self.taken.items()}
         self.store.wait_flushed(
-            self.store.max_offset, lambda is_on_disk: self.note(is_on_disk, counts)
+            self.store.max_offset, lambda outcome: self.note(outcome is Durability.OK, counts)
         )
         self.store.dispatch_pending()
 

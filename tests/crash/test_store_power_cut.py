@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cometmq.store.message_store import MessageStore
+from cometmq.store.positions import Durability
 from cometmq.store.settings import StoreSettings
 from tests.support.fake_disk import FakeDisk
 from tests.support.hand_clock import HandClock
@@ -59,7 +60,7 @@ class Run:
         counts = {queue: len(bodies) for queue, bodies in self.put.items()}
         if self.settings.flush_sync:  # Whoever waits has it flushed.
             self.store.wait_flushed(
-                end[1] + end[2], lambda is_on_disk: self.note(is_on_disk, counts)
+                end[1] + end[2], lambda outcome: self.note(outcome is Durability.OK, counts)
             )
         self.store.dispatch_pending()
 

@@ -7,7 +7,7 @@ With SYNC_FLUSH everybody waits for the flush, and the way to a thread and back 
 fast disk does. So the loop flushes itself, once for all reads of one turn, as long as flushes are
 quick; after a slow one the thread has the next ones (docs/design/0009).
 
-Next: cometmq.store.group_flush
+Next: cometmq.store.position_waiters
 """
 
 import asyncio
@@ -44,7 +44,7 @@ class Flusher:
         self._left_to_thread = 0
         self._after_slow = FLUSHES_AFTER_SLOW
         self._is_flush_near = False
-        self._is_flush_sync = store.settings.flush_sync
+        self._positions = store.positions
         self._timer: asyncio.TimerHandle | None = None
         self._under_way: set[asyncio.Future[None]] = set()
         self._is_closed = False
@@ -58,11 +58,11 @@ class Flusher:
         self._tick()
 
     def written(self) -> None:
-        """Something was written: with SYNC_FLUSH somebody waits for it. Called once a read.
+        """Something was written: where that alone confirms nothing somebody waits. Called once a read.
 
         The next log file can wait for the timer: half of the present one is still to be filled.
         """
-        if self._is_flush_sync and not self._is_flush_near:
+        if self._positions.confirmed < self._positions.written and not self._is_flush_near:
             # Behind the other reads of this turn of the loop: one flush serves them all.
             self._is_flush_near = True
             self._alertness.came()
@@ -133,7 +133,7 @@ class Flusher:
                 self._store.flush_failed(OSError(str(error)))
             else:
                 self._store.flushed(target)
-                if self._is_flush_sync:
+                if self._positions.confirmed < self._positions.written:
                     # Those who wrote during this flush wait for the next one.
                     self._flush()
 

@@ -19,6 +19,8 @@ from cometmq.model.properties import TAGS
 from cometmq.model.topic import TopicConfig
 from cometmq.store.appender import Put, PutResult
 from cometmq.store.message_store import MessageStore
+from cometmq.store.position_waiters import OnDone
+from cometmq.store.positions import Durability
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,18 +92,20 @@ class InnerPuts:
         return results
 
     async def flushed(self, results: Sequence[PutResult]) -> None:
-        """Wait until messages are on disk where the store flushes synchronously.
+        """Wait until messages are confirmed: on the device where the store flushes synchronously.
 
         Raises:
-            StoreError: the flush failed or came too late.
+            StoreError: they are not in time, or a flush failed.
         """
-        if not self._store.settings.flush_sync or not results:
+        if not results:
             return
         _, physical_offset, size = results[-1]
-        if not await self.on_device(physical_offset + size):
-            raise StoreError(
-                f"messages up to {physical_offset + size} were not flushed in time"
-            )
+        end = physical_offset + size
+        if end <= self._store.positions.confirmed:
+            return
+        durability = await _outcome(self._store.wait_confirmed, end)
+        if durability is not Durability.OK:
+            raise StoreError(f"messages up to physical offset {end}: {durability.value}")
 
     async def on_device(self, end_offset: int | None = None) -> bool:
         """Wait until the log is on the device, whatever the store's way of flushing.
@@ -112,15 +116,8 @@ class InnerPuts:
         Returns:
             False when a flush failed or comes too late.
         """
-        done: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
-
-        def flushed(is_flushed: bool) -> None:  # noqa: FBT001  The store calls it so.
-            if not done.done():
-                done.set_result(is_flushed)
-
         end = self._store.max_offset if end_offset is None else end_offset
-        self._store.wait_flushed(end, flushed)
-        return await done
+        return await _outcome(self._store.wait_flushed, end) is Durability.OK
 
     def _pack(self, message: InnerMessage) -> Put:
         lane = self._lanes.open(message.topic, message.queue_id, is_kept=False)
@@ -132,3 +129,15 @@ class InnerPuts:
             message.flag, message.sys_flag | lane.sys_flag, message.born_ms, message.born_host,
             message.reconsume_times, message.prepared_offset, message.transaction,
         )  # fmt: skip
+
+
+async def _outcome(wait: Callable[[int, OnDone], None], end_offset: int) -> Durability:
+    """What comes of waiting for an offset."""
+    done: asyncio.Future[Durability] = asyncio.get_running_loop().create_future()
+
+    def ended(durability: Durability) -> None:
+        if not done.done():
+            done.set_result(durability)
+
+    wait(end_offset, ended)
+    return await done

@@ -56,6 +56,7 @@ from cometmq.net.server import Server
 from cometmq.store.config_file import ConfigFile
 from cometmq.store.disk import Disk
 from cometmq.store.message_store import MessageStore
+from cometmq.store.positions import Durability
 from cometmq.store.real_disk import RealDisk
 
 _log = logging.getLogger(__name__)
@@ -153,8 +154,8 @@ class Broker:
         await self._server.serve()
 
     def _wait_flushed(self, end_offset: int | None, done: Callable[[bool], None]) -> None:
-        store = self._store
-        store.wait_flushed(store.max_offset if end_offset is None else end_offset, done)
+        end = self._store.max_offset if end_offset is None else end_offset
+        self._store.wait_flushed(end, lambda durability: done(durability is Durability.OK))
 
     def _config_file(self, name: str) -> ConfigFile:
         return ConfigFile(f"{self.settings.store_directory}/config/{name}", self._disk)

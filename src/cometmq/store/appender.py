@@ -135,7 +135,7 @@ class Appender:
         now_ms = self._clock.now_ms()
         if not 0 < self.store_ms - now_ms < _CLOCK_STEP_BACK_MS:
             self.store_ms = now_ms  # A clock that is set back a little does not set it back.
-        file, position = self._log.tail_file(), self._log.written
+        file, position = self._log.tail_file(), self._log.positions.written
         start, end = position, file.end - BLANK_TAIL_SIZE
         if is_together and position + self._size_of_all(some) > end:
             end = position  # None of them goes into this file.

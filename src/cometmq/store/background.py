@@ -28,10 +28,10 @@ from cometmq.store.dispatch import Dispatcher
 from cometmq.store.extended_trimming import ExtendedTrimming
 from cometmq.store.files_ahead import FilePlan
 from cometmq.store.flushing import Flushing
-from cometmq.store.group_flush import OnDone
 from cometmq.store.index import Index
 from cometmq.store.index_file import IndexShape
 from cometmq.store.index_loading import IndexLoading
+from cometmq.store.position_waiters import OnDone
 from cometmq.store.read_side import ReadSide
 from cometmq.store.running_flags import Flag
 from cometmq.store.settings import IndexSettings, StoreSettings
@@ -45,6 +45,7 @@ class Background(ReadSide):
 
     Attributes:
         settings: what the store was opened with.
+        positions: how far its log is written, confirmed, visible.
         flags: why it takes no message at present (RocketMQ's running flags).
         room: how full its disks were at the last look.
         cleaner: lets old files go.
@@ -67,7 +68,7 @@ class Background(ReadSide):
         self._acceptance = Acceptance()
         self.flags = self._acceptance.flags
         self._appender = Appender(self._log, settings, clock)
-        self._dispatcher = Dispatcher(self._queues)
+        self._dispatcher = Dispatcher(self._queues, self.positions)
         self.index = self._make_index(directory, settings.index, clock=clock, disk=disk)
         self._flushing = Flushing(self._log, settings, clock)
         self._upkeep = Upkeep(
@@ -122,20 +123,28 @@ class Background(ReadSide):
         return index
 
     def dispatch_pending(self) -> None:
-        """Make visible what may be: what is written, or with synchronous flush on disk."""
-        log = self._log
-        self._dispatcher.dispatch(log.flushed if self.settings.flush_sync else log.committed)
+        """Make visible what is confirmed (`Positions`)."""
+        self._dispatcher.dispatch()
 
     # --- flush
 
-    def wait_flushed(self, end_offset: int, on_done: OnDone) -> None:
-        """Call back when the log is on disk up to an offset, or will not be in time.
+    def wait_confirmed(self, end_offset: int, on_done: OnDone) -> None:
+        """Call back when the log is confirmed up to an offset, or will not be in time.
 
         Args:
             end_offset: physical offset behind the last record waited for.
-            on_done: given True, or False when a flush failed or syncFlushTimeout is over.
+            on_done: given OK, or why not: a flush failed, or syncFlushTimeout is over.
         """
-        self._flushing.wait(end_offset, on_done)
+        self._flushing.wait_confirmed(end_offset, on_done)
+
+    def wait_flushed(self, end_offset: int, on_done: OnDone) -> None:
+        """Call back when the log is on the device up to an offset, whatever confirms a message.
+
+        Args:
+            end_offset: physical offset behind the last record waited for.
+            on_done: given OK, or DISK_LATE.
+        """
+        self._flushing.wait_flushed(end_offset, on_done)
 
     def flush_target(self) -> int | None:
         """Up to which physical offset a flush is due; None while none is, or one is under way."""
@@ -170,7 +179,7 @@ class Background(ReadSide):
         """The next log file to be made, when it is time; cheap to ask."""
         if self.flags.refusal is not None:
             return None
-        return self._log.ahead.needed(self._log.written)
+        return self._log.ahead.needed(self.positions.written)
 
     def make_file(self, plan: FilePlan) -> Exception | None:
         """Make it; gives why it could not be made. Any thread; raises nothing."""
@@ -208,7 +217,7 @@ class Background(ReadSide):
     def _commit_staged(self) -> None:
         """Write what waits in the transient pool, when it is time, and show it."""
         now = self._clock.monotonic()
-        if self._log.committed == self._log.written or now < self._commit_at:
+        if self.positions.committed == self.positions.written or now < self._commit_at:
             return
         self._commit_at = now + self.settings.commit_interval_ms / 1000
         try:

@@ -167,7 +167,7 @@ class Cleaner:
         is_asked = self._asked_rounds > 0
         self._asked_rounds = max(self._asked_rounds - 1, 0)
         known = self._checkpoints.progress
-        settled = min(known.dispatched, self._log.flushed) if known is not None else 0
+        settled = min(known.dispatched, self._log.positions.flushed) if known is not None else 0
         most = self._rules.batch_max
         # A file's age is nothing to go by while the wall clock has run away.
         cause = self._cause(is_asked=is_asked) if self.clock_watch.trusts() else None
@@ -300,7 +300,7 @@ class Cleaner:
             OSError: the disk failed.
         """
         self._room.look()
-        most, end = len(self._log.chain.files), self._log.written
+        most, end = len(self._log.chain.files), self._log.positions.written
         if self._rules.is_archive_guarded:
             end = min(end, archived_to(self._disk, self._checkpoints.root))
         cause = self._cause(is_asked=False) or Cause.HOUR

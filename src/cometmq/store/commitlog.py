@@ -1,14 +1,11 @@
 """The log: where every message of every topic is written, one behind the other.
 
-    start ........ flushed ........ written ........ end of the newest file
-                   on the device    in the page cache
-
-Invariant: start <= flushed <= written. A batch of records comes as pieces, one for each file it
+Its positions are `cometmq.store.positions`. A batch of records comes as pieces, one for each file it
 touches; all files are there before the first byte is written, so a full disk refuses a batch
 whole. A write that fails half way leaves bytes behind `written`; they are zeroed before the next
 one, so that no record which was refused can stand again after a restart (`mend`).
 
-Next: cometmq.store.group_flush
+Next: cometmq.store.positions
 """
 
 from collections.abc import Sequence
@@ -17,6 +14,7 @@ from cometmq.store.disk import Buffer, Disk
 from cometmq.store.file_chain import FileChain
 from cometmq.store.files_ahead import FilesAhead
 from cometmq.store.log_file import LogFile
+from cometmq.store.positions import Positions
 from cometmq.store.settings import StoreSettings
 
 # Bytes to be written in one file: that file, their physical offset, and they themselves.
@@ -28,10 +26,7 @@ class CommitLog:
 
     Attributes:
         chain: its files.
-        written: physical offset behind the last record.
-        committed: the same of the last record that is in its file: where batches wait in memory
-            (cometmq.store.staged_log) that is less.
-        flushed: how far the log is known to be on the device.
+        positions: how far it is written, on the device, visible.
         is_flush_next: whether a flush follows each batch, so that the device may begin with it at once.
         warm_start: offset from which it is this process that wrote, and the page cache has it.
         ahead: the files that come next.
@@ -47,12 +42,12 @@ class CommitLog:
             read_only_directories=settings.read_only_commitlog_paths,
             is_random=not settings.read_ahead,
         )
-        self.written = 0
-        self.committed = 0
-        self.flushed = 0
+        self.positions = Positions(self.chain, needs_flush=settings.flush_sync)
         self.is_flush_next = False
         self.warm_start = 0
-        self.ahead = FilesAhead(disk, settings, self.chain)
+        self.ahead = FilesAhead(
+            disk, settings, self.chain, is_flushed_warming=self.positions.needs_flush
+        )
         self._torn: list[Piece] = []
 
     def tail_file(self) -> LogFile:
@@ -62,7 +57,7 @@ class CommitLog:
             StoreFull: no room for it.
             OSError: it could not be made.
         """
-        files, written = self.chain.files, self.written
+        files, written = self.chain.files, self.positions.written
         if files and files[-1].start <= written < files[-1].end:
             return files[-1]
         return self.chain.find(written) or self.file_from(written)
@@ -100,7 +95,7 @@ class CommitLog:
             if self.is_flush_next:
                 file.begin_flush(offset, len(content))
         _, offset, content = pieces[-1]
-        self.written = self.committed = offset + len(content)
+        self.positions.wrote(offset + len(content))
 
     def commit_staged(self) -> None:
         """Write what waits in memory: nothing here (cometmq.store.staged_log).
@@ -122,11 +117,11 @@ class CommitLog:
     @property
     def warm_from(self) -> int:
         """Physical offset from which the map may be read without waiting for the device."""
-        return max(self.written - self._settings.warm_tail_bytes, self.warm_start)
+        return max(self.positions.written - self._settings.warm_tail_bytes, self.warm_start)
 
     def read(self, offset: int, size: int) -> bytes | None:
         """Bytes at a physical offset, waiting for the device; None where there are none."""
-        if not self.chain.start <= offset <= self.committed - size:
+        if not self.chain.start <= offset <= self.positions.committed - size:
             return None
         file = self.chain.find(offset)
         if file is None or offset + size > file.end:

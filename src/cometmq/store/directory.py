@@ -98,7 +98,8 @@ class StoreDirectory:
         )
         found = recovery.run(is_clean=is_clean)
         log = self.log
-        log.written = log.committed = log.flushed = log.warm_start = found.end
+        log.warm_start = found.end
+        log.positions.begin_at(found.end)
         if found.damage is not None:
             logger.error("%s", found.damage)
         return found

@@ -41,10 +41,14 @@ class FilePlan(NamedTuple):
 class FilesAhead:
     """The spare files of a log."""
 
-    def __init__(self, disk: Disk, settings: StoreSettings, chain: FileChain) -> None:
+    def __init__(
+        self, disk: Disk, settings: StoreSettings, chain: FileChain, *, is_flushed_warming: bool
+    ) -> None:
+        """`is_flushed_warming`: pages are flushed while a file is warmed, some at a time."""
         self._disk = disk
         self._settings = settings
         self._chain = chain
+        self._is_flushed_warming = is_flushed_warming
         self._spares: list[LogFile] = []
         self._is_planned = False
         # Held while a file is made: a put that cannot wait for the thread that was lent for it
@@ -125,7 +129,7 @@ class FilesAhead:
         flushed = file.start
         for offset in range(file.start, file.end, len(_WARM_PIECE)):
             file.write(_WARM_PIECE[: file.end - offset], offset)
-            if self._settings.flush_sync and offset - flushed >= step:
+            if self._is_flushed_warming and offset - flushed >= step:
                 file.flush()
                 flushed = offset
         file.flush()

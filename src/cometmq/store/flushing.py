@@ -4,14 +4,14 @@ Asynchronous flush follows FlushRealTimeService of RocketMQ 5.3.3: each flushInt
 when at least flushCommitLogLeastPages pages are dirty, and any byte after
 flushCommitLogThoroughInterval; without flushCommitLogTimed the pages alone decide. With
 synchronous flush, and where somebody waits, whatever is written is due, and one flush serves
-everybody who waits (cometmq.store.group_flush).
+everybody who waits (cometmq.store.position_waiters).
 
-Next: cometmq.store.group_flush
+Next: cometmq.store.position_waiters
 """
 
 from cometmq.model.clock import Clock
 from cometmq.store.commitlog import CommitLog
-from cometmq.store.group_flush import GroupFlush, OnDone
+from cometmq.store.position_waiters import OnDone, PositionWaiters
 from cometmq.store.settings import StoreSettings
 
 PAGE_SIZE = 4096  # What flushCommitLogLeastPages counts (MappedFile.OS_PAGE_SIZE).
@@ -29,19 +29,22 @@ class Flushing:
         self.log = log
         self._settings = settings
         self._clock = clock
-        self._group = GroupFlush()
+        self._positions = log.positions
+        self._waiters = PositionWaiters(log.positions)
         self._began: tuple[int, int] | None = None  # Target and store time of one under way.
         self._ended_at = clock.monotonic()
         self.flushed_ms = 0
 
-    def wait(self, end_offset: int, on_done: OnDone) -> None:
-        """Call back when the log is on disk up to an offset, or will not be in time."""
-        if end_offset <= self.log.flushed:
-            # Whoever waited for something else first (the file of a new topic) comes late.
-            on_done(True)  # noqa: FBT003  # the callback's one argument
-            return
-        deadline = self._clock.monotonic() + self._settings.sync_flush_timeout_ms / 1000
-        self._group.add(end_offset, deadline=deadline, on_done=on_done)
+    def wait_confirmed(self, end_offset: int, on_done: OnDone) -> None:
+        """Call back when the log is confirmed up to an offset, or will not be in time."""
+        self._waiters.wait_confirmed(end_offset, deadline=self._deadline(), on_done=on_done)
+
+    def wait_flushed(self, end_offset: int, on_done: OnDone) -> None:
+        """Call back when the log is on the device up to an offset, or will not be in time."""
+        self._waiters.wait_flushed(end_offset, deadline=self._deadline(), on_done=on_done)
+
+    def _deadline(self) -> float:
+        return self._clock.monotonic() + self._settings.sync_flush_timeout_ms / 1000
 
     def target(self, store_ms: int) -> int | None:
         """Up to which offset a flush is due, beginning now; None: none is.
@@ -49,11 +52,11 @@ class Flushing:
         Args:
             store_ms: store time of the last record written.
         """
-        target = self.log.committed
-        dirty = target - self.log.flushed
+        target = self._positions.committed
+        dirty = target - self._positions.flushed
         if dirty <= 0 or self._began is not None:
             return None
-        is_awaited = self._settings.flush_sync or len(self._group) > 0
+        is_awaited = self._positions.needs_flush or self._waiters.wants_flush
         if not is_awaited and not self._is_worth_it(dirty):
             return None
         self._began = (target, store_ms)
@@ -73,7 +76,7 @@ class Flushing:
         Raises:
             OSError: it failed, which is final.
         """
-        for file in self.log.files_between(self.log.flushed, upto):
+        for file in self.log.files_between(self._positions.flushed, upto):
             file.flush()
 
     def done(self, upto: int, *, store_ms: int = 0) -> bool:
@@ -87,12 +90,12 @@ class Flushing:
             store_ms = self._began[1]
             self._began = None
         self.flushed_ms = store_ms or self.flushed_ms
-        self.log.flushed = max(self.log.flushed, upto)
+        self._positions.flushed_to(upto)
         self._ended_at = self._clock.monotonic()
         # Who waited alone sends alone again: what comes next goes to the device while we still count it.
         # With several, each page would go there once a batch, and they all wait for the last time.
-        is_alone = self._group.advance(self.log.flushed) == 1
-        self.log.is_flush_next = is_alone and self._settings.flush_sync
+        is_alone = self._waiters.advance() == 1
+        self.log.is_flush_next = is_alone and self._positions.needs_flush
         return is_alone
 
     def put_off(self) -> None:
@@ -101,8 +104,8 @@ class Flushing:
 
     def expire(self) -> None:
         """Tell who has waited too long."""
-        self._group.expire(self._clock.monotonic())
+        self._waiters.expire(self._clock.monotonic())
 
     def fail(self) -> None:
         """No flush counts any more: tell everybody."""
-        self._group.fail()
+        self._waiters.fail()

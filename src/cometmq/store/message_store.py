@@ -3,8 +3,8 @@
 One thread owns a store (the broker's loop) and calls everything here, but for what is marked "any
 thread"; the store itself starts none. The owner's round is:
 
-- frames arrived: `put_many`, write the answers, `dispatch_pending`; with synchronous flush
-  `wait_flushed` instead, which calls back when the answers may be written.
+- frames arrived: `put_many`, write the answers, `dispatch_pending`; what is not confirmed then
+  (`positions`) waits by `wait_confirmed`, which calls back when the answers may be written.
 - a timer (100 ms at most): what `cometmq.store.background` says.
 - a pull: `get`; a result that is cold is finished by calling `result.cold()` in a reader thread.
 
@@ -110,11 +110,10 @@ class MessageStore(Background):
 
     def _begin(self) -> None:
         """Recover the directory, and go on from where it ends."""
-        end, store_ms, damage = self._directory.recover()
+        _, store_ms, damage = self._directory.recover()
         self._show_batch_queues()
         self.index.on_error = self._upkeep.index_write_failed
         self.index.on_written = self._upkeep.index_written
-        self._dispatcher.dispatched = end
         self._dispatcher.dispatched_ms = self._flushing.flushed_ms = store_ms
         if damage is not None or self._read_only:
             reason = damage or "the store was opened for reading only"
@@ -156,10 +155,10 @@ class MessageStore(Background):
     def _settle(self) -> None:
         """Flush, write and sync all there is; then remove the abort marker."""
         self._log.commit_staged()
-        end = self._log.written
+        end = self.positions.written
         self.flush_files(end)
         self._flushing.done(end, store_ms=self._appender.store_ms)
-        self._dispatcher.dispatch(end)
+        self._dispatcher.dispatch()
         self._queues.write_all()
         self.index.write_all()
         if self.flags.has(Flag.QUEUE_ERROR):
@@ -235,7 +234,7 @@ class MessageStore(Background):
             raise
         except OSError as error:
             raise self._write_failed(error) from error
-        self._dispatcher.add(self._log.written, self._appender.store_ms, batch)
+        self._dispatcher.add(self.positions.written, self._appender.store_ms, batch)
         return batch[0]
 
     def put_batch(self, puts: Sequence[Put]) -> list[PutResult]:
@@ -322,14 +321,14 @@ class MessageStore(Background):
     @property
     def committed_offset(self) -> int:
         """Physical offset up to which the log is in its files; less with a transient pool."""
-        return self._log.committed
+        return self.positions.committed
 
     @property
     def flushed_offset(self) -> int:
         """Physical offset up to which the log is known to be on the device."""
-        return self._log.flushed
+        return self.positions.flushed
 
     @property
     def dispatched_offset(self) -> int:
         """Physical offset up to which messages are visible."""
-        return self._dispatcher.dispatched
+        return self.positions.dispatched

@@ -162,7 +162,7 @@ class QueueMending:
                 if code != GAP_CODE and self._leads(queue, at, QueueEntry(place, size, code)):
                     return BadRun(start, at, low, place, size)
                 at += 1
-        return BadRun(start, end, low, self._log.committed, 0)
+        return BadRun(start, end, low, self._log.positions.committed, 0)
 
     def _end_before(self, queue: ConsumeQueue, offset: int) -> int:
         """Physical offset behind the nearest good record before an offset, or the log's start."""

@@ -24,6 +24,7 @@ class ReadSide:
     def __init__(self, directory: StoreDirectory, settings: StoreSettings) -> None:
         log, queues = directory.log, directory.queues
         self._log = log
+        self.positions = log.positions
         self._queues = queues
         self._batches = directory.batches
         self._extended = directory.extended
@@ -163,4 +164,4 @@ class ReadSide:
     @property
     def max_offset(self) -> int:
         """Physical offset behind the last record."""
-        return self._log.written
+        return self._log.positions.written

@@ -244,7 +244,7 @@ class Reader:
             status = GetStatus.FOUND
         elif chosen.removed:
             status = GetStatus.MESSAGE_WAS_REMOVING
-        behind = self._log.written - chosen.runs[-1][1] if chosen.runs else 0
+        behind = self._log.positions.written - chosen.runs[-1][1] if chosen.runs else 0
         return GetResult(
             status,
             wanted.offset + chosen.looked,
@@ -286,7 +286,7 @@ class Reader:
     def _limits(self, physical_offset: int, count_max: int, size_max: int) -> tuple[int, int]:
         """RocketMQ's limits, smaller for old messages, where the caller's are not smaller."""
         settings = self._settings
-        if self._log.written - physical_offset > self._in_memory_bytes:
+        if self._log.positions.written - physical_offset > self._in_memory_bytes:
             count_limit = settings.transfer_count_on_disk
             size_limit = settings.transfer_bytes_on_disk
         else:

@@ -61,7 +61,7 @@ class StagedLog(CommitLog):
         for file, offset, content in pieces:
             self._stage(file, offset, content)
         _, offset, content = pieces[-1]
-        self.written = offset + len(content)
+        self.positions.staged(offset + len(content))
 
     def _stage(self, file: LogFile, offset: int, content: Buffer) -> None:
         """Copy bytes behind those that wait; joined with them where they are neighbours."""
@@ -86,4 +86,4 @@ class StagedLog(CommitLog):
                     file.write(content, offset)
         self._staged.clear()
         self._used = 0
-        self.committed = self.written
+        self.positions.wrote_staged()

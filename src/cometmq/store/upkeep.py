@@ -57,6 +57,7 @@ class Upkeep:
         self._clock = clock
         self._flushing = flushing
         self._log = flushing.log
+        self._positions = flushing.log.positions
         self._queues = dispatcher.queues
         self._dispatcher = dispatcher
         self._index = index
@@ -136,8 +137,8 @@ class Upkeep:
         Raises:
             OSError: the disk failed or is full.
         """
-        is_idle = self._dispatcher.dispatched == self._dispatched_before
-        self._dispatched_before = self._dispatcher.dispatched
+        is_idle = self._positions.dispatched == self._dispatched_before
+        self._dispatched_before = self._positions.dispatched
         deadline = now + (TAILS_SECONDS_IDLE if is_idle else TAILS_SECONDS_PER_TICK)
         return self._queues.continue_round(
             lambda: self._clock.monotonic() >= deadline, is_spread=not is_idle
@@ -176,8 +177,8 @@ class Upkeep:
     def progress(self) -> Progress:
         """How far dispatch and flush are."""
         return Progress(
-            self._dispatcher.dispatched,
-            self._log.flushed,
+            self._positions.dispatched,
+            self._positions.flushed,
             self._queues.writable_entries,
             *self._index.mark(),
             log_ms=self.times().log_timestamp,

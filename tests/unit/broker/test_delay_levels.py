@@ -10,6 +10,7 @@ from cometmq.codec.bodies.delay_offset import decode_delay_offsets
 from cometmq.codec.queue_entry import decode_entry
 from cometmq.model.codes import RequestCode, ResponseCode
 from cometmq.model.errors import StoreFull
+from cometmq.store.positions import Durability
 from tests.support.hand_clock import HandClock
 from tests.unit.broker.conftest import eventually
 from tests.unit.broker.waiting import (
@@ -130,7 +131,7 @@ async def test_progress_is_saved_when_the_delivery_is_on_the_device_and_not_befo
         assert not file.exists()
         del store.wait_flushed
         for _, on_done in flushes:
-            on_done(True)
+            on_done(Durability.OK)
         await eventually(file.exists)
     assert decode_delay_offsets(file.read_text()).offsets == {1: 1}
 

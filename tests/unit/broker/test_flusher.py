@@ -17,6 +17,7 @@ from cometmq.broker.flusher import (
     Flusher,
 )
 from cometmq.store.message_store import MessageStore
+from cometmq.store.positions import Durability
 from cometmq.store.settings import StoreSettings
 from tests.support.fake_disk import FakeDisk
 from tests.support.hand_clock import HandClock
@@ -50,9 +51,9 @@ class Bench:
         self.store: MessageStore = open_store(settings=SYNC, disk=self.disk, clock=clock)
         self.flusher = Flusher(self.store, clock)
 
-    async def send(self, reads: int = 1) -> list[bool]:
+    async def send(self, reads: int = 1) -> list[Durability]:
         """So many reads in one turn of the loop, one message each; what each was told."""
-        told: list[asyncio.Future[bool]] = []
+        told: list[asyncio.Future[Durability]] = []
         for _ in range(reads):
             self.store.put_many([make_put(self.store, body=b"x")])
             answered = asyncio.get_running_loop().create_future()
@@ -73,7 +74,7 @@ async def bench() -> AsyncIterator[Bench]:
 
 
 async def test_a_quick_flush_runs_in_the_loop_once_for_all_reads_of_a_turn(bench):
-    assert await bench.send(reads=5) == [True] * 5
+    assert await bench.send(reads=5) == [Durability.OK] * 5
     assert bench.disk.asked_by == [LOOP]
 
 
@@ -111,11 +112,11 @@ async def test_the_loop_stays_awake_behind_a_flush_for_one_and_not_behind_others
 
 async def test_after_a_slow_flush_the_thread_has_the_next_ones_and_then_the_loop_again(bench):
     bench.disk.sync_seconds = QUICK_SECONDS * 2
-    assert await bench.send() == [True]
+    assert await bench.send() == [Durability.OK]
     bench.disk.sync_seconds = 0.0
     asked = bench.disk.asked_by
     for _ in range(2 * FLUSHES_AFTER_SLOW):
-        assert await bench.send() == [True]
+        assert await bench.send() == [Durability.OK]
         if asked[-1] == LOOP and len(asked) > 1:
             break
     # The timer may have taken some of them together, on a machine that was busy.
@@ -126,7 +127,7 @@ async def test_after_a_slow_flush_the_thread_has_the_next_ones_and_then_the_loop
 async def test_the_longer_a_disk_is_slow_the_more_flushes_the_thread_has(bench):
     bench.disk.sync_seconds = QUICK_SECONDS * 2
     for _ in range(2 * FLUSHES_AFTER_SLOW_MAX):
-        assert await bench.send() == [True]
+        assert await bench.send() == [Durability.OK]
     asked = bench.disk.asked_by
     tries = [place for place, by in enumerate(asked) if by == LOOP]
     shares = [after - before - 1 for before, after in itertools.pairwise(tries)]
@@ -136,6 +137,6 @@ async def test_the_longer_a_disk_is_slow_the_more_flushes_the_thread_has(bench):
 
 async def test_a_flush_that_fails_in_the_loop_is_final(bench):
     bench.disk.fail("fdatasync")
-    assert await bench.send(reads=2) == [False, False]
+    assert await bench.send(reads=2) == [Durability.DISK_LATE] * 2
     assert "flush of the log failed" in str(bench.store.refusal)
     assert len(bench.disk.asked_by) == 1

@@ -45,7 +45,7 @@ async def test_a_failed_flush_takes_write_permission_away_once_and_under_a_new_v
         assert told.table() == topics.table()
         assert not told.look()
         put(store, b"x")
-        store.wait_flushed(store.max_offset, lambda _is_flushed: None)
+        store.wait_flushed(store.max_offset, lambda _durability: None)
         disk.fail("fdatasync")
         flush(store)
         assert told.look()

@@ -7,6 +7,7 @@ import pytest
 
 from cometmq.codec.queue_entry import BLANK_ENTRY, decode_entries
 from cometmq.model.errors import StoreClosed, StoreDamaged, StoreLocked, StoreReadOnly
+from cometmq.store.positions import Durability
 from cometmq.store.queue_files import OPEN_FILES_MAX
 from tests.support.fake_disk import FakeDisk
 from tests.support.hand_clock import HandClock
@@ -119,9 +120,9 @@ def test_a_closed_store_and_a_readonly_one_say_so(tmp_path: Path):
     store.close()
     with pytest.raises(StoreClosed, match="closed"):
         store.put_many([make_put(store)])
-    told: list[bool] = []
+    told: list[Durability] = []
     store.wait_flushed(1, told.append)
-    assert told == [False]
+    assert told == [Durability.DISK_LATE]
     store = open_store(tmp_path, read_only=True)
     with pytest.raises(StoreReadOnly, match="reading only"):
         store.put_many([make_put(store)])
@@ -142,10 +143,10 @@ def test_only_where_each_batch_is_flushed_is_it_sent_to_the_device_at_once(setti
     disk = FakeDisk()
     store = open_store(disk=disk, settings=settings)
     put(store, b"x")
-    told: list[bool] = []
+    told: list[Durability] = []
     store.wait_flushed(store.max_offset, told.append)  # With asynchronous flush some do, too.
     flush(store)
-    assert told == [True]
+    assert told == [Durability.OK]
     put(store, b"y")
     assert disk.calls["begin_writing"] == begun
 

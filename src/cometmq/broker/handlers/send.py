@@ -29,6 +29,7 @@ from cometmq.net.dispatcher import BatchHandler
 from cometmq.net.peer import Peer
 from cometmq.store.appender import Put, PutResult
 from cometmq.store.message_store import MessageStore
+from cometmq.store.positions import Durability
 
 _SEND_V2 = int(RequestCode.SEND_MESSAGE_V2)
 
@@ -46,14 +47,14 @@ class SendHandler(BatchHandler):
         turns: Turns,
         on_written: Callable[[], None],
     ) -> None:
-        """`on_written` is called after each read with SYNC_FLUSH: its flush is due (broker.flusher)."""
+        """`on_written` is called after each read that is not confirmed yet: its flush is due (broker.flusher)."""
         self._store = store
         self._plain = PlainSends(lanes, admission)
         self._admission = admission
         self._counters = counters
         self._on_written = on_written
         self._host = store.store_host.hex().upper()
-        self._is_flush_sync = store.settings.flush_sync
+        self._positions = store.positions
         self._big_batches = BigBatches(
             turns, self._host, store_piece=self._store_piece, finish=self._finish
         )
@@ -74,7 +75,7 @@ class SendHandler(BatchHandler):
     def written(self) -> None:
         """The answers are on the wire: now consumers may see the messages."""
         self._store.dispatch_pending()
-        if self._is_flush_sync:
+        if self._positions.confirmed < self._positions.written:
             self._on_written()
 
     # --- what is special
@@ -150,8 +151,8 @@ class SendHandler(BatchHandler):
             error = saving.exception() if saving is not None else None
             if error is not None:
                 self._refuse([one], error, peer)
-            elif admitted.is_flush_awaited and self._is_flush_sync:
-                self._answer_flushed([one], last, peer)
+            elif admitted.is_flush_awaited and _end_of(last) > self._positions.confirmed:
+                self._answer_confirmed([one], last, peer)
             else:
                 peer.write(encode_answers([one], last))
 
@@ -179,24 +180,26 @@ class SendHandler(BatchHandler):
         except StoreError as error:
             self._refuse(pending, error, peer)
             return
-        last = results[-1]
-        self._counters.count_put(len(results), last[1] + last[2] - results[0][1])
-        if self._is_flush_sync:
-            self._answer_flushed(pending, results, peer)
+        end = _end_of(results)
+        self._counters.count_put(len(results), end - results[0][1])
+        if end > self._positions.confirmed:
+            self._answer_confirmed(pending, results, peer)
         else:
             peer.write(encode_answers(pending, results))
 
-    def _answer_flushed(
+    def _answer_confirmed(
         self, pending: list[Pending], results: list[PutResult], peer: Peer
     ) -> None:
-        """Answer when all of it is on disk; one waiter for all."""
+        """Answer when all of it is confirmed; one waiter for all."""
         answers = encode_answers(pending, results)
 
-        def flushed(is_flushed: bool) -> None:  # noqa: FBT001  The store calls it so.
-            answer = answers if is_flushed else encode_answers(as_late(pending), results)
-            peer.write_at_once(answer)
+        def confirmed(durability: Durability) -> None:
+            is_late = durability is not Durability.OK
+            peer.write_at_once(
+                encode_answers(as_late(pending, durability), results) if is_late else answers
+            )
 
-        self._store.wait_flushed(_end_of(results), flushed)
+        self._store.wait_confirmed(_end_of(results), confirmed)
 
     def _refuse(self, pending: list[Pending], error: BaseException, peer: Peer) -> None:
         self._counters.count_put_failed(len(pending))

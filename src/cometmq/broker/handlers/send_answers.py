@@ -9,6 +9,7 @@ Next: cometmq.net.peer
 from cometmq.kernel import encode_answers
 from cometmq.model.codes import ResponseCode
 from cometmq.store.appender import PutResult
+from cometmq.store.positions import Durability
 
 __all__ = ["Pending", "as_late", "as_one", "encode_answers", "ids_of"]
 
@@ -16,15 +17,20 @@ __all__ = ["Pending", "as_late", "as_one", "encode_answers", "ids_of"]
 # when nobody waits for an answer), the unique key.
 Pending = tuple[int, str | None, str]
 
-# Every header begins so; after a late flush it begins with the other.
+# Every header begins so; that of a message that was not confirmed begins with another code.
 _CODE_SIZE = len('{"code":0')
-_LATE_START = f'{{"code":{ResponseCode.FLUSH_DISK_TIMEOUT:d}'
+_LATE_CODES = {
+    Durability.DISK_LATE: ResponseCode.FLUSH_DISK_TIMEOUT,
+    Durability.REPLICA_LATE: ResponseCode.FLUSH_SLAVE_TIMEOUT,
+    Durability.NO_REPLICA: ResponseCode.SLAVE_NOT_AVAILABLE,
+}
 
 
-def as_late(pending: list[Pending]) -> list[Pending]:
-    """The same sends, to be answered with FLUSH_DISK_TIMEOUT."""
+def as_late(pending: list[Pending], durability: Durability) -> list[Pending]:
+    """Sends that were stored and not confirmed, to be answered with the code for why not."""
+    late_start = f'{{"code":{_LATE_CODES[durability]:d}'
     return [
-        (opaque, None if start is None else _LATE_START + start[_CODE_SIZE:], key)
+        (opaque, None if start is None else late_start + start[_CODE_SIZE:], key)
         for opaque, start, key in pending
     ]
 

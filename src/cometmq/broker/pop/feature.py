@@ -7,6 +7,7 @@ import asyncio
 import logging
 import random
 import secrets
+from contextlib import suppress
 
 from cometmq.broker.parts import Feature, Parts
 from cometmq.broker.pop.ack_batch import AckBatch
@@ -102,15 +103,9 @@ class PopFeature(Feature):
 
     async def _flushed(self) -> None:
         """Wait for the flusher, which hurries for who waits; a flush that fails says so itself."""
-        done: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
-
-        def flushed(is_flushed: bool) -> None:  # noqa: FBT001  The store calls it so.
-            if not done.done():
-                done.set_result(is_flushed)
-
         if len(self._points):
-            self._parts.store.wait_flushed(self._parts.store.max_offset, flushed)
-            await asyncio.wait([done], timeout=_FLUSH_SECONDS_MAX)
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._parts.inner.on_device(), _FLUSH_SECONDS_MAX)
 
     def _settle(self) -> None:
         self._journal.record_changes()

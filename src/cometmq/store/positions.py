@@ -1,0 +1,140 @@
+"""How far the log is: written, in its files, on the device, confirmed, visible.
+
+    start ... flushed ... committed ... written ... allocated
+
+`confirmed` is what may be answered as stored, and then shown to consumers: with ASYNC_FLUSH what is
+written, with SYNC_FLUSH what is flushed, and where replicas are asked for no more than they have. This
+is the only place that knows the rule (docs/design/0036).
+
+Next: cometmq.store.position_waiters
+"""
+
+from enum import Enum
+
+from cometmq.store.file_chain import FileChain
+
+
+class Durability(Enum):
+    """What came of waiting for a position."""
+
+    OK = "stored"
+    DISK_LATE = "not on the device in time"
+    REPLICA_LATE = "not on the replicas in time"
+    NO_REPLICA = "there is no replica"
+
+
+class Positions:
+    """Physical offsets of one log; each moves forward, but for `go_back`.
+
+    Invariants: start <= flushed <= committed <= written <= allocated; confirmed <= written;
+    dispatched <= confirmed and committed.
+
+    Attributes:
+        written: behind the last record.
+        committed: behind the last that is in its file: where batches wait in memory
+            (cometmq.store.staged_log) that is less.
+        flushed: up to here the log is known to be on the device.
+        confirmed: up to here messages may be answered as stored.
+        dispatched: up to here they are in their queues.
+        needs_flush: whether only what is flushed is confirmed (SYNC_FLUSH).
+        replicated: up to here the replicas have the log that must have it; None: nobody asks.
+        replica_count: how many of these there are.
+    """
+
+    __slots__ = (
+        "_chain",
+        "_is_written_enough",
+        "committed",
+        "confirmed",
+        "dispatched",
+        "flushed",
+        "needs_flush",
+        "replica_count",
+        "replicated",
+        "written",
+    )
+
+    def __init__(self, chain: FileChain, *, needs_flush: bool) -> None:
+        self._chain = chain
+        self.needs_flush = needs_flush
+        self._is_written_enough = not needs_flush
+        self.replicated: int | None = None
+        self.replica_count = 0
+        self.written = self.committed = self.flushed = 0
+        self.confirmed = self.dispatched = 0
+
+    @property
+    def visible_limit(self) -> int:
+        """Up to where dispatch may go: what is confirmed and can be read."""
+        return min(self.confirmed, self.committed)
+
+    def begin_at(self, end: int) -> None:
+        """All of the log that was found is flushed, confirmed and dispatched."""
+        self.written = self.committed = self.flushed = end
+        self.confirmed = self.dispatched = end
+        self._check()
+
+    def wrote(self, end: int) -> None:
+        """A batch that ends here is in its files."""
+        assert self.written <= end <= self._chain.files[-1].end
+        self.written = self.committed = end
+        if self._is_written_enough:
+            self.confirmed = end
+
+    def staged(self, end: int) -> None:
+        """A batch that ends here waits in memory."""
+        assert self.written <= end <= self._chain.files[-1].end
+        self.written = end
+        if self._is_written_enough:
+            self.confirmed = end
+
+    def wrote_staged(self) -> None:
+        """All that waited in memory is in its files."""
+        self.committed = self.written
+
+    def flushed_to(self, end: int) -> None:
+        """A flush has brought the log to the device, up to here."""
+        if end > self.flushed:
+            self.flushed = end
+            self._confirm()
+
+    def replicated_to(self, end: int | None, replica_count: int) -> None:
+        """The replicas that count have the log up to here; None: no replica is asked for any more."""
+        self.replicated, self.replica_count = end, replica_count
+        self._is_written_enough = not self.needs_flush and end is None
+        self._confirm()
+
+    def dispatched_to(self, end: int) -> None:
+        """The messages before this are in their queues."""
+        assert self.dispatched <= end <= self.confirmed
+        self.dispatched = end
+
+    def go_back(self, end: int) -> None:
+        """The log was truncated to here."""
+        assert self._chain.start <= end <= self.written
+        self.written = end
+        for name in ("committed", "flushed", "confirmed", "dispatched"):
+            setattr(self, name, min(getattr(self, name), end))
+        if self.replicated is not None:
+            self.replicated = min(self.replicated, end)
+        self._check()
+
+    def why_late(self, end: int) -> Durability:
+        """Why an offset is not confirmed yet."""
+        if self.replicated is None or (self.needs_flush and self.flushed < end):
+            return Durability.DISK_LATE
+        return Durability.REPLICA_LATE if self.replica_count else Durability.NO_REPLICA
+
+    def _confirm(self) -> None:
+        """Confirm what the rule allows by now; nothing is taken back."""
+        end = self.flushed if self.needs_flush else self.written
+        if self.replicated is not None:
+            end = min(end, self.replicated)
+        self.confirmed = max(self.confirmed, end)
+        self._check()
+
+    def _check(self) -> None:
+        assert self._chain.start <= self.flushed <= self.committed <= self.written
+        assert self.written <= self._chain.end
+        assert self.dispatched <= min(self.confirmed, self.committed)
+        assert self.confirmed <= self.written

@@ -1,0 +1,143 @@
+"""Group commit: who waits for which offset, and what each is told."""
+
+from cometmq.store.file_chain import FileChain
+from cometmq.store.log_file import LogFile
+from cometmq.store.position_waiters import PositionWaiters
+from cometmq.store.positions import Durability, Positions
+from tests.support.fake_disk import FakeDisk
+
+OK, DISK_LATE = Durability.OK, Durability.DISK_LATE
+
+
+class Told(dict):
+    """Waiters by name; what they were told."""
+
+    def waiter(self, name: str):
+        def on_done(durability: Durability) -> None:
+            assert name not in self, f"{name} was told twice"
+            self[name] = durability
+
+        return on_done
+
+
+class Bench:
+    """Waiters, and a log of 1,000 bytes that was written to its end."""
+
+    def __init__(self, *, needs_flush: bool = True) -> None:
+        disk = FakeDisk()
+        chain = FileChain(disk, ["/log"], 1_000)
+        chain.append(LogFile(disk, "/log/0", start=0, size=1_000))
+        self.positions = Positions(chain, needs_flush=needs_flush)
+        self.positions.wrote(1_000)
+        self.waiters = PositionWaiters(self.positions)
+        self.told = Told()
+
+    def wait(self, end: int, *, deadline: float = 5.0, name: str | None = None) -> None:
+        on_done = self.told.waiter(name or str(end))
+        self.waiters.wait_confirmed(end, deadline=deadline, on_done=on_done)
+
+    def flush(self, end: int) -> int:
+        self.positions.flushed_to(end)
+        return self.waiters.advance()
+
+
+def test_one_flush_serves_all_that_it_covers_and_no_other():
+    bench = Bench()
+    for end in (100, 200, 300):
+        bench.wait(end)
+    assert bench.flush(200) == 2
+    assert bench.told == {"100": OK, "200": OK}
+    bench.flush(299)
+    assert "300" not in bench.told
+    bench.flush(300)
+    assert bench.told["300"] is OK
+    assert len(bench.waiters) == 0
+
+
+def test_who_waits_too_long_is_told_so_once():
+    bench = Bench()
+    bench.wait(100, deadline=5.0, name="first")
+    bench.wait(200, deadline=6.0, name="second")
+    bench.waiters.expire(4.9)
+    assert bench.told == {}
+    bench.waiters.expire(5.0)
+    assert bench.told == {"first": DISK_LATE}
+    bench.flush(200)
+    assert bench.told == {"first": DISK_LATE, "second": OK}
+
+
+def test_a_failure_is_told_to_all_and_to_whoever_comes_later():
+    bench = Bench()
+    bench.wait(100, name="before")
+    bench.waiters.fail()
+    bench.wait(200, name="after")
+    assert bench.told == {"before": DISK_LATE, "after": DISK_LATE}
+
+
+def test_a_waiter_added_late_waits_with_the_one_before_it():
+    bench = Bench()
+    bench.wait(200, name="early")
+    bench.wait(100, deadline=6.0, name="late")
+    bench.flush(150)
+    assert bench.told == {}
+    bench.flush(200)
+    assert bench.told == {"early": OK, "late": OK}
+
+
+def test_a_waiter_that_adds_another_while_it_is_told_is_safe():
+    bench = Bench()
+    bench.waiters.wait_confirmed(
+        100, deadline=5.0, on_done=lambda _: bench.wait(90, deadline=6.0, name="next")
+    )
+    bench.flush(100)
+    assert bench.told == {"next": OK}
+
+
+def test_without_synchronous_flush_what_is_written_is_confirmed_and_the_device_can_be_waited_for():
+    bench = Bench(needs_flush=False)
+    bench.wait(1_000)
+    assert bench.told == {"1000": OK}
+    bench.waiters.wait_flushed(600, deadline=5.0, on_done=bench.told.waiter("device"))
+    assert bench.waiters.wants_flush
+    bench.flush(599)
+    assert "device" not in bench.told
+    bench.flush(600)
+    assert bench.told["device"] is OK
+    assert not bench.waiters.wants_flush
+
+
+def test_who_waits_for_replicas_is_told_whether_there_were_any():
+    bench = Bench()
+    bench.positions.replicated_to(0, 1)
+    bench.wait(100, deadline=5.0)
+    bench.wait(200, deadline=6.0)
+    bench.wait(300, deadline=7.0)
+    bench.wait(900, deadline=8.0)
+    assert bench.flush(300) == 0
+    bench.waiters.expire(5.0)
+    bench.positions.replicated_to(0, 0)
+    bench.waiters.expire(6.0)
+    assert bench.told == {"100": Durability.REPLICA_LATE, "200": Durability.NO_REPLICA}
+    bench.positions.replicated_to(400, 1)
+    assert bench.waiters.advance() == 1
+    assert bench.told["300"] is OK
+    bench.waiters.expire(8.0)  # The replica is late, too, but the disk is ours.
+    assert bench.told["900"] is DISK_LATE
+
+
+def test_what_is_confirmed_stays_so_when_a_replica_is_asked_for_later():
+    bench = Bench(needs_flush=False)
+    bench.positions.replicated_to(300, 1)
+    assert bench.positions.confirmed == 1_000
+    bench.positions.replicated_to(None, 0)
+    assert bench.positions.confirmed == 1_000
+
+
+def test_who_waits_for_what_a_truncation_took_is_told_and_the_others_wait_on():
+    bench = Bench()
+    for end in (100, 200, 300):
+        bench.wait(end)
+    bench.positions.go_back(200)
+    bench.waiters.go_back(200)
+    assert bench.told == {"300": DISK_LATE}
+    assert bench.flush(200) == 2
