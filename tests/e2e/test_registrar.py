@@ -20,9 +20,9 @@ from cometmq.nameserver.settings import NameServerSettings
 from cometmq.net.answer import Answer
 from cometmq.net.channels import Channels
 from cometmq.net.clock import SystemClock
-from cometmq.net.dispatcher import Dispatcher
 from cometmq.net.server import Server
 from tests.support.processes import free_port
+from tests.support.tables import answering
 
 IDENTITY = BrokerIdentity("broker-a", "127.0.0.1:10911", "DefaultCluster", 0)
 
@@ -109,9 +109,12 @@ async def test_many_changes_at_once_are_told_together():
         counts.append(len(command.body))
         return Answer()
 
-    dispatcher = Dispatcher()
-    dispatcher.register(RequestCode.REGISTER_BROKER, count)
-    dispatcher.register(RequestCode.UNREGISTER_BROKER, lambda _command, _peer: Answer())
+    dispatcher = answering(
+        {
+            RequestCode.REGISTER_BROKER: count,
+            RequestCode.UNREGISTER_BROKER: lambda _command, _peer: Answer(),
+        }
+    )
     server = Server(dispatcher, SystemClock())
     port = await server.start("127.0.0.1", 0)
     topics = Topics("A", "B")

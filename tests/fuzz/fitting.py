@@ -213,7 +213,7 @@ BROKER: dict[int, tuple[Mapping[str, str], object]] = {
     353: (_TOPIC_GROUP | {"readable": "truth"}, None),
     370: ({"topic": "topic", "recallHandle": "id", "producerGroup": "group"}, None),
     400: ({}, _ASSIGNMENT), 401: ({}, _MODE), 402: ({}, None), 513: ({"topic": "topic"}, _TOPIC_CONFIG),
-    2004: ({"readAheadMode": "count"}, None), 30001: ({"consumerGroup": "group"}, None), 30002: ({}, None),
+    2004: ({"READ_AHEAD_MODE": "count"}, None), 30001: ({"consumerGroup": "group"}, None), 30002: ({}, None),
     200050: (_POP, None), 200051: (_ACK, None), 200052: (_GROUP_QUEUE | {"maxMsgNums": "count"}, None),
     200053: (_ACK | {"invisibleTime": "hidden"}, None),
     200054: (_GROUP_QUEUE | {"pollTime": "wait", "bornTime": "time", "order": "truth", "attemptId": "id"}, None),

@@ -14,9 +14,9 @@ from cometmq.model.codes import RequestCode, ResponseCode
 from cometmq.model.route import BrokerData, QueueData, TopicRoute
 from cometmq.net.answer import Answer
 from cometmq.net.clock import SystemClock
-from cometmq.net.dispatcher import Dispatcher
 from cometmq.net.peer import Peer
 from cometmq.net.server import Server
+from tests.support.tables import answering
 
 TOPIC = "T"
 SECONDS_MAX = 30.0  # CI machines are slow at times.
@@ -32,9 +32,7 @@ class Scripted:
         self.asked: list[Command] = []
         self.peers: list[Peer] = []
         self.address = ""
-        dispatcher = Dispatcher()
-        for code in RequestCode:
-            dispatcher.register(code, self._answer)
+        dispatcher = answering(dict.fromkeys(RequestCode, self._answer))
         self.server = Server(dispatcher, SystemClock())
 
     def _answer(self, command: Command, peer: Peer) -> Answer | None:

@@ -37,7 +37,7 @@ class Cleaning(Feature):
         self._machines = Machines(parts.world, "cleaning")
         self._limits_at = 0.0
         self._quotas = ByteQuotas(parts.store)
-        self.of_administrators = {
+        self.answers = {
             RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE: self.clean_queues,
             RequestCode.CLEAN_UNUSED_TOPIC: self.clean_topics,
             RequestCode.DELETE_EXPIRED_COMMITLOG: self.delete_expired,

@@ -155,7 +155,7 @@ class FilterCheck(Feature):
     def __init__(self, parts: Parts) -> None:
         self._filters = Filters(parts.settings, parts.members)
         self._turns = parts.turns
-        self.of_clients = {RequestCode.CHECK_CLIENT_CONFIG: self.check}
+        self.answers = {RequestCode.CHECK_CLIENT_CONFIG: self.check}
 
     def check(self, command: Command, peer: Peer) -> Answer | Awaitable[Answer | None] | None:
         """Answer; a bad expression is SUBSCRIPTION_PARSE_FAILED with its column."""

@@ -107,7 +107,7 @@ class Guards(Feature):
         self._logged: dict[tuple[str, str, int], None] = {}
         parts.members.on_heartbeat.append(self._heartbeat)
         parts.members.on_left.append(self._left)
-        self.of_administrators = {
+        self.answers = {
             RequestCode.GET_GROUP_CONFLICTS: self.conflicts,
             RequestCode.GET_QUEUE_LOCKS: self.locks,
         }

@@ -26,7 +26,7 @@ from cometmq.broker.turns import Turns
 from cometmq.model.clock import Clock
 from cometmq.model.settings import SettingsInForce
 from cometmq.net.channels import Channels
-from cometmq.net.dispatcher import BatchHandler, Handler
+from cometmq.net.requests import BatchHandler, Handler
 from cometmq.store.config_file import ConfigFile
 from cometmq.store.disk import Disk
 from cometmq.store.message_store import MessageStore
@@ -78,14 +78,10 @@ class Feature:
     """A part of a broker that has requests and a life of its own. Made with `Parts`.
 
     Attributes:
-        of_clients: requests that anybody may send, by code.
-        of_administrators: requests that are taken from this machine only, until access control.
-        of_batches: requests of clients of which all that one read held are taken at once.
+        answers: the requests that it answers, by code; who may send them says broker.requests.
     """
 
-    of_clients: Mapping[int, Handler] = {}
-    of_batches: Mapping[int, BatchHandler] = {}
-    of_administrators: Mapping[int, Handler] = {}
+    answers: Mapping[int, Handler | BatchHandler] = {}
 
     def facts(self) -> Mapping[str, str]:
         """What it adds to the numbers that consoles show (GET_BROKER_RUNTIME_INFO)."""

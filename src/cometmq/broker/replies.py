@@ -41,7 +41,7 @@ class Replies(Feature):
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
-        self.of_clients = {
+        self.answers = {
             RequestCode.SEND_REPLY_MESSAGE: self.reply,
             RequestCode.SEND_REPLY_MESSAGE_V2: self.reply,
         }

@@ -1,119 +1,200 @@
-"""The table of requests: which handler answers which code, and which of them are administrative.
+"""The table of the broker's requests: each code, whose request it is, and what it touches.
 
-Administrative requests from beyond this machine are refused: there is no access control yet, and
-RocketMQ's worst holes were exactly these (docs/compatibility.md).
+A handler names the codes that it answers; here stands who may ask. Without access control that is one question:
+administrative requests are taken from this machine only, since RocketMQ's worst holes were exactly these
+(docs/compatibility.md). Resources and actions are those of RocketMQ's DefaultAuthorizationContextBuilder and
+@RocketMQAction, with a rule for each code that has none there.
 
-Next: cometmq.broker.handlers.send
+Next: cometmq.broker.request_bodies
 """
 
-from collections.abc import Awaitable, Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable
 
-from cometmq.broker.handlers.client import ClientHandler
-from cometmq.broker.handlers.group import GroupHandler
-from cometmq.broker.handlers.offset import OffsetHandler
-from cometmq.broker.handlers.pull import PullHandler
-from cometmq.broker.handlers.query import QueryHandler
-from cometmq.broker.handlers.runtime import RuntimeHandler
-from cometmq.broker.handlers.send import SendHandler
-from cometmq.broker.handlers.topic import TopicHandler
-from cometmq.broker.parts import Feature
-from cometmq.codec.remoting import Command
-from cometmq.model.codes import RequestCode, ResponseCode, request_name
-from cometmq.model.errors import RequestError
-from cometmq.net.answer import Answer
-from cometmq.net.dispatcher import Dispatcher, Handler
+from cometmq.broker import request_bodies as in_body
+from cometmq.model.codes import RequestCode, request_name
+from cometmq.model.rights import Action, Right
 from cometmq.net.peer import Peer
+from cometmq.net.requests import (
+    Answers,
+    OwnMachineGate,
+    RequestRule,
+    RequestTable,
+    all_topics,
+    cluster,
+    group,
+    named_or_cluster,
+    topic,
+)
+
+ANYBODY, READER, WRITER = Right.ANYBODY, Right.READER, Right.WRITER
+ADMINISTRATOR = Right.ADMINISTRATOR
+PUB, SUB, GET, LIST = Action.PUB, Action.SUB, Action.GET, Action.LIST
+CREATE, UPDATE, DELETE = Action.CREATE, Action.UPDATE, Action.DELETE
+Code, Rule = RequestCode, RequestRule
+
+_PUB = (topic("topic", PUB),)
+_PUB_V2 = (topic("b", PUB),)  # The short names of SEND_MESSAGE_V2.
+_SUB = (topic("topic", SUB), group("consumerGroup", SUB))
+
+_MESSAGES = (
+    Rule(Code.SEND_MESSAGE, WRITER, _PUB, is_batch=True),
+    Rule(Code.SEND_MESSAGE_V2, WRITER, _PUB_V2, is_batch=True),
+    Rule(Code.SEND_BATCH_MESSAGE, WRITER, _PUB_V2, is_batch=True),
+    Rule(Code.SEND_REPLY_MESSAGE, WRITER, _PUB),
+    Rule(Code.SEND_REPLY_MESSAGE_V2, WRITER, _PUB_V2),
+    Rule(Code.END_TRANSACTION, WRITER, _PUB),
+    Rule(Code.RECALL_MESSAGE, WRITER, _PUB),
+    Rule(Code.PULL_MESSAGE, READER, _SUB),
+    Rule(Code.LITE_PULL_MESSAGE, READER, _SUB),
+    Rule(Code.CONSUMER_SEND_MSG_BACK, READER, (group("group", SUB),)),
+    Rule(Code.QUERY_MESSAGE, READER, (topic("topic", SUB, GET),)),
+    Rule(Code.VIEW_MESSAGE_BY_ID, READER, (named_or_cluster(topic("topic", GET), GET),)),
+    Rule(Code.POP_MESSAGE, READER, _SUB),
+    Rule(Code.PEEK_MESSAGE, READER, _SUB),
+    Rule(Code.NOTIFICATION, READER, _SUB),
+    Rule(Code.POLLING_INFO, READER, _SUB),
+    Rule(Code.ACK_MESSAGE, READER, _SUB, is_batch=True),
+    Rule(Code.BATCH_ACK_MESSAGE, READER, (in_body.of_acks(SUB),)),
+    Rule(Code.CHANGE_MESSAGE_INVISIBLETIME, READER, _SUB),
+)
+
+_QUEUE = (topic("topic", GET),)
+_OFFSETS = (
+    Rule(
+        Code.QUERY_CONSUMER_OFFSET,
+        READER,
+        (topic("topic", SUB, GET), group("consumerGroup", SUB, GET)),
+    ),
+    Rule(
+        Code.UPDATE_CONSUMER_OFFSET,
+        READER,
+        (topic("topic", SUB, UPDATE), group("consumerGroup", SUB, UPDATE)),
+    ),
+    Rule(Code.SEARCH_OFFSET_BY_TIMESTAMP, READER, _QUEUE),
+    Rule(Code.GET_MAX_OFFSET, READER, _QUEUE),
+    Rule(Code.GET_MIN_OFFSET, READER, _QUEUE),
+    Rule(Code.GET_EARLIEST_MSG_STORETIME, READER, _QUEUE),
+)
+
+_CLIENTS = (
+    Rule(Code.HEART_BEAT, ANYBODY, (in_body.of_heartbeat(SUB),)),
+    Rule(Code.UNREGISTER_CLIENT, ANYBODY, (group("consumerGroup", SUB),)),
+    Rule(Code.GET_CONSUMER_LIST_BY_GROUP, READER, (group("consumerGroup", SUB, GET),)),
+    Rule(Code.LOCK_BATCH_MQ, READER, (in_body.of_locks(SUB),)),
+    Rule(Code.UNLOCK_BATCH_MQ, READER, (in_body.of_locks(SUB),)),
+    Rule(Code.CHECK_CLIENT_CONFIG, READER, (in_body.of_client_config(SUB),)),
+    Rule(Code.QUERY_ASSIGNMENT, READER, (in_body.of_assignment(SUB),)),
+)
+
+_TOPICS_AND_GROUPS = (
+    Rule(Code.UPDATE_AND_CREATE_TOPIC, ADMINISTRATOR, (topic("topic", CREATE),)),
+    Rule(Code.UPDATE_AND_CREATE_TOPIC_LIST, ADMINISTRATOR, (in_body.of_topics(CREATE),)),
+    Rule(Code.UPDATE_AND_CREATE_STATIC_TOPIC, ADMINISTRATOR, (cluster(UPDATE),)),
+    Rule(Code.DELETE_TOPIC_IN_BROKER, ADMINISTRATOR, (topic("topic", DELETE),)),
+    Rule(Code.GET_ALL_TOPIC_CONFIG, ADMINISTRATOR, (all_topics(LIST),)),
+    Rule(Code.GET_TOPIC_CONFIG, ADMINISTRATOR, (topic("topic", GET),)),
+    Rule(Code.GET_SYSTEM_TOPIC_LIST_FROM_BROKER, ADMINISTRATOR, (cluster(GET),)),
+    Rule(Code.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, ADMINISTRATOR, (in_body.of_group(CREATE),)),
+    Rule(
+        Code.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST,
+        ADMINISTRATOR,
+        (in_body.of_groups(CREATE),),
+    ),
+    Rule(Code.DELETE_SUBSCRIPTIONGROUP, ADMINISTRATOR, (group("groupName", DELETE),)),
+    Rule(Code.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, ADMINISTRATOR, (cluster(GET),)),
+    Rule(Code.GET_SUBSCRIPTIONGROUP_CONFIG, ADMINISTRATOR, (group("group", GET),)),
+    Rule(
+        Code.UPDATE_AND_GET_GROUP_FORBIDDEN,
+        ADMINISTRATOR,
+        (topic("topic", UPDATE), group("group", UPDATE)),
+    ),
+    Rule(Code.SET_MESSAGE_REQUEST_MODE, ADMINISTRATOR, (cluster(UPDATE),)),
+    Rule(Code.GET_ALL_MESSAGE_REQUEST_MODE, ADMINISTRATOR, (cluster(GET),)),
+)
+
+_TOPIC_AND_GROUP = (topic("topic", GET), group("group", GET))
+_GROUP_OR_ALL = (named_or_cluster(group("consumerGroup", GET), GET),)
+_STATISTICS = (
+    Rule(Code.GET_TOPIC_STATS_INFO, ADMINISTRATOR, (topic("topic", GET),)),
+    Rule(Code.QUERY_TOPIC_CONSUME_BY_WHO, ADMINISTRATOR, (topic("topic", GET),)),
+    Rule(
+        Code.GET_CONSUME_STATS,
+        ADMINISTRATOR,
+        (
+            topic("topic", GET),
+            in_body.topic_list("topicList", GET),
+            group("consumerGroup", GET),
+        ),
+    ),
+    Rule(Code.QUERY_CONSUME_TIME_SPAN, ADMINISTRATOR, _TOPIC_AND_GROUP),
+    Rule(Code.QUERY_TOPICS_BY_CONSUMER, ADMINISTRATOR, (group("group", GET),)),
+    Rule(Code.QUERY_SUBSCRIPTION_BY_CONSUMER, ADMINISTRATOR, _TOPIC_AND_GROUP),
+    Rule(Code.GET_BROKER_CONSUME_STATS, ADMINISTRATOR, (cluster(GET),)),
+    Rule(Code.VIEW_BROKER_STATS_DATA, ADMINISTRATOR, (cluster(GET),)),
+    Rule(
+        Code.QUERY_CONSUME_QUEUE,
+        ADMINISTRATOR,
+        (topic("topic", GET), group("consumerGroup", GET)),
+    ),
+    Rule(Code.GET_CONSUMER_CONNECTION_LIST, ADMINISTRATOR, (group("consumerGroup", GET),)),
+    Rule(Code.GET_PRODUCER_CONNECTION_LIST, ADMINISTRATOR, (cluster(GET),)),
+    Rule(Code.GET_ALL_PRODUCER_INFO, ADMINISTRATOR, (cluster(GET),)),
+    Rule(Code.GET_CONSUMER_RUNNING_INFO, ADMINISTRATOR, (group("consumerGroup", GET),)),
+    Rule(Code.CONSUME_MESSAGE_DIRECTLY, ADMINISTRATOR, _SUB),
+    Rule(Code.INVOKE_BROKER_TO_GET_CONSUMER_STATUS, ADMINISTRATOR, _TOPIC_AND_GROUP),
+    Rule(Code.GET_GROUP_CONFLICTS, ADMINISTRATOR, _GROUP_OR_ALL),
+    Rule(Code.GET_QUEUE_LOCKS, ADMINISTRATOR, _GROUP_OR_ALL),
+    Rule(Code.GET_ALL_CONSUMER_OFFSET, ADMINISTRATOR, (cluster(GET),)),
+    Rule(Code.GET_ALL_DELAY_OFFSET, ADMINISTRATOR, (cluster(GET),)),
+    Rule(Code.GET_TIMER_CHECK_POINT, ADMINISTRATOR, (cluster(GET),)),
+    Rule(Code.GET_TIMER_METRICS, ADMINISTRATOR, (cluster(GET),)),
+)
+
+_OPERATION = (
+    Rule(Code.GET_BROKER_CONFIG, ADMINISTRATOR, (cluster(GET),)),
+    Rule(Code.UPDATE_BROKER_CONFIG, ADMINISTRATOR, (cluster(UPDATE),)),
+    Rule(Code.SET_COMMITLOG_READ_MODE, ADMINISTRATOR, (cluster(UPDATE),)),
+    Rule(Code.GET_BROKER_RUNTIME_INFO, ADMINISTRATOR, (cluster(GET),)),
+    Rule(Code.CLEAN_EXPIRED_CONSUMEQUEUE, ADMINISTRATOR, (cluster(UPDATE),)),
+    Rule(Code.CLEAN_UNUSED_TOPIC, ADMINISTRATOR, (cluster(UPDATE),)),
+    Rule(Code.DELETE_EXPIRED_COMMITLOG, ADMINISTRATOR, (cluster(UPDATE),)),
+    Rule(Code.POP_ROLLBACK, ADMINISTRATOR, (cluster(UPDATE),)),
+    # It finds the message by its id, whatever topic the request names.
+    Rule(Code.RESUME_CHECK_HALF_MESSAGE, ADMINISTRATOR, (cluster(UPDATE),)),
+    Rule(
+        Code.INVOKE_BROKER_TO_RESET_OFFSET,
+        ADMINISTRATOR,
+        (topic("topic", UPDATE), group("group", UPDATE)),
+    ),
+    Rule(
+        Code.QUERY_CORRECTION_OFFSET,
+        ADMINISTRATOR,
+        (topic("topic", GET), group("compareGroup", GET)),
+    ),
+    Rule(
+        Code.CLONE_GROUP_OFFSET,
+        ADMINISTRATOR,
+        (topic("topic", UPDATE), group("srcGroup", UPDATE), group("destGroup", UPDATE)),
+    ),
+)
+
+RULES = (
+    *_MESSAGES,
+    *_OFFSETS,
+    *_CLIENTS,
+    *_TOPICS_AND_GROUPS,
+    *_STATISTICS,
+    *_OPERATION,
+)  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class Handlers:
-    """The handlers of a broker."""
-
-    send: SendHandler
-    pull: PullHandler
-    offset: OffsetHandler
-    client: ClientHandler
-    topic: TopicHandler
-    group: GroupHandler
-    query: QueryHandler
-    runtime: RuntimeHandler
+def request_table(answers: Iterable[Answers]) -> RequestTable:
+    """What a broker answers, as long as there is no access control."""
+    return RequestTable(RULES, answers, OwnMachineGate(_refusal))
 
 
-def register_requests(
-    dispatcher: Dispatcher, handlers: Handlers, features: Iterable[Feature]
-) -> None:
-    """Let the dispatcher know every request of this broker."""
-    for feature in features:
-        for number, handler in feature.of_clients.items():
-            dispatcher.register(number, handler)
-        for number, handler in feature.of_administrators.items():
-            dispatcher.register(number, _guarded(handler))
-        for number, batch in feature.of_batches.items():
-            dispatcher.register_batch(number, batch)
-    for code in (
-        RequestCode.SEND_MESSAGE,
-        RequestCode.SEND_MESSAGE_V2,
-        RequestCode.SEND_BATCH_MESSAGE,
-    ):
-        dispatcher.register_batch(code, handlers.send)
-    for code, handler in _of_clients(handlers).items():
-        dispatcher.register(code, handler)
-    for code, handler in _of_administrators(handlers).items():
-        dispatcher.register(code, _guarded(handler))
-
-
-def _of_clients(handlers: Handlers) -> dict[RequestCode, Handler]:
-    pull, offset, client = handlers.pull, handlers.offset, handlers.client
-    return {
-        RequestCode.PULL_MESSAGE: pull.pull,
-        RequestCode.LITE_PULL_MESSAGE: pull.lite_pull,
-        RequestCode.QUERY_CONSUMER_OFFSET: offset.query,
-        RequestCode.UPDATE_CONSUMER_OFFSET: offset.update,
-        RequestCode.SEARCH_OFFSET_BY_TIMESTAMP: offset.search,
-        RequestCode.GET_MAX_OFFSET: offset.greatest,
-        RequestCode.GET_MIN_OFFSET: offset.least,
-        RequestCode.GET_EARLIEST_MSG_STORETIME: offset.earliest_time,
-        RequestCode.QUERY_MESSAGE: handlers.query.query,
-        RequestCode.VIEW_MESSAGE_BY_ID: handlers.query.view,
-        RequestCode.HEART_BEAT: client.heartbeat,
-        RequestCode.UNREGISTER_CLIENT: client.unregister,
-        RequestCode.GET_CONSUMER_LIST_BY_GROUP: client.consumer_ids,
-        RequestCode.LOCK_BATCH_MQ: client.lock,
-        RequestCode.UNLOCK_BATCH_MQ: client.unlock,
-    }
-
-
-def _of_administrators(handlers: Handlers) -> dict[RequestCode, Handler]:
-    topic, group, client = handlers.topic, handlers.group, handlers.client
-    return {
-        RequestCode.UPDATE_AND_CREATE_TOPIC: topic.create,
-        RequestCode.UPDATE_AND_CREATE_TOPIC_LIST: topic.create_many,
-        RequestCode.DELETE_TOPIC_IN_BROKER: topic.delete,
-        RequestCode.GET_ALL_TOPIC_CONFIG: topic.all,
-        RequestCode.GET_TOPIC_CONFIG: topic.get,
-        RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER: topic.system,
-        RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: group.create,
-        RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST: group.create_many,
-        RequestCode.DELETE_SUBSCRIPTIONGROUP: group.delete,
-        RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG: group.all,
-        RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG: group.get,
-        RequestCode.GET_ALL_CONSUMER_OFFSET: handlers.offset.all,
-        RequestCode.GET_CONSUMER_CONNECTION_LIST: client.consumer_connections,
-        RequestCode.GET_PRODUCER_CONNECTION_LIST: client.producer_connections,
-        RequestCode.GET_ALL_PRODUCER_INFO: client.all_producers,
-        RequestCode.GET_BROKER_RUNTIME_INFO: handlers.runtime.runtime,
-    }
-
-
-def _guarded(handler: Handler) -> Handler:
-    def guard(command: Command, peer: Peer) -> Awaitable[Answer | None] | Answer | None:
-        if not peer.is_on_own_machine:
-            raise RequestError(
-                ResponseCode.NO_PERMISSION,
-                f"{request_name(command.code)} is taken from this machine only, until access "
-                "control is configured",
-            )
-        return handler(command, peer)
-
-    return guard
+def _refusal(rule: RequestRule, _peer: Peer) -> str:
+    return (
+        f"{request_name(rule.code)} is taken from this machine only, until access control is "
+        "configured"
+    )

@@ -42,7 +42,7 @@ class Retries(Feature):
         self._parts = parts
         self._levels = Levels(parts.store.settings.delay_levels_ms, parts.topics)
         self._chance = random.Random(secrets.randbits(64))  # noqa: S311  Picks queues.
-        self.of_clients = {RequestCode.CONSUMER_SEND_MSG_BACK: self._send_back}
+        self.answers = {RequestCode.CONSUMER_SEND_MSG_BACK: self._send_back}
 
     def _send_back(self, command: Command, _peer: Peer) -> Awaitable[Answer] | Answer:
         request = decode_fields(SendBackRequest, command.fields)

@@ -40,7 +40,7 @@ from cometmq.broker.offered_topics import OfferedTopics
 from cometmq.broker.offsets import Offsets
 from cometmq.broker.parts import Parts
 from cometmq.broker.registrar import Registrar, RegistrarSettings
-from cometmq.broker.requests import Handlers, register_requests
+from cometmq.broker.requests import request_table
 from cometmq.broker.settings import FAST_PORT_DISTANCE, BrokerSettings
 from cometmq.broker.topics import Topics
 from cometmq.broker.turns import Turns
@@ -52,6 +52,7 @@ from cometmq.model.errors import NetError
 from cometmq.model.settings import SettingsInForce
 from cometmq.net.channels import Channels
 from cometmq.net.dispatcher import Dispatcher
+from cometmq.net.requests import Answers
 from cometmq.net.server import Server
 from cometmq.store.config_file import ConfigFile
 from cometmq.store.disk import Disk
@@ -137,7 +138,8 @@ class Broker:
         self._registrar = self._make_registrar()
         parts = self._make_parts()
         self._features = [make(parts) for make in FEATURES]
-        register_requests(self._server.dispatcher, self._make_handlers(parts), self._features)
+        answers = [*self._make_answers(parts), *(feature.answers for feature in self._features)]
+        self._server.dispatcher.serve(request_table(answers))
         self._flusher.start()
         closing.push_async_callback(self._flusher.close)
         for feature in self._features:
@@ -249,13 +251,13 @@ class Broker:
             config_file=self._config_file,
         )
 
-    def _make_handlers(self, parts: Parts) -> Handlers:
+    def _make_answers(self, parts: Parts) -> tuple[Answers, ...]:
         settings, store, clock, pool = self.settings, self._store, self._clock, self._pool
         topics, groups, offsets = self._topics, self._groups, self._offsets
         facts = [feature.facts for feature in self._features]
-        return Handlers(
-            send=self._make_sends(parts),
-            pull=PullHandler(
+        return (
+            self._make_sends(parts).answers,
+            PullHandler(
                 settings,
                 store=store,
                 topics=topics,
@@ -267,25 +269,25 @@ class Broker:
                 turns=self._turns,
                 clock=clock,
                 pool=pool,
-            ),
-            offset=OffsetHandler(
+            ).answers,
+            OffsetHandler(
                 store=store, topics=topics, groups=groups, offsets=offsets, pool=pool
-            ),
-            client=ClientHandler(parts),
-            topic=TopicHandler(
+            ).answers,
+            ClientHandler(parts).answers,
+            TopicHandler(
                 topics=topics,
                 offsets=offsets,
                 store=store,
                 announce=self._registrar.register,
                 pool=pool,
-            ),
-            group=GroupHandler(groups=groups, offsets=offsets, pool=pool),
-            query=QueryHandler(
+            ).answers,
+            GroupHandler(groups=groups, offsets=offsets, pool=pool).answers,
+            QueryHandler(
                 store=store, pool=pool, unique_count=settings.query_count_unique
-            ),
-            runtime=RuntimeHandler(
+            ).answers,
+            RuntimeHandler(
                 settings, store=store, counters=self._counters, clock=clock, facts=facts
-            ),
+            ).answers,
         )
 
     def _make_sends(self, parts: Parts) -> SendHandler:

@@ -19,7 +19,7 @@ class StaticTopics(Feature):
 
     def __init__(self, parts: Parts) -> None:
         self._file = parts.config_file("topicQueueMapping.json")
-        self.of_administrators = {RequestCode.UPDATE_AND_CREATE_STATIC_TOPIC: self.refuse}
+        self.answers = {RequestCode.UPDATE_AND_CREATE_STATIC_TOPIC: self.refuse}
 
     async def start(self) -> None:
         """Look for mappings that a Java broker left.

@@ -15,6 +15,7 @@ from cometmq.nameserver.handlers.registration import RegistrationHandlers
 from cometmq.nameserver.handlers.routes import RouteHandlers
 from cometmq.nameserver.kv import KvConfig
 from cometmq.nameserver.missing import MissingBrokers
+from cometmq.nameserver.requests import request_table
 from cometmq.nameserver.routes import RouteTable
 from cometmq.nameserver.settings import NameServerSettings
 from cometmq.net.dispatcher import Dispatcher
@@ -95,11 +96,12 @@ class NameServer:
     def _dispatcher(self) -> Dispatcher:
         path = self._settings.current.kv_config_path
         kv = KvConfig(ConfigFile(os.path.abspath(path), RealDisk()) if path else None)  # noqa: PTH100  The disk port takes texts.
-        dispatcher = Dispatcher()
-        RegistrationHandlers(self.routes, kv, self._expiry, self._settings).register(dispatcher)
-        RouteHandlers(self.routes, kv, self._settings, self._clock).register(dispatcher)
-        AdminHandlers(self.routes, kv, self._settings, self._conf).register(dispatcher)
-        return dispatcher
+        answers = (
+            RegistrationHandlers(self.routes, kv, self._expiry, self._settings).answers,
+            RouteHandlers(self.routes, kv, self._settings, self._clock).answers,
+            AdminHandlers(self.routes, kv, self._settings, self._conf).answers,
+        )
+        return Dispatcher(request_table(answers))
 
     async def _scan(self) -> None:
         while True:

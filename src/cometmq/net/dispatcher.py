@@ -7,15 +7,16 @@ their answers are on the wire, which is when consumers are served (decision 3c).
 Next: cometmq.broker.handlers.send
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Mapping
 from inspect import isawaitable
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from cometmq.codec.remoting import Command, RawCommand
 from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import RequestError
 from cometmq.model.flags import ONEWAY, RESPONSE
 from cometmq.net.answer import Answer, answer_to_error
+from cometmq.net.requests import BatchHandler, Handler, RequestTable
 
 if TYPE_CHECKING:
     from cometmq.net.peer import Peer
@@ -24,38 +25,20 @@ if TYPE_CHECKING:
 # dozen, and each costs a task.
 PENDING_MAX = 4096
 
-Handler = Callable[[Command, "Peer"], Awaitable[Answer | None] | Answer | None]
-
-
-class BatchHandler(Protocol):
-    """Handles all commands of a read that carry its codes."""
-
-    def handle(self, commands: list[RawCommand], peer: "Peer") -> None:
-        """Do them all and give the answers to `peer.write`."""
-        ...
-
-    def written(self) -> None:
-        """Called once the answers of the read are written."""
-        ...
-
 
 class Dispatcher:
-    """The table of handlers of one server."""
+    """Hands the commands of one server to what its table says."""
 
-    def __init__(self) -> None:
-        """An empty table: every request is answered REQUEST_CODE_NOT_SUPPORTED."""
-        self._handlers: dict[int, Handler] = {}
-        self._batches: dict[int, BatchHandler] = {}
+    def __init__(self, table: RequestTable | None = None) -> None:
+        """Without a table every request is answered REQUEST_CODE_NOT_SUPPORTED."""
+        self._handlers: Mapping[int, Handler] = {}
+        self._batches: Mapping[int, BatchHandler] = {}
+        if table is not None:
+            self.serve(table)
 
-    def register(self, code: int, handler: Handler) -> None:
-        """Let `handler` answer requests of this code."""
-        assert code not in self._handlers, f"two handlers for {code}"
-        self._handlers[int(code)] = handler
-
-    def register_batch(self, code: int, handler: BatchHandler) -> None:
-        """Let `handler` take the requests of this code, all of a read at once."""
-        assert code not in self._batches, f"two handlers for {code}"
-        self._batches[int(code)] = handler
+    def serve(self, table: RequestTable) -> None:
+        """Answer by this table from now on; another role of the server is another table."""
+        self._handlers, self._batches = table.handlers, table.batches
 
     def handle(self, commands: list[RawCommand], peer: "Peer") -> list[RawCommand]:
         """Handle the commands of one read; those left when the peer stops reading come back."""

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import struct
+from typing import Any
 
 import pytest
 
@@ -22,6 +23,7 @@ from cometmq.net.clock import SystemClock
 from cometmq.net.dispatcher import PENDING_MAX, Dispatcher
 from cometmq.net.server import Server
 from tests.support.hand_clock import HandClock
+from tests.support.tables import answering, table_of
 
 ECHO, REFUSE, FULL, BUG, LATER, NEVER, ASK_BACK = 9001, 9002, 9003, 9004, 9005, 9006, 9007
 
@@ -62,16 +64,20 @@ class Batches:
         self.writes += 1
 
 
+ANSWERS = {
+    ECHO: lambda command, _: Answer(0, "r", command.fields, command.body),
+    REFUSE: refuse,
+    FULL: full,
+    BUG: bug,
+    LATER: later,
+    NEVER: lambda *_: None,
+    ASK_BACK: ask_back,
+}
+
+
 @pytest.fixture
 async def net():
-    dispatcher = Dispatcher()
-    dispatcher.register(ECHO, lambda command, _: Answer(0, "r", command.fields, command.body))
-    dispatcher.register(REFUSE, refuse)
-    dispatcher.register(FULL, full)
-    dispatcher.register(BUG, bug)
-    dispatcher.register(LATER, later)
-    dispatcher.register(NEVER, lambda *_: None)
-    dispatcher.register(ASK_BACK, ask_back)
+    dispatcher = answering(ANSWERS)
     clock = SystemClock()
     server = Server(dispatcher, clock)
     port = await server.start("127.0.0.1", 0)
@@ -158,7 +164,7 @@ async def test_a_port_in_use_is_an_error_that_names_it(net):
 async def test_the_requests_of_one_read_are_one_batch(net):
     _, address, channels, dispatcher = net
     batches = Batches()
-    dispatcher.register_batch(9100, batches)
+    dispatcher.serve(table_of(ANSWERS | {9100: batches}))
     channel = await channels.get(address)
     calls = [
         channel.start_call(Command(9100, body=bytes([n])), timeout_ms=2000) for n in range(100)
@@ -182,10 +188,12 @@ async def test_an_answer_that_fits_no_frame_is_an_error_answer(net, kind):
             for command in commands:
                 peer.answer(command, too_large)
 
-    if kind == "in a batch":
-        dispatcher.register_batch(9100, Large())
-    else:
-        dispatcher.register(9100, soon if kind == "later" else lambda *_: too_large)
+    kinds: dict[str, Any] = {
+        "at once": lambda *_: too_large,
+        "later": soon,
+        "in a batch": Large(),
+    }
+    dispatcher.serve(table_of(ANSWERS | {9100: kinds[kind]}))
     channel = await channels.get(address)
     asked = [channel.start_call(Command(code), timeout_ms=5000) for code in (9100, ECHO, 9100)]
     first, other, last = await asyncio.gather(*asked)
@@ -202,7 +210,7 @@ async def test_a_batch_that_fails_is_answered_and_the_connection_lives(net):
         def handle(self, commands, peer):
             raise ZeroDivisionError("/secret/path")
 
-    dispatcher.register_batch(9100, Failing())
+    dispatcher.serve(table_of(ANSWERS | {9100: Failing()}))
     channel = await channels.get(address)
     asked = [channel.start_call(Command(code), timeout_ms=5000) for code in (9100, ECHO, 9100)]
     answers = await asyncio.gather(*asked)
@@ -323,9 +331,7 @@ async def test_a_peer_that_does_not_read_is_not_read():
         handled += 1
         return Answer(0, body=bytes(100_000))
 
-    dispatcher = Dispatcher()
-    dispatcher.register(1, big)
-    server = Server(dispatcher, SystemClock())
+    server = Server(answering({1: big}), SystemClock())
     port = await server.start("127.0.0.1", 0)
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     requests = 2000
@@ -349,9 +355,7 @@ async def test_a_peer_with_too_many_unanswered_requests_is_told_to_wait():
         await may_answer.wait()
         return Answer()
 
-    dispatcher = Dispatcher()
-    dispatcher.register(1, slow)
-    server = Server(dispatcher, SystemClock())
+    server = Server(answering({1: slow}), SystemClock())
     port = await server.start("127.0.0.1", 0)
     channels = Channels(SystemClock())
     channel = await channels.get(f"127.0.0.1:{port}")
@@ -385,9 +389,8 @@ async def test_a_silent_connection_is_closed_and_a_speaking_one_is_not():
 
 
 async def test_answers_come_whole_and_in_order_however_slowly_they_are_read():
-    dispatcher = Dispatcher()
-    dispatcher.register(ECHO, lambda command, _: Answer(0, body=bytes(command.body) * 1000))
-    server = Server(dispatcher, SystemClock())
+    longer = answering({ECHO: lambda command, _: Answer(0, body=bytes(command.body) * 1000)})
+    server = Server(longer, SystemClock())
     port = await server.start("127.0.0.1", 0)
     try:
         reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=1)

@@ -35,7 +35,7 @@ class BrokerStats(Feature):
         self._parts = parts
         self._samples = GrowthSamples(parts.clock.monotonic())
         self._machines = Machines(parts.world, "broker stats")
-        self.of_administrators = {RequestCode.VIEW_BROKER_STATS_DATA: self.view}
+        self.answers = {RequestCode.VIEW_BROKER_STATS_DATA: self.view}
 
     async def start(self) -> None:
         """Know what there is already, and begin to sample."""

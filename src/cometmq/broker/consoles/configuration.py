@@ -38,7 +38,7 @@ class Configuration(Feature):
         self._is_read_ahead = parts.settings.is_read_ahead
         self._version = DataVersion(parts.clock.now_ms())
         self._in_force.on_change.append(self._tell_store)
-        self.of_administrators = {
+        self.answers = {
             RequestCode.GET_BROKER_CONFIG: self.read,
             RequestCode.UPDATE_BROKER_CONFIG: self.change,
             RequestCode.SET_COMMITLOG_READ_MODE: self.set_reading,

@@ -23,7 +23,7 @@ class ForbiddenTopics(Feature):
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
-        self.of_administrators = {RequestCode.UPDATE_AND_GET_GROUP_FORBIDDEN: self.change}
+        self.answers = {RequestCode.UPDATE_AND_GET_GROUP_FORBIDDEN: self.change}
 
     async def change(self, command: Command, _peer: Peer) -> Answer:
         """Change it where the request says how, and answer with what holds."""

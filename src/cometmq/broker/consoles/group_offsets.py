@@ -26,7 +26,7 @@ class GroupOffsets(Feature):
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
-        self.of_administrators = {
+        self.answers = {
             RequestCode.QUERY_CORRECTION_OFFSET: self.compare,
             RequestCode.CLONE_GROUP_OFFSET: self.clone,
         }

@@ -27,7 +27,7 @@ class QueueEntries(Feature):
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
-        self.of_administrators = {RequestCode.QUERY_CONSUME_QUEUE: self.look}
+        self.answers = {RequestCode.QUERY_CONSUME_QUEUE: self.look}
 
     async def look(self, command: Command, _peer: Peer) -> Answer:
         """Answer with the queue's bounds, entries from one on, and what a group wants of the topic."""

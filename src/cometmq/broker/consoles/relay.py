@@ -37,7 +37,7 @@ class ClientRelay(Feature):
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
-        self.of_administrators = {
+        self.answers = {
             RequestCode.GET_CONSUMER_RUNNING_INFO: self.running,
             RequestCode.CONSUME_MESSAGE_DIRECTLY: self.consume,
             RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS: self.statuses,

@@ -36,7 +36,7 @@ class OffsetResets(Feature):
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
-        self.of_administrators = {RequestCode.INVOKE_BROKER_TO_RESET_OFFSET: self.reset}
+        self.answers = {RequestCode.INVOKE_BROKER_TO_RESET_OFFSET: self.reset}
 
     async def reset(self, command: Command, peer: Peer) -> Answer:
         """INVOKE_BROKER_TO_RESET_OFFSET 222."""

@@ -55,7 +55,7 @@ class Statistics(Feature):
         self._parts = parts
         self._rates = ConsumeRateSamples(parts.offsets, parts.clock)
         self._machines = Machines(parts.world, "statistics")
-        self.of_administrators = {
+        self.answers = {
             RequestCode.GET_TOPIC_STATS_INFO: self.topic,
             RequestCode.GET_CONSUME_STATS: self.group,
             RequestCode.QUERY_TOPIC_CONSUME_BY_WHO: self.groups_of_topic,

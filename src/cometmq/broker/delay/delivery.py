@@ -87,7 +87,7 @@ class DelayLevels(Feature):
             Level(number, delay_ms)
             for number, delay_ms in enumerate(self._levels.delays_ms, start=1)
         ]
-        self.of_administrators = {RequestCode.GET_ALL_DELAY_OFFSET: self._all_offsets}
+        self.answers = {RequestCode.GET_ALL_DELAY_OFFSET: self._all_offsets}
 
     async def start(self) -> None:
         """Take up where the file says.

@@ -28,13 +28,14 @@ from cometmq.codec.headers.client import (
     UnregisterClient,
 )
 from cometmq.codec.remoting import Command
-from cometmq.model.codes import ResponseCode
+from cometmq.model.codes import RequestCode, ResponseCode
 from cometmq.model.errors import RequestError
 from cometmq.model.flags import PERM_READ_WRITE
 from cometmq.model.names import GROUP_LENGTH_MAX, is_system_group, length_fault, retry_topic
 from cometmq.model.queue import MessageQueue
 from cometmq.net.answer import Answer
 from cometmq.net.peer import Peer
+from cometmq.net.requests import Answers
 
 # `ip@instance#nanos@unit` has some 60 characters; a user gives the instance and the unit. 10,000
 # members of a group with ids of this length can still be told in one frame.
@@ -55,6 +56,16 @@ class ClientHandler:
         self._locks = parts.locks
         self._clock = parts.clock
         self._broker_name = parts.settings.broker_name
+        self.answers: Answers = {
+            RequestCode.HEART_BEAT: self.heartbeat,
+            RequestCode.UNREGISTER_CLIENT: self.unregister,
+            RequestCode.GET_CONSUMER_LIST_BY_GROUP: self.consumer_ids,
+            RequestCode.LOCK_BATCH_MQ: self.lock,
+            RequestCode.UNLOCK_BATCH_MQ: self.unlock,
+            RequestCode.GET_CONSUMER_CONNECTION_LIST: self.consumer_connections,
+            RequestCode.GET_PRODUCER_CONNECTION_LIST: self.producer_connections,
+            RequestCode.GET_ALL_PRODUCER_INFO: self.all_producers,
+        }
 
     def heartbeat(self, command: Command, peer: Peer) -> Answer:
         """HEART_BEAT 34."""

@@ -20,12 +20,13 @@ from cometmq.codec.bodies.group_config import (
 from cometmq.codec.fields import decode_fields
 from cometmq.codec.headers.topic import DeleteGroup, GroupRequest
 from cometmq.codec.remoting import Command
-from cometmq.model.codes import ResponseCode
+from cometmq.model.codes import RequestCode, ResponseCode
 from cometmq.model.errors import RequestError
 from cometmq.model.group import GroupConfig
 from cometmq.model.names import check_group
 from cometmq.net.answer import Answer
 from cometmq.net.peer import Peer
+from cometmq.net.requests import Answers
 
 _log = logging.getLogger(__name__)
 
@@ -41,6 +42,13 @@ class GroupHandler:
         self._pool = pool
         self._groups = groups
         self._offsets = offsets
+        self.answers: Answers = {
+            RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: self.create,
+            RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST: self.create_many,
+            RequestCode.DELETE_SUBSCRIPTIONGROUP: self.delete,
+            RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG: self.all,
+            RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG: self.get,
+        }
 
     async def create(self, command: Command, _peer: Peer) -> Answer:
         """UPDATE_AND_CREATE_SUBSCRIPTIONGROUP 200."""

@@ -21,10 +21,11 @@ from cometmq.codec.headers.offset import (
     UpdateConsumerOffset,
 )
 from cometmq.codec.remoting import Command
-from cometmq.model.codes import ResponseCode
+from cometmq.model.codes import RequestCode, ResponseCode
 from cometmq.model.errors import RequestError
 from cometmq.net.answer import Answer
 from cometmq.net.peer import Peer
+from cometmq.net.requests import Answers
 from cometmq.store.consume_queue import ConsumeQueue
 from cometmq.store.message_store import MessageStore
 
@@ -52,6 +53,15 @@ class OffsetHandler:
         self._groups = groups
         self._offsets = offsets
         self._pool = pool
+        self.answers: Answers = {
+            RequestCode.QUERY_CONSUMER_OFFSET: self.query,
+            RequestCode.UPDATE_CONSUMER_OFFSET: self.update,
+            RequestCode.GET_ALL_CONSUMER_OFFSET: self.all,
+            RequestCode.SEARCH_OFFSET_BY_TIMESTAMP: self.search,
+            RequestCode.GET_MAX_OFFSET: self.greatest,
+            RequestCode.GET_MIN_OFFSET: self.least,
+            RequestCode.GET_EARLIEST_MSG_STORETIME: self.earliest_time,
+        }
 
     # --- of consumer groups
 

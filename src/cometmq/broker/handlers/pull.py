@@ -31,7 +31,7 @@ from cometmq.codec.fields import decode_fields
 from cometmq.codec.headers.pull import PullRequest
 from cometmq.codec.remoting import Command
 from cometmq.model.clock import Clock
-from cometmq.model.codes import ResponseCode
+from cometmq.model.codes import RequestCode, ResponseCode
 from cometmq.model.errors import RequestError
 from cometmq.model.flags import (
     PULL_COMMIT_OFFSET,
@@ -45,6 +45,7 @@ from cometmq.model.topic import TopicConfig
 from cometmq.net.answer import Answer
 from cometmq.net.dispatcher import run_handler
 from cometmq.net.peer import Peer
+from cometmq.net.requests import Answers
 from cometmq.store.message_store import MessageStore
 from cometmq.store.reader import GetResult, GetStatus
 
@@ -99,6 +100,10 @@ class PullHandler:
         self._clock = clock
         self._reads = ColdReads(pool, clock, settings)
         held.resume = self._resume
+        self.answers: Answers = {
+            RequestCode.PULL_MESSAGE: self.pull,
+            RequestCode.LITE_PULL_MESSAGE: self.lite_pull,
+        }
 
     def pull(self, command: Command, peer: Peer) -> Answer | Awaitable[Answer | None] | None:
         """Answer a pull, or hold it."""

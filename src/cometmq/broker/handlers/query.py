@@ -17,10 +17,11 @@ from cometmq.codec.headers.query import (
     ViewMessageRequest,
 )
 from cometmq.codec.remoting import Command
-from cometmq.model.codes import ResponseCode
+from cometmq.model.codes import RequestCode, ResponseCode
 from cometmq.model.errors import RequestError
 from cometmq.net.answer import Answer
 from cometmq.net.peer import Peer
+from cometmq.net.requests import Answers
 from cometmq.store.message_store import MessageStore
 
 
@@ -35,6 +36,10 @@ class QueryHandler:
         self._store = store
         self._pool = pool
         self._unique_count = unique_count
+        self.answers: Answers = {
+            RequestCode.QUERY_MESSAGE: self.query,
+            RequestCode.VIEW_MESSAGE_BY_ID: self.view,
+        }
 
     def query(self, command: Command, _peer: Peer) -> Awaitable[Answer]:
         """QUERY_MESSAGE 12."""

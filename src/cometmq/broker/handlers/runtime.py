@@ -13,9 +13,10 @@ from cometmq.broker.settings import BrokerSettings
 from cometmq.codec.bodies.kv import encode_kv_table
 from cometmq.codec.remoting import Command
 from cometmq.model.clock import Clock
-from cometmq.model.codes import VERSION, VERSION_DESCRIPTION
+from cometmq.model.codes import VERSION, VERSION_DESCRIPTION, RequestCode
 from cometmq.net.answer import Answer
 from cometmq.net.peer import Peer
+from cometmq.net.requests import Answers
 from cometmq.store.disk import Space
 from cometmq.store.message_store import MessageStore
 
@@ -42,6 +43,9 @@ class RuntimeHandler:
         self._counters = counters
         self._clock = clock
         self._started_ms = clock.now_ms()
+        self.answers: Answers = {
+            RequestCode.GET_BROKER_RUNTIME_INFO: self.runtime,
+        }
 
     def runtime(self, _command: Command, _peer: Peer) -> Answer:
         """GET_BROKER_RUNTIME_INFO 28."""

@@ -25,8 +25,8 @@ from cometmq.model.codes import RequestCode
 from cometmq.model.errors import RecordIllegal, StoreError
 from cometmq.model.flags import ONEWAY
 from cometmq.net.answer import answer_to_error
-from cometmq.net.dispatcher import BatchHandler
 from cometmq.net.peer import Peer
+from cometmq.net.requests import Answers, BatchHandler
 from cometmq.store.appender import Put, PutResult
 from cometmq.store.message_store import MessageStore
 from cometmq.store.positions import Durability
@@ -58,6 +58,11 @@ class SendHandler(BatchHandler):
         self._big_batches = BigBatches(
             turns, self._host, store_piece=self._store_piece, finish=self._finish
         )
+        self.answers: Answers = {
+            RequestCode.SEND_MESSAGE: self,
+            RequestCode.SEND_MESSAGE_V2: self,
+            RequestCode.SEND_BATCH_MESSAGE: self,
+        }
 
     def handle(self, commands: list[RawCommand], peer: Peer) -> None:
         """Store the messages of one read and answer them."""

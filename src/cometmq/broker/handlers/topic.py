@@ -26,12 +26,13 @@ from cometmq.codec.bodies.topic_list import encode_topic_list
 from cometmq.codec.fields import decode_fields
 from cometmq.codec.headers.topic import CreateTopic, TopicRequest
 from cometmq.codec.remoting import Command
-from cometmq.model.codes import ResponseCode
+from cometmq.model.codes import RequestCode, ResponseCode
 from cometmq.model.errors import RequestError
 from cometmq.model.names import check_topic
 from cometmq.model.topic import TopicConfig
 from cometmq.net.answer import Answer
 from cometmq.net.peer import Peer
+from cometmq.net.requests import Answers
 from cometmq.store.message_store import MessageStore
 
 _log = logging.getLogger(__name__)
@@ -57,6 +58,14 @@ class TopicHandler:
         self._offsets = offsets
         self._store = store
         self._announce = announce
+        self.answers: Answers = {
+            RequestCode.UPDATE_AND_CREATE_TOPIC: self.create,
+            RequestCode.UPDATE_AND_CREATE_TOPIC_LIST: self.create_many,
+            RequestCode.DELETE_TOPIC_IN_BROKER: self.delete,
+            RequestCode.GET_ALL_TOPIC_CONFIG: self.all,
+            RequestCode.GET_TOPIC_CONFIG: self.get,
+            RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER: self.system,
+        }
 
     async def create(self, command: Command, _peer: Peer) -> Answer:
         """UPDATE_AND_CREATE_TOPIC 17."""

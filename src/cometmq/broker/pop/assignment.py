@@ -56,8 +56,8 @@ class Assignments(Feature):
         self._modes: dict[tuple[str, str], RequestModeConfig] = {}
         self._saver = Saver(self._file, self._snapshot, parts.pool)
         self._routes: dict[str, tuple[float, list[MessageQueue]]] = {}
-        self.of_clients = {RequestCode.QUERY_ASSIGNMENT: self.query}
-        self.of_administrators = {
+        self.answers = {
+            RequestCode.QUERY_ASSIGNMENT: self.query,
             RequestCode.SET_MESSAGE_REQUEST_MODE: self.set_mode,
             RequestCode.GET_ALL_MESSAGE_REQUEST_MODE: self.all_modes,
         }

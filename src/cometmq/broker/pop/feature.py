@@ -65,17 +65,16 @@ class PopFeature(Feature):
         acks = Acks(parts, journal=self._journal, orders=self._orders, waiting=self._waiting)
         peeking = Peeking(parts, popping, reader, self._progress, chance)
         self._tasks = Tasks("pop")
-        self.of_batches = {RequestCode.ACK_MESSAGE: AckBatch(self._points, acks)}
-        self.of_clients = {
+        self.answers = {
             RequestCode.POP_MESSAGE: popping.pop,
             RequestCode.PEEK_MESSAGE: peeking.peek,
+            RequestCode.ACK_MESSAGE: AckBatch(self._points, acks),
             RequestCode.NOTIFICATION: popping.notification,
             RequestCode.POLLING_INFO: popping.polling,
             RequestCode.BATCH_ACK_MESSAGE: acks.batch_ack,
             RequestCode.CHANGE_MESSAGE_INVISIBLETIME: acks.change_invisible_time,
+            RequestCode.POP_ROLLBACK: _keep_files,
         }
-
-        self.of_administrators = {RequestCode.POP_ROLLBACK: _keep_files}
 
     async def start(self) -> None:
         """Know again what was handed out before.

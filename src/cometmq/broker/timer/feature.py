@@ -68,8 +68,8 @@ class Timer(Feature):
         self._added = self._delivered = 0
         self._rates = (0.0, 0.0)  # A second: messages that came in, and that went.
         self._writing: asyncio.Future[None] | None = None
-        self.of_clients = {RequestCode.RECALL_MESSAGE: Recall(parts, self._times).recall}
-        self.of_administrators = {
+        self.answers = {
+            RequestCode.RECALL_MESSAGE: Recall(parts, self._times).recall,
             RequestCode.GET_TIMER_CHECK_POINT: self._check,
             RequestCode.GET_TIMER_METRICS: self._metrics,
         }

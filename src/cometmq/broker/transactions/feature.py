@@ -46,8 +46,10 @@ class Transactions(Feature):
         ending = Ending(parts, self._ledger, self._settling, witness)
         resuming = Resuming(parts, self._ledger)
         parts.reroutes.append(self._reroute)
-        self.of_clients = {RequestCode.END_TRANSACTION: ending.end}
-        self.of_administrators = {RequestCode.RESUME_CHECK_HALF_MESSAGE: resuming.resume}
+        self.answers = {
+            RequestCode.END_TRANSACTION: ending.end,
+            RequestCode.RESUME_CHECK_HALF_MESSAGE: resuming.resume,
+        }
         self._counts = WaitingCounts(parts, "transactionMetrics", TRANSACTION)
         self._tasks = Tasks("transactions")
         self._machines = Machines(parts.world, "transactions")

@@ -33,3 +33,14 @@ def decode_client_config(content: bytes) -> Subscription | None:
     return (
         subscription_of(body.member("subscriptionData")) if "subscriptionData" in body else None
     )
+
+
+def client_config_group(content: bytes) -> str | None:
+    """The group whose subscription a body holds.
+
+    Raises:
+        CodecError: it means nothing.
+    """
+    return (
+        load_request(content, "client configuration").maybe_text("group") if content else None
+    )

@@ -1,12 +1,12 @@
 """What operators change: key-value configuration, permissions, topics, settings.
 
-Codes 100, 101, 102, 205, 216, 219, 318, 319, 327. Those that change something, and the settings, are refused to peers
-beyond this machine: there is no access control yet (docs/compatibility.md).
+Codes 100, 101, 102, 205, 216, 219, 318, 319, 327. Who may send which says nameserver.requests.
+
+Next: cometmq.nameserver.kv
 """
 
 import asyncio
 import logging
-from collections.abc import Awaitable
 
 from cometmq.codec.bodies.kv import encode_kv_table
 from cometmq.codec.fields import decode_fields, encode_fields
@@ -22,15 +22,15 @@ from cometmq.codec.headers.nameserver import (
 )
 from cometmq.codec.java_properties import decode_java_properties, encode_properties_text
 from cometmq.codec.remoting import Command
-from cometmq.model.codes import RequestCode, ResponseCode, request_name
+from cometmq.model.codes import RequestCode, ResponseCode
 from cometmq.model.errors import CodecError, RequestError, SettingsError
 from cometmq.model.settings import SettingsInForce, settings_table
 from cometmq.nameserver.kv import KvConfig
 from cometmq.nameserver.routes import RouteTable
 from cometmq.nameserver.settings import NameServerSettings
 from cometmq.net.answer import Answer
-from cometmq.net.dispatcher import Dispatcher, Handler
 from cometmq.net.peer import Peer
+from cometmq.net.requests import Answers
 from cometmq.store.conf_file import ConfFile
 
 _log = logging.getLogger(__name__)
@@ -50,23 +50,17 @@ class AdminHandlers:
         self._kv = kv
         self._settings = settings
         self._conf = conf
-
-    def register(self, dispatcher: Dispatcher) -> None:
-        """Take the codes of this family."""
-        dispatcher.register(RequestCode.GET_KV_CONFIG, self.handle_get_kv)
-        dispatcher.register(RequestCode.GET_KVLIST_BY_NAMESPACE, self.handle_kv_table)
-        guarded: dict[RequestCode, Handler] = {
+        self.answers: Answers = {
+            RequestCode.GET_KV_CONFIG: self.handle_get_kv,
+            RequestCode.GET_KVLIST_BY_NAMESPACE: self.handle_kv_table,
             RequestCode.PUT_KV_CONFIG: self.handle_put_kv,
             RequestCode.DELETE_KV_CONFIG: self.handle_delete_kv,
             RequestCode.WIPE_WRITE_PERM_OF_BROKER: self.handle_wipe_write_perm,
             RequestCode.ADD_WRITE_PERM_OF_BROKER: self.handle_add_write_perm,
             RequestCode.DELETE_TOPIC_IN_NAMESRV: self.handle_delete_topic,
             RequestCode.UPDATE_NAMESRV_CONFIG: self.handle_change_settings,
-            # It tells paths, too.
             RequestCode.GET_NAMESRV_CONFIG: self.handle_get_settings,
         }
-        for code, handler in guarded.items():
-            dispatcher.register(code, _only_from_here(handler))
 
     async def handle_put_kv(self, command: Command, _peer: Peer) -> Answer:
         """PUT_KV_CONFIG 100."""
@@ -151,18 +145,3 @@ class AdminHandlers:
             ) from error
         _log.warning("%s changed settings: %s", peer.address, values)
         return Answer()
-
-
-def _only_from_here(handler: Handler) -> Handler:
-    """The handler for peers on this machine; others are refused."""
-
-    def guarded(command: Command, peer: Peer) -> Awaitable[Answer | None] | Answer | None:
-        if not peer.is_on_own_machine:
-            raise RequestError(
-                ResponseCode.NO_PERMISSION,
-                f"{request_name(command.code)} is for peers on the nameserver's own machine, not "
-                f"for {peer.address}: there is no access control",
-            )
-        return handler(command, peer)
-
-    return guarded

@@ -32,8 +32,8 @@ from cometmq.nameserver.owners import check_register, check_topic, check_unregis
 from cometmq.nameserver.routes import BrokerKey, RouteTable, queues_told
 from cometmq.nameserver.settings import NameServerSettings
 from cometmq.net.answer import Answer
-from cometmq.net.dispatcher import Dispatcher
 from cometmq.net.peer import Peer
+from cometmq.net.requests import Answers
 
 _ZONE_NAME = "__ZONE_NAME"  # MixAll.ZONE_NAME, a field beside the header's own.
 
@@ -60,15 +60,14 @@ class RegistrationHandlers:
         self._settings = settings
         self._reading = asyncio.Lock()
         self._waiting_bytes = 0
-
-    def register(self, dispatcher: Dispatcher) -> None:
-        """Take the codes of this family."""
-        dispatcher.register(RequestCode.REGISTER_BROKER, self.handle_register)
-        dispatcher.register(RequestCode.UNREGISTER_BROKER, self.handle_unregister)
-        dispatcher.register(RequestCode.REGISTER_TOPIC_IN_NAMESRV, self.handle_register_topic)
-        dispatcher.register(RequestCode.QUERY_DATA_VERSION, self.handle_query_version)
-        dispatcher.register(RequestCode.GET_BROKER_MEMBER_GROUP, self.handle_member_group)
-        dispatcher.register(RequestCode.BROKER_HEARTBEAT, self.handle_heartbeat)
+        self.answers: Answers = {
+            RequestCode.REGISTER_BROKER: self.handle_register,
+            RequestCode.UNREGISTER_BROKER: self.handle_unregister,
+            RequestCode.REGISTER_TOPIC_IN_NAMESRV: self.handle_register_topic,
+            RequestCode.QUERY_DATA_VERSION: self.handle_query_version,
+            RequestCode.GET_BROKER_MEMBER_GROUP: self.handle_member_group,
+            RequestCode.BROKER_HEARTBEAT: self.handle_heartbeat,
+        }
 
     def handle_register(self, command: Command, peer: Peer) -> Awaitable[Answer] | Answer:
         """REGISTER_BROKER 103. Many topics take long to read; that is done beside the loop."""

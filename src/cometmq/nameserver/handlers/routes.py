@@ -24,8 +24,8 @@ from cometmq.nameserver.kv import ORDER_NAMESPACE, KvConfig
 from cometmq.nameserver.routes import RouteTable
 from cometmq.nameserver.settings import NameServerSettings
 from cometmq.net.answer import Answer
-from cometmq.net.dispatcher import Dispatcher
 from cometmq.net.peer import Peer
+from cometmq.net.requests import Answers
 
 _SWEEP_LOOK_SECONDS = 0.01
 # MixAll.ZONE_MODE and ZONE_NAME, fields beside the header's own.
@@ -48,26 +48,17 @@ class RouteHandlers:
         self._settings = settings
         self._clock = clock
         self._started = clock.monotonic()
-
-    def register(self, dispatcher: Dispatcher) -> None:
-        """Take the codes of this family."""
-        dispatcher.register(RequestCode.GET_ROUTEINFO_BY_TOPIC, self.handle_route)
-        dispatcher.register(RequestCode.GET_BROKER_CLUSTER_INFO, self.handle_clusters)
-        dispatcher.register(RequestCode.GET_MISSING_BROKERS, self.handle_missing)
-        dispatcher.register(
-            RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER, self.handle_all_topics
-        )
-        dispatcher.register(RequestCode.GET_TOPICS_BY_CLUSTER, self.handle_cluster_topics)
-        dispatcher.register(
-            RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_NS, self.handle_system_topics
-        )
-        dispatcher.register(RequestCode.GET_UNIT_TOPIC_LIST, self.handle_unit_topics)
-        dispatcher.register(
-            RequestCode.GET_HAS_UNIT_SUB_TOPIC_LIST, self.handle_unit_sub_topics
-        )
-        dispatcher.register(
-            RequestCode.GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST, self.handle_unit_sub_only_topics
-        )
+        self.answers: Answers = {
+            RequestCode.GET_ROUTEINFO_BY_TOPIC: self.handle_route,
+            RequestCode.GET_BROKER_CLUSTER_INFO: self.handle_clusters,
+            RequestCode.GET_MISSING_BROKERS: self.handle_missing,
+            RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER: self.handle_all_topics,
+            RequestCode.GET_TOPICS_BY_CLUSTER: self.handle_cluster_topics,
+            RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_NS: self.handle_system_topics,
+            RequestCode.GET_UNIT_TOPIC_LIST: self.handle_unit_topics,
+            RequestCode.GET_HAS_UNIT_SUB_TOPIC_LIST: self.handle_unit_sub_topics,
+            RequestCode.GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST: self.handle_unit_sub_only_topics,
+        }
 
     def handle_route(self, command: Command, _peer: Peer) -> Answer:
         """GET_ROUTEINFO_BY_TOPIC 105."""

@@ -1,0 +1,58 @@
+"""Rights: who may send a request, and what he must be allowed to do with which resource.
+
+Resources and actions are those of RocketMQ 5.3.3 (ResourceType and Action of its auth module), so that policies
+which were written for it mean the same here.
+
+Next: cometmq.net.requests
+"""
+
+from enum import Enum
+from typing import NamedTuple
+
+
+class Right(Enum):
+    """Whose request it is: what counts as long as no access control is configured."""
+
+    ANYBODY = "anybody"  # Also whoever touches nothing, as a producer's heartbeat.
+    READER = "reader"
+    WRITER = "writer"
+    BROKER = "broker"  # Of a cluster's own brokers, at the nameserver.
+    ADMINISTRATOR = "administrator"
+
+
+class Resource(Enum):
+    """What a request touches."""
+
+    TOPIC = "Topic"
+    GROUP = "Group"
+    CLUSTER = "Cluster"
+
+
+class Action(Enum):
+    """What is done with it."""
+
+    PUB = "Pub"
+    SUB = "Sub"
+    GET = "Get"
+    LIST = "List"
+    CREATE = "Create"
+    UPDATE = "Update"
+    DELETE = "Delete"
+
+
+# The name of an access that is about all resources of its kind; a cluster's is the server's own.
+ANY_NAME = "*"
+
+
+class Access(NamedTuple):
+    """One thing that a request does: it is allowed where any of the actions is.
+
+    Attributes:
+        resource: the kind of what it touches.
+        name: of the topic or group, or `ANY_NAME`.
+        actions: any of them is enough.
+    """
+
+    resource: Resource
+    name: str
+    actions: frozenset[Action]

@@ -1,0 +1,73 @@
+"""The table of the nameserver's requests: each code, whose request it is, and what it touches.
+
+A handler names the codes that it answers; here stands who may ask. Without access control what changes something, and the
+settings, which tell paths, is for peers on this machine. A broker's own requests come from anywhere: that nobody speaks
+for a living broker but its own host is the rule of nameserver.owners, which needs to know who lives.
+
+Next: cometmq.nameserver.owners
+"""
+
+from collections.abc import Iterable
+
+from cometmq.model.codes import RequestCode, request_name
+from cometmq.model.rights import Action, Right
+from cometmq.net.peer import Peer
+from cometmq.net.requests import (
+    Answers,
+    OwnMachineGate,
+    RequestRule,
+    RequestTable,
+    all_topics,
+    cluster,
+    topic,
+)
+
+ANYBODY, BROKER, ADMINISTRATOR = Right.ANYBODY, Right.BROKER, Right.ADMINISTRATOR
+GET, UPDATE = (cluster(Action.GET),), (cluster(Action.UPDATE),)
+Code, Rule = RequestCode, RequestRule
+
+RULES = (
+    # What brokers tell.
+    Rule(Code.REGISTER_BROKER, BROKER, UPDATE),
+    Rule(Code.UNREGISTER_BROKER, BROKER, UPDATE),
+    Rule(Code.REGISTER_TOPIC_IN_NAMESRV, BROKER, UPDATE),
+    Rule(Code.BROKER_HEARTBEAT, BROKER, UPDATE),
+    Rule(Code.QUERY_DATA_VERSION, BROKER, GET),
+    Rule(Code.GET_BROKER_MEMBER_GROUP, BROKER, GET),
+    # What clients and tools ask.
+    Rule(
+        Code.GET_ROUTEINFO_BY_TOPIC,
+        ANYBODY,
+        (topic("topic", Action.PUB, Action.SUB, Action.GET),),
+    ),
+    Rule(Code.GET_BROKER_CLUSTER_INFO, ANYBODY, GET),
+    Rule(Code.GET_MISSING_BROKERS, ANYBODY, GET),
+    Rule(Code.GET_ALL_TOPIC_LIST_FROM_NAMESERVER, ANYBODY, GET),
+    Rule(Code.GET_TOPICS_BY_CLUSTER, ANYBODY, (all_topics(Action.LIST),)),
+    Rule(Code.GET_SYSTEM_TOPIC_LIST_FROM_NS, ANYBODY, GET),
+    Rule(Code.GET_UNIT_TOPIC_LIST, ANYBODY, GET),
+    Rule(Code.GET_HAS_UNIT_SUB_TOPIC_LIST, ANYBODY, GET),
+    Rule(Code.GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST, ANYBODY, GET),
+    Rule(Code.GET_KV_CONFIG, ANYBODY, GET),
+    Rule(Code.GET_KVLIST_BY_NAMESPACE, ANYBODY, GET),
+    # What operators change, or may know.
+    Rule(Code.PUT_KV_CONFIG, ADMINISTRATOR, UPDATE),
+    Rule(Code.DELETE_KV_CONFIG, ADMINISTRATOR, UPDATE),
+    Rule(Code.WIPE_WRITE_PERM_OF_BROKER, ADMINISTRATOR, UPDATE),
+    Rule(Code.ADD_WRITE_PERM_OF_BROKER, ADMINISTRATOR, UPDATE),
+    Rule(Code.DELETE_TOPIC_IN_NAMESRV, ADMINISTRATOR, UPDATE),
+    Rule(Code.UPDATE_NAMESRV_CONFIG, ADMINISTRATOR, UPDATE),
+    Rule(Code.GET_NAMESRV_CONFIG, ADMINISTRATOR, GET),
+)
+
+
+def request_table(answers: Iterable[Answers]) -> RequestTable:
+    """What a nameserver answers, as long as there is no access control."""
+    return RequestTable(RULES, answers, OwnMachineGate(_refusal))
+
+
+def _refusal(rule: RequestRule, peer: Peer) -> str:
+    return (
+        f"{request_name(rule.code)} is for peers on the nameserver's own machine, not "
+        f"for {peer.address}: there is no access control"
+    )

@@ -1,0 +1,252 @@
+"""The table of requests of a server: for each code what answers it, who may ask, and what that touches.
+
+The rules of a server are declared in one file (broker.requests, nameserver.requests); handlers name the codes that
+they answer; `RequestTable` joins both, and refuses to be made where one side lacks the other. Rights are asked here
+and nowhere else, before the handler runs, for single requests and for batches. What needs no asking stands in the
+table as it is, so that a plain send is not looked at twice (docs/design/0044-one-table-of-requests.md).
+
+Next: cometmq.net.dispatcher
+"""
+
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
+
+from cometmq.codec.remoting import Command, RawCommand
+from cometmq.model.codes import ResponseCode
+from cometmq.model.errors import RequestError
+from cometmq.model.names import RETRY_PREFIX
+from cometmq.model.rights import ANY_NAME, Access, Action, Resource, Right
+from cometmq.net.answer import Answer, answer_to_error
+
+if TYPE_CHECKING:
+    from cometmq.net.peer import Peer
+
+Handler = Callable[[Command, "Peer"], Awaitable[Answer | None] | Answer | None]
+Find = Callable[[Mapping[str, str], bytes], Iterable[Access]]
+
+
+class Finder(NamedTuple):
+    """Finds what a request touches.
+
+    Attributes:
+        words: what that is, for people.
+        find: gives it from the fields and the body.
+    """
+
+    words: str
+    find: Find
+
+
+@runtime_checkable
+class BatchHandler(Protocol):
+    """Handles all commands of a read that carry its codes."""
+
+    def handle(self, commands: list[RawCommand], peer: "Peer") -> None:
+        """Do them all and give the answers to `peer.write`."""
+        ...
+
+    def written(self) -> None:
+        """Called once the answers of the read are written."""
+        ...
+
+
+# What one part of a server answers, by code.
+Answers = Mapping[int, Handler | BatchHandler]
+
+
+@dataclass(frozen=True, slots=True)
+class RequestRule:
+    """A row of the table, without what runs.
+
+    Attributes:
+        code: of the request.
+        right: whose request it is.
+        finders: of what it touches; each finds none, one or several.
+        is_batch: whether all that one read held are taken at once.
+    """
+
+    code: int
+    right: Right
+    finders: tuple[Finder, ...]
+    is_batch: bool = False
+
+    def accesses(self, fields: Mapping[str, str], body: bytes) -> list[Access]:
+        """What a request touches; where that is nothing, only a rule for anybody lets it pass.
+
+        Raises:
+            CodecError: its body cannot be read.
+        """
+        return [access for finder in self.finders for access in finder.find(fields, body)]
+
+
+class Gate(Protocol):
+    """Decides whether a request may pass."""
+
+    def is_asked(self, rule: RequestRule) -> bool:
+        """Whether any request of this code could be refused."""
+        ...
+
+    def check(self, rule: RequestRule, request: Command | RawCommand, peer: "Peer") -> None:
+        """Let a request pass, or refuse it.
+
+        Raises:
+            RequestError: NO_PERMISSION: it may not.
+        """
+        ...
+
+
+class OwnMachineGate:
+    """The gate without access control: administration comes from this machine only."""
+
+    def __init__(self, words: Callable[[RequestRule, "Peer"], str]) -> None:
+        """`words` say why somebody else is refused."""
+        self._words = words
+
+    def is_asked(self, rule: RequestRule) -> bool:
+        """Only administration is."""
+        return rule.right is Right.ADMINISTRATOR
+
+    def check(self, rule: RequestRule, _request: Command | RawCommand, peer: "Peer") -> None:
+        """Look where the peer sits."""
+        if rule.right is Right.ADMINISTRATOR and not peer.is_on_own_machine:
+            raise RequestError(ResponseCode.NO_PERMISSION, self._words(rule, peer))
+
+
+class RequestTable:
+    """What a server answers in its role; another role is another table.
+
+    Attributes:
+        rules: by code.
+        handlers: what answers single requests, by code; behind the gate where it is asked.
+        batches: likewise for what is taken a read at once.
+    """
+
+    def __init__(
+        self, rules: Iterable[RequestRule], answers: Iterable[Answers], gate: Gate
+    ) -> None:
+        """Each rule needs one of `answers`, and each answer a rule."""
+        self.rules = {int(rule.code): rule for rule in rules}
+        self.handlers: dict[int, Handler] = {}
+        self.batches: dict[int, BatchHandler] = {}
+        behind: dict[BatchHandler, BatchHandler] = {}
+        for part in answers:
+            for code, answer in part.items():
+                assert code in self.rules, f"no rule for {code}"
+                rule, is_asked = self.rules[code], gate.is_asked(self.rules[code])
+                is_new = code not in self.handlers and code not in self.batches
+                assert is_new, f"two handlers for {code}"
+                assert rule.is_batch == isinstance(answer, BatchHandler), f"{code} as a batch?"
+                if isinstance(answer, BatchHandler):
+                    # Codes of one handler stay one batch: it stores them with one write.
+                    gated = behind.setdefault(answer, _GatedBatch(answer, self.rules, gate))
+                    self.batches[int(code)] = gated if is_asked else answer
+                else:
+                    self.handlers[int(code)] = (
+                        _gated(answer, rule, gate) if is_asked else answer
+                    )
+        missing = self.rules.keys() - self.handlers.keys() - self.batches.keys()
+        assert not missing, f"nobody answers {sorted(missing)}"
+
+
+def _gated(handler: Handler, rule: RequestRule, gate: Gate) -> Handler:
+    def pass_gate(command: Command, peer: "Peer") -> Awaitable[Answer | None] | Answer | None:
+        gate.check(rule, command, peer)
+        return handler(command, peer)
+
+    return pass_gate
+
+
+class _GatedBatch:
+    """A batch handler that sees only what may pass."""
+
+    def __init__(
+        self, batch: BatchHandler, rules: Mapping[int, RequestRule], gate: Gate
+    ) -> None:
+        self._batch = batch
+        self._rules = rules
+        self._gate = gate
+
+    def handle(self, commands: list[RawCommand], peer: "Peer") -> None:
+        """Refuse who may not, and hand the others on."""
+        passed: list[RawCommand] = []
+        for command in commands:
+            try:
+                self._gate.check(self._rules[command[0]], command, peer)
+            except Exception as error:  # noqa: BLE001  One request's error is that request's answer.
+                peer.answer(command, answer_to_error(error, command))
+            else:
+                passed.append(command)
+        if passed:
+            self._batch.handle(passed, peer)
+
+    def written(self) -> None:
+        """Pass it on."""
+        self._batch.written()
+
+
+# --- what requests touch
+
+
+def topic(field: str, *actions: Action) -> Finder:
+    """The topic that a field names; a group's retry topic belongs to the group.
+
+    Where the field is missing nothing is found: the handler refuses a request that needs it.
+    """
+    wanted = frozenset(actions)
+
+    def find(fields: Mapping[str, str], _body: bytes) -> Iterator[Access]:
+        name = fields.get(field)
+        if name:
+            yield topic_access(name, wanted)
+
+    return Finder(said("topic", f"`{field}`", actions), find)
+
+
+def group(field: str, *actions: Action) -> Finder:
+    """The group that a field names."""
+    wanted = frozenset(actions)
+
+    def find(fields: Mapping[str, str], _body: bytes) -> Iterator[Access]:
+        name = fields.get(field)
+        if name:
+            yield Access(Resource.GROUP, name, wanted)
+
+    return Finder(said("group", f"`{field}`", actions), find)
+
+
+def cluster(*actions: Action) -> Finder:
+    """The cluster, whatever the request says."""
+    access = Access(Resource.CLUSTER, ANY_NAME, frozenset(actions))
+    return Finder(said("cluster", "", actions), lambda _fields, _body: (access,))
+
+
+def all_topics(*actions: Action) -> Finder:
+    """Every topic, whatever the request says."""
+    access = Access(Resource.TOPIC, ANY_NAME, frozenset(actions))
+    return Finder(said("every topic", "", actions), lambda _fields, _body: (access,))
+
+
+def named_or_cluster(named: Finder, *actions: Action) -> Finder:
+    """What a field names, and the whole cluster where it names nothing."""
+    whole = cluster(*actions)
+
+    def find(fields: Mapping[str, str], body: bytes) -> Iterable[Access]:
+        return [*named.find(fields, body)] or whole.find(fields, body)
+
+    return Finder(f"{named.words}; without it {whole.words}", find)
+
+
+def said(kind: str, where: str, actions: Iterable[Action]) -> str:
+    """The words of a finder."""
+    may = " or ".join(action.value for action in actions)
+    return f"{kind} {where}: {may}" if where else f"{kind}: {may}"
+
+
+def topic_access(name: str, actions: frozenset[Action]) -> Access:
+    """What is done to a topic; a retry topic is its group's, and members of the group write to it."""
+    if name.startswith(RETRY_PREFIX):
+        group_name = name.removeprefix(RETRY_PREFIX)
+        of_group = {Action.SUB if action is Action.PUB else action for action in actions}
+        return Access(Resource.GROUP, group_name, frozenset(of_group))
+    return Access(Resource.TOPIC, name, actions)
