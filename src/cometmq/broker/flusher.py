@@ -14,7 +14,7 @@ import asyncio
 import logging
 from typing import Any
 
-from cometmq.broker.alertness import Alertness
+from cometmq.broker.busy_poll import BusyPoll
 from cometmq.broker.worker import Worker
 from cometmq.model.clock import Clock
 from cometmq.store.checkpoint import CheckpointJob
@@ -52,7 +52,7 @@ class Flusher:
     def start(self) -> None:
         """Start the threads and the timer."""
         self._loop = asyncio.get_running_loop()
-        self._alertness = Alertness(self._loop, self._clock)
+        self._busy_poll = BusyPoll(self._loop, self._clock)
         self._flush_thread = Worker("flusher")
         self._file_thread = Worker("file-maker")
         self._tick()
@@ -65,13 +65,13 @@ class Flusher:
         if self._positions.confirmed < self._positions.written and not self._is_flush_near:
             # Behind the other reads of this turn of the loop: one flush serves them all.
             self._is_flush_near = True
-            self._alertness.came()
+            self._busy_poll.end()
             self._loop.call_soon(self._flush_written)
 
     async def close(self) -> None:
         """End the timer and the threads; the store may be closed then."""
         self._is_closed = True
-        self._alertness.came()  # Nobody is waited for any more.
+        self._busy_poll.end()  # Nobody is waited for any more.
         if self._timer is not None:
             self._timer.cancel()
         if self._under_way:
@@ -116,7 +116,7 @@ class Flusher:
         else:
             self._after_slow = FLUSHES_AFTER_SLOW
         if self._store.flushed(target):
-            self._alertness.expect()
+            self._busy_poll.begin()
 
     def _flush(self) -> None:
         target = None if self._is_closed else self._store.flush_target()

@@ -10,15 +10,19 @@ from cometmq.model.clock import Clock
 STEP_SECONDS = 0.005
 
 Item = TypeVar("Item")
+CallSoon = Callable[[Callable[[], None]], None]
 
 
 class InSteps(Generic[Item]):
     """What is to be done, in order."""
 
-    def __init__(self, clock: Clock, do: Callable[[Item], None]) -> None:
-        """`do` does it for one, and must not fail."""
+    def __init__(
+        self, clock: Clock, do: Callable[[Item], None], call_soon: CallSoon | None = None
+    ) -> None:
+        """`do` does it for one, and must not fail; `call_soon`: in the next turn, None: of the running loop."""
         self._clock = clock
         self._do = do
+        self._call_soon = call_soon or _next_turn
         self._left: deque[Item] = deque()
         self._is_begun = False
 
@@ -42,4 +46,8 @@ class InSteps(Generic[Item]):
                 break
         self._is_begun = bool(left)
         if left:
-            asyncio.get_running_loop().call_soon(self._step)
+            self._call_soon(self._step)
+
+
+def _next_turn(callback: Callable[[], None]) -> None:
+    asyncio.get_running_loop().call_soon(callback)

@@ -30,6 +30,9 @@ _log = logging.getLogger(__name__)
 OFFSETS_SIZE_MAX = 48 << 20
 _GROUP_IN_TOPIC_SIZE = 500
 _OFFSET_SIZE = 120
+# How far beyond a queue's end a group may stand: as far as a broker may lose with its last second, or a tool may
+# be ahead of the messages that it copies.
+BEYOND_MAX = 1_024
 
 
 class Offsets:

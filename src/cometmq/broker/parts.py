@@ -15,7 +15,7 @@ from cometmq.broker.counters import Counters
 from cometmq.broker.groups import Groups
 from cometmq.broker.inner_puts import InnerPuts
 from cometmq.broker.locks import QueueLocks
-from cometmq.broker.long_poll import HeldPulls
+from cometmq.broker.long_polls import LongPolls
 from cometmq.broker.machines.runner import World
 from cometmq.broker.members import Members
 from cometmq.broker.offsets import Offsets
@@ -65,7 +65,7 @@ class Parts:
     offsets: Offsets
     members: Members
     locks: QueueLocks
-    held: HeldPulls
+    polls: LongPolls
     counters: Counters
     channels: Channels
     turns: Turns

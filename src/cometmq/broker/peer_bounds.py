@@ -3,7 +3,7 @@
 A bound on the whole alone would let one connection take the place of all others.
 """
 
-from cometmq.net.peer import Peer
+from collections.abc import Hashable
 
 
 class PeerBounds:
@@ -14,10 +14,10 @@ class PeerBounds:
         self._peer_count_max = peer_count_max
         self._peer_size_max = peer_size_max
         self._size_max = size_max
-        self._of: dict[Peer, tuple[int, int]] = {}
+        self._of: dict[Hashable, tuple[int, int]] = {}
         self._size = 0
 
-    def take(self, peer: Peer, size: int) -> bool:
+    def take(self, peer: Hashable, size: int) -> bool:
         """One more of a connection; False: it would be more than may wait."""
         count, total = self._of.get(peer, (0, 0))
         if (
@@ -30,7 +30,7 @@ class PeerBounds:
         self._size += size
         return True
 
-    def give_back(self, peer: Peer, size: int) -> None:
+    def give_back(self, peer: Hashable, size: int) -> None:
         """One that was taken waits no more."""
         count, total = self._of[peer]
         if count > 1:

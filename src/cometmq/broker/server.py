@@ -19,6 +19,7 @@ from ipaddress import ip_address
 from cometmq.broker.addresses import addresses_of
 from cometmq.broker.admission import Admission
 from cometmq.broker.counters import Counters
+from cometmq.broker.fast_failure import ColdReads
 from cometmq.broker.features import FEATURES
 from cometmq.broker.flusher import Flusher
 from cometmq.broker.groups import Groups
@@ -33,7 +34,7 @@ from cometmq.broker.handlers.topic import TopicHandler
 from cometmq.broker.inner_puts import InnerPuts
 from cometmq.broker.lanes import Lanes
 from cometmq.broker.locks import QueueLocks
-from cometmq.broker.long_poll import HeldPulls
+from cometmq.broker.long_polls import LongPolls
 from cometmq.broker.machines.on_loop import LoopWorld, Machines
 from cometmq.broker.members import Members
 from cometmq.broker.offered_topics import OfferedTopics
@@ -41,6 +42,7 @@ from cometmq.broker.offsets import Offsets
 from cometmq.broker.parts import Parts
 from cometmq.broker.registrar import Registrar, RegistrarSettings
 from cometmq.broker.requests import request_table
+from cometmq.broker.service.pull import Pulls
 from cometmq.broker.settings import FAST_PORT_DISTANCE, BrokerSettings
 from cometmq.broker.topics import Topics
 from cometmq.broker.turns import Turns
@@ -189,8 +191,8 @@ class Broker:
             clock, timeout_ms=settings.client_timeout_ms, is_notified=self._is_notified
         )
         self._turns = Turns(clock)
-        self._held = HeldPulls(clock)
-        self._store.on_arrival = self._held.arrived
+        self._polls = LongPolls(clock)
+        self._store.on_arrival = self._polls.arrived
         self._flusher = Flusher(self._store, self._clock)
 
     def _is_notified(self, name: str) -> bool:
@@ -238,7 +240,7 @@ class Broker:
             offsets=self._offsets,
             members=self._members,
             locks=self._locks,
-            held=self._held,
+            polls=self._polls,
             counters=self._counters,
             channels=self._channels,
             turns=self._turns,
@@ -251,25 +253,29 @@ class Broker:
             config_file=self._config_file,
         )
 
+    def _make_pulls(self) -> Pulls:
+        settings, clock = self.settings, self._clock
+        return Pulls(
+            settings,
+            store=self._store,
+            topics=self._topics,
+            groups=self._groups,
+            members=self._members,
+            offsets=self._offsets,
+            polls=self._polls,
+            counters=self._counters,
+            turns=self._turns,
+            clock=clock,
+            lend=ColdReads(self._pool, clock, settings).read,
+        )
+
     def _make_answers(self, parts: Parts) -> tuple[Answers, ...]:
         settings, store, clock, pool = self.settings, self._store, self._clock, self._pool
         topics, groups, offsets = self._topics, self._groups, self._offsets
         facts = [feature.facts for feature in self._features]
         return (
             self._make_sends(parts).answers,
-            PullHandler(
-                settings,
-                store=store,
-                topics=topics,
-                groups=groups,
-                members=self._members,
-                offsets=offsets,
-                held=self._held,
-                counters=self._counters,
-                turns=self._turns,
-                clock=clock,
-                pool=pool,
-            ).answers,
+            PullHandler(self._make_pulls()).answers,
             OffsetHandler(
                 store=store, topics=topics, groups=groups, offsets=offsets, pool=pool
             ).answers,
@@ -364,7 +370,7 @@ class Broker:
 
         def step() -> float:
             now = clock.monotonic()
-            self._held.expire(now)
+            self._polls.expire(now)
             self._look_at_permission()
             if is_due("sample", now):
                 self._counters.sample(now)

@@ -5,20 +5,18 @@ turn is done at once. What comes when the turn's time is spent waits for the nex
 connections that wait are served one after the other; so whoever asks for nothing of the kind waits
 for one such piece at most, however many ask.
 
-Next: cometmq.broker.sieve
+Next: cometmq.broker.filtered_read
 """
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable
-from typing import NamedTuple
+from collections.abc import Awaitable, Callable, Hashable
+from typing import Any, NamedTuple, TypeVar
 
 from cometmq.broker.peer_bounds import PeerBounds
 from cometmq.model.clock import Clock
 from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import RequestError
-from cometmq.net.answer import Answer
-from cometmq.net.peer import Peer
 
 TURN_SECONDS = 0.005
 # Of what waits; a request keeps its header's values, most of all its expression. Bytes.
@@ -27,13 +25,14 @@ PEER_SIZE_MAX = 8 << 20
 SIZE_MAX = 32 << 20
 _SIZE = 1_500  # Of one that waits, but for its expression.
 
-Work = Callable[[], Answer | Awaitable[Answer | None] | None]
+T = TypeVar("T")
+Work = Callable[[], T | Awaitable[T]]
 
 
 class _Piece(NamedTuple):
-    work: Work
+    work: Work[Any]
     size: int
-    done: "asyncio.Future[Answer | Awaitable[Answer | None] | None]"
+    done: "asyncio.Future[Any]"
 
 
 class Turns:
@@ -43,14 +42,12 @@ class Turns:
         self._clock = clock
         self._spent = 0.0
         self._is_running = False
-        self._waiting: dict[Peer, deque[_Piece]] = {}
+        self._waiting: dict[Hashable, deque[_Piece]] = {}
         self._bounds = PeerBounds(
             peer_count_max=PEER_COUNT_MAX, peer_size_max=PEER_SIZE_MAX, size_max=SIZE_MAX
         )
 
-    def run(
-        self, peer: Peer, work: Work, text_size: int
-    ) -> Answer | Awaitable[Answer | None] | None:
+    def run(self, peer: Hashable, work: Work[T], text_size: int) -> T | Awaitable[T]:
         """What `work` gives, now or in a later turn.
 
         Args:
@@ -69,7 +66,7 @@ class Turns:
         self._add(peer, piece)
         return _later(piece.done)
 
-    def _add(self, peer: Peer, piece: _Piece) -> None:
+    def _add(self, peer: Hashable, piece: _Piece) -> None:
         if not self._bounds.take(peer, piece.size):
             raise RequestError(
                 ResponseCode.SYSTEM_BUSY,
@@ -107,7 +104,7 @@ class Turns:
         except Exception as error:  # noqa: BLE001  It is the answer's, see net.dispatcher.
             piece.done.set_exception(error)
 
-    def _run(self, work: Work) -> Answer | Awaitable[Answer | None] | None:
+    def _run(self, work: Work[T]) -> T | Awaitable[T]:
         began = self._clock.monotonic()
         try:
             return work()
@@ -115,10 +112,6 @@ class Turns:
             self._spent += self._clock.monotonic() - began
 
 
-async def _later(
-    done: "asyncio.Future[Answer | Awaitable[Answer | None] | None]",
-) -> Answer | None:
+async def _later(done: "asyncio.Future[Any]") -> Any:
     found = await done
-    if found is None or isinstance(found, Answer):
-        return found
-    return await found
+    return await found if isinstance(found, Awaitable) else found

@@ -98,7 +98,7 @@ async def test_a_held_pull_sleeps_through_what_its_expression_does_not_let_throu
     channel = await served.channels.get(served.broker.address)
     fields = sql("price = 7", 1, sysFlag="6", suspendTimeoutMillis="20000")
     waiting = channel.start_call(Command(PULL, fields=fields), timeout_ms=20_000)
-    held = served.broker._held
+    held = served.broker._polls
     await eventually(lambda: len(held) == 1)
     await send(served, 2, 3)
     assert len(held) == 1

@@ -119,7 +119,7 @@ async def test_the_memory_of_held_pulls_goes_with_their_connection(served):
         channel.start_call(Command(PULL, fields=fields), timeout_ms=20_000).add_done_callback(
             lambda done: done.exception()
         )
-    held = served.broker._held
+    held = served.broker._polls
     await eventually(lambda: len(held) == 10)
     channel.close()
     await eventually(lambda: len(held) == 0)

@@ -34,7 +34,7 @@ async def test_a_held_pull_learns_of_a_reset_at_once(served):
     held = asyncio.create_task(
         served.ask(RequestCode.PULL_MESSAGE, pull_fields(1, suspend=True))
     )
-    await eventually(lambda: len(served.broker._held))
+    await eventually(lambda: len(served.broker._polls))
     fields = {"topic": "orders", "group": "billing", "queueId": "0", "offset": "0",
               "timestamp": "-1", "isForce": "true"}  # fmt: skip
     await served.ask(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, fields)

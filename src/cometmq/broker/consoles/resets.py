@@ -6,7 +6,7 @@ nobody is in (RocketMQ 5.x, useServerSideResetOffset=true). With false the membe
 as brokers of 4.9 do it (RESET_CONSUMER_CLIENT_OFFSET 220). Follows AdminBrokerProcessor.resetOffset
 and Broker2Client.resetOffset of RocketMQ 5.3.3.
 
-Next: cometmq.broker.handlers.pull
+Next: cometmq.broker.service.pull
 """
 
 import asyncio
@@ -95,7 +95,7 @@ class OffsetResets(Feature):
             parts.offsets.reset(group, name.topic, name.queue_id, offset=offset)
             queue = parts.store.queue(name.topic, name.queue_id)
             if queue is not None:
-                parts.held.wake(queue, lambda pull: pull.request.consumer_group == group)
+                parts.polls.wake_group(queue, group)
 
     def _push(
         self, request: ResetOffsetRequest, wanted: dict[MessageQueue, int], *, is_listed: bool

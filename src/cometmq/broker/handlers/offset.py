@@ -10,7 +10,7 @@ from collections.abc import Awaitable
 from concurrent.futures import Executor
 
 from cometmq.broker.groups import Groups
-from cometmq.broker.offsets import Offsets
+from cometmq.broker.offsets import BEYOND_MAX, Offsets
 from cometmq.broker.topics import QUEUES_MAX, Topics
 from cometmq.codec.bodies.consumer_offset import encode_offset_table
 from cometmq.codec.fields import decode_fields
@@ -29,9 +29,6 @@ from cometmq.net.requests import Answers
 from cometmq.store.consume_queue import ConsumeQueue
 from cometmq.store.message_store import MessageStore
 
-# How far beyond a queue's end a group may stand: as far as a broker may lose with its last second, or a tool may
-# be ahead of the messages that it copies.
-BEYOND_MAX = 1_024
 _NO_QUEUE = -1  # What Java answers for the least offset of a queue that was never written.
 
 

@@ -7,15 +7,18 @@ Next: cometmq.broker.pop.reading
 """
 
 import asyncio
-from collections.abc import Awaitable, Generator
+from collections.abc import Awaitable, Callable
 from functools import partial
+from typing import Any
 
 from cometmq.broker.filters import Filters, is_plain
+from cometmq.broker.machines.awaiting import finish
+from cometmq.broker.machines.steps import Steps, Wait
 from cometmq.broker.parts import Parts
 from cometmq.broker.pop.check_points import OPEN_MAX, CheckPoints
 from cometmq.broker.pop.invisible_time import check_invisible_time
 from cometmq.broker.pop.orders import Orders
-from cometmq.broker.pop.reading import Cold, Pop, PopReader, Taken
+from cometmq.broker.pop.reading import Pop, PopReader, Taken
 from cometmq.broker.pop.waiting import Waiter, Waiting
 from cometmq.codec.fields import decode_fields
 from cometmq.codec.headers.pop import NotificationRequest, PollingInfoRequest, PopRequest
@@ -28,14 +31,12 @@ from cometmq.model.names import check_length, is_retry_topic, pop_retry_topic
 from cometmq.model.topic import TopicConfig
 from cometmq.net.answer import Answer
 from cometmq.net.peer import Peer
-from cometmq.store.reader import GetResult, GetStatus
+from cometmq.store.reader import GetStatus
 
 COUNT_MAX = 32  # A check point has 32 bits.
 POLL_SECONDS_MAX = 120
 _SIZE_A_TAG = 80  # Bytes of its hash in a pop that waits.
 _LATE_MS = 500  # Of a pop whose time was over before it came (isTimeoutTooMuch).
-
-Steps = Generator[Cold, GetResult, Taken]
 
 
 class Popping:
@@ -94,10 +95,10 @@ class Popping:
             )
         steps = self._reader.collect(pop)
         try:
-            cold = next(steps)
+            wait = next(steps)
         except StopIteration as ended:
             return self._settle(pop, ended.value)
-        return self._wait_for(pop, steps, cold, None)
+        return self._wait_for(pop, steps, wait, None)
 
     def notification(self, command: Command, peer: Peer) -> Answer | None:
         """Answer when there is something to pop, or when the time is over."""
@@ -202,18 +203,16 @@ class Popping:
     # --- answering
 
     async def _wait_for(
-        self, pop: Pop, steps: Steps, cold: Cold, waiter: Waiter | None
+        self, pop: Pop, steps: Steps[Taken], wait: Wait, waiter: Waiter | None
     ) -> Answer | None:
         """Go on with a pop that reads what is not in memory; `waiter` is one that waits already."""
-        loop = asyncio.get_running_loop()
-        while True:
-            result = await loop.run_in_executor(self._parts.pool, cold)
-            try:
-                cold = steps.send(result)
-            except StopIteration as ended:
-                if waiter is None:
-                    return self._settle(pop, ended.value)
-                return self._found(pop, ended.value, waiter)
+        taken = await finish(steps, wait, self._lend)
+        if waiter is None:
+            return self._settle(pop, taken)
+        return self._found(pop, taken, waiter)
+
+    def _lend(self, work: Callable[[], Any]) -> Awaitable[Any]:
+        return asyncio.get_running_loop().run_in_executor(self._parts.pool, work)
 
     def _settle(self, pop: Pop, taken: Taken) -> Answer | None:
         """The answer; None when the pop waits."""
@@ -246,10 +245,10 @@ class Popping:
         topic = self.topic_of(pop.request.topic, pop.request.queue_id)
         steps = self._reader.collect(pop._replace(topic=topic))
         try:
-            cold = next(steps)
+            wait = next(steps)
         except StopIteration as ended:
             return self._found(pop, ended.value, waiter)
-        return self._wait_for(pop, steps, cold, waiter)
+        return self._wait_for(pop, steps, wait, waiter)
 
     def _found(self, pop: Pop, taken: Taken, waiter: Waiter | None = None) -> Answer | None:
         """The answer with messages; None without any."""

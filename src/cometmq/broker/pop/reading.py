@@ -2,25 +2,26 @@
 
 A pop goes round the queues, from one that chance names, until it has enough. What it takes of a
 queue is put on record as one check point before it goes into the answer. Work that must wait for the
-device is given out (`Reader.collect` is a generator), so that a warm pop is answered at once.
+device is done elsewhere (docs/design/0040), so that a warm pop is answered at once.
 
 Follows PopMessageProcessor of RocketMQ 5.3.3.
 
 Next: cometmq.broker.pop.journal
 """
 
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from random import Random
 from typing import NamedTuple
 
+from cometmq.broker.filtered_read import Effort, FilteredRead, ReadRequest
 from cometmq.broker.filters import MessageFilter
+from cometmq.broker.machines.steps import Steps, elsewhere
 from cometmq.broker.parts import Parts
 from cometmq.broker.pop.check_points import CheckPoint
 from cometmq.broker.pop.journal import Journal
 from cometmq.broker.pop.orders import Orders
 from cometmq.broker.pop.progress import Place, Progress
-from cometmq.broker.sieve import Effort, Sieve, Wanted
 from cometmq.codec.bodies.pop_journal import CheckPointBody
 from cometmq.codec.headers.pop import PopRequest
 from cometmq.codec.properties import join_blocks
@@ -38,9 +39,6 @@ _ELSEWHERE = (
     GetStatus.OFFSET_TOO_SMALL, GetStatus.OFFSET_OVERFLOW_BADLY, GetStatus.OFFSET_FOUND_NULL,
 )  # fmt: skip
 _PASSED_OVER = (GetStatus.NO_MATCHED_MESSAGE, GetStatus.MESSAGE_WAS_REMOVING)
-
-Cold = Callable[[], GetResult]
-Steps = Generator[Cold, GetResult, None]
 
 
 class Pop(NamedTuple):
@@ -113,8 +111,8 @@ class PopReader:
         self._orders = orders
         self._chance = chance
 
-    def collect(self, pop: Pop) -> Generator[Cold, GetResult, Taken]:
-        """Take messages. Gives work for a thread that may wait, and wants its result.
+    def collect(self, pop: Pop) -> Steps[Taken]:
+        """Take messages.
 
         Raises:
             StoreError: nothing was taken, because nothing can be put on record.
@@ -159,16 +157,16 @@ class PopReader:
 
     # --- queues
 
-    def _retries(self, pop: Pop, taken: Taken, first: int) -> Steps:
+    def _retries(self, pop: Pop, taken: Taken, first: int) -> Steps[None]:
         for config in self.retry_topics(pop.topic.name, pop.request.consumer_group):
             yield from self._topic(pop, taken, config, first)
 
-    def _topic(self, pop: Pop, taken: Taken, topic: TopicConfig, first: int) -> Steps:
+    def _topic(self, pop: Pop, taken: Taken, topic: TopicConfig, first: int) -> Steps[None]:
         count = topic.read_queues
         for number in range(count):
             yield from self._queue(pop, taken, topic.name, (first + number) % count)
 
-    def _queue(self, pop: Pop, taken: Taken, topic: str, queue_id: int) -> Steps:
+    def _queue(self, pop: Pop, taken: Taken, topic: str, queue_id: int) -> Steps[None]:
         request, progress = pop.request, self._progress
         place = (request.consumer_group, topic, queue_id)
         offset = self._begin(place, request)
@@ -213,23 +211,16 @@ class PopReader:
             offset = self._progress.begin(place, queue, request.init_mode)
         return offset
 
-    def _read(
-        self, pop: Pop, taken: Taken, place: Place, offset: int
-    ) -> Generator[Cold, GetResult, GetResult]:
+    def _read(self, pop: Pop, taken: Taken, place: Place, offset: int) -> Steps[GetResult]:
         _, topic, queue_id = place
         count = pop.request.max_msg_nums - taken.count
         codes, passes = pop.wanted
         if passes is None:
             result = self._store.get(topic, queue_id, offset, max_count=count, match=codes)
-            return (yield result.cold) if result.cold is not None else result
+            return (yield from elsewhere(result.cold)) if result.cold is not None else result
         size_max = self._settings.transfer_bytes_in_memory
-        wanted = Wanted(topic, queue_id, offset, count, size_max, passes)
-        sieve = Sieve(self._store, wanted, taken.effort)
-        result = sieve.read()
-        while result.cold is not None:
-            read = yield result.cold
-            result = sieve.took(read) or sieve.read()
-        return result
+        wanted = ReadRequest(topic, queue_id, offset, count, size_max, passes)
+        return (yield from FilteredRead(self._store, wanted, taken.effort).steps())
 
     # --- what was read
 

@@ -69,7 +69,7 @@ class Waiting:
 
     def __init__(self, parts: Parts) -> None:
         self._settings = parts.settings
-        self._held = parts.held
+        self._polls = parts.polls
         self._store = parts.store
         self._topics = parts.topics
         self._clock = parts.clock
@@ -245,7 +245,7 @@ class Waiting:
             keys.discard(key)
             if not keys:
                 del self._watched[queue]
-                self._held.unwatch(queue)
+                self._polls.unwatch(queue)
 
     def _watch(self, key: Key) -> None:
         """Watch the queues of a topic and its retry topics, those that have come since, too."""
@@ -260,7 +260,7 @@ class Waiting:
                 if queue not in known:
                     known.add(queue)
                     self._watched.setdefault(queue, set()).add(key)
-                    self._held.watch(queue, self._arrived)
+                    self._polls.watch(queue, self._arrived)
 
     def _arrived(self, queue: ConsumeQueue) -> None:
         for key in self._watched.get(queue, ()):

@@ -1,6 +1,6 @@
 """A compiled expression: `matches` says whether a message with this property block is wanted.
 
-Next: cometmq.broker.sieve
+Next: cometmq.broker.filtered_read
 """
 
 from cometmq.codec.sql92.compiler import compile_for_values, compile_truth, split_block

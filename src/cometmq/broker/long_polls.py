@@ -1,27 +1,28 @@
 """Pulls that found nothing and wait: woken by a message that passes their filter, or by time.
 
-A queue is watched only while somebody waits there, so that dispatch does no work for the others.
+A queue is watched only while somebody waits there, so that dispatch does no work for the others. A machine
+(docs/design/0041): arrivals and time come in, and each pull that is to be done again goes out by itself.
 Follows PullRequestHoldService of RocketMQ 5.3.3; there a message wakes every pull of its queue
 through a thread, here within the turn of the loop that stored it; very many in some turns.
 
-Next: cometmq.broker.handlers.pull
+Next: cometmq.broker.service.pull
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
-from cometmq.broker.in_steps import InSteps
+from cometmq.broker.in_steps import CallSoon, InSteps
 from cometmq.broker.peer_bounds import PeerBounds
+from cometmq.broker.service.caller import Caller
 from cometmq.codec.headers.pull import PullRequest
-from cometmq.codec.remoting import Command
 from cometmq.model.clock import Clock
 from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import RequestError
-from cometmq.net.peer import Peer
 from cometmq.store.consume_queue import ConsumeQueue
 
 HELD_MAX = 100_000  # Each costs about this many bytes, beside the expression that it brings and its tags.
-_SIZE, _SIZE_A_TAG = 450, 80
+_SIZE, _SIZE_A_TAG = 500, 80
 # A client pulls each queue once at a time.
 PEER_HELD_MAX = 4_096
 PEER_SIZE_MAX = 8 << 20
@@ -33,18 +34,18 @@ class HeldPull:
     """A pull that waits.
 
     Attributes:
-        command: the request, without what its header said.
-        request: what it said that matters.
-        peer: who asked.
+        request: what is asked.
+        caller: who asked, and is answered.
         codes: tag hashes that it wants, None for all.
         deadline: monotonic seconds at which it is answered in any case.
+        run_again: does it again.
     """
 
-    command: Command
     request: PullRequest
-    peer: Peer
+    caller: Caller[Any]
     codes: frozenset[int] | None
     deadline: float
+    run_again: Callable[["HeldPull"], None]
 
     @property
     def size(self) -> int:
@@ -55,18 +56,17 @@ class HeldPull:
         return _SIZE + len(text) + _SIZE_A_TAG * len(self.codes or ())
 
 
-class HeldPulls:
+class LongPolls:
     """The pulls that wait, by queue."""
 
-    def __init__(self, clock: Clock) -> None:
-        """`resume` must be set before the first pull is held."""
+    def __init__(self, clock: Clock, call_soon: CallSoon | None = None) -> None:
+        """`call_soon`: calls back in the next turn, where there are very many; None: of the running loop."""
         self._bounds = PeerBounds(
             peer_count_max=PEER_HELD_MAX, peer_size_max=PEER_SIZE_MAX, size_max=SIZE_MAX
         )
-        self._due = InSteps(clock, self._resume)
-        self._looks = InSteps(clock, self._look)
+        self._due = InSteps(clock, self._run_again, call_soon)
+        self._expiring = InSteps(clock, self._expire_queue, call_soon)
         self._now = 0.0
-        self.resume: Callable[[HeldPull], None] = lambda _held: None
         self._held: dict[ConsumeQueue, list[HeldPull]] = {}
         self._watchers: dict[ConsumeQueue, Callable[[ConsumeQueue], None]] = {}
         self._count = 0
@@ -81,7 +81,7 @@ class HeldPulls:
             RequestError: SYSTEM_BUSY, too many wait already; Java's clients pull again after 3 s then,
                 where an answer without messages would make them pull again at once.
         """
-        if self._count >= HELD_MAX or not self._bounds.take(pull.peer, pull.size):
+        if self._count >= HELD_MAX or not self._bounds.take(pull.caller.owner, pull.size):
             raise RequestError(
                 ResponseCode.SYSTEM_BUSY,
                 "[REJECTREQUEST]system busy: too many pulls of this connection, or of all, wait for messages; "
@@ -91,38 +91,42 @@ class HeldPulls:
         self._count += 1
         queue.watched = True
 
-    def watch(self, queue: ConsumeQueue, told: Callable[[ConsumeQueue], None]) -> None:
+    def watch(self, queue: ConsumeQueue, on_arrival: Callable[[ConsumeQueue], None]) -> None:
         """Let someone else know of each arrival in a queue, too; one at a time."""
-        self._watchers[queue] = told
+        self._watchers[queue] = on_arrival
         queue.watched = True
 
     def unwatch(self, queue: ConsumeQueue) -> None:
-        """The end of that."""
+        """Undo `watch`."""
         del self._watchers[queue]
         queue.watched = queue in self._held
 
     def arrived(self, queue: ConsumeQueue, tags_codes: list[int]) -> None:
         """Messages with these tags are visible in a watched queue (`MessageStore.on_arrival`)."""
-        told = self._watchers.get(queue)
-        if told is not None:
-            told(queue)
-        self.wake(
+        on_arrival = self._watchers.get(queue)
+        if on_arrival is not None:
+            on_arrival(queue)
+        self._wake(
             queue,
             lambda pull: pull.codes is None or not pull.codes.isdisjoint(tags_codes),
         )
 
+    def wake_group(self, queue: ConsumeQueue, group: str) -> None:
+        """Do those of a group again: its offset was reset."""
+        self._wake(queue, lambda pull: pull.request.consumer_group == group)
+
     def expire(self, now: float) -> None:
         """Answer those whose time is over; a queue that was deleted has nothing to wait for."""
-        if not len(self._looks):  # Else the last look is still under way.
+        if not len(self._expiring):  # Else the last pass is still under way.
             self._now = now
-            self._looks.add(list(self._held))
+            self._expiring.add(list(self._held))
 
-    def _look(self, queue: ConsumeQueue) -> None:
+    def _expire_queue(self, queue: ConsumeQueue) -> None:
         now, is_gone = self._now, queue.deleted
-        self.wake(queue, lambda pull: is_gone or pull.peer.is_closed or pull.deadline <= now)
+        self._wake(queue, lambda pull: is_gone or pull.caller.is_gone or pull.deadline <= now)
 
-    def wake(self, queue: ConsumeQueue, is_due: Callable[[HeldPull], bool]) -> None:
-        """Run those of a queue again that are due."""
+    def _wake(self, queue: ConsumeQueue, is_due: Callable[[HeldPull], bool]) -> None:
+        """Do those of a queue again that are due."""
         waiting = self._held.get(queue)
         if waiting is None:
             return
@@ -139,8 +143,9 @@ class HeldPulls:
             queue.watched = queue in self._watchers
         self._due.add(due)
 
-    def _resume(self, pull: HeldPull) -> None:
+    def _run_again(self, pull: HeldPull) -> None:
         self._count -= 1
-        self._bounds.give_back(pull.peer, pull.size)
-        if not pull.peer.is_closed:
-            self.resume(pull)
+        assert self._count >= 0, "each pull that waits is woken once"
+        self._bounds.give_back(pull.caller.owner, pull.size)
+        if not pull.caller.is_gone:
+            pull.run_again(pull)

@@ -7,11 +7,11 @@ import os
 
 import pytest
 
-from cometmq.broker.alertness import (
+from cometmq.broker.busy_poll import (
     SLEEPS_AFTER_VAIN,
     SLEEPS_AFTER_VAIN_MAX,
     STAY_SECONDS,
-    Alertness,
+    BusyPoll,
 )
 from tests.support.hand_clock import HandClock
 
@@ -19,12 +19,12 @@ TURNS = 5
 
 
 class Bench:
-    """An alertness in the running loop, and how often that looked without sleeping."""
+    """A busy poll in the running loop, and how often that looked without sleeping."""
 
     def __init__(self) -> None:
         self.clock = HandClock()
         self.looks = 0
-        self.alertness = Alertness(asyncio.get_running_loop(), self.clock)
+        self.busy_poll = BusyPoll(asyncio.get_running_loop(), self.clock)
 
     def count(self) -> None:
         self.looks += 1
@@ -38,7 +38,7 @@ class Bench:
 
     async def expect_in_vain(self) -> int:
         """Expect somebody who does not come; the looks until then."""
-        self.alertness.expect()
+        self.busy_poll.begin()
         looks = await self.turns()
         self.clock.turn(STAY_SECONDS)
         assert await self.turns() == 0
@@ -61,13 +61,13 @@ async def bench(monkeypatch: pytest.MonkeyPatch) -> Bench:
 
 async def test_it_looks_each_turn_until_somebody_comes(bench):
     assert await bench.turns() == 0
-    bench.alertness.expect()
+    bench.busy_poll.begin()
     assert await bench.turns() == TURNS
-    bench.alertness.expect()  # Once is enough.
+    bench.busy_poll.begin()  # Once is enough.
     assert await bench.turns() == TURNS
-    bench.alertness.came()
+    bench.busy_poll.end()
     assert await bench.turns() == 0
-    bench.alertness.expect()
+    bench.busy_poll.begin()
     assert await bench.turns() == TURNS
 
 
@@ -85,7 +85,7 @@ async def test_who_comes_in_time_is_looked_for_each_time_again(bench):
         await bench.sleeps()
     assert await bench.sleeps() > SLEEPS_AFTER_VAIN
     while not await bench.turns():
-        bench.alertness.expect()
-    bench.alertness.came()
+        bench.busy_poll.begin()
+    bench.busy_poll.end()
     assert await bench.expect_in_vain() == TURNS
     assert await bench.sleeps() == SLEEPS_AFTER_VAIN

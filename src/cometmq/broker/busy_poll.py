@@ -19,38 +19,38 @@ SLEEPS_AFTER_VAIN = 4
 SLEEPS_AFTER_VAIN_MAX = 256
 
 
-class Alertness:
+class BusyPoll:
     """Whether the loop stays awake; it does other work meanwhile as ever."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, clock: Clock) -> None:
         self._loop = loop
         self._clock = clock
         self._until = 0.0  # monotonic seconds
-        self._next_look: asyncio.Handle | None = None  # None: nobody is expected.
+        self._next_poll: asyncio.Handle | None = None  # None: nobody is expected.
         self._sleeps_left = 0
         self._after_vain = SLEEPS_AFTER_VAIN
 
-    def expect(self) -> None:
-        """One sender was answered, and nobody else waits."""
+    def begin(self) -> None:
+        """Begin: one sender was answered, and nobody else waits."""
         if self._sleeps_left:
             self._sleeps_left -= 1
-        elif self._next_look is None:
+        elif self._next_poll is None:
             self._until = self._clock.monotonic() + STAY_SECONDS
-            self._next_look = self._loop.call_soon(self._look)
+            self._next_poll = self._loop.call_soon(self._poll)
 
-    def came(self) -> None:
-        """Somebody sent something."""
-        if self._next_look is not None:
-            self._next_look.cancel()
-            self._next_look = None
+    def end(self) -> None:
+        """End it: somebody sent something."""
+        if self._next_poll is not None:
+            self._next_poll.cancel()
+            self._next_poll = None
             self._after_vain = SLEEPS_AFTER_VAIN
 
-    def _look(self) -> None:
+    def _poll(self) -> None:
         """Once a turn of the loop: what came is found by the loop itself, before this runs again."""
         if self._clock.monotonic() < self._until:
             os.sched_yield()
-            self._next_look = self._loop.call_soon(self._look)
+            self._next_poll = self._loop.call_soon(self._poll)
             return
-        self._next_look = None
+        self._next_poll = None
         self._sleeps_left = self._after_vain
         self._after_vain = min(4 * self._after_vain, SLEEPS_AFTER_VAIN_MAX)

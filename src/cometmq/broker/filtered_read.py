@@ -4,12 +4,14 @@ The store knows queue entries and nothing of what a record says, so this stands 
 looks at as many entries as RocketMQ's (800), and for some milliseconds at most, so that a filter that
 lets nothing through never holds the loop for long; the next pull goes on behind them.
 
-Next: cometmq.broker.handlers.pull
+Next: cometmq.broker.service.pull
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple, TypeVar
 
+from cometmq.broker.machines.steps import Elsewhere, Steps
 from cometmq.codec.record import QUEUE_OFFSET_AT, property_block
 from cometmq.model.clock import Clock
 from cometmq.store.message_store import MessageStore
@@ -40,8 +42,8 @@ class Effort:
         return self.seconds <= 0
 
 
-class Wanted(NamedTuple):
-    """What is read.
+class ReadRequest(NamedTuple):
+    """Messages of a queue that pass a filter on their properties.
 
     Attributes:
         topic: of the queue.
@@ -60,30 +62,29 @@ class Wanted(NamedTuple):
     passes: Callable[[bytes], bool]
 
 
-class Sieve:
-    """One such read.
+class FilteredRead:
+    """One such read."""
 
-    `read` gives its result, or one that is cold: `took` is given what that one becomes, and says
-    either the result of the whole read or None, which asks for `read` again.
-    """
-
-    def __init__(self, store: MessageStore, wanted: Wanted, effort: Effort) -> None:
+    def __init__(self, store: MessageStore, request: ReadRequest, effort: Effort) -> None:
         """`effort` may be that of several reads, one after the other."""
         self._store = store
-        self._wanted = wanted
+        self._request = request
         self._effort = effort
-        self._offset = wanted.offset
+        self._offset = request.offset
         self._records: list[memoryview] = []
         self._size = 0
         self._until = 0.0
 
-    def read(self) -> GetResult:
-        """Read until the result is known, or until the device must be waited for."""
-        return self._timed(self._read)
-
-    def took(self, result: GetResult) -> GetResult | None:
-        """Sift what was read; the result of all, or None when more is to be read."""
-        return self._timed(lambda: self._took(result))
+    def steps(self) -> Steps[GetResult]:
+        """Read until enough is found, or the effort is spent; what waits for the device is done elsewhere."""
+        while True:
+            result = self._timed(self._read)
+            if result.cold is None:
+                return result
+            read = yield Elsewhere(result.cold)
+            done = self._timed(partial(self._filter, read))
+            if done is not None:
+                return done
 
     def _timed(self, work: Callable[[], Result]) -> Result:
         effort = self._effort
@@ -94,44 +95,45 @@ class Sieve:
             effort.seconds = self._until - effort.now()
 
     def _read(self) -> GetResult:
-        wanted = self._wanted
+        request = self._request
         while True:
             result = self._store.get(
-                wanted.topic, wanted.queue_id, self._offset,
-                max_count=_TURN, max_bytes=wanted.size_max,
+                request.topic, request.queue_id, self._offset,
+                max_count=_TURN, max_bytes=request.size_max,
             )  # fmt: skip
             if result.cold is not None:
                 return result
-            done = self._took(result)
+            done = self._filter(result)
             if done is not None:
                 return done
 
-    def _took(self, result: GetResult) -> GetResult | None:
+    def _filter(self, result: GetResult) -> GetResult | None:
+        """Filter what was read; the result of all, or None when more is to be read."""
         if result.status is not GetStatus.FOUND:
-            return self._result(result) if self._offset > self._wanted.offset else result
-        is_over = self._sift(result)
-        looked = self._offset - self._wanted.offset
+            return self._result(result) if self._offset > self._request.offset else result
+        is_over = self._keep_passing(result)
+        looked = self._offset - self._request.offset
         if is_over or self._offset >= result.max_offset or looked >= LOOKED_MAX:
             return self._result(result)
         return None
 
-    def _sift(self, result: GetResult) -> bool:
+    def _keep_passing(self, result: GetResult) -> bool:
         """Keep what passes; whether the answer is full, or its time is over."""
-        wanted, now, until = self._wanted, self._effort.now, self._until
+        request, now, until = self._request, self._effort.now, self._until
         for piece in result.records:
             start, end = 0, len(piece)
             while start < end:
                 record = piece[start : start + int.from_bytes(piece[start : start + 4])]
                 start += len(record)
-                if not wanted.passes(property_block(record)):
+                if not request.passes(property_block(record)):
                     if now() > until:
                         self._offset = _offset_of(record) + 1
                         return True
                     continue
                 is_first = not self._records
                 if not is_first and (
-                    len(self._records) >= wanted.count_max
-                    or self._size + len(record) > wanted.size_max
+                    len(self._records) >= request.count_max
+                    or self._size + len(record) > request.size_max
                 ):
                     self._offset = _offset_of(record)
                     return True
