@@ -10,6 +10,7 @@ Next: cometmq.broker.packing
 import asyncio
 import random
 from dataclasses import dataclass
+from typing import Protocol
 
 from cometmq.broker.lanes import Lanes
 from cometmq.broker.packing import Origin, Packing
@@ -33,7 +34,6 @@ from cometmq.model.names import (
     dead_letter_topic,
 )
 from cometmq.model.topic import TopicConfig
-from cometmq.net.peer import Peer
 from cometmq.store.appender import Put
 from cometmq.store.consume_queue import ConsumeQueue
 
@@ -41,6 +41,20 @@ AnySend = SendRequest | SendRequestV2
 
 # What RocketMQ writes into a dead letter's DELAY, which would else delay it (handleRetryAndDLQ).
 _NO_DELAY = "-1"
+
+
+class Sender(Protocol):
+    """Where a send comes from.
+
+    Attributes:
+        host: as records store it, 8 or 20 bytes.
+        address: "ip:port".
+    """
+
+    @property
+    def host(self) -> bytes: ...  # noqa: D102
+    @property
+    def address(self) -> str: ...  # noqa: D102
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +107,7 @@ class Admission:
         self._lanes = lanes
         self._chance = chance
 
-    def admit(self, command: Command, peer: Peer) -> Admitted:
+    def admit(self, command: Command, sender: Sender) -> Admitted:
         """Decide about one send.
 
         Raises:
@@ -105,7 +119,7 @@ class Admission:
         request: AnySend = decode_fields(header, command.fields)
         _check_ranges(request)
         self._check_time()
-        topic, queue_id, properties = self._target(request, peer)
+        topic, queue_id, properties = self._target(request, sender)
         is_batch = bool(request.batch) or command.code == RequestCode.SEND_BATCH_MESSAGE
         sent = Sent(
             topic, queue_id, properties, request.sys_flag, request.topic, is_batch=is_batch
@@ -122,7 +136,7 @@ class Admission:
             lane,
             request.flag,
             request.born_timestamp,
-            peer.host,
+            sender.host,
             request.reconsume_times or 0,
         )
         if is_batch:
@@ -151,11 +165,13 @@ class Admission:
             )
         return self._lanes.answer_start(queue_id, handle)
 
-    def _target(self, request: AnySend, peer: Peer) -> tuple[TopicConfig, int, dict[str, str]]:
+    def _target(
+        self, request: AnySend, sender: Sender
+    ) -> tuple[TopicConfig, int, dict[str, str]]:
         """Where the sender wants it, or its dead letters; and its properties."""
-        topic = self._topic_of(request, peer)
+        topic = self._topic_of(request, sender)
         properties = _read_properties(request.properties)
-        queue_id = self._queue_of(request, topic, peer)
+        queue_id = self._queue_of(request, topic, sender)
         if topic.name.startswith(RETRY_PREFIX) and self._is_dead(request, topic.name):
             topic, queue_id = self._dead_letters(topic.name), 0
             properties[keys_of.DELAY] = _NO_DELAY
@@ -171,7 +187,7 @@ class Admission:
                 f"broker unable to service, until {start_ms} (startAcceptSendRequestTimeStamp)",
             )
 
-    def _topic_of(self, request: AnySend, peer: Peer) -> TopicConfig:
+    def _topic_of(self, request: AnySend, sender: Sender) -> TopicConfig:
         name = request.topic
         topic = self._topics.get(name)
         if not is_writable(self._settings.perm) and topic is not None and topic.is_ordered:
@@ -185,7 +201,7 @@ class Admission:
                 ResponseCode.NO_PERMISSION, f"Sending message to topic[{name}] is forbidden."
             )
         if topic is None:
-            topic = self._make_topic(request, peer)
+            topic = self._make_topic(request, sender)
         if not is_writable(topic.perm):
             # Differs: RocketMQ leaves this to its producers, who see it in the route.
             raise RequestError(
@@ -193,7 +209,7 @@ class Admission:
             )
         return topic
 
-    def _make_topic(self, request: AnySend, peer: Peer) -> TopicConfig:
+    def _make_topic(self, request: AnySend, sender: Sender) -> TopicConfig:
         if request.topic.startswith(RETRY_PREFIX):
             group = self._groups.get(request.topic.removeprefix(RETRY_PREFIX))
             if group is not None:
@@ -205,11 +221,11 @@ class Admission:
             raise RequestError(
                 ResponseCode.TOPIC_NOT_EXIST,
                 f"topic[{request.topic}] not exist, apply first please! "
-                f"(producer {peer.address}; autoCreateTopicEnable decides)",
+                f"(producer {sender.address}; autoCreateTopicEnable decides)",
             )
         return made
 
-    def _queue_of(self, request: AnySend, topic: TopicConfig, peer: Peer) -> int:
+    def _queue_of(self, request: AnySend, topic: TopicConfig, sender: Sender) -> int:
         queue_id = request.queue_id
         # Differs: RocketMQ takes any negative id for "choose one".
         if queue_id == -1 and topic.write_queues > 0:
@@ -219,7 +235,7 @@ class Admission:
                 ResponseCode.INVALID_PARAMETER,
                 f"request queueId[{queue_id}] is illegal, topic[{topic.name}] has "
                 f"{topic.write_queues} write and {topic.read_queues} read queues. "
-                f"Producer: {peer.address}",
+                f"Producer: {sender.address}",
             )
         return queue_id
 

@@ -89,12 +89,15 @@ class PlainSends:
         if zero and (before[:1] in {"", "\2"} or before[-1] != "\2"):
             return None
         text = before + _UNIQUE_KEY + behind
-        if text[-1] != "\2" or _is_special(text):
+        # Of a property that comes twice the last counts; the kernel found the first key.
+        if text[-1] != "\2" or _UNIQUE_KEY in behind or _is_special(text):
             return None
         tags_at = text.find("TAGS\1")
         tags_code = 0
         if tags_at >= 0:
             if tags_at > 0 and text[tags_at - 1] != "\2":
+                return None
+            if text.find("TAGS\1", tags_at + 1) >= 0:
                 return None
             tags_code = java_hash(text[tags_at + 5 : text.index("\2", tags_at)])
         if len(shape) <= _SHAPE_SIZE_MAX and len(self._shapes) < _SHAPES_MAX:

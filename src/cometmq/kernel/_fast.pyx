@@ -468,7 +468,8 @@ def plain_sends(
         block = _field(fields, "i")
         if type(block) is not str or _field(fields, "f") != "0":
             return index
-        if _field(fields, "m") == "true":
+        some = _field(fields, "m")
+        if some is not None and some != "false":  # A batch, however it says so.
             return index
         lane = <tuple>lanes[index - start]
         try:

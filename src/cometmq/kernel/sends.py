@@ -84,7 +84,8 @@ def plain_sends(  # noqa: PLR0913, PLR0917  The loop has no calls, so it is give
         try:
             queue, topic, answer_start, _ = straight[fields["b"]][fields["e"]]
             text = fields["i"]
-            if code != _SEND_V2 or fields["f"] != "0" or fields.get("m") == "true":
+            is_batch = fields.get("m") not in {None, "false"}  # However it says so.
+            if code != _SEND_V2 or fields["f"] != "0" or is_batch:
                 return index
             key, shape = _key_and_shape(text)
             tags_code = shapes.get(shape)

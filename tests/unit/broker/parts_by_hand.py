@@ -1,0 +1,108 @@
+"""What a broker's features are made of, without a port or a socket: for tests of one of them."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+
+from cometmq.broker.counters import Counters
+from cometmq.broker.groups import Groups
+from cometmq.broker.inner_puts import InnerPuts
+from cometmq.broker.lanes import Lanes
+from cometmq.broker.locks import QueueLocks
+from cometmq.broker.long_poll import HeldPulls
+from cometmq.broker.members import Members
+from cometmq.broker.offsets import Offsets
+from cometmq.broker.parts import Parts
+from cometmq.broker.settings import BrokerSettings
+from cometmq.broker.topics import Topics
+from cometmq.broker.turns import Turns
+from cometmq.codec.message_id import UniqueIds
+from cometmq.model.settings import SettingsInForce
+from cometmq.net.channels import Channels
+from cometmq.store.config_file import ConfigFile
+from cometmq.store.message_store import MessageStore
+from cometmq.store.real_disk import RealDisk
+from tests.support.hand_clock import HandClock
+
+HOST = bytes([127, 0, 0, 1, 0, 0, 39, 15])
+
+
+@contextmanager
+def parts_by_hand(folder: Path, clock: HandClock, **settings: object) -> Iterator[Parts]:
+    """Parts over a store in `folder`, all their time the clock's; the store is closed in the end."""
+    given = BrokerSettings(
+        broker_name="broker-a",
+        store_path=str(folder),
+        **{"commitlog_file_size": 1 << 20, **settings},  # type: ignore[arg-type]
+    )
+    store = MessageStore.open(str(folder), given.store_settings(), clock=clock, disk=RealDisk())
+    store.store_host = HOST
+    with ThreadPoolExecutor(1) as pool:
+        try:
+            yield make_parts(store, given, clock, pool)
+        finally:
+            store.close()
+
+
+def make_parts(
+    store: MessageStore, settings: BrokerSettings, clock: HandClock, pool: ThreadPoolExecutor
+) -> Parts:
+    """Parts as `broker.server` makes them; their tables are not loaded yet."""
+    in_force = SettingsInForce(settings)
+
+    def file(name: str) -> ConfigFile:
+        return ConfigFile(f"{settings.store_directory}/config/{name}", RealDisk())
+
+    counters = Counters()
+    return Parts(
+        settings=in_force.current,
+        in_force=in_force,
+        address="127.0.0.1:9999",
+        store=store,
+        clock=clock,
+        disk=RealDisk(),
+        pool=pool,
+        topics=Topics(file("topics.json"), settings, clock=clock, pool=pool),
+        groups=Groups(
+            file("subscriptionGroup.json"),
+            is_auto_created=True,
+            clock=clock,
+            pool=pool,
+            groups_max=settings.groups_max,
+        ),
+        offsets=Offsets(
+            file("consumerOffset.json"),
+            clock=clock,
+            pool=pool,
+            other_file=file("lmqConsumerOffset.json"),
+            is_light=False,
+        ),
+        members=Members(clock, timeout_ms=120_000, is_notified=lambda _: True),
+        locks=QueueLocks(file("queueLocks.json"), clock=clock, pool=pool),
+        held=HeldPulls(clock),
+        counters=counters,
+        channels=Channels(clock),
+        turns=Turns(clock),
+        inner=InnerPuts(
+            store=store,
+            lanes=Lanes(store, region="DefaultRegion", is_trace_on=True),
+            counters=counters,
+            on_written=lambda: None,
+        ),
+        config_file=file,
+    )
+
+
+def load_tables(parts: Parts) -> None:
+    """Load the tables of the folder config; within a running loop, in which they are saved."""
+    for table in (parts.topics, parts.groups, parts.offsets, parts.locks):
+        table.load()
+
+
+def unique_ids(clock: HandClock) -> UniqueIds:
+    """Unique keys of a process that is always the same."""
+    return UniqueIds(ip=HOST[:4], pid=7, loader=random.Random(1).getrandbits(32), clock=clock)
