@@ -63,6 +63,8 @@ class PlainSends:
             shared = fields.get("i") or ""
             if shared[-1:] not in {"", "\2"} or "TAGS\1" in shared or _is_special(shared):
                 return None
+            if fields.get("m") not in {None, "true", "false"}:
+                return None
             key = shared.partition(_UNIQUE_KEY)[2].partition("\2")[0]
             born_ms, times = int(fields["g"]), int(fields.get("j") or "0")
             block = shared.encode() + self._suffix

@@ -27,6 +27,7 @@ from cometmq.store.config_file import ConfigFile
 from cometmq.store.message_store import MessageStore
 from cometmq.store.real_disk import RealDisk
 from tests.support.hand_clock import HandClock
+from tests.support.hand_world import HandWorld
 
 HOST = bytes([127, 0, 0, 1, 0, 0, 39, 15])
 
@@ -66,6 +67,7 @@ def make_parts(
         clock=clock,
         disk=RealDisk(),
         pool=pool,
+        world=HandWorld(clock),
         topics=Topics(file("topics.json"), settings, clock=clock, pool=pool),
         groups=Groups(
             file("subscriptionGroup.json"),
