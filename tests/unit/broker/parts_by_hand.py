@@ -59,6 +59,8 @@ def make_parts(
         return ConfigFile(f"{settings.store_directory}/config/{name}", RealDisk())
 
     counters = Counters()
+    lanes = Lanes(store, region="DefaultRegion", is_trace_on=True)
+    offsets, others = file("consumerOffset.json"), file("lmqConsumerOffset.json")
     return Parts(
         settings=in_force.current,
         in_force=in_force,
@@ -70,19 +72,10 @@ def make_parts(
         world=HandWorld(clock),
         topics=Topics(file("topics.json"), settings, clock=clock, pool=pool),
         groups=Groups(
-            file("subscriptionGroup.json"),
-            is_auto_created=True,
-            clock=clock,
-            pool=pool,
+            file("subscriptionGroup.json"), is_auto_created=True, clock=clock, pool=pool,
             groups_max=settings.groups_max,
         ),
-        offsets=Offsets(
-            file("consumerOffset.json"),
-            clock=clock,
-            pool=pool,
-            other_file=file("lmqConsumerOffset.json"),
-            is_light=False,
-        ),
+        offsets=Offsets(offsets, clock=clock, pool=pool, other_file=others, is_light=False),
         members=Members(clock, timeout_ms=120_000, is_notified=lambda _: True),
         locks=QueueLocks(file("queueLocks.json"), clock=clock, pool=pool),
         held=HeldPulls(clock),
@@ -90,13 +83,10 @@ def make_parts(
         channels=Channels(clock),
         turns=Turns(clock),
         inner=InnerPuts(
-            store=store,
-            lanes=Lanes(store, region="DefaultRegion", is_trace_on=True),
-            counters=counters,
-            on_written=lambda: None,
+            store=store, lanes=lanes, counters=counters, on_written=lambda: None
         ),
         config_file=file,
-    )
+    )  # fmt: skip
 
 
 def load_tables(parts: Parts) -> None:
