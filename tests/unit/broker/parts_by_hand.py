@@ -13,7 +13,7 @@ from cometmq.broker.groups import Groups
 from cometmq.broker.inner_puts import InnerPuts
 from cometmq.broker.lanes import Lanes
 from cometmq.broker.locks import QueueLocks
-from cometmq.broker.long_poll import HeldPulls
+from cometmq.broker.long_polls import LongPolls
 from cometmq.broker.members import Members
 from cometmq.broker.offsets import Offsets
 from cometmq.broker.parts import Parts
@@ -78,7 +78,7 @@ def make_parts(
         offsets=Offsets(offsets, clock=clock, pool=pool, other_file=others, is_light=False),
         members=Members(clock, timeout_ms=120_000, is_notified=lambda _: True),
         locks=QueueLocks(file("queueLocks.json"), clock=clock, pool=pool),
-        held=HeldPulls(clock),
+        polls=LongPolls(clock),
         counters=counters,
         channels=Channels(clock),
         turns=Turns(clock),
