@@ -21,11 +21,12 @@ from cometmq.codec.headers.send import SendRequest, SendRequestV2
 from cometmq.codec.message_id import UniqueIds
 from cometmq.codec.properties import decode_properties
 from cometmq.codec.recall_handle import RecallHandle, encode_recall_handle
+from cometmq.codec.record import HOST_BITS
 from cometmq.codec.remoting import Command
 from cometmq.model import properties as keys_of
 from cometmq.model.codes import RequestCode, ResponseCode
 from cometmq.model.errors import RequestError
-from cometmq.model.flags import PERM_READ_WRITE, is_writable
+from cometmq.model.flags import INNER_BATCH, NEED_UNWRAP, PERM_READ_WRITE, is_writable
 from cometmq.model.names import (
     NOT_SENDABLE_TOPICS,
     RETRY_PREFIX,
@@ -41,6 +42,9 @@ AnySend = SendRequest | SendRequestV2
 
 # What RocketMQ writes into a dead letter's DELAY, which would else delay it (handleRetryAndDLQ).
 _NO_DELAY = "-1"
+# Bits of a record's sysFlag that say how it is written, which no sender knows: with those of IPv6 hosts nobody
+# can read it, and its queue stands still for every consumer; with those of an inner batch it is taken for one.
+_OF_BROKERS = HOST_BITS | INNER_BATCH | NEED_UNWRAP
 
 
 class Sender(Protocol):
@@ -121,9 +125,8 @@ class Admission:
         self._check_time()
         topic, queue_id, properties = self._target(request, sender)
         is_batch = bool(request.batch) or command.code == RequestCode.SEND_BATCH_MESSAGE
-        sent = Sent(
-            topic, queue_id, properties, request.sys_flag, request.topic, is_batch=is_batch
-        )
+        sys_flag = request.sys_flag & ~_OF_BROKERS
+        sent = Sent(topic, queue_id, properties, sys_flag, request.topic, is_batch=is_batch)
         for reroute in self.reroutes:
             sent = reroute(sent)
         # Until the topic is on disk, each of its sends comes here and waits for that.

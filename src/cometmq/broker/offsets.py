@@ -167,8 +167,9 @@ class Offsets:
             self._saver.is_dirty = True
 
     def consumed_counts(self) -> dict[str, int]:
-        """The sum of the offsets of each "topic@group"; its growth is what was consumed."""
-        return {key: sum(queues.values()) for key, queues in self._offsets.items()}
+        """The sum of the offsets of each "topic@group"; its growth is what was consumed. Any thread."""
+        # The loop changes both tables meanwhile; list() and sum() each take theirs in one go.
+        return {key: sum(queues.values()) for key, queues in list(self._offsets.items())}
 
     def consumed_count(self, key: str) -> int | None:
         """The sum of the offsets of one "topic@group"; None where it has none."""

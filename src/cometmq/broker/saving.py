@@ -1,8 +1,8 @@
 """Keeps a table's file in step with the table: one save at a time, in a thread that is lent.
 
 Changes that come while a save runs share the next one; whoever must not be answered before a change
-is on disk waits for the future that its `save_soon` gave. Several share it: await it with
-`asyncio.shield`, or one whose peer goes away takes it from the others.
+is on disk waits for the future that its `save_soon` gave. Several share it, so nobody can cancel it: one
+whose peer goes away would take it from the others.
 
 A save writes the whole table, and making its text takes the processor from the loop; so after one that
 took long nothing is saved for some time, and what changes meanwhile shares the next one.
@@ -31,6 +31,15 @@ _PAUSE_SECONDS_MIN = 0.01
 Snapshot = Callable[[], Callable[[], str]]
 
 
+class _Saved(asyncio.Future[None]):
+    """Done when a save is; a task that is cancelled while it waits ends then."""
+
+    def cancel(self, msg: object = None) -> bool:
+        """Refuse: others wait, too."""
+        del msg
+        return False
+
+
 class Saver:
     """Saves one table.
 
@@ -51,9 +60,9 @@ class Saver:
         """Save the table as it is now; done when it is on disk, RequestError when it cannot be."""
         self.is_dirty = True
         if self._running is None and self._pause is None:
-            return self._begin(asyncio.get_running_loop().create_future())
+            return self._begin(_Saved())
         if self._next is None:
-            self._next = asyncio.get_running_loop().create_future()
+            self._next = _Saved()
         return self._next
 
     def save_if_dirty(self) -> None:

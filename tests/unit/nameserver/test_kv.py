@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from cometmq.model.errors import CodecError, RequestError
@@ -44,6 +46,38 @@ async def test_a_value_that_cannot_be_written_does_not_hold(tmp_path):
     with pytest.raises(RequestError, match=r"kvConfig\.json could not be written"):
         await kv.put("n", "k", "v")
     assert kv.value("n", "k") is None
+
+
+async def test_changes_that_come_together_are_written_together_in_their_order(tmp_path):
+    file = file_in(tmp_path)
+    texts, save = [], file.save
+
+    def keep(text: str) -> None:
+        texts.append(text)
+        save(text)
+
+    file.save = keep  # type: ignore[method-assign]  # It writes all the same.
+    kv = KvConfig(file)
+    puts = [kv.put("n", str(number % 10), str(number)) for number in range(200)]
+    await asyncio.gather(*puts, kv.delete("n", "9"), kv.put("m", "k", "v"))
+    assert len(texts) <= 2
+    expected = {
+        "n": {str(number % 10): str(number) for number in range(190, 199)},
+        "m": {"k": "v"},
+    }
+    for each in (kv, KvConfig(file_in(tmp_path))):
+        assert {name: each.table(name) for name in expected} == expected
+
+
+async def test_changes_that_cannot_be_written_are_all_refused(tmp_path):
+    kv = KvConfig(ConfigFile(str(tmp_path / "a-file" / "kvConfig.json"), RealDisk()))
+    (tmp_path / "a-file").write_text("no folder")
+    puts = [kv.put("n", str(number), "v") for number in range(5)]
+    said = await asyncio.gather(*puts, return_exceptions=True)
+    assert [type(each) for each in said] == [RequestError] * 5
+    (tmp_path / "a-file").unlink()
+    await kv.put("n", "5", "v")
+    assert kv.table("n") == {"5": "v"}
 
 
 def test_a_broken_file_is_named_and_not_overwritten(tmp_path):

@@ -28,12 +28,13 @@ class ConsumeRateSamples:
         self._samples.append((self._clock.monotonic(), self._offsets.consumed_counts()))
 
     def rate(self, group: str, topic: str) -> float:
-        """Messages a second that a group consumed of a topic within the last minute."""
+        """Messages a second that a group consumed of a topic within the last minute. Any thread."""
         key = topic + TOPIC_GROUP_SEPARATOR + group
-        known = [(at, counts[key]) for at, counts in self._samples if key in counts]
+        # The loop adds samples meanwhile.
+        known = [(at, counts[key]) for at, counts in list(self._samples) if key in counts]
         if not known:
             return 0.0
         began, first = known[0]
         seconds = self._clock.monotonic() - began
-        now = self._offsets.consumed_counts().get(key, first)
-        return max(now - first, 0) / seconds if seconds > 0 else 0.0
+        now = self._offsets.consumed_count(key)
+        return max((first if now is None else now) - first, 0) / seconds if seconds > 0 else 0.0

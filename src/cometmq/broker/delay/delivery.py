@@ -22,6 +22,7 @@ from cometmq.broker.redelivery import (
     put_deliverable,
     real_place,
 )
+from cometmq.codec.queue_entry import QueueEntry
 from cometmq.codec.record import Record, decode_record
 from cometmq.codec.remoting import Command
 from cometmq.model.codes import RequestCode
@@ -214,7 +215,7 @@ class DelayLevels(Feature):
                         found.due_ms = mended.tags_code
                         break
                     content = store.read_record(mended.physical_offset, mended.size)
-            found.records.append(None if content is None else decode_record(content))
+            found.records.append(None if content is None else _decoded(content, entry))
             found.next_offset += 1
             size_left -= len(content or b"")
         return found
@@ -231,3 +232,12 @@ class DelayLevels(Feature):
             return None
         # Follows RocketMQ: the delivered message keeps DELAY, REAL_TOPIC and REAL_QID.
         return once_more(record, *place, properties, block=record.property_block)
+
+
+def _decoded(content: bytes, entry: QueueEntry) -> Record | None:
+    """A record; None where it cannot be read: tried for ever, it would hold up its level."""
+    try:
+        return decode_record(content)
+    except CodecError as error:
+        _log.error("the message at %d is dropped: %s", entry.physical_offset, error)
+        return None
