@@ -42,6 +42,8 @@ from cometmq.broker.offsets import Offsets
 from cometmq.broker.parts import Parts
 from cometmq.broker.registrar import Registrar, RegistrarSettings
 from cometmq.broker.requests import request_table
+from cometmq.broker.service.lookup import MessageLookup
+from cometmq.broker.service.offsets import CommittedOffsets, QueueBounds
 from cometmq.broker.service.pull import Pulls
 from cometmq.broker.settings import FAST_PORT_DISTANCE, BrokerSettings
 from cometmq.broker.topics import Topics
@@ -134,6 +136,7 @@ class Broker:
         closing.callback(self._pool.shutdown)
         self._world = LoopWorld(self._pool, self._wait_flushed)
         self._machines = Machines(self._world, "broker")
+        self._requests = Machines(self._world, "requests")
         self._load_tables()
         self._server = self._bind()
         self._channels = Channels(self._clock)
@@ -147,6 +150,7 @@ class Broker:
         for feature in self._features:
             await feature.start()
             closing.push_async_callback(feature.close)
+        closing.push_async_callback(self._requests.close)
         # The peers go before the features do, which answer them.
         for close in (
             self._server.close,
@@ -277,7 +281,10 @@ class Broker:
             self._make_sends(parts).answers,
             PullHandler(self._make_pulls()).answers,
             OffsetHandler(
-                store=store, topics=topics, groups=groups, offsets=offsets, pool=pool
+                CommittedOffsets(store=store, topics=topics, groups=groups, offsets=offsets),
+                QueueBounds(store),
+                offsets=offsets,
+                machines=self._requests,
             ).answers,
             ClientHandler(parts).answers,
             TopicHandler(
@@ -289,7 +296,7 @@ class Broker:
             ).answers,
             GroupHandler(groups=groups, offsets=offsets, pool=pool).answers,
             QueryHandler(
-                store=store, pool=pool, unique_count=settings.query_count_unique
+                MessageLookup(store, unique_count=settings.query_count_unique), self._requests
             ).answers,
             RuntimeHandler(
                 settings, store=store, counters=self._counters, clock=clock, facts=facts

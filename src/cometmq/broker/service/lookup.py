@@ -1,0 +1,66 @@
+"""Single messages: by their keys and by their place in the log.
+
+Follows QueryMessageProcessor of RocketMQ 5.3.3. What is found has at most a frame's bytes; where
+messages are left out, they are the oldest (Java's client would drop such an answer).
+
+Next: cometmq.store.message_search
+"""
+
+from cometmq.broker.machines.steps import Steps, elsewhere
+from cometmq.codec.fields import encode_fields
+from cometmq.codec.headers.query import (
+    QueryMessageRequest,
+    QueryMessageResponse,
+    ViewMessageRequest,
+)
+from cometmq.model.codes import ResponseCode
+from cometmq.model.errors import RequestError
+from cometmq.store.message_search import FoundMessages
+from cometmq.store.message_store import MessageStore
+
+
+class MessageLookup:
+    """Finds single messages."""
+
+    def __init__(self, store: MessageStore, *, unique_count: int) -> None:
+        """`unique_count` is how many messages a query by unique key gives, whatever it asks for."""
+        self._store = store
+        self._unique_count = unique_count
+
+    def by_key(self, request: QueryMessageRequest) -> Steps[FoundMessages]:
+        """Messages of a topic under a key, the newest of them.
+
+        Raises:
+            RequestError: QUERY_NOT_FOUND: there is none.
+        """
+        is_unique = request.unique_key_query == "true"
+        search = self._store.search(
+            request.topic,
+            request.key,
+            max_count=self._unique_count if is_unique else request.max_num,
+            begin_ms=request.begin_timestamp,
+            end_ms=request.end_timestamp,
+        )
+        found = yield from elsewhere(search.run)
+        if not found.records:
+            raise RequestError(
+                ResponseCode.QUERY_NOT_FOUND,
+                "can not find message, maybe time range not correct",
+                fields=encode_fields(QueryMessageResponse(0, 0)),
+            )
+        return found
+
+    def by_offset(self, request: ViewMessageRequest) -> Steps[bytes]:
+        """The record that begins at a place of the log.
+
+        Raises:
+            RequestError: SYSTEM_ERROR: none does, or it is not visible yet: a power cut may take it back.
+        """
+        offset, record = request.offset, None
+        if self._store.min_offset <= offset < self._store.dispatched_offset:
+            record = yield from elsewhere(lambda: self._store.read_record(offset))
+        if record is None:
+            raise RequestError(
+                ResponseCode.SYSTEM_ERROR, f"can not find message by the offset, {offset}"
+            )
+        return record

@@ -1,0 +1,161 @@
+"""Offsets: those that groups commit, and those of queues by position and time.
+
+Follows ConsumerManageProcessor and AdminBrokerProcessor of RocketMQ 5.3.3.
+
+Next: cometmq.broker.offsets
+"""
+
+from cometmq.broker.groups import Groups
+from cometmq.broker.machines.steps import Steps, elsewhere
+from cometmq.broker.offsets import BEYOND_MAX, Offsets
+from cometmq.broker.topics import QUEUES_MAX, Topics
+from cometmq.codec.headers.offset import (
+    QueryConsumerOffset,
+    QueueRequest,
+    SearchOffset,
+    UpdateConsumerOffset,
+)
+from cometmq.model.codes import ResponseCode
+from cometmq.model.errors import RequestError
+from cometmq.store.message_store import MessageStore
+
+NO_QUEUE = -1  # What Java answers for the least offset of a queue that was never written.
+NO_TIME_MS = -1
+
+
+class CommittedOffsets:
+    """Where groups stand in their queues."""
+
+    def __init__(
+        self, *, store: MessageStore, topics: Topics, groups: Groups, offsets: Offsets
+    ) -> None:
+        self._store = store
+        self._topics = topics
+        self._groups = groups
+        self._offsets = offsets
+
+    def find(self, request: QueryConsumerOffset) -> int:
+        """Where a group goes on in a queue.
+
+        Raises:
+            RequestError: QUERY_NOT_FOUND: it has not been there, and begins where it was told to.
+        """
+        offset = self._offsets.get(request.consumer_group, request.topic, request.queue_id)
+        if offset is not None:
+            return offset
+        if request.set_zero_if_not_found is False:
+            raise RequestError(
+                ResponseCode.QUERY_NOT_FOUND,
+                "Not found, do not set to zero, maybe this group boot first",
+            )
+        if self._is_young(request.topic, request.queue_id):
+            # A new group on a topic whose beginning is still there begins at the beginning.
+            return 0
+        raise RequestError(
+            ResponseCode.QUERY_NOT_FOUND,
+            "Not found, V3_0_6_SNAPSHOT maybe this consumer boot first",
+        )
+
+    def _is_young(self, topic: str, queue_id: int) -> bool:
+        """Whether the queue still has its first message, and that counts as being in memory."""
+        queue = self._store.queue(topic, queue_id)
+        if queue is None or queue.min_offset > 0 or queue.max_offset == 0:
+            return False
+        first = self._store.get(topic, queue_id, 0, max_count=1)
+        return not first.suggest_slave
+
+    def commit(self, request: UpdateConsumerOffset) -> bool:
+        """Keep where a group stands; False where it was sent elsewhere meanwhile, and nothing is kept.
+
+        Raises:
+            RequestError: there is no such group, topic or queue, the offset is none, or there is no room.
+        """
+        self._check(request)
+        group, topic, queue_id = request.consumer_group, request.topic, request.queue_id
+        if self._offsets.has_reset(group, topic, queue_id):
+            # It is of before the reset, of which its sender is told at the next pull.
+            return False
+        if not self._offsets.has_room(group, topic, queue_id):
+            raise RequestError(
+                ResponseCode.SYSTEM_BUSY,
+                f"[REJECTREQUEST]system busy: no offset of group {group} in topic {topic} is kept: there "
+                "are too many offsets; delete groups that nobody uses",
+            )
+        self._offsets.commit(group, topic, queue_id, offset=request.commit_offset)
+        return True
+
+    def _check(self, request: UpdateConsumerOffset) -> None:
+        topic, queue_id, offset = request.topic, request.queue_id, request.commit_offset
+        if self._groups.get(request.consumer_group) is None:
+            raise RequestError(
+                ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
+                f"Group {request.consumer_group} not exist!",
+            )
+        config = self._topics.get(topic)
+        if config is None:
+            raise RequestError(ResponseCode.TOPIC_NOT_EXIST, f"Topic {topic} not exist!")
+        # A topic that got fewer queues still has those with messages.
+        is_there = 0 <= queue_id < config.queue_count or (
+            0 <= queue_id < QUEUES_MAX and self._store.queue(topic, queue_id) is not None
+        )
+        if offset < 0 or not is_there:
+            raise RequestError(
+                ResponseCode.INVALID_PARAMETER,
+                f"offset {offset} of queue {queue_id} cannot be committed",
+            )
+        queue = self._store.queue(topic, queue_id)
+        end = 0 if queue is None else queue.max_offset
+        if offset > end + BEYOND_MAX:
+            # Differs: RocketMQ takes any, and the group skips all that comes until then.
+            raise RequestError(
+                ResponseCode.INVALID_PARAMETER,
+                f"offset {offset} is illegal: queue {queue_id} of topic[{topic}] ends at "
+                f"{end}; commit what was consumed",
+            )
+
+
+class QueueBounds:
+    """Where queues begin and end, and where a time lies in them."""
+
+    def __init__(self, store: MessageStore) -> None:
+        self._store = store
+
+    def end(self, request: QueueRequest) -> int:
+        """What the next message gets; 0 for a queue never written."""
+        queue = self._store.queue(request.topic, request.queue_id)
+        return 0 if queue is None else queue.max_offset
+
+    def beginning(self, request: QueueRequest) -> int:
+        """The offset of the first message that is there; `NO_QUEUE` for a queue never written."""
+        queue = self._store.queue(request.topic, request.queue_id)
+        return NO_QUEUE if queue is None else queue.min_offset
+
+    def earliest_ms(self, request: QueueRequest) -> Steps[int]:
+        """When the first message was stored; `NO_TIME_MS` where there is none."""
+        queue = self._store.queue(request.topic, request.queue_id)
+        if queue is None:
+            return NO_TIME_MS
+        return (yield from elsewhere(lambda: self._store.earliest_store_time(queue)))
+
+    def by_time(self, request: SearchOffset) -> Steps[int]:
+        """The offset at a time, at the lower or upper end of several; 0 for a queue never written.
+
+        Raises:
+            RequestError: INVALID_PARAMETER: it names another boundary.
+        """
+        boundary = (request.boundary_type or "LOWER").upper()
+        if boundary not in ("LOWER", "UPPER"):
+            raise RequestError(
+                ResponseCode.INVALID_PARAMETER,
+                f"boundaryType {boundary} is neither LOWER nor UPPER",
+            )
+        queue = self._store.queue(request.topic, request.queue_id)
+        if queue is None:
+            return 0
+        return (
+            yield from elsewhere(
+                lambda: self._store.offset_by_time(
+                    queue, request.timestamp, upper=boundary == "UPPER"
+                )
+            )
+        )

@@ -1,0 +1,108 @@
+"""Offsets as a service: where groups stand, where queues begin and end."""
+
+from __future__ import annotations
+
+import pytest
+
+from cometmq.broker.offsets import BEYOND_MAX
+from cometmq.broker.service.offsets import NO_QUEUE, NO_TIME_MS, CommittedOffsets, QueueBounds
+from cometmq.codec.headers.offset import (
+    QueryConsumerOffset,
+    QueueRequest,
+    SearchOffset,
+    UpdateConsumerOffset,
+)
+from cometmq.model.codes import ResponseCode
+from cometmq.model.errors import RequestError
+from tests.support.store_puts import put
+
+
+@pytest.fixture
+def committed(tables):
+    return CommittedOffsets(
+        store=tables.store, topics=tables.topics, groups=tables.groups, offsets=tables.offsets
+    )
+
+
+@pytest.fixture
+def bounds(tables):
+    return QueueBounds(tables.store)
+
+
+async def test_a_group_goes_on_where_it_committed(tables, committed):
+    put(tables.store, b"a", b"b", b"c")
+    assert committed.commit(UpdateConsumerOffset("g", "orders", 0, 2))
+    assert committed.find(QueryConsumerOffset("g", "orders", 0)) == 2
+    # Also backwards, as in RocketMQ.
+    assert committed.commit(UpdateConsumerOffset("g", "orders", 0, 1))
+    assert committed.find(QueryConsumerOffset("g", "orders", 0)) == 1
+
+
+async def test_a_new_group_begins_at_a_young_queues_beginning(tables, committed):
+    put(tables.store, b"a")
+    assert committed.find(QueryConsumerOffset("new", "orders", 0)) == 0
+    for request in (
+        QueryConsumerOffset("new", "orders", 1),
+        QueryConsumerOffset("new", "orders", 0, set_zero_if_not_found=False),
+    ):
+        with pytest.raises(RequestError) as refused:
+            committed.find(request)
+        assert refused.value.code == ResponseCode.QUERY_NOT_FOUND
+
+
+@pytest.mark.parametrize(
+    ("request_", "code"),
+    [
+        (("nobody", "orders", 0, 0), ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST),
+        (("g", "nothing", 0, 0), ResponseCode.TOPIC_NOT_EXIST),
+        (("g", "orders", 2, 0), ResponseCode.INVALID_PARAMETER),
+        (("g", "orders", -1, 0), ResponseCode.INVALID_PARAMETER),
+        (("g", "orders", 0, -1), ResponseCode.INVALID_PARAMETER),
+        (("g", "orders", 0, 1 + BEYOND_MAX + 1), ResponseCode.INVALID_PARAMETER),
+    ],
+)
+async def test_what_is_not_there_is_not_committed(tables, committed, request_, code):
+    put(tables.store, b"a")
+    with pytest.raises(RequestError) as refused:
+        committed.commit(UpdateConsumerOffset(*request_))
+    assert refused.value.code == code
+    assert not tables.offsets.of("g", "orders")
+
+
+async def test_the_end_and_a_little_beyond_it_are_committed(tables, committed):
+    put(tables.store, b"a")
+    assert committed.commit(UpdateConsumerOffset("g", "orders", 0, 1 + BEYOND_MAX))
+
+
+async def test_a_commit_of_before_a_reset_is_not_kept(tables, committed):
+    put(tables.store, b"a", b"b")
+    tables.offsets.reset("g", "orders", 0, offset=0)
+    assert not committed.commit(UpdateConsumerOffset("g", "orders", 0, 2))
+    assert committed.find(QueryConsumerOffset("g", "orders", 0)) == 0
+
+
+async def test_a_queue_has_a_beginning_an_end_and_times(tables, bounds):
+    queue = QueueRequest("orders", 0)
+    begun_ms = tables.world.clock.now_ms()
+    put(tables.store, b"a")
+    tables.world.pass_time(1.0)
+    put(tables.store, b"b", b"c")
+    assert (bounds.beginning(queue), bounds.end(queue)) == (0, 3)
+    run = tables.world.run
+    assert run(bounds.earliest_ms(queue)) == begun_ms
+    assert run(bounds.by_time(SearchOffset("orders", 0, begun_ms + 1000))) == 1
+    assert run(bounds.by_time(SearchOffset("orders", 0, begun_ms + 1000, "upper"))) == 2
+
+
+async def test_a_queue_that_was_never_written_is_empty(tables, bounds):
+    queue = QueueRequest("orders", 1)
+    assert (bounds.beginning(queue), bounds.end(queue)) == (NO_QUEUE, 0)
+    assert tables.world.run(bounds.earliest_ms(queue)) == NO_TIME_MS
+    assert tables.world.run(bounds.by_time(SearchOffset("orders", 1, 0))) == 0
+    # To ask makes no queue.
+    assert tables.store.queue("orders", 1) is None
+
+
+async def test_another_boundary_is_refused(tables, bounds):
+    with pytest.raises(RequestError, match="boundaryType MIDDLE"):
+        tables.world.run(bounds.by_time(SearchOffset("orders", 0, 0, "middle")))
