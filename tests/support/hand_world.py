@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 from cometmq.broker.machines.runner import StepsRun
 from cometmq.broker.machines.steps import Steps
+from cometmq.store.positions import Durability
 from tests.support.hand_clock import HandClock
 
 T = TypeVar("T")
@@ -64,6 +65,12 @@ class HandWorld:
             self._for_device.append(done)
         else:
             self._soon.append(partial(done, self.is_flushed))
+
+    def confirmed(self, end_offset: int, done: Callable[[Durability], None]) -> None:
+        self.on_device(
+            end_offset,
+            lambda is_there: done(Durability.OK if is_there else Durability.DISK_LATE),
+        )
 
     # --- the test
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from cometmq.broker.counters import Counters
 from cometmq.broker.lanes import Lanes
+from cometmq.broker.machines.steps import Steps, confirmed
 from cometmq.codec.properties import encode_properties
 from cometmq.model.errors import StoreError
 from cometmq.model.java_hash import java_hash
@@ -104,6 +105,22 @@ class InnerPuts:
         if end <= self._store.positions.confirmed:
             return
         durability = await _outcome(self._store.wait_confirmed, end)
+        if durability is not Durability.OK:
+            raise StoreError(f"messages up to physical offset {end}: {durability.value}")
+
+    def durable(self, results: Sequence[PutResult]) -> Steps[None]:
+        """Wait, as a machine, until messages are confirmed.
+
+        Raises:
+            StoreError: they are not in time, or a flush failed.
+        """
+        if not results:
+            return
+        _, physical_offset, size = results[-1]
+        end = physical_offset + size
+        if end <= self._store.positions.confirmed:
+            return
+        durability = yield from confirmed(end)
         if durability is not Durability.OK:
             raise StoreError(f"messages up to physical offset {end}: {durability.value}")
 

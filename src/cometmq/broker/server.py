@@ -11,7 +11,6 @@ import logging
 import os
 import random
 import secrets
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
 from ipaddress import ip_address
@@ -61,7 +60,6 @@ from cometmq.net.server import Server
 from cometmq.store.config_file import ConfigFile
 from cometmq.store.disk import Disk
 from cometmq.store.message_store import MessageStore
-from cometmq.store.positions import Durability
 from cometmq.store.real_disk import RealDisk
 
 _log = logging.getLogger(__name__)
@@ -134,7 +132,7 @@ class Broker:
         closing.callback(self._store.close)
         self._pool = ThreadPoolExecutor(POOL_THREADS, "broker-pool")
         closing.callback(self._pool.shutdown)
-        self._world = LoopWorld(self._pool, self._wait_flushed)
+        self._world = LoopWorld(self._pool, self._store)
         self._machines = Machines(self._world, "broker")
         self._requests = Machines(self._world, "requests")
         self._load_tables()
@@ -160,10 +158,6 @@ class Broker:
         ):
             closing.push_async_callback(close)
         await self._server.serve()
-
-    def _wait_flushed(self, end_offset: int | None, done: Callable[[bool], None]) -> None:
-        end = self._store.max_offset if end_offset is None else end_offset
-        self._store.wait_flushed(end, lambda durability: done(durability is Durability.OK))
 
     def _config_file(self, name: str) -> ConfigFile:
         return ConfigFile(f"{self.settings.store_directory}/config/{name}", self._disk)

@@ -10,7 +10,7 @@ import pytest
 
 from cometmq.broker.store_keys import FlushDiskType
 from cometmq.broker.transactions.feature import Transactions
-from cometmq.broker.transactions.halves import committed
+from cometmq.broker.transactions.prepared_messages import committed
 from cometmq.codec.batch import encode_batch
 from cometmq.codec.bodies.heartbeat import Heartbeat, ProducerPart, encode_heartbeat
 from cometmq.codec.properties import encode_properties
@@ -151,14 +151,6 @@ async def test_a_second_end_does_nothing_or_is_refused(served):
     assert await bodies(served) == [b"0"]
 
 
-async def test_two_copies_of_a_retried_send_become_one_message(served):
-    first, second = await send_half(served), await send_half(served)
-    assert first.queue_offset != second.queue_offset
-    assert (await end(served, second, COMMIT)).code == ResponseCode.SUCCESS
-    assert (await end(served, first, COMMIT)).code == ResponseCode.SUCCESS
-    assert await bodies(served) == [b"0"]
-
-
 @pytest.mark.parametrize(
     ("more", "remark"),
     [
@@ -222,25 +214,6 @@ async def test_only_what_was_discarded_is_resumed(served):
             RequestCode.RESUME_CHECK_HALF_MESSAGE, {"msgId": message_id.upper()}
         )
         assert answer.code in (ResponseCode.SYSTEM_ERROR, ResponseCode.INVALID_PARAMETER)
-
-
-async def test_immunity_keeps_a_half_from_being_asked_about(tmp_path):
-    async with serve(tmp_path / "store", **SOON) as served, Producer(served) as producer:
-        await send_half(served, 1, CHECK_IMMUNITY_TIME_IN_SECONDS="60")
-        await send_half(served, 2)
-        await eventually(lambda: producer.asked)
-        await asyncio.sleep(0.1)
-        assert {record.body for _, record in producer.asked} == {b"2"}
-
-
-async def test_an_end_after_the_immunity_waits_for_the_check(tmp_path):
-    async with serve(tmp_path / "store", transaction_timeout_ms=0) as served:
-        half = await send_half(served, CHECK_IMMUNITY_TIME_IN_SECONDS="0")
-        await asyncio.sleep(0.005)
-        assert (await end(served, half, COMMIT)).code == ResponseCode.ILLEGAL_OPERATION
-        assert (await served.ask(
-            RequestCode.END_TRANSACTION, half.end(COMMIT, is_check=True)
-        )).code == ResponseCode.SUCCESS  # fmt: skip
 
 
 async def test_a_start_knows_what_is_open_and_what_has_ended(tmp_path):

@@ -6,24 +6,40 @@ Next: cometmq.broker.machines.runner
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import Executor
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from cometmq.broker.machines.runner import REST_SECONDS, KeptMachine, StepsRun, World
 from cometmq.broker.machines.steps import Steps
+from cometmq.store.position_waiters import OnDone
+from cometmq.store.positions import Durability
 
 T = TypeVar("T")
 
-# Calls back when the log is on the device up to an offset; None: all that is written by now.
-WaitFlushed = Callable[[int | None, Callable[[bool], None]], None]
+
+class Log(Protocol):
+    """What tells of the log: a broker's store."""
+
+    @property
+    def max_offset(self) -> int:
+        """Behind all that is written."""
+        ...
+
+    def wait_flushed(self, end_offset: int, on_done: OnDone) -> None:
+        """Call back when the log is on the device up to an offset."""
+        ...
+
+    def wait_confirmed(self, end_offset: int, on_done: OnDone) -> None:
+        """Call back when the log is confirmed up to an offset."""
+        ...
 
 
 class LoopWorld:
     """The `World` of a broker that serves: the loop that runs, and its pool of readers."""
 
-    def __init__(self, pool: Executor, wait_flushed: WaitFlushed) -> None:
+    def __init__(self, pool: Executor, store: Log) -> None:
         self._loop = asyncio.get_running_loop()
         self._pool = pool
-        self._wait_flushed = wait_flushed
+        self._store = store
 
     def call_later(self, seconds: float, callback: Callable[[], None]) -> Callable[[], None]:
         """Call back after some time; what it gives takes that back."""
@@ -46,12 +62,18 @@ class LoopWorld:
 
     def on_device(self, end_offset: int | None, done: Callable[[bool], None]) -> None:
         """Call back when the log is on the device up to here, or will not be in time."""
+        end = self._store.max_offset if end_offset is None else end_offset
+        self._store.wait_flushed(
+            end, lambda durability: self._later(done, durability is Durability.OK)
+        )
 
-        def known(is_there: bool) -> None:  # noqa: FBT001  The store calls it so.
-            # The store may know at once, and steps go on in a turn of their own.
-            self._loop.call_soon(done, is_there)
+    def confirmed(self, end_offset: int, done: Callable[[Durability], None]) -> None:
+        """Call back when the log is confirmed up to here, or will not be in time."""
+        self._store.wait_confirmed(end_offset, lambda durability: self._later(done, durability))
 
-        self._wait_flushed(end_offset, known)
+    def _later(self, done: Callable[[Any], None], outcome: object) -> None:
+        """The store may know at once, and steps go on in a turn of their own."""
+        self._loop.call_soon(done, outcome)
 
 
 class Machines:
@@ -105,6 +127,15 @@ class Machines:
 
         StepsRun(self._world, steps, end).go_on()
         return ended
+
+    def answer(self, steps: Steps[T]) -> "T | asyncio.Future[T]":
+        """Take steps to their end; what came of them, at once where they wait for nothing.
+
+        Raises:
+            Exception: what they raise before their first wait.
+        """
+        future = self.run(steps)
+        return future.result() if future.done() else future
 
     async def close(self) -> None:
         """Stop what is kept, and wait for what is on its way."""

@@ -10,8 +10,9 @@ import logging
 from collections.abc import Callable, Generator
 from typing import Any, Generic, Protocol, TypeVar
 
-from cometmq.broker.machines.steps import Elsewhere, OnDevice, Steps, TurnEnd, Wait
+from cometmq.broker.machines.steps import Confirmed, Elsewhere, OnDevice, Steps, TurnEnd, Wait
 from cometmq.model.errors import CometError
+from cometmq.store.positions import Durability
 
 _log = logging.getLogger(__name__)
 
@@ -39,6 +40,10 @@ class World(Protocol):
 
     def on_device(self, end_offset: int | None, done: Callable[[bool], None]) -> None:
         """Call back when the log is on the device up to here, or will not be in time."""
+        ...
+
+    def confirmed(self, end_offset: int, done: Callable[[Durability], None]) -> None:
+        """Call back when the log is confirmed up to here, or will not be in time."""
         ...
 
 
@@ -86,6 +91,8 @@ class StepsRun(Generic[T]):
                 self._world.elsewhere(work, self.go_on)
             case OnDevice(end_offset):
                 self._world.on_device(end_offset, self.go_on)
+            case Confirmed(end_offset):
+                self._world.confirmed(end_offset, self.go_on)
             case TurnEnd():
                 self._world.call_soon(self.go_on)
 

@@ -11,6 +11,8 @@ from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from cometmq.store.positions import Durability
+
 T = TypeVar("T")
 
 
@@ -32,11 +34,18 @@ class OnDevice:
 
 
 @dataclass(frozen=True, slots=True)
+class Confirmed:
+    """The log confirmed up to an offset: so safe that it may be told; a `Durability` comes back."""
+
+    end_offset: int
+
+
+@dataclass(frozen=True, slots=True)
 class TurnEnd:
     """The end of this turn of the loop: others had their part of it, and may have joined."""
 
 
-Wait = Elsewhere | OnDevice | TurnEnd
+Wait = Elsewhere | OnDevice | Confirmed | TurnEnd
 # Yields waits, is sent what came of each, and returns what its caller wants.
 Steps = Generator[Wait, Any, T]
 
@@ -51,6 +60,12 @@ def on_device(end_offset: int | None = None) -> Steps[bool]:
     """Wait until the log is on the device; gives False where a flush failed or is late."""
     is_there: bool = yield OnDevice(end_offset)
     return is_there
+
+
+def confirmed(end_offset: int) -> Steps[Durability]:
+    """Wait until the log is confirmed up to an offset; gives OK, or why it is not."""
+    durability: Durability = yield Confirmed(end_offset)
+    return durability
 
 
 def turn_end() -> Steps[None]:

@@ -1,30 +1,33 @@
 """Transactions as a part of the broker: made at the start from what the store has, then kept.
 
-Next: cometmq.broker.transactions.ending
+Next: cometmq.broker.transactions.ends
 """
 
-import asyncio
 import logging
 from collections import Counter
+from collections.abc import Awaitable
 
 from cometmq.broker.machines.on_loop import Machines
+from cometmq.broker.machines.steps import Steps
 from cometmq.broker.parts import Feature, Parts
 from cometmq.broker.queue_cursor import QueueCursor
 from cometmq.broker.reroute import Sent
-from cometmq.broker.transactions.checking import Checking
-from cometmq.broker.transactions.ending import Ending
-from cometmq.broker.transactions.halves import as_half, is_half
-from cometmq.broker.transactions.ledger import OPEN_MAX, Ledger
-from cometmq.broker.transactions.resuming import Resuming
-from cometmq.broker.transactions.settling import Settling
-from cometmq.broker.transactions.witness import Witness
+from cometmq.broker.transactions.checks import StateChecks
+from cometmq.broker.transactions.ends import TransactionEnds
+from cometmq.broker.transactions.prepared_messages import as_half, is_half
+from cometmq.broker.transactions.queues import TransactionQueues
+from cometmq.broker.transactions.table import OPEN_MAX, TransactionTable
 from cometmq.broker.waiting_counts import SAVE_SECONDS, WaitingCounts
 from cometmq.codec.bodies.waiting_counts import TRANSACTION
+from cometmq.codec.fields import decode_fields, encode_fields
+from cometmq.codec.headers.transaction import CheckTransaction, EndTransaction, ResumeCheck
+from cometmq.codec.remoting import Command
 from cometmq.model.codes import RequestCode, ResponseCode
-from cometmq.model.errors import CometError, RequestError
+from cometmq.model.errors import RequestError
 from cometmq.model.flags import PERM_READ_WRITE, TRANSACTION_MASK
 from cometmq.model.names import HALF_TOPIC, OP_HALF_TOPIC, TRANSACTION_GROUP
-from cometmq.net.tasks import Tasks
+from cometmq.net.answer import Answer
+from cometmq.net.peer import Peer
 
 _log = logging.getLogger(__name__)
 
@@ -39,20 +42,40 @@ class Transactions(Feature):
         self._parts = parts
         self._settings = parts.settings
         halves, ops = self._cursor(HALF_TOPIC), self._cursor(OP_HALF_TOPIC)
-        self._ledger = Ledger(halves, ops)
-        self._settling = Settling(parts, self._ledger)
-        witness = Witness(parts, self._ledger, self._settling)
-        self._checking = Checking(parts, self._ledger, self._settling, witness)
-        ending = Ending(parts, self._ledger, self._settling, witness)
-        resuming = Resuming(parts, self._ledger)
+        self._table = TransactionTable(next_op=ops.offset)
+        self._queues = TransactionQueues(
+            self._table,
+            halves=halves,
+            ops_read=ops,
+            store=parts.store,
+            inner=parts.inner,
+            topics=parts.topics,
+            clock=parts.clock,
+        )
+        self._ends = TransactionEnds(
+            self._table,
+            self._queues,
+            settings=parts.settings,
+            topics=parts.topics,
+            clock=parts.clock,
+        )
+        self._checks = StateChecks(
+            self._table,
+            self._queues,
+            settings=parts.settings,
+            store=parts.store,
+            topics=parts.topics,
+            clock=parts.clock,
+            ask=self._ask,
+        )
         parts.reroutes.append(self._reroute)
         self.answers = {
-            RequestCode.END_TRANSACTION: ending.end,
-            RequestCode.RESUME_CHECK_HALF_MESSAGE: resuming.resume,
+            RequestCode.END_TRANSACTION: self._end,
+            RequestCode.RESUME_CHECK_HALF_MESSAGE: self._resume,
         }
         self._counts = WaitingCounts(parts, "transactionMetrics", TRANSACTION)
-        self._tasks = Tasks("transactions")
         self._machines = Machines(parts.world, "transactions")
+        self._asked = 0
         # Positions, and the end of the log when they were taken: offsets that may not pass the disk.
         self._seen = (halves.offset, ops.offset, 0)
 
@@ -68,24 +91,25 @@ class Transactions(Feature):
     async def start(self) -> None:
         """Read what is open."""
         self._counts.load()
-        await self._ledger.load()
-        if self._ledger.open:
-            _log.info("%d transactions are open", len(self._ledger.open))
-        self._tasks.spawn(self._check_forever(), "checks")
-        self._tasks.spawn(self._keep_positions(), "positions")
+        await self._machines.run(self._queues.load())
+        if self._table.open:
+            _log.info("%d transactions are open", len(self._table.open))
+        interval = self._settings.transaction_check_interval_ms / 1000
+        self._machines.keep(
+            "checks", self._checks.check, first_seconds=interval, rest_seconds=interval
+        )
+        self._machines.keep("positions", self._keep_positions, first_seconds=_POSITIONS_SECONDS)
         self._machines.keep("counts", self._save_counts, first_seconds=SAVE_SECONDS)
 
     async def close(self) -> None:
         """Finish what is on its way."""
-        await self._tasks.close()
         await self._machines.close()
-        await self._settling.close()
         self._commit_positions()
         self._count()
         await self._counts.close()
 
     def _count(self) -> None:
-        self._counts.set_all(Counter(half.key.topic for half in self._ledger.open.values()))
+        self._counts.set_all(Counter(key.topic for key in self._table.open))
 
     def _save_counts(self) -> float:
         self._count()
@@ -110,7 +134,7 @@ class Transactions(Feature):
                 f"the broker[{self._settings.broker_name}] sending transaction message is "
                 "forbidden (rejectTransactionMessage)",
             )
-        if len(self._ledger.open) >= OPEN_MAX:
+        if len(self._table.open) >= OPEN_MAX:
             raise RequestError(
                 ResponseCode.SYSTEM_BUSY,
                 f"{OPEN_MAX} transactions are open, which is the most; wait until some have ended",
@@ -118,23 +142,49 @@ class Transactions(Feature):
         topic = self._parts.topics.ensure(HALF_TOPIC, queues=1, perm=PERM_READ_WRITE)
         return as_half(sent, topic)
 
-    # --- rounds
+    # --- requests
 
-    async def _check_forever(self) -> None:
-        while True:
-            await asyncio.sleep(self._settings.transaction_check_interval_ms / 1000)
-            try:
-                await self._checking.round()
-            except (CometError, OSError) as error:
-                _log.error("a round of transaction checks failed: %s", error)
-            except Exception:  # noqa: BLE001  Even a bug must not end it.
-                _log.exception("a round of transaction checks failed")
+    def _end(self, command: Command, _peer: Peer) -> Awaitable[Answer] | Answer:
+        """END_TRANSACTION 37.
 
-    async def _keep_positions(self) -> None:
-        while True:
-            await asyncio.sleep(_POSITIONS_SECONDS)
-            self._commit_positions()
-            self._seen = (*self._ledger.positions(), self._parts.store.max_offset)
+        Differs: who does not know yet is answered, too; clients send it one-way and never see the answer, and
+        whoever waits for one need not wait for its timeout.
+        """
+        request = decode_fields(EndTransaction, command.fields)
+        if command.remark:
+            _log.debug("the end of %s: %s", request.msg_id, command.remark)
+        return self._machines.answer(self._answer_end(request))
+
+    def _answer_end(self, request: EndTransaction) -> Steps[Answer]:
+        return Answer(remark=(yield from self._ends.end(request)))
+
+    def _resume(self, command: Command, _peer: Peer) -> Awaitable[Answer] | Answer:
+        """RESUME_CHECK_HALF_MESSAGE 323."""
+        message_id = decode_fields(ResumeCheck, command.fields).msg_id or ""
+        return self._machines.answer(self._answer_resume(message_id))
+
+    def _answer_resume(self, message_id: str) -> Steps[Answer]:
+        yield from self._checks.resume(message_id)
+        return Answer()
+
+    def _ask(self, group: str, header: CheckTransaction, record: bytes) -> None:
+        """Ask a living producer of the group, another one each time."""
+        clients = [client for client in self._parts.members.producers(group)
+                   if not client.peer.is_closed]  # fmt: skip
+        self._asked += 1
+        ready = [client for client in clients if not client.peer.is_paused] or clients
+        if not ready:
+            _log.warning("no producer of %s is there to be asked", group)
+            return
+        peer = ready[self._asked % len(ready)].peer
+        peer.notify(RequestCode.CHECK_TRANSACTION_STATE, encode_fields(header), record)
+
+    # --- where a start begins
+
+    def _keep_positions(self) -> float:
+        self._commit_positions()
+        self._seen = (*self._queues.positions(), self._parts.store.max_offset)
+        return _POSITIONS_SECONDS
 
     def _commit_positions(self) -> None:
         """Offsets of a second ago, once the log that they rest on is on the disk."""

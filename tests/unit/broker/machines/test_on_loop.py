@@ -9,13 +9,25 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from cometmq.broker.machines.on_loop import LoopWorld, Machines
-from cometmq.broker.machines.steps import elsewhere, on_device, turn_end
+from cometmq.broker.machines.steps import confirmed, elsewhere, on_device, turn_end
+from cometmq.store.positions import Durability
+
+
+class Confident:
+    """A log that is where everybody wants it."""
+
+    max_offset = 0
+
+    def wait_flushed(self, end_offset, on_done) -> None:
+        on_done(Durability.OK)
+
+    wait_confirmed = wait_flushed
 
 
 @pytest.fixture
 async def machines():
     with ThreadPoolExecutor(1) as pool:
-        made = Machines(LoopWorld(pool, lambda _end, done: done(True)), "owner")
+        made = Machines(LoopWorld(pool, Confident()), "owner")
         yield made
         await made.close()
 
@@ -24,6 +36,7 @@ async def test_work_is_done_in_another_thread_and_comes_back_to_the_loop(machine
     def steps():
         there = yield from elsewhere(threading.get_ident)
         is_there = yield from on_device()
+        assert (yield from confirmed(7)) is Durability.OK
         yield from turn_end()
         return there, threading.get_ident(), is_there
 

@@ -32,7 +32,7 @@ _OP_SIZE_MAX = 4096
 _INT64_DIGITS = 19
 
 
-class Key(NamedTuple):
+class TransactionKey(NamedTuple):
     """What tells a transaction from all others, over all copies of its half."""
 
     message_id: str
@@ -81,9 +81,9 @@ def as_half(sent: Sent, half_topic: TopicConfig) -> Sent:
     )
 
 
-def key_of(record: Record, properties: dict[str, str]) -> Key:
+def key_of(record: Record, properties: dict[str, str]) -> TransactionKey:
     """The transaction of a half."""
-    return Key(
+    return TransactionKey(
         properties.get(keys_of.UNIQ_KEY) or str(record.physical_offset),
         # Few groups and topics have many transactions: their names are kept once.
         intern(properties.get(keys_of.PRODUCER_GROUP, "")),

@@ -1,0 +1,263 @@
+"""Checks back: who opened a transaction and said nothing is asked; who never knows loses it, and may resume it.
+
+Each round stores the halves that are due once more, with the number of their checks, and asks a living producer
+of their group. What was asked about too often, or is older than the log is kept, goes to
+TRANS_CHECK_MAX_TIME_TOPIC. Follows TransactionalMessageServiceImpl.check and AdminBrokerProcessor.resumeCheckHalfMessage
+of RocketMQ 5.3.3; the latter takes any message there is, and here it must be one of the discarded.
+
+Next: cometmq.broker.transactions.queues
+"""
+
+import logging
+from collections.abc import Callable
+from typing import NamedTuple
+
+from cometmq.broker.inner_puts import InnerMessage
+from cometmq.broker.machines.steps import Steps, elsewhere, turn_end
+from cometmq.broker.redelivery import once_more
+from cometmq.broker.settings import BrokerSettings
+from cometmq.broker.topics import Topics
+from cometmq.broker.transactions.prepared_messages import as_asked, key_of, number_of
+from cometmq.broker.transactions.queues import TransactionQueues
+from cometmq.broker.transactions.table import (
+    Transaction,
+    TransactionEvent,
+    TransactionState,
+    TransactionTable,
+)
+from cometmq.codec.headers.transaction import CheckTransaction
+from cometmq.codec.message_id import decode_message_id, encode_message_id
+from cometmq.codec.record import Record, decode_record
+from cometmq.model import properties as keys_of
+from cometmq.model.clock import Clock
+from cometmq.model.codes import ResponseCode
+from cometmq.model.errors import CodecError, RecordIllegal, RequestError
+from cometmq.model.flags import PERM_READ_WRITE
+from cometmq.model.names import HALF_TOPIC, TRANS_CHECK_MAX_TIME_TOPIC
+from cometmq.store.appender import PutResult
+from cometmq.store.message_store import MessageStore
+
+_log = logging.getLogger(__name__)
+
+# A half that may not be checked yet is stored anew when it is this old, so that a start need not
+# read from there on; RocketMQ does it at each round.
+_ANEW_MS = 60_000
+_TOGETHER_MAX = 32  # Halves that share a write.
+_LOOKED_AT_MAX = 10_000  # Open transactions that one turn of the loop looks at.
+
+# Asks a producer of a group about a half: its header and its record.
+AskProducer = Callable[[str, CheckTransaction, bytes], None]
+
+
+class _Move(NamedTuple):
+    """A half that goes to another place."""
+
+    transaction: Transaction
+    record: Record
+    properties: dict[str, str]
+    message: InnerMessage
+    is_asked: bool = False
+    is_given_up: bool = False
+
+
+class StateChecks:
+    """The rounds of checks (CHECK_TRANSACTION_STATE)."""
+
+    def __init__(
+        self,
+        table: TransactionTable,
+        queues: TransactionQueues,
+        *,
+        settings: BrokerSettings,
+        store: MessageStore,
+        topics: Topics,
+        clock: Clock,
+        ask: AskProducer,
+    ) -> None:
+        self._table = table
+        self._queues = queues
+        self._settings = settings
+        self._store = store
+        self._topics = topics
+        self._clock = clock
+        self._ask_producer = ask
+
+    def check(self) -> Steps[float]:
+        """Ask about every half that is due; gives the seconds until the next round.
+
+        Raises:
+            StoreError, CodecError, OSError: it could not be done; the next round tries again.
+        """
+        yield from self._queues.catch_up()
+        now_ms = self._clock.now_ms()
+        known = list(self._table.open.values())
+        for start in range(0, len(known), _LOOKED_AT_MAX):
+            looked_at = known[start : start + _LOOKED_AT_MAX]
+            due = [each for each in looked_at if self._is_due(each, now_ms)]
+            for first in range(0, len(due), _TOGETHER_MAX):
+                yield from self._check(due[first : first + _TOGETHER_MAX], now_ms)
+                yield from turn_end()
+        return self._settings.transaction_check_interval_ms / 1000
+
+    def _is_due(self, transaction: Transaction, now_ms: int) -> bool:
+        return transaction.is_open and (
+            self._may_be_asked(transaction, now_ms) or now_ms - transaction.stored_ms > _ANEW_MS
+        )
+
+    def _may_be_asked(self, transaction: Transaction, now_ms: int) -> bool:
+        """Whether its immunity is over; a message from the future has none, as in RocketMQ."""
+        age_ms = now_ms - transaction.born_ms
+        seconds = transaction.immunity_seconds
+        immunity_ms = (
+            self._settings.transaction_timeout_ms if seconds is None else seconds * 1000
+        )
+        return age_ms < 0 or age_ms > immunity_ms
+
+    def _check(self, transactions: list[Transaction], now_ms: int) -> Steps[None]:
+        read = []
+        for transaction in transactions:
+            yield from self._queues.look_up(transaction)
+            if transaction.is_open:
+                offset = transaction.offset
+                record = yield from self._queues.half_at(offset)
+                read.append((transaction, offset, record))
+        # From here to the write nothing waits, so that none ends in between.
+        moves = []
+        for transaction, offset, record in read:
+            if not transaction.is_open or transaction.offset != offset:
+                continue  # Another copy came meanwhile, which the next round asks about.
+            if record is None:
+                _log.error("the half message %s is not there any more", transaction.key)
+                self._table.lost(transaction)
+            else:
+                moves.append(self._move(transaction, record, now_ms))
+        yield from self._carry_out(moves)
+
+    def _move(self, transaction: Transaction, record: Record, now_ms: int) -> _Move:
+        """Where a half goes: back to the queue, once more counted, or to those given up."""
+        properties = record.properties()
+        checks = number_of(properties, keys_of.TRANSACTION_CHECK_TIMES) or 0
+        # Java's mark of a copy whose first one was not checked yet; our first one is done.
+        properties.pop(keys_of.TRAN_PREPARED_QUEUE_OFFSET, None)
+        is_too_old = now_ms - transaction.born_ms > self._settings.reserved_hours * 3_600_000
+        if checks >= self._settings.transaction_check_max or is_too_old:
+            message = self._given_up(record, properties)
+            return _Move(transaction, record, properties, message, is_given_up=True)
+        is_asked = self._may_be_asked(transaction, now_ms)
+        if is_asked:
+            properties[keys_of.TRANSACTION_CHECK_TIMES] = str(checks + 1)
+        message = once_more(record, self._queues.half_topic(), 0, properties)
+        return _Move(transaction, record, properties, message, is_asked=is_asked)
+
+    def _given_up(self, record: Record, properties: dict[str, str]) -> InnerMessage:
+        topic = self._topics.ensure(TRANS_CHECK_MAX_TIME_TOPIC, queues=1, perm=PERM_READ_WRITE)
+        return once_more(record, topic, 0, properties)
+
+    # --- writing
+
+    def _carry_out(self, moves: list[_Move]) -> Steps[None]:
+        if not moves:
+            return
+        try:
+            results = self._write(moves)
+        except (RecordIllegal, CodecError) as error:
+            if len(moves) > 1:
+                for move in moves:
+                    # Between two of them others had a turn, and may have ended one.
+                    if move.transaction.is_open:
+                        yield from self._carry_out([move])
+                return
+            # One property more than a record can hold: it cannot be counted, so it is not asked.
+            move = moves[0]
+            _log.error(
+                "the half message %s cannot be stored anew: %s", move.transaction.key, error
+            )
+            message = self._given_up(move.record, move.record.properties())
+            results = self._write([move._replace(message=message, is_given_up=True)])
+            moves = []
+        yield from self._queues.inner.durable(results)
+        for move, result in zip(moves, results, strict=False):
+            if move.is_asked and not move.is_given_up:
+                self._ask(move, result)
+
+    def _write(self, moves: list[_Move]) -> list[PutResult]:
+        done = [offset for move in moves for offset in move.transaction.offsets]
+        results = self._queues.write([move.message for move in moves], done)
+        now_ms = self._clock.now_ms()
+        for move, (offset, _, _) in zip(moves, results, strict=False):
+            if move.is_given_up:
+                _log.error(
+                    "the transaction %s is discarded: nobody knew of it for too long; "
+                    "cometmq transactions resume brings it back",
+                    move.transaction.key,
+                )
+                self._table.on(move.transaction, TransactionEvent.GIVE_UP)
+            else:
+                self._table.stored_anew(
+                    move.transaction, offset, stored_ms=now_ms, is_asked=move.is_asked
+                )
+        return results
+
+    def _ask(self, move: _Move, result: PutResult) -> None:
+        key = move.transaction.key
+        offset, physical_offset, _ = result
+        host = self._store.store_host
+        record = move.record._replace(
+            queue_offset=offset, physical_offset=physical_offset, store_host=host
+        )
+        header = CheckTransaction(
+            offset,
+            physical_offset,
+            topic=HALF_TOPIC,
+            msg_id=key.message_id,
+            transaction_id=key.message_id,
+            offset_msg_id=encode_message_id(host, physical_offset),
+            broker_name=self._settings.broker_name,
+        )
+        self._ask_producer(key.producer_group, header, as_asked(record, move.properties))
+
+    # --- resuming
+
+    def resume(self, message_id: str) -> Steps[None]:
+        """Have one that was given up open again, and checked from the start; an open one is not doubled.
+
+        Args:
+            message_id: offset message id of it in TRANS_CHECK_MAX_TIME_TOPIC.
+
+        Raises:
+            RequestError: it is none of these, or has ended since.
+            StoreError, CodecError, OSError: it could not be read or stored.
+        """
+        record = yield from self._read_given_up(message_id)
+        yield from self._queues.catch_up()
+        properties = record.properties()
+        key = key_of(record, properties)
+        if key in self._table.open:
+            return
+        before = self._table.outcome(key)
+        if before not in (None, TransactionState.GIVEN_UP):
+            raise RequestError(
+                ResponseCode.ILLEGAL_OPERATION,
+                f"the transaction {key.message_id} was {before.value} since; it stays so",
+            )
+        self._table.resume(key)
+        properties[keys_of.TRANSACTION_CHECK_TIMES] = "0"
+        again = once_more(record, self._queues.half_topic(), 0, properties)
+        yield from self._queues.inner.durable(self._queues.inner.put(again))
+
+    def _read_given_up(self, message_id: str) -> Steps[Record]:
+        try:
+            _, physical_offset = decode_message_id(message_id)
+        except CodecError as error:
+            raise RequestError(ResponseCode.INVALID_PARAMETER, str(error)) from None
+        store = self._store
+        found = None
+        if store.min_offset <= physical_offset < store.dispatched_offset:
+            found = yield from elsewhere(lambda: store.read_record(physical_offset))
+        record = None if found is None else decode_record(found)
+        if record is None or record.topic != TRANS_CHECK_MAX_TIME_TOPIC:
+            raise RequestError(
+                ResponseCode.SYSTEM_ERROR,
+                f"{message_id} is no discarded half message; {TRANS_CHECK_MAX_TIME_TOPIC} has them",
+            )
+        return record

@@ -1,0 +1,122 @@
+"""A producer commits or rolls back, of itself or when it was asked.
+
+The checks, their order, codes and words follow EndTransactionProcessor of RocketMQ 5.3.3.
+
+Next: cometmq.broker.transactions.queues
+"""
+
+import logging
+
+from cometmq.broker.inner_puts import InnerMessage
+from cometmq.broker.machines.steps import Steps
+from cometmq.broker.redelivery import real_place
+from cometmq.broker.settings import BrokerSettings
+from cometmq.broker.topics import Topics
+from cometmq.broker.transactions.prepared_messages import committed, key_of, number_of
+from cometmq.broker.transactions.queues import TransactionQueues
+from cometmq.broker.transactions.table import (
+    TransactionEvent,
+    TransactionState,
+    TransactionTable,
+)
+from cometmq.codec.headers.transaction import EndTransaction
+from cometmq.codec.record import Record
+from cometmq.model import properties as keys_of
+from cometmq.model.clock import Clock
+from cometmq.model.codes import ResponseCode
+from cometmq.model.errors import RequestError
+from cometmq.model.flags import TRANSACTION_COMMIT, TRANSACTION_ROLLBACK
+
+_log = logging.getLogger(__name__)
+
+_SAYS = {
+    TRANSACTION_COMMIT: (TransactionEvent.COMMIT, TransactionState.COMMITTED),
+    TRANSACTION_ROLLBACK: (TransactionEvent.ROLL_BACK, TransactionState.ROLLED_BACK),
+}
+
+
+class TransactionEnds:
+    """Ends transactions as producers say."""
+
+    def __init__(
+        self,
+        table: TransactionTable,
+        queues: TransactionQueues,
+        *,
+        settings: BrokerSettings,
+        topics: Topics,
+        clock: Clock,
+    ) -> None:
+        self._table = table
+        self._queues = queues
+        self._settings = settings
+        self._topics = topics
+        self._clock = clock
+
+    def end(self, request: EndTransaction) -> Steps[str | None]:
+        """Do what a producer says; gives what it should know, if anything.
+
+        Raises:
+            RequestError: it cannot be done; the code says why.
+            StoreError, CodecError, OSError: it could not be read or written; the transaction is open still.
+        """
+        says = _SAYS.get(request.commit_or_rollback)
+        if says is None:
+            return "the transaction is pending; its producer will be asked"
+        event, outcome = says
+        yield from self._queues.catch_up()
+        record = yield from self._queues.half_at(request.tran_state_table_offset)
+        if record is None:
+            raise _refused("Find prepared transaction message failed")
+        properties = record.properties()
+        self._check(request, record, properties)
+        key = key_of(record, properties)
+        transaction = self._table.find(record.queue_offset, key)
+        if transaction is not None:
+            yield from self._queues.look_up(transaction)
+        if transaction is not None and transaction.is_open:
+            message = None
+            if event is TransactionEvent.COMMIT:
+                message = self._message_of(record, properties)
+            yield from self._queues.end(transaction, event, message)
+            return None
+        # A second end: nothing is done; whether it is welcome depends on the first.
+        before = self._table.outcome(key)
+        if before not in (None, outcome):
+            raise RequestError(
+                ResponseCode.ILLEGAL_OPERATION,
+                f"the transaction {key.message_id} was {before.value} before; it stays so",
+            )
+        if transaction is not None and transaction.key in self._table.open:
+            yield from self._queues.join(transaction)
+        return None
+
+    def _check(
+        self, request: EndTransaction, record: Record, properties: dict[str, str]
+    ) -> None:
+        immunity = number_of(properties, keys_of.CHECK_IMMUNITY_SECONDS)
+        age_ms = self._clock.now_ms() - record.born_timestamp
+        if (
+            immunity is not None
+            and not request.from_transaction_check
+            and age_ms > max(immunity * 1000, self._settings.transaction_timeout_ms)
+        ):
+            raise RequestError(
+                ResponseCode.ILLEGAL_OPERATION,
+                f"the end came {age_ms} ms after the message was born, which is beyond its "
+                "CHECK_IMMUNITY_TIME_IN_SECONDS; the producer will be asked",
+            )
+        if properties.get(keys_of.PRODUCER_GROUP) != request.producer_group:
+            raise _refused("The producer group wrong")
+        if record.physical_offset != request.commit_log_offset:
+            raise _refused("The commit log offset wrong")
+
+    def _message_of(self, record: Record, properties: dict[str, str]) -> InnerMessage:
+        place = real_place(record, properties, self._topics)
+        if place is None:
+            raise _refused(f"no topic {properties.get(keys_of.REAL_TOPIC)!r} to commit to")
+        return committed(record, properties, *place)
+
+
+def _refused(remark: str) -> RequestError:
+    return RequestError(ResponseCode.SYSTEM_ERROR, remark)

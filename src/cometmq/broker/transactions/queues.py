@@ -1,0 +1,270 @@
+"""The half queue and the op queue: read into the table of transactions, and written, messages before their op.
+
+All ends of one turn of the loop share a write and a flush. A crash can therefore not come between a commit and
+its op; only a power cut within the write can, and the kill of a Java broker, which writes its ops up to 3 s later.
+So what was open at the start is looked up in the index first: a committed message has the half's unique key.
+
+Next: cometmq.broker.transactions.table
+"""
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from cometmq.broker.inner_puts import InnerMessage, InnerPuts
+from cometmq.broker.machines.steps import Steps, elsewhere, turn_end
+from cometmq.broker.queue_cursor import QueueCursor
+from cometmq.broker.topics import Topics
+from cometmq.broker.transactions.prepared_messages import (
+    TransactionKey,
+    decode_op,
+    key_of,
+    number_of,
+    ops,
+)
+from cometmq.broker.transactions.table import (
+    PreparedCopy,
+    Transaction,
+    TransactionEvent,
+    TransactionState,
+    TransactionTable,
+)
+from cometmq.codec.record import Record, decode_record
+from cometmq.model import properties as keys_of
+from cometmq.model.clock import Clock
+from cometmq.model.errors import CodecError, CometError, RecordIllegal, StoreError
+from cometmq.model.flags import PERM_READ_WRITE, TRANSACTION_COMMIT, TRANSACTION_MASK
+from cometmq.model.names import HALF_TOPIC, OP_HALF_TOPIC
+from cometmq.model.topic import TopicConfig
+from cometmq.store.appender import PutResult
+from cometmq.store.message_search import MessageSearch
+from cometmq.store.message_store import MessageStore
+
+_log = logging.getLogger(__name__)
+
+# Messages of one key: the committed one, and others that were sent with the same key by hand.
+_LOOKED_AT_MAX = 8
+
+
+@dataclass(slots=True, eq=False)
+class _End:
+    """An end on its way into the log.
+
+    Attributes:
+        transaction: which.
+        message: what it becomes; None for a rollback, and where only the op is missing.
+        results: of the write that it was part of.
+        error: why there was none.
+    """
+
+    transaction: Transaction
+    message: InnerMessage | None
+    results: Sequence[PutResult] = ()
+    error: CometError | None = None
+
+
+class TransactionQueues:
+    """Reads and writes the queues of one broker's transactions.
+
+    Attributes:
+        inner: what is written, and waited for.
+    """
+
+    def __init__(
+        self,
+        table: TransactionTable,
+        *,
+        halves: QueueCursor,
+        ops_read: QueueCursor,
+        store: MessageStore,
+        inner: InnerPuts,
+        topics: Topics,
+        clock: Clock,
+    ) -> None:
+        """The cursors stand where the last life of this store left off."""
+        self._table = table
+        self._halves = halves
+        self._ops_read = ops_read
+        self._store = store
+        self.inner = inner
+        self._topics = topics
+        self._clock = clock
+        self._ends: dict[Transaction, _End] = {}
+
+    # --- reading
+
+    def load(self) -> Steps[None]:
+        """Read both queues to their ends; before anything else.
+
+        Raises:
+            CodecError, OSError: a record cannot be read.
+        """
+        while records := (yield from self._ops_read.next_records()):
+            for record in records:
+                self._table.feed_op(record.queue_offset, decode_op(record.body))
+        yield from self.catch_up()
+        self._table.loaded()
+
+    def catch_up(self) -> Steps[None]:
+        """Read the halves that came since.
+
+        Raises:
+            CodecError, OSError: as `load`.
+        """
+        while not self._halves.is_at_end:
+            for record in (yield from self._halves.next_records()):
+                self._feed(record)
+
+    def _feed(self, record: Record) -> None:
+        try:
+            properties = record.properties()
+        except CodecError as error:
+            _log.error("the half message at %d is passed over: %s", record.queue_offset, error)
+            return
+        copy = PreparedCopy(
+            record.queue_offset,
+            key_of(record, properties),
+            record.born_timestamp,
+            record.store_timestamp,
+            number_of(properties, keys_of.CHECK_IMMUNITY_SECONDS),
+            number_of(properties, keys_of.TRAN_PREPARED_QUEUE_OFFSET),
+        )
+        self._table.feed(copy)
+
+    def half_at(self, offset: int) -> Steps[Record | None]:
+        """The half at an offset of the half queue; None where there is none.
+
+        Raises:
+            CodecError, OSError: as `load`.
+        """
+        return self._halves.record_at(offset)
+
+    def positions(self) -> tuple[int, int]:
+        """Half offset and op offset that a start must read from."""
+        return self._table.positions(self._halves.offset)
+
+    # --- what a start is not sure of
+
+    def look_up(self, transaction: Transaction) -> Steps[None]:
+        """Make sure of one that was open at the start; one that was committed is ended without a second message.
+
+        Raises:
+            StoreError, CodecError, OSError: it could not be looked up, or its op not be written.
+        """
+        if transaction.state is not TransactionState.UNSURE:
+            return
+        key = transaction.key
+        search = self._store.search(key.topic, key.message_id, max_count=_LOOKED_AT_MAX)
+        is_found = yield from elsewhere(lambda: _is_committed(search, key))
+        yield from self._looked_up(transaction, is_found=is_found)
+
+    def _looked_up(self, transaction: Transaction, *, is_found: bool) -> Steps[None]:
+        if transaction.state is not TransactionState.UNSURE:
+            return  # Somebody else looked it up meanwhile.
+        if is_found:
+            yield from self.end(transaction, TransactionEvent.FOUND, None)
+        else:
+            self._table.on(transaction, TransactionEvent.NOT_FOUND)
+
+    # --- writing
+
+    def end(
+        self, transaction: Transaction, event: TransactionEvent, message: InnerMessage | None
+    ) -> Steps[None]:
+        """End a transaction; done when that is as safe as a send would be.
+
+        Args:
+            transaction: an open one.
+            event: how it ends.
+            message: what it becomes, if anything.
+
+        Raises:
+            StoreError, CodecError: it could not be written; the transaction is open still.
+        """
+        self._table.on(transaction, event)
+        self._ends[transaction] = _End(transaction, message)
+        return self.join(transaction)
+
+    def join(self, transaction: Transaction) -> Steps[None]:
+        """Wait for the end of a transaction that somebody has begun.
+
+        Raises:
+            StoreError, CodecError: as `end`.
+        """
+        end = self._ends[transaction]
+        return self._written(end)
+
+    def _written(self, end: _End) -> Steps[None]:
+        yield from turn_end()
+        # Who comes first writes for all of the turn.
+        ends, self._ends = list(self._ends.values()), {}
+        self._write_ends(ends)
+        if end.error is not None:
+            raise end.error
+        # A flush that fails now is the answer; a start will see that it has ended, or has not.
+        yield from self.inner.durable(end.results)
+
+    def _write_ends(self, ends: list[_End]) -> None:
+        messages = [end.message for end in ends if end.message is not None]
+        done = [offset for end in ends for offset in end.transaction.offsets]
+        if not ends:
+            return
+        try:
+            results = self.write(messages, done)
+        except (RecordIllegal, CodecError) as error:
+            if len(ends) == 1:
+                self._fail(ends, error)
+                return
+            # One of them cannot be stored, and none was: one by one then.
+            for end in ends:
+                self._write_ends([end])
+        except StoreError as error:
+            self._fail(ends, error)
+        else:
+            for end in ends:
+                end.results = results
+                self._table.on(end.transaction, TransactionEvent.WRITTEN)
+
+    def _fail(self, ends: list[_End], error: CometError) -> None:
+        for end in ends:
+            end.error = error
+            self._table.on(end.transaction, TransactionEvent.NOT_WRITTEN)
+
+    def write(self, messages: list[InnerMessage], done: list[int]) -> list[PutResult]:
+        """Write messages, and an op for half offsets that are done by it.
+
+        Returns:
+            Where the messages lie, and behind them the ops.
+
+        Raises:
+            StoreError, CodecError: nothing was written.
+        """
+        table = self._table
+        done = sorted(done + table.unmarked)
+        marks = ops(
+            done,
+            self._topics.ensure(OP_HALF_TOPIC, queues=1, perm=PERM_READ_WRITE),
+            now_ms=self._clock.now_ms(),
+            host=self._store.store_host,
+        )
+        results = self.inner.put(*messages, *marks)
+        table.unmarked = []
+        for offset, _, _ in results[len(messages) :]:
+            table.op_written(offset, done)
+        return results
+
+    def half_topic(self) -> TopicConfig:
+        """The topic of halves, made where it is missing."""
+        return self._topics.ensure(HALF_TOPIC, queues=1, perm=PERM_READ_WRITE)
+
+
+def _is_committed(search: MessageSearch, key: TransactionKey) -> bool:
+    for content in search.run().records:
+        record = decode_record(content)
+        if (
+            record.topic == key.topic
+            and record.sys_flag & TRANSACTION_MASK == TRANSACTION_COMMIT
+            and record.properties().get(keys_of.UNIQ_KEY) == key.message_id
+        ):
+            return True
+    return False
