@@ -16,7 +16,7 @@ from cometmq.broker.consoles.queue_entries import QueueEntries
 from cometmq.broker.consoles.relay import ClientRelay
 from cometmq.broker.consoles.resets import OffsetResets
 from cometmq.broker.consoles.statistics import Statistics
-from cometmq.broker.delay.delivery import DelayLevels
+from cometmq.broker.delay.feature import DelayLevels
 from cometmq.broker.fast_failure import Standstill
 from cometmq.broker.filters import FilterCheck
 from cometmq.broker.guards import Guards

@@ -10,9 +10,7 @@ from cometmq.codec.bodies.delay_offset import decode_delay_offsets
 from cometmq.codec.queue_entry import decode_entry
 from cometmq.model.codes import RequestCode, ResponseCode
 from cometmq.model.errors import StoreFull
-from cometmq.store.positions import Durability
 from tests.support.hand_clock import HandClock
-from tests.unit.broker.conftest import eventually
 from tests.unit.broker.waiting import (
     SCHEDULE,
     by_hand,
@@ -65,21 +63,6 @@ async def test_levels_can_be_chosen_and_the_last_one_stands_for_all_beyond(tmp_p
         assert [r.body for r in await delivered(served, 1)] == [b"beyond"]
 
 
-async def test_many_that_are_due_at_once_come_in_their_order(tmp_path):
-    clock = HandClock()
-    bodies = [b"%d" % number for number in range(200)]
-    async with by_hand(tmp_path, clock) as served:
-        for body in bodies:
-            await send(served, body, {"DELAY": "1"})
-        clock.turn(1)
-        queue = await eventually(lambda: served.broker._store.queue("Orders", 0))
-        await eventually(lambda: queue.max_offset == 200)
-        entries = served.broker._store.entries(queue, 0, 300)
-        read = served.broker._store.read_record
-        found = [read(entry.physical_offset) for entry in entries]
-    assert [body in record for body, record in zip(bodies, found, strict=True)] == [True] * 200
-
-
 async def test_a_restart_goes_on_where_it_was(tmp_path):
     clock = HandClock()
     async with by_hand(tmp_path, clock) as served:
@@ -115,25 +98,6 @@ async def test_an_offset_beyond_its_queue_is_brought_back(tmp_path):
         await send(served, b"c", {"DELAY": "1"})
         clock.turn(1)
         assert [record.body for record in await delivered(served, 1)] == [b"c"]
-
-
-async def test_progress_is_saved_when_the_delivery_is_on_the_device_and_not_before(tmp_path):
-    clock, flushes = HandClock(), []
-    file = tmp_path / "config" / "delayOffset.json"
-    async with by_hand(tmp_path, clock, flush_delay_offset_interval_ms=10) as served:
-        store = served.broker._store
-        store.wait_flushed = lambda end, on_done: flushes.append((end, on_done))
-        await send(served, b"b", {"DELAY": "1"})
-        clock.turn(1)
-        await delivered(served, 1)
-        clock.turn(1)
-        await eventually(lambda: flushes and flushes[-1][0] == store.max_offset)
-        assert not file.exists()
-        del store.wait_flushed
-        for _, on_done in flushes:
-            on_done(Durability.OK)
-        await eventually(file.exists)
-    assert decode_delay_offsets(file.read_text()).offsets == {1: 1}
 
 
 @pytest.mark.parametrize("error", [StoreFull("no room"), KeyError("a fault of ours")])

@@ -1,20 +1,19 @@
 """Delivers the messages of delay levels when they are due.
 
 A level's queue is in the order of its due times, so only its head is looked at: each 100 ms, a
-comparison of numbers for each level. What is due is read in the pool and put with one write. Follows
-ScheduleMessageService of RocketMQ 5.3.3, with one task for all levels.
+comparison of numbers for each level. What is due is read elsewhere and put with one write. Follows
+ScheduleMessageService of RocketMQ 5.3.3, with one machine for all levels.
 
-Next: cometmq.broker.delay.progress
+Next: cometmq.broker.delay.delivered_offsets
 """
 
-import asyncio
 import logging
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from cometmq.broker.delay.levels import Levels
-from cometmq.broker.delay.progress import Progress
-from cometmq.broker.inner_puts import InnerMessage
-from cometmq.broker.parts import Feature, Parts
+from cometmq.broker.delay.delivered_offsets import DeliveredOffsets
+from cometmq.broker.inner_puts import InnerMessage, InnerPuts
+from cometmq.broker.machines.steps import Steps, elsewhere
 from cometmq.broker.redelivery import (
     BATCH_COUNT_MAX,
     BATCH_SIZE_MAX,
@@ -22,15 +21,13 @@ from cometmq.broker.redelivery import (
     put_deliverable,
     real_place,
 )
+from cometmq.broker.topics import Topics
 from cometmq.codec.queue_entry import QueueEntry
 from cometmq.codec.record import Record, decode_record
-from cometmq.codec.remoting import Command
-from cometmq.model.codes import RequestCode
+from cometmq.model.clock import Clock
 from cometmq.model.errors import CodecError, StoreError
 from cometmq.model.names import SCHEDULE_TOPIC
-from cometmq.net.answer import Answer
-from cometmq.net.peer import Peer
-from cometmq.net.tasks import Tasks
+from cometmq.store.message_store import MessageStore
 
 _log = logging.getLogger(__name__)
 
@@ -70,59 +67,34 @@ class Due:
     due_ms: int | None = None
 
 
-class DelayLevels(Feature):
-    """The feature: the reroute of sends, and their delivery."""
+class DelayedDelivery:
+    """Delivers what is due: a machine of all levels."""
 
-    def __init__(self, parts: Parts) -> None:
-        self._parts = parts
-        self._levels = Levels(parts.store.settings.delay_levels_ms, parts.topics)
-        parts.reroutes.append(self._levels.reroute)
-        self._progress = Progress(
-            parts.config_file("delayOffset.json"),
-            inner=parts.inner,
-            clock=parts.clock,
-            pool=parts.pool,
-        )
-        self._tasks = Tasks("delay levels")
-        self._list = [
-            Level(number, delay_ms)
-            for number, delay_ms in enumerate(self._levels.delays_ms, start=1)
+    def __init__(
+        self,
+        delays_ms: Sequence[int],
+        delivered: DeliveredOffsets,
+        *,
+        store: MessageStore,
+        inner: InnerPuts,
+        topics: Topics,
+        clock: Clock,
+    ) -> None:
+        """`delays_ms`: of each level, the first is level 1."""
+        self._levels = [
+            Level(number, delay_ms) for number, delay_ms in enumerate(delays_ms, start=1)
         ]
-        self.answers = {RequestCode.GET_ALL_DELAY_OFFSET: self._all_offsets}
+        self._delivered = delivered
+        self._store = store
+        self._inner = inner
+        self._topics = topics
+        self._clock = clock
 
-    async def start(self) -> None:
-        """Take up where the file says.
-
-        Raises:
-            CodecError: delayOffset.json means nothing; the message names it.
-        """
-        self._progress.load()
-        self._correct_offsets()
-        self._tasks.spawn(self._run(), "delivery")
-
-    async def close(self) -> None:
-        """Stop, and save how far it came."""
-        await self._tasks.close()
-        await self._progress.close()
-
-    def facts(self) -> dict[str, str]:
-        """How far each level is: delivered, and all."""
-        found = {}
-        for number, offset in self._progress.offsets.items():
-            queue = self._parts.store.queue(SCHEDULE_TOPIC, number - 1)
-            end = queue.max_offset if queue is not None else 0
-            found[f"scheduleMessageOffset_{number}"] = f"{offset},{end}"
-        return found
-
-    def _all_offsets(self, _command: Command, _peer: Peer) -> Answer:
-        """GET_ALL_DELAY_OFFSET 45."""
-        return Answer(body=self._progress.text().encode())
-
-    def _correct_offsets(self) -> None:
+    def correct_offsets(self) -> None:
         """Bring offsets that lie outside of their queues back (correctDelayOffset)."""
-        offsets = self._progress.offsets
+        offsets = self._delivered.offsets
         for number, offset in offsets.items():
-            queue = self._parts.store.queue(SCHEDULE_TOPIC, number - 1)
+            queue = self._store.queue(SCHEDULE_TOPIC, number - 1)
             low, high = (queue.min_offset, queue.max_offset) if queue is not None else (0, 0)
             if not low <= offset <= high:
                 offsets[number] = min(max(offset, low), high)
@@ -131,26 +103,20 @@ class DelayLevels(Feature):
                     "at %d", offset, number, low, high, offsets[number],
                 )  # fmt: skip
 
-    async def _run(self) -> None:
-        clock = self._parts.clock
-        save_seconds = self._parts.settings.flush_delay_offset_interval_ms / 1000
-        save_at = clock.monotonic() + save_seconds
-        while True:
-            await asyncio.sleep(_LOOK_SECONDS)
-            for level in self._list:
-                await self._look(level)
-            if clock.monotonic() >= save_at:
-                self._tasks.spawn(self._progress.save(), "saving")
-                save_at = clock.monotonic() + save_seconds
+    def deliver(self) -> Steps[float]:
+        """Deliver what is due of all levels; gives the seconds until the next look."""
+        for level in self._levels:
+            yield from self._look(level)
+        return _LOOK_SECONDS
 
-    async def _look(self, level: Level) -> None:
+    def _look(self, level: Level) -> Steps[None]:
         """Deliver what is due of a level; an error lets it rest and harms no other."""
-        clock = self._parts.clock
+        clock = self._clock
         if clock.monotonic() < level.rests_until:
             return
         try:
             while self._may_be_due(level):
-                await self._deliver_batch(level)
+                yield from self._deliver_batch(level)
         except (StoreError, CodecError, OSError) as error:
             _log.warning(
                 "delay level %d: %s; next try in %.0f s",
@@ -165,8 +131,8 @@ class DelayLevels(Feature):
             level.rests_until = clock.monotonic() + _AFTER_ERROR_SECONDS
 
     def _may_be_due(self, level: Level) -> bool:
-        queue = self._parts.store.queue(SCHEDULE_TOPIC, level.number - 1)
-        if queue is None or self._progress.offsets.get(level.number, 0) >= queue.max_offset:
+        queue = self._store.queue(SCHEDULE_TOPIC, level.number - 1)
+        if queue is None or self._delivered.offsets.get(level.number, 0) >= queue.max_offset:
             level.due_ms = None
             return False
         return level.due_ms is None or not self._waits(level.due_ms, level)
@@ -177,26 +143,25 @@ class DelayLevels(Feature):
         A due time beyond the level's delay is of a clock that was set back, or of a longer level
         that had this number before: such a message is due now (correctDeliverTimestamp).
         """
-        now_ms = self._parts.clock.now_ms()
+        now_ms = self._clock.now_ms()
         return now_ms < due_ms <= now_ms + level.delay_ms
 
-    async def _deliver_batch(self, level: Level) -> None:
-        offset = self._progress.offsets.get(level.number, 0)
-        loop = asyncio.get_running_loop()
-        found = await loop.run_in_executor(self._parts.pool, self._read_due, level, offset)
+    def _deliver_batch(self, level: Level) -> Steps[None]:
+        offset = self._delivered.offsets.get(level.number, 0)
+        found = yield from elsewhere(lambda: self._read_due(level, offset))
         messages = [
             message
             for record in found.records
             if record is not None and (message := self._message(record)) is not None
         ]
-        put_deliverable(self._parts.inner, messages)
+        put_deliverable(self._inner, messages)
         # Nothing waits between the put and this: no message is delivered twice by a cancel.
-        self._progress.offsets[level.number] = found.next_offset
+        self._delivered.offsets[level.number] = found.next_offset
         level.due_ms = found.due_ms
 
     def _read_due(self, level: Level, offset: int) -> Due:
         """The head of a level's queue as far as it is due. In the pool."""
-        store = self._parts.store
+        store = self._store
         queue = store.queue(SCHEDULE_TOPIC, level.number - 1)
         assert queue is not None
         found = Due(next_offset=max(offset, queue.min_offset))
@@ -227,7 +192,7 @@ class DelayLevels(Feature):
         except CodecError as error:
             _log.error("the message at %d is dropped: %s", record.physical_offset, error)
             return None
-        place = real_place(record, properties, self._parts.topics)
+        place = real_place(record, properties, self._topics)
         if place is None:
             return None
         # Follows RocketMQ: the delivered message keeps DELAY, REAL_TOPIC and REAL_QID.

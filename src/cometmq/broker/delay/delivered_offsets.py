@@ -6,11 +6,7 @@ put for it are on the device; else a power cut would take them, and nobody would
 Next: cometmq.store.config_file
 """
 
-from collections.abc import Callable
-from concurrent.futures import Executor
-
-from cometmq.broker.inner_puts import InnerPuts
-from cometmq.broker.saving import Saver
+from cometmq.broker.machines.steps import Steps, elsewhere, on_device
 from cometmq.codec.bodies.delay_offset import (
     DelayOffsets,
     decode_delay_offsets,
@@ -21,23 +17,19 @@ from cometmq.model.data_version import DataVersion
 from cometmq.store.config_file import ConfigFile
 
 
-class Progress:
+class DeliveredOffsets:
     """The table of delivered offsets and its file.
 
     Attributes:
         offsets: the next offset to deliver, by level.
     """
 
-    def __init__(
-        self, file: ConfigFile, *, inner: InnerPuts, clock: Clock, pool: Executor
-    ) -> None:
+    def __init__(self, file: ConfigFile, *, clock: Clock) -> None:
         """The table is empty until `load`."""
         self.offsets: dict[int, int] = {}
         self._file = file
-        self._inner = inner
         self._clock = clock
-        self._safe = DelayOffsets(DataVersion(clock.now_ms()))
-        self._saver = Saver(file, self._snapshot, pool)
+        self._saved = DelayOffsets(DataVersion(clock.now_ms()))
 
     def load(self) -> None:
         """Read the file.
@@ -47,28 +39,24 @@ class Progress:
         """
         table = self._file.load(decode_delay_offsets)
         if table is not None:
-            self._safe = table
+            self._saved = table
             self.offsets = dict(table.offsets)
 
-    async def save(self) -> None:
-        """Save the offsets as they are now, once all that was delivered is on the device."""
-        if self.offsets == self._safe.offsets:
-            self._saver.save_if_dirty()  # It failed before.
+    def save(self) -> Steps[None]:
+        """Save the offsets as they are now, once all that was delivered is on the device.
+
+        Raises:
+            OSError: the file could not be written; nothing of it is counted as saved.
+        """
+        if self.offsets == self._saved.offsets:
             return
         offsets = dict(self.offsets)
-        if await self._inner.on_device():
-            self._safe = DelayOffsets(self._safe.version.next(self._clock.now_ms()), offsets)
-            self._saver.save_soon()
+        if not (yield from on_device()):
+            return  # The next call tries again.
+        table = DelayOffsets(self._saved.version.next(self._clock.now_ms()), offsets)
+        yield from elsewhere(lambda: self._file.save(encode_delay_offsets(table)))
+        self._saved = table
 
     def text(self) -> str:
         """The file's text, with the offsets as they are now."""
-        return encode_delay_offsets(DelayOffsets(self._safe.version, self.offsets))
-
-    async def close(self) -> None:
-        """Save how far it came."""
-        await self.save()
-        await self._saver.close()
-
-    def _snapshot(self) -> Callable[[], str]:
-        table = self._safe
-        return lambda: encode_delay_offsets(table)
+        return encode_delay_offsets(DelayOffsets(self._saved.version, self.offsets))

@@ -1,0 +1,82 @@
+"""Delay levels as a part of the broker: which sends wait, their delivery, and how far it is.
+
+Next: cometmq.broker.delay.delivery
+"""
+
+import logging
+
+from cometmq.broker.delay.delivered_offsets import DeliveredOffsets
+from cometmq.broker.delay.delivery import DelayedDelivery
+from cometmq.broker.delay.levels import Levels
+from cometmq.broker.machines.on_loop import Machines
+from cometmq.broker.machines.steps import Steps
+from cometmq.broker.parts import Feature, Parts
+from cometmq.codec.remoting import Command
+from cometmq.model.codes import RequestCode
+from cometmq.model.names import SCHEDULE_TOPIC
+from cometmq.net.answer import Answer
+from cometmq.net.peer import Peer
+
+_log = logging.getLogger(__name__)
+
+
+class DelayLevels(Feature):
+    """The feature: the reroute of sends, and their delivery."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        levels = Levels(parts.store.settings.delay_levels_ms, parts.topics)
+        parts.reroutes.append(levels.reroute)
+        self._delivered = DeliveredOffsets(
+            parts.config_file("delayOffset.json"), clock=parts.clock
+        )
+        self._delivery = DelayedDelivery(
+            levels.delays_ms,
+            self._delivered,
+            store=parts.store,
+            inner=parts.inner,
+            topics=parts.topics,
+            clock=parts.clock,
+        )
+        self._machines = Machines(parts.world, "delay levels")
+        self.answers = {RequestCode.GET_ALL_DELAY_OFFSET: self._all_offsets}
+
+    async def start(self) -> None:
+        """Take up where the file says.
+
+        Raises:
+            CodecError: delayOffset.json means nothing; the message names it.
+        """
+        self._delivered.load()
+        self._delivery.correct_offsets()
+        self._machines.keep("delivery", self._delivery.deliver)
+        self._machines.keep("offsets", self._save, first_seconds=self._save_seconds)
+
+    async def close(self) -> None:
+        """Stop, and save how far it came."""
+        await self._machines.close()
+        try:
+            await self._machines.run(self._delivered.save())
+        except OSError as error:
+            _log.error("delayOffset.json cannot be written: %s", error)
+
+    def _save(self) -> Steps[float]:
+        yield from self._delivered.save()
+        return self._save_seconds
+
+    @property
+    def _save_seconds(self) -> float:
+        return self._parts.settings.flush_delay_offset_interval_ms / 1000
+
+    def facts(self) -> dict[str, str]:
+        """How far each level is: delivered, and all."""
+        found = {}
+        for number, offset in self._delivered.offsets.items():
+            queue = self._parts.store.queue(SCHEDULE_TOPIC, number - 1)
+            end = queue.max_offset if queue is not None else 0
+            found[f"scheduleMessageOffset_{number}"] = f"{offset},{end}"
+        return found
+
+    def _all_offsets(self, _command: Command, _peer: Peer) -> Answer:
+        """GET_ALL_DELAY_OFFSET 45."""
+        return Answer(body=self._delivered.text().encode())

@@ -1,0 +1,177 @@
+"""The machine of delay levels: deliveries, restarts and errors, on a hand clock and a disk in memory."""
+
+from __future__ import annotations
+
+import errno
+from random import Random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cometmq.broker.delay.delivered_offsets import DeliveredOffsets
+from cometmq.broker.delay.delivery import DelayedDelivery
+from cometmq.broker.delay.levels import Levels
+from cometmq.broker.inner_puts import InnerMessage
+from cometmq.broker.machines.runner import KeptMachine
+from cometmq.codec.bodies.delay_offset import decode_delay_offsets
+from cometmq.model.topic import TopicConfig
+from cometmq.store.config_file import ConfigFile
+from tests.support.hand_broker import PATH, HandBroker
+from tests.support.store_puts import HOST_V4
+
+FILE = f"{PATH}/config/delayOffset.json"
+TOPICS = (TopicConfig("Orders", 2, 2), TopicConfig("Others", 1, 1))
+
+
+class Delays:
+    """One life of a broker with delay levels."""
+
+    def __init__(self, **more) -> None:
+        self.broker = broker = HandBroker(topics=TOPICS, **more)
+        self.levels = Levels(broker.store.settings.delay_levels_ms, broker.topics)
+        self.delivered = DeliveredOffsets(ConfigFile(FILE, broker.disk), clock=broker.clock)
+        self.delivered.load()
+        self.delivery = DelayedDelivery(
+            self.levels.delays_ms, self.delivered, store=broker.store,
+            inner=broker.inner, topics=broker.topics, clock=broker.clock,
+        )  # fmt: skip
+        self.delivery.correct_offsets()
+        KeptMachine(broker.world, "delivery", self.delivery.deliver).begin()
+
+    def send(self, body: bytes, level: int, topic: str = "Orders", queue_id: int = 1) -> None:
+        """Store a message as the reroute of a send would."""
+        place, queue, properties = self.levels.place(level, topic, queue_id, {"TAGS": "t"})
+        now_ms = self.broker.clock.now_ms()
+        message = InnerMessage(
+            place, queue, body, properties, born_ms=now_ms, born_host=HOST_V4, flag=7,
+            is_due_coded=True,
+        )  # fmt: skip
+        self.broker.put(message)
+
+    def orders(self) -> list[bytes]:
+        return self.broker.bodies("Orders", 1)
+
+    def saved(self) -> dict[int, int]:
+        return dict(decode_delay_offsets(self.broker.disk.content(FILE)).offsets)
+
+    def killed(self, **more) -> Delays:
+        return Delays(**self.broker.killed(), **more)
+
+
+def test_it_comes_when_it_is_due_and_not_before():
+    delays = Delays()
+    delays.send(b"later", 2)
+    delays.broker.world.pass_time(4.999)
+    assert delays.orders() == []
+    delays.broker.world.pass_time(0.101)
+    (record,) = delays.broker.records("Orders", 1)
+    assert (record.body, record.flag) == (b"later", 7)
+    assert record.properties()["DELAY"] == "2"  # Java's keeps it, too.
+
+
+def test_many_that_are_due_at_once_come_in_their_order():
+    delays = Delays()
+    bodies = [b"%d" % number for number in range(1100)]
+    for body in bodies:
+        delays.send(body, 1)
+    delays.broker.world.pass_time(1.1)
+    assert delays.orders() == bodies
+
+
+def test_a_clock_that_was_set_back_keeps_nobody_waiting_longer_than_the_level():
+    delays = Delays()
+    delays.send(b"b", 2)
+    delays.broker.clock._start_ms -= 3_600_000  # The wall clock alone.
+    delays.broker.world.pass_time(0.2)
+    assert delays.orders() == [b"b"]
+
+
+def test_offsets_are_saved_when_the_delivery_is_on_the_device_and_not_before():
+    delays = Delays()
+    delays.send(b"b", 1)
+    delays.broker.world.pass_time(1.1)
+    delays.broker.world.is_flushed = None
+    saving = delays.broker.world.begin(delays.delivered.save())
+    delays.broker.world.settle()
+    assert not delays.broker.disk.exists(FILE)
+    delays.broker.world.flush()
+    saving.get()
+    assert delays.saved() == {1: 1}
+
+
+def test_a_flush_that_fails_saves_nothing_and_the_next_one_does():
+    delays = Delays()
+    delays.send(b"b", 1)
+    delays.broker.world.pass_time(1.1)
+    for is_flushed in (False, True):
+        delays.broker.world.is_flushed = is_flushed
+        delays.broker.world.run(delays.delivered.save())
+        assert delays.broker.disk.exists(FILE) is is_flushed
+
+
+def test_a_file_that_cannot_be_written_is_tried_again():
+    delays = Delays()
+    delays.send(b"b", 1)
+    delays.broker.world.pass_time(1.1)
+    delays.broker.disk.fail("open", code=errno.EMFILE)
+    with pytest.raises(OSError, match="EMFILE"):
+        delays.broker.world.run(delays.delivered.save())
+    delays.broker.world.run(delays.delivered.save())
+    assert delays.saved() == {1: 1}
+
+
+def test_a_delivery_that_fails_is_tried_again_and_harms_no_other_level(caplog):
+    delays = Delays()
+    delays.send(b"stuck", 1)
+    delays.broker.world.pass_time(0.95)
+    delays.broker.disk.fail("pwrite", code=errno.ENOSPC)
+    delays.broker.world.pass_time(0.2)
+    assert delays.orders() == []
+    assert "delay level 1: disk full" in caplog.text
+    delays.broker.store.tick()
+    delays.broker.clock.turn(0.5)
+    delays.send(b"other", 2, "Others", 0)
+    delays.broker.world.pass_time(6)
+    assert (delays.orders(), delays.broker.bodies("Others")) == ([b"stuck"], [b"other"])
+
+
+@pytest.mark.parametrize(("offset", "found"), [(99, 1), (-1, 0)])
+def test_an_offset_outside_of_its_queue_is_brought_back(offset, found):
+    delays = Delays()
+    delays.send(b"b", 1)
+    delays.delivered.offsets[1] = offset
+    delays.delivered.offsets[7] = 3
+    delays.delivery.correct_offsets()
+    assert delays.delivered.offsets == {1: found, 7: 0}
+
+
+@settings(max_examples=40, deadline=None)
+@given(data=st.data(), seed=st.integers(0, 1 << 32))
+def test_each_comes_in_its_time_across_kills_and_none_is_lost(data, seed):
+    """Without a kill each once; with kills again what was not saved, as in RocketMQ."""
+    delays = Delays(chance=Random(seed))
+    sent: dict[bytes, float] = {}
+    is_killed = False
+    for number in range(data.draw(st.integers(1, 12))):
+        level = data.draw(st.integers(1, 4))
+        body = b"%d" % number
+        sent[body] = delays.broker.clock.monotonic() + delays.levels.delays_ms[level - 1] / 1000
+        delays.send(body, level)
+        deed, waited = data.draw(st.sampled_from(["wait", "wait", "save", "kill"])), 0.0
+        if deed == "wait":
+            waited = data.draw(st.floats(0, 12))
+            delays.broker.world.pass_time(waited)
+        elif deed == "save":
+            delays.broker.world.run(delays.delivered.save())
+        else:
+            is_killed = True
+            delays = delays.killed()
+        now = delays.broker.clock.monotonic()
+        assert {body for body, due in sent.items() if due > now}.isdisjoint(delays.orders())
+        if waited > 0.2:
+            overdue = {body for body, due in sent.items() if due < now - 0.2}
+            assert overdue <= set(delays.orders())
+    delays.broker.world.pass_time(40)
+    assert set(delays.orders()) == set(sent)
+    assert is_killed or len(delays.orders()) == len(sent)
