@@ -10,8 +10,6 @@ from collections.abc import Callable
 from cometmq.broker.cleaning import Cleaning
 from cometmq.broker.consoles.broker_stats import BrokerStats
 from cometmq.broker.consoles.configuration import Configuration
-from cometmq.broker.consoles.forbidden_topics import ForbiddenTopics
-from cometmq.broker.consoles.group_offsets import GroupOffsets
 from cometmq.broker.consoles.queue_entries import QueueEntries
 from cometmq.broker.consoles.relay import ClientRelay
 from cometmq.broker.consoles.resets import OffsetResets
@@ -42,9 +40,7 @@ FEATURES: tuple[Callable[[Parts], Feature], ...] = (
     Replies,
     Statistics,
     BrokerStats,
-    GroupOffsets,
     QueueEntries,
-    ForbiddenTopics,
     FilterCheck,
     StaticTopics,
     PopFeature,

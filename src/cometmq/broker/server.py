@@ -41,9 +41,11 @@ from cometmq.broker.offsets import Offsets
 from cometmq.broker.parts import Parts
 from cometmq.broker.registrar import Registrar, RegistrarSettings
 from cometmq.broker.requests import request_table
+from cometmq.broker.service.groups import GroupAdministration, GroupComparison
 from cometmq.broker.service.lookup import MessageLookup
 from cometmq.broker.service.offsets import CommittedOffsets, QueueBounds
 from cometmq.broker.service.pull import Pulls
+from cometmq.broker.service.topics import TopicAdministration
 from cometmq.broker.settings import FAST_PORT_DISTANCE, BrokerSettings
 from cometmq.broker.topics import Topics
 from cometmq.broker.turns import Turns
@@ -268,7 +270,7 @@ class Broker:
         )
 
     def _make_answers(self, parts: Parts) -> tuple[Answers, ...]:
-        settings, store, clock, pool = self.settings, self._store, self._clock, self._pool
+        settings, store, clock = self.settings, self._store, self._clock
         topics, groups, offsets = self._topics, self._groups, self._offsets
         facts = [feature.facts for feature in self._features]
         return (
@@ -282,13 +284,23 @@ class Broker:
             ).answers,
             ClientHandler(parts).answers,
             TopicHandler(
+                TopicAdministration(
+                    topics=topics,
+                    offsets=offsets,
+                    store=store,
+                    announce=self._registrar.register,
+                ),
                 topics=topics,
-                offsets=offsets,
-                store=store,
-                announce=self._registrar.register,
-                pool=pool,
+                machines=self._requests,
             ).answers,
-            GroupHandler(groups=groups, offsets=offsets, pool=pool).answers,
+            GroupHandler(
+                GroupAdministration(groups, offsets),
+                GroupComparison(
+                    store=store, topics=topics, offsets=offsets, members=self._members
+                ),
+                groups=groups,
+                machines=self._requests,
+            ).answers,
             QueryHandler(
                 MessageLookup(store, unique_count=settings.query_count_unique), self._requests
             ).answers,

@@ -1,22 +1,12 @@
-"""Topics: make, change, delete, list (17, 18, 21, 215, 305, 351).
+"""Topics (17, 18, 21, 215, 305, 351): frames to requests, results to answers.
 
-Follows AdminBrokerProcessor of RocketMQ 5.3.3; an answer comes when the change is on disk and
-the nameservers know it.
-
-Next: cometmq.broker.topics
+Next: cometmq.broker.service.topics
 """
 
-import asyncio
-import logging
-from collections.abc import Awaitable, Callable, Mapping
-from concurrent.futures import Executor
-from dataclasses import replace
-
-from cometmq.broker.offsets import Offsets
-from cometmq.broker.other_queues import check_queue_type, is_batch_topic
-from cometmq.broker.topic_limits import limits_of
-from cometmq.broker.topic_policies import check_policies
-from cometmq.broker.topics import QUEUES_MAX, Topics
+from cometmq.broker.machines.on_loop import Machines
+from cometmq.broker.machines.steps import elsewhere
+from cometmq.broker.service.topics import TopicAdministration
+from cometmq.broker.topics import Topics
 from cometmq.codec.bodies.topic_config import (
     decode_topic_configs,
     encode_topic_config,
@@ -26,38 +16,22 @@ from cometmq.codec.bodies.topic_list import encode_topic_list
 from cometmq.codec.fields import decode_fields
 from cometmq.codec.headers.topic import CreateTopic, TopicRequest
 from cometmq.codec.remoting import Command
-from cometmq.model.codes import RequestCode, ResponseCode
-from cometmq.model.errors import RequestError
-from cometmq.model.names import check_topic
-from cometmq.model.topic import TopicConfig
+from cometmq.model.codes import RequestCode
 from cometmq.net.answer import Answer
 from cometmq.net.peer import Peer
 from cometmq.net.requests import Answers
-from cometmq.store.message_store import MessageStore
-
-_log = logging.getLogger(__name__)
-
-_PERM_BITS = 15
 
 
 class TopicHandler:
     """Handles requests about topics."""
 
     def __init__(
-        self,
-        *,
-        topics: Topics,
-        offsets: Offsets,
-        store: MessageStore,
-        announce: Callable[[], Awaitable[None]],
-        pool: Executor,
+        self, administration: TopicAdministration, *, topics: Topics, machines: Machines
     ) -> None:
-        """`announce` tells the nameservers that are up, and returns when they know; `pool` makes texts."""
-        self._pool = pool
+        """`topics` is the table that lists are asked of; `machines` make the texts of large answers."""
+        self._administration = administration
         self._topics = topics
-        self._offsets = offsets
-        self._store = store
-        self._announce = announce
+        self._machines = machines
         self.answers: Answers = {
             RequestCode.UPDATE_AND_CREATE_TOPIC: self.create,
             RequestCode.UPDATE_AND_CREATE_TOPIC_LIST: self.create_many,
@@ -69,121 +43,31 @@ class TopicHandler:
 
     async def create(self, command: Command, _peer: Peer) -> Answer:
         """UPDATE_AND_CREATE_TOPIC 17."""
-        request = decode_fields(CreateTopic, command.fields)
-        known = self._topics.get(request.topic)
-        attributes = _changed(known.attributes if known else {}, request.attributes)
-        config = TopicConfig(
-            request.topic,
-            request.read_queue_nums,
-            request.write_queue_nums,
-            request.perm,
-            request.topic_filter_type,
-            request.topic_sys_flag or 0,
-            request.order,
-            attributes,
-        )
-        self._check(config)
-        await self._settled(self._topics.put(config))
+        await self._administration.change(decode_fields(CreateTopic, command.fields))
         return Answer()
 
     async def create_many(self, command: Command, _peer: Peer) -> Answer:
-        """UPDATE_AND_CREATE_TOPIC_LIST 18: all of them, or none."""
-        configs = decode_topic_configs(command.body)
-        for config in configs:
-            self._check(config)
-        for config in configs:
-            known = self._topics.get(config.name)
-            saving = self._topics.put(
-                replace(config, attributes=known.attributes) if known else config
-            )
-            if config is configs[-1]:
-                await self._settled(saving)
+        """UPDATE_AND_CREATE_TOPIC_LIST 18."""
+        await self._administration.change_many(decode_topic_configs(command.body))
         return Answer()
-
-    async def _settled(self, saving: "asyncio.Future[None]") -> None:
-        """The change is on disk, and whoever asks a nameserver next will see it."""
-        await asyncio.gather(asyncio.shield(saving), self._announce())
-
-    def _check(self, config: TopicConfig) -> None:
-        check_topic(config.name)
-        if self._topics.is_system(config.name):
-            raise RequestError(
-                ResponseCode.INVALID_PARAMETER,
-                f"The topic[{config.name}] is conflict with system topic.",
-            )
-        counts = (config.read_queues, config.write_queues)
-        if min(counts) < 0 or not 1 <= max(counts) <= QUEUES_MAX:
-            raise RequestError(
-                ResponseCode.INVALID_PARAMETER,
-                f"{counts[0]} read and {counts[1]} write queues; give 1 to {QUEUES_MAX}",
-            )
-        if not 0 <= config.perm <= _PERM_BITS:
-            raise RequestError(
-                ResponseCode.INVALID_PARAMETER,
-                f"perm {config.perm} is none; 6 is read and write, 4 read, 2 write",
-            )
-        limits_of(config.attributes)
-        known = self._topics.get(config.name)
-        check_policies(config.attributes, known.attributes if known else {})
-        if known is None or not is_batch_topic(known.attributes):
-            check_queue_type(config.attributes)
 
     async def delete(self, command: Command, peer: Peer) -> Answer:
         """DELETE_TOPIC_IN_BROKER 215."""
         name = decode_fields(TopicRequest, command.fields).topic
-        # Older brokers made topics whose names are too long for a directory: they go as any other.
-        check_topic(name, is_any_length=self._topics.get(name) is not None)
-        if self._topics.is_system(name):
-            raise RequestError(
-                ResponseCode.INVALID_PARAMETER,
-                f"The topic[{name}] is conflict with system topic.",
-            )
-        _log.info("deleting topic %s, asked by %s", name, peer.address)
-        saving = self._topics.delete(name)
-        self._offsets.forget_topic(name)
-        try:
-            self._store.delete_topic(name)
-        except OSError as error:
-            raise RequestError(
-                ResponseCode.SYSTEM_ERROR,
-                f"topic {name} is deleted, but files of it remain: {error.strerror}",
-            ) from error
-        await self._settled(saving)
+        await self._administration.delete(name, peer.address)
         return Answer()
 
     async def all(self, _command: Command, _peer: Peer) -> Answer:
         """GET_ALL_TOPIC_CONFIG 21."""
-        loop = asyncio.get_running_loop()
         table = self._topics.table()
-        return Answer(body=await loop.run_in_executor(self._pool, encode_topic_table, table))
+        encoded = self._machines.run(elsewhere(lambda: encode_topic_table(table)))
+        return Answer(body=await encoded)
 
     def get(self, command: Command, _peer: Peer) -> Answer:
         """GET_TOPIC_CONFIG 351."""
         name = decode_fields(TopicRequest, command.fields).topic
-        config = self._topics.get(name)
-        if config is None:
-            raise RequestError(
-                ResponseCode.TOPIC_NOT_EXIST, f"No topic in this broker. topic: {name}"
-            )
-        return Answer(body=encode_topic_config(config))
+        return Answer(body=encode_topic_config(self._administration.find(name)))
 
     def system(self, _command: Command, _peer: Peer) -> Answer:
         """GET_SYSTEM_TOPIC_LIST_FROM_BROKER 305."""
         return Answer(body=encode_topic_list(self._topics.system_names()))
-
-
-def _changed(attributes: Mapping[str, str], text: str | None) -> dict[str, str]:
-    """Attributes after changes such as `+cleanup.policy=COMPACTION,-reserve.time`."""
-    changed = dict(attributes)
-    for word in (text or "").split(","):
-        key, separator, value = word.strip()[1:].partition("=")
-        if word.strip().startswith("+") and key and separator:
-            changed[key] = value
-        elif word.strip().startswith("-") and key:
-            changed.pop(key, None)
-        elif word.strip():
-            raise RequestError(
-                ResponseCode.INVALID_PARAMETER,
-                f"attribute {word.strip()!r}: write +key=value to set and -key to remove",
-            )
-    return changed

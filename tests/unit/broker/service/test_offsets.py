@@ -53,7 +53,7 @@ async def test_a_new_group_begins_at_a_young_queues_beginning(tables, committed)
 @pytest.mark.parametrize(
     ("request_", "code"),
     [
-        (("nobody", "orders", 0, 0), ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST),
+        (("no body", "orders", 0, 0), ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST),
         (("g", "nothing", 0, 0), ResponseCode.TOPIC_NOT_EXIST),
         (("g", "orders", 2, 0), ResponseCode.INVALID_PARAMETER),
         (("g", "orders", -1, 0), ResponseCode.INVALID_PARAMETER),

@@ -1,0 +1,143 @@
+"""Consumer groups: make, change, delete, read; compare and copy where they stand.
+
+Follows AdminBrokerProcessor and ConsumerOffsetManager of RocketMQ 5.3.3, but for what is wrong there: to compare only
+reads (Java deletes the offsets of the groups that it is to leave out), and to copy without a topic
+copies every topic (Java looks for a topic without a name).
+
+Next: cometmq.broker.groups
+"""
+
+import asyncio
+import logging
+from collections.abc import Iterator, Sequence
+
+from cometmq.broker.groups import Groups
+from cometmq.broker.members import Members
+from cometmq.broker.offsets import Offsets
+from cometmq.broker.topics import Topics
+from cometmq.codec.headers.console import CloneOffsetsRequest, CorrectionOffsetRequest
+from cometmq.codec.headers.topic import DeleteGroup
+from cometmq.model.codes import ResponseCode
+from cometmq.model.errors import RequestError
+from cometmq.model.group import GroupConfig
+from cometmq.model.names import check_group
+from cometmq.store.message_store import MessageStore
+
+_log = logging.getLogger(__name__)
+
+# GroupRetryPolicyType of RocketMQ 5.3.3: messages come again after the delay levels, or EXPONENTIAL.
+_DELAY_LEVELS = "CUSTOMIZED"
+AHEAD_OF_ALL = (1 << 63) - 1  # Long.MAX_VALUE: the group compared is behind all others.
+
+
+class GroupAdministration:
+    """Changes groups. A change is on disk when the future that it gives is done."""
+
+    def __init__(self, groups: Groups, offsets: Offsets) -> None:
+        self._groups = groups
+        self._offsets = offsets
+
+    async def change(self, configs: Sequence[GroupConfig]) -> None:
+        """Make or change groups: all of them, or none where one is refused for what it says.
+
+        Raises:
+            RequestError: a name or a retry policy cannot be; there are too many groups; the disk failed.
+        """
+        for config in configs:
+            _check(config)
+        saving: asyncio.Future[None] | None = None
+        for config in configs:
+            self._groups.check_room(config.name)
+            saving = self._groups.put(config)
+        if saving is not None:
+            await asyncio.shield(saving)
+
+    async def delete(self, request: DeleteGroup, asker: str) -> None:
+        """Forget a group, and where it stands where that is wanted; `asker` is for the log."""
+        _log.info("deleting group %s, asked by %s", request.group_name, asker)
+        saving = self._groups.delete(request.group_name)
+        if request.clean_offset:
+            self._offsets.forget_group(request.group_name)
+        await asyncio.shield(saving)
+
+    def find(self, name: str) -> GroupConfig:
+        """The group of this name.
+
+        Raises:
+            RequestError: SUBSCRIPTION_GROUP_NOT_EXIST: there is none.
+        """
+        group = self._groups.peek(name)
+        if group is None:
+            raise RequestError(
+                ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"No group in this broker. {name}"
+            )
+        return group
+
+    async def forbid(self, group: str, topic: str, *, is_readable: bool | None) -> bool:
+        """Let a group read a topic, or not, or (None) leave it as it is; gives what holds."""
+        if is_readable is not None:
+            await self._groups.permit(group, topic, is_readable=is_readable)
+        return self._groups.is_readable(group, topic)
+
+
+class GroupComparison:
+    """Where groups stand beside each other."""
+
+    def __init__(
+        self, *, store: MessageStore, topics: Topics, offsets: Offsets, members: Members
+    ) -> None:
+        self._store = store
+        self._topics = topics
+        self._offsets = offsets
+        self._members = members
+
+    def least_of_all(self, request: CorrectionOffsetRequest) -> dict[int, int]:
+        """The smallest offset of any group in each queue of a topic.
+
+        Where the group compared is behind that, `AHEAD_OF_ALL`. Groups whose offset lies before
+        the queue's first message do not count.
+        """
+        left_out = set((request.filter_groups or "").split(","))
+        smallest: dict[int, int] = {}
+        for group in self._offsets.groups_of(request.topic):
+            if group not in left_out:
+                for queue_id, offset in self._living(group, request.topic):
+                    smallest[queue_id] = min(offset, smallest.get(queue_id, offset))
+        for queue_id, offset in self._offsets.of(request.compare_group, request.topic).items():
+            if smallest.get(queue_id, offset) > offset:
+                smallest[queue_id] = AHEAD_OF_ALL
+        return smallest
+
+    def _living(self, group: str, topic: str) -> Iterator[tuple[int, int]]:
+        for queue_id, offset in self._offsets.of(group, topic).items():
+            queue = self._store.queue(topic, queue_id)
+            if offset >= (0 if queue is None else queue.min_offset):
+                yield queue_id, offset
+
+    def copy(self, request: CloneOffsetsRequest) -> None:
+        """Let a group go on where another one is, in one topic or in all of that one's.
+
+        Topics that are gone are passed over, and those that the other group's members do not want any
+        more, unless the request says that they are offline.
+        """
+        topic = (request.topic or "").strip()
+        for name in [topic] if topic else self._offsets.topics_of(request.src_group):
+            is_there = self._topics.get(name) is not None
+            if is_there and (request.is_offline or self._is_wanted(request.src_group, name)):
+                self._offsets.copy(request.src_group, request.dest_group, name)
+
+    def _is_wanted(self, group: str, topic: str) -> bool:
+        members = self._members.consumer_group(group)
+        wanted = None if members is None else members.subscriptions
+        return not wanted or topic in wanted
+
+
+def _check(group: GroupConfig) -> None:
+    check_group(group.name)
+    policy = group.retry_policy.get("type", _DELAY_LEVELS)
+    if policy != _DELAY_LEVELS:
+        raise RequestError(
+            ResponseCode.INVALID_PARAMETER,
+            f"the retry policy {policy!r:.40} of group {group.name} is not there yet; "
+            f"{_DELAY_LEVELS} follows the delay levels",
+        )

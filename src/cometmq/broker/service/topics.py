@@ -1,0 +1,169 @@
+"""Topics: make, change, delete, read.
+
+Follows AdminBrokerProcessor of RocketMQ 5.3.3; a change is done when it is on disk and
+the nameservers know it.
+
+Next: cometmq.broker.topics
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
+
+from cometmq.broker.offsets import Offsets
+from cometmq.broker.other_queues import check_queue_type, is_batch_topic
+from cometmq.broker.topic_limits import limits_of
+from cometmq.broker.topic_policies import check_policies
+from cometmq.broker.topics import QUEUES_MAX, Topics
+from cometmq.codec.headers.topic import CreateTopic
+from cometmq.model.codes import ResponseCode
+from cometmq.model.errors import RequestError
+from cometmq.model.names import check_topic
+from cometmq.model.topic import TopicConfig
+from cometmq.store.message_store import MessageStore
+
+_log = logging.getLogger(__name__)
+
+_PERM_BITS = 15
+
+
+class TopicAdministration:
+    """Changes topics."""
+
+    def __init__(
+        self,
+        *,
+        topics: Topics,
+        offsets: Offsets,
+        store: MessageStore,
+        announce: Callable[[], Awaitable[None]],
+    ) -> None:
+        """`announce` tells the nameservers that are up, and returns when they know."""
+        self._topics = topics
+        self._offsets = offsets
+        self._store = store
+        self._announce = announce
+
+    async def change(self, request: CreateTopic) -> None:
+        """Make or change a topic; its attributes are changes to those that it has.
+
+        Raises:
+            RequestError: it cannot be so; the disk failed.
+        """
+        known = self._topics.get(request.topic)
+        attributes = _changed(known.attributes if known else {}, request.attributes)
+        config = TopicConfig(
+            request.topic,
+            request.read_queue_nums,
+            request.write_queue_nums,
+            request.perm,
+            request.topic_filter_type,
+            request.topic_sys_flag or 0,
+            request.order,
+            attributes,
+        )
+        self._check(config)
+        await self._settled(self._topics.put(config))
+
+    async def change_many(self, configs: Sequence[TopicConfig]) -> None:
+        """Make or change topics: all of them, or none where one is refused for what it says.
+
+        Those that are there keep their attributes.
+
+        Raises:
+            RequestError: one cannot be so; the disk failed.
+        """
+        for config in configs:
+            self._check(config)
+        saving: asyncio.Future[None] | None = None
+        for config in configs:
+            known = self._topics.get(config.name)
+            saving = self._topics.put(
+                replace(config, attributes=known.attributes) if known else config
+            )
+        if saving is not None:
+            await self._settled(saving)
+
+    async def _settled(self, saving: "asyncio.Future[None]") -> None:
+        """The change is on disk, and whoever asks a nameserver next will see it."""
+        await asyncio.gather(asyncio.shield(saving), self._announce())
+
+    def _check(self, config: TopicConfig) -> None:
+        check_topic(config.name)
+        if self._topics.is_system(config.name):
+            raise RequestError(
+                ResponseCode.INVALID_PARAMETER,
+                f"The topic[{config.name}] is conflict with system topic.",
+            )
+        counts = (config.read_queues, config.write_queues)
+        if min(counts) < 0 or not 1 <= max(counts) <= QUEUES_MAX:
+            raise RequestError(
+                ResponseCode.INVALID_PARAMETER,
+                f"{counts[0]} read and {counts[1]} write queues; give 1 to {QUEUES_MAX}",
+            )
+        if not 0 <= config.perm <= _PERM_BITS:
+            raise RequestError(
+                ResponseCode.INVALID_PARAMETER,
+                f"perm {config.perm} is none; 6 is read and write, 4 read, 2 write",
+            )
+        limits_of(config.attributes)
+        known = self._topics.get(config.name)
+        check_policies(config.attributes, known.attributes if known else {})
+        if known is None or not is_batch_topic(known.attributes):
+            check_queue_type(config.attributes)
+
+    async def delete(self, name: str, asker: str) -> None:
+        """Forget a topic, its messages, and where groups stand in it; `asker` is for the log.
+
+        Raises:
+            RequestError: the system needs it; files of it remain; the disk failed.
+        """
+        # Older brokers made topics whose names are too long for a directory: they go as any other.
+        check_topic(name, is_any_length=self._topics.get(name) is not None)
+        if self._topics.is_system(name):
+            raise RequestError(
+                ResponseCode.INVALID_PARAMETER,
+                f"The topic[{name}] is conflict with system topic.",
+            )
+        _log.info("deleting topic %s, asked by %s", name, asker)
+        saving = self._topics.delete(name)
+        self._offsets.forget_topic(name)
+        try:
+            self._store.delete_topic(name)
+        except OSError as error:
+            raise RequestError(
+                ResponseCode.SYSTEM_ERROR,
+                f"topic {name} is deleted, but files of it remain: {error.strerror}",
+            ) from error
+        await self._settled(saving)
+
+    def find(self, name: str) -> TopicConfig:
+        """The topic of this name.
+
+        Raises:
+            RequestError: TOPIC_NOT_EXIST: there is none.
+        """
+        config = self._topics.get(name)
+        if config is None:
+            raise RequestError(
+                ResponseCode.TOPIC_NOT_EXIST, f"No topic in this broker. topic: {name}"
+            )
+        return config
+
+
+def _changed(attributes: Mapping[str, str], text: str | None) -> dict[str, str]:
+    """Attributes after changes such as `+cleanup.policy=COMPACTION,-reserve.time`."""
+    changed = dict(attributes)
+    for word in (text or "").split(","):
+        key, separator, value = word.strip()[1:].partition("=")
+        if word.strip().startswith("+") and key and separator:
+            changed[key] = value
+        elif word.strip().startswith("-") and key:
+            changed.pop(key, None)
+        elif word.strip():
+            raise RequestError(
+                ResponseCode.INVALID_PARAMETER,
+                f"attribute {word.strip()!r}: write +key=value to set and -key to remove",
+            )
+    return changed

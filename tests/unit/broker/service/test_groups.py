@@ -1,0 +1,96 @@
+"""Groups as a service: changed, forbidden topics, and where they stand beside each other."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from cometmq.broker.service.groups import AHEAD_OF_ALL, GroupAdministration, GroupComparison
+from cometmq.codec.headers.console import CloneOffsetsRequest, CorrectionOffsetRequest
+from cometmq.codec.headers.topic import DeleteGroup
+from cometmq.model.codes import ResponseCode
+from cometmq.model.errors import RequestError
+from cometmq.model.group import GroupConfig
+from cometmq.model.topic import TopicConfig
+from tests.support.store_puts import put
+
+
+@pytest.fixture
+def administration(tables):
+    return GroupAdministration(tables.groups, tables.offsets)
+
+
+@pytest.fixture
+def comparison(tables):
+    return GroupComparison(
+        store=tables.store, topics=tables.topics, offsets=tables.offsets, members=tables.members
+    )
+
+
+def on_disk(tmp_path: Path) -> set[str]:
+    path = tmp_path / "config" / "subscriptionGroup.json"
+    return set(json.loads(path.read_text())["subscriptionGroupTable"])
+
+
+async def test_a_change_is_on_disk_when_it_is_done(administration, tmp_path):
+    await administration.change([GroupConfig("one"), GroupConfig("other")])
+    assert {"one", "other"} <= on_disk(tmp_path)
+    assert administration.find("one").name == "one"
+
+
+async def test_all_groups_are_changed_or_none(administration, tables):
+    exponential = GroupConfig("patient", retry_policy={"type": "EXPONENTIAL"})
+    with pytest.raises(RequestError, match="EXPONENTIAL") as refused:
+        await administration.change([GroupConfig("one"), exponential])
+    assert refused.value.code == ResponseCode.INVALID_PARAMETER
+    assert tables.groups.peek("one") is None
+
+
+@pytest.mark.parametrize("clean_offset", [True, False])
+async def test_a_group_goes_with_its_offsets_where_that_is_wanted(
+    administration, tables, tmp_path, clean_offset
+):
+    tables.offsets.commit("g", "orders", 0, offset=3)
+    await administration.delete(DeleteGroup("g", clean_offset), "somebody")
+    assert "g" not in on_disk(tmp_path)
+    assert tables.offsets.get("g", "orders", 0) == (None if clean_offset else 3)
+    with pytest.raises(RequestError) as refused:
+        administration.find("g")
+    assert refused.value.code == ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST
+
+
+async def test_a_topic_is_forbidden_and_permitted_and_asking_changes_nothing(administration):
+    assert await administration.forbid("g", "orders", is_readable=None)
+    assert not await administration.forbid("g", "orders", is_readable=False)
+    assert not await administration.forbid("g", "orders", is_readable=None)
+    assert await administration.forbid("g", "orders", is_readable=True)
+
+
+async def test_the_least_of_all_groups_is_told_for_each_queue(tables, comparison):
+    for group, offset in (("g", 4), ("slow", 2), ("left out", 1)):
+        tables.offsets.commit(group, "orders", 0, offset=offset)
+    tables.offsets.commit("g", "orders", 1, offset=5)
+    tables.offsets.commit("slow", "orders", 1, offset=6)
+    least = comparison.least_of_all(CorrectionOffsetRequest("g", "orders", "left out"))
+    assert least == {0: 2, 1: 5}
+
+
+async def test_who_is_behind_all_counted_ones_is_told_so(tables, comparison):
+    tables.offsets.commit("fast", "orders", 0, offset=9)
+    tables.offsets.commit("g", "orders", 0, offset=4)
+    least = comparison.least_of_all(CorrectionOffsetRequest("g", "orders", "g"))
+    assert least == {0: AHEAD_OF_ALL}
+
+
+async def test_a_group_goes_on_where_another_one_is(tables, comparison):
+    put(tables.store, b"a", b"b")
+    tables.topics.put(TopicConfig("other", 1, 1))
+    for topic in ("orders", "other", "gone"):
+        tables.offsets.commit("g", topic, 0, offset=2)
+    comparison.copy(CloneOffsetsRequest("g", "heir", "other"))
+    assert tables.offsets.topics_of("heir") == ["other"]
+    comparison.copy(CloneOffsetsRequest("g", "heir"))
+    assert set(tables.offsets.topics_of("heir")) == {"orders", "other"}
+    assert tables.offsets.get("heir", "orders", 0) == 2

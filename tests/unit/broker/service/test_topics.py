@@ -1,0 +1,101 @@
+"""Topics as a service: a change is on disk and announced when it is done."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from cometmq.broker.service.topics import TopicAdministration
+from cometmq.codec.headers.topic import CreateTopic
+from cometmq.model.codes import ResponseCode
+from cometmq.model.errors import RequestError
+from cometmq.model.topic import TopicConfig
+from tests.support.store_puts import put
+
+
+class Announcements:
+    """Counts how often the nameservers would have been told."""
+
+    def __init__(self):
+        self.count = 0
+
+    async def __call__(self):
+        self.count += 1
+
+
+@pytest.fixture
+def announce():
+    return Announcements()
+
+
+@pytest.fixture
+def administration(tables, announce):
+    return TopicAdministration(
+        topics=tables.topics, offsets=tables.offsets, store=tables.store, announce=announce
+    )
+
+
+def on_disk(tmp_path: Path) -> dict[str, dict[str, object]]:
+    table = json.loads((tmp_path / "config" / "topics.json").read_text())["topicConfigTable"]
+    assert isinstance(table, dict)
+    return table
+
+
+async def test_a_change_is_on_disk_and_announced(administration, announce, tmp_path):
+    await administration.change(CreateTopic("made", 3, 4, attributes="+message.type=NORMAL"))
+    made = on_disk(tmp_path)["made"]
+    assert (made["readQueueNums"], made["writeQueueNums"]) == (3, 4)
+    assert announce.count == 1
+    await administration.change(CreateTopic("made", 5, 5))
+    assert administration.find("made").attributes == {"message.type": "NORMAL"}
+    await administration.change(CreateTopic("made", 5, 5, attributes="-message.type"))
+    assert administration.find("made").attributes == {}
+
+
+@pytest.mark.parametrize(
+    ("request_", "words"),
+    [
+        (CreateTopic("TBW102", 1, 1), "conflict with system topic"),
+        (CreateTopic("made", 0, 0), "0 read and 0 write queues"),
+        (CreateTopic("made", -1, 4), "-1 read and 4 write queues"),
+        (CreateTopic("made", 1, 1, perm=16), "perm 16 is none"),
+        (CreateTopic("made", 1, 1, attributes="cleanup"), "write .key=value"),
+    ],
+)
+async def test_what_cannot_be_is_refused_and_announced_to_nobody(
+    administration, announce, tables, request_, words
+):
+    with pytest.raises(RequestError, match=words) as refused:
+        await administration.change(request_)
+    assert refused.value.code == ResponseCode.INVALID_PARAMETER
+    assert tables.topics.get("made") is None
+    assert announce.count == 0
+
+
+async def test_of_many_all_are_made_or_none(administration, announce, tables, tmp_path):
+    good = [TopicConfig(f"made-{number}", 1, 1) for number in range(3)]
+    with pytest.raises(RequestError, match="conflict with system topic"):
+        await administration.change_many([*good, TopicConfig("TBW102", 1, 1)])
+    assert tables.topics.get("made-0") is None
+    await administration.change_many(good)
+    assert {config.name for config in good} <= set(on_disk(tmp_path))
+    assert announce.count == 1
+
+
+async def test_a_topic_goes_with_its_messages_and_offsets(
+    administration, announce, tables, tmp_path
+):
+    put(tables.store, b"a", b"b")
+    tables.offsets.commit("g", "orders", 0, offset=1)
+    await administration.delete("orders", "somebody")
+    assert "orders" not in on_disk(tmp_path)
+    assert tables.store.queue("orders", 0) is None
+    assert tables.offsets.get("g", "orders", 0) is None
+    assert announce.count == 1
+    with pytest.raises(RequestError) as refused:
+        administration.find("orders")
+    assert refused.value.code == ResponseCode.TOPIC_NOT_EXIST
+    with pytest.raises(RequestError, match="conflict with system topic"):
+        await administration.delete("TBW102", "somebody")
