@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import pytest
 
 from cometmq.codec.record import Record
 from cometmq.model.errors import StoreDamaged
+from cometmq.store.batch import Batch
 from cometmq.store.directory import StoreDirectory
 from cometmq.store.offline.repair import repair
 from cometmq.store.stored_record import SECTOR_SIZE, has_lost_sector
@@ -172,20 +172,21 @@ class Notes:
     given: list[int] = field(default_factory=list)
     asked: list[tuple[bool, int]] = field(default_factory=list)
 
-    def begin(self, *, is_clean: bool, log_start: int) -> int | None:
+    def load(self, *, is_clean: bool, log_start: int) -> int | None:
         self.asked.append((is_clean, log_start))
         return self.lacks_from
 
-    def take(self, records: Sequence[Record]) -> None:
-        self.given += [record.physical_offset for record in records]
+    def feed(self, batch: Batch) -> None:
+        assert batch.records is not None
+        self.given += [record.physical_offset for record in batch.records]
 
-    def end(self, offset: int) -> None:
+    def truncate(self, offset: int) -> None:
         assert all(given < offset for given in self.given)
 
 
 def recover(disk: FakeDisk, *followers: Notes) -> StoreDirectory:
     directory = StoreDirectory("/store", SMALL, disk=disk, read_only=False)
-    directory.followers.extend(followers)
+    directory.derived.extend(followers)
     directory.recover()
     return directory
 

@@ -1,7 +1,6 @@
 """The only writer: gives each message its offsets, packs its record, writes a batch at once.
 
-A put is a plain tuple, and so is what comes of it: a frozen dataclass would cost as much as
-everything else here together. What does not change from message to message is packed once: the
+A put is a plain tuple (cometmq.store.batch). What does not change from message to message is packed once: the
 topic with its length (`encode_topic_block`), the layouts by the kinds of the two hosts. Heads,
 bodies and properties are joined into one bytes, which is one `pwrite`.
 
@@ -23,26 +22,12 @@ from cometmq.kernel import pack_records
 from cometmq.model.clock import Clock
 from cometmq.model.errors import RecordIllegal
 from cometmq.model.flags import BORN_HOST_V6, STORE_HOST_V6
+from cometmq.store.batch import Arrival, Batch, Put, PutResult
 from cometmq.store.commitlog import CommitLog, Piece
-from cometmq.store.consume_queue import ConsumeQueue
 from cometmq.store.disk import Buffer
 from cometmq.store.settings import StoreSettings
 
-# (queue, topic block, body, properties, tags code, flag, sysFlag, born time in ms, born host,
-#  reconsume times, prepared offset, transaction bits of the sysFlag).
-# A tags code of None stands for the due time of a message in the delay topic.
-Put = tuple[
-    ConsumeQueue, bytes, Buffer, Buffer, int | None, int, int, int, bytes, int, int, int
-]
-
-# (queue offset, physical offset, record size in bytes)
-PutResult = tuple[int, int, int]
-
-# (queue, queue offset, physical offset, record size, tags code): a queue entry that is due.
-Arrival = tuple[ConsumeQueue, int, int, int, int]
-
-# What has been written at once: where each message lies, the messages, the entries that are due.
-Batch = tuple[list[PutResult], Sequence[Put], list[Arrival]]
+__all__ = ["Appender", "Put", "PutResult", "delay_of_level", "encode_topic_block"]
 
 _SHORT_SIZE = 2  # The size of the properties, in front of them.
 _CLOCK_STEP_BACK_MS = 60_000  # More than this is a correction of a clock that ran ahead.
@@ -120,7 +105,7 @@ class Appender:
             if isinstance(error, (struct.error, OverflowError, KeyError)):
                 raise RecordIllegal(f"a field out of its range: {error}") from error
             raise
-        return results, puts, arrivals
+        return Batch(self._log.positions.written, self.store_ms, results, puts, arrivals)
 
     def _pack(
         self,

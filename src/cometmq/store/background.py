@@ -30,7 +30,7 @@ from cometmq.store.files_ahead import FilePlan
 from cometmq.store.flushing import Flushing
 from cometmq.store.index import Index
 from cometmq.store.index_file import IndexShape
-from cometmq.store.index_loading import IndexLoading
+from cometmq.store.index_loading import DerivedIndex
 from cometmq.store.position_waiters import OnDone
 from cometmq.store.read_side import ReadSide
 from cometmq.store.running_flags import Flag
@@ -68,7 +68,7 @@ class Background(ReadSide):
         self._acceptance = Acceptance()
         self.flags = self._acceptance.flags
         self._appender = Appender(self._log, settings, clock)
-        self._dispatcher = Dispatcher(self._queues, self.positions)
+        self._dispatcher = Dispatcher(self.positions, directory.derived)
         self.index = self._make_index(directory, settings.index, clock=clock, disk=disk)
         self._flushing = Flushing(self._log, settings, clock)
         self._upkeep = Upkeep(
@@ -76,6 +76,7 @@ class Background(ReadSide):
             clock,
             flushing=self._flushing,
             dispatcher=self._dispatcher,
+            queues=self._queues,
             index=self.index,
             checkpoints=directory.checkpoints,
             flags=self.flags,
@@ -96,7 +97,6 @@ class Background(ReadSide):
             ExtendedTrimming(disk, self._extended, self._queues, self.entries),
         ]
         self._queues.on_stuck = self._queue_stuck
-        self._dispatcher.on_queue_error = self._upkeep.queue_write_failed
 
     def _queue_stuck(self, queue: ConsumeQueue) -> None:
         self._upkeep.queue_stuck(queue)
@@ -108,18 +108,15 @@ class Background(ReadSide):
         """The index, which dispatch builds and recovery fills."""
         shape = IndexShape(settings.slots, settings.entries)
         index = Index(disk, f"{directory.path}/index", shape, clock=clock)
-        if settings.is_built:
-            self._dispatcher.builders.append(index.add)
-        directory.followers.append(
-            IndexLoading(
-                disk,
-                index,
-                log=directory.log,
-                checkpoints=directory.checkpoints,
-                settings=settings,
-                read_only=directory.read_only,
-            )
+        self._derived_index = DerivedIndex(
+            disk,
+            index,
+            log=directory.log,
+            checkpoints=directory.checkpoints,
+            settings=settings,
+            read_only=directory.read_only,
         )
+        directory.derived.append(self._derived_index)
         return index
 
     def dispatch_pending(self) -> None:

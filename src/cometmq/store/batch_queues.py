@@ -3,7 +3,7 @@
     batchconsumequeue/TOPIC/QUEUE_ID/00000000000013800000     46 bytes a record
 
 A record of such a topic is a batch: several messages with queue offsets of their own. We read these
-queues and keep them in step with the log after an unclean stop (a `Follower` of recovery); batches
+queues and keep them in step with the log (cometmq.store.derived); batches
 of this kind themselves we do not write, and say so (cometmq.broker.admission). There are few such
 topics, and nothing here is fast: every look goes to the file, in a thread that may wait.
 
@@ -11,7 +11,7 @@ Next: cometmq.codec.other_queues
 """
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import NamedTuple
 
@@ -26,6 +26,7 @@ from cometmq.codec.record import Record
 from cometmq.model.errors import CodecError
 from cometmq.model.flags import INNER_BATCH
 from cometmq.model.properties import INNER_BASE, INNER_NUM
+from cometmq.store.batch import Batch
 from cometmq.store.commitlog import CommitLog
 from cometmq.store.consume_queue import ConsumeQueue
 from cometmq.store.disk import Disk, write_whole
@@ -73,7 +74,6 @@ class BatchQueues:
         self._log = log
         self._read_only = read_only
         self._queues: dict[tuple[str, int], BatchQueue] = {}
-        self._fresh: dict[BatchQueue, list[BatchEntry]] = {}  # Found in the log by recovery.
 
     def find(self, topic: str, queue_id: int) -> BatchQueue | None:
         """A batch queue, if there is one."""
@@ -101,10 +101,10 @@ class BatchQueues:
             del self._queues[topic, queue.queue_id]
         remove_topic(self._disk, f"{self._root}/{topic}")
 
-    # --- recovery
+    # --- derived from the log
 
-    def begin(self, *, is_clean: bool, log_start: int) -> int | None:
-        """Load what is there; see `cometmq.store.recovery.Follower`."""
+    def load(self, *, is_clean: bool, log_start: int) -> int | None:
+        """Load what is there; see `cometmq.store.derived`."""
         for topic in self._disk.list_names(self._root):
             for name in self._disk.list_names(f"{self._root}/{topic}"):
                 if name.isdigit():
@@ -115,13 +115,19 @@ class BatchQueues:
             return None
         return min(queue.physical_offset for queue in self._queues.values())
 
-    def take(self, records: Sequence[Record]) -> None:
-        """Records of the log: add the entries that their queues lack."""
-        for record in records:
+    def feed(self, batch: Batch) -> None:
+        """Add the entries that their queues lack; a put has none, for we write no such record."""
+        if batch.records is None:
+            return
+        fresh: dict[BatchQueue, list[BatchEntry]] = {}
+        for record in batch.records:
             if record[7] & INNER_BATCH and is_directory_name(record.topic):
-                self._take_one(record)
+                self._feed_one(record, fresh)
+        if not self._read_only:
+            for queue, entries in fresh.items():
+                self._append(queue, entries)
 
-    def _take_one(self, record: Record) -> None:
+    def _feed_one(self, record: Record, fresh: dict[BatchQueue, list[BatchEntry]]) -> None:
         entry = entry_of(record)
         if entry is None:
             return
@@ -131,19 +137,19 @@ class BatchQueues:
             return
         if not queue.max_offset:
             queue.begin_at(entry.first_offset)
-        self._fresh.setdefault(queue, []).append(entry)
+        fresh.setdefault(queue, []).append(entry)
         queue.physical_offset = entry.physical_offset
         queue.max_offset = queue.next_offset = entry.first_offset + entry.message_count
 
-    def end(self, offset: int) -> None:
-        """The log ends here: write what is new, drop what lies behind."""
+    def truncate(self, offset: int) -> None:
+        """Drop the entries of records behind the log's end.
+
+        Raises:
+            OSError: the disk failed.
+        """
         for queue in self._queues.values():
-            fresh = self._fresh.pop(queue, [])
-            if not self._read_only:
-                for entry in fresh:
-                    self._append(queue, entry)
-                if queue.physical_offset >= offset:
-                    self._cut(queue, offset)
+            if not self._read_only and queue.physical_offset >= offset:
+                self._cut(queue, offset)
 
     def _load(self, queue: BatchQueue, log_start: int) -> None:
         """Find out where a queue begins and ends."""
@@ -164,6 +170,9 @@ class BatchQueues:
             last = self._entry(queue, queue.end_entry - 1)
             queue.begin_at(last.first_offset + last.message_count)
             queue.physical_offset = last.physical_offset
+        else:
+            queue.begin_at(0)
+            queue.physical_offset = -1
         if living < queue.end_entry:
             queue.min_offset = self._entry(queue, living).first_offset
 
@@ -176,20 +185,23 @@ class BatchQueues:
             numbers, 0, key=lambda number: int(not is_before(self._entry(queue, number)))
         )
 
-    def _append(self, queue: BatchQueue, entry: BatchEntry) -> None:
-        """Write an entry behind the last."""
-        path, at = self._place(queue, queue.end_entry)
+    def _append(self, queue: BatchQueue, entries: list[BatchEntry]) -> None:
+        """Write entries behind the last, a file's at a time."""
         self._disk.make_directory(self._directory(queue))
-        fd = self._disk.open(path, create=True)
-        try:
-            if self._disk.size(fd) == 0:
-                self._disk.resize(fd, queue.file_size)
-            write_whole(self._disk, fd, encode_batch_entry(entry), at)
-            self._disk.fdatasync(fd)
-        finally:
-            self._disk.close(fd)
+        while entries:
+            path, at = self._place(queue, queue.end_entry)
+            room = (queue.file_size - at) // BATCH_ENTRY_SIZE
+            part, entries = entries[:room], entries[room:]
+            fd = self._disk.open(path, create=True)
+            try:
+                if self._disk.size(fd) == 0:
+                    self._disk.resize(fd, queue.file_size)
+                write_whole(self._disk, fd, b"".join(map(encode_batch_entry, part)), at)
+                self._disk.fdatasync(fd)
+            finally:
+                self._disk.close(fd)
+            queue.end_entry += len(part)
         self._disk.sync_directory(self._directory(queue))
-        queue.end_entry += 1
 
     def _cut(self, queue: BatchQueue, log_end: int) -> None:
         """Drop the entries of records that the log does not have."""

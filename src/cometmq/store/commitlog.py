@@ -114,6 +114,27 @@ class CommitLog:
             file.write(bytes(len(content)), offset)
         self._torn = []
 
+    def cut(self, end: int) -> None:
+        """Let nothing stand behind an offset, in the files and beside them.
+
+        The zeros are on the device before a file goes, and newer files go first: whatever step this stops
+        at, no record behind the first that went is found again as the log's next.
+
+        Raises:
+            OSError: the disk failed.
+        """
+        file = self.chain.find(end)
+        assert file is not None
+        assert not self._torn
+        self.positions.go_back(end)
+        self.warm_start = min(self.warm_start, end)
+        file.clear_from(end)
+        file.flush()
+        self.ahead.close()
+        while self.chain.files[-1] is not file:
+            # It is not closed: somebody may be reading it.
+            self.chain.files.pop().unlink()
+
     @property
     def warm_from(self) -> int:
         """Physical offset from which the map may be read without waiting for the device."""

@@ -149,6 +149,13 @@ class ConsumeQueues:
             queue.cut(offset)
         return True
 
+    def cut(self, queue: ConsumeQueue, offset: int) -> None:
+        """Forget a queue's entries from an offset on, in memory."""
+        self.entries -= queue.max_offset - offset
+        queue.cut(offset)
+        if not queue.tail:
+            self.dirty.pop(queue, None)
+
     def write_tails(self, queues: Iterable[ConsumeQueue], *, is_kept: bool = True) -> None:
         """Write these queues' tails; one that fails keeps its own for the next time.
 
@@ -244,6 +251,10 @@ class ConsumeQueues:
             if is_time_over():
                 break
         return False
+
+    def end_round(self) -> None:
+        """Give the round up that is under way."""
+        self._round = None
 
     @property
     def is_in_round(self) -> bool:

@@ -23,12 +23,14 @@ from cometmq.store.batch_queues import BatchQueues
 from cometmq.store.checkpoint import CheckpointFiles
 from cometmq.store.commitlog import CommitLog
 from cometmq.store.consume_queues import ConsumeQueues
+from cometmq.store.derived import Derived
+from cometmq.store.derived_queues import DerivedQueues
 from cometmq.store.disk import Disk
 from cometmq.store.extended_queues import ExtendedQueues
 from cometmq.store.lock import AbortMarker, DirectoryLock
 from cometmq.store.opening import check_kind, check_log
 from cometmq.store.queue_files import QueueFiles
-from cometmq.store.recovery import Follower, Recovered, Recovery
+from cometmq.store.recovery import Recovered, Recovery
 from cometmq.store.settings import StoreSettings
 from cometmq.store.staged_log import StagedLog
 
@@ -47,7 +49,8 @@ class StoreDirectory:
         extended: tags codes that a Java broker keeps elsewhere.
         checkpoints: its checkpoint files.
         abort: the marker of a stop that was not clean.
-        followers: what else is built from the log; to be filled in before `recover`.
+        derived_queues: how the log makes the queues.
+        derived: all that is built from the log; to be filled in before `recover`.
     """
 
     def __init__(
@@ -66,7 +69,15 @@ class StoreDirectory:
         self.queues = ConsumeQueues(files, read_only=read_only)
         self.batches = BatchQueues(disk, path, self.log, read_only=read_only)
         self.extended = ExtendedQueues(disk, path)
-        self.followers: list[Follower] = [self.batches]
+        self.derived_queues = DerivedQueues(
+            disk,
+            settings,
+            log=self.log,
+            queues=self.queues,
+            checkpoints=self.checkpoints,
+            read_only=read_only,
+        )
+        self.derived: list[Derived] = [self.derived_queues, self.batches]
 
     def recover(self) -> Recovered:
         """Take the directory and find out what is in it.
@@ -91,12 +102,12 @@ class StoreDirectory:
             self._disk,
             self._settings,
             log=self.log,
-            queues=self.queues,
             checkpoints=self.checkpoints,
-            followers=self.followers,
+            derived=self.derived,
             read_only=self.read_only,
         )
         found = recovery.run(is_clean=is_clean)
+        self.derived_queues.say_unqueued()
         log = self.log
         log.warm_start = found.end
         log.positions.begin_at(found.end)

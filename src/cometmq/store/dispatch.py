@@ -1,81 +1,47 @@
-"""New records become visible: their entries go to the queues' tails, and who waits is told.
+"""New records become visible: what is built from the log is fed with them, in its order.
 
 It works from what the append knows and reads nothing again. The broker calls it right after it has
 written its answers; what is not confirmed yet waits, so that nobody consumes what a power cut can
 take back (docs/design/0004, 0036).
 
-Next: cometmq.store.consume_queue
+Next: cometmq.store.derived_queues
 """
 
 from collections import deque
-from collections.abc import Callable
 
-from cometmq.kernel import show_entries
-from cometmq.store.appender import Batch
-from cometmq.store.consume_queue import ConsumeQueue
-from cometmq.store.consume_queues import ConsumeQueues
+from cometmq.store.batch import Batch
+from cometmq.store.derived import Derived
 from cometmq.store.positions import Positions
-
-OnArrival = Callable[[ConsumeQueue, list[int]], None]
-BatchBuilder = Callable[[Batch, int], None]
-
-TAIL_SIZE_MAX = 4096  # A tail of one page is written out; see consume_queues.
 
 
 class Dispatcher:
     """Batches that are written and not visible yet.
 
     Attributes:
-        queues: where the entries go.
+        derived: what is fed; the queues first.
         dispatched_ms: store timestamp of the last record that is in its queue.
-        on_arrival: told (queue, tags codes of its new messages) for each queue that is watched.
-        on_queue_error: told when a full tail could not be written; the tail keeps its entries.
-        builders: called with each batch and its store time as it is dispatched; the place of
-            the index.
+        waiting: the batches, in the order of the log.
+        raw_end: physical offset behind the last record that came as bytes: no put may come before it is
+            dispatched, for its queue offset follows from that.
     """
 
-    def __init__(self, queues: ConsumeQueues, positions: Positions) -> None:
-        self.queues = queues
-        self.on_queue_error: Callable[[OSError], None] = _raise
-        self._waiting: deque[tuple[int, int, Batch]] = deque()
+    def __init__(self, positions: Positions, derived: list[Derived]) -> None:
+        self.derived = derived
         self._positions = positions
+        self.waiting: deque[Batch] = deque()
         self.dispatched_ms = 0
-        self.on_arrival: OnArrival | None = None
-        self.builders: list[BatchBuilder] = []
+        self.raw_end = 0
 
     def __len__(self) -> int:
-        return len(self._waiting)
-
-    def add(self, end_offset: int, store_ms: int, batch: Batch) -> None:
-        """A batch has been written up to `end_offset`."""
-        self._waiting.append((end_offset, store_ms, batch))
+        return len(self.waiting)
 
     def dispatch(self) -> None:
         """Make visible what is confirmed."""
-        positions, waiting = self._positions, self._waiting
+        positions, waiting = self._positions, self.waiting
         upto = positions.visible_limit
         while waiting and waiting[0][0] <= upto:
-            end_offset, store_ms, batch = waiting.popleft()
-            full: list[ConsumeQueue] = []
-            watched: dict[ConsumeQueue, list[int]] = {}
-            show_entries(batch[2], self.queues.dirty, TAIL_SIZE_MAX, full, watched)
-            self.queues.entries += len(batch[2])
-            if full:
-                self._write_full(full)
-            if watched and self.on_arrival is not None:  # Once a queue.
-                for queue, tags_codes in watched.items():
-                    self.on_arrival(queue, tags_codes)
-            positions.dispatched_to(end_offset)
-            self.dispatched_ms = store_ms
-            for build in self.builders:
-                build(batch, store_ms)
-
-    def _write_full(self, full: list[ConsumeQueue]) -> None:
-        try:
-            self.queues.write_tails(full)
-        except OSError as error:
-            self.on_queue_error(error)
-
-
-def _raise(error: OSError) -> None:
-    raise error
+            batch = waiting.popleft()
+            for derived in self.derived:
+                derived.feed(batch)
+            positions.dispatched_to(batch[0])
+            self.dispatched_ms = batch[1]

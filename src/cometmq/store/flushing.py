@@ -98,6 +98,16 @@ class Flushing:
         self.log.is_flush_next = is_alone and self._positions.needs_flush
         return is_alone
 
+    @property
+    def is_under_way(self) -> bool:
+        """Whether a flush has begun and not ended."""
+        return self._began is not None
+
+    def go_back(self, end: int, store_ms: int) -> None:
+        """The log was truncated: who waits for what is gone is told."""
+        self.flushed_ms = min(self.flushed_ms, store_ms)
+        self._waiters.go_back(end)
+
     def put_off(self) -> None:
         """The flush under way could not begin: the next `target` is asked for it again."""
         self._began = None

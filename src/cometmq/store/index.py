@@ -12,16 +12,18 @@ Next: cometmq.kernel.keys
 
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
+from errno import EIO
 from itertools import takewhile
 
 from cometmq.codec.index_file import IndexHeader
 from cometmq.codec.record import Record
 from cometmq.kernel import index_keys, java_hash_many, record_keys
 from cometmq.model.clock import Clock
-from cometmq.store.appender import Batch, Put, PutResult
+from cometmq.store.batch import Batch, Put, PutResult
 from cometmq.store.disk import Disk
 from cometmq.store.index_file import IndexFile, IndexShape, SlotRun
 from cometmq.store.index_search import IndexSearch, IndexView
+from cometmq.store.index_slots import entry_reader
 from cometmq.store.index_sync import IndexSync
 
 # Keys wait until there are this many messages, or so much log; a tick enters them anyhow. More at
@@ -64,9 +66,9 @@ class Index:
 
     # --- adding
 
-    def add(self, batch: Batch, store_ms: int) -> None:
-        """A batch has become visible; its keys can be found from the next `build` on."""
-        results, puts, _ = batch
+    def add(self, batch: Batch) -> None:
+        """A put has become visible; its keys can be found from the next `build` on."""
+        _, store_ms, results, puts, _, _ = batch
         if not self._waiting:
             self._waiting_from = results[0][1]
         self._waiting.append((puts, results, store_ms))
@@ -79,6 +81,8 @@ class Index:
 
     def add_records(self, records: Sequence[Record], *, skip: int) -> None:
         """Enter and write the keys of records of the log, but for the first `skip` of them."""
+        if self._waiting:
+            self.build()
         self._keys += record_keys(records)[skip:]
         self._enter()
         self.write()
@@ -207,6 +211,27 @@ class Index:
             if not self.is_failing:
                 self._copying = None
         return self._copying is None
+
+    def end_round(self, kept: Sequence[IndexFile]) -> None:
+        """Let what was copied of files go that are not among these; they are copied again.
+
+        Raises:
+            OSError: the index cannot be written.
+        """
+        while not self.continue_round():
+            if self.is_failing:
+                raise OSError(EIO, "the index cannot be written", self.directory)
+        if self._sync is not None:
+            self._sync.files = [part for part in self._sync.files if part[0] in kept]
+
+    def mark_before(self, physical_offset: int) -> tuple[int, int, int]:
+        """What `mark` would be if the log ended here, and how many files would be left."""
+        for number, file in reversed([*enumerate(self.files, 1)]):
+            with entry_reader(self._disk, file.path, file.shape) as reader:
+                count = reader.count_before(physical_offset, file.header.index_count)
+            if count > 1:
+                return int(file.name), count, number
+        return 0, 0, 0
 
     def _copies(self, sync: IndexSync) -> Iterator[SlotRun]:
         """Gather each piece in `sync`, and give it."""

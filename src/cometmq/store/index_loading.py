@@ -1,4 +1,4 @@
-"""What of the index is left at a start, and what the log has to give again.
+"""The index as the log makes it: what of it is left at a start, what is added and cut.
 
 After a clean stop all of it. Else, file by file, the oldest first:
 
@@ -14,10 +14,12 @@ Next: cometmq.store.index_slots
 import logging
 from collections.abc import Sequence
 from dataclasses import replace
+from errno import EIO
 
 from cometmq.codec.index_file import INDEX_HEADER_SIZE, IndexHeader, decode_header
 from cometmq.codec.record import Record
 from cometmq.model.errors import StoreDamaged
+from cometmq.store.batch import Batch
 from cometmq.store.checkpoint import NOTHING_DONE, CheckpointFiles
 from cometmq.store.commitlog import CommitLog
 from cometmq.store.disk import Disk
@@ -33,8 +35,8 @@ logger = logging.getLogger(__name__)
 _NAME_DIGITS = 17  # yyyyMMddHHmmssSSS
 
 
-class IndexLoading:
-    """Fills an index at the start of a store; a `cometmq.store.recovery.Follower`."""
+class DerivedIndex:
+    """An index as something that is `cometmq.store.derived.Derived`."""
 
     def __init__(
         self,
@@ -57,10 +59,11 @@ class IndexLoading:
         self._broken_from: int | None = (
             None  # Physical offset from which a damaged file had keys.
         )
+        self._is_loaded = False
         self._last_offset = -1  # Of the last record that is in the index,
         self._last_keys = 0  # and how many of its keys are.
 
-    def begin(self, *, is_clean: bool, log_start: int) -> int | None:
+    def load(self, *, is_clean: bool, log_start: int) -> int | None:
         """Take the files that are there; gives from where on records are lacking.
 
         Raises:
@@ -91,10 +94,18 @@ class IndexLoading:
             )
         return lacking
 
-    def take(self, records: Sequence[Record]) -> None:
-        """Records of the log: their keys that are not in the index yet are entered."""
+    def feed(self, batch: Batch) -> None:
+        """Note a put, or enter the keys of records that are not in the index yet."""
+        if not self._is_built:
+            return
+        if batch.records is None:
+            self._index.add(batch)
+        else:
+            self._enter(batch.records)
+
+    def _enter(self, records: Sequence[Record]) -> None:
         last = self._last_offset
-        if not self._is_built or records[-1].physical_offset < last:
+        if records[-1].physical_offset < last:
             return
         fresh = [
             record
@@ -105,15 +116,18 @@ class IndexLoading:
             is_last = fresh[0].physical_offset == last
             self._index.add_records(fresh, skip=self._last_keys if is_last else 0)
 
-    def end(self, offset: int) -> None:
-        """The log ends here: what the index has behind it points at nothing and goes.
+    def truncate(self, offset: int) -> None:
+        """Let keys of records behind the log's end go, for they point at nothing.
 
         Raises:
             OSError: the disk failed.
         """
         if self._read_only:
             return
-        self._index.tick()
+        self.write()
+        if self._is_loaded:
+            files = self._index.files
+            self._index.end_round([file for file in files if file.header.end_offset < offset])
         while self._index.files:
             file = self._index.files[-1]
             if file.header.end_offset < offset:
@@ -128,9 +142,38 @@ class IndexLoading:
                 continue
             self._grow(file, count)
             break
+        self._last_offset, self._last_keys = -1, 0
+        self._is_loaded = True
+
+    def write(self) -> None:
+        """Enter what waits and write it.
+
+        Raises:
+            OSError: it cannot be written.
+        """
+        self._index.tick()
+        if self._index.is_failing:
+            raise OSError(EIO, "the index cannot be written", self._index.directory)
+
+    def mark_before(self, offset: int) -> tuple[int, int, int]:
+        """What a checkpoint may say of the index if the log ended here.
+
+        Returns:
+            The newest file's name as a number, how many entries are in it, and up to which store time
+            Java's checkpoint may vouch for files.
+
+        Raises:
+            OSError: the disk failed.
+        """
+        self.write()
+        name, count, number = self._index.mark_before(offset)
+        older = self._index.files[: max(number - 1, 0)]
+        return name, count, older[-1].header.end_timestamp if older else 0
 
     def _say_gone(self, older: list[IndexFile], file: IndexFile, count: int) -> None:
         """First the checkpoint no longer vouches for what will be overwritten."""
+        if self._is_loaded:
+            return  # Who truncates an open store has said so.
         times, progress = self._checkpoints.times, self._checkpoints.progress
         full_ms = older[-1].header.end_timestamp if older else 0
         self._checkpoints.write(
@@ -272,7 +315,7 @@ class IndexLoading:
             header = file.header
             if count < header.index_count:
                 header = self._cut_header(reader, header, count)
-            loaded = mend_slots(reader, file.shape, count)
+            loaded = mend_slots(reader, file.shape, count, file.slots)
         header = header._replace(slots_used=loaded.used)
         is_cut = header != file.header
         file.grow_again(header, loaded.table, are_changed=is_cut or loaded.are_mended)

@@ -101,13 +101,25 @@ def read_slots(reader: EntryReader, shape: IndexShape) -> "memoryview[int]":
     return table
 
 
-def mend_slots(reader: EntryReader, shape: IndexShape, count: int) -> LoadedSlots:
+def mend_slots(
+    reader: EntryReader,
+    shape: IndexShape,
+    count: int,
+    table: "memoryview[int] | None" = None,
+) -> LoadedSlots:
     """The slots as they were when the next entry had the number `count`.
 
     A newer slot is led back along its chain. A chain that breaks off there was torn by a power
     cut; then all slots are built from the entries, which takes seconds for a full file.
+
+    Args:
+        reader: of the file.
+        shape: of the file.
+        count: the number that the next entry had.
+        table: the slots, changed; None: those in the file.
     """
-    table = read_slots(reader, shape)
+    if table is None:
+        table = read_slots(reader, shape)
     # Negative numbers, which no broker writes, are great ones here.
     unsigned = table.cast("B").cast("I")
     newer: list[int] = []

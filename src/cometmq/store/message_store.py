@@ -23,6 +23,7 @@ from cometmq.codec.remoting import FRAME_SIZE_MAX
 from cometmq.model.clock import Clock
 from cometmq.model.errors import (
     RecordIllegal,
+    StoreBusy,
     StoreClosed,
     StoreError,
     StoreFull,
@@ -32,14 +33,16 @@ from cometmq.model.names import length_fault
 from cometmq.store.appender import Put, PutResult
 from cometmq.store.background import Background
 from cometmq.store.consume_queue import ConsumeQueue
+from cometmq.store.derived_queues import OnArrival
 from cometmq.store.directory import StoreDirectory
-from cometmq.store.disk import Disk, failed, lack_of
-from cometmq.store.dispatch import OnArrival
+from cometmq.store.disk import Buffer, Disk, failed, lack_of
 from cometmq.store.message_search import MessageSearch
+from cometmq.store.raw_log import RawLog
 from cometmq.store.real_disk import RealDisk
 from cometmq.store.running_flags import Flag
 from cometmq.store.settings import StoreSettings
 from cometmq.store.stored_record import is_directory_name
+from cometmq.store.truncation import Truncation
 
 logger = logging.getLogger(__name__)
 
@@ -64,6 +67,14 @@ class MessageStore(Background):
         self._directory = StoreDirectory(path, settings, disk=disk, read_only=read_only)
         super().__init__(self._directory, settings, clock=clock, disk=disk)
         self._read_only = read_only
+        self._raw = RawLog(self._log, settings)
+        self._truncation = Truncation(
+            disk,
+            self._directory,
+            settings,
+            dispatcher=self._dispatcher,
+            index=self._derived_index,
+        )
         self._is_closed = False
 
     # --- open and close
@@ -112,6 +123,7 @@ class MessageStore(Background):
         """Recover the directory, and go on from where it ends."""
         _, store_ms, damage = self._directory.recover()
         self._show_batch_queues()
+        self._directory.derived_queues.on_error = self._upkeep.queue_write_failed
         self.index.on_error = self._upkeep.index_write_failed
         self.index.on_written = self._upkeep.index_written
         self._dispatcher.dispatched_ms = self._flushing.flushed_ms = store_ms
@@ -227,6 +239,8 @@ class MessageStore(Background):
             raise self._acceptance.refusal()
         if not puts:
             return []
+        if self.positions.dispatched < self._dispatcher.raw_end:
+            raise StoreBusy("records that came as bytes of the log are not confirmed yet")
         try:
             batch = self._appender.append(puts, is_together=is_together)
         except StoreFull as error:
@@ -234,8 +248,8 @@ class MessageStore(Background):
             raise
         except OSError as error:
             raise self._write_failed(error) from error
-        self._dispatcher.add(self.positions.written, self._appender.store_ms, batch)
-        return batch[0]
+        self._dispatcher.waiting.append(batch)
+        return batch.results
 
     def put_batch(self, puts: Sequence[Put]) -> list[PutResult]:
         """Append the messages of a batch message: the same, in one file.
@@ -244,6 +258,80 @@ class MessageStore(Background):
             StoreError: as `put_many`; RecordIllegal when they do not fit into one file.
         """
         return self.put_many(puts, is_together=True)
+
+    # --- bytes of the log
+
+    def append_raw(self, offset: int, content: bytes) -> int:
+        """Append bytes of another broker's log.
+
+        Args:
+            offset: physical offset of the first: where this log ends. An empty log may begin at the
+                start of any file.
+            content: whole records, and what is there of one behind them.
+
+        Returns:
+            Physical offset behind the last whole record, up to which they were taken.
+
+        Raises:
+            StoreFull, StoreReadOnly, StoreClosed, StorePoisoned: nothing was taken, and why.
+            RecordIllegal: they belong elsewhere, or are no records; nothing was taken.
+        """
+        if self.flags.refusal is not None:
+            raise self._acceptance.refusal()
+        try:
+            batch = self._raw.append(offset, content)
+        except StoreFull as error:
+            self._upkeep.room.file_failed(str(error))
+            raise
+        except OSError as error:
+            raise self._write_failed(error) from error
+        if batch is None:
+            return offset
+        self._appender.store_ms = batch.store_ms
+        self._dispatcher.waiting.append(batch)
+        self._dispatcher.raw_end = batch.end_offset
+        return batch.end_offset
+
+    def read_log(self, offset: int, size_max: int) -> Buffer | None:
+        """Bytes of the log (see `RawLog.read`). May wait for the device; any thread."""
+        return self._raw.read(offset, size_max)
+
+    def truncate(self, end: int) -> None:
+        """Take back the log from a record on, and its entries in queues and index; a copy stays in `cut`.
+
+        It waits for the device: nothing else is done meanwhile.
+
+        Args:
+            end: physical offset at which a record begins.
+
+        Raises:
+            RecordIllegal: none begins there.
+            StoreBusy: a flush or a checkpoint is under way; try again when it has ended.
+            StoreError: no copy could be kept; nothing has changed.
+            StorePoisoned: the disk failed; a restart finds the log with the old end or the new one.
+        """
+        if self._acceptance.is_over:
+            raise self._acceptance.refusal()
+        if self._upkeep.is_job_out or self._flushing.is_under_way:
+            raise StoreBusy("a flush or a checkpoint is under way")
+        if end == self.positions.written:
+            return
+        try:
+            self._log.commit_staged()
+            self._log.mend()
+            self._truncation.check(end)
+            self._truncation.keep_copy(end)
+        except OSError as error:
+            reason = failed(f"the log cannot be truncated to {end}", error)
+            raise StoreError(f"{reason}; nothing has changed") from error
+        try:
+            store_ms = self._truncation.run(end)
+        except OSError as error:
+            raise self.poison(
+                f"the log could not be truncated to {end} ({error.strerror or error})"
+            ) from error
+        self._upkeep.go_back(store_ms)
+        self._flushing.go_back(end, store_ms)
 
     def _write_failed(self, error: OSError) -> StoreError:
         """What a write that failed means: wait for what is lacking, or never write again."""
@@ -258,11 +346,11 @@ class MessageStore(Background):
     @property
     def on_arrival(self) -> OnArrival | None:
         """Told (queue, tags codes) when a queue with `watched` set has new messages."""
-        return self._dispatcher.on_arrival
+        return self._directory.derived_queues.on_arrival
 
     @on_arrival.setter
     def on_arrival(self, on_arrival: OnArrival | None) -> None:
-        self._dispatcher.on_arrival = on_arrival
+        self._directory.derived_queues.on_arrival = on_arrival
 
     # --- search
 

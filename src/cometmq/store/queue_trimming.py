@@ -39,6 +39,27 @@ def first_living(files: QueueFiles, queue: ConsumeQueue, log_start: int) -> int:
     return offsets.start + bisect_left(offsets, log_start, key=physical_offset_of)
 
 
+def end_before(files: QueueFiles, queue: ConsumeQueue, log_end: int) -> int:
+    """Queue offset behind the last message whose record lies before an offset of the log.
+
+    Args:
+        files: of the queues.
+        queue: which.
+        log_end: physical offset.
+
+    Raises:
+        OSError: the disk failed.
+    """
+    low, high = queue.min_offset, queue.max_offset
+    # A truncation is short: most queues have nothing behind it, which one look says.
+    if low == high or _physical_offset(files, queue, high - 1) < log_end:
+        return high
+    offsets = range(low, high)
+    return low + bisect_left(
+        offsets, log_end, key=lambda offset: _physical_offset(files, queue, offset)
+    )
+
+
 def _physical_offset(files: QueueFiles, queue: ConsumeQueue, offset: int) -> int:
     """Where an entry stands in the log; -1 where the entry's file is gone."""
     try:

@@ -13,6 +13,7 @@ from cometmq.codec.queue_entry import QUEUE_ENTRY_SIZE
 from cometmq.model.clock import Clock
 from cometmq.store.checkpoint import NOTHING_DONE, CheckpointFiles, CheckpointJob, Progress
 from cometmq.store.consume_queue import ConsumeQueue
+from cometmq.store.consume_queues import ConsumeQueues
 from cometmq.store.disk import failed
 from cometmq.store.disk_room import DiskRoom
 from cometmq.store.dispatch import Dispatcher
@@ -41,13 +42,14 @@ class Upkeep:
 
     _is_job_late = False  # Whether it was said that a checkpoint waits.
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  What it looks after.
         self,
         settings: StoreSettings,
         clock: Clock,
         *,
         flushing: Flushing,
         dispatcher: Dispatcher,
+        queues: ConsumeQueues,
         index: Index,
         checkpoints: CheckpointFiles,
         flags: RunningFlags,
@@ -58,7 +60,7 @@ class Upkeep:
         self._flushing = flushing
         self._log = flushing.log
         self._positions = flushing.log.positions
-        self._queues = dispatcher.queues
+        self._queues = queues
         self._dispatcher = dispatcher
         self._index = index
         self._checkpoints = checkpoints
@@ -255,6 +257,17 @@ class Upkeep:
                 f"queue files cannot be brought to the device ({job.error.strerror}); restart "
                 "the broker when the disk is well",
             )
+
+    @property
+    def is_job_out(self) -> bool:
+        """Whether a checkpoint is being made."""
+        return self._job_out is not None
+
+    def go_back(self, store_ms: int) -> None:
+        """The log was truncated behind a record of this store time: no checkpoint follows from before."""
+        self._noted = self._ready = None
+        self._queues.end_round()
+        self._dispatcher.dispatched_ms = min(self._dispatcher.dispatched_ms, store_ms)
 
     def finish_job(self) -> None:
         """Make the checkpoint that was put off, before the last one.

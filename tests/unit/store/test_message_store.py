@@ -7,6 +7,7 @@ import pytest
 
 from cometmq.codec.queue_entry import BLANK_ENTRY, decode_entries
 from cometmq.model.errors import StoreClosed, StoreDamaged, StoreLocked, StoreReadOnly
+from cometmq.store.batch import Batch
 from cometmq.store.positions import Durability
 from cometmq.store.queue_files import OPEN_FILES_MAX
 from tests.support.fake_disk import FakeDisk
@@ -182,7 +183,18 @@ def test_watched_queues_are_told_once_a_batch_with_their_tags():
 def test_the_index_has_its_place_in_dispatch():
     store = open_store(disk=FakeDisk())
     built = []
-    store._dispatcher.builders.append(lambda batch, store_ms: built.append(len(batch[2])))
+
+    class Built:
+        def load(self, *, is_clean: bool, log_start: int) -> int | None:
+            raise AssertionError("it came after the start")
+
+        def truncate(self, offset: int) -> None:
+            raise AssertionError("nothing was truncated")
+
+        def feed(self, batch: Batch) -> None:
+            built.append(len(batch.arrivals))
+
+    store._dispatcher.derived.append(Built())
     put(store, b"1", b"2")
     put(store, b"3")
     assert built == [2, 1]

@@ -22,7 +22,7 @@ class BatchCheck:
         self._store = store
         self._findings = findings
         self._queues = BatchQueues(store.disk, store.root, store.log, read_only=True)
-        self._queues.begin(is_clean=True, log_start=store.log.chain.start)
+        self._queues.load(is_clean=True, log_start=store.log.chain.start)
         self._wanted: dict[tuple[str, int], list[BatchEntry]] = {}
         self.entries = 0
 

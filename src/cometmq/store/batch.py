@@ -1,0 +1,55 @@
+"""What is written at once, as who wrote it knows it: a put, and a batch of records that follow each other.
+
+A put is a plain tuple, and so is what comes of it: a frozen dataclass would cost as much as
+everything else in an append together.
+
+Next: cometmq.store.derived
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from cometmq.codec.record import Record
+from cometmq.store.consume_queue import ConsumeQueue
+from cometmq.store.disk import Buffer
+
+# (queue, topic block, body, properties, tags code, flag, sysFlag, born time in ms, born host,
+#  reconsume times, prepared offset, transaction bits of the sysFlag).
+# A tags code of None stands for the due time of a message in the delay topic.
+Put = tuple[
+    ConsumeQueue, bytes, Buffer, Buffer, int | None, int, int, int, bytes, int, int, int
+]
+
+# (queue offset, physical offset, record size in bytes)
+PutResult = tuple[int, int, int]
+
+# (queue, queue offset, physical offset, record size, tags code): a queue entry that is due.
+Arrival = tuple[ConsumeQueue, int, int, int, int]
+
+
+class Batch(NamedTuple):
+    """Records that lie one behind the other in the log.
+
+    Attributes:
+        end_offset: physical offset behind the last.
+        store_ms: store time of the last.
+        results: where each message lies; of a put alone, as the next two.
+        puts: the messages.
+        arrivals: the queue entries that are due.
+        records: the records themselves where they came as bytes; None: a put knows them as above, and
+            they need not be decoded.
+    """
+
+    end_offset: int
+    store_ms: int
+    results: list[PutResult]
+    puts: Sequence[Put]
+    arrivals: list[Arrival]
+    records: Sequence[Record] | None = None
+
+
+def batch_of(records: Sequence[Record]) -> Batch:
+    """The batch of records that were read from bytes."""
+    last = records[-1]
+    end = last.physical_offset + last.store_size
+    return Batch(end, last.store_timestamp, [], (), [], records)

@@ -1,0 +1,337 @@
+"""The plain queues as the log makes them: what a start finds of them, and what is added and cut.
+
+A put knows its queue entries; for records that came as bytes they are made here. At a start:
+
+1. `dispatched`, the offset before which every record is in its queue for certain: what our own
+   checkpoint file says; after a clean stop the end of the newest message that any queue knows (as
+   RocketMQ 5.x), where that is later; without our file the start of the newest log file that
+   begins before RocketMQ's checkpoint (CommitLog.recoverAbnormally); else the oldest record.
+2. The queues are loaded, and entries of records behind `dispatched` are dropped.
+3. The log from there on is fed.
+
+Next: cometmq.store.consume_queues
+"""
+
+import logging
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from weakref import WeakSet
+
+from cometmq.codec.checkpoint import Checkpoint
+from cometmq.codec.queue_entry import QueueEntry
+from cometmq.codec.record import Record
+from cometmq.kernel import show_entries
+from cometmq.store.batch import Arrival, Batch
+from cometmq.store.checkpoint import NOTHING_DONE, CheckpointFiles
+from cometmq.store.commitlog import CommitLog
+from cometmq.store.consume_queue import ConsumeQueue
+from cometmq.store.consume_queues import ConsumeQueues
+from cometmq.store.disk import Disk
+from cometmq.store.log_end import start_before
+from cometmq.store.put_aside import put_away
+from cometmq.store.queue_files import remove_tree
+from cometmq.store.queue_loading import LoadedQueue, QueueLoader
+from cometmq.store.queue_trimming import end_before
+from cometmq.store.settings import StoreSettings
+from cometmq.store.stored_record import is_directory_name, is_plain, places_of, tag_hash
+
+logger = logging.getLogger(__name__)
+
+OnArrival = Callable[[ConsumeQueue, list[int]], None]
+
+TAIL_SIZE_MAX = 4096  # A tail of one page is written out; see consume_queues.
+_TAIL_SIZE_MAX_AT_START = 64 << 10
+_UNQUEUED_MAX = 1000  # Topics without a queue that are counted by name.
+
+
+def _wrong_size(size: int) -> str:
+    """What is wrong with a file of a wrong size, for people."""
+    return "is a directory" if size < 0 else f"has {size} bytes, which is no queue file"
+
+
+def _raise(error: OSError) -> None:
+    raise error
+
+
+class DerivedQueues:
+    """The plain queues as something that is `cometmq.store.derived.Derived`.
+
+    Attributes:
+        on_arrival: told (queue, tags codes of its new messages) for each queue that is watched.
+        on_error: told when a full tail could not be written; the tail keeps its entries.
+    """
+
+    def __init__(
+        self,
+        disk: Disk,
+        settings: StoreSettings,
+        *,
+        log: CommitLog,
+        queues: ConsumeQueues,
+        checkpoints: CheckpointFiles,
+        read_only: bool,
+    ) -> None:
+        self.on_arrival: OnArrival | None = None
+        self.on_error: Callable[[OSError], None] = _raise
+        self._disk = disk
+        self._log = log
+        self._queues = queues
+        self._checkpoints = checkpoints
+        self._read_only = read_only
+        self._levels_ms = settings.delay_levels_ms
+        self._tail_size_max = _TAIL_SIZE_MAX_AT_START
+        self._fed_to = 0  # Records before it have their queue entries.
+        self._begun: WeakSet[ConsumeQueue] = WeakSet()  # Queues of which an entry is known.
+        self._doubted: dict[ConsumeQueue, tuple[int, QueueEntry]] = {}
+        self._unqueued: Counter[str] = Counter()  # Records of topics that can have no queue.
+
+    # --- feeding
+
+    def feed(self, batch: Batch) -> None:
+        """Append queue entries, and tell who waits for them."""
+        watched: dict[ConsumeQueue, list[int]] = {}
+        if batch.records is None:
+            self._show(batch.arrivals, watched)
+        else:
+            self._feed_records(batch.records, watched)
+        self._fed_to = batch.end_offset
+        if watched and self.on_arrival is not None:  # Once a queue.
+            for queue, tags_codes in watched.items():
+                self.on_arrival(queue, tags_codes)
+
+    def _show(self, arrivals: list[Arrival], watched: dict[ConsumeQueue, list[int]]) -> None:
+        full: list[ConsumeQueue] = []
+        show_entries(arrivals, self._queues.dirty, TAIL_SIZE_MAX, full, watched)
+        self._queues.entries += len(arrivals)
+        if full:
+            self._write_full(full)
+
+    def _write_full(self, full: list[ConsumeQueue]) -> None:
+        try:
+            self._queues.write_tails(full)
+        except OSError as error:
+            self.on_error(error)
+
+    def _feed_records(
+        self, records: Sequence[Record], watched: dict[ConsumeQueue, list[int]]
+    ) -> None:
+        """Make the queue entries of records; of those that have theirs none."""
+        queues, first = self._queues, self._fed_to
+        for record in records:
+            if record[6] < first:
+                continue
+            queue = queues.find(record[15], record[3])
+            if queue is not None and queue.max_offset == record[5] and is_plain(record):
+                if not queue.tail:
+                    queues.dirty[queue] = None
+                code = tag_hash(record[16])
+                queue.append(record[6], record[0], code)
+                queues.entries += 1
+                self._appended(queue, code, watched)
+            else:
+                self._feed_one(record, watched)
+
+    def _feed_one(self, record: Record, watched: dict[ConsumeQueue, list[int]]) -> None:
+        """Make the entries of a record that is not plain, or not the next of its queue."""
+        topic = record.topic
+        if not is_directory_name(topic) and (
+            topic in self._unqueued or len(self._unqueued) < _UNQUEUED_MAX
+        ):
+            self._unqueued[topic] += 1
+        for topic, queue_id, offset, code in places_of(record, self._levels_ms):
+            queue = self._queues.find_or_make(topic, queue_id)
+            before = queue.max_offset
+            entry = QueueEntry(record.physical_offset, record.store_size, code)
+            if queue not in self._begun and not before:
+                self._begun.add(queue)
+                queue.begin_at(offset)
+                self._append(queue, entry)
+            elif offset == before:
+                self._append(queue, entry)
+            else:
+                self._go_on_elsewhere(queue, offset, entry)
+            self._queues.entries += queue.max_offset - before
+            self._appended(queue, code, watched)
+
+    def _append(self, queue: ConsumeQueue, entry: QueueEntry) -> None:
+        if not queue.tail:
+            self._queues.dirty[queue] = None
+        queue.append(*entry)
+
+    def _appended(
+        self, queue: ConsumeQueue, code: int, watched: dict[ConsumeQueue, list[int]]
+    ) -> None:
+        """An entry was appended, which had come as bytes."""
+        if queue.watched:
+            watched.setdefault(queue, []).append(code)
+        if len(queue.tail) >= self._tail_size_max and not self._read_only:
+            self._write_full([queue])
+
+    def _go_on_elsewhere(self, queue: ConsumeQueue, offset: int, entry: QueueEntry) -> None:
+        """A record whose queue offset is not the next one.
+
+        No CRC covers it. That a queue begins again at 0 is what a deleted topic leaves, but that it
+        goes back to somewhere else needs a second record that says so: one alone was damaged, and
+        has the place that is empty when the queue goes on as before.
+        """
+        doubted = self._doubted.pop(queue, None)
+        if doubted is not None and offset == queue.max_offset + 1:
+            self._append(queue, doubted[1])
+        elif doubted is not None and offset == doubted[0] + 1:
+            if self._queues.align(queue, *doubted):
+                self._append(queue, doubted[1])
+        elif 0 < offset < queue.max_offset:
+            logger.warning("%r: a record says it has queue offset %d", queue, offset)
+            self._doubted[queue] = offset, entry
+            return
+        if self._queues.align(queue, offset, entry):
+            self._append(queue, entry)
+
+    # --- a start
+
+    def load(self, *, is_clean: bool, log_start: int) -> int | None:
+        """Fill the table of queues; gives `dispatched`.
+
+        Raises:
+            StoreDamaged: files of a wrong size.
+            OSError: the disk failed.
+        """
+        if not self._log.chain.files:
+            self._forget_queues()
+            if self._checkpoints.progress is None and not self._read_only:
+                # From now on offsets that are committed here speak of no log (store.opening).
+                self._checkpoints.write(self._checkpoints.times, NOTHING_DONE)
+            return None
+        self._fed_to = self._load(is_clean=is_clean, log_start=log_start)
+        self._queues.entries = sum(queue.max_offset for queue in self._queues)
+        return self._fed_to
+
+    def _load(self, *, is_clean: bool, log_start: int) -> int:
+        log_end = self._log.chain.end
+        wanted = None if is_clean else self._dispatched_before_stop()
+        loader = QueueLoader(self._disk, self._queues)
+        loaded = loader.load(log_start=log_start, dispatched=wanted)
+        for path, size in () if self._read_only else loader.wrong.items():
+            kept = put_away(self._disk, self._checkpoints.root, path)
+            logger.warning("%s %s; it is kept as %s", path, _wrong_size(size), kept)
+        dispatched = wanted
+        progress = self._checkpoints.progress
+        if dispatched is None:
+            dispatched = max((entry.physical_end for entry in loaded), default=log_start)
+            if progress is not None and progress.dispatched <= log_end:
+                # Else the newest messages of a topic that was deleted would come back. A Java
+                # broker in between may have cut what was not flushed.
+                dispatched = max(dispatched, min(progress.dispatched, progress.flushed))
+        entries = sum(entry.stored_end for entry in loaded)
+        is_short = progress is not None and entries < progress.entries
+        if progress is not None and wanted == progress.dispatched:
+            # Fewer than the checkpoint counted: bisection met an entry that is damaged.
+            is_short |= sum(entry.queue.max_offset for entry in loaded) < progress.entries
+        if dispatched > log_end or is_short or any(entry.has_gap for entry in loaded):
+            logger.warning(
+                "Queue files are missing or run ahead of the log; all are built again from %d",
+                log_start,
+            )
+            self._forget_queues()
+            return log_start
+        if not is_clean and not self._read_only:
+            self._drop_untrusted(loaded, dispatched)
+        self._begun = WeakSet(entry.queue for entry in loaded if entry.stored_end)
+        return max(dispatched, log_start)
+
+    def _drop_untrusted(self, loaded: list[LoadedQueue], dispatched: int) -> None:
+        """Remove what stands behind the entries taken, in files; first say that it is gone."""
+        entries = sum(entry.queue.max_offset for entry in loaded)
+        known = self._checkpoints.progress or NOTHING_DONE
+        flushed = max(dispatched, known.flushed)
+        progress = known._replace(dispatched=dispatched, flushed=flushed, entries=entries)
+        self._checkpoints.write(self._checkpoints.times, progress)
+        files = self._queues.files
+        for entry in loaded:
+            files.clear_from(entry.queue, entry.queue.max_offset)
+            # Who was killed may have made them, and not brought their names to the device.
+            self._is_fresh(entry.queue)
+        files.fresh_directories.add(files.directory)
+
+    def _dispatched_before_stop(self) -> int:
+        """Before which offset every entry is on the device, after an unclean stop."""
+        progress, chain = self._checkpoints.progress, self._log.chain
+        if progress is not None:
+            known = min(progress.dispatched, progress.flushed)
+            if chain.start <= known <= chain.end:
+                return known
+        return start_before(chain, self._checkpoints.times.recovery_timestamp(with_index=False))
+
+    def _forget_queues(self) -> None:
+        """Begin with no queue at all; on disk too, unless that must not be touched.
+
+        The checkpoint goes first: a stop in between must not make the rest look whole.
+        """
+        root = self._queues.files.directory
+        topics = self._disk.list_names(root)
+        if not self._read_only and (topics or self._checkpoints.progress is not None):
+            times = Checkpoint(index_timestamp=self._checkpoints.times.index_timestamp)
+            self._checkpoints.write(times, NOTHING_DONE)
+            for queue in list(self._queues):
+                self._queues.files.forget(queue)
+            for topic in topics:
+                for name in self._disk.list_names(f"{root}/{topic}"):
+                    remove_tree(self._disk, f"{root}/{topic}/{name}")
+        self._queues.clear()
+
+    # --- truncation
+
+    def truncate(self, offset: int) -> None:
+        """Forget the entries of records behind the log's end, in files and in memory.
+
+        Raises:
+            OSError: the disk failed.
+        """
+        self._tail_size_max = TAIL_SIZE_MAX
+        if offset >= self._fed_to:
+            return
+        self._fed_to = offset
+        self._doubted.clear()
+        files = self._queues.files
+        for queue, end in list(self._ends(offset)):
+            if end < queue.tail_start:
+                files.clear_from(queue, end)
+                self._is_fresh(queue)
+            self._queues.cut(queue, end)
+            if not queue.max_offset:
+                self._begun.discard(queue)
+
+    def writable_entries_before(self, offset: int) -> int:
+        """How many entries are left if the log is truncated here, without those of stuck tails.
+
+        Raises:
+            OSError: the disk failed.
+        """
+        ends = dict(self._ends(offset))
+        gone = sum(queue.max_offset - end for queue, end in ends.items())
+        unwritable = sum(
+            max(ends.get(queue, queue.max_offset) - queue.tail_start, 0)
+            for queue in self._queues.stuck
+        )
+        return self._queues.entries - gone - unwritable
+
+    def _ends(self, offset: int) -> Iterator[tuple[ConsumeQueue, int]]:
+        """The queues that have entries of records at or behind a physical offset, and where these begin."""
+        for queue in self._queues:
+            end = end_before(self._queues.files, queue, offset)
+            if end < queue.max_offset:
+                yield queue, end
+
+    def _is_fresh(self, queue: ConsumeQueue) -> None:
+        """Names in a queue's directory have changed: the next checkpoint brings them to the device."""
+        files = self._queues.files
+        directory = files.queue_directory(queue.topic, queue.queue_id)
+        files.fresh_directories.update((directory, directory.rpartition("/")[0]))
+
+    def say_unqueued(self) -> None:
+        """Say of which topics there are records that no queue can have."""
+        for topic, count in self._unqueued.items():
+            logger.error(
+                "%d records of the topic %.300r are in the log and in no queue: a topic of this name "
+                "can have no directory; delete it", count, topic,
+            )  # fmt: skip

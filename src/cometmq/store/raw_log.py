@@ -1,0 +1,138 @@
+"""The log as bytes, as a replica takes and gives them (docs/design/0036).
+
+Bytes that come are whole records, and blank ends of files between them; each record is checked as a
+start checks it. Half a record at their end is left to who brought it, for a log that ended with one
+would look torn.
+
+Next: cometmq.store.truncation
+"""
+
+from cometmq.codec.record import BLANK_TAIL_SIZE, Record
+from cometmq.kernel import WalkEnd
+from cometmq.model.errors import RecordIllegal
+from cometmq.store.batch import Batch, batch_of
+from cometmq.store.commitlog import CommitLog, Piece
+from cometmq.store.disk import Buffer
+from cometmq.store.settings import StoreSettings
+from cometmq.store.whole_records import walk_of
+
+
+class RawLog:
+    """Appends and reads bytes of a log."""
+
+    def __init__(self, log: CommitLog, settings: StoreSettings) -> None:
+        self._log = log
+        self._walk = walk_of(settings)
+
+    def append(self, offset: int, content: bytes) -> Batch | None:
+        """Write the whole records that bytes begin with.
+
+        Args:
+            offset: physical offset of the first byte: where the log ends. A log without a file may
+                begin at the start of any.
+            content: the bytes.
+
+        Returns:
+            The records; None where there is no whole one.
+
+        Raises:
+            RecordIllegal: the bytes belong elsewhere, or are no records; nothing was written.
+            StoreFull: no room for another file.
+            OSError: the disk failed; nothing counts as written.
+        """
+        self._check_start(offset)
+        taken, records = self._whole(offset, content)
+        if not records:
+            return None
+        pieces = [self._piece(offset, content[:taken])]
+        while pieces[-1][1] + len(pieces[-1][2]) < offset + taken:
+            start = pieces[-1][0].end
+            pieces.append(self._piece(start, content[start - offset : taken]))
+        self._log.commit(pieces)
+        return batch_of(records)
+
+    def _piece(self, start: int, content: bytes) -> Piece:
+        """What of some bytes lies in the file of the first."""
+        file_start = start // self._size * self._size
+        chain, is_first = self._log.chain, not self._log.chain.files
+        file = chain.find(start) or self._log.file_from(file_start)
+        if is_first:
+            self._log.positions.begin_at(start)
+        return file, start, content[: file.end - start]
+
+    @property
+    def _size(self) -> int:
+        return self._log.chain.file_size
+
+    def _check_start(self, offset: int) -> None:
+        """Refuse bytes that do not begin where the log ends."""
+        written = self._log.positions.written
+        if self._log.chain.files or written:
+            if offset != written:
+                raise RecordIllegal(
+                    f"bytes of the log from physical offset {offset} on, and it ends at {written}; "
+                    "send them from there"
+                )
+        elif offset < 0 or offset % self._size:
+            raise RecordIllegal(
+                f"a log cannot begin at physical offset {offset}: its files have {self._size} bytes"
+            )
+
+    def _whole(self, offset: int, content: bytes) -> tuple[int, list[Record]]:
+        """How many of the bytes whole records take, and these.
+
+        A blank end of a file counts with the record behind it.
+        """
+        records: list[Record] = []
+        at = taken = 0
+        while at < len(content):
+            room = self._size - (offset + at) % self._size
+            chunk = content[at : at + room]
+            found, walked, why = self._walk(chunk, offset + at)
+            if found:
+                records += found
+                taken = at + walked
+            place, left = offset + at + walked, room - walked
+            if why is not WalkEnd.BLANK:
+                self._check_end(place, why, chunk[walked:], left=left)
+                break
+            if int.from_bytes(chunk[walked : walked + 4]) != left:
+                raise RecordIllegal(
+                    f"the blank end at physical offset {place} does not reach the end of a file of "
+                    f"{self._size} bytes: set mappedFileSizeCommitLog as the other broker has it"
+                )
+            at += room
+        return taken, records
+
+    def _check_end(self, offset: int, why: WalkEnd, rest: bytes, *, left: int) -> None:
+        """Refuse what stands behind the whole records, unless it is the half of one.
+
+        Args:
+            offset: where it stands.
+            why: what it is.
+            rest: its bytes.
+            left: bytes up to the end of its file.
+        """
+        if why is WalkEnd.WHOLE:
+            return
+        size = int.from_bytes(rest[:4]) if len(rest) >= BLANK_TAIL_SIZE else 0
+        if why is not WalkEnd.SHORT or size > left - BLANK_TAIL_SIZE or len(rest) == left:
+            raise RecordIllegal(
+                f"no valid record at physical offset {offset} ({why.name}); nothing was taken"
+            )
+
+    def read(self, offset: int, size_max: int) -> Buffer | None:
+        """Bytes of the log from an offset on, of one file, as many as there are; may wait. Any thread.
+
+        Args:
+            offset: physical offset of the first.
+            size_max: most of them.
+
+        Returns:
+            None where the log has nothing: before its first file, or from its end on.
+        """
+        file = self._log.chain.find(offset)
+        end = self._log.positions.committed
+        if file is None or offset >= end:
+            return None
+        return file.read(offset, min(size_max, file.end - offset, end - offset))
