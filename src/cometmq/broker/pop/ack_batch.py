@@ -9,7 +9,7 @@ Next: cometmq.broker.pop.acks
 """
 
 from cometmq.broker.pop.acks import Acks
-from cometmq.broker.pop.check_points import CheckPoint, CheckPoints
+from cometmq.broker.pop.hand_outs import CheckPoint, HandOuts
 from cometmq.codec.remoting import Command, RawCommand
 from cometmq.model.flags import ONEWAY
 from cometmq.net.answer import Answer, answer_head
@@ -37,9 +37,9 @@ _STARTS = [_start(size) for size in range(_NUMBER_SIZE_MAX + 1)]
 class AckBatch:
     """Handles the acknowledgements of a read."""
 
-    def __init__(self, points: CheckPoints, acks: Acks) -> None:
+    def __init__(self, hand_outs: HandOuts, acks: Acks) -> None:
         """`acks` does what is not plain."""
-        self._points = points
+        self._hand_outs = hand_outs
         self._acks = acks
 
     def handle(self, commands: list[RawCommand], peer: Peer) -> None:
@@ -69,7 +69,7 @@ class AckBatch:
                 number = b"%d" % command[2]
                 answers += (_STARTS[len(number)], number, _END)
         for point, places in runs:
-            self._points.acknowledge_places(point, places)
+            self._hand_outs.acknowledge_places(point, places)
         if answers:
             peer.write(b"".join(answers))
         for command in others:
@@ -83,7 +83,7 @@ class AckBatch:
         """
         handle, topic, group, queue = named
         start, pop_time, _ = handle.split(" ", 2)
-        return self._points[topic, group, int(queue), int(start), int(pop_time)]
+        return self._hand_outs[topic, group, int(queue), int(start), int(pop_time)]
 
     def written(self) -> None:
         """Nothing follows: acknowledgements are put on record by a timer."""

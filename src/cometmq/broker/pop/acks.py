@@ -9,11 +9,10 @@ Next: cometmq.broker.pop.journal
 """
 
 from cometmq.broker.parts import Parts
-from cometmq.broker.pop.check_points import CheckPoint
+from cometmq.broker.pop.hand_outs import CheckPoint, Place
 from cometmq.broker.pop.invisible_time import check_invisible_time
 from cometmq.broker.pop.journal import Journal
 from cometmq.broker.pop.orders import NOT_FOUND, Orders
-from cometmq.broker.pop.progress import Place
 from cometmq.broker.pop.waiting import Waiting
 from cometmq.codec.bodies.batch_ack import BatchAck, decode_batch_ack
 from cometmq.codec.bodies.pop_journal import CheckPointBody
@@ -36,7 +35,7 @@ class Acks:
     ) -> None:
         self._parts = parts
         self._journal = journal
-        self._points = journal.points
+        self._hand_outs = journal.hand_outs
         self._orders = orders
         self._waiting = waiting
 
@@ -80,7 +79,7 @@ class Acks:
         self, place: Place, start: int, pop_time_ms: int, offsets: tuple[int, ...]
     ) -> None:
         group, topic, queue_id = place
-        self._points.acknowledge((topic, group, queue_id, start, pop_time_ms), offsets)
+        self._hand_outs.acknowledge((topic, group, queue_id, start, pop_time_ms), offsets)
 
     def _ack_in_order(self, place: Place, offset: int, pop_time_ms: int) -> None:
         group, topic, queue_id = place
@@ -130,11 +129,9 @@ class Acks:
         group, topic, queue_id = request.consumer_group, request.topic, request.queue_id
         offset, now = request.offset, self._parts.clock.now_ms()
         old = (topic, group, queue_id, receipt.start_offset, receipt.pop_time_ms)
-        if not self._points.is_open(old, offset):
+        if not self._hand_outs.is_open(old, offset):
             return now
-        # The new one must have a key of its own, or the old one's end would be its end.
-        while (topic, group, queue_id, offset, now) in self._points:
-            now += 1
+        now = self._hand_outs.new_pop_time(old, offset, now)
         body = CheckPointBody(
             topic, group, queue_id, offset, (offset,), now, request.invisible_time,
             broker_name=self._parts.settings.broker_name,
@@ -142,7 +139,7 @@ class Acks:
         self._journal.record(
             CheckPoint(body, self._journal.queue_or_other(receipt.revive_queue))
         )
-        self._points.acknowledge(old, (offset,))
+        self._hand_outs.acknowledge(old, (offset,))
         return now
 
     def _range(self, topic: str, queue_id: int) -> tuple[int, int]:

@@ -4,20 +4,20 @@ Next: cometmq.broker.pop.popping
 """
 
 import asyncio
-import logging
 import random
 import secrets
-from contextlib import suppress
 
+from cometmq.broker.machines.on_loop import Machines
+from cometmq.broker.machines.steps import Steps, on_device
 from cometmq.broker.parts import Feature, Parts
 from cometmq.broker.pop.ack_batch import AckBatch
 from cometmq.broker.pop.acks import Acks
-from cometmq.broker.pop.check_points import PERIOD_MS, CheckPoint, CheckPoints
+from cometmq.broker.pop.group_offsets import GroupOffsets
+from cometmq.broker.pop.hand_outs import PERIOD_MS, CheckPoint
 from cometmq.broker.pop.journal import Journal
 from cometmq.broker.pop.orders import Orders
 from cometmq.broker.pop.peeking import Peeking
 from cometmq.broker.pop.popping import Popping
-from cometmq.broker.pop.progress import Progress
 from cometmq.broker.pop.reading import PopReader
 from cometmq.broker.pop.revive import Revive
 from cometmq.broker.pop.waiting import Waiting
@@ -25,9 +25,8 @@ from cometmq.codec.remoting import Command
 from cometmq.model.codes import RequestCode
 from cometmq.net.answer import Answer
 from cometmq.net.peer import Peer
-from cometmq.net.tasks import Tasks
 
-_log = logging.getLogger(__name__)
+_PERIOD_SECONDS = PERIOD_MS / 1000
 
 # The offsets on disk are at most so old (flushConsumerOffsetInterval, and the flush of a check point
 # before its offset may be said): older check points are in them.
@@ -41,9 +40,9 @@ class PopFeature(Feature):
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
-        self._points = CheckPoints()
-        self._journal = Journal(parts, self._points)
-        self._progress = Progress(parts.offsets, parts.store)
+        self._journal = Journal(parts)
+        self._hand_outs = self._journal.hand_outs
+        self._offsets = GroupOffsets(parts.offsets, parts.store, self._hand_outs)
         self._orders = Orders(parts)
         self._waiting = Waiting(parts)
         self._revive = Revive(parts, journal=self._journal, waiting=self._waiting)
@@ -51,7 +50,7 @@ class PopFeature(Feature):
         reader = PopReader(
             parts,
             journal=self._journal,
-            progress=self._progress,
+            offsets=self._offsets,
             orders=self._orders,
             chance=chance,
         )
@@ -59,16 +58,17 @@ class PopFeature(Feature):
             parts,
             reader=reader,
             waiting=self._waiting,
-            points=self._points,
+            hand_outs=self._hand_outs,
             orders=self._orders,
         )
         acks = Acks(parts, journal=self._journal, orders=self._orders, waiting=self._waiting)
-        peeking = Peeking(parts, popping, reader, self._progress, chance)
-        self._tasks = Tasks("pop")
+        peeking = Peeking(parts, popping, reader, self._offsets, chance)
+        self._machines = Machines(parts.world, "pop")
+        self._orders_due = 0.0
         self.answers = {
             RequestCode.POP_MESSAGE: popping.pop,
             RequestCode.PEEK_MESSAGE: peeking.peek,
-            RequestCode.ACK_MESSAGE: AckBatch(self._points, acks),
+            RequestCode.ACK_MESSAGE: AckBatch(self._hand_outs, acks),
             RequestCode.NOTIFICATION: popping.notification,
             RequestCode.POLLING_INFO: popping.polling,
             RequestCode.BATCH_ACK_MESSAGE: acks.batch_ack,
@@ -85,58 +85,52 @@ class PopFeature(Feature):
         """
         self._orders.load()
         oldest = self._parts.offsets.table().version.timestamp - _OFFSETS_AGE_MS
-        found = await self._journal.read_on()
+        found = await self._machines.run(self._journal.read_on())
         for point in sorted(found, key=_pop_time):
             if point.body.pop_time_ms >= oldest:
-                self._progress.restore(point)
-        self._tasks.spawn(self._keep(), "keep")
-        self._tasks.spawn(self._hand_on(), "revive")
+                self._offsets.restore(point)
+        for name, step in (("records", self._keep), ("revive", self._hand_on)):
+            self._machines.keep(
+                name, step, first_seconds=_PERIOD_SECONDS, rest_seconds=_PERIOD_SECONDS
+            )
 
     async def close(self) -> None:
         """Put on record what is known, and say how far groups are: all of it is on disk then."""
-        await self._tasks.close()
-        self._settle()
+        await self._machines.close()
+        self._write_and_say()
         await self._flushed()
-        self._settle()
+        self._write_and_say()
         await self._orders.close()
 
     async def _flushed(self) -> None:
         """Wait for the flusher, which hurries for who waits; a flush that fails says so itself."""
-        if len(self._points):
-            with suppress(TimeoutError):
-                await asyncio.wait_for(self._parts.inner.on_device(), _FLUSH_SECONDS_MAX)
+        if len(self._hand_outs):
+            flushed = self._machines.run(on_device())
+            await asyncio.wait([flushed], timeout=_FLUSH_SECONDS_MAX)
 
-    def _settle(self) -> None:
-        self._journal.record_changes()
+    def _write_and_say(self) -> None:
+        self._journal.record_acknowledgements()
         self._journal.rewrite_old()
-        self._progress.settle()
-        self._journal.settle()
+        self._offsets.say()
+        self._journal.say_done()
 
-    async def _keep(self) -> None:
+    def _keep(self) -> float:
         """What is put off, each 100 ms; no part of it waits."""
         clock = self._parts.clock
-        orders_due = 0.0
-        while True:
-            await asyncio.sleep(PERIOD_MS / 1000)
-            try:
-                self._settle()
-                self._waiting.wake_ordered()
-                self._waiting.expire(clock.monotonic())
-                if clock.monotonic() >= orders_due:
-                    self._orders.save_if_dirty()
-                    orders_due = clock.monotonic() + _ORDERS_SECONDS
-            except Exception:  # noqa: BLE001  It must not end.
-                _log.exception("pop: what is due could not be done; trying again")
+        self._write_and_say()
+        self._waiting.wake_ordered()
+        self._waiting.expire(clock.monotonic())
+        if clock.monotonic() >= self._orders_due:
+            self._orders.save_if_dirty()
+            self._orders_due = clock.monotonic() + _ORDERS_SECONDS
+        return _PERIOD_SECONDS
 
-    async def _hand_on(self) -> None:
+    def _hand_on(self) -> Steps[float]:
         """What falls due, and what others wrote into the revive topic."""
-        while True:
-            await asyncio.sleep(PERIOD_MS / 1000)
-            try:
-                await self._journal.read_on()
-                await self._revive.hand_on(self._points.take_due(self._parts.clock.now_ms()))
-            except Exception:  # noqa: BLE001  It must not end.
-                _log.exception("pop: messages that are due wait; trying again")
+        yield from self._journal.read_on()
+        due = self._hand_outs.pop_due(self._parts.clock.now_ms())
+        yield from self._revive.hand_on(due)
+        return _PERIOD_SECONDS
 
 
 def _keep_files(_command: Command, _peer: Peer) -> Answer:

@@ -1,8 +1,9 @@
-"""Keeps check points on record in the revive topic, and makes them again from it at a start.
+"""Keeps check points on record in the revive topic, and reads them again from it at a start.
 
 A check point is written before its messages are answered, acknowledgements a moment later and
 many at once. How far everything is done, so that a start need not read it, is the offset of the
-group CID_RMQ_SYS_REVIVE_GROUP, by Java's rule that of the last record that is not needed.
+group CID_RMQ_SYS_REVIVE_GROUP, by Java's rule that of the last record that is not needed. What is to be written
+`HandOuts` says; here it is done.
 
 Follows PopMessageProcessor.buildCkMsg and PopReviveService of RocketMQ 5.3.3; differs: records are
 not timed, so that what is handed out is known at once (docs/design/0014).
@@ -11,13 +12,11 @@ Next: cometmq.broker.pop.revive
 """
 
 import logging
-from collections import deque
-from collections.abc import Iterable
 
 from cometmq.broker.inner_puts import InnerMessage
+from cometmq.broker.machines.steps import Steps
 from cometmq.broker.parts import Parts
-from cometmq.broker.pop.check_points import CheckPoint, CheckPoints
-from cometmq.broker.pop.progress import Place
+from cometmq.broker.pop.hand_outs import CheckPoint, HandOuts, Place, Written
 from cometmq.broker.queue_cursor import QueueCursor
 from cometmq.codec.bodies.pop_journal import (
     ACK_TAG,
@@ -37,10 +36,6 @@ from cometmq.store.appender import PutResult
 _log = logging.getLogger(__name__)
 
 REVIVE_GROUP = "CID_RMQ_SYS_REVIVE_GROUP"
-# Records that a start may have to read for one open check point, where fewer than a quarter of them
-# are needed: to write many anew would only move them on.
-BEHIND_MAX = 100_000
-_NEEDED_SHARE = 4
 _PUT_MAX = 500  # Records of one write.
 # Java's timer delivers a check point so long before it ends (ackTimeInterval), acknowledgements at its
 # end: what came by the timer of a store that Java wrote waits for them, as in PopReviveService.
@@ -52,22 +47,19 @@ class Journal:
     """The revive topic.
 
     Attributes:
-        points: what it says.
+        hand_outs: what it says.
     """
 
-    def __init__(self, parts: Parts, points: CheckPoints) -> None:
+    def __init__(self, parts: Parts) -> None:
         """Nothing is read yet."""
         name = f"rmq_sys_REVIVE_LOG_{parts.settings.cluster_name}"
         topic = parts.topics.get(name)
         assert topic is not None, "made with the table of topics"
-        self.points = points
+        self.hand_outs = HandOuts(topic.queue_count)
         self._parts = parts
         self._topic = topic
         self._next_queue = 0
-        # By queue: what is needed, (place of its record, check point), and where reading goes on.
-        self._needed: list[deque[tuple[int, CheckPoint]]] = [
-            deque() for _ in range(topic.queue_count)
-        ]
+        # Where the reading of each queue goes on.
         self._cursors = [
             QueueCursor(parts.store, parts.pool, name, queue_id, offset=self._begin(queue_id))
             for queue_id in range(topic.queue_count)
@@ -81,12 +73,12 @@ class Journal:
 
     # --- reading
 
-    async def read_on(self) -> list[CheckPoint]:
-        """Take what others wrote, or this broker before its start; the new check points."""
+    def read_on(self) -> Steps[list[CheckPoint]]:
+        """Read what others wrote, or this broker before its start; the new check points."""
         found: list[CheckPoint] = []
         for queue_id, cursor in enumerate(self._cursors):
             while not cursor.is_at_end:
-                records = await cursor.read()
+                records = yield from cursor.next_records()
                 if not records:
                     break
                 for record in records:
@@ -98,18 +90,17 @@ class Journal:
             tag = record.properties().get(TAGS)
             if tag == CHECK_POINT_TAG:
                 point = CheckPoint(decode_check_point(record.body), queue_id)
-                point.end = record.physical_offset + record.store_size
-                self._needed[queue_id].append((record.queue_offset, point))
-                point.place = record.queue_offset
                 found.append(point)
-                if not point.is_done and point.key not in self.points:
-                    is_timed = record.store_timestamp >= point.due_ms - _EARLY_MS
-                    grace_ms = _ACKS_LATE_MS if is_timed else 0
-                    self.points.add(point, at_ms=point.due_ms + grace_ms)
+                is_timed = record.store_timestamp >= point.due_ms - _EARLY_MS
+                self.hand_outs.begin_again(
+                    point,
+                    Written(record.queue_offset, record.physical_offset, record.store_size),
+                    grace_ms=_ACKS_LATE_MS if is_timed else 0,
+                )
             elif tag in (ACK_TAG, BATCH_ACK_TAG):
                 ack = decode_ack(record.body)
                 key = (ack.topic, ack.group, ack.queue_id, ack.start_offset, ack.pop_time_ms)
-                self.points.acknowledge(key, ack.offsets)
+                self.hand_outs.acknowledge(key, ack.offsets)
         except CodecError as error:
             _log.error("revive queue %d, offset %d: %s", queue_id, record.queue_offset, error)
 
@@ -132,9 +123,7 @@ class Journal:
             StoreError: it could not be written, so its messages may not be handed out.
         """
         (result,) = self._parts.inner.put(self._check_point(point))
-        self._placed(point, result)
-        if not point.is_done:
-            self.points.add(point)
+        self.hand_outs.begin(point, self.passed(point, result))
 
     def record_reset(self, place: Place, offset: int) -> None:
         """Write that a group's offset was set, so that older check points do not move it back."""
@@ -153,53 +142,39 @@ class Journal:
         tag, body = encode_ack(point.ack_of(bits))
         return self._message(point, tag, body, deliver_ms=point.due_ms)
 
-    def record_changes(self) -> None:
+    def record_acknowledgements(self) -> None:
         """Write the acknowledgements that came since the last time."""
-        changed = list(self.points.changed)
-        for start in range(0, len(changed), _PUT_MAX):
-            part = changed[start : start + _PUT_MAX]
-            bits = [point.acknowledged for point in part]
-            messages = [
-                self.acknowledgement(point, point.acknowledged & ~point.recorded)
-                for point in part
-            ]
+        while part := self.hand_outs.unrecorded(_PUT_MAX):
+            messages = [self.acknowledgement(point, bits) for point, bits in part]
             try:
                 results = self._parts.inner.put(*messages)
             except StoreError as error:
                 _log.warning("acknowledgements of pops cannot be written yet: %s", error)
                 return
-            for point, told, result in zip(part, bits, results, strict=True):
-                point.recorded = told
-                del self.points.changed[point]
-                self._noted(point.revive_queue, result)
+            for (point, bits), result in zip(part, results, strict=True):
+                self.hand_outs.recorded(point, bits)
+                self.passed(point, result)
 
     def rewrite_old(self) -> None:
         """Write open check points that lie far back anew, so that a start need not read so far."""
-        for queue_id, needed in enumerate(self._needed):
+        for queue_id, cursor in enumerate(self._cursors):
             for _ in range(_PUT_MAX):
-                behind = self._cursors[queue_id].offset - needed[0][0] if needed else 0
-                if behind <= max(BEHIND_MAX, len(self.points) * _NEEDED_SHARE):
+                point = self.hand_outs.pop_far_behind(queue_id, cursor.offset)
+                if point is None:
                     break
-                place, point = needed.popleft()
-                if point.place == place and not (point.is_done and point.is_said):
-                    try:
-                        (result,) = self._parts.inner.put(self._check_point(point))
-                    except StoreError:
-                        needed.appendleft((place, point))
-                        return
-                    self._placed(point, result)
+                try:
+                    (result,) = self._parts.inner.put(self._check_point(point))
+                except StoreError:
+                    self.hand_outs.keep_record(point)
+                    return
+                self.hand_outs.rewritten(point, self.passed(point, result))
 
-    def settle(self) -> None:
+    def say_done(self) -> None:
         """Say how far everything is done, and on the device."""
         flushed = self._parts.store.flushed_offset
-        for queue_id, needed in enumerate(self._needed):
-            while needed:
-                place, point = needed[0]
-                is_over = point.is_done and point.is_said and point.end <= flushed
-                if point.place == place and not is_over:
-                    break
-                needed.popleft()
-            last = (needed[0][0] if needed else self._cursors[queue_id].offset) - 1
+        for queue_id, cursor in enumerate(self._cursors):
+            needed = self.hand_outs.first_needed(queue_id, flushed)
+            last = (cursor.offset if needed is None else needed) - 1
             known = self._parts.offsets.get(REVIVE_GROUP, self._topic.name, queue_id)
             if last >= 0 and (known is None or last > known):
                 self._parts.offsets.commit(
@@ -227,21 +202,10 @@ class Journal:
             born_host=self._parts.store.store_host,
         )
 
-    def _placed(self, point: CheckPoint, result: PutResult) -> None:
-        queue_offset, physical_offset, size = result
-        point.place, point.end = queue_offset, physical_offset + size
-        point.recorded = point.acknowledged
-        self._needed[point.revive_queue].append((queue_offset, point))
-        self._noted(point.revive_queue, result)
-
-    def _noted(self, queue_id: int, result: PutResult) -> None:
-        """What this broker wrote itself need not be read again."""
-        cursor = self._cursors[queue_id]
-        if cursor.offset == result[0]:
+    def passed(self, point: CheckPoint, result: PutResult) -> Written:
+        """A record of a check point was written; what this broker wrote itself need not be read again."""
+        written = Written._make(result)
+        cursor = self._cursors[point.revive_queue]
+        if cursor.offset == written.queue_offset:
             cursor.offset += 1
-
-    def noted(self, points: Iterable[CheckPoint], results: Iterable[PutResult]) -> None:
-        """Records of acknowledgements that were written elsewhere, with what they stand for."""
-        for point, result in zip(points, results, strict=True):
-            point.end = max(point.end, result[1] + result[2])
-            self._noted(point.revive_queue, result)
+        return written

@@ -10,8 +10,8 @@ import asyncio
 from random import Random
 
 from cometmq.broker.parts import Parts
+from cometmq.broker.pop.group_offsets import GroupOffsets
 from cometmq.broker.pop.popping import COUNT_MAX, Popping
-from cometmq.broker.pop.progress import Progress
 from cometmq.broker.pop.reading import PopReader
 from cometmq.codec.fields import decode_fields
 from cometmq.codec.headers.pop import PeekRequest
@@ -30,14 +30,14 @@ class Peeking:
         parts: Parts,
         popping: Popping,
         reader: PopReader,
-        progress: Progress,
+        offsets: GroupOffsets,
         chance: Random,
     ) -> None:
         """`popping` knows who may; `chance` chooses the first queue, and whether retries come first."""
         self._parts = parts
         self._popping = popping
         self._reader = reader
-        self._progress = progress
+        self._offsets = offsets
         self._chance = chance
 
     async def peek(self, command: Command, _peer: Peer) -> Answer:
@@ -81,7 +81,7 @@ class Peeking:
         queue = self._parts.store.queue(topic, queue_id)
         if queue is None:
             return [], 0
-        place = self._progress.next_offset((group, topic, queue_id)) or 0
+        place = self._offsets.next_offset((group, topic, queue_id)) or 0
         offset = max(place, queue.min_offset)
         left = max(queue.max_offset - offset, 0)
         if count <= 0 or not left:

@@ -15,7 +15,7 @@ from cometmq.broker.filters import Filters, is_plain
 from cometmq.broker.machines.awaiting import finish
 from cometmq.broker.machines.steps import Steps, Wait
 from cometmq.broker.parts import Parts
-from cometmq.broker.pop.check_points import OPEN_MAX, CheckPoints
+from cometmq.broker.pop.hand_outs import OPEN_MAX, HandOuts
 from cometmq.broker.pop.invisible_time import check_invisible_time
 from cometmq.broker.pop.orders import Orders
 from cometmq.broker.pop.reading import Pop, PopReader, Taken
@@ -48,14 +48,14 @@ class Popping:
         *,
         reader: PopReader,
         waiting: Waiting,
-        points: CheckPoints,
+        hand_outs: HandOuts,
         orders: Orders,
     ) -> None:
         self._parts = parts
         self._filters = Filters(parts.settings, parts.members)
         self._reader = reader
         self._waiting = waiting
-        self._points = points
+        self._hand_outs = hand_outs
         self._orders = orders
 
     def pop(self, command: Command, peer: Peer) -> Answer | Awaitable[Answer | None] | None:
@@ -89,7 +89,7 @@ class Popping:
         subscription = self._filters.subscription(request.topic, request.exp, request.exp_type)
         wanted = self._filters.filter_of(subscription, request.consumer_group, is_asked=True)
         pop = Pop(command, peer, request, wanted, topic)
-        if len(self._points) >= OPEN_MAX:
+        if len(self._hand_outs) >= OPEN_MAX:
             return Answer(
                 ResponseCode.POLLING_FULL, f"{OPEN_MAX} pops are open; acknowledge some"
             )

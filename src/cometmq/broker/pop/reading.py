@@ -18,10 +18,10 @@ from cometmq.broker.filtered_read import Effort, FilteredRead, ReadRequest
 from cometmq.broker.filters import MessageFilter
 from cometmq.broker.machines.steps import Steps, elsewhere
 from cometmq.broker.parts import Parts
-from cometmq.broker.pop.check_points import CheckPoint
+from cometmq.broker.pop.group_offsets import GroupOffsets
+from cometmq.broker.pop.hand_outs import CheckPoint, Place
 from cometmq.broker.pop.journal import Journal
 from cometmq.broker.pop.orders import Orders
-from cometmq.broker.pop.progress import Place, Progress
 from cometmq.codec.bodies.pop_journal import CheckPointBody
 from cometmq.codec.headers.pop import PopRequest
 from cometmq.codec.properties import join_blocks
@@ -98,7 +98,7 @@ class PopReader:
         parts: Parts,
         *,
         journal: Journal,
-        progress: Progress,
+        offsets: GroupOffsets,
         orders: Orders,
         chance: Random,
     ) -> None:
@@ -107,7 +107,7 @@ class PopReader:
         self._settings = parts.settings
         self._store = parts.store
         self._journal = journal
-        self._progress = progress
+        self._offsets = offsets
         self._orders = orders
         self._chance = chance
 
@@ -152,7 +152,7 @@ class PopReader:
         queue = self._store.queue(topic, queue_id)
         if queue is None:
             return False
-        offset = self._progress.next_offset((group, topic, queue_id))
+        offset = self._offsets.next_offset((group, topic, queue_id))
         return queue.max_offset > (queue.min_offset if offset is None else offset)
 
     # --- queues
@@ -167,7 +167,7 @@ class PopReader:
             yield from self._queue(pop, taken, topic.name, (first + number) % count)
 
     def _queue(self, pop: Pop, taken: Taken, topic: str, queue_id: int) -> Steps[None]:
-        request, progress = pop.request, self._progress
+        request, busy = pop.request, self._offsets.busy
         place = (request.consumer_group, topic, queue_id)
         offset = self._begin(place, request)
         queue = self._store.queue(topic, queue_id)
@@ -176,21 +176,21 @@ class PopReader:
         if request.order and self._orders.is_closed(place, request.attempt_id):
             return
         is_over = taken.effort.is_over
-        if is_over or place in progress.busy or taken.count >= request.max_msg_nums:
+        if is_over or place in busy or taken.count >= request.max_msg_nums:
             taken.is_unfinished |= is_over and offset < queue.max_offset
             taken.left += max(queue.max_offset - offset, 0)
             return
         if offset == queue.max_offset:
             return
-        progress.busy.add(place)
+        busy.add(place)
         try:
             result = yield from self._read(pop, taken, place, offset)
             if result.status in _ELSEWHERE:
-                progress.reset(place, result.next_offset)
+                self._offsets.reset(place, result.next_offset)
                 offset = result.next_offset
                 result = yield from self._read(pop, taken, place, offset)
         finally:
-            progress.busy.discard(place)
+            busy.discard(place)
         if result.status is GetStatus.FOUND:
             self._hand_out(pop, taken, place, offset, result)
         elif result.status in _PASSED_OVER and result.next_offset > offset:
@@ -202,13 +202,13 @@ class PopReader:
         group, topic, queue_id = place
         moved = self._parts.offsets.take_reset(group, topic, queue_id)
         if moved is not None:
-            self._progress.reset(place, moved)
+            self._offsets.reset(place, moved)
             self._orders.forget(place)
             self._journal.record_reset(place, moved)
-        offset = self._progress.next_offset(place)
+        offset = self._offsets.next_offset(place)
         if offset is None:
             queue = self._store.queue(topic, queue_id)
-            offset = self._progress.begin(place, queue, request.init_mode)
+            offset = self._offsets.begin(place, queue, request.init_mode)
         return offset
 
     def _read(self, pop: Pop, taken: Taken, place: Place, offset: int) -> Steps[GetResult]:
@@ -265,7 +265,7 @@ class PopReader:
             pop.request.invisible_time, broker_name=self._settings.broker_name,
         )  # fmt: skip
         point = CheckPoint(body, taken.revive_queue)
-        if point.key in self._journal.points:
+        if point.key in self._journal.hand_outs:
             return False  # The group's offset was set back within this millisecond.
         try:
             self._journal.record(point)
@@ -273,7 +273,7 @@ class PopReader:
             if not taken.count:
                 raise
             return False
-        self._progress.moved(place, next_offset, point)
+        self._offsets.passed(place, next_offset, point)
         return True
 
     def _keep_order(self, pop: Pop, taken: Taken, place: Place, offsets: list[int]) -> None:
@@ -294,9 +294,9 @@ class PopReader:
 
     def _pass_over(self, place: Place, next_offset: int, *, is_ordered: bool) -> None:
         if is_ordered:
-            self._progress.reset(place, next_offset)
+            self._offsets.reset(place, next_offset)
         else:
-            self._progress.moved(place, next_offset)
+            self._offsets.passed(place, next_offset)
 
 
 def _offsets(start: int, result: GetResult) -> list[int]:

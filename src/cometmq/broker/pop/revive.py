@@ -10,8 +10,9 @@ import logging
 from collections.abc import Iterable
 
 from cometmq.broker.inner_puts import InnerMessage
+from cometmq.broker.machines.steps import Steps
 from cometmq.broker.parts import Parts
-from cometmq.broker.pop.check_points import CheckPoint
+from cometmq.broker.pop.hand_outs import CheckPoint, State
 from cometmq.broker.pop.journal import Journal
 from cometmq.broker.pop.waiting import Waiting
 from cometmq.broker.queue_cursor import QueueCursor
@@ -40,50 +41,51 @@ class Revive:
     def __init__(self, parts: Parts, *, journal: Journal, waiting: Waiting) -> None:
         self._parts = parts
         self._journal = journal
-        self._points = journal.points
+        self._hand_outs = journal.hand_outs
         self._waiting = waiting
 
-    async def hand_on(self, due: Iterable[CheckPoint]) -> None:
+    def hand_on(self, due: Iterable[CheckPoint]) -> Steps[None]:
         """Hand on what is left of check points; what fails is tried again later."""
         for point in due:
-            if point.is_done:
+            if point.state is not State.OPEN:
                 continue
             try:
-                await self._hand_on(point)
+                yield from self._hand_on(point)
             except Exception as error:  # noqa: BLE001  One that is forgotten is a lost message.
                 is_of_the_world = isinstance(error, CometError | OSError)
                 trace = None if is_of_the_world else error
                 _log.warning("%s cannot be handed on yet: %s", point, error, exc_info=trace)
-                self._points.again_at(point, self._parts.clock.now_ms() + _AGAIN_MS)
+                self._hand_outs.again_at(point, self._parts.clock.now_ms() + _AGAIN_MS)
 
-    async def _hand_on(self, point: CheckPoint) -> None:
+    def _hand_on(self, point: CheckPoint) -> Steps[None]:
         body = point.body
         origin = pop_origin_topic(body.topic, body.group)
         is_wanted = (
             self._parts.topics.get(origin) is not None
             and self._parts.groups.peek(body.group) is not None
         )
-        records = await self._read(point) if is_wanted else []
+        records = (yield from self._read(point)) if is_wanted else []
         # What was acknowledged while it was read is not given again.
-        left = set(point.offsets_of(~point.acknowledged))
-        bits = ~point.acknowledged & (1 << len(body.offsets)) - 1
-        if not bits:
+        left = set(point.left())
+        bits = (
+            point.all_bits & ~point.recorded
+        )  # With what was acknowledged since the last record.
+        if not left:
             return
         wanted = [record for record in records if record.queue_offset in left]
         messages = self._messages(point, origin, wanted)
         results = self._parts.inner.put(*messages, self._journal.acknowledgement(point, bits))
-        self._journal.noted([point], results[-1:])
-        self._points.done(point)
+        self._hand_outs.handed_on(point, self._journal.passed(point, results[-1]))
         if messages:
             self._waiting.wake((origin, body.group))
 
-    async def _read(self, point: CheckPoint) -> list[Record]:
+    def _read(self, point: CheckPoint) -> Steps[list[Record]]:
         """What is left of it; messages that were deleted meanwhile are not there."""
         body, parts = point.body, self._parts
         cursor = QueueCursor(parts.store, parts.pool, body.topic, body.queue_id, offset=0)
         records = []
-        for offset in point.offsets_of(~point.acknowledged):
-            record = await cursor.read_at(offset)
+        for offset in point.left():
+            record = yield from cursor.record_at(offset)
             if record is not None:
                 records.append(record)
         return records

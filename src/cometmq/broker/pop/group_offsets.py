@@ -1,47 +1,41 @@
-"""How far each group has popped each queue, and how far that may be said.
+"""Where each group goes on in each queue that it pops.
 
 The group's offset in the table of offsets is what a start goes on from. It passes what was handed
 out once a check point of it is on the device, or all of it is acknowledged; until then the place is
-known here only.
+known to `HandOuts` only.
 
 Next: cometmq.broker.pop.reading
 """
 
-from collections import deque
-
 from cometmq.broker.offsets import Offsets
-from cometmq.broker.pop.check_points import CheckPoint
+from cometmq.broker.pop.hand_outs import CheckPoint, HandOuts, Place
 from cometmq.codec.headers.pop import FROM_MIN
 from cometmq.model.names import is_retry_topic
 from cometmq.store.consume_queue import ConsumeQueue
 from cometmq.store.message_store import MessageStore
 
-Place = tuple[str, str, int]  # Group, topic, queue.
 
-
-class Progress:
-    """The places of all groups that pop.
+class GroupOffsets:
+    """The offsets of all groups that pop.
 
     Attributes:
         busy: places that are being read; nobody else may pop there.
     """
 
-    def __init__(self, offsets: Offsets, store: MessageStore) -> None:
+    def __init__(self, offsets: Offsets, store: MessageStore, hand_outs: HandOuts) -> None:
         self.busy: set[Place] = set()
         self._offsets = offsets
         self._store = store
-        # What was handed out and not said yet: (check point or None, physical offset behind its
-        # record, queue offset behind its messages).
-        self._open: dict[Place, deque[tuple[CheckPoint | None, int, int]]] = {}
+        self._hand_outs = hand_outs
 
     def next_offset(self, place: Place) -> int | None:
         """Where the next pop begins; None where the group has never been."""
         group, topic, queue_id = place
         said = self._offsets.get(group, topic, queue_id)
-        open_ = self._open.get(place)
-        if open_:
-            return open_[-1][2] if said is None else max(open_[-1][2], said)
-        return said
+        unsaid = self._hand_outs.next_offset(place)
+        if unsaid is None:
+            return said
+        return unsaid if said is None else max(unsaid, said)
 
     def begin(self, place: Place, queue: ConsumeQueue | None, init_mode: int) -> int:
         """Where a group begins that has never been here (PopMessageProcessor.getInitOffset)."""
@@ -60,45 +54,23 @@ class Progress:
             return False
         return not self._store.get(topic, queue_id, 0, max_count=1).suggest_slave
 
-    def moved(self, place: Place, offset: int, point: CheckPoint | None = None) -> None:
+    def passed(self, place: Place, offset: int, point: CheckPoint | None = None) -> None:
         """The group goes on at `offset`; `point`: what it was given before."""
-        end = 0
-        if point is not None:
-            end, point.is_said = point.end, False
-        self._open.setdefault(place, deque()).append((point, end, offset))
+        self._hand_outs.passed(place, offset, point)
 
     def reset(self, place: Place, offset: int) -> None:
         """The group goes on at `offset`, whatever was before."""
-        for point, _, _ in self._open.pop(place, ()):
-            if point is not None:
-                point.is_said = True
+        self._hand_outs.reset(place)
         group, topic, queue_id = place
         self._offsets.commit(group, topic, queue_id, offset=offset)
 
-    def settle(self) -> None:
+    def say(self) -> None:
         """Say what may be said by now."""
-        flushed = self._store.flushed_offset
-        for place in list(self._open):
-            open_ = self._open[place]
-            offset = None
-            while open_:
-                point, end, behind = open_[0]
-                if point is not None:
-                    if not point.is_done and end > flushed:
-                        break
-                    point.is_said = True
-                offset = behind
-                open_.popleft()
-            if not open_:
-                del self._open[place]
-            if offset is not None:
-                self._say(place, offset)
-
-    def _say(self, place: Place, offset: int) -> None:
-        group, topic, queue_id = place
-        said = self._offsets.get(group, topic, queue_id)
-        if said is None or said < offset:
-            self._offsets.commit(group, topic, queue_id, offset=offset)
+        for place, offset in self._hand_outs.pop_sayable(self._store.flushed_offset):
+            group, topic, queue_id = place
+            said = self._offsets.get(group, topic, queue_id)
+            if said is None or said < offset:
+                self._offsets.commit(group, topic, queue_id, offset=offset)
 
     def restore(self, point: CheckPoint) -> None:
         """A check point of before the start: what it handed out is not handed out at once again."""

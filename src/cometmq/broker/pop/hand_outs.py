@@ -1,0 +1,402 @@
+"""What is handed out at present: one machine for check points, their records and how far groups may be said to be.
+
+Input comes in by its methods: a pop that hands out, an acknowledgement, a record of the revive topic, what a write
+gave, how far the log is on the device, the time. What is to be done goes out: check points that are due,
+acknowledgements to be put on record, records to be written anew, offsets that may be said. It reads and writes nothing
+itself (`journal` and `revive` do), and is made again from the journal at a start.
+
+A check point is in one of the states of `State`. It is found by its handle, and has an end, while it is OPEN; its
+record is needed until it is FORGOTTEN.
+
+Next: cometmq.broker.pop.journal
+"""
+
+from collections import deque
+from collections.abc import Iterable
+from enum import Enum, auto
+from heapq import heappop, heappush
+from itertools import islice
+from typing import NamedTuple
+
+from cometmq.codec.bodies.pop_journal import AckBody, CheckPointBody
+
+OPEN_MAX = 500_000  # Check points, 1 KB each; beyond it nothing more is handed out.
+PERIOD_MS = 100  # How exactly a check point ends.
+# Records that a start may have to read for one open check point, where fewer than a quarter of them
+# are needed: to write many anew would only move them on.
+BEHIND_MAX = 100_000
+_NEEDED_SHARE = 4
+
+# Topic, group, queue, start offset, time of the pop.
+Key = tuple[str, str, int, int, int]
+Place = tuple[str, str, int]  # Group, topic, queue.
+
+
+class State(Enum):
+    """How far a check point is."""
+
+    OPEN = auto()  # Some message of it is neither acknowledged nor handed on.
+    DONE = auto()  # Nothing is left of it; a start may still need its record.
+    FORGOTTEN = auto()  # Neither is needed: the group's offset has passed it, on the device.
+
+
+class Event(Enum):
+    """What moves it on."""
+
+    ALL_ACKNOWLEDGED = auto()
+    HANDED_ON = auto()  # What was left is in the retry topic, or nobody wants it.
+    NOT_NEEDED = auto()
+
+
+_NEXT = {
+    (State.OPEN, Event.ALL_ACKNOWLEDGED): State.DONE,
+    (State.OPEN, Event.HANDED_ON): State.DONE,
+    (State.DONE, Event.NOT_NEEDED): State.FORGOTTEN,
+}
+
+
+class CheckPoint:
+    """Messages of a queue that a group was given with one pop.
+
+    Attributes:
+        body: which, to whom, until when.
+        revive_queue: of its record.
+        acknowledged: bits, the lowest for its first message.
+        recorded: those of them that are on record.
+        state: how far it is.
+        place: queue offset of its record; -1: it has none yet.
+        end: physical offset behind the last record that it needs to be on the device.
+        is_said: whether the group's offset has passed it; until then a start needs its record.
+    """
+
+    __slots__ = (
+        "acknowledged",
+        "body",
+        "end",
+        "is_said",
+        "place",
+        "recorded",
+        "revive_queue",
+        "state",
+    )
+
+    def __init__(self, body: CheckPointBody, revive_queue: int) -> None:
+        self.body = body
+        self.revive_queue = revive_queue
+        self.acknowledged = self.recorded = body.acknowledged
+        # One without messages, and one that was acknowledged when it was written, has nothing left.
+        self.state = State.DONE if self.acknowledged == self.all_bits else State.OPEN
+        self.place = -1
+        self.end = 0
+        self.is_said = True
+
+    def __repr__(self) -> str:
+        """Of what, and how much of it is done with."""
+        return (
+            f"<CheckPoint {self.body} {self.state.name} {self.acknowledged:b} at {self.place}>"
+        )
+
+    @property
+    def key(self) -> Key:
+        """What a handle says of it."""
+        body = self.body
+        return body.topic, body.group, body.queue_id, body.start_offset, body.pop_time_ms
+
+    @property
+    def all_bits(self) -> int:
+        """`acknowledged` when nothing is left."""
+        return (1 << len(self.body.offsets)) - 1
+
+    @property
+    def due_ms(self) -> int:
+        """When what is left of it comes again."""
+        return self.body.pop_time_ms + self.body.invisible_ms
+
+    def offsets_of(self, bits: int) -> tuple[int, ...]:
+        """The queue offsets that these bits stand for."""
+        return tuple(
+            offset for place, offset in enumerate(self.body.offsets) if bits >> place & 1
+        )
+
+    def left(self) -> tuple[int, ...]:
+        """The queue offsets of messages that are neither acknowledged nor handed on."""
+        return self.offsets_of(~self.acknowledged)
+
+    def ack_of(self, bits: int) -> AckBody:
+        """The acknowledgement that these bits stand for."""
+        body = self.body
+        return AckBody(
+            body.topic, body.group, body.queue_id, body.start_offset, body.pop_time_ms,
+            self.offsets_of(bits), body.broker_name,
+        )  # fmt: skip
+
+
+class Written(NamedTuple):
+    """What a write of a record gave, as the store says it."""
+
+    queue_offset: int
+    physical_offset: int
+    size: int
+
+
+class _Unsaid(NamedTuple):
+    """What was handed out, or passed over, and may not be said yet.
+
+    Attributes:
+        point: None where messages were passed over.
+        end: physical offset behind its record.
+        behind: queue offset behind its messages.
+    """
+
+    point: CheckPoint | None
+    end: int
+    behind: int
+
+
+class HandOuts:
+    """All that is handed out."""
+
+    def __init__(self, revive_queues: int) -> None:
+        """Nothing is; the revive topic has so many queues."""
+        # Those with acknowledgements that are not on record, in the order in which they came.
+        self._changed: dict[CheckPoint, None] = {}
+        self._by_key: dict[Key, CheckPoint] = {}
+        # By the period in which they end; the heap has each such period, and some that are gone.
+        self._by_end: dict[int, set[CheckPoint]] = {}
+        self._ends: list[int] = []
+        # By revive queue: whose records a start needs, (place of the record, check point).
+        self._needed: list[deque[tuple[int, CheckPoint]]] = [
+            deque() for _ in range(revive_queues)
+        ]
+        self._unsaid: dict[Place, deque[_Unsaid]] = {}
+
+    def __len__(self) -> int:
+        """How many check points are open."""
+        return len(self._by_key)
+
+    def __contains__(self, key: Key) -> bool:
+        return key in self._by_key
+
+    def __getitem__(self, key: Key) -> CheckPoint:
+        return self._by_key[key]
+
+    # --- what comes in: hand-outs and their records
+
+    def begin(self, point: CheckPoint, written: Written) -> None:
+        """A check point is on record: its messages may be handed out."""
+        self.rewritten(point, written)
+        if point.state is State.OPEN:
+            self._open(point, point.due_ms)
+
+    def rewritten(self, point: CheckPoint, written: Written) -> None:
+        """Its record was written, for the first time or anew; what was acknowledged is in it."""
+        self._place(point, written)
+        point.recorded = point.acknowledged
+        self._changed.pop(point, None)
+
+    def begin_again(self, point: CheckPoint, written: Written, grace_ms: int) -> None:
+        """A record was read: of before this start, or another broker's; it is due `grace_ms` late."""
+        known = self._by_key.get(point.key)
+        if known is not None:  # It was written anew.
+            known.revive_queue = point.revive_queue
+            self._place(known, written)
+            self._acknowledge(known, point.acknowledged)
+            return
+        self._place(point, written)
+        if point.state is State.OPEN:
+            self._open(point, point.due_ms + grace_ms)
+
+    def _place(self, point: CheckPoint, written: Written) -> None:
+        point.place = written.queue_offset
+        point.end = written.physical_offset + written.size
+        self._needed[point.revive_queue].append((point.place, point))
+
+    def _open(self, point: CheckPoint, at_ms: int) -> None:
+        assert point.state is State.OPEN
+        self._by_key[point.key] = point
+        self.again_at(point, at_ms)
+
+    def acknowledge(self, key: Key, offsets: Iterable[int]) -> None:
+        """Messages are done with; what is not known, or was before, is passed over."""
+        point = self._by_key.get(key)
+        if point is None:
+            return
+        known = point.body.offsets
+        self.acknowledge_places(
+            point, [known.index(offset) for offset in offsets if offset in known]
+        )
+
+    def acknowledge_places(self, point: CheckPoint, places: Iterable[int]) -> None:
+        """Messages of an open check point are done with, by their places in it."""
+        bits = 0
+        for place in places:
+            bits |= 1 << place
+        self._acknowledge(point, bits)
+
+    def _acknowledge(self, point: CheckPoint, bits: int) -> None:
+        if bits & ~point.acknowledged:
+            assert point.state is State.OPEN, "nothing is left of the others"
+            point.acknowledged |= bits
+            self._changed[point] = None
+            if point.acknowledged == point.all_bits:
+                self._close(point, Event.ALL_ACKNOWLEDGED)
+
+    def is_open(self, key: Key, offset: int) -> bool:
+        """Whether a message of a check point is neither acknowledged nor handed on."""
+        point = self._by_key.get(key)
+        return point is not None and offset in point.left()
+
+    def new_pop_time(self, old: Key, offset: int, now_ms: int) -> int:
+        """When a message of a check point is handed out anew: its new check point has a key of its own.
+
+        Else the old one's end, or its acknowledgement, would be the new one's; that is on record behind the new
+        one, so that a key is new only if it is later than the old one's.
+        """
+        topic, group, queue_id, _, pop_time_ms = old
+        at_ms = max(now_ms, pop_time_ms + 1)
+        while (topic, group, queue_id, offset, at_ms) in self._by_key:
+            at_ms += 1
+        return at_ms
+
+    # --- time
+
+    def pop_due(self, now_ms: int) -> list[CheckPoint]:
+        """Check points whose time is over; each is given once, or again after `again_at`."""
+        last = now_ms // PERIOD_MS
+        due: list[CheckPoint] = []
+        while self._ends and self._ends[0] <= last:
+            due.extend(self._by_end.pop(heappop(self._ends), ()))
+        return sorted(due, key=lambda point: point.due_ms)
+
+    def again_at(self, point: CheckPoint, at_ms: int) -> None:
+        """It is due then; also one that was, and could not be handed on."""
+        period = _period(at_ms)
+        ends = self._by_end.get(period)
+        if ends is None:
+            ends = self._by_end[period] = set()
+            heappush(self._ends, period)
+        ends.add(point)
+
+    def handed_on(self, point: CheckPoint, written: Written) -> None:
+        """What was left of it has gone where it goes; `written` is the record that says so."""
+        point.end = max(point.end, written.physical_offset + written.size)
+        point.acknowledged = point.all_bits
+        self._changed.pop(point, None)
+        self._close(point, Event.HANDED_ON)
+
+    def _close(self, point: CheckPoint, event: Event) -> None:
+        _move(point, event)
+        # The key may be another's by now: a check point that was read twice is known once.
+        self._by_key.pop(point.key, None)
+        period = _period(point.due_ms)
+        ends = self._by_end.get(period)
+        if ends is not None:
+            ends.discard(point)
+            if not ends:
+                del self._by_end[period]
+
+    # --- what goes out: records
+
+    def unrecorded(self, count_max: int) -> list[tuple[CheckPoint, int]]:
+        """Acknowledgements that are not on record, the first that came: of which point, which bits."""
+        return [
+            (point, point.acknowledged & ~point.recorded)
+            for point in islice(self._changed, count_max)
+        ]
+
+    def recorded(self, point: CheckPoint, bits: int) -> None:
+        """The record of an acknowledgement was written."""
+        point.recorded |= bits
+        if point.recorded == point.acknowledged:
+            del self._changed[point]
+
+    def pop_far_behind(self, revive_queue: int, read_to: int) -> CheckPoint | None:
+        """One whose record makes a start long: to be written anew, or given back by `keep_record`.
+
+        Args:
+            revive_queue: of its record.
+            read_to: where the queue is read to.
+        """
+        needed = self._needed[revive_queue]
+        while needed:
+            place, point = needed[0]
+            if read_to - place <= max(BEHIND_MAX, len(self) * _NEEDED_SHARE):
+                return None
+            needed.popleft()
+            # One of another place was written anew before.
+            if point.place == place and not (point.state is State.DONE and point.is_said):
+                return point
+        return None
+
+    def keep_record(self, point: CheckPoint) -> None:
+        """It could not be written anew: its old record is needed still."""
+        self._needed[point.revive_queue].appendleft((point.place, point))
+
+    def first_needed(self, revive_queue: int, flushed: int) -> int | None:
+        """Place of the first record that a start needs; None: of none.
+
+        Args:
+            revive_queue: whose records.
+            flushed: physical offset up to which the log is on the device.
+        """
+        needed = self._needed[revive_queue]
+        while needed:
+            place, point = needed[0]
+            if point.place == place:
+                is_over = point.state is State.DONE and point.is_said and point.end <= flushed
+                if not is_over:
+                    return place
+                _move(point, Event.NOT_NEEDED)
+            needed.popleft()
+        return None
+
+    # --- what goes out: how far groups are
+
+    def next_offset(self, place: Place) -> int | None:
+        """Behind all that a group was given of a queue and that is not said yet; None: all of it is."""
+        unsaid = self._unsaid.get(place)
+        return unsaid[-1].behind if unsaid else None
+
+    def passed(self, place: Place, behind: int, point: CheckPoint | None = None) -> None:
+        """A group goes on at `behind`; `point`: what it was given before, None: it was given nothing."""
+        end = 0
+        if point is not None:
+            end, point.is_said = point.end, False
+        self._unsaid.setdefault(place, deque()).append(_Unsaid(point, end, behind))
+
+    def reset(self, place: Place) -> None:
+        """A group's offset is set, whatever was before."""
+        for unsaid in self._unsaid.pop(place, ()):
+            if unsaid.point is not None:
+                unsaid.point.is_said = True
+
+    def pop_sayable(self, flushed: int) -> list[tuple[Place, int]]:
+        """How far groups may be said to be by now: what was handed out is on the device, or done with."""
+        said = []
+        for place in list(self._unsaid):
+            unsaid = self._unsaid[place]
+            offset = None
+            while unsaid:
+                point, end, behind = unsaid[0]
+                if point is not None:
+                    if point.state is State.OPEN and end > flushed:
+                        break
+                    point.is_said = True
+                offset = behind
+                unsaid.popleft()
+            if not unsaid:
+                del self._unsaid[place]
+            if offset is not None:
+                said.append((place, offset))
+        return said
+
+
+def _move(point: CheckPoint, event: Event) -> None:
+    state = _NEXT.get((point.state, event))
+    assert state is not None, f"{point} cannot be moved on by {event.name}"
+    point.state = state
+
+
+def _period(at_ms: int) -> int:
+    # Rounded up: never before its time.
+    return -(-at_ms // PERIOD_MS)
