@@ -469,9 +469,8 @@ class AnyOrder(RuleBasedStateMachine):
         assert {point for point in ends if point.state is State.OPEN} == open_
         assert set(machine._by_end) <= set(machine._ends)
         needed = dict(machine._needed[0])
-        for point in open_ | {unsaid.point for unsaid in machine._unsaid.get(PLACE, ())} - {
-            None
-        }:
+        unsaid = {each.point for each in machine._unsaid.get(PLACE, ())}
+        for point in open_ | {each for each in unsaid if each is not None}:
             assert needed.get(point.place) is point, "a start finds what is not forgotten"
         for point in machine._changed:
             assert point.acknowledged & ~point.recorded
