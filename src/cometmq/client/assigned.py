@@ -10,17 +10,20 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable
 
+from cometmq.client.answer_bodies import OWN_SIZE_MAX, read_body
 from cometmq.client.hub import Hub
 from cometmq.client.pop_loop import PopLoop, Popping
+from cometmq.client.routes import QUEUES_MAX
 from cometmq.codec.bodies.assignment import (
     POP,
+    Assignment,
     AssignmentQuery,
     decode_assignments,
     encode_assignment_query,
 )
 from cometmq.codec.remoting import Command
 from cometmq.model.codes import RequestCode, ResponseCode
-from cometmq.model.errors import BrokerRefused, ClientError
+from cometmq.model.errors import BrokerRefused, ClientError, CodecError
 from cometmq.model.names import is_retry_topic, pop_retry_topic
 from cometmq.model.queue import MessageQueue
 from cometmq.net.tasks import Tasks
@@ -83,10 +86,12 @@ class Assigned:
                 raise
             self._keep(topic, ())
             return None
-        assigned = decode_assignments(answer.body)
+        what = f"the share of {self._group} in {topic}"
+        assigned = await read_body(decode_assignments, answer.body, what, size_max=OWN_SIZE_MAX)
         if assigned is None:
             await self._hub.beat()
             raise ClientError(f"the broker does not know {self._group} yet")
+        _check_topic(topic, assigned)
         popped = [each.queue for each in assigned if each.mode == POP]
         pulled = [each.queue for each in assigned if each.mode != POP]
         self._keep(topic, popped)
@@ -124,3 +129,16 @@ class Assigned:
         self._dropped.clear()
         await asyncio.gather(*(loop.close() for loop in loops))
         await self._popping.tasks.close()
+
+
+def _check_topic(topic: str, assigned: list[Assignment]) -> None:
+    """Pass queues that were asked for: nobody would ever give up another topic's."""
+    for each in assigned:
+        if each.queue.topic != topic:
+            raise CodecError(
+                f"asked for queues of {topic!r}, the broker gives {each.queue!r:.300}"
+            )
+    if len(assigned) > QUEUES_MAX:
+        raise CodecError(
+            f"the broker gives {len(assigned)} queues of {topic!r}; {QUEUES_MAX} is the most"
+        )

@@ -10,6 +10,8 @@ import logging
 from collections.abc import Callable, Iterable
 from typing import Protocol
 
+from cometmq.client.answer_bodies import read_body
+from cometmq.client.asked_work import AskedWork
 from cometmq.client.assigned import Assigned
 from cometmq.client.counts import SAMPLE_SECONDS, Counts
 from cometmq.client.hub import Hub
@@ -48,6 +50,8 @@ _log = logging.getLogger(__name__)
 
 # How soon a share that could not be worked out is tried again (rebalance minInterval of 5.3.3).
 _INCOMPLETE_PAUSE_SECONDS = 1.0
+# Between two rounds, however often brokers tell that the group changed (minInterval of 5.3.3: 1 s).
+_REBALANCE_PAUSE_SECONDS = 0.1
 
 
 class Turnstile(Protocol):
@@ -121,7 +125,8 @@ class GroupMember:
         self._leaving: set[MessageQueue] = set()
         self._wake = asyncio.Event()
         self._tasks = Tasks(group)
-        self.questions = Questions(self, hub, settings, self._tasks)
+        self.questions = Questions(self, hub, settings)
+        self._resets = AskedWork(f"{group} resets")
         self._is_started = self.is_assigned = False
         if is_push and not settings.is_broadcasting:
             self.subscribe(retry_topic(group), "*")
@@ -195,6 +200,8 @@ class GroupMember:
     async def stop_pulling(self) -> None:
         """Pull no more; what was pulled may still be finished."""
         await self._tasks.close()
+        await self.questions.close()
+        await self._resets.close()
         self._pulling.clear()
         if self._shares.assigned is not None:
             await self._shares.assigned.stop()
@@ -257,6 +264,7 @@ class GroupMember:
                 await self.rebalance()
             except Exception:  # noqa: BLE001  Even a bug must not end it.
                 _log.exception("the queues of %s were not shared out", self.group)
+            await asyncio.sleep(_REBALANCE_PAUSE_SECONDS)
             pause = self._settings.rebalance_interval_ms / 1000
             if not self._shares.is_complete:
                 pause = min(pause, _INCOMPLETE_PAUSE_SECONDS)
@@ -367,15 +375,26 @@ class GroupMember:
             case RequestCode.NOTIFY_CONSUMER_IDS_CHANGED:
                 self._wake.set()
             case RequestCode.RESET_CONSUMER_CLIENT_OFFSET:
-                self._tasks.spawn(self._reset(decode_queue_offsets(command.body)), "reset")
+                self._reset_soon(command.body)
             case _:
                 return self.questions.take(command, channel)
         return True
 
-    async def _reset(self, offsets: dict[MessageQueue, int]) -> None:
+    def _reset_soon(self, body: bytes) -> None:
+        if self._resets.has_room(len(body)):
+            self._resets.spawn(self._reset(body), "reset", len(body))
+        else:
+            _log.warning("a reset of %s is left: too many are under way", self.group)
+
+    async def _reset(self, body: bytes) -> None:
+        try:
+            offsets = await read_body(decode_queue_offsets, body, f"a reset of {self.group}")
+        except CometError as error:
+            _log.warning("a reset of %s cannot be read: %s", self.group, error)
+            return
         for queue, offset in offsets.items():
             loop = self.loops.get(queue)
-            if loop is not None:
+            if loop is not None and offset >= 0:
                 _log.info("%s is reset to %s", queue, offset)
                 loop.seek(offset)
                 self.progress.update(queue, offset)

@@ -6,12 +6,14 @@ They know nothing of each other and all brokers register with each of them, so a
 import random
 from collections.abc import Sequence
 
+from cometmq.client.answer_bodies import OWN_SIZE_MAX, read_body
+from cometmq.client.routes import check_route
 from cometmq.codec.bodies.route import decode_topic_route
 from cometmq.codec.fields import encode_fields
 from cometmq.codec.headers.nameserver import RouteRequest
 from cometmq.codec.remoting import Command
 from cometmq.model.codes import RequestCode, ResponseCode
-from cometmq.model.errors import BrokerRefused, NetError, TopicNotFound
+from cometmq.model.errors import BrokerRefused, CodecError, NetError, TopicNotFound
 from cometmq.model.route import TopicRoute
 from cometmq.net.channels import Channels
 
@@ -52,11 +54,14 @@ class Nameservers:
                 )
             except NetError as error:
                 failure = error
-                self._chosen = (self._chosen + 1) % len(self.addresses)
+                self._turn_to_next()
         assert failure is not None, "there is always one address"
         if len(self.addresses) > 1:
             failure.add_note(f"asked all nameservers: {', '.join(self.addresses)}")
         raise failure
+
+    def _turn_to_next(self) -> None:
+        self._chosen = (self._chosen + 1) % len(self.addresses)
 
     async def ask(self, command: Command) -> Command:
         """`call`, with a refusal raised.
@@ -86,4 +91,13 @@ class Nameservers:
             )
         if answer.code != ResponseCode.SUCCESS:
             raise BrokerRefused(answer.code, answer.remark or "", self.current)
-        return decode_topic_route(answer.body)
+        try:
+            what = f"the route of the topic {topic!r} of {self.current}"
+            route = await read_body(
+                decode_topic_route, answer.body, what, size_max=OWN_SIZE_MAX
+            )
+            check_route(topic, route)
+        except CodecError:
+            self._turn_to_next()  # Another one may know better.
+            raise
+        return route

@@ -6,13 +6,14 @@ MQClientAPIImpl.processPopResponse of RocketMQ 5.3.3.
 Next: cometmq.client.simple_consumer
 """
 
+import asyncio
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from cometmq.client.hub import Hub
 from cometmq.client.namespace import NO_NAMESPACE, Namespace
-from cometmq.client.received import unpack
+from cometmq.client.received import GROWTH_AT_ONCE, GROWTH_MAX, Room
 from cometmq.codec.bodies.batch_ack import BatchAck, encode_batch_ack
 from cometmq.codec.fields import decode_fields, encode_fields
 from cometmq.codec.headers.pop import (
@@ -64,7 +65,12 @@ class PopAsk:
 
 
 class Popper:
-    """Pops and acknowledges for one consumer group."""
+    """Pops and acknowledges for one consumer group.
+
+    Attributes:
+        body_size_max: of a body after decompression, bytes.
+        namespace: what users do not see of topics.
+    """
 
     def __init__(
         self,
@@ -74,11 +80,11 @@ class Popper:
         body_size_max: int,
         namespace: Namespace = NO_NAMESPACE,
     ) -> None:
-        """`body_size_max`: of a body after decompression, bytes."""
+        """Over this hub's connections; for the others see the attributes."""
         self._hub = hub
         self._group = group
-        self._body_size_max = body_size_max
-        self._namespace = namespace
+        self.body_size_max = body_size_max
+        self.namespace = namespace
 
     async def pop(self, broker_name: str, ask: PopAsk) -> list[StoredMessage]:
         """The next messages of a broker; none when none came in time.
@@ -106,7 +112,7 @@ class Popper:
         if answer.code in _NOTHING:
             return []
         self._check(broker_name, answer)
-        return self._messages(broker_name, wanted, answer)
+        return await self._messages(broker_name, ask, answer)
 
     async def notified(self, broker_name: str, topic: str, wait_ms: int) -> bool:
         """Whether a broker has something to pop within this time.
@@ -150,7 +156,7 @@ class Popper:
         """Hide a message for another time; it is given back with its new handle.
 
         Raises:
-            BrokerRefused, BrokerNotFound, NetError: the broker did not.
+            BrokerRefused, BrokerNotFound, NetError, CodecError: the broker did not.
             ClientError: the message was not popped.
         """
         receipt = receipt_of(message)
@@ -162,7 +168,10 @@ class Popper:
         code = RequestCode.CHANGE_MESSAGE_INVISIBLETIME
         answer = await self._call(receipt.broker_name, code, header)
         self._check(receipt.broker_name, answer)
-        told = decode_fields(ChangeInvisibleTimeResponse, answer.fields)
+        try:
+            told = decode_fields(ChangeInvisibleTimeResponse, answer.fields)
+        except RequestError as error:
+            raise CodecError(f"the answer to {code.name}: {error}") from None
         changed = receipt._replace(
             start_offset=receipt.queue_offset,
             pop_time_ms=told.pop_time,
@@ -173,7 +182,7 @@ class Popper:
 
     def _real_topic(self, message: StoredMessage, receipt: Receipt) -> str:
         """The topic that a message lies in."""
-        return real_topic(self._namespace.wrap(message.topic), self._group, receipt.kind)
+        return real_topic(self.namespace.wrap(message.topic), self._group, receipt.kind)
 
     # --- asking
 
@@ -195,32 +204,28 @@ class Popper:
 
     # --- messages and their handles
 
-    def _messages(
-        self, broker_name: str, wanted: Subscription, answer: Command
+    async def _messages(
+        self, broker_name: str, ask: PopAsk, answer: Command
     ) -> list[StoredMessage]:
+        wanted = ask.subscription
         try:
             told = decode_fields(PopResponse, answer.fields)
         except RequestError as error:
             raise CodecError(f"the answer to a pop of {wanted.topic}: {error}") from None
         starts = decode_starts(told.start_offset_info or "")
-        messages = []
-        for record in decode_records(answer.body):
-            queue = MessageQueue(wanted.topic, broker_name, record.queue_id)
-            try:
-                message = unpack(
-                    record,
-                    queue,
-                    body_size_max=self._body_size_max,
-                    namespace=self._namespace,
-                )
-                made = {POP_CK: _handle(told, starts, record, broker_name)}
-            except CodecError as error:
-                _log.warning("%s at %d: %s", queue, record.queue_offset, error)
-                continue
-            # What the broker wrote itself, of a message that it gives under another topic, holds.
-            known = {FIRST_POP_TIME: str(told.pop_time), **made, **message.properties}
-            if wanted.matches_tag(message.tag):
-                messages.append(replace(message, properties=known))
+        records = decode_records(answer.body, most=ask.max_count)
+        popped = _Popped(self, broker_name, wanted, told, starts)
+        messages, left = popped.unpack(records, Room(GROWTH_AT_ONCE))
+        if left:
+            room = Room(max(GROWTH_MAX, self.body_size_max))
+            more, left = await asyncio.to_thread(popped.unpack, left, room)
+            messages += more
+        if left:
+            _log.warning(
+                "%d messages of %s at %s come again when their invisible time is over: together they "
+                "unpack to more than %d bytes",
+                len(left), wanted.topic, broker_name, GROWTH_MAX,
+            )  # fmt: skip
         return messages
 
     def _batches(
@@ -229,7 +234,7 @@ class Popper:
         """The acknowledgements, one for each check point."""
         offsets: dict[tuple[str, Receipt], list[int]] = {}
         for message, receipt in zip(messages, receipts, strict=True):
-            topic = self._namespace.wrap(message.topic)
+            topic = self.namespace.wrap(message.topic)
             key = topic, receipt._replace(queue_offset=-1)
             offsets.setdefault(key, []).append(receipt.queue_offset)
         return [
@@ -239,6 +244,55 @@ class Popper:
             )
             for (topic, of), acknowledged in offsets.items()
         ]  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class _Popped:
+    """What the messages of one answer have in common."""
+
+    popper: Popper
+    broker_name: str
+    wanted: Subscription
+    told: PopResponse
+    starts: dict[tuple[str, int], int]
+
+    def unpack(
+        self, records: Sequence[Record], room: Room
+    ) -> tuple[list[StoredMessage], Sequence[Record]]:
+        """The messages that are wanted, and the records for which there was no room."""
+        messages: list[StoredMessage] = []
+        for at, record in enumerate(records):
+            queue = MessageQueue(self.wanted.topic, self.broker_name, record.queue_id)
+            try:
+                message = room.unpack(
+                    record,
+                    queue,
+                    body_size_max=self.popper.body_size_max,
+                    namespace=self.popper.namespace,
+                )
+            except CodecError as error:
+                _log.warning("%s at %d: %s", queue, record.queue_offset, error)
+                continue
+            if message is None:
+                return messages, records[at:]
+            if self.wanted.matches_tag(message.tag):
+                messages.append(replace(message, properties=self._properties(record, message)))
+        return messages, ()
+
+    def _properties(self, record: Record, message: StoredMessage) -> dict[str, str]:
+        # What the broker wrote itself, of a message that it gives under another topic, holds; but
+        # a handle that nobody can send back would have it come again for ever.
+        handle = message.properties.get(POP_CK)
+        if handle is None or not _is_handle_of(self.broker_name, handle):
+            handle = _handle(self.told, self.starts, record, self.broker_name)
+        return {FIRST_POP_TIME: str(self.told.pop_time), **message.properties, POP_CK: handle}
+
+
+def _is_handle_of(broker_name: str, text: str) -> bool:
+    try:
+        return parse_receipt(text).broker_name == broker_name
+    except RequestError:
+        return False
 
 
 def receipt_of(message: StoredMessage) -> Receipt:

@@ -27,7 +27,7 @@ from cometmq.client.offsets import BrokerOffsets
 from cometmq.client.pull_loop import PullLoop
 from cometmq.client.pulls import Ask, Puller
 from cometmq.client.ranges import RangeReader
-from cometmq.client.received import unpack_all
+from cometmq.client.received import Unpacking
 from cometmq.client.results import PullResult, RawPull
 from cometmq.client.settings import ConsumerSettings
 from cometmq.codec.record import Record
@@ -175,11 +175,15 @@ class AsyncPullConsumer:
         subscription = parse_subscription(queue.topic, expression)
         ask = Ask(subscription, max_count, self._settings.pull_bytes or None, wait_ms)
         pull = await self._puller.pull(queue, offset, ask)
-        limit = self._settings.body_size_max
-        messages = unpack_all(pull.body, queue, body_size_max=limit, namespace=self._namespace)
+        unpacking = Unpacking(queue, self._settings.body_size_max, max_count, self._namespace)
+        messages, rest = await unpacking.read(pull.body)
         wanted = tuple(each for each in messages if subscription.matches_tag(each.tag))
         return PullResult(
-            pull.status, pull.next_offset, pull.min_offset, pull.max_offset, wanted
+            pull.status,
+            pull.next_offset if rest is None else rest,
+            pull.min_offset,
+            pull.max_offset,
+            wanted,
         )
 
     async def fetch_raw(

@@ -7,6 +7,7 @@ Next: cometmq.client.inflight
 """
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from cometmq.client.inflight import Inflight
 from cometmq.client.namespace import namespace_of
 from cometmq.client.offset_store import Progress
 from cometmq.client.pulls import Ask, Puller
-from cometmq.client.received import unpack_all
+from cometmq.client.received import Unpacking
 from cometmq.client.results import PullStatus, RawPull
 from cometmq.client.settings import ConsumerSettings
 from cometmq.codec.record import Record
@@ -33,6 +34,12 @@ _log = logging.getLogger(__name__)
 # pullTimeDelayMillsWhenBrokerFlowControl and pullTimeDelayMillsWhenException of 5.3.3, seconds.
 _BUSY_PAUSE = 0.02
 _FAILURE_PAUSE = 1.0
+# Answers that bring nothing and come at once: how soon is at once (seconds), how many are free, and the pause
+# behind them, doubled up to that of failures (seconds).
+_HELD_SECONDS = 1.0
+_IN_VAIN_FREE = 3
+_IN_VAIN_PAUSE = 0.01
+_DOUBLINGS_MAX = 10
 _BUSY_CODES = (ResponseCode.SYSTEM_BUSY, ResponseCode.FLOW_CONTROL)
 
 Batch = list[StoredMessage]
@@ -99,6 +106,9 @@ class PullLoop:
         self._settings = reading.settings
         self._namespace = namespace_of(reading.settings.namespace)
         self._next_offset: int | None = None
+        self._in_vain = 0  # Answers in a row that brought nothing at once.
+        self._asked = 0.0
+        self._moved = asyncio.Event()
         self._has_room = asyncio.Event()
         self._answer: asyncio.Future[Command] | None = None
 
@@ -149,7 +159,7 @@ class PullLoop:
             settings.suspend_ms,
             commit_offset,
         )
-        began = self._reading.clock.monotonic()
+        began = self._asked = self._reading.clock.monotonic()
         self.pulled_ms = self._reading.clock.now_ms()
         self._answer = await self._reading.puller.start(self.queue, offset, ask)
         try:
@@ -173,28 +183,59 @@ class PullLoop:
             )  # fmt: skip
             self.seek(pull.next_offset)
             self._place.offset = pull.next_offset
+            await self._pause_in_vain()
             return
+        if pull.next_offset < offset:
+            raise CodecError(
+                f"asked from {offset}, the broker says to go on before it, at {pull.next_offset}"
+            )
+        messages, unreadable, behind = await self._unpack(pull)
+        if inflight is not self.inflight:
+            return  # Sought while it was unpacked.
+        _check_offsets(messages, unreadable, offset, behind)
+        self.counts.pulled += len(messages) + len(unreadable)
+        # Not before its records could be read: a broken answer must be asked for again.
+        self._next_offset = behind
+        self._take(messages, unreadable)
+        if not self.inflight.count:
+            # Nothing that matched is open: what was passed over needs no second look.
+            self._place.offset = behind
+        if behind == offset:
+            await self._pause_in_vain()
+        else:
+            self._in_vain = 0
+
+    async def _unpack(self, pull: RawPull) -> tuple[Batch, list[Record], int]:
+        """The messages of an answer, its records that cannot be read, and where to go on."""
         unreadable: list[Record] = []
 
         def note(record: Record, error: CodecError) -> None:
             _log.error("a message of %s cannot be read: %s", self.queue, error)
             unreadable.append(record)
 
-        messages = unpack_all(
-            pull.body,
+        messages, rest = await Unpacking(
             self.queue,
-            body_size_max=self._settings.body_size_max,
-            namespace=self._namespace,
-            on_unreadable=note,
-        )
-        _check_offsets(messages, unreadable, offset, pull.next_offset)
-        self.counts.pulled += len(messages) + len(unreadable)
-        # Not before its records could be read: a broken answer must be asked for again.
-        self._next_offset = pull.next_offset
-        self._take(messages, unreadable)
-        if not self.inflight.count:
-            # Nothing that matched is open: what was passed over needs no second look.
-            self._place.offset = pull.next_offset
+            self._settings.body_size_max,
+            self._settings.pull_count,
+            self._namespace,
+            note,
+        ).read(pull.body)
+        return messages, unreadable, pull.next_offset if rest is None else rest
+
+    async def _pause_in_vain(self) -> None:
+        """Wait, longer each time, where brokers answer at once with nothing or send us elsewhere.
+
+        One that holds a pull until something comes has waited already.
+        """
+        has_waited = self._reading.clock.monotonic() - self._asked >= _HELD_SECONDS
+        self._in_vain = 0 if has_waited else self._in_vain + 1
+        # The first few are free: a pull may be woken for a message that is of another tag.
+        if self._in_vain > _IN_VAIN_FREE:
+            pause = _IN_VAIN_PAUSE * 2 ** min(self._in_vain - _IN_VAIN_FREE, _DOUBLINGS_MAX)
+            self._moved.clear()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(min(pause, _FAILURE_PAUSE)):
+                    await self._moved.wait()
 
     def _take(self, messages: Batch, unreadable: list[Record]) -> None:
         if self._subscription.tags:
@@ -226,6 +267,7 @@ class PullLoop:
         self.inflight = Inflight()
         self._next_offset = offset
         self._has_room.set()
+        self._moved.set()
         if self._answer is not None and not self._answer.done():
             self._answer.set_exception(_Sought())
 

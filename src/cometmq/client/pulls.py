@@ -30,6 +30,8 @@ _KEPT_BACK = "FOUND"
 # What an answer to a waiting pull may take beyond the wait: the broker looks every 5 s
 # (PullRequestHoldService), and Java allows 15 s too.
 SUSPEND_MARGIN_MS = 15_000
+# Behind an entry that is gone a Java broker goes on with the next file of the queue: 300,000 entries.
+_BEYOND_END_MAX = 1 << 24
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +156,11 @@ class Puller:
             raise CodecError(
                 f"the answer to a pull of {queue} lacks an offset: {error!r}"
             ) from None
+        if not 0 <= next_offset <= max(min_offset, max_offset, 0) + _BEYOND_END_MAX:
+            raise CodecError(
+                f"the answer to a pull of {queue}, which holds {min_offset} to {max_offset}, says to "
+                f"go on at {next_offset}"
+            )
         if suggested or queue in self._suggested:
             self._suggested[queue] = suggested
         if status is PullStatus.NO_MATCHED_MESSAGE and answer.remark == _KEPT_BACK:

@@ -8,8 +8,10 @@ Next: cometmq.client.received
 
 import asyncio
 
+from cometmq.client.answer_bodies import read_body
 from cometmq.client.hub import Hub
-from cometmq.client.received import unpack
+from cometmq.client.namespace import NO_NAMESPACE
+from cometmq.client.received import Room, unpack
 from cometmq.codec.bodies.cluster import decode_cluster_info
 from cometmq.codec.fields import encode_fields
 from cometmq.codec.headers.query import QueryMessageRequest, ViewMessageRequest
@@ -18,7 +20,7 @@ from cometmq.codec.message_id import decode_message_id
 from cometmq.codec.record import decode_record, decode_records
 from cometmq.codec.remoting import Command
 from cometmq.model.codes import RequestCode, ResponseCode
-from cometmq.model.errors import BrokerRefused, CodecError
+from cometmq.model.errors import BombError, BrokerRefused, CodecError
 from cometmq.model.message import StoredMessage
 from cometmq.model.queue import MessageQueue
 
@@ -26,6 +28,8 @@ ALL_TIME = (1 << 63) - 1  # Long.MAX_VALUE: until now, and whatever clocks say.
 BODY_SIZE_MAX = (
     64 << 20
 )  # Of a decompressed body, bytes; a record has at most a frame's 16 MiB.
+
+ANSWER_SIZE_MAX = 256 << 20  # Of all decompressed bodies of an answer, bytes.
 
 
 class MessageQueries:
@@ -66,7 +70,8 @@ class MessageQueries:
             RequestCode.VIEW_MESSAGE_BY_ID, fields=encode_fields(ViewMessageRequest(offset))
         )
         answer = await self._hub.ask(address, command)
-        return _unpack(answer.body, await self._name_of(address))
+        name = await self._name_of(address)
+        return await asyncio.to_thread(_unpack, answer.body, name)
 
     async def _ask_all(self, request: QueryMessageRequest) -> list[StoredMessage]:
         """Ask every broker of the topic; by store time, the oldest first."""
@@ -90,19 +95,13 @@ class MessageQueries:
             if refused.code == ResponseCode.QUERY_NOT_FOUND:
                 return []
             raise
-        return [
-            unpack(
-                record,
-                MessageQueue(record.topic, name, record.queue_id),
-                body_size_max=BODY_SIZE_MAX,
-            )
-            for record in decode_records(answer.body)
-        ]
+        return await asyncio.to_thread(_unpack_all, answer.body, name, address)
 
     async def _name_of(self, address: str) -> str:
         """The broker that has this address; the address itself where nobody knows it."""
         answer = await self._hub.nameservers.ask(Command(RequestCode.GET_BROKER_CLUSTER_INFO))
-        for broker in decode_cluster_info(answer.body).brokers.values():
+        info = await read_body(decode_cluster_info, answer.body, "the cluster's brokers")
+        for broker in info.brokers.values():
             if address in broker.addresses.values():
                 return broker.broker_name
         return address
@@ -115,6 +114,27 @@ def is_offset_message_id(message_id: str) -> bool:
     except CodecError:
         return False
     return True
+
+
+def _unpack_all(content: bytes, broker_name: str, address: str) -> list[StoredMessage]:
+    """The messages of an answer.
+
+    Raises:
+        CodecError: one cannot be read, or their bodies unpack to more than ANSWER_SIZE_MAX.
+    """
+    room, messages = Room(ANSWER_SIZE_MAX), []
+    for record in decode_records(content):
+        queue = MessageQueue(record.topic, broker_name, record.queue_id)
+        message = room.unpack(
+            record, queue, body_size_max=BODY_SIZE_MAX, namespace=NO_NAMESPACE
+        )
+        if message is None:
+            raise BombError(
+                f"the messages of an answer of {address} unpack to more than {ANSWER_SIZE_MAX} "
+                "bytes; ask for fewer of them (count_max)"
+            )
+        messages.append(message)
+    return messages
 
 
 def _unpack(content: bytes, broker_name: str) -> StoredMessage:

@@ -7,6 +7,7 @@ DefaultMQPushConsumerImpl.consumerRunningInfo of RocketMQ 5.3.3.
 Next: cometmq.codec.bodies.running
 """
 
+import asyncio
 import sys
 import threading
 import traceback
@@ -14,6 +15,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import fields
 from typing import TYPE_CHECKING
 
+from cometmq.client.asked_work import AskedWork
 from cometmq.client.assigned import Assigned
 from cometmq.client.hub import Hub
 from cometmq.client.namespace import namespace_of
@@ -32,19 +34,21 @@ from cometmq.codec.bodies.running import (
 )
 from cometmq.codec.record import decode_records
 from cometmq.codec.remoting import Command
-from cometmq.model.codes import VERSION_DESCRIPTION, RequestCode
+from cometmq.model.codes import VERSION_DESCRIPTION, RequestCode, ResponseCode
 from cometmq.model.errors import CodecError, CometError
 from cometmq.model.message import StoredMessage
 from cometmq.model.queue import MessageQueue
 from cometmq.net.answer import Answer, answer_to_error
 from cometmq.net.channel import Channel
-from cometmq.net.tasks import Tasks
 
 if TYPE_CHECKING:
     from cometmq.client.group_member import GroupMember
 
 # Runs the listener on one message.
 ConsumeDirectly = Callable[[StoredMessage], Awaitable[DirectOutcome]]
+
+_TOLD_SECONDS = 0.1
+_DIRECT_AT_ONCE = 4  # Messages that are unpacked, and consumed directly.
 
 
 class Questions:
@@ -58,7 +62,6 @@ class Questions:
         member: whose loops, progress and counts are told.
         hub: of the member.
         settings: of the member; they are told, too.
-        tasks: where a listener is run for 309.
     """
 
     def __init__(
@@ -66,31 +69,55 @@ class Questions:
         member: "GroupMember",
         hub: Hub,
         settings: ConsumerSettings,
-        tasks: Tasks,
     ) -> None:
         self.consume: ConsumeDirectly | None = None
         self.assigned: Assigned | None = None
         self._member = member
         self._hub = hub
         self._settings = settings
-        self._tasks = tasks
+        self._direct = AskedWork(f"{member.group} direct")
+        self._turn = asyncio.Semaphore(_DIRECT_AT_ONCE)
+        # What was told of the member, with or without stacks, and until when it is told again.
+        self._told: dict[bool, tuple[float, bytes]] = {}
         self._started_ms = hub.clock.now_ms()
 
     def take(self, command: Command, channel: Channel) -> bool:
         """Answer a question; whether it was one."""
         match command.code:
             case RequestCode.GET_CONSUMER_RUNNING_INFO:
-                is_stacks = command.fields.get("jstackEnable") == "true"
-                body = encode_running(self.running(is_with_stacks=is_stacks))
+                body = self._running_body(command.fields.get("jstackEnable") == "true")
             case RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT:
                 body = encode_client_offsets(self._offsets(command.fields.get("topic")))
             case RequestCode.CONSUME_MESSAGE_DIRECTLY if self.consume is not None:
-                self._tasks.spawn(self._consume_one(command, channel, self.consume), "direct")
+                self._consume_soon(command, channel, self.consume)
                 return True
             case _:
                 return False
         channel.answer(command, Answer(body=body))
         return True
+
+    def _running_body(self, is_with_stacks: bool) -> bytes:  # noqa: FBT001  A key of a table.
+        """Made anew when it is some time old: thousands may ask at once, and all stacks are long to tell."""
+        now = self._hub.clock.monotonic()
+        until, body = self._told.get(is_with_stacks, (0.0, b""))
+        if until <= now:
+            body = encode_running(self.running(is_with_stacks=is_with_stacks))
+            self._told[is_with_stacks] = now + _TOLD_SECONDS, body
+        return body
+
+    def _consume_soon(
+        self, command: Command, channel: Channel, consume: ConsumeDirectly
+    ) -> None:
+        size = len(command.body)
+        if not self._direct.has_room(size):
+            remark = "too many messages wait to be consumed directly; ask again later"
+            channel.answer(command, Answer(ResponseCode.SYSTEM_BUSY, remark))
+            return
+        self._direct.spawn(self._consume_one(command, channel, consume), "direct", size)
+
+    async def close(self) -> None:
+        """End what is being consumed directly."""
+        await self._direct.close()
 
     def running(self, *, is_with_stacks: bool = False) -> RunningState:
         """The member as it is now."""
@@ -147,11 +174,12 @@ class Questions:
     async def _consume_one(
         self, command: Command, channel: Channel, consume: ConsumeDirectly
     ) -> None:
-        try:
-            message = self._message_of(command)
-            answer = Answer(body=encode_direct(await consume(message)))
-        except CometError as error:
-            answer = answer_to_error(error, command)
+        async with self._turn:
+            try:
+                message = await asyncio.to_thread(self._message_of, command)
+                answer = Answer(body=encode_direct(await consume(message)))
+            except CometError as error:
+                answer = answer_to_error(error, command)
         channel.answer(command, answer)
 
     def _message_of(self, command: Command) -> StoredMessage:

@@ -9,6 +9,7 @@ Next: cometmq.client.allocation
 import logging
 from collections.abc import Iterable
 
+from cometmq.client.answer_bodies import OWN_SIZE_MAX, read_body
 from cometmq.client.assigned import Assigned
 from cometmq.client.hub import Hub
 from cometmq.client.settings import ConsumerSettings
@@ -97,4 +98,5 @@ class Shares:
         header = ConsumerGroupRequest(self._group)
         command = Command(RequestCode.GET_CONSUMER_LIST_BY_GROUP, fields=encode_fields(header))
         answer = await self._hub.ask(self._hub.chance.choice(addresses), command)
-        return decode_consumer_ids(answer.body)
+        what = f"the list of members of {self._group}"
+        return await read_body(decode_consumer_ids, answer.body, what, size_max=OWN_SIZE_MAX)

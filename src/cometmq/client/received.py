@@ -3,7 +3,10 @@
 Next: cometmq.kernel.messages
 """
 
+import asyncio
 from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
 
 from cometmq.client.namespace import NO_NAMESPACE, Namespace
 from cometmq.codec.compression import decompress, plain_flag
@@ -13,58 +16,136 @@ from cometmq.codec.properties import decode_properties
 from cometmq.codec.record import Record, decode_record
 from cometmq.kernel import plain_messages
 from cometmq.model import properties as keys_of
-from cometmq.model.errors import CodecError
+from cometmq.model.errors import BombError, CodecError
+from cometmq.model.flags import COMPRESSED
 from cometmq.model.message import StoredMessage, make_stored_message
 from cometmq.model.names import is_retry_topic
 from cometmq.model.queue import MessageQueue
 
+# Bytes that bodies grow to by decompression: in a turn of the loop, and of one answer.
+GROWTH_AT_ONCE = 1 << 20
+GROWTH_MAX = 64 << 20
+# Of an answer that is read in one go; a record has at least 91 bytes.
+_PART_SIZE = 256 << 10
 
-def unpack_all(
-    body: bytes,
-    queue: MessageQueue,
-    *,
-    body_size_max: int,
-    namespace: Namespace = NO_NAMESPACE,
-    on_unreadable: Callable[[Record, CodecError], None] | None = None,
-) -> list[StoredMessage]:
-    """The messages of all records of an answer, as `unpack` gives each, in their order.
 
-    Most records are plain, and these are taken together.
+class Pulled(NamedTuple):
+    """The messages of one answer.
+
+    Attributes:
+        messages: in their order.
+        rest: queue offset of the first record that is left out; None: none is.
+    """
+
+    messages: list[StoredMessage]
+    rest: int | None
+
+
+class Room:
+    """Bytes that compressed bodies of one answer may still grow to.
 
     Args:
-        body: records, one behind the other.
+        size: of all of them together.
+    """
+
+    def __init__(self, size: int) -> None:
+        self._left = size
+
+    def unpack(
+        self, record: Record, queue: MessageQueue, *, body_size_max: int, namespace: Namespace
+    ) -> StoredMessage | None:
+        """The message of a record as `unpack` gives it; None where there is no room for its body."""
+        if not record.sys_flag & COMPRESSED:
+            return unpack(record, queue, body_size_max=body_size_max, namespace=namespace)
+        limit = min(body_size_max, self._left)
+        try:
+            message = unpack(record, queue, body_size_max=limit, namespace=namespace)
+        except BombError:
+            if limit < body_size_max:
+                return None
+            raise
+        self._left -= len(message.body)
+        return message
+
+
+@dataclass(frozen=True, slots=True)
+class Unpacking:
+    """How the records of an answer become messages. Most are plain, and these are taken together.
+
+    Attributes:
         queue: where they were pulled from.
         body_size_max: of each body after decompression, bytes.
+        count_max: messages that were asked for.
         namespace: what users do not see of the topic.
-        on_unreadable: told of a record whose body or properties cannot be read, and why; it is left
-            out then. None: that is an error.
-
-    Raises:
-        CodecError: something else than whole records stands in it, or one cannot be read.
+        on_unreadable: told of a record whose body or properties cannot be read, and why, in any
+            thread; it is left out then. None: that is an error.
     """
-    body = bytes(body)  # No copy if it is bytes already.
-    messages: list[StoredMessage] = []
-    # In a retry topic each message may come from another one.
-    are_plain = namespace is NO_NAMESPACE and not is_retry_topic(queue.topic)
-    topic = queue.topic.encode()
-    position = 0
-    while True:
-        if are_plain:
-            position = plain_messages(
-                body, position, queue, topic, make_stored_message, decode_host, messages
-            )
-        if position == len(body):
-            return messages
-        record = decode_record(body, position)
-        position += record.store_size
-        try:
-            message = unpack(record, queue, body_size_max=body_size_max, namespace=namespace)
-        except CodecError as error:
-            if on_unreadable is None:
-                raise
-            on_unreadable(record, error)
-        else:
-            messages.append(message)
+
+    queue: MessageQueue
+    body_size_max: int
+    count_max: int
+    namespace: Namespace = NO_NAMESPACE
+    on_unreadable: Callable[[Record, CodecError], None] | None = None
+
+    async def read(self, body: bytes) -> Pulled:
+        """The messages of all records of an answer, as many as were asked for.
+
+        What grows by much is decompressed in a thread, and what grows too much is left for the next
+        answer: a few hundred bytes may unpack to gigabytes.
+
+        Raises:
+            CodecError: something else than whole records stands in it, or one cannot be read.
+        """
+        messages: list[StoredMessage] = []
+        position = self._go_on(body, 0, messages, Room(GROWTH_AT_ONCE))
+        if position < len(body) and len(messages) < self.count_max:
+            room = Room(max(GROWTH_MAX, self.body_size_max))
+            position = await asyncio.to_thread(self._go_on, body, position, messages, room)
+        if len(messages) > self.count_max:
+            rest = messages[self.count_max].queue_offset
+            del messages[self.count_max :]
+            return Pulled(messages, rest)
+        if position < len(body):
+            return Pulled(messages, decode_record(body, position).queue_offset)
+        return Pulled(messages, None)
+
+    def _go_on(
+        self, body: bytes, position: int, messages: list[StoredMessage], room: Room
+    ) -> int:
+        """Add messages until their count, the room or the body is used up; where it ended."""
+        queue, count_max = self.queue, self.count_max
+        # In a retry topic each message may come from another one.
+        are_plain = self.namespace is NO_NAMESPACE and not is_retry_topic(queue.topic)
+        topic, end = queue.topic.encode(), len(body)
+        while True:
+            if are_plain and end - position <= _PART_SIZE:
+                position = plain_messages(
+                    body, position, queue, topic, make_stored_message, decode_host, messages
+                )
+            elif are_plain:  # In parts: there may be many more of them than were asked for.
+                position += plain_messages(
+                    body[position : position + _PART_SIZE], 0, queue, topic,
+                    make_stored_message, decode_host, messages,
+                )  # fmt: skip
+            if position == end or len(messages) >= count_max:
+                return position
+            record = decode_record(body, position)
+            try:
+                message = room.unpack(
+                    record,
+                    queue,
+                    body_size_max=self.body_size_max,
+                    namespace=self.namespace,
+                )
+            except CodecError as error:
+                if self.on_unreadable is None:
+                    raise
+                self.on_unreadable(record, error)
+            else:
+                if message is None:
+                    return position
+                messages.append(message)
+            position += record.store_size
 
 
 def unpack(

@@ -26,7 +26,7 @@ from cometmq.codec.headers.reply import PushReply
 from cometmq.codec.properties import decode_properties
 from cometmq.codec.remoting import Command
 from cometmq.model import properties as keys_of
-from cometmq.model.errors import MessageError, RequestTimeout
+from cometmq.model.errors import CodecError, MessageError, RequestTimeout
 from cometmq.model.message import Message, StoredMessage
 from cometmq.model.names import REPLY_TOPIC_SUFFIX
 from cometmq.model.queue import MessageQueue
@@ -54,11 +54,22 @@ class Waiting:
 
     def take(self, command: Command, channel: Channel) -> bool:
         """PUSH_REPLY_MESSAGE_TO_CLIENT 326; whether one of these requests waits for it."""
-        message = read_reply(command, arrived_ms=self._hub.clock.now_ms())
-        reply = self._replies.pop(message.properties.get(keys_of.CORRELATION_ID, ""), None)
+        header = decode_fields(PushReply, command.fields)
+        properties = decode_properties((header.properties or "").encode())
+        number = properties.get(keys_of.CORRELATION_ID, "")
+        reply = self._replies.get(number)
         if reply is None:
-            _log.info("nobody waits for the reply %r any more", message)
+            _log.info("nobody waits for the reply %.100r any more", number)
             return False
+        del self._replies[number]
+        now_ms = self._hub.clock.now_ms()
+        try:
+            # Not before: a reply that nobody waits for is not decompressed.
+            message = read_reply(header, properties, command.body, arrived_ms=now_ms)
+        except CodecError as error:
+            if not reply.done():
+                reply.set_exception(CodecError(f"the reply to the request {number}: {error}"))
+            raise
         if not reply.done():
             reply.set_result(message)
         channel.answer(command, Answer())
@@ -94,6 +105,7 @@ class OpenRequest:
 
         Raises:
             RequestTimeout: nobody replied in time.
+            CodecError: the reply cannot be read.
             CometError: the message could not be sent.
         """
         # Whoever replies may be faster than the broker's answer; then nobody looks at that.
@@ -134,17 +146,15 @@ def make_reply(
     return message, {keys_of.MSG_TYPE: REPLY_TYPE, **back}
 
 
-def read_reply(command: Command, *, arrived_ms: int) -> StoredMessage:
+def read_reply(
+    header: PushReply, properties: dict[str, str], body: bytes, *, arrived_ms: int
+) -> StoredMessage:
     """The reply in PUSH_REPLY_MESSAGE_TO_CLIENT.
 
     Raises:
-        RequestError: its header lacks something.
-        CodecError: its body or properties cannot be read.
+        CodecError: its body cannot be read.
     """
-    header = decode_fields(PushReply, command.fields)
-    properties = decode_properties((header.properties or "").encode())
-    properties[keys_of.REPLY_ARRIVE_TIME] = str(arrived_ms)
-    body = command.body
+    properties = {**properties, keys_of.REPLY_ARRIVE_TIME: str(arrived_ms)}
     if header.sys_flag:
         body = decompress(body, header.sys_flag, limit=_BODY_SIZE_MAX)
     return StoredMessage(

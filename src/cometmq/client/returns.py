@@ -9,7 +9,7 @@ Next: cometmq.net.channels
 import asyncio
 
 from cometmq.client.hub import Hub
-from cometmq.model.errors import ConnectError
+from cometmq.model.errors import NetError
 from cometmq.net.tasks import Tasks
 
 # Between attempts to connect, doubled from the first to the last, seconds.
@@ -50,7 +50,7 @@ class Returns:
                 pause = min(2 * pause, _PAUSE_SECONDS_MAX)
                 try:
                     await self._hub.channel(address)
-                except ConnectError:
+                except NetError:
                     continue
                 return
         finally:

@@ -9,9 +9,13 @@ Next: cometmq.client.choose_queue
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
+from cometmq.model.errors import CodecError
 from cometmq.model.flags import PERM_INHERIT
 from cometmq.model.queue import MessageQueue
 from cometmq.model.route import MASTER_ID, BrokerData, TopicRoute
+
+# Queues of a topic, over all of its brokers: as many as a broker makes at most.
+QUEUES_MAX = 65_536
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,17 +52,20 @@ class RouteTable:
 
     def put(self, topic: str, route: TopicRoute, *, is_inherited: bool = False) -> bool:
         """Take in a route; whether it differs from what was known."""
-        known = self._topics.get(topic)
-        if known is not None and known.route == route and known.is_inherited == is_inherited:
+        if not self.is_new(topic, route, is_inherited=is_inherited):
             return False
-        self._topics[topic] = KnownTopic(
-            route,
-            tuple(route.write_queues(topic)),
-            tuple(route.read_queues(topic)),
-            is_inherited,
-        )
-        self._collect_brokers()
+        self.put_known(topic, known_topic(topic, route, is_inherited=is_inherited))
         return True
+
+    def is_new(self, topic: str, route: TopicRoute, *, is_inherited: bool = False) -> bool:
+        """Whether a route differs from what is known."""
+        known = self._topics.get(topic)
+        return known is None or known.route != route or known.is_inherited != is_inherited
+
+    def put_known(self, topic: str, known: KnownTopic) -> None:
+        """Take in a route with what was worked out of it."""
+        self._topics[topic] = known
+        self._collect_brokers()
 
     def drop(self, topic: str) -> None:
         """Forget a topic."""
@@ -129,6 +136,30 @@ class RouteTable:
         if not addresses:
             return None
         return addresses.get(broker_id) or addresses.get(MASTER_ID) or addresses[min(addresses)]
+
+
+def known_topic(topic: str, route: TopicRoute, *, is_inherited: bool = False) -> KnownTopic:
+    """What follows from a route."""
+    return KnownTopic(
+        route,
+        tuple(route.write_queues(topic)),
+        tuple(route.read_queues(topic)),
+        is_inherited,
+    )
+
+
+def check_route(topic: str, route: TopicRoute) -> None:
+    """Pass a route whose queues can be listed.
+
+    Raises:
+        CodecError: it has more than QUEUES_MAX.
+    """
+    count = route.queue_count()
+    if count > QUEUES_MAX:
+        raise CodecError(
+            f"the route of the topic {topic!r} names {count} queues, and {QUEUES_MAX} is the most "
+            "that a client takes; make fewer queues (cometmq topic update), or ask another nameserver"
+        )
 
 
 def inherited_route(default: TopicRoute, *, queues_max: int) -> TopicRoute:

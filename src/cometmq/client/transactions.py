@@ -19,6 +19,7 @@ from enum import IntEnum
 from types import TracebackType
 from typing import Any, NamedTuple, Protocol, Self
 
+from cometmq.client.asked_work import AskedWork
 from cometmq.client.choose_queue import Pick
 from cometmq.client.hub import Hub
 from cometmq.client.parcel import Packer
@@ -47,7 +48,6 @@ from cometmq.model.flags import (
 from cometmq.model.message import Message, StoredMessage
 from cometmq.model.queue import MessageQueue
 from cometmq.net.channel import Channel
-from cometmq.net.tasks import Tasks
 
 _log = logging.getLogger(__name__)
 
@@ -130,7 +130,8 @@ class Transactions:
         self._listener = listener
         self._body_size_max = body_size_max
         self._known: dict[str, _Known] = {}
-        self._tasks = Tasks(f"{group} transactions")
+        self._checks = AskedWork(f"{group} transactions")
+        self._checking: set[tuple[str, str]] = set()  # Address and message id.
 
     @property
     def can_tell_of_others(self) -> bool:
@@ -149,7 +150,7 @@ class Transactions:
 
     async def close(self) -> None:
         """End the answers to checks that are under way."""
-        await self._tasks.close()
+        await self._checks.close()
 
     # --- the way of one
 
@@ -248,8 +249,28 @@ class Transactions:
         header = decode_fields(CheckTransaction, command.fields)
         queue = MessageQueue(record.topic, header.broker_name or "", record.queue_id)
         message = unpack(record, queue, body_size_max=self._body_size_max)
-        self._tasks.spawn(self._answer_check(header, message, channel), "check")
+        size = len(command.body) + len(message.body)
+        key = channel.address, message.message_id
+        if key in self._checking:
+            return True  # The listener is being asked about it.
+        if not self._checks.has_room(size):
+            _log.warning(
+                "the check of the transaction %.200s is left, its broker will ask again: too many "
+                "wait for the transaction_listener",
+                message.message_id,
+            )
+            return True
+        self._checking.add(key)
+        self._checks.spawn(self._check(header, message, channel), "check", size)
         return True
+
+    async def _check(
+        self, asked: CheckTransaction, message: StoredMessage, channel: Channel
+    ) -> None:
+        try:
+            await self._answer_check(asked, message, channel)
+        finally:
+            self._checking.discard((channel.address, message.message_id))
 
     async def _answer_check(
         self, asked: CheckTransaction, message: StoredMessage, channel: Channel

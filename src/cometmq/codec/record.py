@@ -13,6 +13,7 @@ Next: cometmq.store.appender
 """
 
 import struct
+import sys
 from struct import Struct
 from typing import NamedTuple
 
@@ -253,8 +254,10 @@ def property_block(record: bytes | memoryview) -> bytes:
         raise CodecError("a record ends within its fields") from None
 
 
-def decode_records(body: bytes | bytearray | memoryview) -> list[Record]:
-    """Every record of a pull answer's body.
+def decode_records(
+    body: bytes | bytearray | memoryview, *, most: int = sys.maxsize
+) -> list[Record]:
+    """Every record of a pull answer's body, or the first `most` of them.
 
     Differs from Java's MessageDecoder.decodes, which drops the rest of a body in silence: a
     consumer that went on behind such a body would lose messages without a word.
@@ -267,7 +270,7 @@ def decode_records(body: bytes | bytearray | memoryview) -> list[Record]:
     append, unpack = records.append, RECORD_HEAD.unpack_from
     position, end = 0, len(body)
     topic, topic_bytes = "", b""
-    while position + RECORD_HEAD.size <= end:
+    while position + RECORD_HEAD.size <= end and len(records) < most:
         head = unpack(body, position)
         size, magic, sys_flag, body_size = head[0], head[1], head[7], head[14]
         after = position + size
@@ -295,7 +298,7 @@ def decode_records(body: bytes | bytearray | memoryview) -> list[Record]:
         append(record)
         topic, topic_bytes = record.topic, record.topic.encode()
         position += record.store_size
-    if position != end:
+    if position != end and len(records) < most:
         raise CodecError(f"no whole record at byte {position} of {end}")
     return records
 

@@ -7,6 +7,7 @@ them.
 """
 
 from cometmq.model.codes import ResponseCode, response_name
+from cometmq.model.text import cut, printable
 
 
 class CometError(Exception):
@@ -128,14 +129,14 @@ class BrokerRefused(ClientError):
 
     Attributes:
         code: the response code as the peer sent it.
-        remark: the peer's own words.
+        remark: the peer's own words, as they came.
         address: who answered, "host:port".
     """
 
     def __init__(self, code: int, remark: str, address: str) -> None:
-        super().__init__(
-            f"{address} answered {code} {response_name(code)}: {remark or 'no remark'}"
-        )
+        # A remark has whatever length and line breaks its peer likes, and this text ends in logs.
+        said = printable(cut(remark, _REMARK_SHOWN_MAX)) or "no remark"
+        super().__init__(f"{address} answered {code} {response_name(code)}: {said}")
         self.code = code
         self.remark = remark
         self.address = address
@@ -166,5 +167,6 @@ class ExpressionError(SubscriptionError):
         self.column = column
 
 
+_REMARK_SHOWN_MAX = 2_000
 _AROUND = 60  # Characters of an expression that are shown at each side of the fault.
 _ONE_LINE = {ord(sign): " " for sign in "\t\n\r\f"}

@@ -63,6 +63,15 @@ class TopicRoute:
         """The broker group of that name, or None."""
         return next((broker for broker in self.brokers if broker.broker_name == name), None)
 
+    def queue_count(self) -> int:
+        """How many queues `read_queues` or `write_queues` may list, the larger of both."""
+        configured = _configured(self.order_config or "")
+        return max(
+            sum(max(data.read_queues, 0) for data in self.queues),
+            sum(max(data.write_queues, 0) for data in self.queues),
+            sum(count for _, count in configured),
+        )
+
     def read_queues(self, topic: str) -> list[MessageQueue]:
         """The queues a consumer may read, sorted."""
         return sorted(
@@ -90,9 +99,15 @@ class TopicRoute:
 
 
 def _configured_queues(topic: str, config: str) -> Iterator[MessageQueue]:
-    """The queues of "broker-a:4;broker-b:4"; what is written otherwise is passed over."""
+    for name, count in _configured(config):
+        for queue_id in range(count):
+            yield MessageQueue(topic, name, queue_id)
+
+
+def _configured(config: str) -> Iterator[tuple[str, int]]:
+    """Broker and number of queues in "broker-a:4;broker-b:4"; what is written otherwise is passed over."""
     for part in config.split(";"):
         name, _, count = part.strip().rpartition(":")
         if name and count.isdecimal():
-            for queue_id in range(min(int(count), _QUEUES_MAX)):
-                yield MessageQueue(topic, name, queue_id)
+            # Python reads no number of more than 4,300 digits.
+            yield name, min(int(count), _QUEUES_MAX) if len(count) <= 9 else _QUEUES_MAX

@@ -39,6 +39,17 @@ _BUNCH = 32
 # begins with these meanwhile.
 _VOLLEY = 128
 
+# Of an answer or a request of a broker, bytes: properties of 32,767 bytes, each of them escaped, and some names.
+HEADER_SIZE_MAX = 256 << 10
+
+# A peer that sends half a frame, or reads nothing of what waits for it, is looked at in these intervals (seconds).
+_LOOK_SECONDS = 1.0
+# It is given up after so many without progress; earlier where it makes us hold much.
+_STUCK_LOOKS = 10
+_STUCK_LOOKS_OF_MUCH = 2
+_MUCH = 64 << 20
+_PROGRESS_MIN = 4096  # Bytes between two looks.
+
 # What a client does on a request from a broker; None for no answer.
 RequestHandler = Callable[[Command, "Channel"], Answer | None]
 
@@ -98,13 +109,15 @@ class Channel(asyncio.Protocol):
         self._clock = clock
         self._on_request = on_request
         self._on_close = on_close
-        self._wire: Connection[Waiter] = Connection()
+        self._wire: Connection[Waiter] = Connection(header_size_max=HEADER_SIZE_MAX)
         self._transport: asyncio.Transport | None = None
         self._fd = -1
         self._loop = asyncio.get_running_loop()
         self._outgoing: list[Outgoing] = []
         self._arrived: list[RawCommand] = []  # Read, and not given to anyone yet.
         self._expiry: asyncio.TimerHandle | None = None
+        self._heard = self._written = 0  # Bytes, ever.
+        self._looking: asyncio.TimerHandle | None = None
         self._can_write = asyncio.Event()
         self._can_write.set()
         self._gone = asyncio.Event()
@@ -120,7 +133,10 @@ class Channel(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Give answers to those who wait, requests to the handler."""
+        self._heard += len(data)
         commands = self._wire.receive_data(data)
+        if self._looking is None and self._wire.is_within_frame:
+            self._look_soon(0, self._heard, 0)
         for bad in self._wire.bad_frames:
             self._fail_unreadable(bad.error, bad.opaque)
         self._wire.bad_frames.clear()
@@ -156,6 +172,37 @@ class Channel(asyncio.Protocol):
             else:
                 self._take_request(command)
 
+    def _look_soon(self, looks: int, heard: int, sent: int) -> None:
+        self._looking = self._loop.call_later(_LOOK_SECONDS, self._look, looks, heard, sent)
+
+    def _look(self, looks: int, heard: int, sent: int) -> None:
+        """Give up a peer that has sent half a frame, or does not read, and does not get on."""
+        self._looking = None
+        transport = self._transport
+        is_reading = self._can_write.is_set()
+        if (
+            transport is None
+            or self.is_closed
+            or (is_reading and not self._wire.is_within_frame)
+        ):
+            return
+        unread = transport.get_write_buffer_size()
+        now_sent = self._written - unread
+        gets_on = now_sent - sent if not is_reading else self._heard - heard
+        looks = 0 if gets_on >= _PROGRESS_MIN else looks + 1
+        if looks >= (_STUCK_LOOKS_OF_MUCH if unread > _MUCH else _STUCK_LOOKS):
+            _log.warning(
+                "closing the connection to %s: %s for %d s",
+                self.address,
+                "half an answer is here, and no more of it comes"
+                if is_reading
+                else f"it reads nothing, and {unread} bytes wait for it",
+                looks * _LOOK_SECONDS,
+            )
+            transport.abort()
+            return
+        self._look_soon(looks, self._heard, now_sent)
+
     def _fail_unreadable(self, error: CodecError, opaque: int | None) -> None:
         _log.warning("%s sent an unreadable frame: %s", self.address, error)
         waiter = None if opaque is None else self._wire.take(opaque)
@@ -164,6 +211,13 @@ class Channel(asyncio.Protocol):
 
     def _take_request(self, raw: RawCommand) -> None:
         if self._on_request is None:
+            return
+        if not self._can_write.is_set():
+            _log.warning(
+                "%s reads nothing of what waits for it; its request %d is left",
+                self.address,
+                raw[0],
+            )
             return
         command = Command(*raw)
         try:
@@ -176,6 +230,10 @@ class Channel(asyncio.Protocol):
     def pause_writing(self) -> None:
         """The peer reads too slowly; senders that use `drain` wait."""
         self._can_write.clear()
+        if self._looking is None and self._transport is not None:
+            self._look_soon(
+                0, self._heard, self._written - self._transport.get_write_buffer_size()
+            )
 
     def resume_writing(self) -> None:
         """It caught up."""
@@ -187,8 +245,9 @@ class Channel(asyncio.Protocol):
         self._fd = -1
         self._can_write.set()
         self._gone.set()
-        if self._expiry is not None:
-            self._expiry.cancel()
+        for timer in (self._expiry, self._looking):
+            if timer is not None:
+                timer.cancel()
         self._give_all()
         for waiter in self._wire.close():
             waiter.failed(ConnectionLost(f"{self.address} closed the connection"))
@@ -295,8 +354,14 @@ class Channel(asyncio.Protocol):
         self._send(frame)
 
     async def drain(self) -> None:
-        """Wait while the other side reads slower than we write."""
+        """Wait while the other side reads slower than we write.
+
+        Raises:
+            ConnectionLost: it went away, or was given up since it reads nothing.
+        """
         await self._can_write.wait()
+        if self.is_closed:
+            raise self._closed()
 
     def _send(self, frame: Outgoing) -> None:
         self._outgoing.append(frame)
@@ -315,7 +380,9 @@ class Channel(asyncio.Protocol):
     def _write_outgoing(self) -> None:
         outgoing, self._outgoing = self._outgoing, []
         if self._transport is not None and not self.is_closed and outgoing:
-            self._transport.write(encode_requests(outgoing))
+            data = encode_requests(outgoing)
+            self._written += len(data)
+            self._transport.write(data)
         if self._expiry is None and self._wire.waiting:
             self._expiry = self._loop.call_later(_EXPIRY_SCAN_SECONDS, self._expire)
 
@@ -326,6 +393,7 @@ class Channel(asyncio.Protocol):
             return
         outgoing, self._outgoing = self._outgoing, []
         data = encode_requests(outgoing)
+        self._written += len(data)
         try:
             sent = os.write(self._fd, data)
         except OSError:  # The transport finds the same, and knows what to do about it.

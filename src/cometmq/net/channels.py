@@ -2,13 +2,40 @@
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from cometmq.codec.remoting import Command
 from cometmq.model.clock import Clock
-from cometmq.model.errors import ConnectError
+from cometmq.model.errors import ConnectError, ConnectionLost
 from cometmq.net.channel import Channel, RequestHandler
 
 CONNECT_TIMEOUT_MS = 3000  # connectTimeoutMillis of NettyClientConfig.
+
+# A connection that is lost sooner is a bad sign, seconds: a server that closes each one would be asked for the
+# next at once, thousands of times a second.
+_SHORT_SECONDS = 5.0
+# How long the next one waits then, seconds, doubled each time up to the most; the first is free.
+_PAUSE_SECONDS = 0.05
+_PAUSE_SECONDS_MAX = 2.0
+
+
+# After this nothing is known of an address any more, seconds.
+_FORGOTTEN_SECONDS = 10.0
+
+
+@dataclass(slots=True)
+class _Losses:
+    """Connections to one address that were soon lost, one after the other, and when the last one was."""
+
+    count: int = 0
+    last: float = 0.0
+
+    def pause_seconds(self, now: float) -> float:
+        """How long the next connection waits from now on."""
+        if self.count <= 1:
+            return 0.0
+        pause = min(_PAUSE_SECONDS * 2.0 ** min(self.count - 2, 10), _PAUSE_SECONDS_MAX)
+        return max(self.last + pause - now, 0.0)
 
 
 class Channels:
@@ -29,6 +56,9 @@ class Channels:
         self._connect_timeout_ms = connect_timeout_ms
         self._open: dict[str, Channel] = {}
         self._connecting: dict[str, asyncio.Task[Channel]] = {}
+        self._opened: dict[str, float] = {}
+        # Of addresses whose last connection was soon lost.
+        self._losses: dict[str, _Losses] = {}
 
     def open_addresses(self) -> list[str]:
         """Addresses with a living connection."""
@@ -42,7 +72,7 @@ class Channels:
         """The channel to "host:port", connected if need be; callers at once share one attempt.
 
         Raises:
-            ConnectError: nobody answers there; the message says where and why.
+            ConnectError, ConnectionLost: nobody answers there; the message says where and why.
         """
         channel = self._open.get(address)
         if channel is not None:
@@ -55,6 +85,9 @@ class Channels:
         return await asyncio.shield(attempt)
 
     async def _connect(self, address: str) -> Channel:
+        losses = self._losses.get(address)
+        if losses is not None:
+            await asyncio.sleep(losses.pause_seconds(self._clock.monotonic()))
         host, _, port = address.rpartition(":")
         loop = asyncio.get_running_loop()
 
@@ -74,12 +107,30 @@ class Channels:
             raise ConnectError(
                 f"cannot connect to {address}: {error}; is it running there?"
             ) from error
+        if channel.is_closed:  # In the same turn of the loop.
+            self._note_loss(address, self._clock.monotonic())
+            raise ConnectionLost(f"{address} closed the connection at once")
         self._open[address] = channel
+        self._opened[address] = self._clock.monotonic()
         return channel
+
+    def _note_loss(self, address: str, opened: float) -> None:
+        """Have the next connection to an address wait where this one was soon lost."""
+        now = self._clock.monotonic()
+        self._losses = {
+            each: losses
+            for each, losses in self._losses.items()
+            if now - losses.last < _FORGOTTEN_SECONDS
+        }
+        if now - opened < _SHORT_SECONDS:
+            losses = self._losses.setdefault(address, _Losses())
+            losses.count += 1
+            losses.last = now
 
     def _forget(self, channel: Channel) -> None:
         if self._open.get(channel.address) is channel:
             del self._open[channel.address]
+            self._note_loss(channel.address, self._opened.pop(channel.address))
             if self._on_lost is not None:
                 self._on_lost(channel)
 

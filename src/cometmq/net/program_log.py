@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import NamedTuple, TextIO
 
+from cometmq.model.text import cut, printable
+
 LINE_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 
 # Characters of one argument, of a whole message, and of a traceback.
@@ -54,23 +56,6 @@ def set_up_log(level: int = logging.INFO, line_format: str = LINE_FORMAT) -> Non
     handler = CountingHandler()
     handler.setFormatter(OneLineFormatter(line_format))
     logging.basicConfig(level=level, handlers=[handler])
-
-
-def printable(text: str) -> str:
-    """The text on one line: what cannot be printed as its escape."""
-    if text.isprintable():
-        return text
-    return "".join(
-        sign if sign.isprintable() else sign.encode("unicode_escape").decode() for sign in text
-    )
-
-
-def cut(text: str, most: int) -> str:
-    """A long text without its middle, with its length."""
-    if len(text) <= most:
-        return text
-    tail = most // 4
-    return f"{text[: most - tail]} ... ({len(text)} characters) ... {text[-tail:]}"
 
 
 class OneLineFormatter(logging.Formatter):

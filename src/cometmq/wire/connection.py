@@ -86,6 +86,11 @@ class Connection(Generic[Waiter]):
         """Requests of ours without an answer."""
         return len(self.awaited)
 
+    @property
+    def is_within_frame(self) -> bool:
+        """Whether a frame has begun and not ended."""
+        return bool(self.buffered or self._skipped)
+
     def receive_data(self, data: bytes) -> list[RawCommand]:
         """Take the bytes of one read and give the commands that are whole now, in order.
 

@@ -10,17 +10,21 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable
 
+from cometmq.client.answer_bodies import read_body
 from cometmq.client.hub import Hub
 from cometmq.client.periodic import repeat
 from cometmq.client.settings import PushSettings
 from cometmq.codec.bodies.lock import LockRequest, decode_locked, encode_lock_request
 from cometmq.codec.remoting import Command
 from cometmq.model.codes import RequestCode
-from cometmq.model.errors import CometError
+from cometmq.model.errors import CodecError, CometError
 from cometmq.model.queue import MessageQueue
 from cometmq.net.tasks import Tasks
 
 _log = logging.getLogger(__name__)
+
+# 65,536 queues with a name of 127 bytes each.
+_LOCKED_SIZE_MAX = 16 << 20
 
 
 class HeldQueues:
@@ -104,21 +108,34 @@ class HeldQueues:
         parts = _by_broker(queues)
         until = self._hub.clock.monotonic() + self._settings.lock_valid_ms / 1000
         answers = await asyncio.gather(
-            *(
-                self._call(RequestCode.LOCK_BATCH_MQ, broker_name, part)
-                for broker_name, part in parts.items()
-            )
+            *(self._lock(broker_name, part) for broker_name, part in parts.items())
         )
         refused: set[MessageQueue] = set()
         granted: set[MessageQueue] = set()
-        for part, answer in zip(parts.values(), answers, strict=True):
-            if answer is None:
+        for part, said in zip(parts.values(), answers, strict=True):
+            if said is None:
                 continue  # Nobody was there to refuse.
-            locked = set(decode_locked(answer.body)) & set(part)
+            locked = said & set(part)
             granted |= locked
             refused |= set(part) - locked
         self._until.update(dict.fromkeys(granted, until))
         return refused, granted
+
+    async def _lock(
+        self, broker_name: str, queues: list[MessageQueue]
+    ) -> set[MessageQueue] | None:
+        """The queues that a broker says are locked; None where it says nothing that can be read."""
+        answer = await self._call(RequestCode.LOCK_BATCH_MQ, broker_name, queues)
+        if answer is None:
+            return None
+        try:
+            what = f"the answer of {broker_name} to LOCK_BATCH_MQ"
+            return set(
+                await read_body(decode_locked, answer.body, what, size_max=_LOCKED_SIZE_MAX)
+            )
+        except CodecError as error:
+            _log.warning("locks of %s at %s: %s", self._group, broker_name, error)
+            return None
 
     async def _call(
         self, code: RequestCode, broker_name: str, queues: list[MessageQueue]

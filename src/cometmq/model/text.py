@@ -1,0 +1,18 @@
+"""Text of others, for a line of a log or the message of an error: on one line, and of a bounded length."""
+
+
+def printable(text: str) -> str:
+    """The text on one line: what cannot be printed as its escape."""
+    if text.isprintable():
+        return text
+    return "".join(
+        sign if sign.isprintable() else sign.encode("unicode_escape").decode() for sign in text
+    )
+
+
+def cut(text: str, most: int) -> str:
+    """A long text without its middle, with its length."""
+    if len(text) <= most:
+        return text
+    tail = most // 4
+    return f"{text[: most - tail]} ... ({len(text)} characters) ... {text[-tail:]}"
