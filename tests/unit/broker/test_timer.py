@@ -106,36 +106,6 @@ async def test_without_a_wheel_times_are_refused(tmp_path):
     assert "timerWheelEnable" in answer.remark
 
 
-async def test_many_for_one_second_come_in_the_order_of_their_times(timed):
-    served, clock = timed
-    count = 300
-    for number in range(count):
-        due_ms = START + 1002 + (number * 7) % 997
-        await send(served, b"%d" % due_ms, {"TIMER_DELIVER_MS": str(due_ms)})
-    await in_wheel(served, count)
-    clock.turn(2)
-    queue = await eventually(lambda: served.broker._store.queue("Orders", 0))
-    await eventually(lambda: queue.max_offset == count)
-    bodies = [
-        served.broker._store.read_record(entry.physical_offset)[88:101]
-        for entry in served.broker._store.entries(queue, 0, count)
-    ]
-    assert bodies == sorted(bodies)
-
-
-async def test_it_can_come_into_the_second_that_runs(timed):
-    served, clock = timed
-    await send(served, b"second", {"TIMER_DELAY_MS": "900"})
-    await in_wheel(served, 1)
-    clock.turn(0.2)
-    await send(served, b"first", {"TIMER_DELAY_MS": "300"})
-    await in_wheel(served, 2)
-    clock.turn(0.3)
-    assert [record.body for record in await delivered(served, 1)] == [b"first"]
-    clock.turn(0.4)
-    assert [r.body for r in await delivered(served, 2)] == [b"first", b"second"]
-
-
 async def test_a_restart_delivers_what_was_due_meanwhile_and_keeps_the_rest(tmp_path):
     clock = HandClock(START)
     async with by_hand(tmp_path, clock) as served:

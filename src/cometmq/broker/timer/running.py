@@ -10,16 +10,17 @@ import logging
 from typing import NamedTuple
 
 from cometmq.broker.inner_puts import InnerMessage
-from cometmq.broker.parts import Parts
 from cometmq.broker.redelivery import BATCH_SIZE_MAX, once_more, real_place
+from cometmq.broker.timer.times import timer_topic
 from cometmq.broker.topics import Topics
 from cometmq.codec.properties import PROPERTIES_SIZE_MAX, join_blocks
 from cometmq.codec.record import Record, decode_record
 from cometmq.codec.timer_files import UNIT_DELETE, UNIT_ROLL, TimerUnit
 from cometmq.model import properties as keys_of
+from cometmq.model.clock import Clock
 from cometmq.model.errors import CodecError
 from cometmq.model.names import WHEEL_TIMER_TOPIC
-from cometmq.model.topic import TopicConfig
+from cometmq.store.message_store import MessageStore
 from cometmq.store.timer.files import TimerFiles
 
 _log = logging.getLogger(__name__)
@@ -63,15 +64,24 @@ class RunningSlot:
         seen: position of the last unit that was gathered; -1: none.
     """
 
-    def __init__(self, parts: Parts, files: TimerFiles, timer_topic: TopicConfig) -> None:
+    def __init__(
+        self,
+        files: TimerFiles,
+        *,
+        precision_ms: int,
+        store: MessageStore,
+        topics: Topics,
+        clock: Clock,
+    ) -> None:
         self.time_ms = files.read_ms
         self.pending: list[int] = []
         self.seen = -1
         self._deleted: set[str] = set()
-        self._parts = parts
         self._files = files
-        self._timer_topic = timer_topic
-        self._end_ms = self.time_ms + parts.settings.timer_precision_ms - 1
+        self._store = store
+        self._topics = topics
+        self._clock = clock
+        self._end_ms = self.time_ms + precision_ms - 1
 
     @property
     def has_more(self) -> bool:
@@ -115,7 +125,7 @@ class RunningSlot:
             _log.error("the timer's slot %d ends early: %s", self.time_ms, error)
         return Gathered(keys, deleted, last)
 
-    def take(self, gathered: Gathered) -> None:
+    def add(self, gathered: Gathered) -> None:
         """Let what was gathered wait for its millisecond; on the loop."""
         self.pending += gathered.keys
         self.pending.sort(reverse=True)
@@ -134,7 +144,7 @@ class RunningSlot:
         made: list[InnerMessage] = []
         topics: list[str] = []
         size = taken = 0
-        now_ms = self._parts.clock.now_ms()
+        now_ms = self._clock.now_ms()
         for position in positions:
             unit = self._files.log.read(position)
             found = self._read(unit)
@@ -151,7 +161,7 @@ class RunningSlot:
 
     def _read(self, unit: TimerUnit) -> Found | None:
         """The record of a unit; None where it is another one's, after a power cut say, or gone."""
-        content = self._parts.store.read_record(unit.physical_offset, unit.message_size)
+        content = self._store.read_record(unit.physical_offset, unit.message_size)
         if content is None:
             _log.warning("the timer passes over %d: no such record", unit.physical_offset)
             return None
@@ -179,13 +189,13 @@ class RunningSlot:
             properties[keys_of.TIMER_ROLL_TIMES] = str(
                 int(times) + 1 if times.isdecimal() else 1
             )
-            return once_more(record, self._timer_topic, 0, properties)
+            return once_more(record, timer_topic(self._topics), 0, properties)
         if self._deleted:
             topic = properties.get(keys_of.REAL_TOPIC, "")
             if delete_key(topic, properties.get(keys_of.UNIQ_KEY, "")) in self._deleted:
                 return None
         return delivery(
-            self._parts.topics, record, properties, enqueued_ms=unit.write_ms, now_ms=now_ms
+            self._topics, record, properties, enqueued_ms=unit.write_ms, now_ms=now_ms
         )
 
 

@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from cometmq.broker.parts import Parts
 from cometmq.broker.reroute import Sent
+from cometmq.broker.topics import Topics
 from cometmq.model import properties as keys_of
 from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import RequestError
@@ -65,15 +66,16 @@ class Times:
             keys_of.REAL_TOPIC: sent.topic.name,
             keys_of.REAL_QID: str(sent.queue_id),
         }
-        return replace(sent, topic=self.topic(), queue_id=0, properties=properties)
-
-    def topic(self) -> TopicConfig:
-        """The topic in which they wait."""
-        return self._topics.get(WHEEL_TIMER_TOPIC) or TopicConfig(WHEEL_TIMER_TOPIC, 1, 1)
+        return replace(sent, topic=timer_topic(self._topics), queue_id=0, properties=properties)
 
     def _slot_before(self, deliver_ms: int) -> int:
         precision_ms = self._settings.timer_precision_ms
         return (deliver_ms - 1) // precision_ms * precision_ms
+
+
+def timer_topic(topics: Topics) -> TopicConfig:
+    """The topic in which they wait."""
+    return topics.get(WHEEL_TIMER_TOPIC) or TopicConfig(WHEEL_TIMER_TOPIC, 1, 1)
 
 
 def _asks_for_time(properties: dict[str, str]) -> bool:

@@ -6,13 +6,13 @@ Next: cometmq.store.timer.files
 import logging
 from dataclasses import dataclass, field
 
-from cometmq.broker.parts import Parts
 from cometmq.broker.timer.times import wanted_ms
 from cometmq.codec.record import Record, decode_record
 from cometmq.model import properties as keys_of
 from cometmq.model.errors import CodecError
 from cometmq.model.java_hash import java_hash
 from cometmq.model.names import WHEEL_TIMER_TOPIC
+from cometmq.store.message_store import MessageStore
 from cometmq.store.timer.files import Waiting
 
 _log = logging.getLogger(__name__)
@@ -36,8 +36,8 @@ class Arrived:
 class TimerQueue:
     """The queue of the timer's topic; there is one, 0."""
 
-    def __init__(self, parts: Parts, precision_ms: int) -> None:
-        self._store = parts.store
+    def __init__(self, store: MessageStore, precision_ms: int) -> None:
+        self._store = store
         self._precision_ms = precision_ms
 
     def has_any_from(self, offset: int) -> bool:

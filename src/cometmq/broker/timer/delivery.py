@@ -1,0 +1,246 @@
+"""Timed messages come into the wheel, and each leaves it at its millisecond.
+
+One machine does both, so that nothing comes into a slot behind its back; what may wait for the device is
+done elsewhere. Saving runs beside it. Follows TimerMessageStore of RocketMQ 5.3.3.
+
+Next: cometmq.broker.timer.running
+"""
+
+import logging
+from collections.abc import Callable, Iterable
+
+from cometmq.broker.inner_puts import InnerMessage, InnerPuts
+from cometmq.broker.machines.steps import Steps, elsewhere, on_device
+from cometmq.broker.redelivery import BATCH_COUNT_MAX, put_deliverable
+from cometmq.broker.settings import BrokerSettings
+from cometmq.broker.timer.running import NEVER_WAITED, RunningSlot, delivery
+from cometmq.broker.timer.waiting import TimerQueue
+from cometmq.broker.topics import Topics
+from cometmq.codec.properties import find_property
+from cometmq.codec.record import Record
+from cometmq.model import properties as keys_of
+from cometmq.model.clock import Clock
+from cometmq.model.errors import CodecError
+from cometmq.store.message_store import MessageStore
+from cometmq.store.timer.files import TimerFiles
+
+_log = logging.getLogger(__name__)
+
+_LOOK_SECONDS = 0.05
+_DROP_SECONDS = 30.0  # How often files of timerlog that nobody needs are looked for.
+_EMPTY_SLOTS_AT_ONCE = 10_000
+
+_REAL_TOPIC = keys_of.REAL_TOPIC.encode()
+
+
+class TimedDelivery:
+    """The timer's machine.
+
+    Attributes:
+        files: the wheel, timerlog and check of it.
+    """
+
+    def __init__(
+        self,
+        files: TimerFiles,
+        *,
+        settings: BrokerSettings,
+        store: MessageStore,
+        inner: InnerPuts,
+        topics: Topics,
+        clock: Clock,
+        count: Callable[[Iterable[str], int], None],
+    ) -> None:
+        """`count` is told the topics of messages that came into the wheel (1) or left it (-1)."""
+        self.files = files
+        self._settings = settings
+        self._store = store
+        self._inner = inner
+        self._topics = topics
+        self._clock = clock
+        self._count = count
+        self._queue = TimerQueue(store, settings.timer_precision_ms)
+        self._known_until = 0
+        self._added = self._delivered = 0
+        self._rates = (0.0, 0.0)  # A second: messages that came in, and that went.
+        self._drop_at = clock.monotonic() + _DROP_SECONDS
+
+    def open(self) -> Steps[None]:
+        """Take up the files.
+
+        Raises:
+            StoreDamaged: one of them has a size that the settings do not say.
+            OSError: the disk failed.
+        """
+        files, now_ms = self.files, self._clock.now_ms()
+        yield from elsewhere(lambda: files.open(now_ms))
+        low, high = self._queue.bounds()
+        files.queue_offset = min(max(files.queue_offset, low), high)
+        self._known_until = high
+        self._slot = self._slot_that_runs()
+
+    def _slot_that_runs(self) -> RunningSlot:
+        return RunningSlot(
+            self.files,
+            precision_ms=self._settings.timer_precision_ms,
+            store=self._store,
+            topics=self._topics,
+            clock=self._clock,
+        )
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing waits, in the wheel or before it."""
+        _, end = self._queue.bounds()
+        return not self.files.waiting_count and self.files.queue_offset >= end
+
+    def facts(self) -> dict[str, str]:
+        """How far it is: seconds behind, messages not in the wheel yet, those in it, rates."""
+        files, (_, end) = self.files, self._queue.bounds()
+        behind_ms = max(self._clock.now_ms() - files.read_ms, 0) if files.read_ms else 0
+        return {
+            "timerReadBehind": str(behind_ms // 1000),
+            "timerOffsetBehind": str(end - files.queue_offset),
+            "timerCongestNum": str(files.waiting_count),
+            "timerEnqueueTps": f"{self._rates[0]:.1f}",
+            "timerDequeueTps": f"{self._rates[1]:.1f}",
+        }
+
+    # --- messages come and go
+
+    def turn(self) -> Steps[float]:
+        """Let a batch come and a batch go; gives the seconds until the next turn.
+
+        Raises:
+            StoreError, CodecError, OSError: it could not be done; nothing of it is counted as done.
+        """
+        is_busy = False
+        if not self._settings.is_timer_enqueue_stopped:
+            is_busy |= yield from self._enqueue()
+        if not self._settings.is_timer_dequeue_stopped:
+            is_busy |= yield from self._dequeue(self._clock.now_ms())
+        return 0.0 if is_busy else self._pause_seconds(self._clock.now_ms())
+
+    def _pause_seconds(self, now_ms: int) -> float:
+        """Until the next message is due, but not for long: others may come meanwhile."""
+        due_ms = self._slot.next_due_ms()
+        if self._settings.is_timer_dequeue_stopped:
+            due_ms = None
+        wait_ms = _LOOK_SECONDS * 1000 if due_ms is None else max(due_ms - now_ms, 1)
+        return min(wait_ms / 1000, _LOOK_SECONDS)
+
+    def _enqueue(self) -> Steps[bool]:
+        """Take a batch of the topic into the wheel; whether there was one."""
+        files = self.files
+        if not self._queue.has_any_from(files.queue_offset):
+            return False
+        offset = files.queue_offset
+        arrived = yield from elsewhere(lambda: self._queue.read(offset))
+        # A clock that was set back must not put anything into a slot that is over.
+        now_ms = max(self._clock.now_ms(), files.read_ms)
+        to_come, due_now, topics = [], [], []
+        for waiting, record in arrived.messages:
+            if offset < self._known_until and waiting.physical_offset in files.known:
+                continue
+            if offset < self._known_until and waiting.due_ms < files.delivered_ms:
+                continue  # The timer's files were made again.
+            if waiting.out_ms >= files.floor(now_ms):
+                to_come.append(waiting)
+                if not waiting.is_delete:
+                    topics.append(find_property(record.property_block, _REAL_TOPIC) or "")
+            elif not waiting.is_delete:
+                due_now.append(record)
+        put_deliverable(self._inner, self._deliveries(due_now))
+        # Nothing can fail from here on, so no message comes into the wheel twice.
+        for waiting in to_come:
+            files.add(waiting, now_ms)
+        self._added += len(to_come)
+        self._count(topics, 1)
+        files.queue_offset = arrived.next_offset
+        if files.known and files.queue_offset >= self._known_until:
+            files.known.clear()
+        return True
+
+    def _deliveries(self, records: list[Record]) -> list[InnerMessage]:
+        """Messages that were due when they came."""
+        topics, now_ms = self._topics, self._clock.now_ms()
+        made = [
+            delivery(
+                topics, record, record.properties(), enqueued_ms=NEVER_WAITED, now_ms=now_ms
+            )
+            for record in records
+        ]
+        return [message for message in made if message is not None]
+
+    def _dequeue(self, now_ms: int) -> Steps[bool]:
+        """Deliver a batch of what is due; whether there was one."""
+        slot = self._slot
+        self.files.log.write()  # What cannot be read back cannot be delivered.
+        if slot.time_ms > now_ms:
+            return False
+        if slot.has_more:
+            last = self.files.wheel.slot(slot.time_ms).last
+            slot.add((yield from elsewhere(lambda: slot.gather(last))))
+        positions = slot.due(now_ms, BATCH_COUNT_MAX)
+        if positions:
+            leaving = yield from elsewhere(lambda: slot.messages(positions))
+            put_deliverable(self._inner, leaving.messages)
+            slot.delivered(leaving.taken)
+            self._delivered += leaving.taken
+            self._count(leaving.topics, -1)
+            return True
+        if slot.pending or slot.has_more:
+            return False
+        return self._go_on(now_ms)
+
+    def _go_on(self, now_ms: int) -> bool:
+        """Leave slots that are over, up to the next one with messages; whether one was left."""
+        files, precision_ms = self.files, self._settings.timer_precision_ms
+        begin_ms = files.read_ms
+        for _ in range(_EMPTY_SLOTS_AT_ONCE):
+            if files.read_ms + precision_ms > now_ms or files.go_on():
+                break
+        if files.read_ms == begin_ms:
+            return False
+        self._slot = self._slot_that_runs()
+        return True
+
+    # --- files
+
+    def keep_files(self) -> Steps[float]:
+        """Save how far it is, and drop what nobody needs; gives the seconds until the next time.
+
+        Raises:
+            OSError: it could not be saved; all of it is still to be saved.
+        """
+        pause = self._settings.timer_flush_interval_ms / 1000
+        self._rates = (self._added / pause, self._delivered / pause)
+        self._added = self._delivered = 0
+        yield from self.save()
+        if self._clock.monotonic() >= self._drop_at:
+            self._drop_at = self._clock.monotonic() + _DROP_SECONDS
+            try:
+                self.files.log.drop_before(self._store.min_offset)
+            except (OSError, CodecError) as error:
+                _log.warning("a file of timerlog stays: %s", error)
+        return pause
+
+    def save(self) -> Steps[None]:
+        """Save how far it is, once what that says was delivered is on the device.
+
+        Raises:
+            OSError: it could not be saved; all of it is still to be saved.
+        """
+        files = self.files
+        job = files.save_job(self._clock.now_ms())
+        if job is None:
+            return
+        is_saved = False
+        try:
+            if (yield from on_device()):
+                yield from elsewhere(lambda: files.run(job))
+                files.saved(job)
+                is_saved = True
+        finally:  # Also where the steps are stopped.
+            if not is_saved:
+                files.saving_failed(job)

@@ -1,0 +1,241 @@
+"""The timer's machine: the wheel, the running second, restarts and lost writes, on a hand clock and a disk in memory."""
+
+from __future__ import annotations
+
+import errno
+from collections import Counter
+from collections.abc import Iterable
+from random import Random
+
+import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+
+from cometmq.broker.inner_puts import InnerMessage
+from cometmq.broker.machines.runner import KeptMachine
+from cometmq.broker.timer.delivery import TimedDelivery
+from cometmq.broker.timer.running import delete_key
+from cometmq.broker.timer.times import timer_topic
+from cometmq.codec.timer_files import decode_check
+from cometmq.model.topic import TopicConfig
+from cometmq.store.timer.files import TimerFiles
+from tests.support.hand_broker import PATH, HandBroker
+from tests.support.hand_clock import HandClock
+from tests.support.store_puts import HOST_V4
+
+START = 1_700_000_000_000
+TOPICS = (TopicConfig("Orders", 2, 2),)
+
+
+class Timed:
+    """One life of a broker with a timer; `is_running` begins its turns."""
+
+    def __init__(self, *, is_running: bool = True, **more) -> None:
+        more.setdefault("clock", HandClock(START))
+        self.broker = broker = HandBroker(topics=TOPICS, **more)
+        values = broker.settings
+        self.waiting: Counter[str] = Counter()
+        self.delivery = TimedDelivery(
+            TimerFiles(
+                broker.disk, PATH, precision_ms=values.timer_precision_ms,
+                roll_slots=values.timer_roll_window_slots, log_file_size=5_200,
+            ),
+            settings=values, store=broker.store, inner=broker.inner,
+            topics=broker.topics, clock=broker.clock, count=self._count,
+        )  # fmt: skip
+        self.world = broker.world
+        self.world.run(self.delivery.open())
+        if is_running:
+            KeptMachine(self.world, "timer/wheel", self.delivery.turn).begin()
+
+    def _count(self, topics: Iterable[str], step: int) -> None:
+        for topic in topics:
+            self.waiting[topic] += step
+
+    def send(self, body: bytes, due_ms: int, *, key: str = "", takes_back: str = "") -> None:
+        """Store a message as the reroute of a send would."""
+        precision = self.broker.settings.timer_precision_ms
+        marks = {
+            "REAL_TOPIC": "Orders", "REAL_QID": "1", "TIMER_DELIVER_MS": str(due_ms),
+            "TIMER_OUT_MS": str((due_ms - 1) // precision * precision),
+        }  # fmt: skip
+        if key:
+            marks["UNIQ_KEY"] = key
+        if takes_back:
+            marks["TIMER_DEL_UNIQKEY"] = delete_key("Orders", takes_back)
+        now_ms = self.broker.clock.now_ms()
+        topic = timer_topic(self.broker.topics)
+        self.broker.put(InnerMessage(topic, 0, body, marks, born_ms=now_ms, born_host=HOST_V4))
+
+    def orders(self) -> list[bytes]:
+        return self.broker.bodies("Orders", 1)
+
+    def save(self) -> None:
+        self.world.run(self.delivery.save())
+
+    def killed(self, **more) -> Timed:
+        chance = self.world._chance
+        return Timed(**{**self.broker.killed(), "chance": chance, **more})
+
+
+def test_it_leaves_at_its_millisecond():
+    timed = Timed()
+    timed.send(b"later", START + 5_300)
+    timed.world.pass_time(5.299)
+    assert timed.orders() == []
+    assert timed.delivery.facts()["timerCongestNum"] == "1"
+    timed.world.pass_time(0.002)
+    (record,) = timed.broker.records("Orders", 1)
+    dequeued = int(record.properties()["TIMER_DEQUEUE_MS"])
+    assert (record.body, START + 5_300 <= dequeued <= START + 5_301) == (b"later", True)
+    assert timed.waiting["Orders"] == 0
+
+
+def test_many_for_one_second_come_in_the_order_of_their_times():
+    timed = Timed()
+    for number in range(300):
+        due_ms = START + 1002 + (number * 7) % 997
+        timed.send(b"%d" % due_ms, due_ms)
+    timed.world.pass_time(2.1)
+    assert (len(timed.orders()), timed.orders()) == (300, sorted(timed.orders()))
+
+
+def test_it_can_come_into_the_second_that_runs():
+    timed = Timed()
+    timed.send(b"second", START + 900)
+    timed.world.pass_time(0.2)
+    timed.send(b"first", START + 500)
+    timed.world.pass_time(0.31)
+    assert timed.orders() == [b"first"]
+    timed.world.pass_time(0.4)
+    assert timed.orders() == [b"first", b"second"]
+
+
+def test_what_is_taken_back_never_comes():
+    timed = Timed()
+    for key in ("kept", "lost"):
+        timed.send(key.encode(), START + 5_000, key=key)
+    timed.send(b"0", START + 5_000, key="lost", takes_back="lost")
+    timed.world.pass_time(12)
+    assert timed.orders() == [b"kept"]
+    assert timed.delivery.is_empty
+
+
+def test_beyond_the_window_it_goes_through_the_topic_again():
+    timed = Timed(timer_roll_window_slots=10)
+    timed.send(b"far", START + 25_000)
+    timed.world.pass_time(24.9)
+    assert timed.orders() == []
+    timed.world.pass_time(0.2)
+    (record,) = timed.broker.records("Orders", 1)
+    assert record.properties()["TIMER_ROLL_TIMES"] == "2"
+
+
+def test_a_clock_that_was_set_back_loses_nothing():
+    timed = Timed()
+    timed.send(b"before", START + 100_000)
+    timed.world.pass_time(60)
+    timed.broker.clock._start_ms -= 30_000  # The wall clock alone.
+    timed.send(b"after", START + 35_000)
+    timed.world.pass_time(75)
+    assert set(timed.orders()) == {b"before", b"after"}
+
+
+def test_what_is_saved_says_how_far_it_is():
+    timed = Timed()
+    timed.send(b"later", START + 60_000)
+    timed.world.pass_time(1.01)
+    timed.save()
+    check = decode_check(timed.broker.disk.content(f"{PATH}/config/timercheck"))
+    assert (check.queue_offset, check.log_flushed) == (1, 52)
+
+
+@pytest.mark.parametrize("what", ["no flush", "the disk"])
+def test_what_could_not_be_saved_is_saved_the_next_time(what):
+    timed = Timed()
+    timed.send(b"later", START + 60_000)
+    timed.world.pass_time(1)
+    if what == "no flush":
+        timed.world.is_flushed = False
+        timed.save()
+        timed.world.is_flushed = True
+    else:
+        timed.broker.disk.fail("fdatasync", code=errno.EIO)
+        with pytest.raises(OSError, match="EIO"):
+            timed.save()
+    assert timed.delivery.files.check.queue_offset == 0
+    timed.save()
+    assert timed.delivery.files.check.queue_offset == 1
+    timed = timed.killed()
+    timed.world.pass_time(60)
+    assert timed.orders() == [b"later"]
+
+
+def test_a_stop_in_the_middle_of_a_save_leaves_all_of_it_to_be_saved():
+    timed = Timed()
+    timed.send(b"later", START + 60_000)
+    timed.world.pass_time(1)
+    timed.world.is_flushed = None
+    stopped: list[int] = []
+    keeping = KeptMachine(timed.world, "timer/files", timed.delivery.keep_files)
+    keeping.begin()
+    timed.world.pass_time(0.001)
+    keeping.stop(lambda: stopped.append(1))
+    assert stopped
+    timed.world.is_flushed = True
+    timed.save()
+    assert timed.delivery.files.check.queue_offset == 1
+
+
+def test_a_put_that_fails_is_tried_again_and_nothing_is_counted_twice(caplog):
+    timed = Timed()
+    timed.send(b"stuck", START + 1_500)
+    timed.world.pass_time(1.4)
+    timed.broker.disk.fail("pwrite", code=errno.ENOSPC)
+    timed.world.pass_time(0.3)
+    assert timed.orders() == []
+    assert "next try in 1 s" in caplog.text
+    timed.broker.store.tick()
+    timed.world.pass_time(2)
+    timed.broker.store.tick()
+    timed.world.pass_time(2)
+    assert (timed.orders(), timed.waiting["Orders"]) == ([b"stuck"], 0)
+
+
+def test_both_ways_can_be_stopped_while_it_runs():
+    timed = Timed(is_timer_dequeue_stopped=True)
+    timed.send(b"kept", START + 1_500)
+    timed.world.pass_time(5)
+    assert (timed.orders(), timed.delivery.files.waiting_count) == ([], 1)
+    timed = Timed(is_timer_enqueue_stopped=True)
+    timed.send(b"kept", START + 1_500)
+    timed.world.pass_time(5)
+    assert timed.delivery.facts()["timerOffsetBehind"] == "1"
+
+
+@settings(max_examples=6, deadline=None, phases=[Phase.explicit, Phase.reuse, Phase.generate])
+@given(data=st.data(), seed=st.integers(0, 1 << 32))
+def test_each_comes_in_its_time_across_kills_and_none_is_lost(data, seed):
+    """Without a kill each once; with kills again what was not saved. Work in threads ends in any order."""
+    timed = Timed(chance=Random(seed), timer_roll_window_slots=8)
+    sent: dict[bytes, int] = {}
+    is_killed = False
+    for number in range(data.draw(st.integers(1, 8))):
+        body, ahead = b"%d" % number, data.draw(st.integers(1, 6_000))
+        sent[body] = timed.broker.clock.now_ms() + ahead
+        timed.send(body, sent[body])
+        waited = 0.0
+        if data.draw(st.sampled_from(["wait", "wait", "kill"])) == "wait":
+            waited = data.draw(st.floats(0, 3))
+            timed.world.pass_time(waited)
+        else:
+            is_killed = True
+            timed = timed.killed(timer_roll_window_slots=8)
+        now_ms = timed.broker.clock.now_ms()
+        assert {body for body, due in sent.items() if due > now_ms}.isdisjoint(timed.orders())
+        if waited > 0.5 and not is_killed:
+            overdue = {body for body, due in sent.items() if due < now_ms - 200}
+            assert overdue <= set(timed.orders())
+    timed.world.pass_time(8)
+    assert set(timed.orders()) == set(sent)
+    assert is_killed or len(timed.orders()) == len(sent)
