@@ -65,7 +65,7 @@ golden: setup ## the stores and frames that Java wrote
 	$(PYTEST) tests/golden $(ARGS)
 
 attacks: setup ## one bad peer, and a good client beside it that must not notice
-	$(PYTEST) tests/attacks $(ARGS)
+	$(PYTEST) tests/attacks -n 2 --dist loadfile $(ARGS)
 
 crash: setup ## kill -9, and what was acknowledged must be there
 	$(PYTEST) tests/crash -s $(ARGS)

@@ -7,24 +7,23 @@ import pytest
 from tests.support import processes
 
 
-@pytest.fixture
-def nameserver(tmp_path):
-    """A nameserver of a test's own."""
-    with processes.nameserver(tmp_path / "nameserver") as program:
-        yield program
-
-
-@pytest.fixture(scope="module")
-def bystander(tmp_path_factory):
-    """A nameserver for the brokers of a module whose tests do not ask for one themselves: each start takes a second."""
+@pytest.fixture(scope="session")
+def nameserver(tmp_path_factory):
+    """One for all attacks but those on itself: each start takes a second, and who leaves it leaves nothing."""
     with processes.nameserver(tmp_path_factory.mktemp("nameserver")) as program:
         yield program
 
 
 @pytest.fixture
-def broker(request, tmp_path):
+def broker(tmp_path, nameserver):
     """A broker with defaults; a test that needs settings starts one of its own."""
-    has_its_own = "nameserver" in request.fixturenames
-    registry = request.getfixturevalue("nameserver" if has_its_own else "bystander")
-    with processes.broker(tmp_path / "broker", registry.address) as program:
+    with processes.broker(tmp_path / "broker", nameserver.address) as program:
+        yield program
+
+
+@pytest.fixture(scope="module")
+def standing(tmp_path_factory, nameserver):
+    """One for all tests of a module that leave it as it was."""
+    folder = tmp_path_factory.mktemp("standing")
+    with processes.broker(folder / "broker", nameserver.address) as program:
         yield program

@@ -8,7 +8,6 @@ import time
 import pytest
 
 from tests.attacks.stranger import Answered, Stranger
-from tests.support import processes
 from tests.support.frames import read_frame
 from tests.support.good_client import GoodClient
 from tests.support.load import send_frame
@@ -20,14 +19,9 @@ MESSAGES = 150_000
 
 
 @pytest.fixture(scope="module")
-def broker(tmp_path_factory):
+def broker(standing):
     """One for all attacks: it outlives them."""
-    folder = tmp_path_factory.mktemp("batches")
-    with (
-        processes.nameserver(folder / "nameserver") as nameserver,
-        processes.broker(folder / "broker", nameserver.address) as program,
-    ):
-        yield program
+    return standing
 
 
 def item(body: bytes, properties: bytes = b"") -> bytes:

@@ -8,7 +8,6 @@ import time
 import pytest
 
 from tests.attacks.stranger import Stranger
-from tests.support import processes
 from tests.support.frames import parts_of, read_frame
 from tests.support.good_client import GoodClient
 from tests.support.load import send_frame
@@ -54,17 +53,12 @@ def check(expression: str) -> bytes:
 
 
 @pytest.fixture(scope="module")
-def broker(tmp_path_factory):
+def broker(standing):
     """One for all attacks: it outlives them."""
-    folder = tmp_path_factory.mktemp("filters")
-    with (
-        processes.nameserver(folder / "nameserver") as nameserver,
-        processes.broker(folder / "broker", nameserver.address) as program,
-    ):
-        with Stranger(program.address) as peer:
-            peer.socket.sendall(send_frame("Small", b"x", opaque=1, queue_id=0, queues=1))
-            read_frame(peer.socket)
-        yield program
+    with Stranger(standing.address) as peer:
+        peer.socket.sendall(send_frame("Small", b"x", opaque=1, queue_id=0, queues=1))
+        read_frame(peer.socket)
+    return standing
 
 
 @pytest.fixture(scope="module")

@@ -23,16 +23,10 @@ SUBSCRIPTION_IN_REQUEST = 4
 
 
 @pytest.fixture(scope="module")
-def names(tmp_path_factory):
-    with processes.nameserver(tmp_path_factory.mktemp("names")) as program:
-        yield program
-
-
-@pytest.fixture(scope="module")
-def broker(names, tmp_path_factory):
+def broker(nameserver, tmp_path_factory):
     settings = {"enablePropertyFilter": "true"}
     folder = tmp_path_factory.mktemp("broker")
-    with processes.broker(folder, names.address, settings=settings) as program:
+    with processes.broker(folder, nameserver.address, settings=settings) as program:
         yield program
 
 
@@ -70,16 +64,21 @@ def pop(peer: Stranger, kind: str, expression: str, group: str) -> int:
     return len(decode_records(answer.body))
 
 
+def most_pulled(peer: Stranger, kind: str, expression: str) -> int:
+    """The most that one of some pulls gets: by an SQL92 expression it looks for 5 ms, in which a busy machine does little."""
+    return max(pull(peer, kind, expression)[1] for _ in range(40 if kind == "SQL92" else 1))
+
+
 def test_a_bound_of_pulls_holds_for_every_pull(peer):
     for number in range(10):
         peer.socket.sendall(send_frame(TOPIC, b"x", opaque=1_000 + number, queue_id=0))
         assert peer.read().code == 0
     kinds = (("TAG", "*"), ("TAG", "a || b"), ("SQL92", "a IS NULL"))
-    assert [pull(peer, *kind)[1] for kind in kinds] == [10, 0, 10]
+    assert [most_pulled(peer, *kind) for kind in kinds] == [10, 0, 10]
     change(peer, maxTransferCountOnMessageInMemory=2)
-    assert [pull(peer, *kind)[1] for kind in kinds] == [2, 0, 2]
+    assert [most_pulled(peer, *kind) for kind in kinds] == [2, 0, 2]
     change(peer, maxTransferCountOnMessageInMemory=32, maxTransferBytesOnMessageInMemory=1)
-    assert [pull(peer, *kind)[1] for kind in kinds] == [1, 0, 1]
+    assert [most_pulled(peer, *kind) for kind in kinds] == [1, 0, 1]
     assert [pop(peer, *kind, f"g{n}") for n, kind in enumerate((kinds[0], kinds[2]))] == [1, 1]
     change(peer, maxTransferBytesOnMessageInMemory=262_144)
 
@@ -97,9 +96,9 @@ def test_every_key_that_is_marked_as_changeable_may_change(peer):
         change(peer, **{key.name: old})
 
 
-def test_the_permission_of_a_broker_changes_its_routes_and_its_pulls(peer, names):
+def test_the_permission_of_a_broker_changes_its_routes_and_its_pulls(peer, nameserver):
     def permissions() -> list[int]:
-        with Stranger(names.address) as client:
+        with Stranger(nameserver.address) as client:
             answer = client.ask(ROUTE, {"topic": TOPIC, "acceptStandardJsonOnly": "true"})
         return [data["perm"] for data in json.loads(answer.body)["queueDatas"]]
 

@@ -8,6 +8,7 @@ import time
 import pytest
 
 from tests.attacks.stranger import Answered, Stranger
+from tests.support import processes
 from tests.support.good_client import GoodClient
 from tests.support.processes import wait_until
 
@@ -58,6 +59,13 @@ def route(nameserver) -> tuple[list[str], list[int]]:
     found = json.loads(answer.body)
     addresses = [a for data in found["brokerDatas"] for a in data["brokerAddrs"].values()]
     return addresses, [data["perm"] for data in found["queueDatas"]]
+
+
+@pytest.fixture(scope="module")
+def nameserver(tmp_path_factory):
+    """One that only these attacks have."""
+    with processes.nameserver(tmp_path_factory.mktemp("attacked")) as program:
+        yield program
 
 
 @pytest.fixture

@@ -12,7 +12,6 @@ import pytest
 
 from cometmq.model.codes import RequestCode, ResponseCode
 from tests.attacks.stranger import Stranger
-from tests.support import processes
 from tests.support.processes import wait_until
 
 # Numbers of RequestCode of RocketMQ 5.3.3 (and 4.9.8 where it removed them).
@@ -29,16 +28,9 @@ BROKER_CODES = {
 
 
 @pytest.fixture(scope="module")
-def nameserver(bystander):
-    """What is refused changes nothing, so one nameserver is enough."""
-    return bystander
-
-
-@pytest.fixture(scope="module")
-def broker(tmp_path_factory, bystander):
-    """One broker is enough, too."""
-    with processes.broker(tmp_path_factory.mktemp("broker"), bystander.address) as program:
-        yield program
+def broker(standing):
+    """What is refused changes nothing, so one broker is enough."""
+    return standing
 
 
 @pytest.mark.parametrize("feature", BROKER_CODES)

@@ -81,12 +81,12 @@ def test_a_nameserver_that_should_speak_tls_does_not_start_in_the_clear(tmp_path
 
 
 @pytest.mark.parametrize("attribute", ["cleanup.policy=COMPACTION", "reserve.time=3600000"])
-def test_a_topic_that_should_be_kept_otherwise_is_refused(broker, attribute):
+def test_a_topic_that_should_be_kept_otherwise_is_refused(standing, attribute):
     fields = {
         "topic": "Kept", "defaultTopic": "TBW102", "readQueueNums": "1", "writeQueueNums": "1",
         "perm": "6", "topicFilterType": "SINGLE_TAG", "topicSysFlag": "0", "order": "false",
     }  # fmt: skip
-    with Stranger(broker.address) as peer:
+    with Stranger(standing.address) as peer:
         refused = peer.ask(CREATE_TOPIC, {**fields, "attributes": f"+{attribute}"})
         assert refused.code == INVALID_PARAMETER
         assert attribute in refused.remark

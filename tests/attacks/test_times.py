@@ -7,7 +7,6 @@ import time
 import pytest
 
 from tests.attacks.stranger import Answered, Stranger
-from tests.support import processes
 from tests.support.frames import read_frame
 from tests.support.load import send_frame
 
@@ -19,14 +18,9 @@ THREE_DAYS_MS = 3 * 24 * 3_600_000  # timerMaxDelaySec
 
 
 @pytest.fixture(scope="module")
-def broker(tmp_path_factory):
+def broker(standing):
     """One for all attacks: it outlives them."""
-    folder = tmp_path_factory.mktemp("times")
-    with (
-        processes.nameserver(folder / "nameserver") as nameserver,
-        processes.broker(folder / "broker", nameserver.address) as program,
-    ):
-        yield program
+    return standing
 
 
 def fill(address: str, topic: str, count: int = 1) -> None:

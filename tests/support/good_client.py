@@ -140,7 +140,8 @@ def stolen_seconds() -> float:
         return int(file.readline().split()[8]) / os.sysconf("SC_CLK_TCK")
 
 
-def _late_seconds(pid: int) -> float:
+def late_seconds(pid: int) -> float:
+    """For how long this machine has kept that process and this one from running."""
     return unrun_seconds(pid) + unrun_seconds(os.getpid()) + stolen_seconds()
 
 
@@ -186,7 +187,7 @@ def main(address: str, pid: int, topic: str, what: str) -> None:
             if what == "routes"
             else send_frame(topic, b"x" * 100, opaque=count, queue_id=count % 4)
         )
-        before, late, began = loop_seconds(pid), _late_seconds(pid), time.monotonic()
+        before, late, began = loop_seconds(pid), late_seconds(pid), time.monotonic()
         try:
             peer.sendall(frame)
             answer = json.loads(parts_of(read_frame(peer))[1])
@@ -197,7 +198,7 @@ def main(address: str, pid: int, topic: str, what: str) -> None:
         if count:  # The first one makes the topic.
             longest = max(longest, took)
             held = max(held, loop_seconds(pid) - before)
-            own = max(own, took - (_late_seconds(pid) - late))
+            own = max(own, took - (late_seconds(pid) - late))
         count += 1
         codes[str(answer["code"])] += 1
         began = time.monotonic()
