@@ -18,11 +18,11 @@ CASES = [BORN_HOST_V6, STORE_HOST_V6, BORN_HOST_V6 | STORE_HOST_V6, NEED_UNWRAP 
 
 
 @pytest.fixture(scope="module")
-def broker(tmp_path_factory, bystander):
+def broker(tmp_path_factory, nameserver):
     """One for all flags."""
     settings = {"messageDelayLevel": "1s 3s"}
     home = tmp_path_factory.mktemp("flags")
-    with processes.broker(home, bystander.address, settings=settings) as program:
+    with processes.broker(home, nameserver.address, settings=settings) as program:
         yield program
 
 
@@ -55,9 +55,9 @@ def test_a_delayed_message_with_them_is_delivered(broker):
     assert [record.body for record in records] == [b"later"]
 
 
-def test_a_level_goes_on_behind_a_record_that_an_older_broker_wrote(tmp_path, bystander):
+def test_a_level_goes_on_behind_a_record_that_an_older_broker_wrote(tmp_path, nameserver):
     settings = {"messageDelayLevel": "5s"}
-    with processes.broker(tmp_path, bystander.address, settings=settings) as program:
+    with processes.broker(tmp_path, nameserver.address, settings=settings) as program:
         for body in (b"lost", b"found"):
             header, _ = ask(program.address, SEND, fields("Level", 0, "DELAY\x011\x02"), body)
             assert header["code"] == 0
@@ -66,7 +66,7 @@ def test_a_level_goes_on_behind_a_record_that_an_older_broker_wrote(tmp_path, by
         assert file.read(SYS_FLAG_AT + 4)[SYS_FLAG_AT:] == bytes(4)
         file.seek(SYS_FLAG_AT + 3)
         file.write(bytes([BORN_HOST_V6]))
-    with processes.broker(tmp_path, bystander.address, settings=settings) as program:
+    with processes.broker(tmp_path, nameserver.address, settings=settings) as program:
         with Stranger(program.address) as stranger:
             wait_until(
                 lambda: pull_all(stranger, "Level", 0) != b"", seconds=30, what="delivery"
