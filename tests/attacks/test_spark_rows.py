@@ -131,7 +131,7 @@ def available_now(
         .start()
     )
     try:
-        query.awaitTermination(60)
+        assert query.awaitTermination(200), "the stream has not ended"
     finally:
         query.stop()
     return sorted(found)
