@@ -36,7 +36,7 @@ PROTOCOL_NAMES = re.compile(
     r"DataVersion|data_version|BrokerData|QueueData|RuntimeInfo|runtime_info|ClusterInfo|cluster_info"
 )
 # Names that Python, asyncio or pytest give.
-GIVEN_NAMES = {"receive_data"}
+GIVEN_NAMES = {"receive_data", "get_extra_info"}
 
 # A path of somebody's machine, or of the place where the work was done, helps no reader.
 MACHINE_PATH = re.compile(

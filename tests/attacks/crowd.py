@@ -6,7 +6,7 @@ import selectors
 import socket
 import struct
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -19,12 +19,27 @@ class Member:
         socket: the connection.
         first_seconds: when its first answer came, counted from the begin; None while there was none.
         answers: how many it had.
+        waited_seconds: how long it waited for its first answer, by the clock that was given.
     """
 
     socket: socket.socket
     first_seconds: float | None = None
     answers: int = 0
     received: bytearray = field(default_factory=bytearray)
+    asked_at: float | None = None
+    waited_seconds: float | None = None
+
+    def ask(self, question: bytes, clock: Callable[[], float]) -> None:
+        """Send it; the first time, note when."""
+        if self.asked_at is None:
+            self.asked_at = clock()
+        self.socket.send(question)
+
+    def answered(self, count: int, clock: Callable[[], float]) -> None:
+        """Count answers; of the first, note how long it took."""
+        if self.waited_seconds is None and self.asked_at is not None:
+            self.waited_seconds = clock() - self.asked_at
+        self.answers += count
 
     def take(self) -> int:
         """Read what is there; how many answers it completes."""
@@ -46,11 +61,17 @@ class Member:
 
 
 def ask_all(
-    address: str, count: int, question: bytes, *, asked_at_once: int, seconds: float
+    address: str,
+    count: int,
+    question: bytes,
+    *,
+    asked_at_once: int,
+    seconds: float,
+    clock: Callable[[], float] = time.monotonic,
 ) -> list[Member]:
     """Connect `count` times at once; each asks again as soon as it is answered, until all were, or `seconds` are over.
 
-    `question` is `asked_at_once` requests.
+    `question` is `asked_at_once` requests; `clock` tells how long each waited for its first answer.
     """
     host, port = address.rsplit(":", 1)
     members = [Member(socket.socket()) for _ in range(count)]
@@ -71,13 +92,51 @@ def ask_all(
                     if member.first_seconds is None:
                         member.first_seconds = time.monotonic() - began
                         waiting -= 1
-                    member.answers += whole
+                    member.answered(whole, clock)
                     if member.answers % asked_at_once:
                         continue
-                member.socket.send(question)
+                member.ask(question, clock)
     for member in members:
         member.socket.close()
     return members
+
+
+@contextmanager
+def crowd(address: str, count: int) -> Iterator[list[Member]]:
+    """Connections that all stand before the first of them says anything."""
+    host, port = address.rsplit(":", 1)
+    members: list[Member] = []
+    try:
+        for _ in range(count):
+            members.append(Member(socket.create_connection((host, int(port)), 20)))
+            members[-1].socket.setblocking(False)
+        yield members
+    finally:
+        for member in members:
+            member.socket.close()
+
+
+def ask_in_step(
+    members: list[Member],
+    question: bytes,
+    *,
+    answers: int,
+    seconds: float,
+    clock: Callable[[], float],
+) -> None:
+    """Let all ask at once, and each again when it is answered, until all together had so many answers."""
+    until, total = time.monotonic() + seconds, 0
+    with selectors.DefaultSelector() as selector:
+        for member in members:
+            selector.register(member.socket, selectors.EVENT_READ, member)
+            member.ask(question, clock)
+        while total < answers and time.monotonic() < until:
+            for key, _ in selector.select(0.1):
+                member = key.data
+                if whole := member.take():
+                    member.answered(whole, clock)
+                    total += whole
+                    member.ask(question, clock)
 
 
 @contextmanager

@@ -35,7 +35,7 @@ class PlainSends:
         self._body_size_max = admission.body_size_max
         self._shapes: dict[str, int] = {}
 
-    def take(
+    def gather(
         self,
         commands: list[RawCommand],
         first: int,
@@ -43,10 +43,10 @@ class PlainSends:
         puts: list[Put],
         pending: list[Pending],
     ) -> int:
-        """Take plain sends from the first on.
+        """Add plain sends, from the first on, to the puts.
 
         Returns:
-            The index of the first command that was not taken.
+            The index of the first command that is not plain.
         """
         return plain_sends(
             commands, first, self._straight, self._shapes, self._look, self._suffix, host,

@@ -10,7 +10,6 @@ Next: cometmq.net.peer
 
 import asyncio
 import logging
-import os
 from collections.abc import Callable
 from typing import Protocol, cast
 
@@ -21,6 +20,7 @@ from cometmq.model.clock import Clock
 from cometmq.model.errors import CodecError, ConnectionLost, RequestTimeout
 from cometmq.model.flags import ONEWAY, RESPONSE
 from cometmq.net.answer import Answer, answer_head, answer_to_error, instead_of
+from cometmq.net.socket_writer import SocketWriter
 from cometmq.wire.connection import Connection, Outgoing
 
 _log = logging.getLogger(__name__)
@@ -111,7 +111,7 @@ class Channel(asyncio.Protocol):
         self._on_close = on_close
         self._wire: Connection[Waiter] = Connection(header_size_max=HEADER_SIZE_MAX)
         self._transport: asyncio.Transport | None = None
-        self._fd = -1
+        self._writer: SocketWriter | None = None
         self._loop = asyncio.get_running_loop()
         self._outgoing: list[Outgoing] = []
         self._arrived: list[RawCommand] = []  # Read, and not given to anyone yet.
@@ -128,8 +128,7 @@ class Channel(asyncio.Protocol):
         """The connection stands."""
         self._transport = cast("asyncio.Transport", transport)
         self._transport.set_write_buffer_limits(high=1 << 20)
-        socket = transport.get_extra_info("socket")
-        self._fd = -1 if socket is None else socket.fileno()
+        self._writer = SocketWriter(self._transport)
 
     def data_received(self, data: bytes) -> None:
         """Give answers to those who wait, requests to the handler."""
@@ -242,7 +241,8 @@ class Channel(asyncio.Protocol):
     def connection_lost(self, _exc: Exception | None) -> None:
         """Whoever waits here learns it now."""
         self.is_closed = True
-        self._fd = -1
+        if self._writer is not None:
+            self._writer.lost()
         self._can_write.set()
         self._gone.set()
         for timer in (self._expiry, self._looking):
@@ -388,18 +388,13 @@ class Channel(asyncio.Protocol):
 
     def _write_now(self) -> None:
         """Give the socket what it takes at once: the transport would wait for the end of the turn."""
-        transport = self._transport
-        if transport is None or self._fd < 0 or transport.get_write_buffer_size():
+        writer = self._writer
+        if writer is None or not writer.is_direct:
             return
         outgoing, self._outgoing = self._outgoing, []
         data = encode_requests(outgoing)
         self._written += len(data)
-        try:
-            sent = os.write(self._fd, data)
-        except OSError:  # The transport finds the same, and knows what to do about it.
-            sent = 0
-        if sent < len(data):
-            transport.write(memoryview(data)[sent:])
+        writer.write_now(data)
 
     def _expire(self) -> None:
         self._expiry = None
@@ -411,10 +406,9 @@ class Channel(asyncio.Protocol):
 
     def close(self) -> None:
         """Close the connection; what was written still goes out."""
-        if self._transport is not None and not self.is_closed:
+        if self._writer is not None and not self.is_closed:
             self._write_outgoing()
-            self._fd = -1
-            self._transport.close()
+            self._writer.close()
 
     async def wait_closed(self, *, timeout_ms: float = 2000) -> None:
         """Wait until the socket is gone, or abort it when that takes longer than `timeout_ms`."""

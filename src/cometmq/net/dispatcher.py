@@ -1,13 +1,15 @@
-"""From request code to handler: the commands of one read, in one pass.
+"""From request code to handler: the commands of one turn of the loop, in one pass.
 
 Most handlers take one command and return its answer. A batch handler takes all commands of its
-codes that one read held (sends), so that they are stored with one write; its `written` runs after
-their answers are on the wire, which is when consumers are served (decision 3c).
+codes that a turn brought (sends), so that they are stored with one write; its `written` runs after
+their answers are on the wire, which is when consumers are served (decision 3c). A handler gets the requests of
+a connection in their order; a batch handler after all others.
 
 Next: cometmq.broker.handlers.send
 """
 
-from collections.abc import Awaitable, Mapping
+import logging
+from collections.abc import Awaitable, Callable, Mapping
 from inspect import isawaitable
 from typing import TYPE_CHECKING
 
@@ -16,10 +18,12 @@ from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import RequestError
 from cometmq.model.flags import ONEWAY, RESPONSE
 from cometmq.net.answer import Answer, answer_to_error
-from cometmq.net.requests import BatchHandler, Handler, RequestTable
+from cometmq.net.requests import BatchHandler, Handler, Read, RequestTable, refuse_all
 
 if TYPE_CHECKING:
     from cometmq.net.peer import Peer
+
+_log = logging.getLogger(__name__)
 
 # Requests of one connection whose answers are being worked on; an official client has at most a few
 # dozen, and each costs a task.
@@ -40,19 +44,43 @@ class Dispatcher:
         """Answer by this table from now on; another role of the server is another table."""
         self._handlers, self._batches = table.handlers, table.batches
 
-    def handle(self, commands: list[RawCommand], peer: "Peer") -> list[RawCommand]:
-        """Handle the commands of one read; those left when the peer stops reading come back."""
+    def handle(self, reads: list[Read], is_over: Callable[[], bool]) -> None:
+        """Handle commands of one turn; what is left when their peer stops reading, or it takes too long, goes back to it.
+
+        Args:
+            reads: them.
+            is_over: whether it takes too long; asked in front of each that is handled by itself.
+        """
         batches = self._batches
-        if len(commands) == 1 and not commands[0][1] & RESPONSE:
-            only = batches.get(commands[0][0])
-            if only is not None:  # What an unpipelined producer sends: no gathering for it.
-                run_batch(only, commands, peer)
-                peer.flush()
-                only.written()
-                return []
-        gathered: dict[BatchHandler, list[RawCommand]] = {}
-        left: list[RawCommand] = []
-        latest, add = None, left.append
+        gathered: dict[BatchHandler, list[Read]] = {}
+        for read in reads:
+            peer, commands = read
+            peer.gather()
+            if len(commands) == 1 and not commands[0][1] & RESPONSE:
+                only = batches.get(commands[0][0])
+                if only is not None:  # What an unpipelined producer sends: no sorting for it.
+                    gathered.setdefault(only, []).append(read)
+                    continue
+            self._sort(commands, peer, gathered, is_over)
+        for batch, some in gathered.items():
+            run_batch(batch, some)
+        for peer, _ in reads:
+            peer.flush()
+        for batch in gathered:
+            _end_batch(batch)
+
+    def _sort(
+        self,
+        commands: list[RawCommand],
+        peer: "Peer",
+        gathered: dict[BatchHandler, list[Read]],
+        is_over: Callable[[], bool],
+    ) -> None:
+        """Handle what is handled one by one, and add the rest of one peer to what is gathered."""
+        batches = self._batches
+        of_peer: dict[BatchHandler, list[RawCommand]] = {}
+        latest: BatchHandler | None = None
+        some: list[RawCommand] = []
         waiting = iter(commands)
         for command in waiting:
             batch = batches.get(command[0])
@@ -60,33 +88,36 @@ class Dispatcher:
                 peer.take_answer(command)
             elif batch is not None:
                 if batch is not latest:  # Most often a read is nothing but sends.
-                    latest, add = batch, gathered.setdefault(batch, []).append
-                add(command)
-            elif peer.is_paused:
-                left = [command, *waiting]
+                    latest, some = batch, of_peer.setdefault(batch, [])
+                some.append(command)
+            elif peer.is_paused or is_over():
+                peer.put_back([command, *waiting])
                 break
             else:
                 handler = self._handlers.get(command[0], _not_supported)
                 run_handler(handler, Command(*command), peer)
-        for batch, requests in gathered.items():
-            run_batch(batch, requests, peer)
-        peer.flush()
-        for batch in gathered:
-            batch.written()
-        return left
+        for batch, some in of_peer.items():
+            gathered.setdefault(batch, []).append((peer, some))
 
 
-def run_batch(batch: BatchHandler, commands: list[RawCommand], peer: "Peer") -> None:
-    """Let a batch handler answer its requests of a read; a failure of it becomes their answers.
+def run_batch(batch: BatchHandler, reads: list[Read]) -> None:
+    """Let a batch handler answer its requests of a turn; a failure of it becomes their answers.
 
     One that it had answered before it failed is answered twice, and clients pass over the second.
     """
     try:
-        batch.handle(commands, peer)
+        batch.handle(reads)
     except Exception as error:  # noqa: BLE001  As run_handler.
-        answer = answer_to_error(error, commands[0])
-        for command in commands:
-            peer.answer(command, answer)
+        for peer, commands in reads:
+            refuse_all(commands, peer, error)
+
+
+def _end_batch(batch: BatchHandler) -> None:
+    try:
+        batch.written()
+    except Exception:  # noqa: BLE001
+        # It is answered already; a fault of who is told of it must not end the turn of others.
+        _log.exception("what follows a turn's answers failed")
 
 
 def run_handler(handler: Handler, command: Command, peer: "Peer") -> None:

@@ -1,15 +1,14 @@
 """One accepted connection: an asyncio protocol below, what handlers see of it above.
 
-Bytes of one read become commands (wire.connection), go through the dispatcher in one pass, and
-their answers leave with one write; those of a large read in slices (net.turns). A peer that does not read its answers is not read either: its
-commands wait until its buffer has drained, so its memory is bounded.
+Bytes of one read wait for the end of the loop's turn (net.turn). There they become commands (wire.connection), go
+through the dispatcher with those of others, and their answers leave with one write. A peer that does not read its
+answers is not read either: its commands wait until its buffer has drained, so its memory is bounded.
 
-Next: cometmq.net.dispatcher
+Next: cometmq.net.turn
 """
 
 import asyncio
 import logging
-import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, cast
 
@@ -21,8 +20,9 @@ from cometmq.model.flags import ONEWAY
 from cometmq.net.answer import Answer, answer_head, instead_of
 from cometmq.net.connections import network_of
 from cometmq.net.own_machine import is_own_machine, plain_ip
+from cometmq.net.socket_writer import SocketWriter
 from cometmq.net.tasks import Tasks
-from cometmq.net.turns import LARGE_READ
+from cometmq.net.turn import SMALL_TURN
 from cometmq.wire.connection import Connection
 
 if TYPE_CHECKING:
@@ -41,12 +41,8 @@ WRITE_BUFFER_MAX = 1 << 20
 UNREAD_SHARE = 16 << 10
 # What a request costs that was decoded and waits, about, bytes.
 REQUEST_SIZE = 2048
-# What it costs to get a byte from the socket, before anything is done with it, seconds.
-READ_SECONDS = 1e-9
-# Requests of a large read that are handled together at least, however long they take.
-SLICE_MIN = 16
-# No request is believed to take less, seconds.
-PACE_MIN = 1e-6
+# Of bytes that wait so many are decoded at once; a batch of 256 small sends has 64 KB.
+DECODED_SIZE = 64 << 10
 
 
 class Peer(asyncio.Protocol):
@@ -91,23 +87,21 @@ class Peer(asyncio.Protocol):
         self.silent_since = server.clock.monotonic()
         self.tasks = Tasks("peer")
         self._server = server
-        self._dispatcher = server.dispatcher
         self._wire: Connection[asyncio.Future[Command]] = Connection(
             header_size_max=HEADER_SIZE_MAX
         )
         self._transport: asyncio.Transport | None = None
-        self._fd = -1
+        self._writer: SocketWriter | None = None
         self._is_unwanted = False
         self._has_unread = False  # Answers.
         self._gathered: list[bytes | memoryview] = []
         self._gathered_size = 0
         self._is_gathering = False
-        self._turns = server.turns
-        self._clock = server.clock
-        self._is_waiting = False  # For a turn; it is not read meanwhile.
-        self._unread = b""  # Of a read that waits as it came.
-        self._backlog: list[RawCommand] = []
-        self._slice, self._pace = SLICE_MIN, PACE_MIN
+        self._turn = server.turn
+        self._is_in_turn = False
+        self._is_held = False  # It is not read, until what came is handled.
+        self._unread = b""  # As it came.
+        self._backlog: list[RawCommand] = []  # Decoded, of which a share is handled at a time.
 
     # --- the socket's side
 
@@ -115,45 +109,74 @@ class Peer(asyncio.Protocol):
         """The connection stands."""
         self._transport = cast("asyncio.Transport", transport)
         self._transport.set_write_buffer_limits(high=WRITE_BUFFER_MAX)
+        self._writer = SocketWriter(self._transport)
         if self._is_unwanted:  # The server closes, or has given its place to another.
-            self._transport.abort()
-            return
-        self._fd = transport.get_extra_info("socket").fileno()
+            self._writer.abort()
 
     def data_received(self, data: bytes) -> None:
-        """Handle all commands that this read completes; where it is large, as many as its turn allows."""
+        """Keep what came for this turn of the loop; who brings more in the same turn is not read until it is done."""
         self.has_read = True
-        size, turns = len(data), self._turns
-        is_large = size > LARGE_READ
-        if (is_large or turns.is_crowded) and turns.put_off(self, size):
-            self._unread = data
-            self._wait_for_turn()
+        turn = self._turn
+        if turn.lone_reads and len(data) <= SMALL_TURN:
+            commands = self._decode(data)
+            if commands or self._wire.fault is not None:
+                turn.handle_alone(commands, self)
             return
-        if is_large:
-            self._receive_large(data)
-            return
-        commands = self._decode(data)
-        if commands:
-            self._is_gathering = True
-            self._backlog = self._dispatcher.handle(commands, self)
+        self._unread += data
+        if self._is_in_turn:
+            self._is_held = True
+            self._pause_reading()
+            turn.arrived(len(data))
+        else:
+            self._is_in_turn = True
+            turn.join(self, len(data))
+
+    def next_requests(self, count: int) -> list[RawCommand]:
+        """Give the next requests, at most so many; called by the turn, which calls `end_share` when they are handled."""
+        self._is_in_turn = False
+        if self.is_paused or self.is_closed:
+            return []
+        commands, self._backlog = self._backlog, []
+        if self._unread and len(commands) < count:
+            decoded = self._decode(self._next_bytes())
+            commands = commands + decoded if commands else decoded
+        if len(commands) > count:
+            commands, self._backlog = commands[:count], commands[count:]
+        return commands
+
+    def end_share(self) -> bool:
+        """Go on reading where all is done; True where something is left for another share."""
+        if self.is_closed or self.is_paused:
+            return False
+        if self._backlog or self._unread:
+            self._is_in_turn = True
+            return True
         if self._wire.fault is not None:
             self._close_faulty()
+        elif self._is_held:
+            self._is_held = False
+            self._read_on()
+        return False
 
-    def _receive_large(self, data: bytes) -> None:
-        """Work on a large read as long as its turn allows."""
-        turns = self._turns
-        began, ends = self._clock.monotonic(), turns.share()
-        self._backlog = self._decode(data)
-        if not self.go_on(ends):
-            self._wait_for_turn()
-            turns.wait(self)
-        turns.spend(self._clock.monotonic() - began + len(data) * READ_SECONDS)
+    def put_back(self, commands: list[RawCommand]) -> None:
+        """Keep requests that were not handled, because it reads no answers at present."""
+        self._backlog = commands + self._backlog
+
+    def _next_bytes(self) -> bytes:
+        """Take bytes that wait: of many a part, since decoded requests take ten times the memory."""
+        data, self._unread = self._unread, b""
+        if len(data) > 2 * DECODED_SIZE and not self.partial_size:
+            data, self._unread = data[:DECODED_SIZE], data[DECODED_SIZE:]
+        self._turn.gone(len(data))
+        return data
 
     def _decode(self, data: bytes) -> list[RawCommand]:
         wire = self._wire
         commands = wire.receive_data(data)
         if wire.bad_frames:
             self._refuse_bad_frames()
+        if wire.fault is not None:
+            self._forget_unread()  # Nothing behind it can be read.
         if wire.buffered != self.partial_size:
             self.partial_size = wire.buffered
             self._server.half_frames.note(self, wire.buffered)
@@ -161,55 +184,32 @@ class Peer(asyncio.Protocol):
                 return []
         return commands
 
+    def _forget_unread(self) -> None:
+        self._turn.gone(len(self._unread))
+        self._unread = b""
+
     def _close_faulty(self) -> None:
         self._server.count_bad_frame()
         _log.warning("closing %s: %s", self.address, self._wire.fault)
         self.close()
 
-    def _wait_for_turn(self) -> None:
-        """Read no more until the server's `Turns` calls `go_on`."""
-        self._is_waiting = True
-        if self._transport is not None and not self.is_closed:
-            self._transport.pause_reading()
-
-    def go_on(self, ends: float) -> bool:
-        """Work on what waits here until about `ends`, monotonic seconds; False where something is left for a later turn."""
-        self._is_waiting = False
-        if self._unread:
-            data, self._unread = self._unread, b""
-            self._turns.taken(len(data))
-            self._backlog = self._decode(data)
-        now = self._clock.monotonic()
-        while self._backlog and not self.is_paused and not self.is_closed:
-            # Twice as many as last time at most: what one request takes is guessed from the last ones.
-            count = min(int((ends - now) / self._pace), 2 * self._slice)
-            self._slice = count = max(count, SLICE_MIN)
-            part, rest = self._backlog[:count], self._backlog[count:]
-            self._is_gathering = True
-            self._backlog = self._dispatcher.handle(part, self) + rest
-            began, now = now, self._clock.monotonic()
-            self._pace = max((now - began) / len(part), PACE_MIN)
-            if now >= ends and self._backlog and not self.is_paused:
-                self._is_waiting = True
-                return False
-        if not self._backlog:
-            if self._wire.fault is not None:
-                self._close_faulty()
-            self._read_on()
-        return True
-
     @property
     def is_read(self) -> bool:
         """Whether we take what it sends: it waits neither for its turn nor for its own reading."""
-        return not (self.is_paused or self._is_waiting)
+        return not (self.is_paused or self._is_held)
+
+    def _pause_reading(self) -> None:
+        if self._transport is not None and not (self.is_closed or self._is_unwanted):
+            self._transport.pause_reading()
 
     def _read_on(self) -> None:
-        if self.is_read and not self.is_closed and self._transport is not None:
+        is_open = not (self.is_closed or self._is_unwanted)
+        if self.is_read and is_open and self._transport is not None:
             self._transport.resume_reading()
 
     def unread_size(self) -> int:
         """Bytes of answers that it has not read, and of requests that wait for that."""
-        unread = 0 if self._transport is None else self._transport.get_write_buffer_size()
+        unread = 0 if self._writer is None else self._writer.unsent
         return unread + REQUEST_SIZE * len(self._backlog)
 
     def _note_unread(self) -> None:
@@ -230,29 +230,29 @@ class Peer(asyncio.Protocol):
     def pause_writing(self) -> None:
         """The peer reads too slowly: stop reading from it."""
         self.is_paused = True
-        if self._transport is not None and not self.is_closed:
-            self._transport.pause_reading()
+        self._pause_reading()
 
     def resume_writing(self) -> None:
         """It caught up: do what waited, then read on."""
         self.is_paused = False
         self._note_unread()
-        if self._backlog and not self._is_waiting:
-            self._wait_for_turn()
-            self._turns.wait(self)
+        if (self._backlog or self._unread) and not (self._is_in_turn or self.is_closed):
+            self._is_in_turn = self._is_held = True
+            self._turn.join(self, 0)
         self._read_on()
 
     def connection_lost(self, _exc: Exception | None) -> None:
         """Tell everyone who was interested in this peer."""
         self.is_closed = True
-        self._fd = -1
+        if self._writer is not None:
+            self._writer.lost()
         for waiter in self._wire.close():
             if not waiter.done():
                 waiter.set_exception(ConnectionLost(f"{self.address} closed the connection"))
         self._server.half_frames.note(self, 0)
         self._server.unread_answers.note(self, 0)
-        self._turns.taken(len(self._unread))
-        self._unread, self._backlog = b"", []
+        self._forget_unread()
+        self._backlog = []
         self._server.forget(self)
         for callback in self.on_close:
             callback(self)
@@ -260,6 +260,10 @@ class Peer(asyncio.Protocol):
         self._server.tasks.spawn(self.tasks.close(), "close-peer")
 
     # --- the handlers' side
+
+    def gather(self) -> None:
+        """Gather what is written from now on, until `flush`."""
+        self._is_gathering = True
 
     def write(self, data: bytes | memoryview) -> None:
         """Send bytes of whole frames; during a read they are gathered for one write."""
@@ -271,46 +275,35 @@ class Peer(asyncio.Protocol):
             self._send_gathered()
 
     def write_at_once(self, data: bytes) -> None:
-        """The same for somebody who has waited: not at the end of the loop's turn, but now."""
+        """Send bytes to somebody who has waited: not at the end of the loop's turn, but now."""
         if not self.is_closed:
             self._gathered.append(data)
             self._gathered_size += len(data)
             self.flush()
 
     def flush(self) -> None:
-        """Send what was gathered; called by the dispatcher at the end of a read."""
+        """Send what was gathered; called by the dispatcher when the requests of a turn are handled."""
         self._is_gathering = False
         if not self._gathered:
             return
-        transport = self._transport
-        if self._fd >= 0 and transport is not None and not transport.get_write_buffer_size():
-            if self._has_unread:  # Not any more.
-                self._note_unread()
-            self._send_at_once()
-        if self._gathered:
-            self._send_gathered()
-
-    def _send_at_once(self) -> None:
-        """Give the socket what it takes: the transport would wait for the end of the loop's turn.
-
-        That comes behind dispatch, and the sender waits. What the socket does not take is left for the
-        transport, which also knows what to do about a peer that is gone.
-        """
-        data = self._gathered[0] if len(self._gathered) == 1 else b"".join(self._gathered)
-        try:
-            sent = os.write(self._fd, data)
-        except OSError:
+        data, writer = self._join_gathered(), self._writer
+        if writer is None or self.is_closed:
             return
-        self._gathered = [memoryview(data)[sent:]] if sent < len(data) else []
-        self._gathered_size = len(data) - sent
+        # Not by the transport, which waits for the end of the turn: that comes behind dispatch.
+        is_all = writer.write_now(data)
+        if self._has_unread or (not is_all and writer.unsent > UNREAD_SHARE):
+            self._note_unread()
+
+    def _join_gathered(self) -> bytes | memoryview:
+        pieces, self._gathered, self._gathered_size = self._gathered, [], 0
+        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
     def _send_gathered(self) -> None:
-        pieces, self._gathered, self._gathered_size = self._gathered, [], 0
-        if self._transport is None or self.is_closed:
+        data, writer = self._join_gathered(), self._writer
+        if writer is None or self.is_closed:
             return
-        transport = self._transport
-        transport.write(pieces[0] if len(pieces) == 1 else b"".join(pieces))
-        if transport.get_write_buffer_size() > UNREAD_SHARE:
+        writer.write(data)
+        if writer.unsent > UNREAD_SHARE:
             self._note_unread()
 
     def answer(self, command: Command | RawCommand, answer: Answer) -> None:
@@ -370,10 +363,9 @@ class Peer(asyncio.Protocol):
 
     def close(self) -> None:
         """Close the connection; what is already written still goes out."""
-        self._fd = -1
         self._is_unwanted = True
-        if self._transport is not None and not self.is_closed:
-            self._transport.close()
+        if self._writer is not None and not self.is_closed:
+            self._writer.close()
 
     def drop(self, why: str) -> None:
         """Close the connection at once, with a line in the log; what it has not read is lost."""
@@ -382,7 +374,6 @@ class Peer(asyncio.Protocol):
 
     def abort(self) -> None:
         """Close the connection at once."""
-        self._fd = -1
         self._is_unwanted = True
-        if self._transport is not None and not self.is_closed:
-            self._transport.abort()
+        if self._writer is not None and not self.is_closed:
+            self._writer.abort()

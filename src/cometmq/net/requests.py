@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from cometmq.net.peer import Peer
 
 Handler = Callable[[Command, "Peer"], Awaitable[Answer | None] | Answer | None]
+# What one connection asks in a turn of the loop.
+Read = tuple["Peer", list[RawCommand]]
 Find = Callable[[Mapping[str, str], bytes], Iterable[Access]]
 
 
@@ -40,15 +42,22 @@ class Finder(NamedTuple):
 
 @runtime_checkable
 class BatchHandler(Protocol):
-    """Handles all commands of a read that carry its codes."""
+    """Handles all commands of a turn that carry its codes."""
 
-    def handle(self, commands: list[RawCommand], peer: "Peer") -> None:
-        """Do them all and give the answers to `peer.write`."""
+    def handle(self, reads: "list[Read]") -> None:
+        """Do them all and give the answers to `write` of their peers."""
         ...
 
     def written(self) -> None:
-        """Called once the answers of the read are written."""
+        """Called once the answers are written."""
         ...
+
+
+def refuse_all(commands: list[RawCommand], peer: "Peer", error: BaseException) -> None:
+    """Answer requests with an error."""
+    answer = answer_to_error(error, commands[0])
+    for command in commands:
+        peer.answer(command, answer)
 
 
 # What one part of a server answers, by code.
@@ -63,7 +72,7 @@ class RequestRule:
         code: of the request.
         right: whose request it is.
         finders: of what it touches; each finds none, one or several.
-        is_batch: whether all that one read held are taken at once.
+        is_batch: whether all that came in one turn are taken at once.
     """
 
     code: int
@@ -119,7 +128,7 @@ class RequestTable:
     Attributes:
         rules: by code.
         handlers: what answers single requests, by code; behind the gate where it is asked.
-        batches: likewise for what is taken a read at once.
+        batches: likewise for what is taken a turn at once.
     """
 
     def __init__(
@@ -167,18 +176,22 @@ class _GatedBatch:
         self._rules = rules
         self._gate = gate
 
-    def handle(self, commands: list[RawCommand], peer: "Peer") -> None:
+    def handle(self, reads: list[Read]) -> None:
         """Refuse who may not, and hand the others on."""
-        passed: list[RawCommand] = []
-        for command in commands:
-            try:
-                self._gate.check(self._rules[command[0]], command, peer)
-            except Exception as error:  # noqa: BLE001  One request's error is that request's answer.
-                peer.answer(command, answer_to_error(error, command))
-            else:
-                passed.append(command)
-        if passed:
-            self._batch.handle(passed, peer)
+        allowed: list[Read] = []
+        for peer, commands in reads:
+            passed: list[RawCommand] = []
+            for command in commands:
+                try:
+                    self._gate.check(self._rules[command[0]], command, peer)
+                except Exception as error:  # noqa: BLE001  One request's error is that request's answer.
+                    peer.answer(command, answer_to_error(error, command))
+                else:
+                    passed.append(command)
+            if passed:
+                allowed.append((peer, passed))
+        if allowed:
+            self._batch.handle(allowed)
 
     def written(self) -> None:
         """Pass it on."""

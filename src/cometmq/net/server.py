@@ -16,7 +16,7 @@ from cometmq.net.held_bytes import HeldBytes
 from cometmq.net.listener import Listener
 from cometmq.net.peer import Peer
 from cometmq.net.tasks import Tasks
-from cometmq.net.turns import CROWD, Turns
+from cometmq.net.turn import Turn
 
 _log = logging.getLogger(__name__)
 
@@ -39,7 +39,7 @@ class Server:
         dispatcher: who handles requests.
         clock: time.
         tasks: background tasks of the server.
-        turns: how its peers share the loop.
+        turn: what its peers brought, handled together.
         bad_frames: frames refused since the start.
         half_frames: frames that have begun and not ended.
         unread_answers: answers that peers have not read.
@@ -59,7 +59,7 @@ class Server:
         self.dispatcher = dispatcher
         self.clock = clock
         self.tasks = Tasks("server")
-        self.turns = Turns(clock)
+        self.turn = Turn(dispatcher, clock)
         self.bad_frames = 0
         self.half_frames = HeldBytes(
             "half-received frames", partial_size_max, lambda peer: peer.partial_size, clock
@@ -153,7 +153,6 @@ class Server:
             accepted.close()
             return
         self._all_gone.clear()
-        self.turns.is_crowded = len(self._connections) >= CROWD
         self.tasks.spawn(self._connect(peer, accepted), "accept")
 
     async def _connect(self, peer: Peer, accepted: socket.socket) -> None:
@@ -171,7 +170,6 @@ class Server:
     def forget(self, peer: Peer) -> None:
         """The connection is gone."""
         self._connections.forget(peer)
-        self.turns.is_crowded = len(self._connections) >= CROWD
         if not self._connections:
             self._all_gone.set()
 

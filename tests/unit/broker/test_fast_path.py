@@ -188,7 +188,7 @@ def test_a_send_on_the_fast_path_is_stored_and_answered_as_on_the_slow_one(sends
     pending: list[tuple[int, str | None, str]] = []
     first = 0
     while first < len(batch):
-        first = 1 + sends.fast.take(batch, first, HOST, puts, pending)
+        first = 1 + sends.fast.gather(batch, first, HOST, puts, pending)
     taken = {one[0] for one in pending}
     ways = iter(zip(puts, pending, strict=True))
     for request in batch:
@@ -221,5 +221,5 @@ def test_a_batch_on_the_fast_path_is_stored_and_answered_as_on_the_slow_one(send
 
 def test_a_plain_send_takes_the_fast_path(sends):
     puts: list[Put] = []
-    assert sends.fast.take([PLAIN], 0, HOST, puts, []) == 1
+    assert sends.fast.gather([PLAIN], 0, HOST, puts, []) == 1
     assert len(puts) == 1

@@ -14,6 +14,8 @@ from cometmq.codec.properties import decode_properties, encode_properties
 from cometmq.codec.record import decode_record, decode_records
 from cometmq.codec.remoting import Command
 from cometmq.model.codes import RequestCode, ResponseCode
+from cometmq.net.channels import Channels
+from cometmq.net.clock import SystemClock
 from tests.unit.broker.conftest import serve
 
 KEY = "7F0000010000000118B4AAC200000001"
@@ -219,6 +221,49 @@ async def test_a_message_too_long_for_a_log_file_refuses_only_itself(tmp_path):
         ]
         codes = [answer.code for answer in await asyncio.gather(*waiting)]
     assert codes == [0, ResponseCode.MESSAGE_ILLEGAL, 0]
+
+
+async def test_of_a_turn_of_many_connections_only_the_message_too_long_for_a_file_is_refused(
+    tmp_path,
+):
+    """Each connection's answers come in its order, and what it sent stands in its queue in that order."""
+    async with serve(tmp_path, commitlog_file_size=65_536) as served:
+        await served.ask(RequestCode.SEND_MESSAGE, long_fields(), b"makes the topic")
+        clients = [Channels(SystemClock()) for _ in range(12)]
+        channels = [await client.get(served.broker.address) for client in clients]
+        for round_ in range(5):
+            bodies = [
+                [
+                    bytes([number]) * 100,
+                    bytes([number]) * (70_000 if number == 7 else 200),
+                    b"end",
+                ]
+                for number in range(12)
+            ]
+            calls = [
+                channel.start_call(
+                    Command(RequestCode.SEND_MESSAGE_V2, fields=short_fields(), body=body),
+                    timeout_ms=20_000,
+                )
+                for channel, some in zip(channels, bodies, strict=True)
+                for body in some
+            ]
+            answers = await asyncio.gather(*calls)
+            refused = [place for place, answer in enumerate(answers) if answer.code]
+            assert refused == [7 * 3 + 1], round_
+            assert answers[refused[0]].code == ResponseCode.MESSAGE_ILLEGAL
+            for number in range(12):
+                of_one = [
+                    answer for answer in answers[3 * number : 3 * number + 3] if not answer.code
+                ]
+                offsets = [int(answer.fields["queueOffset"]) for answer in of_one]
+                assert offsets == sorted(offsets)
+                for answer, body in zip(
+                    of_one, [b for b in bodies[number] if len(b) < 1000], strict=True
+                ):
+                    assert (await stored(served, answer)).body == body
+        for client in clients:
+            await client.close()
 
 
 async def test_without_auto_creation_an_unknown_topic_is_named(tmp_path):

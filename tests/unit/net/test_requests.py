@@ -31,11 +31,12 @@ class Batches:
         self.bodies = []
         self.written_count = 0
 
-    def handle(self, commands, peer):
-        self.sizes.append(len(commands))
-        for command in commands:
-            self.bodies.append(command[7])
-            peer.answer(command, Answer(0, body=command[7]))
+    def handle(self, reads):
+        self.sizes.append(sum(len(commands) for _, commands in reads))
+        for peer, commands in reads:
+            for command in commands:
+                self.bodies.append(command[7])
+                peer.answer(command, Answer(0, body=command[7]))
 
     def written(self):
         self.written_count += 1

@@ -55,10 +55,11 @@ class Batches:
         self.sizes = []
         self.writes = 0
 
-    def handle(self, commands, peer):
-        self.sizes.append(len(commands))
-        for command in commands:
-            peer.answer(command, Answer(0, body=command[7]))
+    def handle(self, reads):
+        self.sizes.append(sum(len(commands) for _, commands in reads))
+        for peer, commands in reads:
+            for command in commands:
+                peer.answer(command, Answer(0, body=command[7]))
 
     def written(self):
         self.writes += 1
@@ -184,9 +185,10 @@ async def test_an_answer_that_fits_no_frame_is_an_error_answer(net, kind):
         return too_large
 
     class Large(Batches):
-        def handle(self, commands, peer):
-            for command in commands:
-                peer.answer(command, too_large)
+        def handle(self, reads):
+            for peer, commands in reads:
+                for command in commands:
+                    peer.answer(command, too_large)
 
     kinds: dict[str, Any] = {
         "at once": lambda *_: too_large,
@@ -207,7 +209,7 @@ async def test_a_batch_that_fails_is_answered_and_the_connection_lives(net):
     _, address, channels, dispatcher = net
 
     class Failing(Batches):
-        def handle(self, commands, peer):
+        def handle(self, reads):
             raise ZeroDivisionError("/secret/path")
 
     dispatcher.serve(table_of(ANSWERS | {9100: Failing()}))

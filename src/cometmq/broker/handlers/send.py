@@ -1,10 +1,10 @@
-"""Sends: all of one read become records with one write, and are answered with one write.
+"""Sends: all of one turn become records with one write, and are answered with one write a connection.
 
 Plain messages take the straight way (broker.plain_sends). What is special goes through `admission`,
 which checks everything and says what to do. The meaning is the same; only the time differs
 (docs/broker.md).
 
-With SYNC_FLUSH the finished answers of a read wait for the disk together; after a failed or late
+With SYNC_FLUSH the finished answers of a connection wait for the disk together; after a failed or late
 flush the same answers go out with FLUSH_DISK_TIMEOUT.
 
 Next: cometmq.broker.plain_sends
@@ -19,6 +19,7 @@ from cometmq.broker.counters import Counters
 from cometmq.broker.handlers.send_answers import Pending, as_late, as_one, encode_answers
 from cometmq.broker.lanes import Lanes
 from cometmq.broker.plain_sends import PlainSends
+from cometmq.broker.sends import Sends
 from cometmq.broker.turns import Turns
 from cometmq.codec.remoting import Command, RawCommand
 from cometmq.model.codes import RequestCode
@@ -26,8 +27,8 @@ from cometmq.model.errors import RecordIllegal, StoreError
 from cometmq.model.flags import ONEWAY
 from cometmq.net.answer import answer_to_error
 from cometmq.net.peer import Peer
-from cometmq.net.requests import Answers, BatchHandler
-from cometmq.store.appender import Put, PutResult
+from cometmq.net.requests import Answers, BatchHandler, Read, refuse_all
+from cometmq.store.appender import PutResult
 from cometmq.store.message_store import MessageStore
 from cometmq.store.positions import Durability
 
@@ -47,7 +48,7 @@ class SendHandler(BatchHandler):
         turns: Turns,
         on_written: Callable[[], None],
     ) -> None:
-        """`on_written` is called after each read that is not confirmed yet: its flush is due (broker.flusher)."""
+        """`on_written` is called after each turn that is not confirmed yet: its flush is due (broker.flusher)."""
         self._store = store
         self._plain = PlainSends(lanes, admission)
         self._admission = admission
@@ -64,18 +65,33 @@ class SendHandler(BatchHandler):
             RequestCode.SEND_BATCH_MESSAGE: self,
         }
 
-    def handle(self, commands: list[RawCommand], peer: Peer) -> None:
-        """Store the messages of one read and answer them."""
-        puts: list[Put] = []
-        pending: list[Pending] = []
-        taken, count = 0, len(commands)
+    def handle(self, reads: list[Read]) -> None:
+        """Store the messages of one turn with one write, and answer each connection."""
+        sends = Sends()
+        for peer, commands in reads:
+            self._gather(commands, peer, sends)
+        self._store_and_answer(sends)
+
+    def _gather(self, commands: list[RawCommand], peer: Peer, sends: Sends) -> None:
+        """Add the sends of one connection; what is special may be stored at once, behind those before it."""
+        gathered, count = 0, len(commands)
         while True:
-            taken = self._plain.take(commands, taken, peer.host, puts, pending)
-            if taken == count:
-                break
-            self._take_special(commands[taken], peer, puts, pending)
-            taken += 1
-        self._store_and_answer(puts, pending, peer)
+            before = len(sends.pending)
+            try:
+                gathered = self._plain.gather(
+                    commands, gathered, peer.host, sends.puts, sends.pending
+                )
+            except Exception as error:  # noqa: BLE001  As net.dispatcher.run_handler: it loses itself alone.
+                gathered += len(sends.pending) - before
+                del sends.puts[len(sends.pending) :]
+                refuse_all([commands[gathered]], peer, error)
+            else:
+                if gathered < count:
+                    self._gather_special(commands[gathered], peer, sends)
+            sends.end(peer)
+            gathered += 1
+            if gathered >= count:
+                return
 
     def written(self) -> None:
         """The answers are on the wire: now consumers may see the messages."""
@@ -85,19 +101,12 @@ class SendHandler(BatchHandler):
 
     # --- what is special
 
-    def _take_special(
-        self,
-        command: RawCommand,
-        peer: Peer,
-        puts: list[Put],
-        pending: list[Pending],
-    ) -> None:
+    def _gather_special(self, command: RawCommand, peer: Peer, sends: Sends) -> None:
         try:
             if is_big(command):
-                # What this read has gathered so far comes before it.
-                self._store_and_answer(puts.copy(), pending.copy(), peer)
-                puts.clear()
-                pending.clear()
+                # What this turn has gathered so far comes before it.
+                sends.end(peer)
+                self._store_and_answer(sends.empty())
                 self._big_batches.begin(command, peer)
                 return
             admitted = self._admit(command, peer)
@@ -110,13 +119,12 @@ class SendHandler(BatchHandler):
             admitted.transaction_id,
         )
         if admitted.is_ordinary:
-            puts.append(admitted.puts[0])
-            pending.append(one)
+            sends.puts.append(admitted.puts[0])
+            sends.pending.append(one)
             return
-        # It keeps its place behind what this read has gathered so far.
-        self._store_and_answer(puts.copy(), pending.copy(), peer)
-        puts.clear()
-        pending.clear()
+        # It keeps its place behind what this turn has gathered so far.
+        sends.end(peer)
+        self._store_and_answer(sends.empty())
         self._store_apart(admitted, one, peer)
 
     def _admit(self, command: RawCommand, peer: Peer) -> Admitted:
@@ -169,28 +177,36 @@ class SendHandler(BatchHandler):
 
     # --- storing and answering
 
-    def _store_and_answer(self, puts: list[Put], pending: list[Pending], peer: Peer) -> None:
+    def _store_and_answer(self, sends: Sends) -> None:
+        puts = sends.puts
         if not puts:
             return
         try:
             results = self._store.put_many(puts)
         except RecordIllegal as error:
             if len(puts) == 1:
-                self._refuse(pending, error, peer)
+                self._refuse_sends(sends, error)
                 return
-            # One of them is too long for the store, and nothing was written: one by one then.
-            for put, one in zip(puts, pending, strict=True):
-                self._store_and_answer([put], [one], peer)
+            # One of them is too long for the store, and nothing was written: each half for itself then.
+            for half in sends.halves():
+                self._store_and_answer(half)
             return
         except StoreError as error:
-            self._refuse(pending, error, peer)
+            self._refuse_sends(sends, error)
             return
-        end = _end_of(results)
-        self._counters.count_put(len(results), end - results[0][1])
-        if end > self._positions.confirmed:
-            self._answer_confirmed(pending, results, peer)
-        else:
-            peer.write(encode_answers(pending, results))
+        behind = _end_of(results)
+        self._counters.count_put(len(results), behind - results[0][1])
+        is_confirmed = behind <= self._positions.confirmed
+        start = 0
+        for peer, end in sends.ends:
+            pending, stored = sends.pending, results
+            if end - start < len(results):
+                pending, stored = pending[start:end], results[start:end]
+            if is_confirmed:
+                peer.write(encode_answers(pending, stored))
+            else:
+                self._answer_confirmed(pending, stored, peer)
+            start = end
 
     def _answer_confirmed(
         self, pending: list[Pending], results: list[PutResult], peer: Peer
@@ -205,6 +221,12 @@ class SendHandler(BatchHandler):
             )
 
         self._store.wait_confirmed(_end_of(results), confirmed)
+
+    def _refuse_sends(self, sends: Sends, error: BaseException) -> None:
+        start = 0
+        for peer, end in sends.ends:
+            self._refuse(sends.pending[start:end], error, peer)
+            start = end
 
     def _refuse(self, pending: list[Pending], error: BaseException, peer: Peer) -> None:
         self._counters.count_put_failed(len(pending))

@@ -1,4 +1,4 @@
-"""ACK_MESSAGE 200051, all of a read at once: the request that pop brings for every message.
+"""ACK_MESSAGE 200051, all of a turn at once: the request that pop brings for every message.
 
 Acknowledgements of one pop come one behind the other, and their handles differ in the last word only:
 what a handle names is looked up once for such a run, and the run is taken at once. Answers differ in
@@ -15,6 +15,7 @@ from cometmq.model.flags import ONEWAY
 from cometmq.net.answer import Answer, answer_head
 from cometmq.net.dispatcher import run_handler
 from cometmq.net.peer import Peer
+from cometmq.net.requests import Read, refuse_all
 
 _PREFIX_SIZE = 8
 _NUMBER_SIZE_MAX = 11  # Of 32 bits with their sign.
@@ -35,15 +36,22 @@ _STARTS = [_start(size) for size in range(_NUMBER_SIZE_MAX + 1)]
 
 
 class AckBatch:
-    """Handles the acknowledgements of a read."""
+    """Handles the acknowledgements of a turn."""
 
     def __init__(self, hand_outs: HandOuts, acks: Acks) -> None:
         """`acks` does what is not plain."""
         self._hand_outs = hand_outs
         self._acks = acks
 
-    def handle(self, commands: list[RawCommand], peer: Peer) -> None:
-        """Take all of them and give their answers to the peer."""
+    def handle(self, reads: list[Read]) -> None:
+        """Acknowledge all of them and give their answers to the peers."""
+        for peer, commands in reads:
+            try:
+                self._acknowledge(commands, peer)
+            except Exception as error:  # noqa: BLE001  As net.dispatcher.run_handler: it loses itself alone.
+                refuse_all(commands, peer, error)
+
+    def _acknowledge(self, commands: list[RawCommand], peer: Peer) -> None:
         others: list[RawCommand] = []
         answers: list[bytes] = []
         runs: list[tuple[CheckPoint, list[int]]] = []

@@ -1,0 +1,67 @@
+"""The one that writes to a connection's socket, past the transport where that is allowed.
+
+A transport keeps what it is given until the end of the loop's turn, while whoever waits for it waits. So bytes
+that are wanted now go to the socket at once. Only this object does that, for it knows when it must not: while the
+transport has bytes that come first, when the connection is closing, and when what the transport writes
+is not what the socket gets (TLS).
+
+Next: cometmq.net.peer
+"""
+
+import asyncio
+import os
+
+
+class SocketWriter:
+    """Writes to the socket of one transport."""
+
+    __slots__ = ("_fd", "_transport")
+
+    def __init__(self, transport: asyncio.Transport) -> None:
+        """The transport has its socket."""
+        self._transport = transport
+        socket = transport.get_extra_info("socket")
+        is_plain = transport.get_extra_info("sslcontext") is None
+        self._fd = socket.fileno() if socket is not None and is_plain else -1
+
+    @property
+    def unsent(self) -> int:
+        """Bytes that the socket has not taken yet."""
+        size: int = self._transport.get_write_buffer_size()
+        return size
+
+    @property
+    def is_direct(self) -> bool:
+        """Whether the socket would be given what is written now."""
+        return self._fd >= 0 and not self._transport.get_write_buffer_size()
+
+    def write(self, data: bytes | memoryview) -> None:
+        """Write at the end of the loop's turn."""
+        self._transport.write(data)
+
+    def write_now(self, data: bytes | memoryview) -> bool:
+        """Write what the socket takes at once, and the rest when it can; False where there is a rest."""
+        if self.is_direct:
+            try:
+                sent = os.write(self._fd, data)
+            except OSError:  # The transport finds the same, and knows what to do about it.
+                sent = 0
+            if sent == len(data):
+                return True
+            data = memoryview(data)[sent:]
+        self._transport.write(data)
+        return False
+
+    def close(self) -> None:
+        """Close the connection when everything is written."""
+        self._fd = -1
+        self._transport.close()
+
+    def abort(self) -> None:
+        """Close the connection at once."""
+        self._fd = -1
+        self._transport.abort()
+
+    def lost(self) -> None:
+        """Write no more: the number of the socket may be another's soon."""
+        self._fd = -1

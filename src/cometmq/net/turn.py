@@ -1,0 +1,166 @@
+"""A turn of the loop is a batch: what all connections brought in it is handled together.
+
+Most clients send one request and wait, so a read holds one. What each read would cost, a write to the store, its
+dispatch, is paid once for all that came in the same turn. A turn is bounded in requests, bytes and time: what is
+beyond that goes on in the next one, behind those who wait already and in equal shares, and timers, new connections
+and what comes new are served between (docs/design/0036).
+
+Where turn after turn brings one small read alone, the next ones are handled as they are read: nothing is gained by
+waiting for more.
+
+Next: cometmq.net.dispatcher
+"""
+
+import asyncio
+from collections import deque
+from typing import TYPE_CHECKING
+
+from cometmq.model.clock import Clock
+from cometmq.net.dispatcher import Dispatcher
+from cometmq.net.requests import Read
+
+if TYPE_CHECKING:
+    from cometmq.codec.remoting import RawCommand
+    from cometmq.net.peer import Peer
+
+# A turn that brings no more is done without a look at the clock, bytes: 60 requests without a body.
+SMALL_TURN = 16 << 10
+# After so many turns in a row that brought one small read, the next reads are handled as they come, so many of
+# them; then it is looked again who else is there.
+LONE_TURNS, LONE_READS = 4, 16
+# What a turn may take, seconds.
+BUDGET_SECONDS = 0.012
+# Requests that are handled one by one stop after so long, for those that came with them; in seconds.
+SINGLE_SECONDS = 0.004
+# Requests that are handled together at most: more, decoded, are not in the processor's cache any more when
+# they are stored (1,024 cost 1.3 times as much each).
+COUNT_MAX = 256
+# Of each connection, where more than a few wait; so many times COUNT_MAX are a turn.
+SHARE_MIN, FEW = 16, 8
+# Bytes from the sockets that are handled together; decoding a MiB of small requests takes 5 ms.
+SIZE_MAX = 1 << 20
+# No request is believed to take less, seconds.
+PACE_MIN = 1e-6
+# Bytes that may wait for a turn; beyond them they are worked on as they are read, whatever it takes.
+WAITING_BYTES_MAX = 16 << 20
+
+
+class Turn:
+    """The connections that brought something, and what is done with it.
+
+    Attributes:
+        lone_reads: so many small reads need not wait for others of their turn, since there were none lately.
+    """
+
+    def __init__(self, dispatcher: Dispatcher, clock: Clock) -> None:
+        """Nothing came yet."""
+        self.lone_reads = 0
+        self._lone_turns = 0
+        self._dispatcher = dispatcher
+        self._clock = clock
+        self._waiting: deque[Peer] = deque()
+        self._bytes = 0
+        self._ends = 0.0  # Until when requests are handled one by one, monotonic seconds.
+        self._is_due = False
+        self._is_late = False  # Somebody waits since an earlier turn.
+        self._count, self._pace = SHARE_MIN, PACE_MIN
+
+    def join(self, peer: "Peer", size: int) -> None:
+        """Let a connection that brought so many bytes have its share of this turn; 0: it goes on with older ones."""
+        self.lone_reads = 0
+        self._waiting.append(peer)
+        self._is_late = self._is_late or not size
+        if not self._is_due:
+            self._is_due = True
+            asyncio.get_running_loop().call_soon(self._begin)
+        self.arrived(size)
+
+    def arrived(self, size: int) -> None:
+        """Count bytes that a connection of this turn brought."""
+        self._bytes += size
+        while self._bytes > WAITING_BYTES_MAX and self._waiting:
+            self._step(self._clock.monotonic() + BUDGET_SECONDS)
+
+    def handle_alone(self, commands: "list[RawCommand]", peer: "Peer") -> None:
+        """Handle a small read that nobody came with; what takes too long goes on in a turn."""
+        self.lone_reads -= 1
+        self._ends = self._clock.monotonic() + SINGLE_SECONDS
+        self._dispatcher.handle([(peer, commands)], self._is_over)
+        if peer.end_share():
+            self.join(peer, 0)
+
+    def _is_over(self) -> bool:
+        return self._clock.monotonic() >= self._ends
+
+    def gone(self, size: int) -> None:
+        """Count bytes out that wait no more."""
+        self._bytes -= size
+        assert self._bytes >= 0
+
+    def _begin(self) -> None:
+        """Work on what came, as long as the turn allows, and go on in the next one where something is left."""
+        self._is_due = False
+        try:
+            self._work()
+        finally:
+            self._is_late = bool(self._waiting)
+            if self._waiting and not self._is_due:
+                self._is_due = True
+                asyncio.get_running_loop().call_soon(self._begin)
+
+    def _work(self) -> None:
+        if self._bytes <= SMALL_TURN and not self._is_late:
+            if len(self._waiting) > 1:
+                self._lone_turns = 0
+            else:
+                self._lone_turns += 1
+                self.lone_reads = LONE_READS if self._lone_turns > LONE_TURNS else 0
+            self._handle(COUNT_MAX)
+            if not self._waiting:  # Nearly always.
+                return
+        self._lone_turns = self.lone_reads = 0
+        ends = self._clock.monotonic() + BUDGET_SECONDS
+        while self._waiting and self._step(ends) < ends:
+            pass
+
+    def _step(self, ends: float) -> float:
+        """Handle as much together as may be done until `ends`; gives when it was done."""
+        began = self._clock.monotonic()
+        # Twice as many as last time at most: what a request takes is guessed from the last ones.
+        count = min(int((ends - began) / self._pace), 2 * self._count, COUNT_MAX)
+        handled = self._handle(max(count, SHARE_MIN))
+        now = self._clock.monotonic()
+        if handled:
+            self._count = max(handled, SHARE_MIN)
+            self._pace = max((now - began) / handled, PACE_MIN)
+        return now
+
+    def _handle(self, count_max: int) -> int:
+        """Handle about so many requests together, in equal shares; gives how many there were."""
+        reads, count = self._gather(count_max)
+        self._ends = self._clock.monotonic() + SINGLE_SECONDS
+        self._dispatcher.handle(reads, self._is_over)
+        for peer, _ in reads:
+            if peer.end_share():
+                self._waiting.append(peer)
+        return count
+
+    def _gather(self, count_max: int) -> tuple[list[Read], int]:
+        waiting = self._waiting
+        few = len(waiting) <= FEW
+        share = count_max if few else max(count_max // len(waiting), SHARE_MIN)
+        reads: list[Read] = []
+        count, least = 0, self._bytes - SIZE_MAX
+        for _ in range(len(waiting)):
+            peer = waiting.popleft()
+            commands = peer.next_requests(share)
+            if commands:
+                reads.append((peer, commands))
+                count += len(commands)
+                if count >= count_max:
+                    break
+            elif peer.end_share():
+                waiting.append(peer)
+            if self._bytes < least:
+                break
+        return reads, count
