@@ -21,7 +21,7 @@ from cometmq.codec.checkpoint import Checkpoint
 from cometmq.codec.queue_entry import QueueEntry
 from cometmq.codec.record import Record
 from cometmq.kernel import show_entries
-from cometmq.store.batch import Arrival, Batch
+from cometmq.store.batch import Batch
 from cometmq.store.checkpoint import NOTHING_DONE, CheckpointFiles
 from cometmq.store.commitlog import CommitLog
 from cometmq.store.consume_queue import ConsumeQueue
@@ -90,21 +90,19 @@ class DerivedQueues:
     def feed(self, batch: Batch) -> None:
         """Append queue entries, and tell who waits for them."""
         watched: dict[ConsumeQueue, list[int]] = {}
-        if batch.records is None:
-            self._show(batch.arrivals, watched)
+        end_offset, _, _, _, arrivals, records = batch
+        if records is None:
+            full: list[ConsumeQueue] = []
+            show_entries(arrivals, self._queues.dirty, TAIL_SIZE_MAX, full, watched)
+            self._queues.entries += len(arrivals)
+            if full:
+                self._write_full(full)
         else:
-            self._feed_records(batch.records, watched)
-        self._fed_to = batch.end_offset
+            self._feed_records(records, watched)
+        self._fed_to = end_offset
         if watched and self.on_arrival is not None:  # Once a queue.
             for queue, tags_codes in watched.items():
                 self.on_arrival(queue, tags_codes)
-
-    def _show(self, arrivals: list[Arrival], watched: dict[ConsumeQueue, list[int]]) -> None:
-        full: list[ConsumeQueue] = []
-        show_entries(arrivals, self._queues.dirty, TAIL_SIZE_MAX, full, watched)
-        self._queues.entries += len(arrivals)
-        if full:
-            self._write_full(full)
 
     def _write_full(self, full: list[ConsumeQueue]) -> None:
         try:

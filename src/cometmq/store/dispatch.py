@@ -37,7 +37,10 @@ class Dispatcher:
 
     def dispatch(self) -> None:
         """Make visible what is confirmed."""
-        positions, waiting = self._positions, self.waiting
+        waiting = self.waiting
+        if not waiting:
+            return
+        positions = self._positions
         upto = positions.visible_limit
         while waiting and waiting[0][0] <= upto:
             batch = waiting.popleft()
