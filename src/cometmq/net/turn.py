@@ -3,7 +3,7 @@
 Most clients send one request and wait, so a read holds one. What each read would cost, a write to the store, its
 dispatch, is paid once for all that came in the same turn. A turn is bounded in requests, bytes and time: what is
 beyond that goes on in the next one, behind those who wait already and in equal shares, and timers, new connections
-and what comes new are served between (docs/design/0036).
+and what comes new are served between (docs/design/0037).
 
 Where turn after turn brings one small read alone, the next ones are handled as they are read: nothing is gained by
 waiting for more.

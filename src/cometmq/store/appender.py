@@ -29,6 +29,7 @@ from cometmq.store.settings import StoreSettings
 
 __all__ = ["Appender", "Put", "PutResult", "delay_of_level", "encode_topic_block"]
 
+_new_tuple = tuple.__new__
 _SHORT_SIZE = 2  # The size of the properties, in front of them.
 _CLOCK_STEP_BACK_MS = 60_000  # More than this is a correction of a clock that ran ahead.
 
@@ -105,7 +106,9 @@ class Appender:
             if isinstance(error, (struct.error, OverflowError, KeyError)):
                 raise RecordIllegal(f"a field out of its range: {error}") from error
             raise
-        return Batch(self._log.positions.written, self.store_ms, results, puts, arrivals)
+        written = self._log.positions.written
+        # Half the time of `Batch(...)`, on the path of each message that comes alone.
+        return _new_tuple(Batch, (written, self.store_ms, results, puts, arrivals, None))
 
     def _pack(
         self,

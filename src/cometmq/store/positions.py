@@ -66,7 +66,8 @@ class Positions:
     @property
     def visible_limit(self) -> int:
         """Up to where dispatch may go: what is confirmed and can be read."""
-        return min(self.confirmed, self.committed)
+        confirmed, committed = self.confirmed, self.committed
+        return min(committed, confirmed)
 
     def begin_at(self, end: int) -> None:
         """All of the log that was found is flushed, confirmed and dispatched."""
