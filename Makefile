@@ -7,7 +7,7 @@ PYTEST := $(BIN)/python -m pytest
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build fmt sync lint types arch tidy static test plain check e2e attacks crash interop golden spark cluster demo bench fuzz ci clean
+.PHONY: help setup build fmt sync lint types arch tidy static test plain check e2e attacks crash interop golden spark cluster demo bench ab fuzz ci clean
 
 help: ## this list
 	@grep -hE '^[a-z0-9]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-9s %s\n", $$1, $$2}'
@@ -87,6 +87,10 @@ demo: setup ## 336,776 flights through the broker and a Spark job to a table
 
 bench: setup ## Java, CometMQ and the floor side by side (needs JDK 17, Maven and Go; about 40 minutes)
 	$(BIN)/python -m bench.run $(ARGS)
+
+REF ?= 7fa79f5
+ab: setup ## an old commit (REF=...) and this tree measured in turns (needs Go)
+	$(BIN)/python -m bench.ab --ref $(REF) $(ARGS)
 
 ci: ## every suite, each in its time, as the machine runs it
 	bash .ci/run

@@ -1,0 +1,216 @@
+"""Measures an old commit and this tree in turns: old, new, old, new; which is faster, and by how much.
+
+Usage: python -m bench.ab --ref COMMIT [--rounds 6] [--rows "send w1 c16,pop"]
+
+The old commit is checked out beside this one and built in an environment of its own, which stays for the next time.
+Both brokers run all the time and get the same load one after the other, so that a noisy machine is noisy for
+both. Printed are rate, processor time and, where the machine counts them, instructions in user space a message, and
+the median of the rounds' ratios.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import statistics
+import subprocess
+import sys
+import tempfile
+import venv
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bench.load import Report, loadgen, run_loadgen
+from bench.measure import processor_seconds
+from tests.interop.reference import CACHE
+from tests.support import processes
+from tests.support.processes import Program
+
+HERE = Path(__file__).resolve().parents[1]
+SETTINGS = {"autoCreateTopicEnable": "true", "defaultTopicQueueNums": 4, "mappedFileSizeCommitLog": 1 << 30}  # fmt: skip
+# What loadgen does for each row, and for how long at most; a row of sends ends after so many messages.
+ROWS: dict[str, tuple[str, dict[str, Any]]] = {
+    "send w256 c4": ("send", {"conns": 4, "window": 256, "topic": "A", "messages": 400_000}),
+    "send keys w256": ("send", {"conns": 4, "window": 256, "topic": "K", "keys": "true", "messages": 200_000}),
+    "send w1 c1": ("send", {"conns": 1, "window": 1, "topic": "A", "messages": 20_000}),
+    "send w1 c16": ("send", {"conns": 16, "window": 1, "topic": "A", "messages": 40_000}),
+    "send w1 c64": ("send", {"conns": 64, "window": 1, "topic": "A", "messages": 40_000}),
+    "send w1 c256": ("send", {"conns": 256, "window": 1, "topic": "A", "messages": 40_000}),
+    "send w1 c1000": ("send", {"conns": 1000, "window": 1, "topic": "A", "messages": 40_000}),
+    "pull": ("pull", {"conns": 4, "topic": "A"}),
+    "pop": ("pop", {"conns": 4, "topic": "A"}),
+}  # fmt: skip
+SECONDS = 2
+WARM: dict[str, Any] = {
+    "conns": 4,
+    "window": 256,
+    "topic": "A",
+    "messages": 200_000,
+    "secs": SECONDS,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """What one run of a row gave.
+
+    Attributes:
+        rate: messages a second.
+        processor_us: processor time of the broker for each.
+        p99_us: of the answers.
+        instructions: in user space for each; None where the machine counts none.
+    """
+
+    rate: float
+    processor_us: float
+    p99_us: float
+    instructions: float | None
+
+
+def old_tree(ref: str) -> Path:
+    """The old commit beside this one, built.
+
+    Raises:
+        RuntimeError: it cannot be checked out or built.
+    """
+    commit = _output(["git", "rev-parse", "--short=12", f"{ref}^{{commit}}"])
+    tree = CACHE / "ab" / commit
+    python = tree / ".venv" / "bin" / "python"
+    if not (tree / ".built").exists():
+        tree.parent.mkdir(parents=True, exist_ok=True)
+        if not (tree / ".git").exists():
+            _output(["git", "clone", "--quiet", "--shared", "--no-checkout", HERE, tree])
+        _output(["git", "-C", tree, "checkout", "--quiet", "--detach", commit])
+        venv.create(python.parents[1], with_pip=True)
+        pip = [python, "-m", "pip", "install", "--quiet", "--no-deps"]
+        _output([*pip, "--requirement", tree / "requirements.lock"])
+        _output([*pip, "--editable", tree])
+        (tree / ".built").touch()
+    return python
+
+
+def _output(command: list[object]) -> str:
+    parts = [str(part) for part in command]
+    done = subprocess.run(parts, cwd=HERE, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise RuntimeError(f"{' '.join(parts)}: {done.stderr[-2000:]}")
+    return done.stdout.strip()
+
+
+def start(python: Path | str, folder: Path, stack: ExitStack) -> Program:
+    """A nameserver and a broker that this Python runs; warm."""
+    ours, sys.executable = sys.executable, str(python)  # What `processes` starts programs with.
+    try:
+        names = stack.enter_context(processes.nameserver(folder / "nameserver"))
+        broker = processes.broker(folder / "broker", names.address, settings=SETTINGS)
+    finally:
+        sys.executable = ours
+    broker.own_group = True
+    stack.enter_context(broker)
+    run_loadgen("send", broker.address, **WARM)
+    return broker
+
+
+def counts_instructions() -> bool:
+    """Whether this machine counts instructions."""
+    try:
+        done = subprocess.run(
+            ["perf", "stat", "-e", "instructions:u", "true"],
+            capture_output=True, text=True, check=False,
+        )  # fmt: skip
+    except OSError:
+        return False
+    return done.returncode == 0 and _instructions(done.stderr) is not None
+
+
+def _instructions(said: str) -> int | None:
+    found = re.search(r"^\s*([\d,.]+)\s+instructions", said, re.MULTILINE)
+    return int(re.sub(r"\D", "", found[1])) if found else None
+
+
+def measure(row: str, broker: Program, *, counts: bool) -> Figures:
+    """Run a row once."""
+    mode, flags = ROWS[row]
+    flags = {**flags, "secs": SECONDS}
+    before = processor_seconds(broker.pid)
+    instructions = None
+    if counts:
+        counting = ["perf", "stat", "-e", "instructions:u", "-p", str(broker.pid)]
+        with subprocess.Popen(counting, stderr=subprocess.PIPE, text=True) as perf:
+            report: Report = run_loadgen(mode, broker.address, **flags)
+            perf.send_signal(2)  # SIGINT: it says what it counted.
+            instructions = _instructions(perf.communicate()[1])
+    else:
+        report = run_loadgen(mode, broker.address, **flags)
+    used = processor_seconds(broker.pid) - before
+    count = max(report["messages"], 1)
+    return Figures(
+        report["per_second"], used / count * 1e6, report.get("p99_us", 0),
+        None if instructions is None else instructions / count,
+    )  # fmt: skip
+
+
+def line(row: str, pairs: list[tuple[Figures, Figures]]) -> str:
+    """A row of the table."""
+
+    def cell(name: str, words: str) -> str:
+        old = [getattr(pair[0], name) for pair in pairs]
+        new = [getattr(pair[1], name) for pair in pairs]
+        if None in old or not all(old):
+            return "not counted" if None in old else "-"
+        ratio = statistics.median(
+            after / before for before, after in zip(old, new, strict=True)
+        )
+        return f"{statistics.median(old):{words}} -> {statistics.median(new):{words}}, {ratio:.2f}x"
+
+    cells = (
+        cell("rate", ",.0f"), cell("processor_us", ".2f"), cell("p99_us", ",.0f"),
+        cell("instructions", ",.0f"),
+    )  # fmt: skip
+    return f"| {row} | {' | '.join(cells)} |"
+
+
+def main() -> None:
+    """Build, start both, measure, print."""
+    parser = argparse.ArgumentParser(prog="bench.ab")
+    parser.add_argument("--ref", required=True, help="the old commit")
+    parser.add_argument("--rounds", type=int, default=6)
+    parser.add_argument("--rows", default=",".join(ROWS), help="some of them, with commas")
+    given = parser.parse_args()
+    rows = given.rows.split(",")
+    if unknown := set(rows) - set(ROWS):
+        parser.error(f"no row {sorted(unknown)}; there are {sorted(ROWS)}")
+    counts = counts_instructions()
+    old = old_tree(given.ref)
+    loadgen()
+    pairs: dict[str, list[tuple[Figures, Figures]]] = {row: [] for row in rows}
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="ab-")))
+        brokers = [
+            start(old, folder / "old", stack),
+            start(sys.executable, folder / "new", stack),
+        ]
+        for number in range(given.rounds):
+            for row in rows:
+                both: dict[int, Figures] = {}
+                for which in (0, 1) if number % 2 == 0 else (1, 0):
+                    both[which] = measure(row, brokers[which], counts=counts)
+                pairs[row].append((both[0], both[1]))
+    print(
+        f"{given.ref} -> this tree, {given.rounds} rounds; load average {os.getloadavg()[0]:.1f}"
+    )
+    if not counts:
+        print("This machine counts no instructions (perf stat -e instructions:u).")
+    print(
+        "| row | messages a second | processor us a message | p99 us | instructions a message |"
+    )
+    print("| --- | --- | --- | --- | --- |")
+    for row in rows:
+        print(line(row, pairs[row]))
+
+
+if __name__ == "__main__":
+    main()
