@@ -168,8 +168,9 @@ class Offsets:
 
     def consumed_counts(self) -> dict[str, int]:
         """The sum of the offsets of each "topic@group"; its growth is what was consumed. Any thread."""
-        # The loop changes both tables meanwhile; list() and sum() each take theirs in one go.
-        return {key: sum(queues.values()) for key, queues in list(self._offsets.items())}
+        # The loop changes both tables meanwhile. copy() and sum() each take theirs in one go; list(items())
+        # does not: it makes a tuple for each, and the collector that this may begin may let the loop go on.
+        return {key: sum(queues.values()) for key, queues in self._offsets.copy().items()}
 
     def consumed_count(self, key: str) -> int | None:
         """The sum of the offsets of one "topic@group"; None where it has none."""
