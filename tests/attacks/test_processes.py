@@ -152,6 +152,10 @@ def test_messages_wait_while_no_process_can_be_started(
     ):
         producer.send(Message(TOPIC, b"0"))
         pid, *_ = processes.wait_until(consumed, seconds=20, what="the first message")
+        # It is written down by its process before its result is here.
+        processes.wait_until(
+            lambda: not listener._pool._pending_work_items, seconds=20, what="its result"
+        )
         # The only process dies, and no other one can import the listener.
         module.rename(tmp_path / "away.py")
         os.kill(int(pid), signal.SIGKILL)

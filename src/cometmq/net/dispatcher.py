@@ -61,11 +61,14 @@ class Dispatcher:
                 if only is not None:  # What an unpipelined producer sends: no sorting for it.
                     gathered.setdefault(only, []).append(read)
                     continue
-            self._sort(commands, peer, gathered, is_over)
+            if not self._sort(commands, peer, gathered, is_over):
+                # At once: writing takes its time too, of which those behind it are told by `is_over`.
+                peer.flush()
         for batch, some in gathered.items():
             run_batch(batch, some)
-        for peer, _ in reads:
-            peer.flush()
+        for some in gathered.values():
+            for peer, _ in some:
+                peer.flush()
         for batch in gathered:
             _end_batch(batch)
 
@@ -75,8 +78,8 @@ class Dispatcher:
         peer: "Peer",
         gathered: dict[BatchHandler, list[Read]],
         is_over: Callable[[], bool],
-    ) -> None:
-        """Handle what is handled one by one, and add the rest of one peer to what is gathered."""
+    ) -> bool:
+        """Handle what is handled one by one, and add the rest of one peer to what is gathered; True where there is some."""
         batches = self._batches
         of_peer: dict[BatchHandler, list[RawCommand]] = {}
         latest: BatchHandler | None = None
@@ -98,6 +101,7 @@ class Dispatcher:
                 run_handler(handler, Command(*command), peer)
         for batch, some in of_peer.items():
             gathered.setdefault(batch, []).append((peer, some))
+        return bool(of_peer)
 
 
 def run_batch(batch: BatchHandler, reads: list[Read]) -> None:

@@ -32,6 +32,8 @@ LONE_TURNS, LONE_READS = 4, 16
 BUDGET_SECONDS = 0.012
 # Requests that are handled one by one stop after so long, for those that came with them; in seconds.
 SINGLE_SECONDS = 0.004
+# And sooner while others wait who had nothing yet.
+SINGLE_SECONDS_OF_MANY = 0.001
 # Requests that are handled together at most: more, decoded, are not in the processor's cache any more when
 # they are stored (1,024 cost 1.3 times as much each).
 COUNT_MAX = 256
@@ -58,18 +60,19 @@ class Turn:
         self._lone_turns = 0
         self._dispatcher = dispatcher
         self._clock = clock
-        self._waiting: deque[Peer] = deque()
+        self._fresh: deque[Peer] = deque()  # They brought something and had nothing of it yet.
+        self._late: deque[Peer] = (
+            deque()
+        )  # Of them something is left; each turn has a share for them.
         self._bytes = 0
         self._ends = 0.0  # Until when requests are handled one by one, monotonic seconds.
         self._is_due = False
-        self._is_late = False  # Somebody waits since an earlier turn.
         self._count, self._pace = SHARE_MIN, PACE_MIN
 
     def join(self, peer: "Peer", size: int) -> None:
         """Let a connection that brought so many bytes have its share of this turn; 0: it goes on with older ones."""
         self.lone_reads = 0
-        self._waiting.append(peer)
-        self._is_late = self._is_late or not size
+        (self._fresh if size else self._late).append(peer)
         if not self._is_due:
             self._is_due = True
             asyncio.get_running_loop().call_soon(self._begin)
@@ -78,8 +81,8 @@ class Turn:
     def arrived(self, size: int) -> None:
         """Count bytes that a connection of this turn brought."""
         self._bytes += size
-        while self._bytes > WAITING_BYTES_MAX and self._waiting:
-            self._step(self._clock.monotonic() + BUDGET_SECONDS)
+        while self._bytes > WAITING_BYTES_MAX and (self._fresh or self._late):
+            self._step(self._fresh or self._late, self._clock.monotonic() + BUDGET_SECONDS)
 
     def handle_alone(self, commands: "list[RawCommand]", peer: "Peer") -> None:
         """Handle a small read that nobody came with; what takes too long goes on in a turn."""
@@ -88,6 +91,8 @@ class Turn:
         self._dispatcher.handle([(peer, commands)], self._is_over)
         if peer.end_share():
             self.join(peer, 0)
+        elif self._is_over():
+            self.lone_reads = 0  # The next one waits for its turn: others may be behind it.
 
     def _is_over(self) -> bool:
         return self._clock.monotonic() >= self._ends
@@ -103,52 +108,57 @@ class Turn:
         try:
             self._work()
         finally:
-            self._is_late = bool(self._waiting)
-            if self._waiting and not self._is_due:
+            if (self._fresh or self._late) and not self._is_due:
                 self._is_due = True
                 asyncio.get_running_loop().call_soon(self._begin)
 
     def _work(self) -> None:
-        if self._bytes <= SMALL_TURN and not self._is_late:
-            if len(self._waiting) > 1:
+        fresh, late = self._fresh, self._late
+        if self._bytes <= SMALL_TURN and not late:
+            if len(fresh) > 1:
                 self._lone_turns = 0
             else:
                 self._lone_turns += 1
                 self.lone_reads = LONE_READS if self._lone_turns > LONE_TURNS else 0
-            self._handle(COUNT_MAX)
-            if not self._waiting:  # Nearly always.
+            self._handle(fresh, COUNT_MAX)
+            if not (fresh or late):  # Nearly always.
                 return
         self._lone_turns = self.lone_reads = 0
         ends = self._clock.monotonic() + BUDGET_SECONDS
-        while self._waiting and self._step(ends) < ends:
+        # Who asks for much waits for who asks for little, and has a share of each turn.
+        while fresh and self._step(fresh, ends) < ends:
+            pass
+        while late and self._step(late, ends) < ends:
             pass
 
-    def _step(self, ends: float) -> float:
+    def _step(self, waiting: "deque[Peer]", ends: float) -> float:
         """Handle as much together as may be done until `ends`; gives when it was done."""
         began = self._clock.monotonic()
         # Twice as many as last time at most: what a request takes is guessed from the last ones.
         count = min(int((ends - began) / self._pace), 2 * self._count, COUNT_MAX)
-        handled = self._handle(max(count, SHARE_MIN))
+        handled = self._handle(waiting, max(count, SHARE_MIN))
         now = self._clock.monotonic()
         if handled:
             self._count = max(handled, SHARE_MIN)
             self._pace = max((now - began) / handled, PACE_MIN)
         return now
 
-    def _handle(self, count_max: int) -> int:
+    def _handle(self, waiting: "deque[Peer]", count_max: int) -> int:
         """Handle about so many requests together, in equal shares; gives how many there were."""
-        reads, count = self._gather(count_max)
-        self._ends = self._clock.monotonic() + SINGLE_SECONDS
+        reads, count = self._gather(waiting, count_max)
+        seconds = SINGLE_SECONDS_OF_MANY if self._fresh else SINGLE_SECONDS
+        self._ends = self._clock.monotonic() + seconds
         self._dispatcher.handle(reads, self._is_over)
         for peer, _ in reads:
             if peer.end_share():
-                self._waiting.append(peer)
+                self._late.append(peer)
         return count
 
-    def _gather(self, count_max: int) -> tuple[list[Read], int]:
-        waiting = self._waiting
+    def _gather(self, waiting: "deque[Peer]", count_max: int) -> tuple[list[Read], int]:
         few = len(waiting) <= FEW
-        share = count_max if few else max(count_max // len(waiting), SHARE_MIN)
+        # Where requests take long nobody has many of them before the others have one.
+        least_share = SHARE_MIN if count_max == COUNT_MAX else 1
+        share = count_max if few else max(count_max // len(waiting), least_share)
         reads: list[Read] = []
         count, least = 0, self._bytes - SIZE_MAX
         for _ in range(len(waiting)):
@@ -160,7 +170,7 @@ class Turn:
                 if count >= count_max:
                     break
             elif peer.end_share():
-                waiting.append(peer)
+                self._late.append(peer)
             if self._bytes < least:
                 break
         return reads, count
