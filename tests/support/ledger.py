@@ -137,7 +137,8 @@ class Ledger:
         place = {"topic": self.topic, "queueId": str(queue_id)}
         start = int(ask(address, GET_MIN_OFFSET, place)[0]["extFields"]["offset"])
         found = read_queue(address, self.topic, queue_id, start=start)
-        assert [offset for offset, _ in found] == list(range(start, start + len(found)))
+        offsets = [offset for offset, _ in found]
+        assert offsets == list(range(start, start + len(found))), (start, offsets)
         assert {body for _, body in found} <= self.sent
         numbers = [number_of(body) for _, body in found]
         assert numbers == sorted(set(numbers))
