@@ -127,6 +127,15 @@ def test_a_pool_that_cannot_start_consumes_nothing_and_says_why(tmp_path, namese
             InProcesses(own_pid, processes=wrong)
 
 
+def end_idle_process(listener: InProcesses, pid: int) -> None:
+    """Kill the only process of a listener, once the result of what it has done is here."""
+    pool = listener._pool
+    processes.wait_until(lambda: not pool._pending_work_items, seconds=20, what="its result")
+    os.kill(pid, signal.SIGKILL)
+    processes.wait_until(lambda: not is_alive(pid), seconds=5, what="its end")
+    processes.wait_until(lambda: pool._broken, seconds=5, what="its loss")
+
+
 def test_messages_wait_while_no_process_can_be_started(
     tmp_path, nameserver, broker, monkeypatch
 ):
@@ -152,15 +161,9 @@ def test_messages_wait_while_no_process_can_be_started(
     ):
         producer.send(Message(TOPIC, b"0"))
         pid, *_ = processes.wait_until(consumed, seconds=20, what="the first message")
-        # It is written down by its process before its result is here.
-        processes.wait_until(
-            lambda: not listener._pool._pending_work_items, seconds=20, what="its result"
-        )
         # The only process dies, and no other one can import the listener.
         module.rename(tmp_path / "away.py")
-        os.kill(int(pid), signal.SIGKILL)
-        processes.wait_until(lambda: not is_alive(int(pid)), seconds=5, what="its end")
-        processes.wait_until(lambda: listener._pool._broken, seconds=5, what="its loss")
+        end_idle_process(listener, int(pid))
         producer.send_many(Message(TOPIC, b"%d" % number) for number in range(1, COUNT))
         processes.wait_until(lambda: listener.is_broken, seconds=20, what="an attempt")
         assert dead_letters(nameserver.address) == 0
