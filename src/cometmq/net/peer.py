@@ -302,7 +302,10 @@ class Peer(asyncio.Protocol):
         data, writer = self._join_gathered(), self._writer
         if writer is None or self.is_closed:
             return
-        writer.write(data)
+        if len(data) > GATHER_SIZE_MAX:
+            writer.write_now(data)
+        else:  # Of a turn there may be many; the transport writes them together.
+            writer.write(data)
         if writer.unsent > UNREAD_SHARE:
             self._note_unread()
 

@@ -24,7 +24,7 @@ CONNECTIONS_MAX = 10_000
 # Frames that have begun and not ended, over all connections, bytes.
 PARTIAL_SIZE_MAX = 56 << 20
 # Answers that peers have not read, and requests that wait for that, over all connections, bytes.
-UNREAD_SIZE_MAX = 40 << 20
+UNREAD_SIZE_MAX = 32 << 20
 # Both sides close a silent connection after 120 s (serverChannelMaxIdleTimeSeconds).
 IDLE_SECONDS_MAX = 120
 _IDLE_SCAN_SECONDS = 10

@@ -11,6 +11,9 @@ Next: cometmq.net.peer
 import asyncio
 import os
 
+# Of bytes that the socket took in part, this part at most is kept until it takes the rest.
+_KEPT_PART = 4
+
 
 class SocketWriter:
     """Writes to the socket of one transport."""
@@ -48,7 +51,9 @@ class SocketWriter:
                 sent = 0
             if sent == len(data):
                 return True
-            data = memoryview(data)[sent:]
+            # What waits is counted without what was sent, so most of that must not be kept.
+            rest = memoryview(data)[sent:]
+            data = bytes(rest) if sent > len(data) // _KEPT_PART else rest
         self._transport.write(data)
         return False
 
