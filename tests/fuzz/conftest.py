@@ -5,6 +5,11 @@ from __future__ import annotations
 import pytest
 
 from tests.support import processes
+from tests.support.good_client import rerun_waits
+
+
+def pytest_collection_modifyitems(items):
+    rerun_waits(items, under=__file__)
 
 
 @pytest.fixture

@@ -13,6 +13,11 @@ Where it may, the client runs before all others: what it sees late it would take
     with GoodClient(broker.address, broker.pid) as good:
         attack()
     good.check()
+
+One longest wait decides, and neither the kernel nor the echo knows all that a machine adds: where the host takes a
+processor away without saying so, the server's loop seems to have worked meanwhile. So a wait that was too long is an
+error of its own, `KeptWaiting`, and `rerun_waits` has such a test, and no other, run again: who was held up by the
+server is held up each time.
 """
 
 from __future__ import annotations
@@ -30,6 +35,8 @@ from collections import Counter
 from pathlib import Path
 from typing import NamedTuple, Self
 
+import pytest
+
 from tests.support.frames import json_frame, parts_of, read_frame
 from tests.support.load import send_frame
 
@@ -41,6 +48,21 @@ GET_ROUTE = 105
 WAIT_MS_MAX = 50.0
 # How much longer than that it may take beside what the kernel says of the machine: so many waits of the echo server.
 BUSY_FACTOR = 8.0
+
+
+# How often a test of which a good client was kept waiting is run again.
+RERUNS = 2
+
+
+class KeptWaiting(AssertionError):
+    """A good client waited longer than it may."""
+
+
+def rerun_waits(items: list[pytest.Item], *, under: str) -> None:
+    """Have tests beside the conftest `under` run again where a good client was kept waiting; who was each time, fails."""
+    for item in items:
+        if item.path.is_relative_to(Path(under).parent):
+            item.add_marker(pytest.mark.flaky(reruns=RERUNS, only_rerun=[KeptWaiting.__name__]))
 
 
 class Waits(NamedTuple):
@@ -106,15 +128,22 @@ class GoodClient:
         self.waits = Waits(**json.loads(said))
 
     def check(self, *, wait_ms: float = WAIT_MS_MAX, codes: tuple[int, ...] = (0,)) -> Waits:
-        """Assert that nobody kept it waiting, every answer was one of `codes`, and it was never disconnected."""
+        """Assert that nobody kept it waiting, every answer was one of `codes`, and it was never disconnected.
+
+        Raises:
+            KeptWaiting: it waited too long.
+        """
         waits = self.waits
         assert waits is not None, "check() comes behind the with block"
         print(waits)
         assert waits.lost is None, waits
         assert waits.answers > 0, waits
         assert {int(code) for code in waits.codes} <= set(codes), waits
-        assert waits.longest_held_ms <= wait_ms, waits
-        assert waits.longest_own_ms <= wait_ms + BUSY_FACTOR * waits.echo_ms, waits
+        own_ms_max = wait_ms + BUSY_FACTOR * waits.echo_ms
+        if waits.longest_held_ms > wait_ms or waits.longest_own_ms > own_ms_max:
+            raise KeptWaiting(
+                f"{waits}: {wait_ms} ms of the loop, {own_ms_max} ms in all may be"
+            )
         return waits
 
 
