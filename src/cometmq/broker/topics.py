@@ -184,9 +184,12 @@ class Topics:
         that a power cut would take away.
         """
         saving = self._unsaved.get(name)
-        if saving is not None and saving.done():
-            saving = self._await_save(name, self._saver.save_soon())
-        return saving
+        if saving is None or not saving.done():
+            return saving
+        # It may be on disk since this turn of the loop: `_saved` comes behind the turn then.
+        if saving.exception() is None:
+            return None
+        return self._await_save(name, self._saver.save_soon())
 
     # --- changing
 
