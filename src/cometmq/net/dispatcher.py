@@ -72,6 +72,17 @@ class Dispatcher:
         for batch in gathered:
             _end_batch(batch)
 
+    def handle_one(self, commands: list[RawCommand], peer: "Peer") -> bool:
+        """Handle the one request that a turn brought; False where no batch handler takes it, and nothing was done."""
+        batch = self._batches.get(commands[0][0])
+        if batch is None or commands[0][1] & RESPONSE:
+            return False
+        peer.gather()
+        run_batch(batch, [(peer, commands)])
+        peer.flush()
+        _end_batch(batch)
+        return True
+
     def _sort(
         self,
         commands: list[RawCommand],

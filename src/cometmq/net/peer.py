@@ -55,6 +55,7 @@ class Peer(asyncio.Protocol):
         is_on_own_machine: whether it sits on this machine.
         is_paused: whether it reads slower than we answer.
         is_closed: whether the connection is gone.
+        is_faulty: whether nothing more can be read of what it sends; closed when that is handled.
         on_close: called once with the peer when the connection is gone.
         network: whose connection it is where connections are counted (`net.connections`).
         partial_size: bytes of a frame that is not whole.
@@ -80,6 +81,7 @@ class Peer(asyncio.Protocol):
         self.network = network_of(self.ip, is_own=self.is_on_own_machine)
         self.is_paused = False
         self.is_closed = False
+        self.is_faulty = False
         self.on_close: list[Callable[[Peer], None]] = []
         self.partial_size = 0
         self.has_read = False
@@ -119,7 +121,7 @@ class Peer(asyncio.Protocol):
         turn = self._turn
         if turn.lone_reads and len(data) <= SMALL_TURN:
             commands = self._decode(data)
-            if commands or self._wire.fault is not None:
+            if commands or self.is_faulty:
                 turn.handle_alone(commands, self)
             return
         self._unread += data
@@ -151,7 +153,7 @@ class Peer(asyncio.Protocol):
         if self._backlog or self._unread:
             self._is_in_turn = True
             return True
-        if self._wire.fault is not None:
+        if self.is_faulty:
             self._close_faulty()
         elif self._is_held:
             self._is_held = False
@@ -176,6 +178,7 @@ class Peer(asyncio.Protocol):
         if wire.bad_frames:
             self._refuse_bad_frames()
         if wire.fault is not None:
+            self.is_faulty = True
             self._forget_unread()  # Nothing behind it can be read.
         if wire.buffered != self.partial_size:
             self.partial_size = wire.buffered
@@ -286,7 +289,7 @@ class Peer(asyncio.Protocol):
         self._is_gathering = False
         if not self._gathered:
             return
-        data, writer = self._join_gathered(), self._writer
+        data, writer = self._take_gathered(), self._writer
         if writer is None or self.is_closed:
             return
         # Not by the transport, which waits for the end of the turn: that comes behind dispatch.
@@ -294,12 +297,12 @@ class Peer(asyncio.Protocol):
         if self._has_unread or (not is_all and writer.unsent > UNREAD_SHARE):
             self._note_unread()
 
-    def _join_gathered(self) -> bytes | memoryview:
+    def _take_gathered(self) -> bytes | memoryview:
         pieces, self._gathered, self._gathered_size = self._gathered, [], 0
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
     def _send_gathered(self) -> None:
-        data, writer = self._join_gathered(), self._writer
+        data, writer = self._take_gathered(), self._writer
         if writer is None or self.is_closed:
             return
         if len(data) > GATHER_SIZE_MAX:

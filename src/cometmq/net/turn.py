@@ -87,6 +87,12 @@ class Turn:
     def handle_alone(self, commands: "list[RawCommand]", peer: "Peer") -> None:
         """Handle a small read that nobody came with; what takes too long goes on in a turn."""
         self.lone_reads -= 1
+        if (
+            len(commands) == 1
+            and not peer.is_faulty
+            and self._dispatcher.handle_one(commands, peer)
+        ):
+            return  # Nothing is left of it.
         self._ends = self._clock.monotonic() + SINGLE_SECONDS
         self._dispatcher.handle([(peer, commands)], self._is_over)
         if peer.end_share():
