@@ -30,6 +30,8 @@ SMALL_TURN = 16 << 10
 LONE_TURNS, LONE_READS = 4, 16
 # What a turn may take, seconds.
 BUDGET_SECONDS = 0.012
+# What its last step may take beyond it.
+OVERTIME_SECONDS = 0.004
 # Requests that are handled one by one stop after so long, for those that came with them; in seconds.
 SINGLE_SECONDS = 0.004
 # And sooner while others wait who had nothing yet.
@@ -141,11 +143,13 @@ class Turn:
         """Handle as much together as may be done until `ends`; gives when it was done."""
         began = self._clock.monotonic()
         # Twice as many as last time at most: what a request takes is guessed from the last ones.
-        count = min(int((ends - began) / self._pace), 2 * self._count, COUNT_MAX)
+        # Near the end a little more: what came together stays together, for who sends it waits for all of it.
+        left = max(ends - began, OVERTIME_SECONDS)
+        count = min(int(left / self._pace), 2 * self._count, COUNT_MAX)
         handled = self._handle(waiting, max(count, SHARE_MIN))
         now = self._clock.monotonic()
         if handled:
-            self._count = max(handled, SHARE_MIN)
+            self._count = max(handled, self._count // 2, SHARE_MIN)
             self._pace = max((now - began) / handled, PACE_MIN)
         return now
 

@@ -13,7 +13,7 @@ Next: cometmq.broker.pop.journal
 
 from collections import deque
 from collections.abc import Iterable
-from enum import Enum, auto
+from enum import IntEnum, auto
 from heapq import heappop, heappush
 from itertools import islice
 from typing import NamedTuple
@@ -32,7 +32,7 @@ Key = tuple[str, str, int, int, int]
 Place = tuple[str, str, int]  # Group, topic, queue.
 
 
-class State(Enum):
+class State(IntEnum):
     """How far a check point is."""
 
     OPEN = auto()  # Some message of it is neither acknowledged nor handed on.
@@ -40,7 +40,7 @@ class State(Enum):
     FORGOTTEN = auto()  # Neither is needed: the group's offset has passed it, on the device.
 
 
-class Event(Enum):
+class Event(IntEnum):
     """What moves it on."""
 
     ALL_ACKNOWLEDGED = auto()
