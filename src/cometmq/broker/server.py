@@ -282,7 +282,7 @@ class Broker:
                 offsets=offsets,
                 machines=self._requests,
             ).answers,
-            ClientHandler(parts).answers,
+            ClientHandler(parts, announce=self._registrar.register).answers,
             TopicHandler(
                 TopicAdministration(
                     topics=topics,

@@ -6,7 +6,8 @@ Next: cometmq.broker.members
 """
 
 import asyncio
-from collections.abc import Awaitable
+import contextlib
+from collections.abc import Awaitable, Callable
 from itertools import chain
 
 from cometmq.broker.members import Client
@@ -43,13 +44,16 @@ CLIENT_ID_LENGTH_MAX = 1024
 # A process with a thousand consumers and producers would be remarkable; one has a few.
 HEARTBEAT_GROUPS_MAX = 1000
 HEARTBEAT_NEW_GROUPS_MAX = 100
+# How long a heartbeat that made a group waits at most until nameservers know its retry topic.
+_TOLD_SECONDS_MAX = 1.0
 
 
 class ClientHandler:
     """Handles requests of and about clients."""
 
-    def __init__(self, parts: Parts) -> None:
-        """Of `parts` it uses the tables."""
+    def __init__(self, parts: Parts, *, announce: Callable[[], Awaitable[None]]) -> None:
+        """Of `parts` it uses the tables; `announce` tells the nameservers that are up, and returns when they know."""
+        self._announce = announce
         self._members = parts.members
         self._groups = parts.groups
         self._topics = parts.topics
@@ -67,8 +71,20 @@ class ClientHandler:
             RequestCode.GET_ALL_PRODUCER_INFO: self.all_producers,
         }
 
-    def heartbeat(self, command: Command, peer: Peer) -> Answer:
-        """HEART_BEAT 34."""
+    def heartbeat(self, command: Command, peer: Peer) -> Answer | Awaitable[Answer]:
+        """HEART_BEAT 34; who made a group by it finds the route of its retry topic when it is answered."""
+        version = self._topics.version
+        answer = self._take_heartbeat(command, peer)
+        return answer if self._topics.version == version else self._when_told(answer)
+
+    async def _when_told(self, answer: Answer) -> Answer:
+        # A nameserver that stands still must not make it late: clients wait 3 s, and try again.
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_TOLD_SECONDS_MAX):
+                await self._announce()
+        return answer
+
+    def _take_heartbeat(self, command: Command, peer: Peer) -> Answer:
         heartbeat = decode_heartbeat(command.body)
         _check_names(heartbeat)
         client = Client(
