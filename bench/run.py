@@ -1,6 +1,6 @@
 """Measures Java, CometMQ and the floor in turn, three rounds in one session, and writes the tables.
 
-Usage: python -m bench.run [--section broker|alone|store|recovery|spark|spark-store|clients|timed] [--rounds 3] [--seconds 8] [--systems java,cometmq,floor]
+Usage: python -m bench.run [--section broker|alone|crowd|store|recovery|spark|spark-store|clients|timed] [--rounds 3] [--seconds 8] [--systems java,cometmq,floor]
                            [--results FOLDER] [--dry]
 
 Machines are noisy, so only ratios within one round mean something; the table shows their medians. Run
@@ -23,6 +23,7 @@ from typing import Any
 
 from bench import table
 from bench.clients import client_rounds
+from bench.crowd_work import do_crowd
 from bench.queries import measure_queries
 from bench.recovery_work import do_recovery
 from bench.store_work import do_store
@@ -124,6 +125,8 @@ def do_section(
     section: str, name: str, folder: Path, number: int, given: argparse.Namespace
 ) -> dict[str, Any]:
     """One system's rows of one round."""
+    if section == "crowd":
+        return do_crowd(name, folder, seconds=given.seconds)
     if section == "store":
         rows = do_store(name, folder, seconds=given.seconds)
         if number == 0 and name == COMETMQ:

@@ -66,6 +66,21 @@ ALONE_LINES = [
 ]  # fmt: skip
 
 
+CROWD = (16, 64, 256, 1000)
+CROWD_LINES = [
+    line
+    for count in CROWD
+    for line in (
+        Line(f"send 128 B, {count:,} connections, window 1: throughput", f"crowd {count}", "per_second", 1.3),
+        Line(f"the same: {PROCESSOR}", f"crowd {count}", "processor_us", 0.35, at_least=False, unit=" us"),
+        Line("the same: p99", f"crowd {count}", "p99_us", 0.7, at_least=False, unit=" ms", scale=1e-3),
+    )
+]  # fmt: skip
+CROWD_LINES.append(
+    Line("2,000 clients of a killed broker, from its start until a message of each is stored", "back", "last_ms", 0.5, at_least=False, unit=" ms"),
+)  # fmt: skip
+
+
 STORE_LINES = [
     Line("SYNC_FLUSH, 1 connection, window 1, sender and server on one core: p50 over a bare `pwrite` + `fdatasync`", "sync on one core", "over_bare_us", 60.0, against=None, at_least=False, unit=" us"),
     Line("the same on a core each", "sync on a core each", "over_bare_us", 60.0, against=None, at_least=False, unit=" us"),
@@ -147,6 +162,7 @@ SECTIONS = {
     for section in (
         Section("broker", LINES),
         Section("alone", ALONE_LINES),
+        Section("crowd", CROWD_LINES, (JAVA, COMETMQ)),
         Section("store", STORE_LINES),
         Section("recovery", RECOVERY_LINES),
         Section("spark", SPARK_LINES, (KAFKA, COMETMQ)),

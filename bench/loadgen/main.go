@@ -5,11 +5,12 @@
 //	loadgen send  ADDR -conns 4 -window 256 -size 128 -secs 8 -topic T -queues 4 [-topics 1000] [-keys]
 //	              [-messages N]                                  and end after N requests, if that is sooner
 //	loadgen lone  ADDR -size 128 -secs 8 -topic T -queues 4      one at a time, by a thread that waits in read
+//	loadgen back  ADDR -conns 2000 -secs 60 -topic T -queues 4   each connects until it can, and sends one until it is stored
 //	loadgen pull  ADDR -conns 4 -secs 8 -topic T -queues 4       read each queue from its start, again and again
 //	loadgen count ADDR -topic T -queues 4                        read each queue once, to its end
 //	loadgen pop   ADDR -conns 4 -secs 8 -topic T                 pop 32 at a time, acknowledge each, until it is empty
 //
-// send, lone, pull, count and pop print one line of JSON; count fails where a queue has a gap. `floor` is the limit that this machine and this generator
+// All but floor print one line of JSON; count fails where a queue has a gap. `floor` is the limit that this machine and this generator
 // set: no broker can be faster than a server that parses no header and stores nothing.
 package main
 
@@ -33,6 +34,7 @@ type report struct {
 	P50us    int64   `json:"p50_us,omitempty"`
 	P99us    int64   `json:"p99_us,omitempty"`
 	P999us   int64   `json:"p999_us,omitempty"`
+	LastMs   float64 `json:"last_ms,omitempty"`
 }
 
 func (r *report) latencies(ns []int64) {
@@ -46,7 +48,7 @@ func (r *report) latencies(ns []int64) {
 
 func main() {
 	if len(os.Args) < 3 {
-		fmt.Fprintln(os.Stderr, "usage: loadgen floor|send|lone|pull|count|pop ADDR [flags]")
+		fmt.Fprintln(os.Stderr, "usage: loadgen floor|send|lone|back|pull|count|pop ADDR [flags]")
 		os.Exit(2)
 	}
 	mode, addr := os.Args[1], os.Args[2]
@@ -70,6 +72,8 @@ func main() {
 		r = send(addr, *conns, *window, *size, *secs, *topic, *topics, *queues, *messages, *keys, *broker)
 	case "lone":
 		r = lone(addr, *size, *secs, *topic, *queues, *broker)
+	case "back":
+		r = back(addr, *conns, *secs, *size, *topic, *queues, *broker)
 	case "pull":
 		r = pull(addr, *conns, *secs, *topic, *queues, *broker)
 	case "count":

@@ -20,14 +20,18 @@ func send(addr string, conns, window, size, secs int, topic string, topics, queu
 	var mu sync.Mutex
 	var wg sync.WaitGroup
 	body := bytes.Repeat([]byte{'x'}, size)
-	start := time.Now()
-	end := start.Add(time.Duration(secs) * time.Second)
-	for c := 0; c < conns; c++ {
+	opened := make([]net.Conn, conns)
+	for c := range opened {
 		conn, err := net.Dial("tcp", addr)
 		if err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
+			fail(err)
 		}
+		opened[c] = conn
+	}
+	start := time.Now()
+	end := start.Add(time.Duration(secs) * time.Second)
+	for c := range opened {
+		conn := opened[c]
 		inFlight := make(chan struct{}, window)
 		sentAt := make([]int64, slots)
 		wg.Add(2)
