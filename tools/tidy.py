@@ -1,4 +1,4 @@
-"""Checks what no linter knows: sizes, names, docstrings, the chain of `Next:` lines, stray paths.
+"""Checks what no linter knows: sizes, names, docstrings, the chain of `Next:` lines, stray paths, classes of one name.
 
 A rule is a function from one file to its complaints; `main` runs every rule over the tracked files
 and prints `path:line: complaint`. There is no list of exceptions: a file that breaks a rule is mended.
@@ -10,7 +10,7 @@ import ast
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -43,6 +43,8 @@ MACHINE_PATH = re.compile(
     r"(?<![\w.])/(?:work|root|home/\w+|Users/\w+)/|(?:\.\./|\b)shared/(?:design|golden|interop)"
 )
 OPEN_END = re.compile(r"#.*\b(?:TO[D]O|FIX[M]E)\b")
+SERVER_PACKAGES = ("broker", "kernel", "nameserver", "net", "store")
+CLASS = re.compile(r"^(?:cdef )?class _*(\w+)", re.MULTILINE)
 NEXT_LINE = re.compile(r"^Next: (?P<name>\S+)$", re.MULTILINE)
 TEXT_SUFFIXES = {
     ".py",
@@ -68,6 +70,7 @@ class Source:
     text: str
     tree: ast.Module | None
     modules: frozenset[str]  # dotted names of all modules below src
+    classes: Mapping[str, list[Path]]  # of the server's packages: where each name stands
 
 
 Complaint = tuple[int, str]
@@ -132,6 +135,19 @@ def machine_path(source: Source) -> Iterator[Complaint]:
             yield number, f"a path of one machine: {match[0]}"
 
 
+def class_twice(source: Source) -> Iterator[Complaint]:
+    """No two classes of the server's packages have one name, with or without an underscore."""
+    for node in source.tree.body if source.tree is not None else ():
+        if isinstance(node, ast.ClassDef):
+            places = source.classes.get(node.name.lstrip("_"), [])
+            others = [str(place) for place in places if place != source.path]
+            if others and source.path in places:
+                yield (
+                    node.lineno,
+                    f"class {node.name}: the name stands in {', '.join(others)}, too",
+                )
+
+
 def open_end(source: Source) -> Iterator[Complaint]:
     """What is not done stands in an issue, not in a comment."""
     for number, line in enumerate(source.text.splitlines(), 1):
@@ -146,6 +162,7 @@ RULES: tuple[Rule, ...] = (
     next_module,
     empty_words,
     machine_path,
+    class_twice,
     open_end,
 )
 
@@ -165,18 +182,33 @@ def words(name: str) -> list[str]:
 def check(root: Path, paths: list[Path]) -> list[str]:
     """Run every rule over `paths` (relative to `root`); the complaints, in order of files."""
     modules = frozenset(module_names(root / "src"))
+    classes = server_classes(root)
     complaints = []
     for path in sorted(paths):
-        source = read(root, path, modules)
+        source = read(root, path, modules, classes)
         found = sorted(complaint for rule in RULES for complaint in rule(source))
         complaints += [f"{path}:{line}: {text}" for line, text in found]
     return complaints
 
 
-def read(root: Path, path: Path, modules: frozenset[str]) -> Source:
+def read(
+    root: Path, path: Path, modules: frozenset[str], classes: Mapping[str, list[Path]]
+) -> Source:
     """One file, parsed where it is Python."""
     text = (root / path).read_text(encoding="utf-8")
-    return Source(path, text, ast.parse(text) if path.suffix == ".py" else None, modules)
+    tree = ast.parse(text) if path.suffix == ".py" else None
+    return Source(path, text, tree, modules, classes)
+
+
+def server_classes(root: Path) -> dict[str, list[Path]]:
+    """The classes of the server's packages: where each name stands, the compiled modules' too."""
+    places: dict[str, list[Path]] = {}
+    for package in SERVER_PACKAGES:
+        for path in sorted((root / "src" / "cometmq" / package).rglob("*.py*")):
+            if path.suffix in (".py", ".pyx"):
+                for name in CLASS.findall(path.read_text(encoding="utf-8")):
+                    places.setdefault(name, []).append(path.relative_to(root))
+    return places
 
 
 def module_names(src: Path) -> Iterator[str]:

@@ -59,6 +59,20 @@ def test_a_module_name_is_checked_too(tmp_path):
     assert "'utils' names nothing" in line
 
 
+def test_two_classes_of_one_name_are_named_in_the_server_and_nowhere_else(tmp_path):
+    other = tmp_path / "src/cometmq/net/log.py"
+    other.parent.mkdir(parents=True)
+    other.write_text('"""Logs."""\n\n\nclass _Log:\n    pass\n')
+    text = GOOD + "\n\nclass Log:\n    pass\n"
+    (line,) = complaints(tmp_path, text)
+    assert "class Log: the name stands in src/cometmq/net/log.py, too" in line
+    (tmp_path / "src/cometmq/store/reader.py").unlink()
+    (tmp_path / "src/cometmq/store/reader.py").parent.joinpath("log.py").unlink()
+    (tmp_path / "src/cometmq/store").rmdir()
+    text = text.replace("\nNext: cometmq.store.reader\n", "")
+    assert complaints(tmp_path, text, name="src/cometmq/client/log.py") == []
+
+
 def test_an_empty_package_file_needs_no_docstring(tmp_path):
     assert complaints(tmp_path, "", name="src/cometmq/store/__init__.py") == []
 

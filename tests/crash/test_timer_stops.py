@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cometmq.store.timer.files import TimerFiles, Waiting
+from cometmq.store.timer.files import TimerFiles, TimerRequest
 from tests.support.fake_disk import FakeDisk
 
 NOW = 1_700_000_000_000
@@ -44,7 +44,7 @@ class Run:
 
     chance: random.Random
     disk: FakeDisk = field(default_factory=FakeDisk)
-    topic: list[Waiting] = field(default_factory=list)
+    topic: list[TimerRequest] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.disk.make_directory("/store")
@@ -54,7 +54,7 @@ class Run:
     def add(self, count: int) -> None:
         for _ in range(count):
             out_ms = NOW + self.chance.randrange(SLOTS) * 1000
-            one = Waiting(len(self.topic) * 400, 400, out_ms, out_ms + 5, False, 0)
+            one = TimerRequest(len(self.topic) * 400, 400, out_ms, out_ms + 5, False, 0)
             self.topic.append(one)
             self.files.add(one, NOW)
             self.files.queue_offset = len(self.topic)

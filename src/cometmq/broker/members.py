@@ -79,7 +79,7 @@ OnHeartbeat = Callable[[ConsumerGroup, Client, ConsumerPart], None]
 
 
 @dataclass(slots=True)
-class _Held:
+class _Share:
     """What a connection has a part in: sizes by group; and the id under which it produces."""
 
     producers: dict[str, int] = field(default_factory=dict)
@@ -108,7 +108,7 @@ class Members:
         self._producers: dict[str, dict[Peer, Client]] = {}
         self._producers_by_id: dict[str, Client] = {}
         self._consumers: dict[str, ConsumerGroup] = {}
-        self._held: dict[Peer, _Held] = {}
+        self._held: dict[Peer, _Share] = {}
         self._size = 0
 
     # --- reading
@@ -201,14 +201,14 @@ class Members:
             self._notify(group)
         return is_changed
 
-    def _held_by(self, peer: Peer) -> _Held:
+    def _held_by(self, peer: Peer) -> _Share:
         held = self._held.get(peer)
         if held is None:
-            held = self._held[peer] = _Held()
+            held = self._held[peer] = _Share()
             peer.on_close.append(self._peer_closed)
         return held
 
-    def _take(self, held: _Held, sizes: dict[str, int], group: str, size: int) -> None:
+    def _take(self, held: _Share, sizes: dict[str, int], group: str, size: int) -> None:
         """Account for a membership, which may be known already."""
         more = size - sizes.get(group, 0)
         if more > 0 and (held.size + more) * _HELD_SHARE > HELD_SIZE_MAX - self._size:
@@ -222,7 +222,7 @@ class Members:
         held.size += more
         self._size += more
 
-    def _give_back(self, held: _Held, sizes: dict[str, int], group: str) -> None:
+    def _give_back(self, held: _Share, sizes: dict[str, int], group: str) -> None:
         size = sizes.pop(group, 0)
         held.size -= size
         self._size -= size
@@ -254,7 +254,7 @@ class Members:
                 client.peer.close()
 
     def _peer_closed(self, peer: Peer) -> None:
-        held = self._held.get(peer, _Held())
+        held = self._held.get(peer, _Share())
         for name in list(held.producers):
             self._drop_producer(peer, name)
         for name in list(held.consumers):
@@ -272,7 +272,7 @@ class Members:
         if not held.producers:
             self._forget_producer_id(peer, held)
 
-    def _forget_producer_id(self, peer: Peer, held: _Held) -> None:
+    def _forget_producer_id(self, peer: Peer, held: _Share) -> None:
         known = self._producers_by_id.get(held.producer_id)
         if known is not None and known.peer is peer:  # Else it has a newer connection.
             del self._producers_by_id[held.producer_id]

@@ -24,7 +24,7 @@ _Change = Callable[[Tables], Tables]
 
 
 @dataclass(slots=True)
-class _Batch:
+class _Changes:
     """Changes that are written together.
 
     Attributes:
@@ -51,7 +51,7 @@ class KvConfig:
         self._file = file
         self._tables: Tables = (file.load(decode_kv_file) if file else None) or {}
         self._writing = asyncio.Lock()
-        self._next = _Batch()
+        self._next = _Changes()
 
     def value(self, namespace: str, key: str) -> str | None:
         """A value, or None."""
@@ -92,7 +92,7 @@ class KvConfig:
         batch.changes.append(change)
         async with self._writing:
             if not batch.is_done:
-                self._next = _Batch()
+                self._next = _Changes()
                 await self._write(batch)
         if batch.error is not None:
             assert self._file is not None, "nothing else fails"
@@ -101,7 +101,7 @@ class KvConfig:
                 f"{self._file.path} could not be written: {batch.error.strerror}; nothing changed",
             ) from batch.error
 
-    async def _write(self, batch: _Batch) -> None:
+    async def _write(self, batch: _Changes) -> None:
         """Bring changes to the device, all or none."""
         tables = self._tables
         for change in batch.changes:

@@ -24,7 +24,7 @@ from cometmq.store.cleaner import Cleaner, Step
 from cometmq.store.consume_queue import ConsumeQueue
 from cometmq.store.directory import StoreDirectory
 from cometmq.store.disk import NO_DESCRIPTOR, Disk, failed, lack_of
-from cometmq.store.dispatch import Dispatcher
+from cometmq.store.dispatch import LogDispatcher
 from cometmq.store.extended_trimming import ExtendedTrimming
 from cometmq.store.files_ahead import FilePlan
 from cometmq.store.flushing import Flushing
@@ -68,7 +68,7 @@ class Background(ReadSide):
         self._acceptance = Acceptance()
         self.flags = self._acceptance.flags
         self._appender = Appender(self._log, settings, clock)
-        self._dispatcher = Dispatcher(self.positions, directory.derived)
+        self._dispatcher = LogDispatcher(self.positions, directory.derived)
         self.index = self._make_index(directory, settings.index, clock=clock, disk=disk)
         self._flushing = Flushing(self._log, settings, clock)
         self._upkeep = Upkeep(

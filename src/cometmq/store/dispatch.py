@@ -14,7 +14,7 @@ from cometmq.store.derived import Derived
 from cometmq.store.positions import Positions
 
 
-class Dispatcher:
+class LogDispatcher:
     """Batches that are written and not visible yet.
 
     Attributes:

@@ -16,7 +16,7 @@ from cometmq.store.batch import Batch, batch_of
 from cometmq.store.checkpoint import NOTHING_DONE
 from cometmq.store.directory import StoreDirectory
 from cometmq.store.disk import Disk
-from cometmq.store.dispatch import Dispatcher
+from cometmq.store.dispatch import LogDispatcher
 from cometmq.store.index_loading import DerivedIndex
 from cometmq.store.log_end import LogEnd, record_at
 from cometmq.store.settings import StoreSettings
@@ -32,7 +32,7 @@ class Truncation:
         directory: StoreDirectory,
         settings: StoreSettings,
         *,
-        dispatcher: Dispatcher,
+        dispatcher: LogDispatcher,
         index: DerivedIndex,
     ) -> None:
         self._disk = disk

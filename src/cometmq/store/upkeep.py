@@ -16,7 +16,7 @@ from cometmq.store.consume_queue import ConsumeQueue
 from cometmq.store.consume_queues import ConsumeQueues
 from cometmq.store.disk import failed
 from cometmq.store.disk_room import DiskRoom
-from cometmq.store.dispatch import Dispatcher
+from cometmq.store.dispatch import LogDispatcher
 from cometmq.store.flushing import Flushing
 from cometmq.store.index import Index
 from cometmq.store.running_flags import Flag, RunningFlags
@@ -48,7 +48,7 @@ class Upkeep:
         clock: Clock,
         *,
         flushing: Flushing,
-        dispatcher: Dispatcher,
+        dispatcher: LogDispatcher,
         queues: ConsumeQueues,
         index: Index,
         checkpoints: CheckpointFiles,

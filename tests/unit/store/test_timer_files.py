@@ -13,7 +13,7 @@ from cometmq.codec.timer_files import (
     decode_check,
 )
 from cometmq.store.real_disk import RealDisk
-from cometmq.store.timer.files import TimerFiles, Waiting
+from cometmq.store.timer.files import TimerFiles, TimerRequest
 from cometmq.store.timer.wheel import WHEEL_SIZE, WHEEL_SLOTS
 
 NOW = 1_700_000_000_000
@@ -29,9 +29,9 @@ def open_files(path, *, now_ms=NOW, roll_slots=100) -> TimerFiles:
     return files
 
 
-def waiting(number: int, out_ms: int = NOW + 5000, **more) -> Waiting:
+def waiting(number: int, out_ms: int = NOW + 5000, **more) -> TimerRequest:
     values = {"due_ms": out_ms + 499, "is_delete": False, "topic_hash": 7}
-    return Waiting(number * 1000, 300, out_ms, **{**values, **more})
+    return TimerRequest(number * 1000, 300, out_ms, **{**values, **more})
 
 
 def save(files: TimerFiles) -> None:

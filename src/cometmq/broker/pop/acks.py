@@ -13,7 +13,7 @@ from cometmq.broker.pop.hand_outs import CheckPoint, Place
 from cometmq.broker.pop.invisible_time import check_invisible_time
 from cometmq.broker.pop.journal import Journal
 from cometmq.broker.pop.orders import NOT_FOUND, Orders
-from cometmq.broker.pop.waiting import Waiting
+from cometmq.broker.pop.waiting import PopLongPolls
 from cometmq.codec.bodies.batch_ack import BatchAck, decode_batch_ack
 from cometmq.codec.bodies.pop_journal import CheckPointBody
 from cometmq.codec.fields import decode_fields
@@ -31,7 +31,7 @@ class Acks:
     """Handles what clients say of messages that they were given."""
 
     def __init__(
-        self, parts: Parts, *, journal: Journal, orders: Orders, waiting: Waiting
+        self, parts: Parts, *, journal: Journal, orders: Orders, waiting: PopLongPolls
     ) -> None:
         self._parts = parts
         self._journal = journal

@@ -20,7 +20,7 @@ from cometmq.broker.pop.peeking import Peeking
 from cometmq.broker.pop.popping import Popping
 from cometmq.broker.pop.reading import PopReader
 from cometmq.broker.pop.revive import Revive
-from cometmq.broker.pop.waiting import Waiting
+from cometmq.broker.pop.waiting import PopLongPolls
 from cometmq.codec.remoting import Command
 from cometmq.model.codes import RequestCode
 from cometmq.net.answer import Answer
@@ -44,7 +44,7 @@ class PopFeature(Feature):
         self._hand_outs = self._journal.hand_outs
         self._offsets = GroupOffsets(parts.offsets, parts.store, self._hand_outs)
         self._orders = Orders(parts)
-        self._waiting = Waiting(parts)
+        self._waiting = PopLongPolls(parts)
         self._revive = Revive(parts, journal=self._journal, waiting=self._waiting)
         chance = random.Random(secrets.randbits(64))  # noqa: S311  Picks queues.
         reader = PopReader(

@@ -19,7 +19,7 @@ from cometmq.broker.pop.hand_outs import OPEN_MAX, HandOuts
 from cometmq.broker.pop.invisible_time import check_invisible_time
 from cometmq.broker.pop.orders import Orders
 from cometmq.broker.pop.reading import Pop, PopReader, Taken
-from cometmq.broker.pop.waiting import Waiter, Waiting
+from cometmq.broker.pop.waiting import HeldPop, PopLongPolls
 from cometmq.codec.fields import decode_fields
 from cometmq.codec.headers.pop import NotificationRequest, PollingInfoRequest, PopRequest
 from cometmq.codec.receipt import encode_offsets, encode_starts
@@ -47,7 +47,7 @@ class Popping:
         parts: Parts,
         *,
         reader: PopReader,
-        waiting: Waiting,
+        waiting: PopLongPolls,
         hand_outs: HandOuts,
         orders: Orders,
     ) -> None:
@@ -114,7 +114,7 @@ class Popping:
         if answer is not None or request.poll_time <= 0:
             return answer or self._notice(has_message=False)
         key = (request.topic, request.consumer_group)
-        waiter = Waiter(
+        waiter = HeldPop(
             key, request.queue_id, command, peer, self._deadline(request.poll_time),
             attempt, lambda: self._notice(has_message=False), request.order,
         )  # fmt: skip
@@ -203,7 +203,7 @@ class Popping:
     # --- answering
 
     async def _wait_for(
-        self, pop: Pop, steps: Steps[Taken], wait: Wait, waiter: Waiter | None
+        self, pop: Pop, steps: Steps[Taken], wait: Wait, waiter: HeldPop | None
     ) -> Answer | None:
         """Go on with a pop that reads what is not in memory; `waiter` is one that waits already."""
         taken = await finish(steps, wait, self._lend)
@@ -222,7 +222,7 @@ class Popping:
             return answer
         if request.poll_time <= 0:
             return self._nothing(pop, taken, ResponseCode.POLLING_TIMEOUT)
-        waiter = Waiter(
+        waiter = HeldPop(
             key, request.queue_id, pop.command, pop.peer, self._deadline(request.poll_time),
             lambda: self._again(pop, waiter),
             lambda: self._nothing(pop, taken, ResponseCode.POLLING_TIMEOUT),
@@ -235,13 +235,13 @@ class Popping:
             self._waiting.wake(key)
         return None
 
-    def _again(self, pop: Pop, waiter: Waiter) -> Answer | Awaitable[Answer | None] | None:
+    def _again(self, pop: Pop, waiter: HeldPop) -> Answer | Awaitable[Answer | None] | None:
         """Try once more for a pop that waits."""
         if pop.wanted.passes is None:
             return self._try(pop, waiter)
         return self._parts.turns.run(pop.peer, partial(self._try, pop, waiter), 0)
 
-    def _try(self, pop: Pop, waiter: Waiter) -> Answer | Awaitable[Answer | None] | None:
+    def _try(self, pop: Pop, waiter: HeldPop) -> Answer | Awaitable[Answer | None] | None:
         topic = self.topic_of(pop.request.topic, pop.request.queue_id)
         steps = self._reader.collect(pop._replace(topic=topic))
         try:
@@ -250,7 +250,7 @@ class Popping:
             return self._found(pop, ended.value, waiter)
         return self._wait_for(pop, steps, wait, waiter)
 
-    def _found(self, pop: Pop, taken: Taken, waiter: Waiter | None = None) -> Answer | None:
+    def _found(self, pop: Pop, taken: Taken, waiter: HeldPop | None = None) -> Answer | None:
         """The answer with messages; None without any."""
         if not taken.count:
             if waiter is not None:

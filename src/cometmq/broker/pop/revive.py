@@ -14,7 +14,7 @@ from cometmq.broker.machines.steps import Steps
 from cometmq.broker.parts import Parts
 from cometmq.broker.pop.hand_outs import CheckPoint, State
 from cometmq.broker.pop.journal import Journal
-from cometmq.broker.pop.waiting import Waiting
+from cometmq.broker.pop.waiting import PopLongPolls
 from cometmq.broker.queue_cursor import QueueCursor
 from cometmq.broker.redelivery import once_more
 from cometmq.codec.record import Record
@@ -38,7 +38,7 @@ _RETRY_QUEUES = 1  # PopAckConstants.retryQueueNum.
 class Revive:
     """Hands on what is due."""
 
-    def __init__(self, parts: Parts, *, journal: Journal, waiting: Waiting) -> None:
+    def __init__(self, parts: Parts, *, journal: Journal, waiting: PopLongPolls) -> None:
         self._parts = parts
         self._journal = journal
         self._hand_outs = journal.hand_outs

@@ -36,7 +36,7 @@ Attempt = Callable[[], Answer | Awaitable[Answer | None] | None]
 
 
 @dataclass(slots=True, eq=False)
-class Waiter:
+class HeldPop:
     """A request that waits.
 
     Attributes:
@@ -64,7 +64,7 @@ class Waiter:
     is_unfinished: bool = False
 
 
-class Waiting:
+class PopLongPolls:
     """All that wait."""
 
     def __init__(self, parts: Parts) -> None:
@@ -77,7 +77,7 @@ class Waiting:
             peer_count_max=PEER_WAITING_MAX, peer_size_max=PEER_SIZE_MAX, size_max=SIZE_MAX
         )
         self._late = InSteps(parts.clock, _answer_late)
-        self._waiters: dict[Key, deque[Waiter]] = {}
+        self._waiters: dict[Key, deque[HeldPop]] = {}
         self._watched: dict[ConsumeQueue, set[Key]] = {}
         self._queues: dict[Key, set[ConsumeQueue]] = {}
         self._woken: dict[Key, None] = {}
@@ -100,14 +100,14 @@ class Waiting:
         here = len(self._waiters.get(key, ()))
         return self._count >= settings.polling_total_max or here > settings.polling_max
 
-    def hold(self, waiter: Waiter) -> bool:
+    def hold(self, waiter: HeldPop) -> bool:
         """Let one wait; False when too many of its connection do."""
         if not self._bounds.take(waiter.peer, _SIZE + waiter.text_size):
             return False
         self._hold(waiter, is_first=False)
         return True
 
-    def _hold(self, waiter: Waiter, *, is_first: bool) -> None:
+    def _hold(self, waiter: HeldPop, *, is_first: bool) -> None:
         """Let one wait, or wait on."""
         waiters = self._waiters.setdefault(waiter.key, deque())
         if is_first:
@@ -158,7 +158,7 @@ class Waiting:
                 self._release(waiter)
             self._late.add(gone)
 
-    def _release(self, waiter: Waiter) -> None:
+    def _release(self, waiter: HeldPop) -> None:
         """It waits no more."""
         self._bounds.give_back(waiter.peer, _SIZE + waiter.text_size)
 
@@ -197,7 +197,7 @@ class Waiting:
                 waiters.rotate(-1)  # Others may ask for another queue.
         self._keep(key, waiters or deque())
 
-    def _attempt(self, waiter: Waiter) -> Answer | bool | None:
+    def _attempt(self, waiter: HeldPop) -> Answer | bool | None:
         """The answer that was given, True for one that is being worked on, None for none."""
         try:
             found = waiter.attempt()
@@ -213,12 +213,12 @@ class Waiting:
             task.add_done_callback(partial(self._cancelled, waiter))
         return True
 
-    def _cancelled(self, waiter: Waiter, work: "asyncio.Task[None]") -> None:
+    def _cancelled(self, waiter: HeldPop, work: "asyncio.Task[None]") -> None:
         """Its connection closed in the middle of an attempt, if that was cancelled."""
         if work.cancelled():
             self._release(waiter)
 
-    async def _attempt_later(self, waiter: Waiter, work: Awaitable[Answer | None]) -> None:
+    async def _attempt_later(self, waiter: HeldPop, work: Awaitable[Answer | None]) -> None:
         try:
             found = await work
         except Exception as error:  # noqa: BLE001  As net.dispatcher.run_handler does.
@@ -233,7 +233,7 @@ class Waiting:
 
     # --- watching
 
-    def _keep(self, key: Key, waiters: deque[Waiter]) -> None:
+    def _keep(self, key: Key, waiters: deque[HeldPop]) -> None:
         if waiters:
             self._waiters[key] = waiters
             self._watch(key)
@@ -267,6 +267,6 @@ class Waiting:
             self.wake(key)
 
 
-def _answer_late(waiter: Waiter) -> None:
+def _answer_late(waiter: HeldPop) -> None:
     if not waiter.peer.is_closed:
         waiter.peer.answer(waiter.command, waiter.late())

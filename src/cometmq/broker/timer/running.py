@@ -39,7 +39,7 @@ class Found(NamedTuple):
     properties: dict[str, str]
 
 
-class Leaving(NamedTuple):
+class DueMessages(NamedTuple):
     """What leaves the slot: messages to put, how many units that is, and of which topics."""
 
     messages: list[InnerMessage]
@@ -139,7 +139,7 @@ class RunningSlot:
             within if 0 < within < self._end_ms - self.time_ms else self._end_ms - self.time_ms
         )
 
-    def messages(self, positions: list[int]) -> Leaving:
+    def messages(self, positions: list[int]) -> DueMessages:
         """What the units of these positions are to be put as. May wait; any thread."""
         made: list[InnerMessage] = []
         topics: list[str] = []
@@ -157,7 +157,7 @@ class RunningSlot:
             size += unit.message_size
             if size >= BATCH_SIZE_MAX:
                 break
-        return Leaving(made, taken, topics)
+        return DueMessages(made, taken, topics)
 
     def _read(self, unit: TimerUnit) -> Found | None:
         """The record of a unit; None where it is another one's, after a power cut say, or gone."""

@@ -13,7 +13,7 @@ from cometmq.model.errors import CodecError
 from cometmq.model.java_hash import java_hash
 from cometmq.model.names import WHEEL_TIMER_TOPIC
 from cometmq.store.message_store import MessageStore
-from cometmq.store.timer.files import Waiting
+from cometmq.store.timer.files import TimerRequest
 
 _log = logging.getLogger(__name__)
 
@@ -29,7 +29,7 @@ class Arrived:
         next_offset: queue offset behind them.
     """
 
-    messages: list[tuple[Waiting, Record]] = field(default_factory=list)
+    messages: list[tuple[TimerRequest, Record]] = field(default_factory=list)
     next_offset: int = 0
 
 
@@ -74,12 +74,12 @@ class TimerQueue:
                 )
         return arrived
 
-    def _waiting(self, record: Record) -> Waiting:
+    def _waiting(self, record: Record) -> TimerRequest:
         properties = record.properties()
         out_ms = (
             int(properties[keys_of.TIMER_OUT_MS]) if keys_of.TIMER_OUT_MS in properties else 0
         )
-        return Waiting(
+        return TimerRequest(
             record.physical_offset,
             record.store_size,
             out_ms,

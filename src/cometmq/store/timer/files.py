@@ -35,7 +35,7 @@ _log = logging.getLogger(__name__)
 _BLANK_SLOTS = 60  # TIMER_BLANK_SLOTS: what a roll leaves free at the wheel's end.
 
 
-class Waiting(NamedTuple):
+class TimerRequest(NamedTuple):
     """A message that is to be added.
 
     Attributes:
@@ -187,7 +187,7 @@ class TimerFiles:
 
     # --- adding
 
-    def add(self, waiting: Waiting, now_ms: int) -> None:
+    def add(self, waiting: TimerRequest, now_ms: int) -> None:
         """Let a message wait in its slot, or on its way there if that is too far ahead."""
         write_ms = self.floor(now_ms)
         magic, due_ms = UNIT_DEFAULT, waiting.due_ms
