@@ -239,8 +239,9 @@ class Peer(asyncio.Protocol):
         """It caught up: do what waited, then read on."""
         self.is_paused = False
         self._note_unread()
-        if (self._backlog or self._unread) and not (self._is_in_turn or self.is_closed):
-            self._is_in_turn = self._is_held = True
+        # Its last share may have ended while it was paused, with nothing left, and it is held since then.
+        if not self._is_in_turn and self.end_share():
+            self._is_held = True
             self._turn.join(self, 0)
         self._read_on()
 

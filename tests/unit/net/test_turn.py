@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -62,6 +63,7 @@ class Stores:
         self.batches: list[list[int]] = []
         self.written_count = 0
         self.fails_behind = False
+        self.on_last: Callable[[], None] = lambda: None
 
     def handle(self, reads: Any) -> None:
         self.batches.append([len(commands) for _, commands in reads])
@@ -69,6 +71,7 @@ class Stores:
             for command in commands:
                 self.clock.turn(REQUEST_SECONDS)
                 peer.answer(command, Answer(0))
+        self.on_last()
 
     def written(self) -> None:
         self.written_count += 1
@@ -176,6 +179,22 @@ async def test_who_brings_more_in_the_same_turn_is_not_read_until_it_is_done(hal
     await turn()
     assert wire.is_read
     assert wire.answers() == [(0, 0), (0, 1)]
+
+
+async def test_who_reads_its_last_answers_slowly_is_read_again_when_it_has_them(hall):
+    peer, wire = hall.connect()
+    peer.data_received(frames(1))
+    peer.data_received(frames(1, first=1))
+    assert not wire.is_read
+    hall.stores.on_last = peer.pause_writing
+    await turn()
+    assert [opaque for _, opaque in wire.answers()] == [0, 1]
+    assert not wire.is_read
+    peer.resume_writing()
+    assert wire.is_read
+    peer.data_received(frames(1, first=2))
+    await turn()
+    assert wire.answers() == [(0, 2)]
 
 
 async def test_a_timer_has_its_share_while_connections_bring_more_than_turns_hold(hall):
