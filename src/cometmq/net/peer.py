@@ -55,7 +55,6 @@ class Peer(asyncio.Protocol):
         is_on_own_machine: whether it sits on this machine.
         is_paused: whether it reads slower than we answer.
         is_closed: whether the connection is gone.
-        is_faulty: whether nothing more can be read of what it sends; closed when that is handled.
         on_close: called once with the peer when the connection is gone.
         network: whose connection it is where connections are counted (`net.connections`).
         partial_size: bytes of a frame that is not whole.
@@ -81,7 +80,6 @@ class Peer(asyncio.Protocol):
         self.network = network_of(self.ip, is_own=self.is_on_own_machine)
         self.is_paused = False
         self.is_closed = False
-        self.is_faulty = False
         self.on_close: list[Callable[[Peer], None]] = []
         self.partial_size = 0
         self.has_read = False
@@ -121,7 +119,10 @@ class Peer(asyncio.Protocol):
         turn = self._turn
         if turn.lone_reads and len(data) <= SMALL_TURN:
             commands = self._decode(data)
-            if commands or self.is_faulty:
+            is_whole = self._wire.fault is None
+            if len(commands) == 1 and is_whole and turn.handle_one(commands, self):
+                return
+            if commands or not is_whole:
                 turn.handle_alone(commands, self)
             return
         self._unread += data
@@ -153,7 +154,7 @@ class Peer(asyncio.Protocol):
         if self._backlog or self._unread:
             self._is_in_turn = True
             return True
-        if self.is_faulty:
+        if self._wire.fault is not None:
             self._close_faulty()
         elif self._is_held:
             self._is_held = False
@@ -178,7 +179,6 @@ class Peer(asyncio.Protocol):
         if wire.bad_frames:
             self._refuse_bad_frames()
         if wire.fault is not None:
-            self.is_faulty = True
             self._forget_unread()  # Nothing behind it can be read.
         if wire.buffered != self.partial_size:
             self.partial_size = wire.buffered

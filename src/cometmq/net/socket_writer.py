@@ -44,8 +44,7 @@ class SocketWriter:
 
     def write_now(self, data: bytes | memoryview) -> bool:
         """Write what the socket takes at once, and the rest when it can; False where there is a rest."""
-        # As `is_direct`: a call less for each answer.
-        if self._fd >= 0 and not self._transport.get_write_buffer_size():
+        if self.is_direct:
             try:
                 sent = os.write(self._fd, data)
             except OSError:  # The transport finds the same, and knows what to do about it.

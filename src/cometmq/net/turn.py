@@ -86,15 +86,16 @@ class Turn:
         while self._bytes > WAITING_BYTES_MAX and (self._fresh or self._late):
             self._step(self._fresh or self._late, self._clock.monotonic() + BUDGET_SECONDS)
 
+    def handle_one(self, commands: "list[RawCommand]", peer: "Peer") -> bool:
+        """Handle a read of one request that is soon done; False where it may take long, and nothing was done."""
+        if not self._dispatcher.handle_one(commands, peer):
+            return False
+        self.lone_reads -= 1
+        return True
+
     def handle_alone(self, commands: "list[RawCommand]", peer: "Peer") -> None:
         """Handle a small read that nobody came with; what takes too long goes on in a turn."""
         self.lone_reads -= 1
-        if (
-            len(commands) == 1
-            and not peer.is_faulty
-            and self._dispatcher.handle_one(commands, peer)
-        ):
-            return  # Nothing is left of it.
         self._ends = self._clock.monotonic() + SINGLE_SECONDS
         self._dispatcher.handle([(peer, commands)], self._is_over)
         if peer.end_share():

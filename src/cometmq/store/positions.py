@@ -67,7 +67,7 @@ class Positions:
     def visible_limit(self) -> int:
         """Up to where dispatch may go: what is confirmed and can be read."""
         confirmed, committed = self.confirmed, self.committed
-        return confirmed if confirmed < committed else committed  # noqa: FURB136  min() is a call.
+        return min(committed, confirmed)
 
     def begin_at(self, end: int) -> None:
         """All of the log that was found is flushed, confirmed and dispatched."""

@@ -194,13 +194,9 @@ class SendHandler(BatchHandler):
         except StoreError as error:
             self._refuse_sends(sends, error)
             return
-        _, last_offset, size = results[-1]
-        behind = last_offset + size
+        behind = _end_of(results)
         self._counters.count_put(len(results), behind - results[0][1])
         is_confirmed = behind <= self._positions.confirmed
-        if is_confirmed and len(sends.ends) == 1:  # Of one connection, most often a single one.
-            sends.ends[0][0].write(encode_answers(sends.pending, results))
-            return
         start = 0
         for peer, end in sends.ends:
             pending, stored = sends.pending, results

@@ -37,7 +37,7 @@ Attempt = Callable[[], Answer | Awaitable[Answer | None] | None]
 
 @dataclass(slots=True, eq=False)
 class HeldPop:
-    """A request that waits.
+    """A pop, or a question whether there is something to pop, that waits for messages.
 
     Attributes:
         key: topic and group.
@@ -65,7 +65,7 @@ class HeldPop:
 
 
 class PopLongPolls:
-    """All that wait."""
+    """The pops of a broker that wait for messages."""
 
     def __init__(self, parts: Parts) -> None:
         self._settings = parts.settings

@@ -36,7 +36,7 @@ _BLANK_SLOTS = 60  # TIMER_BLANK_SLOTS: what a roll leaves free at the wheel's e
 
 
 class TimerRequest(NamedTuple):
-    """A message that is to be added.
+    """A message that is to wait for its time.
 
     Attributes:
         physical_offset: of its record in the commitlog.
