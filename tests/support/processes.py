@@ -108,6 +108,7 @@ class Program:
         self.is_ready = is_ready
         self.host = host
         self.process: subprocess.Popen[bytes] | None = None
+        self.log_size_before = 0  # Bytes that earlier runs wrote.
 
     @property
     def address(self) -> str:
@@ -122,6 +123,7 @@ class Program:
         """Start it, and wait until it accepts connections and is ready."""
         self.log.parent.mkdir(parents=True, exist_ok=True)
         with self.log.open("ab") as log:
+            self.log_size_before = log.tell()
             self.process = subprocess.Popen(
                 self.command,
                 stdin=subprocess.DEVNULL,
@@ -142,6 +144,10 @@ class Program:
         if (status := self.process.poll()) is not None:
             raise RuntimeError(f"{self.command} ended with {status}:\n{self.last_lines()}")
         return answers(self.port, self.host) and bool(self.is_ready())
+
+    def has_booted(self) -> bool:
+        """Whether this run has said "boot success", as RocketMQ's programs do behind every other line of a start."""
+        return b"boot success" in self.log.read_bytes()[self.log_size_before :]
 
     def last_lines(self, count: int = 30) -> str:
         lines = self.log.read_text(errors="replace").splitlines() if self.log.exists() else []
@@ -193,8 +199,8 @@ def broker(
 ) -> Program:
     """Our broker, from the command line and a Java conf file; not yet started.
 
-    `settings` are RocketMQ's keys; they go over those that every test wants. Where its nameserver runs, it
-    is started when the nameserver knows it: it listens a moment before.
+    `settings` are RocketMQ's keys; they go over those that every test wants. It is started when it has said
+    so and, where its nameserver runs, the nameserver knows it: it listens a moment before.
     """
     port = port or broker_port()
     conf = {
@@ -219,9 +225,14 @@ def broker(
     ]
 
     def is_ready() -> bool:
+        if not program.has_booted():
+            return False
         first = nameservers.split(";", maxsplit=1)[0]
         if not first or not answers(int(first.rpartition(":")[2])):
             return True
         return f"{host}:{port}".encode() in ask(first, RequestCode.GET_BROKER_CLUSTER_INFO)[1]
 
-    return Program(command, log=folder / "broker.log", port=port, is_ready=is_ready, host=host)
+    program = Program(
+        command, log=folder / "broker.log", port=port, is_ready=is_ready, host=host
+    )
+    return program
