@@ -225,14 +225,17 @@ def broker(
     ]
 
     def is_ready() -> bool:
-        if not program.has_booted():
-            return False
-        first = nameservers.split(";", maxsplit=1)[0]
-        if not first or not answers(int(first.rpartition(":")[2])):
-            return True
-        return f"{host}:{port}".encode() in ask(first, RequestCode.GET_BROKER_CLUSTER_INFO)[1]
+        return program.has_booted() and is_known_to(nameservers, f"{host}:{port}")
 
     program = Program(
         command, log=folder / "broker.log", port=port, is_ready=is_ready, host=host
     )
     return program
+
+
+def is_known_to(nameservers: str, address: str) -> bool:
+    """Whether the first of them knows the broker at that address, or does not run."""
+    first = nameservers.split(";", maxsplit=1)[0]
+    if not first or not answers(int(first.rpartition(":")[2])):
+        return True
+    return address.encode() in ask(first, RequestCode.GET_BROKER_CLUSTER_INFO)[1]
