@@ -14,9 +14,12 @@ from typing import NamedTuple
 
 from cometmq.broker.settings import LOOPBACK, BrokerSettings
 from cometmq.model.errors import SettingsError
+from cometmq.net.loop import loop_network
 
 _log = logging.getLogger(__name__)
 
+# An address for documents (RFC 5737), beyond every network of this machine.
+_FAR_AWAY = ("192.0.2.1", 9)
 _ALL = {4: "0.0.0.0", 6: "::"}  # noqa: S104  Said in the log; see above.
 
 
@@ -80,14 +83,10 @@ def _own_ip(host: str) -> str:
     ip = _ip_of(host)
     if not ip_address(ip).is_unspecified:
         return ip
-    # The kernel names the address it would send from; nothing is sent.
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        try:
-            probe.connect(("192.0.2.1", 9))
-        except OSError:
-            return LOOPBACK
-        own: str = probe.getsockname()[0]
-        return own
+    try:
+        return loop_network().own_ip(*_FAR_AWAY)
+    except OSError:
+        return LOOPBACK
 
 
 def _ip_of(host: str) -> str:

@@ -15,7 +15,7 @@ import logging
 from typing import Any
 
 from cometmq.broker.busy_poll import BusyPoll
-from cometmq.broker.worker import Worker
+from cometmq.broker.worker import start_worker
 from cometmq.model.clock import Clock
 from cometmq.store.checkpoint import CheckpointJob
 from cometmq.store.files_ahead import FilePlan
@@ -53,8 +53,8 @@ class Flusher:
         """Start the threads and the timer."""
         self._loop = asyncio.get_running_loop()
         self._busy_poll = BusyPoll(self._loop, self._clock)
-        self._flush_thread = Worker("flusher")
-        self._file_thread = Worker("file-maker")
+        self._flush_thread = start_worker("flusher")
+        self._file_thread = start_worker("file-maker")
         self._tick()
 
     def written(self) -> None:

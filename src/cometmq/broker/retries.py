@@ -8,8 +8,6 @@ Next: cometmq.broker.delay.levels
 """
 
 import asyncio
-import random
-import secrets
 from collections.abc import Awaitable
 
 from cometmq.broker.delay.levels import Levels
@@ -29,6 +27,7 @@ from cometmq.model.group import GroupConfig
 from cometmq.model.names import check_length, dead_letter_topic, retry_topic
 from cometmq.model.topic import TopicConfig
 from cometmq.net.answer import Answer
+from cometmq.net.loop import loop_chance
 from cometmq.net.peer import Peer
 
 _FIRST_LEVEL = 3  # Where retries begin among the delay levels: the first waits 10 s.
@@ -41,7 +40,7 @@ class Retries(Feature):
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
         self._levels = Levels(parts.store.settings.delay_levels_ms, parts.topics)
-        self._chance = random.Random(secrets.randbits(64))  # noqa: S311  Picks queues.
+        self._chance = loop_chance()  # Picks queues.
         self.answers = {RequestCode.CONSUMER_SEND_MSG_BACK: self._send_back}
 
     def _send_back(self, command: Command, _peer: Peer) -> Awaitable[Answer] | Answer:

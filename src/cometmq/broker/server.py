@@ -9,8 +9,6 @@ Next: cometmq.net.server
 
 import logging
 import os
-import random
-import secrets
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
 from ipaddress import ip_address
@@ -57,6 +55,7 @@ from cometmq.model.errors import NetError
 from cometmq.model.settings import SettingsInForce
 from cometmq.net.channels import Channels
 from cometmq.net.dispatcher import Dispatcher
+from cometmq.net.loop import loop_chance
 from cometmq.net.requests import Answers
 from cometmq.net.server import Server
 from cometmq.store.config_file import ConfigFile
@@ -315,7 +314,7 @@ class Broker:
             parts,
             lanes=lanes,
             unique_ids=self._unique_ids(),
-            chance=random.Random(secrets.randbits(64)),  # noqa: S311  Picks queues.
+            chance=loop_chance(),  # Picks queues.
         )
         return SendHandler(
             store=self._store,
@@ -330,7 +329,7 @@ class Broker:
         return UniqueIds(
             ip=ip_address(self._ip).packed,
             pid=os.getpid(),
-            loader=secrets.randbits(32),
+            loader=loop_chance().getrandbits(32),
             clock=self._clock,
         )
 

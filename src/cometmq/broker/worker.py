@@ -9,7 +9,9 @@ import logging
 from collections.abc import Callable
 from queue import SimpleQueue
 from threading import Thread
-from typing import Any
+from typing import Any, Protocol
+
+from cometmq.net.loop import may_have_threads
 
 _log = logging.getLogger(__name__)
 
@@ -17,7 +19,40 @@ _log = logging.getLogger(__name__)
 Done = Callable[[Any, Exception | None], None]
 
 
-class Worker:
+class Worker(Protocol):
+    """Who does a broker's jobs, one at a time."""
+
+    def do(self, job: Callable[[], Any], done: Done) -> None:
+        """Do `job`, then call `done` on the loop."""
+        ...
+
+    def close(self) -> None:
+        """Finish what was given; results after this are dropped."""
+        ...
+
+
+def start_worker(name: str) -> Worker:
+    """A thread of that name, or the loop itself where it has no threads."""
+    return WorkerThread(name) if may_have_threads() else WorkerOnLoop()
+
+
+class WorkerOnLoop:
+    """Does each job on the loop, as its executors do."""
+
+    def __init__(self) -> None:
+        """Of the loop that runs now."""
+        self._loop = asyncio.get_running_loop()
+
+    def do(self, job: Callable[[], Any], done: Done) -> None:
+        """See `Worker`."""
+        working = self._loop.run_in_executor(None, _outcome, job)
+        working.add_done_callback(lambda worked: done(*worked.result()))
+
+    def close(self) -> None:
+        """Nothing is left: who closes it waits for what was given."""
+
+
+class WorkerThread:
     """A thread of the broker."""
 
     def __init__(self, name: str) -> None:
@@ -39,9 +74,11 @@ class Worker:
     def _work(self) -> None:
         while (task := self._jobs.get()) is not None:
             job, done = task
-            result, error = None, None
-            try:
-                result = job()
-            except Exception as raised:  # noqa: BLE001  It goes to whoever gave the job.
-                error = raised
-            self._loop.call_soon_threadsafe(done, result, error)
+            self._loop.call_soon_threadsafe(done, *_outcome(job))
+
+
+def _outcome(job: Callable[[], Any]) -> tuple[Any, Exception | None]:
+    try:
+        return job(), None
+    except Exception as error:  # noqa: BLE001  It goes to whoever gave the job.
+        return None, error

@@ -22,6 +22,7 @@ from cometmq.client.pull_loop import PullLoop
 from cometmq.model.clock import Clock
 from cometmq.model.errors import SettingsError
 from cometmq.model.message import StoredMessage
+from cometmq.net.loop import may_have_threads
 from cometmq.net.tasks import Tasks
 
 _log = logging.getLogger(__name__)
@@ -103,8 +104,15 @@ def make_workers(
         begin(job)
         return call(job)
 
-    kind = TaskWorkers if is_async_listener(listener) else ThreadWorkers
-    return kind(run, concurrency=concurrency, done=done, clock=clock)
+    if is_async_listener(listener):
+        return TaskWorkers(run, concurrency=concurrency, done=done, clock=clock)
+    if may_have_threads():
+        return ThreadWorkers(run, concurrency=concurrency, done=done, clock=clock)
+
+    async def run_on_loop(job: AnyJob) -> Any:
+        return run(job)
+
+    return TaskWorkers(run_on_loop, concurrency=concurrency, done=done, clock=clock)
 
 
 def checked_listener(listener: Listener) -> Listener:

@@ -39,7 +39,7 @@ from cometmq.model.route import MASTER_ID
 from cometmq.net.answer import Answer
 from cometmq.net.channel import Channel
 from cometmq.net.channels import Channels
-from cometmq.net.clock import SystemClock
+from cometmq.net.loop import loop_chance, loop_clock
 from cometmq.net.tasks import Tasks
 
 _log = logging.getLogger(__name__)
@@ -104,8 +104,8 @@ class Hub:
             SettingsError: a nameserver address or the client's ip cannot be read.
         """
         self.settings = settings or ClientSettings()
-        self.clock = clock or SystemClock()
-        self.chance = chance or random.Random()  # noqa: S311  Spreads load; protects nothing.
+        self.clock = clock or loop_clock()
+        self.chance = chance or loop_chance()
         addresses = nameserver_addresses(nameservers)
         given_ip = self.settings.client_ip
         self.ip = checked_ip(given_ip) if given_ip else own_ip(addresses[0])

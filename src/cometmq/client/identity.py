@@ -2,12 +2,12 @@
 
 import os
 import random
-import socket
 from ipaddress import ip_address
 
 from cometmq.codec.message_id import UniqueIds
 from cometmq.model.clock import Clock
 from cometmq.model.errors import SettingsError
+from cometmq.net.loop import loop_network
 
 _LOOPBACK = "127.0.0.1"
 
@@ -15,12 +15,8 @@ _LOOPBACK = "127.0.0.1"
 def own_ip(toward: str) -> str:
     """This machine's address on the way to "host:port"; no packet is sent for it."""
     host, _, port = toward.rpartition(":")
-    host = host.strip("[]")
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        with socket.socket(family, socket.SOCK_DGRAM) as probe:
-            probe.connect((host, int(port)))
-            return str(probe.getsockname()[0])
+        return loop_network().own_ip(host.strip("[]"), int(port))
     except OSError:
         return _LOOPBACK
 

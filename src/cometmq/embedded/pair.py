@@ -23,7 +23,7 @@ from cometmq.model.errors import SettingsError
 from cometmq.model.settings import Layer
 from cometmq.nameserver.server import NameServer
 from cometmq.nameserver.settings import NameServerSettings
-from cometmq.net.clock import SystemClock
+from cometmq.net.loop import loop_clock
 
 _log = logging.getLogger(__name__)
 
@@ -103,7 +103,7 @@ class AsyncEmbedded:
             listen_port=self._nameserver_port,
             kv_config_path=str(self.data_dir / "kvConfig.json"),
         )
-        nameserver = NameServer(settings, SystemClock())
+        nameserver = NameServer(settings, loop_clock())
         await nameserver.start()
         self._running.append(nameserver)
         self.nameserver = nameserver.address
@@ -114,7 +114,7 @@ class AsyncEmbedded:
             nameservers=self.nameserver,
             store_path=str(self.data_dir.absolute() / "store"),
         )
-        broker = Broker(settings, SystemClock())
+        broker = Broker(settings, loop_clock())
         await broker.start()
         self._running.append(broker)
         self.broker = broker.address

@@ -6,14 +6,14 @@ Next: cometmq.net.peer
 import asyncio
 import contextlib
 import logging
-import socket
 
 from cometmq.model.clock import Clock
 from cometmq.model.errors import NetError
 from cometmq.net.connections import Connections
 from cometmq.net.dispatcher import Dispatcher
 from cometmq.net.held_bytes import HeldBytes
-from cometmq.net.listener import Listener
+from cometmq.net.loop import loop_network
+from cometmq.net.network import Accepted, Bound
 from cometmq.net.peer import Peer
 from cometmq.net.tasks import Tasks
 from cometmq.net.turn import Turn
@@ -33,7 +33,7 @@ _CLOSE_SECONDS_MAX = 2
 
 
 class Server:
-    """Listening sockets and their peers.
+    """Addresses that are listened on, and the peers that connect to them.
 
     Attributes:
         dispatcher: who handles requests.
@@ -71,8 +71,8 @@ class Server:
         self._connections = Connections(connections_max, clock)
         self._all_gone = asyncio.Event()
         self._all_gone.set()
-        self._bound: list[socket.socket] = []
-        self._listeners: list[Listener] = []
+        self._bound: list[Bound] = []
+        self._listening: list[Bound] = []
 
     @property
     def peers(self) -> frozenset[Peer]:
@@ -98,41 +98,31 @@ class Server:
             NetError: as `start`.
         """
         try:
-            family, kind, protocol, _, address = socket.getaddrinfo(
-                host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-            )[0]
-            with contextlib.ExitStack() as on_failure:
-                taken = on_failure.enter_context(socket.socket(family, kind, protocol))
-                taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-                taken.bind(address)
-                on_failure.pop_all()
+            bound = loop_network().bind(host, port)
         except OSError as error:
             raise NetError(
                 f"cannot listen on {host}:{port}: {error.strerror or error}; "
                 "is another broker or nameserver running there?"
             ) from error
-        self._bound.append(taken)
-        port_taken: int = taken.getsockname()[1]
-        return port_taken
+        self._bound.append(bound)
+        return bound.port
 
     async def serve(self) -> None:
         """Accept connections at every address that was bound."""
-        if not self._listeners:
+        if not self._listening:
             self._connections.limit_to_descriptors()
             self.tasks.spawn(self._close_idle(), "idle")
         while self._bound:
-            listener = Listener(self._bound.pop(0), self._accepted)
-            self._listeners.append(listener)
-            listener.start()
+            bound = self._bound.pop(0)
+            self._listening.append(bound)
+            bound.listen(self._accepted)
 
     async def close(self) -> None:
         """Stop listening, close every connection and wait until they are gone."""
-        for taken in self._bound:
-            taken.close()
+        for bound in (*self._bound, *self._listening):
+            bound.close()
         self._bound.clear()
-        for listener in self._listeners:
-            listener.close()
-        self._listeners.clear()
+        self._listening.clear()
         for peer in self._connections:
             peer.close()
         await self._wait_gone()
@@ -146,20 +136,19 @@ class Server:
             async with asyncio.timeout(_CLOSE_SECONDS_MAX):
                 await self._all_gone.wait()
 
-    def _accepted(self, accepted: socket.socket, name: tuple[str, int]) -> None:
+    def _accepted(self, accepted: Accepted) -> None:
         """Make a peer of an accepted connection, where there is room for it."""
-        peer = Peer(self, name, accepted.getsockname()[0])
-        if not self._connections.admit(peer, accepted.fileno()):
+        peer = Peer(self, accepted.remote, accepted.local_ip)
+        if not self._connections.admit(peer, accepted.number):
             accepted.close()
             return
         self._all_gone.clear()
         self.tasks.spawn(self._connect(peer, accepted), "accept")
 
-    async def _connect(self, peer: Peer, accepted: socket.socket) -> None:
-        """Let the loop read from an accepted connection."""
-        loop = asyncio.get_running_loop()
+    async def _connect(self, peer: Peer, accepted: Accepted) -> None:
+        """Let a peer have what comes on an accepted connection."""
         try:
-            await loop.connect_accepted_socket(lambda: peer, accepted)
+            await accepted.attach(peer)
         except BaseException:
             # Its transport never was, or tells the peer of its end by itself.
             self.forget(peer)

@@ -1,7 +1,6 @@
 """Who a client is."""
 
 import random
-import socket
 
 import pytest
 
@@ -20,14 +19,8 @@ def test_two_clients_of_one_process_differ():
     assert make_client_id("10.0.0.1", "me", chance).startswith("10.0.0.1@me#")
 
 
-def test_on_the_way_to_this_machine_the_address_is_loopback():
-    assert own_ip("127.0.0.1:9876") == "127.0.0.1"
-    if socket.has_ipv6:
-        assert own_ip("[::1]:9876") in ("::1", "127.0.0.1")
-
-
-def test_an_address_that_leads_nowhere_is_no_error():
-    assert own_ip("no-such-host.invalid:9876") == "127.0.0.1"
+async def test_where_the_loop_has_a_network_of_its_own_its_address_counts():
+    assert own_ip("10.1.2.3:9876") == "127.0.0.1"
 
 
 @pytest.mark.parametrize(("ip", "digits"), [("10.0.0.1", 32), ("fd00::2", 56)])

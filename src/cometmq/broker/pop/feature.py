@@ -4,8 +4,6 @@ Next: cometmq.broker.pop.popping
 """
 
 import asyncio
-import random
-import secrets
 
 from cometmq.broker.machines.on_loop import Machines
 from cometmq.broker.machines.steps import Steps, on_device
@@ -24,6 +22,7 @@ from cometmq.broker.pop.waiting import PopLongPolls
 from cometmq.codec.remoting import Command
 from cometmq.model.codes import RequestCode
 from cometmq.net.answer import Answer
+from cometmq.net.loop import loop_chance
 from cometmq.net.peer import Peer
 
 _PERIOD_SECONDS = PERIOD_MS / 1000
@@ -46,7 +45,7 @@ class PopFeature(Feature):
         self._orders = Orders(parts)
         self._waiting = PopLongPolls(parts)
         self._revive = Revive(parts, journal=self._journal, waiting=self._waiting)
-        chance = random.Random(secrets.randbits(64))  # noqa: S311  Picks queues.
+        chance = loop_chance()  # Picks queues.
         reader = PopReader(
             parts,
             journal=self._journal,

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from pyspark.sql import SparkSession
 
+from cometmq.model.durations import duration_ms
 from cometmq.model.errors import SettingsError
 from cometmq.net.clock import SystemClock
 from cometmq.spark.jobs.field import option
@@ -29,7 +30,7 @@ from cometmq.spark.jobs.tasks import (
 )
 from cometmq.spark.jobs.topic_archive import TopicArchive, archive_round
 from cometmq.spark.jobs.words import time_ms
-from cometmq.spark.options import duration_ms, words
+from cometmq.spark.options import words
 from cometmq.spark.store import archive as kernel
 from cometmq.spark.store import restore as back
 from cometmq.spark.store.folder import StoreFolder

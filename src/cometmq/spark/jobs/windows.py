@@ -17,12 +17,12 @@ from pyarrow import fs
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
+from cometmq.model.durations import duration_ms
 from cometmq.model.errors import SettingsError
 from cometmq.spark.jobs.field import option
 from cometmq.spark.jobs.manifest import absolute, file_system
 from cometmq.spark.jobs.run import Run
 from cometmq.spark.jobs.streaming import FlowOptions
-from cometmq.spark.options import duration_ms
 
 WINDOW = "window"
 FOLDER = "windows"

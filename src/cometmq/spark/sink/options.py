@@ -3,11 +3,11 @@
 Next: cometmq.spark.sink.settings
 """
 
+from cometmq.model.durations import duration_ms
 from cometmq.spark.options import (
     NAME_SERVER,
     PASSED_ON,
     Option,
-    duration_ms,
     group,
     one_of,
     text,

@@ -1,0 +1,311 @@
+"""A network in memory: connections between programs of one loop, without a socket.
+
+It does what TCP does to a program, no more: bytes come in order and in pieces of any size, a writer is
+paused when the reader does not read, and an end is seen behind the bytes before it. What holds for both is
+written down as tests (tests/unit/net/test_networks.py).
+
+Next: cometmq.net.virtual_loop
+"""
+
+import asyncio
+import errno
+import os
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from cometmq.net.network import Bound, OnAccepted
+
+# What the sockets of a connection hold that nobody has read, in each direction, bytes.
+SOCKET_SIZE = 256 << 10
+# Given to a protocol at once.
+READ_SIZE_MAX = 256 << 10
+_WRITE_BUFFER_MAX = 64 << 10  # As asyncio's transports.
+_FIRST_FREE_PORT = 20_000
+_ANY_HOST = ("0.0.0.0", "::")  # noqa: S104  Nobody is reached by it.
+_OWN_IP = "127.0.0.1"
+
+
+def _refuse(number: int, address: tuple[str, int]) -> OSError:
+    return OSError(number, f"{os.strerror(number)}: {address[0]}:{address[1]}")
+
+
+class MemoryNetwork:
+    """A `Network` whose programs all run on one loop."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Nobody listens."""
+        self._loop = loop
+        self._bound: dict[int, list[_MemoryBound]] = {}  # By port.
+        self._next_port = _FIRST_FREE_PORT
+
+    def bind(self, host: str, port: int) -> Bound:
+        """See `Network`."""
+        port = port or self._free_port()
+        others = self._bound.setdefault(port, [])
+        if any(_is_one_of(host, other.host) for other in others):
+            raise _refuse(errno.EADDRINUSE, (host, port))
+        others.append(bound := _MemoryBound(host, port, others))
+        return bound
+
+    async def connect(
+        self, make: Callable[[], Any], host: str, port: int
+    ) -> "tuple[MemoryTransport, Any]":
+        """Connect a protocol that `make` makes to an address; both, as a loop's `create_connection`.
+
+        Raises:
+            ConnectionRefusedError: nobody listens there.
+        """
+        await asyncio.sleep(0)
+        for bound in self._bound.get(port, []):
+            if _is_one_of(bound.host, host) and bound.on_accepted is not None:
+                break
+        else:
+            raise _refuse(errno.ECONNREFUSED, (host, port))
+        here, there = (_OWN_IP, self._free_port()), (host, port)
+        to_server, to_client = _Pipe(), _Pipe()
+        near = MemoryTransport(self._loop, (here, there), reads=to_client, writes=to_server)
+        far = MemoryTransport(self._loop, (there, here), reads=to_server, writes=to_client)
+        protocol = make()
+        near.start(protocol)
+        self._loop.call_soon(bound.on_accepted, _MemoryAccepted(far))
+        return near, protocol
+
+    def own_ip(self, host: str, port: int) -> str:
+        """See `Network`."""
+        return _OWN_IP
+
+    def _free_port(self) -> int:
+        self._next_port += 1
+        return self._next_port
+
+
+def _is_one_of(bound: str, asked: str) -> bool:
+    """Whether who is bound to one host can be reached by the other, or is in its way."""
+    return bound == asked or bound in _ANY_HOST or asked in _ANY_HOST
+
+
+class _MemoryBound:
+    """A `Bound` in memory."""
+
+    def __init__(self, host: str, port: int, others: "list[_MemoryBound]") -> None:
+        self.host = host
+        self.port = port
+        self.on_accepted: OnAccepted | None = None
+        self._others = others
+
+    def listen(self, on_accepted: OnAccepted) -> None:
+        """See `Bound`."""
+        self.on_accepted = on_accepted
+
+    def close(self) -> None:
+        """See `Bound`."""
+        if self in self._others:
+            self._others.remove(self)
+
+
+class _MemoryAccepted:
+    """An `Accepted` in memory."""
+
+    number = 0
+
+    def __init__(self, transport: "MemoryTransport") -> None:
+        self.remote: tuple[str, int] = transport.get_extra_info("peername")
+        self.local_ip: str = transport.get_extra_info("sockname")[0]
+        self._transport = transport
+
+    async def attach(self, protocol: asyncio.Protocol) -> None:
+        """See `Accepted`."""
+        await asyncio.sleep(0)
+        self._transport.start(protocol)
+
+    def close(self) -> None:
+        """See `Accepted`."""
+        self._transport.abort()
+
+
+class _Pipe:
+    """Bytes on their way from one end of a connection to the other.
+
+    Attributes:
+        size: how many were written and not read.
+        is_ended: whether nothing comes behind them.
+        is_broken: whether nobody will read them.
+        on_change: the ends; each is told when the other has done something.
+    """
+
+    def __init__(self) -> None:
+        self.size = 0
+        self.is_ended = False
+        self.is_broken = False
+        self.on_change: list[Callable[[], None]] = []
+        self._pieces: deque[bytes] = deque()
+
+    @property
+    def waiting_size(self) -> int:
+        """Of them those for which the reader's socket has no room, so that they wait with the writer."""
+        return max(self.size - SOCKET_SIZE, 0)
+
+    def write(self, data: bytes) -> None:
+        """Put bytes behind those that are there."""
+        self._pieces.append(data)
+        self.size += len(data)
+        self._tell()
+
+    def read(self) -> bytes:
+        """Take what is there, `READ_SIZE_MAX` at most."""
+        taken = bytearray()
+        while self._pieces and len(taken) < READ_SIZE_MAX:
+            taken += self._pieces.popleft()
+        if len(taken) > READ_SIZE_MAX:
+            self._pieces.appendleft(bytes(taken[READ_SIZE_MAX:]))
+            del taken[READ_SIZE_MAX:]
+        self.size -= len(taken)
+        self._tell()
+        return bytes(taken)
+
+    def drop_waiting(self) -> None:
+        """Forget what waits with the writer."""
+        while self.size > SOCKET_SIZE:
+            self.size -= len(self._pieces.pop())
+
+    def end(self) -> None:
+        """Nothing more is written."""
+        self.is_ended = True
+        self._tell()
+
+    def break_off(self) -> None:
+        """Nothing more is read."""
+        self.is_broken = True
+        self._pieces.clear()
+        self.size = 0
+        self._tell()
+
+    def _tell(self) -> None:
+        for told in self.on_change:
+            told()
+
+
+class MemoryTransport(asyncio.Transport):
+    """One end of a connection in memory."""
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        names: tuple[tuple[str, int], tuple[str, int]],
+        *,
+        reads: _Pipe,
+        writes: _Pipe,
+    ) -> None:
+        """Nothing is read before `start`; `names` are the addresses of this end and of the other."""
+        super().__init__({"sockname": names[0], "peername": names[1]})
+        self._loop = loop
+        self._reads, self._writes = reads, writes
+        self._protocol: asyncio.Protocol | None = None
+        self._is_reading = True
+        self._is_reading_soon = False
+        self._is_closing = False
+        self._is_lost = False
+        self._is_writer_paused = False
+        self._high, self._low = _WRITE_BUFFER_MAX, _WRITE_BUFFER_MAX // 4
+
+    def start(self, protocol: asyncio.Protocol) -> None:
+        """Give what comes to a protocol."""
+        self._protocol = protocol
+        self._reads.on_change.append(self._read_soon)
+        self._writes.on_change.append(self._was_read)
+        protocol.connection_made(self)
+        self._read_soon()
+
+    # --- reading
+
+    def is_reading(self) -> bool:
+        """Whether what comes is given to the protocol."""
+        return self._is_reading and not self._is_closing
+
+    def pause_reading(self) -> None:
+        """Give the protocol nothing more."""
+        self._is_reading = False
+
+    def resume_reading(self) -> None:
+        """Go on giving."""
+        self._is_reading = True
+        self._read_soon()
+
+    def _read_soon(self) -> None:
+        if not self._is_reading_soon and (self._reads.size or self._reads.is_ended):
+            self._is_reading_soon = True
+            self._loop.call_soon(self._read)
+
+    def _read(self) -> None:
+        self._is_reading_soon = False
+        if not self.is_reading() or self._protocol is None:
+            return
+        if self._reads.size:
+            self._protocol.data_received(self._reads.read())
+        elif not self._protocol.eof_received():
+            self.close()
+
+    # --- writing
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        """Write; what is beyond the other end's socket waits here."""
+        if not data or self._is_closing or self._writes.is_broken:
+            return
+        self._writes.write(bytes(data))
+        if not self._is_writer_paused and self._writes.waiting_size > self._high:
+            self._is_writer_paused = True
+            if self._protocol is not None:
+                self._protocol.pause_writing()
+
+    def writelines(self, list_of_data: Iterable[bytes | bytearray | memoryview]) -> None:
+        """Write pieces."""
+        self.write(b"".join(list_of_data))
+
+    def get_write_buffer_size(self) -> int:
+        """Bytes that the other end's socket has no room for."""
+        return self._writes.waiting_size
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        """From how many waiting bytes on the protocol is told to pause, and to go on."""
+        self._high = _WRITE_BUFFER_MAX if high is None else high
+        self._low = self._high // 4 if low is None else low
+
+    def _was_read(self) -> None:
+        """Something of what we wrote may have been read."""
+        left = self._writes.waiting_size
+        if self._is_writer_paused and left <= self._low and self._protocol is not None:
+            self._is_writer_paused = False
+            self._protocol.resume_writing()
+        if self._is_closing and not left:
+            self._end_soon()
+
+    # --- the end
+
+    def is_closing(self) -> bool:
+        """Whether it is closed, or will be."""
+        return self._is_closing
+
+    def close(self) -> None:
+        """Close it when everything is written."""
+        if not self._is_closing:
+            self._is_closing = True
+            self._was_read()
+
+    def abort(self) -> None:
+        """Close it at once; what waits here is not written."""
+        self._is_closing = True
+        self._writes.drop_waiting()
+        self._end_soon()
+
+    def _end_soon(self) -> None:
+        self._loop.call_soon(self._end)
+
+    def _end(self) -> None:
+        if self._is_lost:
+            return
+        self._is_lost = True
+        self._reads.break_off()
+        self._writes.end()
+        if self._protocol is not None:
+            self._protocol.connection_lost(None)

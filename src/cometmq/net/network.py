@@ -1,0 +1,79 @@
+"""What a server needs of a network: an address to listen on, and the connections that come.
+
+`TcpNetwork` has the machine's sockets (net.tcp_network); under virtual time connections are in memory
+(net.memory_network). Which one it is, the running loop knows (`net.loop.loop_network`), and a client connects by
+that loop's `create_connection` to either.
+
+Next: cometmq.net.tcp_network
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import Protocol
+
+
+class Accepted(Protocol):
+    """A connection that was accepted, and of which nothing is read yet."""
+
+    @property
+    def remote(self) -> tuple[str, int]:
+        """Address and port that it comes from."""
+        ...
+
+    @property
+    def local_ip(self) -> str:
+        """The address that it came to."""
+        ...
+
+    @property
+    def number(self) -> int:
+        """Its descriptor's number, by which is seen how many are open."""
+        ...
+
+    async def attach(self, protocol: asyncio.Protocol) -> None:
+        """Let a protocol have what comes."""
+        ...
+
+    def close(self) -> None:
+        """Turn it away; only before `attach`."""
+        ...
+
+
+OnAccepted = Callable[[Accepted], None]
+
+
+class Bound(Protocol):
+    """An address that was taken, so that nobody else can."""
+
+    @property
+    def port(self) -> int:
+        """Which one it is, also where any free one was asked for."""
+        ...
+
+    def listen(self, on_accepted: OnAccepted) -> None:
+        """Accept connections from now on."""
+        ...
+
+    def close(self) -> None:
+        """Give the address up; connections that were accepted stay."""
+        ...
+
+
+class Network(Protocol):
+    """Where a server's connections come from."""
+
+    def bind(self, host: str, port: int) -> Bound:
+        """Take an address; port 0 takes any that is free.
+
+        Raises:
+            OSError: it is taken, or none of this machine's.
+        """
+        ...
+
+    def own_ip(self, host: str, port: int) -> str:
+        """This machine's address on the way to another.
+
+        Raises:
+            OSError: there is no way.
+        """
+        ...

@@ -1,0 +1,81 @@
+"""The machine's network: TCP sockets, accepted by `net.listener`.
+
+Next: cometmq.net.listener
+"""
+
+import asyncio
+import contextlib
+import socket
+
+from cometmq.net.listener import Listener
+from cometmq.net.network import Bound, OnAccepted
+
+
+class TcpNetwork:
+    """A `Network` of sockets."""
+
+    def bind(self, host: str, port: int) -> Bound:
+        """See `Network`."""
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        with contextlib.ExitStack() as on_failure:
+            taken = on_failure.enter_context(socket.socket(family, kind, protocol))
+            taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            taken.bind(address)
+            on_failure.pop_all()
+        return _BoundSocket(taken)
+
+    def own_ip(self, host: str, port: int) -> str:
+        """See `Network`; the kernel names the address that it would send from, and nothing is sent."""
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        with socket.socket(family, socket.SOCK_DGRAM) as probe:
+            probe.connect((host, port))
+            own: str = probe.getsockname()[0]
+            return own
+
+
+class _BoundSocket:
+    """A `Bound` that is a socket."""
+
+    def __init__(self, taken: socket.socket) -> None:
+        self.port: int = taken.getsockname()[1]
+        self._taken = taken
+        self._listener: Listener | None = None
+
+    def listen(self, on_accepted: OnAccepted) -> None:
+        """See `Bound`."""
+
+        def accepted(connection: socket.socket, name: tuple[str, int]) -> None:
+            on_accepted(_AcceptedSocket(connection, name))
+
+        self._listener = Listener(self._taken, accepted)
+        self._listener.start()
+
+    def close(self) -> None:
+        """See `Bound`."""
+        if self._listener is None:
+            self._taken.close()
+        else:
+            self._listener.close()
+
+
+class _AcceptedSocket:
+    """An `Accepted` that is a socket."""
+
+    __slots__ = ("_connection", "local_ip", "number", "remote")
+
+    def __init__(self, connection: socket.socket, name: tuple[str, int]) -> None:
+        self.remote = name
+        self.local_ip: str = connection.getsockname()[0]
+        self.number = connection.fileno()
+        self._connection = connection
+
+    async def attach(self, protocol: asyncio.Protocol) -> None:
+        """See `Accepted`."""
+        loop = asyncio.get_running_loop()
+        await loop.connect_accepted_socket(lambda: protocol, self._connection)
+
+    def close(self) -> None:
+        """See `Accepted`."""
+        self._connection.close()

@@ -1,0 +1,117 @@
+"""A whole broker and its clients under virtual time, as a user's test has them."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+
+import pytest
+
+import cometmq
+from cometmq.client import AsyncProducer, AsyncPushConsumer, Message, PushSettings
+from cometmq.model.errors import ConnectError, SettingsError
+from cometmq.net.virtual_loop import START_MS
+
+MINUTE_MS = 60_000
+
+
+def test_a_message_for_later_comes_when_it_is_due():
+    with cometmq.virtual() as mq:
+        came = []
+
+        async def story():
+            async with (
+                AsyncProducer(mq.nameserver) as producer,
+                AsyncPushConsumer(
+                    mq.nameserver,
+                    group="tea",
+                    listener=lambda message: came.append((mq.now_ms(), message.body)),
+                    subscriptions={"reminders": "*"},
+                ),
+            ):
+                await producer.send(Message("reminders", b"now"))
+                await producer.send(
+                    Message("reminders", b"later", deliver=timedelta(minutes=10))
+                )
+                await asyncio.sleep(900)
+
+        mq.run(story())
+        (first, now), (second, later) = came
+        assert (now, later) == (b"now", b"later")
+        assert first - START_MS < 40_000  # A group finds a new topic within half a minute.
+        assert 0 <= second - START_MS - 10 * MINUTE_MS < 2_000
+        assert mq.now_ms() - START_MS >= 15 * MINUTE_MS
+
+
+def crowd(seed: int, folder) -> list[object]:
+    """What two members of a group see of a busy minute in which every third message fails once."""
+    with cometmq.virtual(folder, seed=seed) as mq:
+        seen: list[object] = []
+
+        def listener(name):
+            async def listen(message):
+                seen.append(
+                    (name, mq.now_ms(), message.body, message.message_id, str(message.queue))
+                )
+                await asyncio.sleep(0.5)
+                return message.reconsume_times > 0 or int(message.body) % 3 > 0
+
+            return listen
+
+        def member(name):
+            return AsyncPushConsumer(
+                mq.nameserver,
+                group="g",
+                listener=listener(name),
+                subscriptions={"busy": "*"},
+                settings=PushSettings(concurrency=3),
+            )
+
+        async def story():
+            async with AsyncProducer(mq.nameserver) as producer:
+                await producer.send(Message("busy", b"1"))
+                async with member("one"), member("two"):
+                    for number in range(2, 60):
+                        await producer.send(Message("busy", b"%d" % number))
+                        await asyncio.sleep(1)
+                    await asyncio.sleep(60)
+
+        mq.run(story())
+        log = b"".join(path.read_bytes() for path in sorted(folder.glob("store/commitlog/*")))
+        return [*seen, hash(log)]
+
+
+def test_the_same_seed_is_the_same_run_to_the_last_byte_of_the_log(tmp_path):
+    first, again, other = (crowd(seed, tmp_path / f"{n}") for n, seed in enumerate((7, 7, 8)))
+    assert len(first) > 70
+    assert first == again
+    assert first != other
+
+
+def test_its_clients_are_refused_where_nobody_listens_and_told_where_nothing_can_happen():
+    with cometmq.virtual() as mq:
+
+        async def call_nobody():
+            async with AsyncProducer("127.0.0.1:1") as producer:
+                await producer.send(Message("t", b""))
+
+        with pytest.raises(ConnectError):
+            mq.run(call_nobody())
+        with pytest.raises(SettingsError, match="no duration"):
+            mq.sleep("3 weeks")
+        before = mq.now_ms()
+        mq.sleep("1m")
+        mq.sleep(1.5)
+        assert mq.now_ms() - before == pytest.approx(MINUTE_MS + 1500, abs=10)
+
+
+def test_what_was_stored_is_there_in_the_next_run_of_the_same_folder(tmp_path):
+    async def send(mq):
+        async with AsyncProducer(mq.nameserver) as producer:
+            return (await producer.send(Message("kept", b"x"))).queue_offset
+
+    def once():
+        with cometmq.virtual(tmp_path, settings={"defaultTopicQueueNums": 1}) as mq:
+            return mq.run(send(mq))
+
+    assert [once(), once()] == [0, 1]

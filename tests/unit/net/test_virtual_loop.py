@@ -1,0 +1,119 @@
+"""A loop under virtual time: the clock goes where the next timer is, and everything is done on one thread."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+
+import pytest
+
+from cometmq.net.loop import loop_chance, loop_clock, may_have_threads
+from cometmq.net.virtual_loop import START_MS, NothingWillHappen, VirtualLoop
+
+
+def run(main, **settings):
+    def make() -> VirtualLoop:
+        return VirtualLoop(**settings)
+
+    with asyncio.Runner(loop_factory=make) as runner:
+        return runner.run(main())
+
+
+def test_days_pass_in_a_moment_and_both_clocks_say_so():
+    async def main():
+        clock = loop_clock()
+        began = clock.monotonic()
+        assert clock.now_ms() == START_MS
+        await asyncio.sleep(3 * 86_400)
+        return clock.monotonic() - began, clock.now_ms() - START_MS
+
+    began = time.monotonic()
+    seconds, ms = run(main)
+    assert time.monotonic() - began < 5
+    assert seconds == pytest.approx(3 * 86_400, abs=0.01)
+    assert ms == pytest.approx(3 * 86_400_000, abs=10)
+
+
+def test_timers_come_in_their_order_each_at_its_time():
+    async def main():
+        loop, came = asyncio.get_running_loop(), []
+        began = loop.time()
+
+        def note(seconds):
+            came.append((seconds, loop.time() - began))
+
+        for seconds in (5.0, 0.25, 3600.0, 1.0):
+            loop.call_later(seconds, note, seconds)
+        await asyncio.sleep(4000)
+        return came
+
+    came = run(main)
+    assert [due for due, _ in came] == [0.25, 1.0, 5.0, 3600.0]
+    for due, at in came:
+        assert at == pytest.approx(due, abs=0.001)
+
+
+def test_a_timeout_is_virtual_too():
+    async def main():
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(86_400):
+                await asyncio.get_running_loop().create_future()
+
+    run(main)
+
+
+def test_who_looks_again_and_again_until_some_time_has_passed_comes_to_an_end():
+    async def main():
+        clock = loop_clock()
+        until = clock.monotonic() + 0.001
+        while clock.monotonic() < until:  # noqa: ASYNC110  As the broker's busy poll does.
+            await asyncio.sleep(0)
+
+    run(main)
+
+
+def test_where_nothing_can_happen_any_more_it_says_so_instead_of_waiting_for_ever():
+    async def main():
+        await asyncio.get_running_loop().create_future()
+
+    with pytest.raises(NothingWillHappen, match="no timer is set"):
+        run(main)
+
+
+def test_work_for_threads_is_done_on_the_loop_in_the_time_that_it_is_given():
+    async def main():
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, VirtualLoop)
+        assert not may_have_threads()
+        assert await asyncio.to_thread(threading.get_ident) == threading.get_ident()
+        loop.executor_seconds = 2.0
+        began = loop.time()
+        done: list[int] = []
+        work = loop.run_in_executor(None, done.append, 1)
+        given_up = loop.run_in_executor(None, done.append, 2)
+        await asyncio.sleep(1)
+        assert done == []
+        given_up.cancel()
+        await work
+        await asyncio.sleep(5)
+        assert done == [1]
+        with pytest.raises(ZeroDivisionError):
+            await asyncio.to_thread(lambda: 1 / 0)
+        return loop.time() - began
+
+    assert run(main) == pytest.approx(9.0, abs=0.001)
+
+
+def test_chance_is_the_seeds():
+    async def main():
+        return [loop_chance().random() for _ in range(3)]
+
+    assert run(main, seed=7) == run(main, seed=7) != run(main, seed=8)
+
+
+def test_it_begins_when_it_is_told_to():
+    async def main():
+        return loop_clock().now_ms()
+
+    assert run(main, start_ms=5) == 5
