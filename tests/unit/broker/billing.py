@@ -15,7 +15,7 @@ from cometmq.model.queue import MessageQueue
 from cometmq.model.subscription import parse_subscription
 from cometmq.net.answer import Answer
 from cometmq.net.channels import Channels
-from cometmq.net.clock import SystemClock
+from cometmq.net.loop import loop_clock
 
 QUEUE = MessageQueue("orders", "broker-a", 0)
 
@@ -50,7 +50,7 @@ class Client:
         self.asked: list = []
         self._answers = answers
         self._version = version
-        self.channels = Channels(SystemClock(), on_request=self._take)
+        self.channels = Channels(loop_clock(), on_request=self._take)
         self._broker = served.broker
 
     def _take(self, command, _channel):

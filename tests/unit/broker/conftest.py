@@ -14,7 +14,8 @@ from cometmq.broker.settings import BrokerSettings
 from cometmq.codec.remoting import Command
 from cometmq.model.clock import Clock
 from cometmq.net.channels import Channels
-from cometmq.net.clock import SystemClock
+from cometmq.net.loop import loop_clock
+from cometmq.net.virtual_loop import VirtualLoop
 
 
 class Served:
@@ -41,10 +42,17 @@ async def eventually(look, *, seconds: float = 30):
             await asyncio.sleep(0.01)
 
 
+def virtual_loop() -> VirtualLoop:
+    """The running loop, whose time a test may turn."""
+    loop = asyncio.get_running_loop()
+    assert isinstance(loop, VirtualLoop)
+    return loop
+
+
 @asynccontextmanager
 async def serve(path: Path, clock: Clock | None = None, **settings):
     """A broker on free ports with its store at `path`; closed in the end."""
-    clock = clock or SystemClock()
+    clock = clock or loop_clock()
     values = {
         "listen_port": 0,
         "store_path": str(path),
@@ -53,7 +61,7 @@ async def serve(path: Path, clock: Clock | None = None, **settings):
     }
     broker = Broker(BrokerSettings(broker_name="broker-a", **{**values, **settings}), clock)
     await broker.start()
-    channels = Channels(SystemClock())
+    channels = Channels(loop_clock())
     try:
         yield Served(broker, channels)
     finally:

@@ -23,6 +23,7 @@ from cometmq.model import properties as names
 from cometmq.model.codes import RequestCode
 from cometmq.model.errors import CometError
 from cometmq.model.flags import ONEWAY
+from cometmq.net.virtual_loop import VirtualLoop
 from cometmq.store.appender import Put
 from tests.support.hand_clock import HandClock
 from tests.unit.broker.parts_by_hand import HOST, load_tables, parts_by_hand, unique_ids
@@ -61,7 +62,7 @@ class Sends(NamedTuple):
 def sends(tmp_path_factory) -> Iterator[Sends]:
     clock = HandClock()
     with (
-        asyncio.Runner() as loop,
+        asyncio.Runner(loop_factory=VirtualLoop) as loop,
         parts_by_hand(tmp_path_factory.mktemp("sends"), clock) as parts,
     ):
         sends = loop.run(_begin(parts, clock, loop))

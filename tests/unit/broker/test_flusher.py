@@ -28,6 +28,8 @@ SYNC = StoreSettings(
 )
 LOOP, THREAD = "MainThread", "flusher"
 
+pytestmark = pytest.mark.threads
+
 
 class TimedDisk(FakeDisk):
     """A disk whose syncs take a time, and which knows who asked for them."""

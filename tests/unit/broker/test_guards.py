@@ -15,7 +15,7 @@ from cometmq.model.codes import RequestCode
 from cometmq.model.queue import MessageQueue
 from cometmq.model.subscription import parse_subscription
 from cometmq.net.channels import Channels
-from cometmq.net.clock import SystemClock
+from cometmq.net.loop import loop_clock
 from tests.unit.broker.conftest import Served
 
 
@@ -36,7 +36,7 @@ class Member:
 
 @asynccontextmanager
 async def member(served: Served, client_id: str):
-    channels = Channels(SystemClock())
+    channels = Channels(loop_clock())
     try:
         yield Member(served, channels, client_id)
     finally:

@@ -11,7 +11,7 @@ from cometmq.codec.bodies.consumer import decode_consumer_ids
 from cometmq.codec.remoting import Command
 from cometmq.model.codes import RequestCode, ResponseCode
 from cometmq.net.channels import Channels
-from cometmq.net.clock import SystemClock
+from cometmq.net.loop import loop_clock
 from tests.unit.broker.conftest import eventually
 
 
@@ -38,7 +38,7 @@ class Client:
 
     def __init__(self, served, name):
         self.served, self.name, self.told = served, name, []
-        self.channels = Channels(SystemClock(), on_request=self._take)
+        self.channels = Channels(loop_clock(), on_request=self._take)
 
     def _take(self, command, _channel):
         self.told.append((command.code, command.fields))
@@ -112,7 +112,7 @@ async def test_all_producers_are_told_with_their_last_heartbeat(served, two):
     (one,) = told["q"]
     assert one["remoteIP"].startswith("/127.0.0.1:")
     assert one["language"] == "PYTHON"
-    assert abs(one["lastUpdateTimestamp"] - SystemClock().now_ms()) < 60_000
+    assert abs(one["lastUpdateTimestamp"] - loop_clock().now_ms()) < 60_000
 
 
 async def test_a_heartbeat_makes_the_retry_topic_and_is_listed(served, two):

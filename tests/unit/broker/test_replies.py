@@ -10,7 +10,7 @@ from cometmq.codec.remoting import Command
 from cometmq.model.codes import RequestCode, ResponseCode
 from cometmq.net.answer import Answer
 from cometmq.net.channels import Channels
-from cometmq.net.clock import SystemClock
+from cometmq.net.loop import loop_clock
 from tests.unit.broker.conftest import serve
 
 TOPIC = "DefaultCluster_REPLY_TOPIC"
@@ -24,7 +24,7 @@ class Asker:
         self.got: list[Command] = []
         self._answer = answer
         self._served = served
-        self.channels = Channels(SystemClock(), on_request=self._take)
+        self.channels = Channels(loop_clock(), on_request=self._take)
 
     def _take(self, command, _channel) -> Answer:
         self.got.append(command)

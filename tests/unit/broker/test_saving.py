@@ -10,6 +10,8 @@ from cometmq.broker.saving import Saver
 from cometmq.store.config_file import ConfigFile
 from cometmq.store.real_disk import RealDisk
 
+pytestmark = pytest.mark.threads
+
 
 async def test_who_goes_away_takes_the_save_from_nobody(tmp_path):
     may_go_on = threading.Event()

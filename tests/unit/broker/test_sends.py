@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import threading
-import time
 
 import pytest
 
@@ -15,8 +13,8 @@ from cometmq.codec.record import decode_record, decode_records
 from cometmq.codec.remoting import Command
 from cometmq.model.codes import RequestCode, ResponseCode
 from cometmq.net.channels import Channels
-from cometmq.net.clock import SystemClock
-from tests.unit.broker.conftest import serve
+from cometmq.net.loop import loop_clock
+from tests.unit.broker.conftest import serve, virtual_loop
 
 KEY = "7F0000010000000118B4AAC200000001"
 LETTERS = {
@@ -229,7 +227,7 @@ async def test_of_a_turn_of_many_connections_only_the_message_too_long_for_a_fil
     """Each connection's answers come in its order, and what it sent stands in its queue in that order."""
     async with serve(tmp_path, commitlog_file_size=65_536) as served:
         await served.ask(RequestCode.SEND_MESSAGE, long_fields(), b"makes the topic")
-        clients = [Channels(SystemClock()) for _ in range(12)]
+        clients = [Channels(loop_clock()) for _ in range(12)]
         channels = [await client.get(served.broker.address) for client in clients]
         for round_ in range(5):
             bodies = [
@@ -292,23 +290,17 @@ async def test_with_synchronous_flush_nobody_reads_what_is_not_on_disk(tmp_path,
     async with serve(tmp_path, flush_disk_type=FlushDiskType.SYNC_FLUSH) as served:
         await served.ask(RequestCode.SEND_MESSAGE_V2, short_fields(), b"0")
         store = served.broker._store
-        real, opened = store.flush_files, asyncio.Event()
-
-        def hesitant(upto):
-            time.sleep(0.01)
-            real(upto)
-
-        # A disk that was slow once: the next flushes are the thread's (docs/design/0009).
-        monkeypatch.setattr(store, "flush_files", hesitant)
-        fields = short_fields(properties=PLAIN[0])
-        await served.ask(RequestCode.SEND_MESSAGE_V2, fields, b"1")
-        loop = asyncio.get_running_loop()
+        real, loop = store.flush_files, virtual_loop()
 
         def slow(upto):
-            asyncio.run_coroutine_threadsafe(opened.wait(), loop).result(20)
+            loop.clock.turn(0.01)
             real(upto)
 
+        # A disk that was slow once: the next flushes are left to a thread (docs/design/0009).
         monkeypatch.setattr(store, "flush_files", slow)
+        fields = short_fields(properties=PLAIN[0])
+        await served.ask(RequestCode.SEND_MESSAGE_V2, fields, b"1")
+        loop.executor_seconds = 1.0
         channel = await served.channels.get(served.broker.address)
         sends = [
             channel.start_call(
@@ -320,8 +312,6 @@ async def test_with_synchronous_flush_nobody_reads_what_is_not_on_disk(tmp_path,
         pulled = await served.ask(RequestCode.PULL_MESSAGE, pull_fields("Orders", offset=2))
         assert pulled.code == ResponseCode.PULL_NOT_FOUND
         assert not any(send.done() for send in sends)
-        opened.set()
-        monkeypatch.undo()
         answers = await asyncio.gather(*sends)
         assert {answer.code for answer in answers} == {0}
         pulled = await served.ask(RequestCode.PULL_MESSAGE, pull_fields("Orders", offset=2))
@@ -349,26 +339,18 @@ async def test_a_failed_flush_is_told_and_final(tmp_path, monkeypatch):
         assert second.remark
 
 
-async def test_no_send_to_a_new_topic_is_answered_before_the_topic_is_on_disk(
-    tmp_path, monkeypatch
-):
+async def test_no_send_to_a_new_topic_is_answered_before_the_topic_is_on_disk(tmp_path):
     async with serve(tmp_path) as served:
-        file = served.broker._topics._saver._file
-        real, may_save = file.save, threading.Event()
-
-        def slow(text):
-            may_save.wait(20)
-            real(text)
-
-        monkeypatch.setattr(file, "save", slow)
+        virtual_loop().executor_seconds = 1.0  # So long a file takes.
         channel = await served.channels.get(served.broker.address)
         command = Command(310, fields=short_fields("New", properties=PLAIN[0]), body=b"x")
         sends = [channel.start_call(command, timeout_ms=20_000) for _ in range(3)]
-        await served.ask(RequestCode.GET_ALL_TOPIC_CONFIG)  # The sends have been read by now.
+        await served.ask(
+            RequestCode.GET_BROKER_RUNTIME_INFO
+        )  # The sends have been read by now.
         sends.append(channel.start_call(command, timeout_ms=20_000))
-        await served.ask(RequestCode.GET_ALL_TOPIC_CONFIG)
+        await served.ask(RequestCode.GET_BROKER_RUNTIME_INFO)
         assert not any(send.done() for send in sends)
-        may_save.set()
         answers = await asyncio.gather(*sends)
     assert [answer.fields["queueOffset"] for answer in answers] == ["0", "1", "2", "3"]
 

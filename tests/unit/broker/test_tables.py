@@ -13,7 +13,7 @@ from cometmq.codec.remoting import Command
 from cometmq.model.codes import RequestCode, ResponseCode
 from cometmq.model.group import GroupConfig
 from cometmq.net.channels import Channels
-from cometmq.net.clock import SystemClock
+from cometmq.net.loop import loop_clock
 from cometmq.net.peer import Peer
 from tests.unit.broker.conftest import eventually, serve
 
@@ -196,7 +196,7 @@ async def test_administration_from_elsewhere_is_refused(served, monkeypatch):
     monkeypatch.setattr(
         Peer, "is_on_own_machine", property(lambda _: False, lambda *_: None), raising=False
     )
-    channels = Channels(SystemClock())
+    channels = Channels(loop_clock())
     command = Command(RequestCode.DELETE_TOPIC_IN_BROKER, fields={"topic": "Made"})
     answer = await channels.call(served.broker.address, command)
     await channels.close()

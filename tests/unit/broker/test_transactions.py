@@ -20,7 +20,7 @@ from cometmq.model.codes import RequestCode, ResponseCode
 from cometmq.model.flags import TRANSACTION_COMMIT, TRANSACTION_ROLLBACK
 from cometmq.model.names import HALF_TOPIC, OP_HALF_TOPIC, TRANS_CHECK_MAX_TIME_TOPIC
 from cometmq.net.channels import Channels
-from cometmq.net.clock import SystemClock
+from cometmq.net.loop import loop_clock
 from tests.unit.broker.conftest import Served, eventually, serve
 from tests.unit.broker.test_sends import short_fields
 
@@ -61,7 +61,7 @@ async def send_half(served: Served, number: int = 0, **properties: str) -> Half:
 
 
 def now() -> str:
-    return str(SystemClock().now_ms())
+    return str(loop_clock().now_ms())
 
 
 async def end(served: Served, half: Half, how: str, **more: str) -> Command:
@@ -90,7 +90,7 @@ class Producer:
     asked: list[tuple[dict[str, str], Record]] = field(default_factory=list)
 
     async def __aenter__(self) -> Producer:
-        self.channels = Channels(SystemClock(), on_request=self.take)
+        self.channels = Channels(loop_clock(), on_request=self.take)
         part = Heartbeat("me@1", (ProducerPart(GROUP),), ())
         command = Command(RequestCode.HEART_BEAT, body=encode_heartbeat(part))
         await self.channels.call(self.served.broker.address, command, timeout_ms=5_000)

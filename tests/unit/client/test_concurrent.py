@@ -18,6 +18,8 @@ from cometmq.client.concurrent import (
 from cometmq.client.inflight import Inflight
 from cometmq.net.clock import SystemClock
 
+pytestmark = pytest.mark.threads
+
 
 class Loop:
     """What a job needs of its pull loop."""

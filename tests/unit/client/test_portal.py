@@ -82,6 +82,7 @@ def test_a_call_from_the_loop_itself_is_refused():
         portal().call(inside)
 
 
+@pytest.mark.threads
 def test_an_interrupted_wait_cancels_the_work():
     started, cancelled = threading.Event(), threading.Event()
 

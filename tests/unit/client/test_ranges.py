@@ -13,6 +13,7 @@ from cometmq.client.results import PullStatus, RawPull
 from cometmq.model.errors import ConnectionLost
 from cometmq.model.queue import MessageQueue
 from cometmq.model.subscription import Subscription
+from tests.support.virtual import run_virtually
 
 QUEUE = MessageQueue("T", "b", 0)
 ASK = Ask(Subscription("T"), max_count=32)
@@ -109,7 +110,7 @@ def test_whatever_the_broker_gives_the_range_comes_in_order_once(
 ):
     chance = random.Random(seed)
     broker = Broker(first, first + size, most=lambda: chance.randint(1, 32))
-    found, _ = asyncio.run(read(broker, start, start + length, depth))
+    found, _ = run_virtually(read(broker, start, start + length, depth))
     assert found == [n for n in range(start, start + length) if first <= n < first + size]
 
 

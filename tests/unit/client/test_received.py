@@ -1,7 +1,5 @@
 """Messages of an answer taken together are the messages that each record gives by itself."""
 
-import asyncio
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,6 +11,7 @@ from cometmq.codec.record import Record, decode_records, encode_record
 from cometmq.model.errors import BombError, CodecError
 from cometmq.model.flags import COMPRESSED
 from cometmq.model.queue import MessageQueue
+from tests.support.virtual import run_virtually
 
 LIMIT = 1 << 20
 QUEUE = MessageQueue("Orders", "b", 1)
@@ -46,7 +45,7 @@ QUEUES = st.sampled_from(["Orders", "%RETRY%group", "ns%Orders", "Ö"]).map(
 def test_together_or_one_by_one(body, queue, namespace):
     rules = {"body_size_max": LIMIT, "namespace": namespace}
     expected = [unpack(record, queue, **rules) for record in decode_records(body)]
-    pulled = asyncio.run(Unpacking(queue, LIMIT, 6, namespace).read(body))
+    pulled = run_virtually(Unpacking(queue, LIMIT, 6, namespace).read(body))
     assert pulled == (expected, None)
 
 

@@ -12,6 +12,8 @@ from cometmq.broker.machines.on_loop import LoopWorld, Machines
 from cometmq.broker.machines.steps import confirmed, elsewhere, on_device, turn_end
 from cometmq.store.positions import Durability
 
+pytestmark = pytest.mark.threads
+
 
 class Confident:
     """A log that is where everybody wants it."""

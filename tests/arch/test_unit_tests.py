@@ -1,0 +1,91 @@
+"""Unit tests open no socket and wait for no time: tests/unit/conftest.py sees to it, and here it is seen to work."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+UNIT = Path(__file__).parents[1] / "unit"
+ROOT = UNIT.parents[1]
+
+# Tests of what threads do: they have a loop as programs have it, and open no socket either.
+OF_THREADS = {
+    "broker/machines/test_on_loop.py",
+    "broker/test_flusher.py",
+    "broker/test_saving.py",
+    "client/test_concurrent.py",
+    "client/test_portal.py",
+}
+
+SAMPLE = """
+import asyncio, socket, time
+import pytest
+
+def test_binds():
+    socket.socket().bind(("127.0.0.1", 0))
+
+def test_connects():
+    socket.socket().connect(("127.0.0.1", 9))
+
+async def test_opens_a_connection_that_is_no_memory():
+    await asyncio.get_running_loop().sock_connect(socket.socket(), ("127.0.0.1", 9))
+
+def test_sleeps():
+    time.sleep(0.002)
+
+@pytest.mark.threads
+def test_sleeps_beside_threads():
+    time.sleep(0.2)
+
+@pytest.mark.threads
+async def test_binds_beside_threads():
+    socket.socket().bind(("127.0.0.1", 0))
+
+async def test_an_hour_passes():
+    await asyncio.sleep(3600)
+"""
+
+
+def run(folder: Path, where: str) -> str:
+    """What pytest says of the sample in a folder of that name, with the conftest of tests/unit above it."""
+    tests = folder / where
+    tests.mkdir(parents=True)
+    (folder / "tests/unit/conftest.py").write_bytes((UNIT / "conftest.py").read_bytes())
+    (tests / "test_sample.py").write_text(SAMPLE)
+    command = [sys.executable, "-m", "pytest", "-q", "-W", "ignore", "-p", "no:cacheprovider"]
+    command += ["-c", str(ROOT / "pyproject.toml"), "--rootdir", str(folder), str(tests)]
+    return subprocess.run(
+        command, capture_output=True, text=True, timeout=60, check=False
+    ).stdout
+
+
+def test_a_socket_or_a_sleep_fails_a_unit_test_and_virtual_time_does_not(tmp_path):
+    said = run(tmp_path, "tests/unit/store")
+    failed = set(re.findall(r"^FAILED \S+::(\w+)", said, re.MULTILINE))
+    assert failed == {
+        "test_binds",
+        "test_connects",
+        "test_opens_a_connection_that_is_no_memory",
+        "test_sleeps",
+        "test_sleeps_beside_threads",
+        "test_binds_beside_threads",
+    }, said
+    assert "1 passed" in said
+
+
+def test_no_other_file_has_its_own_loop():
+    marked, own = set(), set()
+    for path in UNIT.rglob("*.py"):
+        name, text = str(path.relative_to(UNIT)), path.read_text()
+        if name.startswith("net/") or name == "conftest.py":
+            continue
+        if "mark.threads" in text:
+            marked.add(name)
+        if re.search(
+            r"uvloop|new_event_loop|asyncio\.(run\(|Runner\((?!loop_factory=VirtualLoop))", text
+        ):
+            own.add(name)
+    assert marked == OF_THREADS
+    assert own == set()
