@@ -13,7 +13,17 @@ kernel = cythonize(
             [f"src/cometmq/kernel/{name}.pyx"],
             extra_compile_args=["-O2", "-g0"],
         )
-        for name in ("_calls", "_fast", "_messages", "_walk")
+        for name in (
+            "_answers",
+            "_calls",
+            "_entries",
+            "_frames",
+            "_index",
+            "_messages",
+            "_packing",
+            "_sends",
+            "_walk",
+        )
     ],
     include_path=["src"],
     build_dir="build",

@@ -45,9 +45,19 @@ MACHINE_PATH = re.compile(
 OPEN_END = re.compile(r"#.*\b(?:TO[D]O|FIX[M]E)\b")
 SERVER_PACKAGES = ("broker", "kernel", "nameserver", "net", "store")
 CLASS = re.compile(r"^(?:cdef )?class _*(\w+)", re.MULTILINE)
+COMPILED_SUFFIXES = (".pyx", ".pxd")
+COMPILED_FUNCTION = re.compile(
+    r"^(?P<indent> *)(?:def|cdef) (?:[^\n(=]*[ *])?(?P<name>\w+)\([^)]*\)[^\n:]*:$",
+    re.MULTILINE,
+)
+COMPILED_DOCSTRING = re.compile(r'^ *"""(?:[^"]|"(?!""))*"""$', re.MULTILINE)
+COMPILED_MODULE_DOCSTRING = re.compile(r'(?:#[^\n]*\n)*"""[^"]')
+LOCAL_TYPES = re.compile(r" +cdef ")
 NEXT_LINE = re.compile(r"^Next: (?P<name>\S+)$", re.MULTILINE)
 TEXT_SUFFIXES = {
     ".py",
+    ".pyx",
+    ".pxd",
     ".md",
     ".toml",
     ".ini",
@@ -72,15 +82,20 @@ class Source:
     modules: frozenset[str]  # dotted names of all modules below src
     classes: Mapping[str, list[Path]]  # of the server's packages: where each name stands
 
+    @property
+    def is_code(self) -> bool:
+        """Whether it is Python, or what is compiled to go with it."""
+        return self.tree is not None or self.path.suffix in COMPILED_SUFFIXES
+
 
 Complaint = tuple[int, str]
 Rule = Callable[[Source], Iterator[Complaint]]
 
 
 def file_size(source: Source) -> Iterator[Complaint]:
-    """A Python file has at most FILE_LINES_MAX lines."""
+    """A Python file, a compiled one too, has at most FILE_LINES_MAX lines."""
     lines = source.text.count("\n")
-    if source.tree is not None and lines > FILE_LINES_MAX:
+    if source.is_code and lines > FILE_LINES_MAX:
         yield 1, f"{lines} lines; at most {FILE_LINES_MAX}: split it by deed"
 
 
@@ -95,9 +110,37 @@ def function_size(source: Source) -> Iterator[Complaint]:
             yield node.lineno, f"{node.name} has {lines} lines; at most {FUNCTION_LINES_MAX}"
 
 
+def compiled_function_size(source: Source) -> Iterator[Complaint]:
+    """The same of a compiled function, besides the types of its locals."""
+    if source.path.suffix != ".pyx":
+        return
+    heads = [*COMPILED_FUNCTION.finditer(source.text)]
+    for head in heads:
+        body = indented(source.text[head.end() :].split("\n"), len(head["indent"]))
+        text = COMPILED_DOCSTRING.sub("", "\n".join(body), count=1)
+        lines = sum(
+            1 for line in text.split("\n") if line.strip() and not LOCAL_TYPES.match(line)
+        )
+        lines += head[0].count("\n") + 1
+        if lines > FUNCTION_LINES_MAX:
+            number = source.text.count("\n", 0, head.start()) + 1
+            yield number, f"{head['name']} has {lines} lines; at most {FUNCTION_LINES_MAX}"
+
+
+def indented(lines: list[str], indent: int) -> Iterator[str]:
+    """The first lines that stand deeper than `indent`."""
+    for line in lines[1:]:
+        if line.strip() and len(line) - len(line.lstrip()) <= indent:
+            return
+        yield line
+
+
 def module_docstring(source: Source) -> Iterator[Complaint]:
     """Every module says what it is; an empty `__init__.py` has nothing to say."""
-    if source.tree is not None and source.text.strip() and not ast.get_docstring(source.tree):
+    is_silent = source.tree is not None and not ast.get_docstring(source.tree)
+    if source.path.suffix == ".pyx":
+        is_silent = not COMPILED_MODULE_DOCSTRING.match(source.text)
+    if is_silent and source.text.strip():
         yield 1, "no module docstring: what is it, how does it work?"
 
 
@@ -119,6 +162,9 @@ def empty_words(source: Source) -> Iterator[Complaint]:
             for node in ast.walk(source.tree)
             if isinstance(node, ast.ClassDef)
         ]
+    elif source.path.suffix == ".pyx":
+        for head in COMPILED_FUNCTION.finditer(source.text):
+            names.append((source.text.count("\n", 0, head.start()) + 1, head["name"]))
     else:
         names = []
     for line, name in names:
@@ -151,13 +197,14 @@ def class_twice(source: Source) -> Iterator[Complaint]:
 def open_end(source: Source) -> Iterator[Complaint]:
     """What is not done stands in an issue, not in a comment."""
     for number, line in enumerate(source.text.splitlines(), 1):
-        if source.tree is not None and OPEN_END.search(line):
+        if source.is_code and OPEN_END.search(line):
             yield number, "an open end: do it, or file it"
 
 
 RULES: tuple[Rule, ...] = (
     file_size,
     function_size,
+    compiled_function_size,
     module_docstring,
     next_module,
     empty_words,

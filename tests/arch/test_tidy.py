@@ -73,6 +73,34 @@ def test_two_classes_of_one_name_are_named_in_the_server_and_nowhere_else(tmp_pa
     assert complaints(tmp_path, text, name="src/cometmq/client/log.py") == []
 
 
+COMPILED = (
+    "# cython: language_level=3\n"
+    '"""A kernel."""\n\n\ncdef int count(\n    bytes text, Py_ssize_t size\n) except -1:\n'
+    '    """How many,\n\n    of what.\n    """\n    cdef int found = 0\n    return found\n'
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        (COMPILED + "    found += 1\n" * 36, "count has 40 lines; at most 40"),
+        (COMPILED + "    cdef int more\n" * 60, ""),
+        (COMPILED + "    found += 1\n" * 37, "count has 41 lines; at most 40"),
+        (COMPILED + "\n\ncdef int other = 1\n" * 200, "; at most 500"),
+        (COMPILED.replace('"""A kernel."""', ""), "no module docstring"),
+        (COMPILED.replace("count(", "count_helper("), "'helper' names nothing"),
+        (COMPILED + "# TO" + "DO later\n", "an open end"),
+    ],
+)
+def test_a_compiled_file_is_read_too(tmp_path, text, complaint):
+    said = complaints(tmp_path, text, name="src/cometmq/kernel/_count.pyx")
+    if not complaint or "40 lines" in complaint:
+        assert said == []
+    else:
+        (line,) = said
+        assert complaint in line
+
+
 def test_an_empty_package_file_needs_no_docstring(tmp_path):
     assert complaints(tmp_path, "", name="src/cometmq/store/__init__.py") == []
 

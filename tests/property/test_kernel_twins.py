@@ -21,7 +21,7 @@ from cometmq.model.java_hash import java_hash
 from cometmq.store.consume_queue import ConsumeQueue
 
 try:
-    from cometmq.kernel import _fast as fast
+    from tests.support import compiled_kernel as fast
 except ImportError:
     # Without a compiler there is one kernel; with one, a twin that was not built is a fault.
     if shutil.which("cc") or shutil.which("gcc"):

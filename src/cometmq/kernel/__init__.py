@@ -1,8 +1,7 @@
 """Hot loops on bytes and ints: what they mean in plain Python, and a compiled twin.
 
 `reference`, `records`, `wanted`, `keys`, `sends`, `requests`, `messages` and `calls` say what each function does;
-`_fast`, `_walk`, `_messages` and `_calls` do the same, compiled, and run where the package was built with a C
-compiler.
+the modules with an underscore do the same, compiled, and run where the package was built with a C compiler.
 COMETMQ_KERNEL=reference or =fast chooses one for certain (docs/design/0017).
 """
 
@@ -23,24 +22,14 @@ KERNEL = os.environ.get("COMETMQ_KERNEL", "")
 try:
     if KERNEL == "reference":
         raise ImportError  # noqa: TRY301  The plain kernel was asked for.
+    from cometmq.kernel._answers import encode_answers, encode_requests
     from cometmq.kernel._calls import begin_writing
-    from cometmq.kernel._fast import (
-        choose_entries,
-        count_records,
-        encode_answers,
-        encode_requests,
-        gather,
-        index_insert,
-        index_keys,
-        java_hash_many,
-        pack_records,
-        plain_batch,
-        plain_sends,
-        read_commands,
-        record_keys,
-        show_entries,
-    )
+    from cometmq.kernel._entries import choose_entries, gather, show_entries
+    from cometmq.kernel._frames import read_commands
+    from cometmq.kernel._index import index_insert, index_keys, java_hash_many, record_keys
     from cometmq.kernel._messages import plain_messages, plain_properties
+    from cometmq.kernel._packing import count_records, pack_records
+    from cometmq.kernel._sends import plain_batch, plain_sends
     from cometmq.kernel._walk import (
         copy_pieces,
         crcs_match,

@@ -1,5 +1,6 @@
 # Numbers in network order, read and written where they stand.
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
+from libc.string cimport memcpy
 
 
 cdef inline uint32_t get_u32(const uint8_t *at) noexcept nogil:
@@ -21,3 +22,14 @@ cdef inline uint8_t *put_u32(uint8_t *at, uint32_t value) noexcept nogil:
 cdef inline uint8_t *put_u64(uint8_t *at, uint64_t value) noexcept nogil:
     put_u32(at, <uint32_t>(value >> 32))
     return put_u32(at + 4, <uint32_t>value)
+
+
+cdef inline uint8_t *put_u16(uint8_t *at, uint32_t value) noexcept nogil:
+    at[0] = value >> 8 & 0xFF
+    at[1] = value & 0xFF
+    return at + 2
+
+
+cdef inline uint8_t *put_bytes(uint8_t *at, const void *start, Py_ssize_t size) noexcept nogil:
+    memcpy(at, start, size)
+    return at + size

@@ -30,32 +30,16 @@ def plain_messages(
     cdef const uint8_t *store_host = NULL
     cdef const uint8_t *born_host = NULL
     cdef Py_ssize_t last = PyBytes_GET_SIZE(body) - HEAD_SIZE
-    cdef Py_ssize_t topic_size = PyBytes_GET_SIZE(topic)
-    cdef int64_t size, body_size, block_at
-    cdef char identity[32]
-    cdef PyObject *unique
-    cdef object born_text = None, store_text = None, offset_id
-    if topic_size > 127:
+    cdef int64_t block_at
+    cdef object born_text = None, store_text = None
+    if PyBytes_GET_SIZE(topic) > 127:
         return position
     while 0 <= position <= last:
         at = start + position
-        size, body_size = <int32_t>get_u32(at), <int32_t>get_u32(at + 84)
-        if (
-            get_u32(at + 4) != MAGIC_V1
-            or get_u32(at + 36) != 0
-            or size > PyBytes_GET_SIZE(body) - position
-            or not 0 <= body_size <= size - SIZE_MIN
-        ):
+        block_at = _block_at(at, PyBytes_GET_SIZE(body) - position, topic)
+        if not block_at:
             break
-        block_at = HEAD_SIZE + body_size + 1 + topic_size + 2
-        if (
-            block_at > size
-            or at[HEAD_SIZE + body_size] != topic_size
-            or memcmp(at + HEAD_SIZE + body_size + 1, PyBytes_AS_STRING(topic), topic_size) != 0
-            or block_at + (at[block_at - 2] << 8 | at[block_at - 1]) != size
-        ):
-            break
-        properties = read_properties(at + block_at, size - block_at)
+        properties = read_properties(at + block_at, <int32_t>get_u32(at) - block_at)
         if properties is None:
             break
         if born_host is NULL or memcmp(born_host, at + 48, HOST_SIZE) != 0:
@@ -64,33 +48,66 @@ def plain_messages(
         if store_host is NULL or memcmp(store_host, at + 64, HOST_SIZE) != 0:
             store_host = at + 64
             store_text = host_text(PyBytes_FromStringAndSize(<const char *>store_host, HOST_SIZE))
-        put_hex(identity, at + 64)
-        put_hex(identity + 16, at + 28)
-        offset_id = PyUnicode_DecodeUTF8(identity, 32, NULL)
-        unique = PyDict_GetItem(properties, UNIQUE)
-        messages.append(
-            make(
-                queue,
-                <int64_t>get_u64(at + 20),
-                offset_id if unique is NULL else <object>unique,
-                offset_id,
-                PyBytes_FromStringAndSize(<const char *>at + HEAD_SIZE, body_size),
-                properties,
-                <int64_t>get_u64(at + 40),
-                born_text,
-                <int64_t>get_u64(at + 56),
-                store_text,
-                <int32_t>get_u32(at + 16),
-                0,
-                <int32_t>get_u32(at + 72),
-                <int64_t>get_u64(at + 28),
-                size,
-                get_u32(at + 8),
-                <int64_t>get_u64(at + 76),
-            )
-        )
-        position += size
+        messages.append(_made(make, at, queue, properties, born_text, store_text))
+        position += <int32_t>get_u32(at)
     return position
+
+
+cdef inline object _made(
+    object make, const uint8_t *at, object queue, dict properties, object born_text, object store_text
+):
+    """The message that `make` makes of a plain record."""
+    cdef str offset_id = _offset_id(at)
+    cdef PyObject *unique = PyDict_GetItem(properties, UNIQUE)
+    return make(
+        queue,
+        <int64_t>get_u64(at + 20),
+        offset_id if unique is NULL else <object>unique,
+        offset_id,
+        PyBytes_FromStringAndSize(<const char *>at + HEAD_SIZE, <int32_t>get_u32(at + 84)),
+        properties,
+        <int64_t>get_u64(at + 40),
+        born_text,
+        <int64_t>get_u64(at + 56),
+        store_text,
+        <int32_t>get_u32(at + 16),
+        0,
+        <int32_t>get_u32(at + 72),
+        <int64_t>get_u64(at + 28),
+        <int32_t>get_u32(at),
+        get_u32(at + 8),
+        <int64_t>get_u64(at + 76),
+    )
+
+
+cdef inline int64_t _block_at(const uint8_t *at, int64_t size_max, bytes topic) noexcept:
+    """Where a plain record of a topic has its properties; 0 for any other record."""
+    cdef int64_t size = <int32_t>get_u32(at), body_size = <int32_t>get_u32(at + 84), block_at
+    cdef Py_ssize_t topic_size = PyBytes_GET_SIZE(topic)
+    if (
+        get_u32(at + 4) != MAGIC_V1
+        or get_u32(at + 36) != 0
+        or size > size_max
+        or not 0 <= body_size <= size - SIZE_MIN
+    ):
+        return 0
+    block_at = HEAD_SIZE + body_size + 1 + topic_size + 2
+    if (
+        block_at > size
+        or at[HEAD_SIZE + body_size] != topic_size
+        or memcmp(at + HEAD_SIZE + body_size + 1, PyBytes_AS_STRING(topic), topic_size) != 0
+        or block_at + (at[block_at - 2] << 8 | at[block_at - 1]) != size
+    ):
+        return 0
+    return block_at
+
+
+cdef inline str _offset_id(const uint8_t *at):
+    """The id of a record by its store host and place."""
+    cdef char digits[32]
+    put_hex(digits, at + 64)
+    put_hex(digits + 16, at + 28)
+    return PyUnicode_DecodeUTF8(digits, 32, NULL)
 
 
 def plain_properties(bytes block):

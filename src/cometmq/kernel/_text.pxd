@@ -1,6 +1,9 @@
-# Java's hashes, and values in a record's block of properties.
-from libc.stdint cimport uint8_t, uint32_t
+# Numbers in text, Java's hashes, and values in a record's block of properties.
+from libc.stdint cimport int64_t, uint8_t, uint32_t
 from libc.string cimport memchr, memcmp
+
+cdef extern from "Python.h":
+    const char *PyUnicode_AsUTF8AndSize(object text, Py_ssize_t *size) except NULL
 
 
 cdef inline uint32_t hash_on(uint32_t value, const uint8_t *at, Py_ssize_t size) noexcept nogil:
@@ -36,3 +39,18 @@ cdef inline const uint8_t *last_value(
             found, size[0] = at + name_size, piece_end - at - name_size
         at = piece_end + 1
     return found
+
+
+cdef inline int64_t get_decimal(const uint8_t *at, Py_ssize_t size, bint *is_good) noexcept nogil:
+    """A number as JSON writes it, of at most 18 digits."""
+    cdef int64_t value = 0
+    cdef bint is_negative = size > 0 and at[0] == c"-"
+    cdef Py_ssize_t i = is_negative
+    is_good[0] = i < size <= i + 18 and (at[i] != c"0" or (size == 1))
+    while i < size:
+        if not c"0" <= at[i] <= c"9":
+            is_good[0] = False
+            return 0
+        value = value * 10 + (at[i] - c"0")
+        i += 1
+    return -value if is_negative else value

@@ -246,11 +246,13 @@ def wanted_entries(
     """See `cometmq.kernel.wanted.wanted_entries`."""
     cdef const uint8_t *start = <const uint8_t *>PyBytes_AS_STRING(chunk)
     cdef const uint8_t *at
-    cdef const uint8_t *tag
     cdef Py_ssize_t end = PyBytes_GET_SIZE(chunk)
-    cdef Py_ssize_t last = end - HEAD_SIZE, count = 0, tag_size = 0, keys_size
+    cdef Py_ssize_t last = end - HEAD_SIZE, count = 0, keys_size
+    cdef int64_t tags_code = 0
     cdef Parts parts
-    cdef bytes body, topic = None
+    cdef const uint8_t *block
+    cdef Py_ssize_t block_size
+    cdef bytes topic = None
     cdef dict runs = None
     cdef list run = None
     cdef uint32_t begun = 0, sys_flag
@@ -267,44 +269,55 @@ def wanted_entries(
                 break
             begun = hash_on(0, start + parts.body_end + 1, PyBytes_GET_SIZE(topic))
             begun = hash_on(begun, b"#", 1)
-        if runs is None or sys_flag & INNER_BATCH or last_value(
-            start + parts.block_start, parts.after - parts.block_start,
-            b"INNER_MULTI_DISPATCH\1", 21, &tag_size,
-        ) is not NULL:
+        block, block_size = start + parts.block_start, parts.after - parts.block_start
+        if runs is None or sys_flag & INNER_BATCH or _is_dispatched_more(block, block_size):
             break
-        body = PyBytes_FromStringAndSize(
-            <const char *>at + HEAD_SIZE, parts.body_end - position - HEAD_SIZE
-        )
-        if <uint32_t>crc32(body) & CRC_MASK != get_u32(at + 8):
+        if not _is_whole(at, parts.body_end - position - HEAD_SIZE):
             break
         run = None
-        tag = NULL
         if sys_flag & TRANSACTION_MASK in (0, TRANSACTION_COMMIT):
             run = runs.get(<int32_t>get_u32(at + 12))
             queue_offset = <int64_t>get_u64(at + 20)
             if run is None or run[0] != queue_offset:
                 break
-            tag = last_value(
-                start + parts.block_start, parts.after - parts.block_start,
-                b"TAGS\1", 5, &tag_size,
-            )
-            if tag is not NULL and not is_ascii(tag, tag_size):
+            if not _tags_code(block, block_size, &tags_code):
                 break
         if sys_flag & TRANSACTION_MASK != NOT_INDEXED:
             keys_size = PyByteArray_GET_SIZE(keys)
-            if not _add_keys(keys, begun, offset + position, start + parts.block_start,
-                             parts.after - parts.block_start):
+            if not _add_keys(keys, begun, offset + position, block, block_size):
                 PyByteArray_Resize(keys, keys_size)
                 break
         if run is not None:
-            _add_entry(
-                run[1], offset + position, get_u32(at),
-                <int32_t>hash_on(0, tag, tag_size) if tag is not NULL else 0,
-            )
+            _add_entry(run[1], offset + position, get_u32(at), tags_code)
             run[0] = queue_offset + 1
         position = parts.after
         count += 1
     return position, count
+
+
+cdef inline bint _is_dispatched_more(const uint8_t *block, Py_ssize_t size) noexcept:
+    """Whether a message goes to more queues than its own."""
+    cdef Py_ssize_t found_size = 0
+    return last_value(block, size, b"INNER_MULTI_DISPATCH\1", 21, &found_size) is not NULL
+
+
+cdef inline bint _tags_code(const uint8_t *block, Py_ssize_t size, int64_t *code) noexcept:
+    """The code of a message's tag, 0 where it has none; False where the tag is not ASCII."""
+    cdef Py_ssize_t tag_size = 0
+    cdef const uint8_t *tag = last_value(block, size, b"TAGS\1", 5, &tag_size)
+    code[0] = 0
+    if tag is NULL:
+        return True
+    if not is_ascii(tag, tag_size):
+        return False
+    code[0] = <int32_t>hash_on(0, tag, tag_size)
+    return True
+
+
+cdef inline bint _is_whole(const uint8_t *at, Py_ssize_t body_size) except -1:
+    """Whether a record's body is what its checksum says."""
+    cdef bytes body = PyBytes_FromStringAndSize(<const char *>at + HEAD_SIZE, body_size)
+    return <uint32_t>crc32(body) & CRC_MASK == get_u32(at + 8)
 
 
 cdef int _add_entry(bytearray entries, int64_t offset, uint32_t size, int64_t code) except -1:

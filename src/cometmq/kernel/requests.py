@@ -1,4 +1,4 @@
-"""Frames of requests that leave together, in plain Python; `_fast` has the compiled twin.
+"""Frames of requests that leave together, in plain Python; `_answers` has the compiled twin.
 
 Next: cometmq.net.channel
 """

@@ -1,6 +1,6 @@
 """The loops of the send path, in plain Python: what each send, record, queue entry and answer costs.
 
-They work on tuples, bytes and ints, so that the compiled twin (`_fast.pyx`) can take their place;
+They work on tuples, bytes and ints, so that the compiled twin (`_sends.pyx`, `_packing.pyx` and others) can take their place;
 this is what it means. The tuples are those of the modules that call: `RawCommand`
 (codec.remoting), `Put`, `PutResult` and `Arrival` (store.appender), `Pending`
 (broker.handlers.send_answers), `Lane` (broker.lanes).

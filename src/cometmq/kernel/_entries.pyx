@@ -1,0 +1,94 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False
+# cython: cdivision=True, embedsignature=True
+"""The compiled twin of `sends.show_entries`, `reference.choose_entries` and `gather`: queue entries, and what they name."""
+
+from cpython.bytearray cimport PyByteArray_AS_STRING, PyByteArray_GET_SIZE, PyByteArray_Resize
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+
+from cometmq.kernel._bytes cimport get_u32, get_u64, put_bytes, put_u32, put_u64
+from cometmq.kernel.reference import GAP_CODE as _GAP_CODE
+
+cdef int ENTRY_SIZE = 20
+cdef int64_t GAP_CODE = _GAP_CODE
+
+
+def show_entries(list arrivals, dict dirty, Py_ssize_t tail_size_max, list full, dict watched):
+    """See `cometmq.kernel.sends.show_entries`."""
+    cdef tuple arrival
+    cdef object queue, tail
+    cdef Py_ssize_t size
+    cdef uint8_t *at
+    for arrival in arrivals:
+        queue = arrival[0]
+        tail = queue.tail
+        size = PyByteArray_GET_SIZE(tail)
+        if size == 0:
+            dirty[queue] = None
+        PyByteArray_Resize(tail, size + ENTRY_SIZE)
+        at = <uint8_t *>PyByteArray_AS_STRING(tail) + size
+        at = put_u64(at, <uint64_t><int64_t>arrival[2])
+        at = put_u32(at, <uint32_t><int32_t>arrival[3])
+        put_u64(at, <uint64_t><int64_t>arrival[4])
+        queue.max_offset = <int64_t>arrival[1] + 1
+        if size + ENTRY_SIZE >= tail_size_max:
+            full.append(queue)
+        if queue.watched:
+            watched.setdefault(queue, []).append(arrival[4])
+
+
+def choose_entries(
+    const uint8_t[::1] entries, Py_ssize_t count_max, int64_t size_max, int64_t log_start, match,
+):
+    """See `cometmq.kernel.reference.choose_entries`."""
+    cdef list runs = []
+    cdef int64_t start = -1, end = -1, total = 0, physical_offset, tags_code
+    cdef Py_ssize_t count = 0, looked = 0, position = 0
+    cdef int32_t size
+    cdef bint removed = False
+    cdef const uint8_t *at
+    if entries.shape[0] % ENTRY_SIZE:
+        raise ValueError("entries that are not whole")
+    while position < entries.shape[0]:
+        at = &entries[position]
+        position += ENTRY_SIZE
+        size = <int32_t>get_u32(at + 8)
+        if size <= 0 or (count and (count >= count_max or total + size > size_max)):
+            break
+        physical_offset = <int64_t>get_u64(at)
+        tags_code = <int64_t>get_u64(at + 12)
+        looked += 1
+        if physical_offset < log_start or size == 0x7FFFFFFF or tags_code == GAP_CODE:
+            removed = True
+            continue
+        if match is not None and not match(tags_code):
+            continue
+        if physical_offset != end:
+            if end >= 0:
+                runs.append((start, end))
+            start = physical_offset
+        end = physical_offset + size
+        count += 1
+        total += size
+    if end >= 0:
+        runs.append((start, end))
+    return runs, count, total, looked, bool(removed)
+
+
+def gather(const uint8_t[::1] view, int64_t base, list runs):
+    """See `cometmq.kernel.reference.gather`."""
+    cdef int64_t start, end, total = 0, limit = base + view.shape[0]
+    cdef tuple run
+    cdef bytes room
+    cdef uint8_t *at
+    for run in runs:
+        start, end = run[0], run[1]
+        if base <= start <= end <= limit:
+            total += end - start
+    room = PyBytes_FromStringAndSize(NULL, total)
+    at = <uint8_t *>PyBytes_AS_STRING(room)
+    for run in runs:
+        start, end = run[0], run[1]
+        if base <= start < end <= limit:
+            at = put_bytes(at, &view[start - base], end - start)
+    return room

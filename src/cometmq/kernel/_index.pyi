@@ -1,0 +1,13 @@
+from collections.abc import Sequence
+from typing import Any
+
+def java_hash_many(texts: Sequence[bytes]) -> list[int]: ...
+def index_insert(
+    slots: memoryview[int],
+    number: int,
+    hashes: Sequence[int],
+    offsets: Sequence[int],
+    seconds: Sequence[int],
+) -> tuple[bytes, int]: ...
+def index_keys(waiting: list[Any]) -> list[tuple[int, int, int]]: ...
+def record_keys(records: Sequence[tuple[Any, ...]]) -> list[tuple[int, int, int]]: ...

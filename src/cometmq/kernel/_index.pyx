@@ -1,0 +1,159 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False
+# cython: cdivision=True, embedsignature=True
+"""The compiled twin of `keys`, and of the index in `reference`: hashes of keys, and their entries in an index file."""
+
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+
+from cometmq.kernel._bytes cimport put_u32, put_u64
+from cometmq.kernel._text cimport hash_on, is_ascii, last_value
+from cometmq.kernel.keys import NOT_INDEXED as _NOT_INDEXED
+from cometmq.kernel.records import RECORD_FIELDS as _RECORD_FIELDS
+from cometmq.kernel.reference import java_hash_many as _hash_any
+from cometmq.model.flags import TRANSACTION_MASK as _TRANSACTION_MASK
+
+cdef int ENTRY_SIZE = 20
+cdef int NOT_INDEXED = _NOT_INDEXED
+cdef int TRANSACTION_MASK = _TRANSACTION_MASK
+cdef Py_ssize_t RECORD_FIELDS = _RECORD_FIELDS
+
+
+def java_hash_many(texts):
+    """See `cometmq.kernel.reference.java_hash_many`."""
+    cdef list hashes = []
+    cdef object text
+    cdef const uint8_t *at
+    cdef Py_ssize_t size
+    for text in texts:
+        at, size = <const uint8_t *>PyBytes_AS_STRING(text), PyBytes_GET_SIZE(text)
+        if is_ascii(at, size):
+            hashes.append(<int32_t>hash_on(0, at, size))
+        else:
+            hashes += _hash_any([text])
+    return hashes
+
+
+def index_insert(int32_t[::1] slots, int32_t number, hashes, offsets, seconds):
+    """See `cometmq.kernel.reference.index_insert`."""
+    cdef Py_ssize_t index, count = len(hashes)
+    cdef uint32_t slot_count = slots.shape[0]
+    cdef uint32_t key_hash, slot
+    cdef int32_t previous, fresh = 0
+    cdef bytes entries = PyBytes_FromStringAndSize(NULL, count * ENTRY_SIZE)
+    cdef uint8_t *at = <uint8_t *>PyBytes_AS_STRING(entries)
+    if len(offsets) != count or len(seconds) != count:
+        raise ValueError("a hash, an offset and a time for each key")
+    if slot_count == 0:
+        raise ZeroDivisionError("an index file without slots")
+    for index in range(count):
+        key_hash = <uint32_t><int32_t>hashes[index]
+        if key_hash >> 31:
+            key_hash = (0 - key_hash) & 0x7FFFFFFF
+        slot = key_hash % slot_count
+        previous = slots[slot]
+        if not 0 < previous < number:
+            previous = 0
+            fresh += 1
+        at = put_u32(at, key_hash)
+        at = put_u64(at, <uint64_t><int64_t>offsets[index])
+        at = put_u32(at, <uint32_t><int32_t>seconds[index])
+        at = put_u32(at, <uint32_t>previous)
+        slots[slot] = number
+        number += 1
+    return entries, fresh
+
+
+cdef object _key_hash(uint32_t begun, bytes topic, const uint8_t *key, Py_ssize_t size):
+    """The hash of "topic#key", whose first part is hashed already."""
+    if begun and is_ascii(key, size):
+        return <int32_t>hash_on(begun, key, size)
+    return _hash_any([topic + b"#" + key[:size]])[0]
+
+
+cdef class _Keys:
+    """Gathers the keys of messages, each with its record's place and time."""
+
+    cdef list found
+    cdef bytes topic
+    cdef uint32_t begun
+
+    def __cinit__(self):
+        self.found = []
+
+    cdef int begin(self, object topic) except -1:
+        """The keys that follow are of a topic."""
+        self.topic = topic.encode()
+        cdef const uint8_t *at = <const uint8_t *>PyBytes_AS_STRING(self.topic)
+        cdef Py_ssize_t size = PyBytes_GET_SIZE(self.topic)
+        self.begun = hash_on(hash_on(0, at, size), b"#", 1) if is_ascii(at, size) else 0
+        return 0
+
+    cdef int add(self, object given, object offset, object store_ms) except -1:
+        """The keys that a block of properties names."""
+        cdef Py_ssize_t size = 0, start
+        cdef bytes block = given if type(given) is bytes else bytes(given)
+        cdef const uint8_t *at = last_value(
+            <const uint8_t *>PyBytes_AS_STRING(block), PyBytes_GET_SIZE(block),
+            b"UNIQ_KEY\1", 9, &size,
+        )
+        if at is not NULL:
+            self.found.append((_key_hash(self.begun, self.topic, at, size), offset, store_ms))
+        at = last_value(
+            <const uint8_t *>PyBytes_AS_STRING(block), PyBytes_GET_SIZE(block),
+            b"KEYS\1", 5, &size,
+        )
+        while at is not NULL and size:
+            start = 0
+            while start < size and at[start] != c" ":
+                start += 1
+            if start:
+                self.found.append((_key_hash(self.begun, self.topic, at, start), offset, store_ms))
+            if start < size:
+                start += 1
+            at += start
+            size -= start
+        return 0
+
+
+def index_keys(list waiting):
+    """See `cometmq.kernel.keys.index_keys`."""
+    cdef _Keys keys = _Keys()
+    cdef tuple batch, put
+    cdef list results
+    cdef object store_ms, queue, topic, last_queue = None, last_topic = None, puts
+    cdef Py_ssize_t index
+    for batch in waiting:
+        puts, results, store_ms = batch[0], <list>batch[1], batch[2]
+        if len(puts) != len(results):
+            raise ValueError("a result for each put")
+        for index in range(len(results)):
+            put = <tuple>puts[index]
+            if <int>put[11] == NOT_INDEXED:
+                continue
+            queue = put[0]
+            if queue is not last_queue:
+                last_queue, topic = queue, queue.topic
+                if topic is not last_topic:  # Its other queues have the same.
+                    last_topic = topic
+                    keys.begin(topic)
+            keys.add(put[3], (<tuple>results[index])[1], store_ms)
+    return keys.found
+
+
+def record_keys(records):
+    """See `cometmq.kernel.keys.record_keys`."""
+    cdef _Keys keys = _Keys()
+    cdef tuple fields
+    cdef object record, topic, last_topic = None
+    for record in records:
+        if not isinstance(record, tuple) or len(record) != RECORD_FIELDS:
+            raise ValueError("no record")
+        fields = <tuple>record
+        if <int>fields[7] & TRANSACTION_MASK == NOT_INDEXED:
+            continue
+        topic = fields[15]
+        if topic is not last_topic:
+            last_topic = topic
+            keys.begin(topic)
+        keys.add(fields[16], fields[6], fields[10])
+    return keys.found

@@ -1,0 +1,25 @@
+"""Every function of the compiled kernel, whichever kernel runs; ImportError where it was not built."""
+
+from cometmq.kernel._answers import encode_answers, encode_requests
+from cometmq.kernel._entries import choose_entries, gather, show_entries
+from cometmq.kernel._frames import read_commands
+from cometmq.kernel._index import index_insert, index_keys, java_hash_many, record_keys
+from cometmq.kernel._packing import count_records, pack_records
+from cometmq.kernel._sends import plain_batch, plain_sends
+
+__all__ = [
+    "choose_entries",
+    "count_records",
+    "encode_answers",
+    "encode_requests",
+    "gather",
+    "index_insert",
+    "index_keys",
+    "java_hash_many",
+    "pack_records",
+    "plain_batch",
+    "plain_sends",
+    "read_commands",
+    "record_keys",
+    "show_entries",
+]
