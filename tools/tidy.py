@@ -81,6 +81,7 @@ class Source:
     tree: ast.Module | None
     modules: frozenset[str]  # dotted names of all modules below src
     classes: Mapping[str, list[Path]]  # of the server's packages: where each name stands
+    glossary: frozenset[str]  # the words that docs/glossary.md explains
 
     @property
     def is_code(self) -> bool:
@@ -194,6 +195,23 @@ def class_twice(source: Source) -> Iterator[Complaint]:
                 )
 
 
+def unknown_noun(source: Source) -> Iterator[Complaint]:
+    """The last word of a module's or class's name in the server's packages stands in the glossary."""
+    parts = source.path.parts
+    if parts[:2] != ("src", "cometmq") or parts[2] not in SERVER_PACKAGES or not source.is_code:
+        return
+    names = [] if source.path.stem.startswith("__") else [(1, source.path.stem)]
+    names += [
+        (node.lineno, node.name)
+        for node in (ast.walk(source.tree) if source.tree is not None else ())
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
+    ]
+    for line, name in names:
+        noun = words(name)[-1]
+        if not source.glossary.intersection(singulars(noun)):
+            yield line, f"{name}: docs/glossary.md does not say what '{noun}' is"
+
+
 def open_end(source: Source) -> Iterator[Complaint]:
     """What is not done stands in an issue, not in a comment."""
     for number, line in enumerate(source.text.splitlines(), 1):
@@ -210,6 +228,7 @@ RULES: tuple[Rule, ...] = (
     empty_words,
     machine_path,
     class_twice,
+    unknown_noun,
     open_end,
 )
 
@@ -226,25 +245,35 @@ def words(name: str) -> list[str]:
     return [word.lower() for word in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+", name)]
 
 
+def singulars(word: str) -> set[str]:
+    """The word, and what it may be the plural of."""
+    ends = (("ies", "y"), ("es", "e"), ("es", ""), ("s", ""))
+    return {word} | {word[: -len(end)] + one for end, one in ends if word.endswith(end)}
+
+
 def check(root: Path, paths: list[Path]) -> list[str]:
     """Run every rule over `paths` (relative to `root`); the complaints, in order of files."""
     modules = frozenset(module_names(root / "src"))
-    classes = server_classes(root)
+    classes, glossary = server_classes(root), glossary_words(root)
     complaints = []
     for path in sorted(paths):
-        source = read(root, path, modules, classes)
+        source = read(root, path, modules, classes, glossary)
         found = sorted(complaint for rule in RULES for complaint in rule(source))
         complaints += [f"{path}:{line}: {text}" for line, text in found]
     return complaints
 
 
 def read(
-    root: Path, path: Path, modules: frozenset[str], classes: Mapping[str, list[Path]]
+    root: Path,
+    path: Path,
+    modules: frozenset[str],
+    classes: Mapping[str, list[Path]],
+    glossary: frozenset[str],
 ) -> Source:
     """One file, parsed where it is Python."""
     text = (root / path).read_text(encoding="utf-8")
     tree = ast.parse(text) if path.suffix == ".py" else None
-    return Source(path, text, tree, modules, classes)
+    return Source(path, text, tree, modules, classes, glossary)
 
 
 def server_classes(root: Path) -> dict[str, list[Path]]:
@@ -256,6 +285,14 @@ def server_classes(root: Path) -> dict[str, list[Path]]:
                 for name in CLASS.findall(path.read_text(encoding="utf-8")):
                     places.setdefault(name, []).append(path.relative_to(root))
     return places
+
+
+def glossary_words(root: Path) -> frozenset[str]:
+    """The words in the first column of the glossary's tables."""
+    path = root / "docs" / "glossary.md"
+    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    first = [line.split("|")[1].lower() for line in lines if line.startswith("| ")]
+    return frozenset(word for cell in first for word in re.findall(r"[a-z]+", cell))
 
 
 def module_names(src: Path) -> Iterator[str]:

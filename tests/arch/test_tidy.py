@@ -11,6 +11,11 @@ from tools import tidy
 GOOD = '"""A module.\n\nNext: cometmq.store.reader\n"""\n\n\ndef read() -> None:\n    """Read."""\n'
 
 
+GLOSSARY = (
+    "| word | what |\n| --- | --- |\n| log, reader | x |\n| count, manager, info, util | x |\n"
+)
+
+
 def complaints(tmp_path: Path, text: str, name: str = "src/cometmq/store/log.py") -> list[str]:
     """What tidy says about one file in an otherwise clean project."""
     reader = tmp_path / "src/cometmq/store/reader.py"
@@ -19,6 +24,9 @@ def complaints(tmp_path: Path, text: str, name: str = "src/cometmq/store/log.py"
     path = tmp_path / name
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text)
+    glossary = tmp_path / "docs/glossary.md"
+    glossary.parent.mkdir(exist_ok=True)
+    glossary.write_text(GLOSSARY)
     return tidy.check(tmp_path, [Path(name)])
 
 
@@ -99,6 +107,23 @@ def test_a_compiled_file_is_read_too(tmp_path, text, complaint):
     else:
         (line,) = said
         assert complaint in line
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        ("src/cometmq/store/reader.py", GOOD + "\n\nclass TopicLogs:\n    pass\n", ""),
+        ("src/cometmq/store/reader.py", GOOD + "\n\nclass Ghost:\n    pass\n", "'ghost'"),
+        ("src/cometmq/store/reader.py", GOOD + "\n\nclass _Ghost:\n    pass\n", ""),
+        ("src/cometmq/store/old_ghosts.py", GOOD, "'ghosts'"),
+        ("src/cometmq/kernel/_ghost.pyx", COMPILED, "'ghost'"),
+        ("src/cometmq/client/ghost.py", GOOD, ""),
+        ("src/cometmq/store/__init__.py", GOOD, ""),
+    ],
+)
+def test_a_noun_that_the_glossary_does_not_explain_is_named(tmp_path, name, text, said):
+    found = complaints(tmp_path, text, name=name)
+    assert [said in line for line in found] == ([True] if said else [])
 
 
 def test_an_empty_package_file_needs_no_docstring(tmp_path):
