@@ -68,7 +68,7 @@ class MemoryNetwork:
         far = MemoryTransport(self._loop, (there, here), reads=to_server, writes=to_client)
         protocol = make()
         near.start(protocol)
-        self._loop.call_soon(bound.on_accepted, _MemoryAccepted(far))
+        self._loop.call_soon(bound.take, far)
         return near, protocol
 
     def own_ip(self, host: str, port: int) -> str:
@@ -100,8 +100,16 @@ class _MemoryBound:
 
     def close(self) -> None:
         """See `Bound`."""
+        self.on_accepted = None
         if self in self._others:
             self._others.remove(self)
+
+    def take(self, transport: "MemoryTransport") -> None:
+        """Accept a connection, unless nobody listens any more."""
+        if self.on_accepted is None:
+            transport.abort()
+        else:
+            self.on_accepted(_MemoryAccepted(transport))
 
 
 class _MemoryAccepted:

@@ -112,6 +112,22 @@ def test_chance_is_the_seeds():
     assert run(main, seed=7) == run(main, seed=7) != run(main, seed=8)
 
 
+def test_who_comes_while_the_address_is_given_up_is_turned_away():
+    async def main():
+        loop = asyncio.get_running_loop()
+        came: list[object] = []
+        assert isinstance(loop, VirtualLoop)
+        bound = loop.network.bind("127.0.0.1", 9876)
+        bound.listen(came.append)
+        reader, writer = await asyncio.open_connection("127.0.0.1", 9876)
+        bound.close()
+        assert await reader.read() == b""
+        writer.close()
+        return came
+
+    assert run(main) == []
+
+
 def test_it_begins_when_it_is_told_to():
     async def main():
         return loop_clock().now_ms()
