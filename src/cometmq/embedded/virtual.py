@@ -4,7 +4,7 @@
 
         async def remind() -> None:
             async with AsyncProducer(mq.nameserver) as producer:
-                await producer.send(Message("reminders", b"tea", delay_ms=3_600_000))
+                await producer.send(Message("reminders", b"tea", deliver=timedelta(hours=1)))
 
         mq.run(remind())
         mq.sleep("1h")
