@@ -135,7 +135,16 @@ class Machines:
             Exception: what they raise before their first wait.
         """
         future = self.run(steps)
-        return future.result() if future.done() else future
+        if not future.done():
+            return future
+        error = future.exception()
+        if error is None:
+            return future.result()
+        try:
+            raise error
+        finally:
+            # The error knows this frame; a frame that knew the error would leave both to the collector.
+            del error, future
 
     async def close(self) -> None:
         """Stop what is kept, and wait for what is on its way."""

@@ -76,13 +76,22 @@ class StepsRun(Generic[T]):
         try:
             wait = self._steps.send(result) if error is None else self._steps.throw(error)
         except StopIteration as end:
-            self._is_over = True
-            self._ended(end.value, None)
+            self._tell_end(end.value, None)
+        except CometError as refused:
+            # Without its frames: through them it would know whoever waits for it, who knows it, and only the
+            # collector frees such a circle. A peer may make thousands a second.
+            refused.__context__ = refused.__cause__ = None
+            self._tell_end(None, refused.with_traceback(None))
         except Exception as raised:  # noqa: BLE001  Whoever began them decides.
-            self._is_over = True
-            self._ended(None, raised)
+            self._tell_end(None, raised)
         else:
             self._begin(wait)
+
+    def _tell_end(self, result: T | None, error: BaseException | None) -> None:
+        self._is_over = True
+        ended = self._ended
+        del self._ended  # It knows who waits.
+        ended(result, error)
 
     def _begin(self, wait: Wait) -> None:
         self._waits_for = wait
