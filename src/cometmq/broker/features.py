@@ -8,16 +8,14 @@ Next: cometmq.broker.server
 from collections.abc import Callable
 
 from cometmq.broker.cleaning import Cleaning
-from cometmq.broker.consoles.broker_stats import BrokerStats
 from cometmq.broker.consoles.configuration import Configuration
-from cometmq.broker.consoles.queue_entries import QueueEntries
 from cometmq.broker.consoles.relay import ClientRelay
 from cometmq.broker.consoles.resets import OffsetResets
-from cometmq.broker.consoles.statistics import Statistics
 from cometmq.broker.delay.feature import DelayLevels
 from cometmq.broker.fast_failure import Standstill
 from cometmq.broker.filters import FilterCheck
 from cometmq.broker.guards import Guards
+from cometmq.broker.handlers.statistics import StatisticsHandler
 from cometmq.broker.other_queues import OtherQueues
 from cometmq.broker.parts import Feature, Parts
 from cometmq.broker.pop.assignment import Assignments
@@ -38,9 +36,7 @@ FEATURES: tuple[Callable[[Parts], Feature], ...] = (
     Timer,
     Retries,
     Replies,
-    Statistics,
-    BrokerStats,
-    QueueEntries,
+    StatisticsHandler,
     FilterCheck,
     StaticTopics,
     PopFeature,

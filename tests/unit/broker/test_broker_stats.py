@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from cometmq.broker.consoles.growth import Growth, GrowthSamples
+from cometmq.broker.service.growth import Growth, GrowthSamples
 from cometmq.model.codes import RequestCode, ResponseCode
 from tests.unit.broker.billing import commit, send
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from cometmq.broker.consoles.rates import ConsumeRateSamples
 from cometmq.broker.offsets import Offsets
+from cometmq.broker.service.rates import ConsumeRateSamples
 from cometmq.codec.bodies.queue_offsets import (
     encode_client_offsets,
 )

@@ -1,0 +1,45 @@
+"""The entries of a queue as they lie there, for `mqadmin queryCq`.
+
+Follows AdminBrokerProcessor.queryConsumeQueue of RocketMQ 5.3.3.
+
+Next: cometmq.codec.queue_entry
+"""
+
+from cometmq.broker.machines.steps import Steps, elsewhere
+from cometmq.broker.members import Members
+from cometmq.codec.bodies.queue_entries import QueueLook
+from cometmq.codec.headers.console import QueueEntriesRequest
+from cometmq.codec.queue_entry import QueueEntry
+from cometmq.model.codes import ResponseCode
+from cometmq.model.errors import RequestError
+from cometmq.store.message_store import MessageStore
+
+_COUNT_MAX = 10_000  # 200 kB of entries are 1 MB as JSON; Java gives as many as are asked for.
+
+
+class QueueEntries:
+    """Shows entries of queues."""
+
+    def __init__(self, store: MessageStore, members: Members) -> None:
+        """Members say what their groups want of a topic."""
+        self._store = store
+        self._members = members
+
+    def look(self, request: QueueEntriesRequest) -> Steps[QueueLook]:
+        """The queue's bounds, entries from an index on where there are any, and what a group wants of the topic.
+
+        Raises:
+            RequestError: SYSTEM_ERROR: there is no such queue.
+        """
+        topic, number, group = request.topic, request.queue_id, request.consumer_group
+        queue = self._store.queue(topic, number)
+        if queue is None:
+            raise RequestError(ResponseCode.SYSTEM_ERROR, f"{number}@{topic} is not exist!")
+        wanted = None if group is None else self._members.subscription(group, topic)
+        entries: list[QueueEntry] = []
+        if queue.min_offset <= request.index < queue.max_offset:
+            count = min(max(request.count, 0), _COUNT_MAX)
+            entries = yield from elsewhere(
+                lambda: self._store.entries(queue, request.index, count)
+            )
+        return QueueLook(queue.min_offset, queue.max_offset, entries, topic, group, wanted)

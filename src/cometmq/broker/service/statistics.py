@@ -1,0 +1,180 @@
+"""How far topics and groups are: offsets, store times, rates, and who consumes what.
+
+Offsets are read from the tables as they are; store times need the log and are read in a thread of
+the pool. A topic's rate of puts is counted from store times, a group's from the growth of its
+offsets, so that no send and no pull counts for it. Follows AdminBrokerProcessor of RocketMQ 5.3.3.
+
+Next: cometmq.broker.service.rates
+"""
+
+from cometmq.broker.machines.steps import Steps, elsewhere
+from cometmq.broker.members import Members
+from cometmq.broker.offsets import Offsets
+from cometmq.broker.service.rates import WINDOW_SECONDS, ConsumeRateSamples
+from cometmq.broker.topics import Topics
+from cometmq.codec.bodies.stats import (
+    ConsumeStats,
+    QueueBounds,
+    QueueProgress,
+    TimeSpan,
+    TopicStats,
+)
+from cometmq.model.clock import Clock
+from cometmq.model.codes import ResponseCode
+from cometmq.model.errors import RequestError
+from cometmq.model.queue import MessageQueue
+from cometmq.model.topic import TopicConfig
+from cometmq.store.consume_queue import ConsumeQueue
+from cometmq.store.message_store import MessageStore
+
+
+class ProgressStatistics:
+    """Offsets, store times and rates of topics and groups."""
+
+    def __init__(
+        self,
+        *,
+        broker_name: str,
+        store: MessageStore,
+        topics: Topics,
+        offsets: Offsets,
+        members: Members,
+        rates: ConsumeRateSamples,
+        clock: Clock,
+    ) -> None:
+        """`rates` are sampled by whoever owns this."""
+        self._broker_name = broker_name
+        self._store = store
+        self._topics = topics
+        self._offsets = offsets
+        self._members = members
+        self._rates = rates
+        self._clock = clock
+
+    # --- topics
+
+    def of_topic(self, name: str) -> Steps[TopicStats]:
+        """The bounds of a topic's queues, and how fast messages come.
+
+        Raises:
+            RequestError: TOPIC_NOT_EXIST.
+        """
+        config = self._topic(name)
+        queues = self._queues(config, max(config.read_queues, config.write_queues))
+        return (yield from elsewhere(lambda: self._topic_stats(queues)))
+
+    def _topic_stats(self, queues: dict[MessageQueue, ConsumeQueue | None]) -> TopicStats:
+        since_ms = self._clock.now_ms() - int(WINDOW_SECONDS * 1000)
+        bounds, put_count = {}, 0
+        for name, queue in queues.items():
+            if queue is None:
+                bounds[name] = QueueBounds(0, 0)
+                continue
+            last = queue.max_offset
+            updated_ms = max(self._store.store_time_at(queue, last - 1), 0)
+            bounds[name] = QueueBounds(queue.min_offset, last, updated_ms)
+            if updated_ms >= since_ms:
+                put_count += last - self._store.offset_by_time(queue, since_ms)
+        return TopicStats(bounds, put_count / WINDOW_SECONDS)
+
+    def groups_of_topic(self, topic: str) -> set[str]:
+        """Groups that are there, and groups that have offsets."""
+        return {*self._offsets.groups_of(topic), *self._members.groups_of(topic)}
+
+    # --- groups
+
+    def of_group(
+        self, group: str, named: list[str] | None, *, only_ordered: bool = False
+    ) -> Steps[list[ConsumeStats]]:
+        """How far a group is in each topic: in those that are named, or in all that it has offsets of."""
+        configs = [
+            config
+            for name in (self._topics_of(group) if named is None else named)
+            if (config := self._topics.get(name)) is not None
+            and (config.is_ordered or not only_ordered)
+        ]
+        work = [(config, self._queues(config, config.read_queues)) for config in configs]
+        return (
+            yield from elsewhere(
+                lambda: [self._progress(group, config.name, queues) for config, queues in work]
+            )
+        )
+
+    def of_groups(
+        self, groups: list[str], *, only_ordered: bool
+    ) -> Steps[dict[str, list[ConsumeStats]]]:
+        """The same of several groups, in ordered topics alone if asked for."""
+        stats = {}
+        for group in groups:
+            stats[group] = yield from self.of_group(group, None, only_ordered=only_ordered)
+        return stats
+
+    def _topics_of(self, group: str) -> list[str]:
+        """Those of its offsets; of a group that is there, without what it does not want any more."""
+        topics = self._offsets.topics_of(group)
+        members = self._members.consumer_group(group)
+        if members is None or not members.subscriptions:
+            return topics
+        return [topic for topic in topics if topic in members.subscriptions]
+
+    def _progress(
+        self, group: str, topic: str, queues: dict[MessageQueue, ConsumeQueue | None]
+    ) -> ConsumeStats:
+        table = {}
+        for name, queue in queues.items():
+            offset = max(self._offsets.get(group, topic, name.queue_id) or 0, 0)
+            last = 0 if queue is None else queue.max_offset
+            consumed_ms = 0
+            if queue is not None and offset > 0:
+                consumed_ms = max(self._store.store_time_at(queue, offset - 1), 0)
+            table[name] = QueueProgress(last, offset, offset, consumed_ms)
+        return ConsumeStats(table, self._rates.rate(group, topic))
+
+    def time_spans(self, topic: str, group: str) -> Steps[list[TimeSpan]]:
+        """From when the messages of each queue are, and how old the next one of a group is.
+
+        Raises:
+            RequestError: TOPIC_NOT_EXIST.
+        """
+        config = self._topic(topic)
+        queues = self._queues(config, config.write_queues)
+        return (
+            yield from elsewhere(
+                lambda: [self._span(group, name, queue) for name, queue in queues.items()]
+            )
+        )
+
+    def _span(self, group: str, name: MessageQueue, queue: ConsumeQueue | None) -> TimeSpan:
+        if queue is None:
+            return TimeSpan(name, -1, -1, -1, 0)
+        time_at = self._store.store_time_at
+        offset = self._offsets.get(group, name.topic, name.queue_id) or 0
+        min_ms = time_at(queue, queue.min_offset)
+        delay_ms = 0
+        if offset < queue.max_offset:
+            next_ms = time_at(queue, max(offset, queue.min_offset))
+            delay_ms = self._clock.now_ms() - next_ms
+        return TimeSpan(
+            name,
+            min_ms,
+            time_at(queue, queue.max_offset - 1),
+            time_at(queue, offset - 1) if offset > 0 else min_ms,
+            delay_ms,
+        )
+
+    # --- both
+
+    def _topic(self, name: str) -> TopicConfig:
+        config = self._topics.get(name)
+        if config is None:
+            raise RequestError(ResponseCode.TOPIC_NOT_EXIST, f"topic[{name}] not exist")
+        return config
+
+    def _queues(
+        self, config: TopicConfig, count: int
+    ) -> dict[MessageQueue, ConsumeQueue | None]:
+        name, broker = config.name, self._broker_name
+        return {
+            MessageQueue(name, broker, number): self._store.queue(name, number)
+            for number in range(count)
+        }
