@@ -18,8 +18,7 @@ from cometmq.broker.guards import Guards
 from cometmq.broker.handlers.statistics import StatisticsHandler
 from cometmq.broker.other_queues import OtherQueues
 from cometmq.broker.parts import Feature, Parts
-from cometmq.broker.pop.assignment import Assignments
-from cometmq.broker.pop.feature import PopFeature
+from cometmq.broker.pop.feature import AssignmentFeature, PopFeature
 from cometmq.broker.replies import Replies
 from cometmq.broker.retries import Retries
 from cometmq.broker.static_topics import StaticTopics
@@ -40,7 +39,7 @@ FEATURES: tuple[Callable[[Parts], Feature], ...] = (
     FilterCheck,
     StaticTopics,
     PopFeature,
-    Assignments,
+    AssignmentFeature,
     OffsetResets,
     ClientRelay,
     Configuration,

@@ -10,6 +10,7 @@ Next: cometmq.broker.server
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
+from random import Random
 
 from cometmq.broker.counters import Counters
 from cometmq.broker.groups import Groups
@@ -44,6 +45,7 @@ class Parts:
         clock: all time.
         disk: all files.
         pool: threads for what waits for the device.
+        chance: picks queues; it protects nothing.
         world: what machines are run in (docs/design/0040).
         channels: connections to others.
         turns: where work that may take long waits for its turn.
@@ -59,6 +61,7 @@ class Parts:
     clock: Clock
     disk: Disk
     pool: Executor
+    chance: Random
     world: World
     topics: Topics
     groups: Groups

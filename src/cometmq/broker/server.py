@@ -233,6 +233,7 @@ class Broker:
             clock=self._clock,
             disk=self._disk,
             pool=self._pool,
+            chance=loop_chance(),
             world=self._world,
             topics=self._topics,
             groups=self._groups,

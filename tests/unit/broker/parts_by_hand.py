@@ -69,6 +69,7 @@ def make_parts(
         clock=clock,
         disk=RealDisk(),
         pool=pool,
+        chance=random.Random(1),
         world=HandWorld(clock),
         topics=Topics(file("topics.json"), settings, clock=clock, pool=pool),
         groups=Groups(

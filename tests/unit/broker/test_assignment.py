@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from cometmq.broker.pop.assignment import ROUTE_SECONDS, Assignments
 from cometmq.codec.bodies.assignment import (
     POP,
     PULL,
@@ -15,10 +16,14 @@ from cometmq.codec.bodies.assignment import (
     encode_assignment_query,
     encode_request_mode,
 )
+from cometmq.codec.bodies.heartbeat import BROADCASTING
 from cometmq.model.codes import RequestCode, ResponseCode
 from cometmq.model.queue import MessageQueue
 from cometmq.model.shares import allocate_for_pop
+from cometmq.model.topic import TopicConfig
+from tests.support.hand_clock import HandClock
 from tests.unit.broker.conftest import serve
+from tests.unit.broker.parts_by_hand import load_tables, parts_by_hand
 from tests.unit.broker.test_sends import short_fields
 
 QUERY, SET = RequestCode.QUERY_ASSIGNMENT, RequestCode.SET_MESSAGE_REQUEST_MODE
@@ -113,3 +118,25 @@ async def test_all_modes_are_given_to_who_copies_them(served):
     assert told["messageRequestModeMap"]["Orders"]["g"] == {
         "consumerGroup": "g", "mode": "POP", "popShareQueueNum": 2, "topic": "Orders",
     }  # fmt: skip
+
+
+async def test_a_route_is_believed_for_a_while_and_own_queues_are_given_without_one(tmp_path):
+    asked: list[str] = []
+    routes = [QUEUES[:3], QUEUES[:2], None]
+
+    async def ask_route(topic: str) -> list[MessageQueue] | None:
+        asked.append(topic)
+        return routes[len(asked) - 1]
+
+    clock = HandClock()
+    with parts_by_hand(tmp_path, clock) as parts:
+        load_tables(parts)
+        await parts.topics.put(TopicConfig("Orders", 1, 1))
+        shares = Assignments(parts, ask_route)
+        query = AssignmentQuery("Orders", "g", "c1", model=BROADCASTING)
+        counts = []
+        for seconds in (0.0, ROUTE_SECONDS - 0.1, 0.1, ROUTE_SECONDS):
+            clock.turn(seconds)
+            counts.append(len(await shares.assign(query) or ()))
+        await parts.topics.close()
+    assert (counts, asked) == ([3, 3, 2, 1], ["Orders"] * 3)

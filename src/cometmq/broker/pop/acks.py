@@ -1,4 +1,4 @@
-"""ACK_MESSAGE 200051, BATCH_ACK_MESSAGE 200151 and CHANGE_MESSAGE_INVISIBLETIME 200053.
+"""Acknowledgements of popped messages, alone or many at once, and other times for them to be hidden.
 
 An acknowledgement that names no open check point is answered like any other: its message was
 acknowledged before, or its time is over and it comes again. Follows AckMessageProcessor and
@@ -8,27 +8,40 @@ hidden any more, where Java would hand it out twice.
 Next: cometmq.broker.pop.journal
 """
 
+from collections.abc import Sequence
+from typing import NamedTuple
+
 from cometmq.broker.parts import Parts
 from cometmq.broker.pop.hand_outs import CheckPoint, Place
 from cometmq.broker.pop.invisible_time import check_invisible_time
 from cometmq.broker.pop.journal import Journal
 from cometmq.broker.pop.orders import NOT_FOUND, Orders
 from cometmq.broker.pop.waiting import PopLongPolls
-from cometmq.codec.bodies.batch_ack import BatchAck, decode_batch_ack
+from cometmq.codec.bodies.batch_ack import BatchAck
 from cometmq.codec.bodies.pop_journal import CheckPointBody
-from cometmq.codec.fields import decode_fields
 from cometmq.codec.headers.pop import AckRequest, ChangeInvisibleTimeRequest
 from cometmq.codec.receipt import ORDER_QUEUE, Receipt, parse_receipt, real_topic
-from cometmq.codec.remoting import Command
 from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import RequestError
 from cometmq.model.names import pop_origin_topic
-from cometmq.net.answer import Answer
-from cometmq.net.peer import Peer
+
+
+class ChangedTime(NamedTuple):
+    """What the new handle of a message is made of.
+
+    Attributes:
+        pop_time_ms: of its new check point.
+        invisible_ms: how long it is hidden since then.
+        revive_queue: as its old handle says.
+    """
+
+    pop_time_ms: int
+    invisible_ms: int
+    revive_queue: int
 
 
 class Acks:
-    """Handles what clients say of messages that they were given."""
+    """Does what clients say of messages that they were given."""
 
     def __init__(
         self, parts: Parts, *, journal: Journal, orders: Orders, waiting: PopLongPolls
@@ -39,9 +52,12 @@ class Acks:
         self._orders = orders
         self._waiting = waiting
 
-    def ack(self, command: Command, _peer: Peer) -> Answer:
-        """A message is done with."""
-        request = decode_fields(AckRequest, command.fields)
+    def ack(self, request: AckRequest) -> None:
+        """A message is done with.
+
+        Raises:
+            RequestError: there can be no such message.
+        """
         topic, queue_id, offset = request.topic, request.queue_id, request.offset
         low, high = self._range(topic, queue_id)
         if not low <= offset <= high:
@@ -55,16 +71,17 @@ class Acks:
             self._ack_in_order(place, offset, receipt.pop_time_ms)
         else:
             self._ack(place, receipt.start_offset, receipt.pop_time_ms, (offset,))
-        return Answer()
 
-    def batch_ack(self, command: Command, _peer: Peer) -> Answer:
-        """Messages of several check points are done with."""
-        acks = decode_batch_ack(command.body) if command.body else []
+    def batch_ack(self, acks: Sequence[BatchAck]) -> None:
+        """Messages of several check points are done with.
+
+        Raises:
+            RequestError: there are none, or one popped in order is not where it says.
+        """
         if not acks:
             raise RequestError(ResponseCode.NO_MESSAGE, "the batch acknowledges nothing")
         for ack in acks:
             self._ack_some(ack)
-        return Answer()
 
     def _ack_some(self, ack: BatchAck) -> None:
         topic = real_topic(ack.topic, ack.group, ack.kind)
@@ -100,9 +117,12 @@ class Acks:
             self._parts.offsets.commit(group, topic, queue_id, offset=following)
             self._waiting.wake((pop_origin_topic(topic, group), group))
 
-    def change_invisible_time(self, command: Command, _peer: Peer) -> Answer:
-        """A message comes again after another time."""
-        request = decode_fields(ChangeInvisibleTimeRequest, command.fields)
+    def change_invisible_time(self, request: ChangeInvisibleTimeRequest) -> ChangedTime:
+        """A message comes again after another time.
+
+        Raises:
+            RequestError: there can be no such message, or it may not be hidden for so long.
+        """
         low, high = self._range(request.topic, request.queue_id)
         if not low <= request.offset < high:
             raise RequestError(
@@ -114,15 +134,17 @@ class Acks:
         if receipt.revive_queue == ORDER_QUEUE:
             return self._show_in_order_later(request, receipt)
         now = self._hide_again(request, receipt)
-        return _changed(now, request.invisible_time, receipt)
+        return ChangedTime(now, request.invisible_time, receipt.revive_queue)
 
     def _show_in_order_later(
         self, request: ChangeInvisibleTimeRequest, receipt: Receipt
-    ) -> Answer:
+    ) -> ChangedTime:
         place = (request.consumer_group, request.topic, request.queue_id)
         at_ms = self._parts.clock.now_ms() + request.invisible_time
         self._orders.show_again_at(place, request.offset, receipt.pop_time_ms, at_ms)
-        return _changed(receipt.pop_time_ms, at_ms - receipt.pop_time_ms, receipt)
+        return ChangedTime(
+            receipt.pop_time_ms, at_ms - receipt.pop_time_ms, receipt.revive_queue
+        )
 
     def _hide_again(self, request: ChangeInvisibleTimeRequest, receipt: Receipt) -> int:
         """A check point of its own for the message; the time of its pop, ms."""
@@ -157,13 +179,3 @@ class Acks:
             )
         queue = self._parts.store.queue(topic, queue_id)
         return (0, 0) if queue is None else (queue.min_offset, queue.max_offset)
-
-
-def _changed(pop_time_ms: int, invisible_ms: int, receipt: Receipt) -> Answer:
-    return Answer(
-        fields={
-            "popTime": str(pop_time_ms),
-            "invisibleTime": str(invisible_ms),
-            "reviveQid": str(receipt.revive_queue),
-        }
-    )

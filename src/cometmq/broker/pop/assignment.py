@@ -1,4 +1,4 @@
-"""QUERY_ASSIGNMENT 400, and the modes by 401 and 402: the broker shares queues out.
+"""Queues that the broker shares out, and whether their members pull or pop them.
 
 Clients of 5.x with clientRebalance=false ask which queues are theirs and whether they pull or pop
 them. The queues are those of all brokers, so a nameserver is asked for the route; one that cannot be
@@ -10,9 +10,9 @@ Next: cometmq.model.shares
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Mapping
 
-from cometmq.broker.parts import Feature, Parts
+from cometmq.broker.parts import Parts
 from cometmq.broker.saving import Saver
 from cometmq.codec.bodies.assignment import (
     AVERAGELY,
@@ -22,47 +22,40 @@ from cometmq.codec.bodies.assignment import (
     Assignment,
     AssignmentQuery,
     RequestModeConfig,
-    decode_assignment_query,
-    decode_request_mode,
     decode_request_modes,
-    encode_assignments,
     encode_request_modes,
 )
 from cometmq.codec.bodies.heartbeat import BROADCASTING
-from cometmq.codec.bodies.route import decode_topic_route
-from cometmq.codec.remoting import Command
-from cometmq.model.codes import RequestCode, ResponseCode
-from cometmq.model.errors import CodecError, NetError, RequestError
+from cometmq.model.codes import ResponseCode
+from cometmq.model.errors import RequestError
 from cometmq.model.names import is_retry_topic
 from cometmq.model.queue import MessageQueue
 from cometmq.model.shares import allocate_averagely, allocate_for_pop, allocate_in_circle
-from cometmq.net.answer import Answer
-from cometmq.net.peer import Peer
 
 _log = logging.getLogger(__name__)
 
-ROUTE_TIMEOUT_MS = 3_000
 ROUTE_SECONDS = 5.0  # So long a route is believed; clients ask every 20 s, each for itself.
 _ROUTES_MAX = 10_000
 _STRATEGIES = {AVERAGELY: allocate_averagely, IN_CIRCLE: allocate_in_circle}
 
 
-class Assignments(Feature):
+# The queues of a topic on all brokers; None where nobody can say.
+AskRoute = Callable[[str], Awaitable[list[MessageQueue] | None]]
+
+
+class Assignments:
     """Shares queues out."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: Parts, ask_route: AskRoute) -> None:
+        """The modes are not read yet; `ask_route` asks a nameserver."""
         self._parts = parts
+        self._ask_route = ask_route
         self._file = parts.config_file("messageRequestMode.json")
         self._modes: dict[tuple[str, str], RequestModeConfig] = {}
         self._saver = Saver(self._file, self._snapshot, parts.pool)
         self._routes: dict[str, tuple[float, list[MessageQueue]]] = {}
-        self.answers = {
-            RequestCode.QUERY_ASSIGNMENT: self.query,
-            RequestCode.SET_MESSAGE_REQUEST_MODE: self.set_mode,
-            RequestCode.GET_ALL_MESSAGE_REQUEST_MODE: self.all_modes,
-        }
 
-    async def start(self) -> None:
+    def load(self) -> None:
         """Read the modes.
 
         Raises:
@@ -74,20 +67,19 @@ class Assignments(Feature):
         """Bring the modes to disk."""
         await self._saver.close()
 
-    async def query(self, command: Command, _peer: Peer) -> Answer:
-        """Answer with the queues of a member."""
-        query = decode_assignment_query(command.body)
+    async def assign(self, query: AssignmentQuery) -> list[Assignment] | None:
+        """Give the queues of a member; None: nobody can say, and it keeps what it has."""
         mode = self._mode_of(query)
         queues = await self._queues_of(query.topic)
         share = self._share(query, mode, queues) if queues else None
-        if share is None:
-            return Answer(body=encode_assignments(None))
-        assignments = [Assignment(queue, mode.mode) for queue in share]
-        return Answer(body=encode_assignments(assignments))
+        return None if share is None else [Assignment(queue, mode.mode) for queue in share]
 
-    async def set_mode(self, command: Command, _peer: Peer) -> Answer:
-        """Keep how a group consumes a topic; answered when it is on disk."""
-        config = decode_request_mode(command.body)
+    async def set_mode(self, config: RequestModeConfig) -> None:
+        """Keep how a group consumes a topic; it is on disk then.
+
+        Raises:
+            RequestError: there is no such topic or group, or it has no mode.
+        """
         if is_retry_topic(config.topic):
             raise RequestError(
                 ResponseCode.NO_PERMISSION, "retry topic is not allowed to set mode"
@@ -101,11 +93,10 @@ class Assignments(Feature):
             )
         self._modes[config.topic, config.group] = config
         await asyncio.shield(self._saver.save_soon())
-        return Answer()
 
-    def all_modes(self, _command: Command, _peer: Peer) -> Answer:
-        """Give all modes, as a slave asks for them."""
-        return Answer(body=encode_request_modes(self._modes, pretty=False).encode())
+    def all_modes(self) -> Mapping[tuple[str, str], RequestModeConfig]:
+        """All modes, by topic and group."""
+        return self._modes
 
     # --- what a member gets
 
@@ -142,27 +133,13 @@ class Assignments(Feature):
         known = self._routes.get(topic)
         if known is not None and now - known[0] < ROUTE_SECONDS:
             return known[1]
-        queues = await self._ask(topic)
+        queues = await self._ask_route(topic)
         if queues is None:
             return self._own_queues(topic)
         if len(self._routes) >= _ROUTES_MAX:
             self._routes.clear()
         self._routes[topic] = (now, queues)
         return queues
-
-    async def _ask(self, topic: str) -> list[MessageQueue] | None:
-        """What a nameserver says; None when none says anything."""
-        request = Command(RequestCode.GET_ROUTEINFO_BY_TOPIC, fields={"topic": topic})
-        for address in self._parts.settings.nameserver_addresses:
-            try:
-                answer = await self._parts.channels.call(
-                    address, request, timeout_ms=ROUTE_TIMEOUT_MS
-                )
-                if answer.code == ResponseCode.SUCCESS:
-                    return decode_topic_route(answer.body).read_queues(topic)
-            except (NetError, CodecError) as error:
-                _log.warning("the route of %s from %s: %s", topic, address, error)
-        return None
 
     def _own_queues(self, topic: str) -> list[MessageQueue]:
         config = self._parts.topics.get(topic)

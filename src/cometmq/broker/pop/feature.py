@@ -1,15 +1,20 @@
-"""Pop, put together: its requests, and the timer that keeps its promises.
+"""Pop, put together: its requests, and the timer that keeps its promises; and queues that the broker shares out.
 
 Next: cometmq.broker.pop.popping
 """
 
 import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
 
+from cometmq.broker.handlers.ack_batch import AckBatch
+from cometmq.broker.handlers.assignment import AssignmentHandler
+from cometmq.broker.handlers.pop import PopHandler
 from cometmq.broker.machines.on_loop import Machines
 from cometmq.broker.machines.steps import Steps, on_device
 from cometmq.broker.parts import Feature, Parts
-from cometmq.broker.pop.ack_batch import AckBatch
 from cometmq.broker.pop.acks import Acks
+from cometmq.broker.pop.assignment import Assignments
 from cometmq.broker.pop.group_offsets import GroupOffsets
 from cometmq.broker.pop.hand_outs import PERIOD_MS, CheckPoint
 from cometmq.broker.pop.journal import Journal
@@ -19,11 +24,8 @@ from cometmq.broker.pop.popping import Popping
 from cometmq.broker.pop.reading import PopReader
 from cometmq.broker.pop.revive import Revive
 from cometmq.broker.pop.waiting import PopLongPolls
-from cometmq.codec.remoting import Command
+from cometmq.broker.route_lookup import RouteLookup
 from cometmq.model.codes import RequestCode
-from cometmq.net.answer import Answer
-from cometmq.net.loop import loop_chance
-from cometmq.net.peer import Peer
 
 _PERIOD_SECONDS = PERIOD_MS / 1000
 
@@ -45,13 +47,12 @@ class PopFeature(Feature):
         self._orders = Orders(parts)
         self._waiting = PopLongPolls(parts)
         self._revive = Revive(parts, journal=self._journal, waiting=self._waiting)
-        chance = loop_chance()  # Picks queues.
         reader = PopReader(
             parts,
             journal=self._journal,
             offsets=self._offsets,
             orders=self._orders,
-            chance=chance,
+            chance=parts.chance,
         )
         popping = Popping(
             parts,
@@ -59,21 +60,19 @@ class PopFeature(Feature):
             waiting=self._waiting,
             hand_outs=self._hand_outs,
             orders=self._orders,
+            lend=self._lend,
         )
         acks = Acks(parts, journal=self._journal, orders=self._orders, waiting=self._waiting)
-        peeking = Peeking(parts, popping, reader, self._offsets, chance)
+        peeking = Peeking(parts, popping, reader, self._offsets, parts.chance)
         self._machines = Machines(parts.world, "pop")
         self._orders_due = 0.0
         self.answers = {
-            RequestCode.POP_MESSAGE: popping.pop,
-            RequestCode.PEEK_MESSAGE: peeking.peek,
+            **PopHandler(popping, peeking, acks, self._machines).answers,
             RequestCode.ACK_MESSAGE: AckBatch(self._hand_outs, acks),
-            RequestCode.NOTIFICATION: popping.notification,
-            RequestCode.POLLING_INFO: popping.polling,
-            RequestCode.BATCH_ACK_MESSAGE: acks.batch_ack,
-            RequestCode.CHANGE_MESSAGE_INVISIBLETIME: acks.change_invisible_time,
-            RequestCode.POP_ROLLBACK: _keep_files,
         }
+
+    def _lend(self, work: Callable[[], Any]) -> Awaitable[Any]:
+        return asyncio.get_running_loop().run_in_executor(self._parts.pool, work)
 
     async def start(self) -> None:
         """Know again what was handed out before.
@@ -132,10 +131,27 @@ class PopFeature(Feature):
         return _PERIOD_SECONDS
 
 
-def _keep_files(_command: Command, _peer: Peer) -> Answer:
-    """POP_ROLLBACK 200056: check points are to be in files again, where ours always are."""
-    return Answer()
-
-
 def _pop_time(point: CheckPoint) -> int:
     return point.body.pop_time_ms
+
+
+class AssignmentFeature(Feature):
+    """Queues that the broker shares out."""
+
+    def __init__(self, parts: Parts) -> None:
+        """The modes are not read yet."""
+        routes = RouteLookup(parts.settings, parts.channels)
+        self._assignments = Assignments(parts, routes.read_queues)
+        self.answers = AssignmentHandler(self._assignments).answers
+
+    async def start(self) -> None:
+        """Read the modes.
+
+        Raises:
+            CodecError: their file means nothing.
+        """
+        self._assignments.load()
+
+    async def close(self) -> None:
+        """Bring the modes to disk."""
+        await self._assignments.close()

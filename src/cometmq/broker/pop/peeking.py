@@ -1,4 +1,4 @@
-"""PEEK_MESSAGE 200052: what a pop would give, from where the group stands; nothing is handed out.
+"""Peeks: what a pop would give, from where the group stands; nothing is handed out.
 
 Follows PeekMessageProcessor of RocketMQ 5.3.3: the topic's queues from one that chance names, and the
 group's retry topics before or behind them.
@@ -6,24 +6,37 @@ group's retry topics before or behind them.
 Next: cometmq.broker.pop.reading
 """
 
-import asyncio
 from random import Random
+from typing import NamedTuple
 
+from cometmq.broker.machines.steps import Steps, elsewhere
 from cometmq.broker.parts import Parts
 from cometmq.broker.pop.group_offsets import GroupOffsets
 from cometmq.broker.pop.popping import COUNT_MAX, Popping
 from cometmq.broker.pop.reading import PopReader
-from cometmq.codec.fields import decode_fields
 from cometmq.codec.headers.pop import PeekRequest
-from cometmq.codec.remoting import Command
 from cometmq.model.codes import ResponseCode
-from cometmq.net.answer import Answer
-from cometmq.net.peer import Peer
 from cometmq.store.reader import GetStatus
 
 
+class PeekResult(NamedTuple):
+    """What a peek is answered.
+
+    Attributes:
+        code: of the answer; messages come with SUCCESS.
+        remark: why.
+        left: messages that are there besides.
+        records: messages as they lie in the log.
+    """
+
+    code: int
+    remark: str
+    left: int
+    records: list[bytes | memoryview]
+
+
 class Peeking:
-    """Handles peeks."""
+    """Shows what is there to be popped."""
 
     def __init__(
         self,
@@ -40,23 +53,25 @@ class Peeking:
         self._offsets = offsets
         self._chance = chance
 
-    async def peek(self, command: Command, _peer: Peer) -> Answer:
-        """Answer with messages, or with PULL_NOT_FOUND."""
-        request = decode_fields(PeekRequest, command.fields)
+    def peek(self, request: PeekRequest) -> Steps[PeekResult]:
+        """Messages, or PULL_NOT_FOUND.
+
+        Raises:
+            RequestError: the topic may not be popped, or not by this group.
+        """
         self._popping.topic_of(request.topic, request.queue_id)
         self._popping.check_group(request.consumer_group)
         pieces: list[bytes | memoryview] = []
         count = left = 0
         for topic, queue_id in self._places(request):
             wanted = min(request.max_msg_nums, COUNT_MAX) - count
-            more, rest = await self._look(request.consumer_group, topic, queue_id, wanted)
+            more, rest = yield from self._look(request.consumer_group, topic, queue_id, wanted)
             pieces += more
             count += sum(_count(piece) for piece in more)
             left += rest
         status = GetStatus.FOUND if count else GetStatus.NO_MESSAGE_IN_QUEUE
         code = ResponseCode.SUCCESS if count else ResponseCode.PULL_NOT_FOUND
-        fields = {"popTime": "0", "invisibleTime": "0", "reviveQid": "0", "restNum": str(left)}
-        return Answer(code, status, fields, pieces)
+        return PeekResult(code, status, left, pieces)
 
     def _places(self, request: PeekRequest) -> list[tuple[str, int]]:
         """The queues in the order in which they are looked at."""
@@ -74,9 +89,9 @@ class Peeking:
         is_retry_first = first < self._parts.settings.retry_share
         return retries + places if is_retry_first else places + retries
 
-    async def _look(
+    def _look(
         self, group: str, topic: str, queue_id: int, count: int
-    ) -> tuple[list[memoryview], int]:
+    ) -> Steps[tuple[list[memoryview], int]]:
         """Messages of a queue from the group's place on, and how many there are besides."""
         queue = self._parts.store.queue(topic, queue_id)
         if queue is None:
@@ -88,8 +103,7 @@ class Peeking:
             return [], left
         result = self._parts.store.get(topic, queue_id, offset, max_count=count)
         if result.cold is not None:
-            loop = asyncio.get_running_loop()
-            result = await loop.run_in_executor(self._parts.pool, result.cold)
+            result = yield from elsewhere(result.cold)
         return result.records, left - result.message_count
 
 

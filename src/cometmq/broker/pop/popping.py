@@ -1,4 +1,4 @@
-"""POP_MESSAGE 200050, NOTIFICATION 200054 and POLLING_INFO 200055.
+"""Pops, questions whether there is something to pop, and how many wait for it.
 
 Checks and their codes are in the order of PopMessageProcessor and NotificationProcessor of RocketMQ
 5.3.3. A pop that finds nothing waits as long as it says.
@@ -6,13 +6,12 @@ Checks and their codes are in the order of PopMessageProcessor and NotificationP
 Next: cometmq.broker.pop.reading
 """
 
-import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 from functools import partial
-from typing import Any
+from typing import NamedTuple
 
 from cometmq.broker.filters import Filters, is_plain
-from cometmq.broker.machines.awaiting import finish
+from cometmq.broker.machines.awaiting import Lend, finish
 from cometmq.broker.machines.steps import Steps, Wait
 from cometmq.broker.parts import Parts
 from cometmq.broker.pop.hand_outs import OPEN_MAX, HandOuts
@@ -20,17 +19,13 @@ from cometmq.broker.pop.invisible_time import check_invisible_time
 from cometmq.broker.pop.orders import Orders
 from cometmq.broker.pop.reading import Pop, PopReader, Taken
 from cometmq.broker.pop.waiting import HeldPop, PopLongPolls
-from cometmq.codec.fields import decode_fields
+from cometmq.broker.service.caller import Caller
 from cometmq.codec.headers.pop import NotificationRequest, PollingInfoRequest, PopRequest
-from cometmq.codec.receipt import encode_offsets, encode_starts
-from cometmq.codec.remoting import Command
 from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import RequestError
 from cometmq.model.flags import is_readable
 from cometmq.model.names import check_length, is_retry_topic, pop_retry_topic
 from cometmq.model.topic import TopicConfig
-from cometmq.net.answer import Answer
-from cometmq.net.peer import Peer
 from cometmq.store.reader import GetStatus
 
 COUNT_MAX = 32  # A check point has 32 bits.
@@ -39,8 +34,52 @@ _SIZE_A_TAG = 80  # Bytes of its hash in a pop that waits.
 _LATE_MS = 500  # Of a pop whose time was over before it came (isTimeoutTooMuch).
 
 
+class PopResult(NamedTuple):
+    """What a pop is answered.
+
+    Attributes:
+        code: of the answer; messages come with SUCCESS.
+        remark: why.
+        pop_time_ms: of the messages' handles.
+        invisible_ms: how long they are hidden.
+        revive_queue: where they are on record, or ORDER_QUEUE.
+        left: messages that are still there.
+        starts: (kind, queue, start offset) of each queue.
+        offsets: (kind, queue, queue offsets) of each queue.
+        order_counts: in order: of messages that were handed out before, (kind, place, count).
+        records: messages as they lie in the log; retried ones with the topic that was asked for.
+    """
+
+    code: int
+    remark: str
+    pop_time_ms: int
+    invisible_ms: int
+    revive_queue: int
+    left: int
+    starts: list[tuple[str, int, int]]
+    offsets: list[tuple[str, int, list[int]]]
+    order_counts: list[tuple[str, str, int]] | None
+    records: list[bytes | memoryview]
+
+
+class NoticeResult(NamedTuple):
+    """What is answered to a question whether there is something to pop.
+
+    Attributes:
+        has_message: whether there is.
+        is_full: whether it cannot wait, because too many do.
+    """
+
+    has_message: bool
+    is_full: bool = False
+
+
+# The last: it waits, and its caller is answered when it has.
+PopOutcome = PopResult | Awaitable[PopResult | None] | None
+
+
 class Popping:
-    """Handles pops and questions about them."""
+    """Does pops, and answers questions about them."""
 
     def __init__(
         self,
@@ -50,18 +89,23 @@ class Popping:
         waiting: PopLongPolls,
         hand_outs: HandOuts,
         orders: Orders,
+        lend: Lend,
     ) -> None:
+        """`lend` has read in a thread what would have to wait for the device."""
         self._parts = parts
         self._filters = Filters(parts.settings, parts.members)
         self._reader = reader
         self._waiting = waiting
         self._hand_outs = hand_outs
         self._orders = orders
+        self._lend = lend
 
-    def pop(self, command: Command, peer: Peer) -> Answer | Awaitable[Answer | None] | None:
-        """Answer a pop, or hold it."""
-        request = decode_fields(PopRequest, command.fields)
-        command = command.without_content()
+    def pop(self, request: PopRequest, caller: Caller[PopResult]) -> PopOutcome:
+        """Messages, or why there are none; None: the pop waits.
+
+        Raises:
+            RequestError: it may not be done.
+        """
         self._check_time(request.born_time, request.poll_time)
         if not 0 < request.max_msg_nums <= COUNT_MAX:
             raise RequestError(
@@ -78,56 +122,65 @@ class Popping:
                 code=ResponseCode.INVALID_PARAMETER,
             )
         if is_plain(request.exp, request.exp_type):
-            return self._begin(command, peer, request, topic)
-        begin = partial(self._begin, command, peer, request, topic)
-        return self._parts.turns.run(peer, begin, len(request.exp or ""))
+            return self._begin(request, caller, topic)
+        caller.hold()
+        begin = partial(self._begin, request, caller, topic)
+        return self._parts.turns.run(caller.owner, begin, len(request.exp or ""))
 
     def _begin(
-        self, command: Command, peer: Peer, request: PopRequest, topic: TopicConfig
-    ) -> Answer | Awaitable[Answer | None] | None:
+        self, request: PopRequest, caller: Caller[PopResult], topic: TopicConfig
+    ) -> PopOutcome:
         """Take messages for a pop that may be done."""
         subscription = self._filters.subscription(request.topic, request.exp, request.exp_type)
         wanted = self._filters.filter_of(subscription, request.consumer_group, is_asked=True)
-        pop = Pop(command, peer, request, wanted, topic)
+        pop = Pop(request, wanted, topic)
         if len(self._hand_outs) >= OPEN_MAX:
-            return Answer(
+            raise RequestError(
                 ResponseCode.POLLING_FULL, f"{OPEN_MAX} pops are open; acknowledge some"
             )
         steps = self._reader.collect(pop)
         try:
             wait = next(steps)
         except StopIteration as ended:
-            return self._settle(pop, ended.value)
-        return self._wait_for(pop, steps, wait, None)
+            taken = ended.value
+            return self._found(pop, taken) if taken.count else self._hold(pop, caller, taken)
+        return self._read_cold(pop, caller, steps, wait)
 
-    def notification(self, command: Command, peer: Peer) -> Answer | None:
-        """Answer when there is something to pop, or when the time is over."""
-        request = decode_fields(NotificationRequest, command.fields)
-        command = command.without_content()
+    def notification(
+        self, request: NotificationRequest, caller: Caller[NoticeResult]
+    ) -> NoticeResult | None:
+        """Whether there is something to pop; None: the question waits until there is, or its time is over.
+
+        Raises:
+            RequestError: the topic may not be popped, or not by this group.
+        """
         topic = self.topic_of(request.topic, request.queue_id)
         self.check_group(request.consumer_group)
 
-        def attempt() -> Answer | None:
-            return self._notice(has_message=True) if self._has_any(request, topic) else None
+        def attempt() -> NoticeResult | None:
+            return NoticeResult(has_message=True) if self._has_any(request, topic) else None
 
-        answer = attempt()
-        if answer is not None or request.poll_time <= 0:
-            return answer or self._notice(has_message=False)
+        found = attempt()
+        if found is not None or request.poll_time <= 0:
+            return found or NoticeResult(has_message=False)
         key = (request.topic, request.consumer_group)
+        caller.hold()
         waiter = HeldPop(
-            key, request.queue_id, command, peer, self._deadline(request.poll_time),
-            attempt, lambda: self._notice(has_message=False), request.order,
+            key, request.queue_id, caller, self._deadline(request.poll_time),
+            attempt, lambda: NoticeResult(has_message=False), request.order,
         )  # fmt: skip
         if self._waiting.is_full(key) or not self._waiting.hold(waiter):
-            return self._notice(has_message=False, is_full=True)
+            return NoticeResult(has_message=False, is_full=True)
         return None
 
-    def polling(self, command: Command, _peer: Peer) -> Answer:
-        """Say how many wait."""
-        request = decode_fields(PollingInfoRequest, command.fields)
+    def polling(self, request: PollingInfoRequest) -> int:
+        """How many wait.
+
+        Raises:
+            RequestError: there is no such queue that may be popped.
+        """
         self.topic_of(request.topic, request.queue_id)
-        count = self._waiting.count((request.topic, request.consumer_group), request.queue_id)
-        return Answer(fields={"pollingNum": str(count)})
+        return self._waiting.count((request.topic, request.consumer_group), request.queue_id)
 
     # --- checks
 
@@ -200,30 +253,24 @@ class Popping:
             for queue_id in range(retry.read_queues)
         )
 
-    # --- answering
+    # --- answering, or waiting
 
-    async def _wait_for(
-        self, pop: Pop, steps: Steps[Taken], wait: Wait, waiter: HeldPop | None
-    ) -> Answer | None:
-        """Go on with a pop that reads what is not in memory; `waiter` is one that waits already."""
+    async def _read_cold(
+        self, pop: Pop, caller: Caller[PopResult], steps: Steps[Taken], wait: Wait
+    ) -> PopResult | None:
+        """Go on with a pop that reads what is not in memory."""
         taken = await finish(steps, wait, self._lend)
-        if waiter is None:
-            return self._settle(pop, taken)
-        return self._found(pop, taken, waiter)
+        return self._found(pop, taken) if taken.count else self._hold(pop, caller, taken)
 
-    def _lend(self, work: Callable[[], Any]) -> Awaitable[Any]:
-        return asyncio.get_running_loop().run_in_executor(self._parts.pool, work)
-
-    def _settle(self, pop: Pop, taken: Taken) -> Answer | None:
-        """The answer; None when the pop waits."""
-        request, key = pop.request, (pop.request.topic, pop.request.consumer_group)
-        answer = self._found(pop, taken)
-        if answer is not None:
-            return answer
+    def _hold(self, pop: Pop, caller: Caller[PopResult], taken: Taken) -> PopResult | None:
+        """What a pop is answered that found nothing; None when it waits."""
+        request = pop.request
         if request.poll_time <= 0:
             return self._nothing(pop, taken, ResponseCode.POLLING_TIMEOUT)
+        key = (request.topic, request.consumer_group)
+        caller.hold()
         waiter = HeldPop(
-            key, request.queue_id, pop.command, pop.peer, self._deadline(request.poll_time),
+            key, request.queue_id, caller, self._deadline(request.poll_time),
             lambda: self._again(pop, waiter),
             lambda: self._nothing(pop, taken, ResponseCode.POLLING_TIMEOUT),
             request.order,
@@ -235,58 +282,52 @@ class Popping:
             self._waiting.wake(key)
         return None
 
-    def _again(self, pop: Pop, waiter: HeldPop) -> Answer | Awaitable[Answer | None] | None:
+    def _again(self, pop: Pop, waiter: HeldPop) -> PopOutcome:
         """Try once more for a pop that waits."""
         if pop.wanted.passes is None:
             return self._try(pop, waiter)
-        return self._parts.turns.run(pop.peer, partial(self._try, pop, waiter), 0)
+        return self._parts.turns.run(waiter.caller.owner, partial(self._try, pop, waiter), 0)
 
-    def _try(self, pop: Pop, waiter: HeldPop) -> Answer | Awaitable[Answer | None] | None:
+    def _try(self, pop: Pop, waiter: HeldPop) -> PopOutcome:
         topic = self.topic_of(pop.request.topic, pop.request.queue_id)
-        steps = self._reader.collect(pop._replace(topic=topic))
+        pop = pop._replace(topic=topic)
+        steps = self._reader.collect(pop)
         try:
             wait = next(steps)
         except StopIteration as ended:
-            return self._found(pop, ended.value, waiter)
-        return self._wait_for(pop, steps, wait, waiter)
+            return self._found_again(pop, waiter, ended.value)
+        return self._try_cold(pop, waiter, steps, wait)
 
-    def _found(self, pop: Pop, taken: Taken, waiter: HeldPop | None = None) -> Answer | None:
-        """The answer with messages; None without any."""
-        if not taken.count:
-            if waiter is not None:
-                waiter.is_unfinished = taken.is_unfinished
-            return None
+    async def _try_cold(
+        self, pop: Pop, waiter: HeldPop, steps: Steps[Taken], wait: Wait
+    ) -> PopResult | None:
+        return self._found_again(pop, waiter, await finish(steps, wait, self._lend))
+
+    def _found_again(self, pop: Pop, waiter: HeldPop, taken: Taken) -> PopResult | None:
+        if taken.count:
+            return self._found(pop, taken)
+        waiter.is_unfinished = taken.is_unfinished
+        return None
+
+    def _found(self, pop: Pop, taken: Taken) -> PopResult:
+        """What a pop is answered that found messages."""
+        request = pop.request
         self._parts.counters.count_get(taken.count, taken.size)
         if taken.left:
-            self._waiting.wake((pop.request.topic, pop.request.consumer_group))
-        fields = self._fields(pop, taken)
-        fields["startOffsetInfo"] = encode_starts(taken.starts)
-        fields["msgOffsetInfo"] = encode_offsets(taken.offsets)
-        if pop.request.order:
-            fields["orderCountInfo"] = ";".join(
-                f"{kind} {place} {count}" for kind, place, count in taken.order_counts
-            )
-        return Answer(ResponseCode.SUCCESS, GetStatus.FOUND, fields, taken.pieces)
+            self._waiting.wake((request.topic, request.consumer_group))
+        return PopResult(
+            ResponseCode.SUCCESS, GetStatus.FOUND,
+            taken.pop_time_ms, request.invisible_time, taken.revive_queue, taken.left,
+            taken.starts, taken.offsets, taken.order_counts if request.order else None,
+            taken.pieces,
+        )  # fmt: skip
 
-    def _nothing(self, pop: Pop, taken: Taken, code: ResponseCode) -> Answer:
-        fields = self._fields(pop, taken) | {"startOffsetInfo": "", "msgOffsetInfo": ""}
-        return Answer(code, GetStatus.NO_MESSAGE_IN_QUEUE, fields)
-
-    def _fields(self, pop: Pop, taken: Taken) -> dict[str, str]:
-        return {
-            "popTime": str(taken.pop_time_ms),
-            "invisibleTime": str(pop.request.invisible_time),
-            "reviveQid": str(taken.revive_queue),
-            "restNum": str(taken.left),
-        }
-
-    def _notice(self, *, has_message: bool, is_full: bool = False) -> Answer:
-        return Answer(
-            fields={
-                "hasMsg": "true" if has_message else "false",
-                "pollingFull": "true" if is_full else "false",
-            }
-        )
+    def _nothing(self, pop: Pop, taken: Taken, code: ResponseCode) -> PopResult:
+        return PopResult(
+            code, GetStatus.NO_MESSAGE_IN_QUEUE,
+            taken.pop_time_ms, pop.request.invisible_time, taken.revive_queue, taken.left,
+            [], [], None, [],
+        )  # fmt: skip
 
     def _deadline(self, poll_ms: int) -> float:
         return self._parts.clock.monotonic() + min(poll_ms / 1000, POLL_SECONDS_MAX)

@@ -27,12 +27,10 @@ from cometmq.codec.headers.pop import PopRequest
 from cometmq.codec.properties import join_blocks
 from cometmq.codec.receipt import NORMAL, ORDER_QUEUE, Receipt, kind_of
 from cometmq.codec.record import QUEUE_OFFSET_AT, decode_record, encode_record
-from cometmq.codec.remoting import Command
 from cometmq.model.errors import CodecError, StoreError
 from cometmq.model.names import pop_retry_topic
 from cometmq.model.properties import POP_CK
 from cometmq.model.topic import TopicConfig
-from cometmq.net.peer import Peer
 from cometmq.store.reader import GetResult, GetStatus
 
 _ELSEWHERE = (
@@ -45,15 +43,11 @@ class Pop(NamedTuple):
     """A pop that may be done.
 
     Attributes:
-        command: the request.
-        peer: who asked.
-        request: its header.
+        request: what is asked.
         wanted: which messages.
         topic: where from.
     """
 
-    command: Command
-    peer: Peer
     request: PopRequest
     wanted: MessageFilter
     topic: TopicConfig

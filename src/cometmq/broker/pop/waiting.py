@@ -2,25 +2,25 @@
 
 They wait for a topic and a group, and the topic's queues are watched while they do. What wakes them
 only makes a note; they run in the next turn of the loop, because a pop writes a check point, which it
-must not do in the middle of the dispatch that woke it. Follows PopLongPollingService of RocketMQ 5.3.3.
+must not do in the middle of the dispatch that woke it. A machine (docs/design/0041): arrivals and time come
+in, and each caller is answered by what its attempt gives. Follows PopLongPollingService of RocketMQ 5.3.3.
 
 Next: cometmq.broker.pop.popping
 """
 
-import asyncio
 import math
 from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from enum import IntEnum, auto
 from functools import partial
+from typing import Any
 
 from cometmq.broker.in_steps import InSteps
 from cometmq.broker.parts import Parts
 from cometmq.broker.peer_bounds import PeerBounds
-from cometmq.codec.remoting import Command
+from cometmq.broker.service.caller import Caller
 from cometmq.model.names import pop_retry_topic
-from cometmq.net.answer import Answer, answer_to_error
-from cometmq.net.peer import Peer
 from cometmq.store.consume_queue import ConsumeQueue
 
 # Of one connection: a client waits once for each queue, or for each topic. Bytes, each one's size beside its expression.
@@ -32,7 +32,14 @@ _RUN_SECONDS = 0.005  # In a turn of the loop.
 _SWEEP_SECONDS = 1.0  # Between looks for closed connections and deleted topics.
 
 Key = tuple[str, str]  # Topic, group.
-Attempt = Callable[[], Answer | Awaitable[Answer | None] | None]
+
+
+class HeldState(IntEnum):
+    """Where a pop stands that waits, or did."""
+
+    WAITING = auto()  # For what wakes it, or for its time.
+    TRIED = auto()  # Its attempt reads what is not in memory, or waits for its turn.
+    ANSWERED = auto()
 
 
 @dataclass(slots=True, eq=False)
@@ -42,26 +49,26 @@ class HeldPop:
     Attributes:
         key: topic and group.
         queue_id: that it asked for, -1 for any.
-        command: the request.
-        peer: who asked.
+        caller: who asked, and is answered.
         deadline: monotonic seconds at which it is answered in any case.
-        attempt: its answer, None when there is still nothing, or work that gives one of these.
-        late: its answer when its time is over.
+        attempt: does it again: what it is answered, None when there is still nothing, or work that gives one of these.
+        late: what it is answered when its time is over.
         is_ordered: whether time alone may open what it waits for.
         text_size: bytes of its expression and of the hashes of its tags.
         is_unfinished: its last attempt found nothing and did not look at everything.
+        state: where it stands.
     """
 
     key: Key
     queue_id: int
-    command: Command
-    peer: Peer
+    caller: Caller[Any]
     deadline: float
-    attempt: Attempt
-    late: Callable[[], Answer]
+    attempt: Callable[[], Any]
+    late: Callable[[], Any]
     is_ordered: bool = False
     text_size: int = 0
     is_unfinished: bool = False
+    state: HeldState = HeldState.WAITING
 
 
 class PopLongPolls:
@@ -73,10 +80,11 @@ class PopLongPolls:
         self._store = parts.store
         self._topics = parts.topics
         self._clock = parts.clock
+        self._call_soon = parts.world.call_soon
         self._bounds = PeerBounds(
             peer_count_max=PEER_WAITING_MAX, peer_size_max=PEER_SIZE_MAX, size_max=SIZE_MAX
         )
-        self._late = InSteps(parts.clock, _answer_late)
+        self._late = InSteps(parts.clock, _answer_late, self._call_soon)
         self._waiters: dict[Key, deque[HeldPop]] = {}
         self._watched: dict[ConsumeQueue, set[Key]] = {}
         self._queues: dict[Key, set[ConsumeQueue]] = {}
@@ -102,7 +110,7 @@ class PopLongPolls:
 
     def hold(self, waiter: HeldPop) -> bool:
         """Let one wait; False when too many of its connection do."""
-        if not self._bounds.take(waiter.peer, _SIZE + waiter.text_size):
+        if not self._bounds.take(waiter.caller.owner, _SIZE + waiter.text_size):
             return False
         self._hold(waiter, is_first=False)
         return True
@@ -124,7 +132,7 @@ class PopLongPolls:
         """There may be something for a topic and a group: look in the next turn of the loop."""
         if key in self._waiters:
             if not self._woken:
-                asyncio.get_running_loop().call_soon(self._run_woken)
+                self._call_soon(self._run_woken)
             self._woken[key] = None
 
     def wake_ordered(self) -> None:
@@ -144,7 +152,7 @@ class PopLongPolls:
             left = deque(
                 waiter
                 for waiter in waiters
-                if not waiter.peer.is_closed and waiter.deadline > now
+                if not waiter.caller.is_gone and waiter.deadline > now
             )
             self._due = min(self._due, *(waiter.deadline for waiter in left), math.inf)
             if len(left) == len(waiters):
@@ -152,7 +160,7 @@ class PopLongPolls:
             self._count -= len(waiters) - len(left)
             self._keep(key, left)
             gone = [
-                waiter for waiter in waiters if waiter.peer.is_closed or waiter.deadline <= now
+                waiter for waiter in waiters if waiter.caller.is_gone or waiter.deadline <= now
             ]
             for waiter in gone:
                 self._release(waiter)
@@ -160,7 +168,7 @@ class PopLongPolls:
 
     def _release(self, waiter: HeldPop) -> None:
         """It waits no more."""
-        self._bounds.give_back(waiter.peer, _SIZE + waiter.text_size)
+        self._bounds.give_back(waiter.caller.owner, _SIZE + waiter.text_size)
 
     # --- running
 
@@ -183,11 +191,11 @@ class PopLongPolls:
                 break
             waiter = waiters.popleft()
             self._count -= 1
-            if waiter.peer.is_closed:
+            if waiter.caller.is_gone:
                 self._release(waiter)
                 continue
-            answer = self._attempt(waiter)
-            if answer is None:
+            self._try_again(waiter)
+            if waiter.state is HeldState.WAITING:
                 waiters.appendleft(waiter)
                 self._count += 1
                 if waiter.is_unfinished:
@@ -197,39 +205,42 @@ class PopLongPolls:
                 waiters.rotate(-1)  # Others may ask for another queue.
         self._keep(key, waiters or deque())
 
-    def _attempt(self, waiter: HeldPop) -> Answer | bool | None:
-        """The answer that was given, True for one that is being worked on, None for none."""
-        try:
-            found = waiter.attempt()
-        except Exception as error:  # noqa: BLE001  As net.dispatcher.run_handler does.
-            found = answer_to_error(error, waiter.command)
+    def _try_again(self, waiter: HeldPop) -> None:
+        """Do one again; its state says what came of it."""
+        # Unless its attempt says otherwise: an error answers it, too.
+        waiter.state = HeldState.ANSWERED
+        waiter.caller.answer(partial(self._attempt, waiter))
+        if waiter.state is HeldState.ANSWERED:
+            self._release(waiter)
+
+    def _attempt(self, waiter: HeldPop) -> Any:
+        found = waiter.attempt()
         if found is None:
-            return None
-        if isinstance(found, Answer):
-            self._release(waiter)
-            waiter.peer.answer(waiter.command, found)
-        else:
-            task = waiter.peer.tasks.spawn(self._attempt_later(waiter, found), "pop")
-            task.add_done_callback(partial(self._cancelled, waiter))
-        return True
+            waiter.state = HeldState.WAITING
+        elif not isinstance(found, tuple):  # As all results are, and nothing that is awaited.
+            waiter.state = HeldState.TRIED
+            return self._attempt_later(waiter, found)
+        return found
 
-    def _cancelled(self, waiter: HeldPop, work: "asyncio.Task[None]") -> None:
-        """Its connection closed in the middle of an attempt, if that was cancelled."""
-        if work.cancelled():
-            self._release(waiter)
-
-    async def _attempt_later(self, waiter: HeldPop, work: Awaitable[Answer | None]) -> None:
+    async def _attempt_later(self, waiter: HeldPop, work: Awaitable[Any]) -> Any:
         try:
             found = await work
-        except Exception as error:  # noqa: BLE001  As net.dispatcher.run_handler does.
-            found = answer_to_error(error, waiter.command)
+        except BaseException:  # Also where its connection closes in the middle of it.
+            self._answered(waiter)
+            raise
         if found is not None:
-            self._release(waiter)
-            waiter.peer.answer(waiter.command, found)
-            return
+            self._answered(waiter)
+            return found
+        waiter.state = HeldState.WAITING
         self._hold(waiter, is_first=True)
         if waiter.is_unfinished:
             self.wake(waiter.key)
+        return None
+
+    def _answered(self, waiter: HeldPop) -> None:
+        """One that was tried waits no more."""
+        waiter.state = HeldState.ANSWERED
+        self._release(waiter)
 
     # --- watching
 
@@ -268,5 +279,5 @@ class PopLongPolls:
 
 
 def _answer_late(waiter: HeldPop) -> None:
-    if not waiter.peer.is_closed:
-        waiter.peer.answer(waiter.command, waiter.late())
+    if not waiter.caller.is_gone:
+        waiter.caller.answer(waiter.late)

@@ -10,6 +10,8 @@ Next: cometmq.broker.pop.acks
 
 from cometmq.broker.pop.acks import Acks
 from cometmq.broker.pop.hand_outs import CheckPoint, HandOuts
+from cometmq.codec.fields import decode_fields
+from cometmq.codec.headers.pop import AckRequest
 from cometmq.codec.remoting import Command, RawCommand
 from cometmq.model.flags import ONEWAY
 from cometmq.net.answer import Answer, answer_head
@@ -81,7 +83,11 @@ class AckBatch:
         if answers:
             peer.write(b"".join(answers))
         for command in others:
-            run_handler(self._acks.ack, Command(*command), peer)
+            run_handler(self._acknowledge_one, Command(*command), peer)
+
+    def _acknowledge_one(self, command: Command, _peer: Peer) -> Answer:
+        self._acks.ack(decode_fields(AckRequest, command.fields))
+        return Answer()
 
     def _find(self, named: _Named) -> CheckPoint:
         """The open check point that a client means.

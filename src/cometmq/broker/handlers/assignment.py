@@ -1,0 +1,44 @@
+"""QUERY_ASSIGNMENT 400, and the modes by 401 and 402: bodies to requests, results to answers.
+
+Next: cometmq.broker.pop.assignment
+"""
+
+from cometmq.broker.pop.assignment import Assignments
+from cometmq.codec.bodies.assignment import (
+    decode_assignment_query,
+    decode_request_mode,
+    encode_assignments,
+    encode_request_modes,
+)
+from cometmq.codec.remoting import Command
+from cometmq.model.codes import RequestCode
+from cometmq.net.answer import Answer
+from cometmq.net.peer import Peer
+from cometmq.net.requests import Answers
+
+
+class AssignmentHandler:
+    """Handles requests about queues that the broker shares out."""
+
+    def __init__(self, service: Assignments) -> None:
+        self._service = service
+        self.answers: Answers = {
+            RequestCode.QUERY_ASSIGNMENT: self.query,
+            RequestCode.SET_MESSAGE_REQUEST_MODE: self.set_mode,
+            RequestCode.GET_ALL_MESSAGE_REQUEST_MODE: self.all_modes,
+        }
+
+    async def query(self, command: Command, _peer: Peer) -> Answer:
+        """Answer with the queues of a member."""
+        query = decode_assignment_query(command.body)
+        return Answer(body=encode_assignments(await self._service.assign(query)))
+
+    async def set_mode(self, command: Command, _peer: Peer) -> Answer:
+        """Keep how a group consumes a topic; answered when it is on disk."""
+        await self._service.set_mode(decode_request_mode(command.body))
+        return Answer()
+
+    def all_modes(self, _command: Command, _peer: Peer) -> Answer:
+        """Give all modes, as a slave asks for them."""
+        modes = self._service.all_modes()
+        return Answer(body=encode_request_modes(modes, pretty=False).encode())

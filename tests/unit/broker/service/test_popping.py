@@ -1,0 +1,314 @@
+"""Pop as services: handed out, waited for, acknowledged, hidden for longer and shown; values in, values out."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from random import Random
+from typing import Any
+
+import pytest
+
+from cometmq.broker.pop import waiting
+from cometmq.broker.pop.acks import Acks, ChangedTime
+from cometmq.broker.pop.group_offsets import GroupOffsets
+from cometmq.broker.pop.journal import Journal
+from cometmq.broker.pop.orders import Orders
+from cometmq.broker.pop.peeking import Peeking
+from cometmq.broker.pop.popping import NoticeResult, Popping, PopResult
+from cometmq.broker.pop.reading import PopReader
+from cometmq.broker.pop.revive import Revive
+from cometmq.broker.pop.waiting import PopLongPolls
+from cometmq.codec.bodies.batch_ack import BatchAck
+from cometmq.codec.headers.pop import (
+    FROM_MIN,
+    AckRequest,
+    ChangeInvisibleTimeRequest,
+    NotificationRequest,
+    PeekRequest,
+    PollingInfoRequest,
+    PopRequest,
+)
+from cometmq.codec.receipt import ORDER_QUEUE, Receipt
+from cometmq.codec.record import decode_records
+from cometmq.model.codes import ResponseCode
+from cometmq.model.errors import RequestError
+from tests.support.hand_clock import HandClock
+from tests.support.store_puts import put
+from tests.unit.broker.list_caller import ListCaller
+
+
+class Bench:
+    """Pop's services over a store, all their time a hand clock's."""
+
+    def __init__(self, parts) -> None:
+        self.parts, self.world = parts, parts.world
+        self.clock: HandClock = parts.clock
+        self.journal = Journal(parts)
+        self.hand_outs = self.journal.hand_outs
+        offsets = GroupOffsets(parts.offsets, parts.store, self.hand_outs)
+        orders = Orders(parts)
+        self.waiting = PopLongPolls(parts)
+        reader = PopReader(
+            parts, journal=self.journal, offsets=offsets, orders=orders, chance=Random(1)
+        )
+        self.popping = Popping(
+            parts,
+            reader=reader,
+            waiting=self.waiting,
+            hand_outs=self.hand_outs,
+            orders=orders,
+            lend=lend,
+        )
+        self.acks = Acks(parts, journal=self.journal, orders=orders, waiting=self.waiting)
+        self.peeking = Peeking(parts, self.popping, reader, offsets, Random(1))
+        self.revive = Revive(parts, journal=self.journal, waiting=self.waiting)
+        parts.store.on_arrival = parts.polls.arrived
+
+    def send(self, *bodies: bytes) -> None:
+        put(self.parts.store, *bodies)
+        self.world.settle()
+
+    def pop(self, caller: ListCaller | None = None, **more) -> ListCaller:
+        """Pop, and give who asked."""
+        fields = {
+            "consumer_group": "g", "topic": "orders", "queue_id": -1, "max_msg_nums": 32,
+            "invisible_time": 60_000, "poll_time": 0, "init_mode": FROM_MIN,
+        }  # fmt: skip
+        caller = caller or ListCaller()
+        request = PopRequest(**{**fields, **more})
+        caller.answer(lambda: self.popping.pop(request, caller))
+        return caller
+
+    def popped(self, **more) -> PopResult:
+        (result,) = self.pop(**more).answers
+        assert isinstance(result, PopResult)
+        return result
+
+    def asked(self, poll_time: int = 0) -> ListCaller:
+        """Ask whether there is something to pop, and give who asked."""
+        caller = ListCaller()
+        request = NotificationRequest("g", "orders", -1, poll_time)
+        caller.answer(lambda: self.popping.notification(request, caller))
+        return caller
+
+    def pass_time(self, seconds: float) -> None:
+        """Let time go by, and what falls due then be done."""
+        self.clock.turn(seconds)
+        self.waiting.wake_ordered()
+        self.waiting.expire(self.clock.monotonic())
+        self.world.run(self.revive.hand_on(self.hand_outs.pop_due(self.clock.now_ms())))
+
+
+async def lend(work: Callable[[], Any]) -> Awaitable[Any]:
+    """No thread: what would wait for the device is done at once."""
+    return work()
+
+
+def bodies(result: PopResult) -> list[bytes]:
+    return [record.body for record in decode_records(b"".join(result.records))]
+
+
+def handle(result: PopResult, offset: int = 0) -> str:
+    """The handle of a message of queue 0, as a client makes it."""
+    ((kind, queue_id, start),) = result.starts
+    times = (result.pop_time_ms, result.invisible_ms)
+    return str(Receipt(start, *times, result.revive_queue, kind, "broker-a", queue_id, offset))
+
+
+def ack_of(result: PopResult, offset: int = 0) -> AckRequest:
+    return AckRequest("g", "orders", 0, handle(result, offset), offset)
+
+
+@pytest.fixture
+async def bench(tables) -> Bench:
+    return Bench(tables)
+
+
+async def test_messages_are_handed_out_once_while_they_are_hidden(bench):
+    bench.send(b"1", b"2", b"3")
+    first = bench.popped(max_msg_nums=2)
+    assert (first.code, bodies(first), first.left) == (
+        ResponseCode.SUCCESS, [b"1", b"2"], 1,
+    )  # fmt: skip
+    assert (first.starts, first.offsets) == ([("0", 0, 0)], [("0", 0, [0, 1])])
+    assert (first.pop_time_ms, first.invisible_ms) == (bench.clock.now_ms(), 60_000)
+    assert first.order_counts is None
+    assert bodies(bench.popped()) == [b"3"]
+    nothing = bench.popped()
+    assert (nothing.code, nothing.records, nothing.starts) == (
+        ResponseCode.POLLING_TIMEOUT, [], [],
+    )  # fmt: skip
+
+
+async def test_a_pop_that_waits_is_answered_by_a_message(bench):
+    caller = bench.pop(poll_time=20_000)
+    assert (caller.answers, caller.is_held) == ([], True)
+    assert bench.popping.polling(PollingInfoRequest("g", "orders", -1)) == 1
+    bench.send(b"1")
+    (result,) = caller.answers
+    assert (result.code, bodies(result)) == (ResponseCode.SUCCESS, [b"1"])
+    assert bench.popping.polling(PollingInfoRequest("g", "orders", -1)) == 0
+
+
+async def test_a_pop_that_waits_is_answered_late_and_not_before(bench):
+    caller = bench.pop(poll_time=5_000)
+    bench.pass_time(4.999)
+    assert caller.answers == []
+    bench.pass_time(0.001)
+    (result,) = caller.answers
+    assert (result.code, result.records) == (ResponseCode.POLLING_TIMEOUT, [])
+    bench.send(b"1")
+    assert len(caller.answers) == 1
+
+
+async def test_a_pop_that_was_answered_at_once_keeps_what_came_with_it(bench):
+    bench.send(b"1")
+    assert not bench.pop().is_held
+
+
+async def test_what_an_expression_does_not_want_answers_nobody(bench):
+    sql = {"exp_type": "SQL92", "exp": "k = 'other'"}
+    caller = bench.pop(poll_time=20_000, **sql)
+    bench.send(b"1")
+    await caller.finish()
+    assert caller.answers == []
+    assert len(bench.waiting) == 1
+    bench.pass_time(20)
+    assert [result.code for result in caller.answers] == [ResponseCode.POLLING_TIMEOUT]
+    assert bodies(bench.popped(consumer_group="h", exp_type="SQL92", exp="k = 'v'")) == [b"1"]
+
+
+async def test_more_than_may_wait_are_told_so(tables, monkeypatch):
+    monkeypatch.setattr(waiting, "PEER_WAITING_MAX", 2)
+    bench = Bench(tables)
+    callers = [bench.pop(poll_time=5_000) for _ in range(3)]
+    assert [len(caller.answers) for caller in callers] == [0, 0, 1]
+    assert callers[2].answers[0].code == ResponseCode.POLLING_FULL
+
+
+@pytest.mark.parametrize(
+    ("more", "code"),
+    [
+        ({"topic": "nothing"}, ResponseCode.TOPIC_NOT_EXIST),
+        ({"queue_id": 2}, ResponseCode.INVALID_PARAMETER),
+        ({"max_msg_nums": 33}, ResponseCode.INVALID_PARAMETER),
+        ({"invisible_time": 0}, ResponseCode.INVALID_PARAMETER),
+        ({"exp_type": "SQL92", "exp": "a >"}, ResponseCode.SUBSCRIPTION_PARSE_FAILED),
+        ({"born_time": 1, "poll_time": 1}, ResponseCode.POLLING_TIMEOUT),
+    ],
+)
+async def test_a_pop_that_may_not_be_done_is_refused(bench, more, code):
+    (error,) = bench.pop(**more).answers
+    assert isinstance(error, RequestError)
+    assert error.code == code
+
+
+# --- is there something to pop?
+
+
+async def test_a_notification_says_at_once_what_is_there(bench):
+    assert bench.asked().answers == [NoticeResult(has_message=False)]
+    bench.send(b"1")
+    assert bench.asked(20_000).answers == [NoticeResult(has_message=True)]
+    bench.popped()
+    assert bench.asked().answers == [NoticeResult(has_message=False)]
+
+
+async def test_a_notification_waits_for_a_message_or_its_time(bench):
+    caller, late = bench.asked(20_000), bench.asked(1_000)
+    assert (caller.answers, caller.is_held) == ([], True)
+    bench.pass_time(1)
+    assert late.answers == [NoticeResult(has_message=False)]
+    bench.send(b"1")
+    assert caller.answers == [NoticeResult(has_message=True)]
+    assert bodies(bench.popped()) == [b"1"]  # It took nothing.
+
+
+# --- acknowledged, or not
+
+
+async def test_what_is_acknowledged_does_not_come_again_and_the_rest_does(bench):
+    bench.send(b"1", b"2")
+    first = bench.popped(invisible_time=1_000)
+    bench.acks.ack(ack_of(first, 0))
+    waits = bench.pop(poll_time=20_000)
+    bench.pass_time(0.9)
+    assert waits.answers == []
+    bench.pass_time(0.2)
+    (again,) = waits.answers
+    (record,) = decode_records(b"".join(again.records))
+    assert (record.body, record.topic, record.reconsume_times) == (b"2", "orders", 1)
+
+
+async def test_a_batch_acknowledges_what_it_names(bench):
+    bench.send(b"1", b"2", b"3")
+    first = bench.popped()
+    ack = BatchAck(
+        "g", "orders", "0", 0, 0, first.revive_queue, first.pop_time_ms, 60_000, (0, 2)
+    )
+    bench.acks.batch_ack([ack])
+    (point,) = bench.hand_outs._by_key.values()
+    assert point.left() == (1,)
+    with pytest.raises(RequestError) as refused:
+        bench.acks.batch_ack([])
+    assert refused.value.code == ResponseCode.NO_MESSAGE
+
+
+async def test_a_message_is_hidden_for_longer_under_another_handle(bench):
+    bench.send(b"1")
+    first = bench.popped(invisible_time=1_000)
+    bench.clock.turn(0.5)
+    request = ChangeInvisibleTimeRequest("g", "orders", 0, handle(first), 0, 2_000)
+    changed = bench.acks.change_invisible_time(request)
+    assert changed == ChangedTime(bench.clock.now_ms(), 2_000, first.revive_queue)
+    bench.pass_time(1.9)
+    assert bench.popped().records == []
+    bench.pass_time(0.2)
+    assert bodies(bench.popped()) == [b"1"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "code"),
+    [
+        ({"topic": "nothing"}, ResponseCode.TOPIC_NOT_EXIST),
+        ({"queue_id": 9}, ResponseCode.MESSAGE_ILLEGAL),
+        ({"offset": 7}, ResponseCode.NO_MESSAGE),
+        ({"extra_info": "x y"}, ResponseCode.INVALID_PARAMETER),
+    ],
+)
+async def test_an_acknowledgement_of_what_cannot_be_is_refused(bench, changes, code):
+    bench.send(b"1")
+    named = {
+        "consumer_group": "g", "topic": "orders", "queue_id": 0,
+        "extra_info": handle(bench.popped()), "offset": 0,
+    }  # fmt: skip
+    with pytest.raises(RequestError) as refused:
+        bench.acks.ack(AckRequest(**{**named, **changes}))
+    assert refused.value.code == code
+    with pytest.raises(RequestError) as refused:
+        bench.acks.change_invisible_time(
+            ChangeInvisibleTimeRequest(**{**named, **changes}, invisible_time=5)
+        )
+    assert refused.value.code == code
+
+
+async def test_a_queue_in_order_is_closed_until_what_was_handed_out_is_acknowledged(bench):
+    bench.send(b"1", b"2")
+    first = bench.popped(order=True, max_msg_nums=1)
+    assert (bodies(first), first.revive_queue) == ([b"1"], ORDER_QUEUE)
+    assert first.order_counts == [("0", "0", 0)]
+    waits = bench.pop(order=True, poll_time=20_000)
+    bench.pass_time(1)
+    assert waits.answers == []
+    bench.acks.ack(ack_of(first))
+    bench.world.settle()
+    assert [bodies(result) for result in waits.answers] == [[b"2"]]
+
+
+async def test_a_peek_shows_what_a_pop_would_give_and_takes_nothing(bench):
+    bench.send(b"1", b"2")
+    shown = bench.world.run(bench.peeking.peek(PeekRequest("g", "orders", -1, 1)))
+    assert (shown.code, bodies(shown), shown.left) == (ResponseCode.SUCCESS, [b"1"], 1)
+    assert bodies(bench.popped()) == [b"1", b"2"]
+    nothing = bench.world.run(bench.peeking.peek(PeekRequest("g", "orders", -1, 1)))
+    assert (nothing.code, nothing.records) == (ResponseCode.PULL_NOT_FOUND, [])
