@@ -7,6 +7,7 @@ import time
 
 from cometmq.net.clock import SystemClock
 from cometmq.store.appender import encode_topic_block
+from cometmq.store.consume_queue import ConsumeQueue
 from cometmq.store.message_store import MessageStore
 from cometmq.store.settings import StoreSettings
 from tests.attacks.by_hand import pull, send
@@ -120,7 +121,7 @@ def poison(folder) -> None:
     settings = StoreSettings(commitlog_file_size=64 << 20)
     store = MessageStore.open(folder, settings, clock=SystemClock())
     store.store_host = HOST_V4
-    queue = store._queues.find_or_make(LONG_TOPIC, 0)
+    queue = ConsumeQueue(LONG_TOPIC, 0)
     block = encode_topic_block(LONG_TOPIC)
     store.put_many([(queue, block, b"dead", b"", 0, 0, 0, 1, HOST_V4, 0, 0, 0)])
     store._directory.release()  # As one that was killed: nothing else is written.

@@ -202,7 +202,7 @@ def test_a_follower_is_given_what_it_lacks_and_the_queues_stay_as_they_are(is_cl
     directory = recover(disk.kill(), early, enough)
     assert early.given == enough.given == ends[9:-1]
     assert early.asked == [(is_clean, 0)]
-    queue = directory.queues.find("orders", 0)
+    queue = directory.table.find("orders", 0)
     assert queue is not None
     assert (queue.min_offset, queue.max_offset) == (0, 30)
     directory.release()

@@ -19,6 +19,7 @@ from cometmq.codec.record import Record, decode_record, decode_records
 from cometmq.model.errors import RecordIllegal
 from cometmq.model.java_hash import java_hash
 from cometmq.store.batch_queues import entry_of
+from cometmq.store.consume_queue import ConsumeQueue
 from cometmq.store.message_store import MessageStore
 from cometmq.store.offline.compare import Comparer
 from cometmq.store.offline.found import find_store, with_found_sizes
@@ -266,7 +267,7 @@ def test_every_batch_entry_is_that_of_its_record():
 def test_a_plain_queue_that_hides_a_batch_queue_is_put_aside(directory):
     store = open_copy(directory)
     put = make_put(store, "Other")
-    hiding = store._queues.find_or_make("KindsBatches", 1)  # As older brokers did.
+    hiding = ConsumeQueue("KindsBatches", 1)  # As older brokers made.
     store.put_many([(hiding, *put[1:])])
     store.dispatch_pending()
     store.close()

@@ -13,7 +13,7 @@ Next: cometmq.codec.other_queues
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 from cometmq.codec.other_queues import (
     BATCH_ENTRY_SIZE,
@@ -31,7 +31,8 @@ from cometmq.store.commitlog import CommitLog
 from cometmq.store.consume_queue import ConsumeQueue
 from cometmq.store.disk import Disk, write_whole
 from cometmq.store.file_chain import NAME_DIGITS
-from cometmq.store.queue_files import remove_topic
+from cometmq.store.queue_files import remove_topic, remove_tree
+from cometmq.store.queue_table import QueueTable
 from cometmq.store.reader import GetResult, GetStatus, Match
 from cometmq.store.stored_record import is_directory_name, tags_code
 
@@ -52,6 +53,8 @@ class BatchQueue(ConsumeQueue):
 
     __slots__ = ("end_entry", "file_size", "first_entry", "physical_offset")
 
+    is_batch: ClassVar[bool] = True
+
     def __init__(self, topic: str, queue_id: int) -> None:
         super().__init__(topic, queue_id)
         self.file_size = FILE_SIZE_DEFAULT
@@ -66,29 +69,28 @@ class BatchFile(NamedTuple):
 
 
 class BatchQueues:
-    """All batch queues of a store."""
+    """All batch queues of a store; found in the table of all queues."""
 
-    def __init__(self, disk: Disk, root: str, log: CommitLog, *, read_only: bool) -> None:
+    def __init__(
+        self, disk: Disk, root: str, log: CommitLog, table: QueueTable, *, read_only: bool
+    ) -> None:
         self._disk = disk
         self._root = f"{root}/{BATCH_DIRECTORY}"
         self._log = log
         self._read_only = read_only
-        self._queues: dict[tuple[str, int], BatchQueue] = {}
+        self._table = table
+
+    def __iter__(self) -> Iterator[BatchQueue]:
+        return (queue for queue in self._table if isinstance(queue, BatchQueue))
 
     def find(self, topic: str, queue_id: int) -> BatchQueue | None:
         """A batch queue, if there is one."""
-        return self._queues.get((topic, queue_id))
-
-    def of_topic(self, topic: str) -> list[BatchQueue]:
-        """The batch queues of a topic."""
-        return [queue for (name, _), queue in self._queues.items() if name == topic]
+        queue = self._table.find(topic, queue_id)
+        return queue if isinstance(queue, BatchQueue) else None
 
     def topics(self) -> list[str]:
         """Topics that have one."""
-        return list(dict.fromkeys(topic for topic, _ in self._queues))
-
-    def __iter__(self) -> Iterator[BatchQueue]:
-        return iter(self._queues.values())
+        return list(dict.fromkeys(queue.topic for queue in self))
 
     def delete_topic(self, topic: str) -> None:
         """Remove a topic's batch queues.
@@ -96,10 +98,19 @@ class BatchQueues:
         Raises:
             OSError: a file could not be removed; the queues are forgotten all the same.
         """
-        for queue in self.of_topic(topic):
-            queue.deleted = True
-            del self._queues[topic, queue.queue_id]
+        for queue in self._table.of_topic(topic):
+            if queue.is_batch:
+                self._table.remove(queue)
         remove_topic(self._disk, f"{self._root}/{topic}")
+
+    def delete_queue(self, queue: BatchQueue) -> None:
+        """Remove one batch queue.
+
+        Raises:
+            OSError: a file could not be removed; the queue is forgotten all the same.
+        """
+        self._table.remove(queue)
+        remove_tree(self._disk, self._directory(queue))
 
     # --- derived from the log
 
@@ -107,13 +118,13 @@ class BatchQueues:
         """Load what is there; see `cometmq.store.derived`."""
         for topic in self._disk.list_names(self._root):
             for name in self._disk.list_names(f"{self._root}/{topic}"):
-                if name.isdigit():
+                if name.isdigit() and self.find(topic, int(name)) is None:
                     queue = BatchQueue(topic, int(name))
                     self._load(queue, log_start)
-                    self._queues[topic, queue.queue_id] = queue
-        if is_clean or not self._queues:
+                    self._table.add(queue)
+        if is_clean:
             return None
-        return min(queue.physical_offset for queue in self._queues.values())
+        return min((queue.physical_offset for queue in self), default=None)
 
     def feed(self, batch: Batch) -> None:
         """Add the entries that their queues lack; a put has none, for we write no such record."""
@@ -132,7 +143,10 @@ class BatchQueues:
         if entry is None:
             return
         key = record.topic, record.queue_id
-        queue = self._queues.get(key) or self._queues.setdefault(key, BatchQueue(*key))
+        queue = self.find(*key)
+        if queue is None:
+            queue = BatchQueue(*key)
+            self._table.add(queue)
         if record.physical_offset <= queue.physical_offset:
             return
         if not queue.max_offset:
@@ -147,7 +161,7 @@ class BatchQueues:
         Raises:
             OSError: the disk failed.
         """
-        for queue in self._queues.values():
+        for queue in self:
             if not self._read_only and queue.physical_offset >= offset:
                 self._cut(queue, offset)
 

@@ -249,7 +249,7 @@ class Cleaner:
     def _parts(self) -> Iterator[list[ConsumeQueue]]:
         """All queues, some topics at a time."""
         part: list[ConsumeQueue] = []
-        for topic in self._queues.topics():
+        for topic in self._queues.table.topics():
             part += self._queues.of_topic(topic)
             if len(part) >= QUEUES_PER_STEP:
                 yield part

@@ -7,8 +7,10 @@ An entry has 20 bytes (cometmq.codec.queue_entry). New ones gather in the tail a
 `consume_queues` writes tails out in batches. A broker may have 80,000 queues, so a queue has no
 file, no descriptor and no work of its own while nothing happens to it.
 
-Next: cometmq.store.consume_queues
+Next: cometmq.store.queue_table
 """
+
+from typing import ClassVar
 
 from cometmq.codec.queue_entry import QUEUE_ENTRY, QUEUE_ENTRY_SIZE
 
@@ -30,7 +32,10 @@ class ConsumeQueue:
         watched: set by the broker while somebody waits for a message here.
         deleted: the topic was deleted; whoever keeps this object must ask for it anew.
         fault: why this queue alone cannot be written; None while it can.
+        is_batch: whether its entries are of records with several messages (`batch_queues`).
     """
+
+    is_batch: ClassVar[bool] = False
 
     __slots__ = (
         "__weakref__",

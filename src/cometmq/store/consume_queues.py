@@ -1,4 +1,4 @@
-"""All queues of a store: found by topic and id, their tails written out, a topic's removed.
+"""The plain queues of a store: their tails written out, a topic's removed.
 
 A tail is written when it holds a page, and else in rounds: a round takes every queue that has
 one, a few at each tick, and when it is through, everything dispatched before it began is in the
@@ -12,12 +12,12 @@ Next: cometmq.store.reader
 import logging
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
-from weakref import WeakValueDictionary
 
 from cometmq.codec.queue_entry import QUEUE_ENTRY_SIZE, QueueEntry, gap_entries
 from cometmq.store.consume_queue import ConsumeQueue
 from cometmq.store.disk import is_of_one_path
 from cometmq.store.queue_files import OPEN_FILES_MAX, QueueFiles
+from cometmq.store.queue_table import QueueTable
 
 logger = logging.getLogger(__name__)
 
@@ -31,9 +31,10 @@ _TAILS_AT_ONCE = 16  # Between two looks at the clock: new files can take 0.3 ms
 
 
 class ConsumeQueues:
-    """The queues by topic.
+    """The queues of the table that are written here.
 
     Attributes:
+        table: queues of all kinds.
         files: where their entries are kept.
         dirty: queues with a tail, in the order in which they got it.
         entries: sum of the max offsets of all queues.
@@ -41,67 +42,32 @@ class ConsumeQueues:
         on_stuck: told of a queue that has become one of them.
     """
 
-    def __init__(self, files: QueueFiles, *, read_only: bool = False) -> None:
+    def __init__(
+        self, table: QueueTable, files: QueueFiles, *, read_only: bool = False
+    ) -> None:
+        self.table = table
+        table.on_set_aside = self._forget
         self.files = files
         self._read_only = read_only
         self.dirty: dict[ConsumeQueue, None] = {}
         self.entries = 0
         self.stuck: dict[ConsumeQueue, None] = {}
         self.on_stuck: Callable[[ConsumeQueue], None] = lambda _queue: None
-        self._topics: dict[str, dict[int, ConsumeQueue]] = {}
-        self._awaited: WeakValueDictionary[tuple[str, int], ConsumeQueue] = (
-            WeakValueDictionary()
-        )
         self._round: Iterator[ConsumeQueue] | None = None
         self._round_step = TAILS_PER_TICK
         self._is_round_kept = True
 
     def __iter__(self) -> Iterator[ConsumeQueue]:
-        for queues in self._topics.values():
-            yield from queues.values()
-
-    def find(self, topic: str, queue_id: int) -> ConsumeQueue | None:
-        """A queue, or None where nothing was ever written."""
-        queues = self._topics.get(topic)
-        return queues.get(queue_id) if queues is not None else None
-
-    def find_or_make(self, topic: str, queue_id: int) -> ConsumeQueue:
-        """A queue; a new one has no file until it has a message."""
-        queues = self._topics.setdefault(topic, {})
-        queue = queues.get(queue_id)
-        if queue is None:
-            queue = self._awaited.pop((topic, queue_id), None) or ConsumeQueue(topic, queue_id)
-            queues[queue_id] = queue
-        return queue
-
-    def awaited(self, topic: str, queue_id: int) -> ConsumeQueue:
-        """What a queue that is not there will be; nobody finds it before `find_or_make` has made it.
-
-        It lasts as long as somebody keeps it.
-        """
-        queue = self._awaited.get((topic, queue_id))
-        if queue is None:
-            queue = self._awaited[topic, queue_id] = ConsumeQueue(topic, queue_id)
-        return queue
-
-    def set_aside(self, queue: ConsumeQueue) -> None:
-        """Find a queue no more; its files stay."""
-        del self._topics[queue.topic][queue.queue_id]
-        self._forget(queue)
-
-    def topics(self) -> list[str]:
-        """Topics that have a queue."""
-        return list(self._topics)
+        return (queue for queue in self.table if not queue.is_batch)
 
     def of_topic(self, topic: str) -> list[ConsumeQueue]:
-        """The queues of a topic."""
-        return list(self._topics.get(topic, {}).values())
+        """The plain queues of a topic."""
+        return [queue for queue in self.table.of_topic(topic) if not queue.is_batch]
 
     def clear(self) -> None:
         """Forget every queue; the files stay."""
-        for queue in self:
-            queue.deleted = True
-        self._topics.clear()
+        for queue in list(self):
+            self.table.remove(queue)
         self.dirty.clear()
         self.stuck.clear()
         self.entries = 0
@@ -276,11 +242,11 @@ class ConsumeQueues:
         Raises:
             OSError: a file could not be removed; the queues are forgotten all the same.
         """
-        queues = self._topics.pop(topic, {}).values()
+        queues = self.of_topic(topic)
         for queue in queues:
+            self.table.remove(queue)
             self._forget(queue)
-        for key in [key for key in self._awaited if key[0] == topic]:
-            self._awaited.pop(key).deleted = True
+        self.table.end_waiting(topic)
         for queue in queues:
             self.files.remove(queue)
         self.files.remove_topic(topic)
@@ -291,7 +257,7 @@ class ConsumeQueues:
         Raises:
             OSError: a file could not be removed; the queue is forgotten all the same.
         """
-        del self._topics[queue.topic][queue.queue_id]
+        self.table.remove(queue)
         self._forget(queue)
         self.files.remove(queue)
 
@@ -308,6 +274,7 @@ class ConsumeQueues:
         Raises:
             OSError: one could not be removed.
         """
+        used = {queue.topic for queue in self}
         for name in self.files.topic_names():
-            if name not in self._topics:
+            if name not in used:
                 self.files.remove_topic(name)

@@ -115,11 +115,17 @@ class DerivedQueues:
     ) -> None:
         """Make the queue entries of records; of those that have theirs none."""
         queues, first = self._queues, self._fed_to
+        find = queues.table.find
         for record in records:
             if record[6] < first:
                 continue
-            queue = queues.find(record[15], record[3])
-            if queue is not None and queue.max_offset == record[5] and is_plain(record):
+            queue = find(record[15], record[3])
+            if (
+                queue is not None
+                and queue.max_offset == record[5]
+                and is_plain(record)
+                and not queue.is_batch
+            ):
                 if not queue.tail:
                     queues.dirty[queue] = None
                 code = tag_hash(record[16])
@@ -137,7 +143,9 @@ class DerivedQueues:
         ):
             self._unqueued[topic] += 1
         for topic, queue_id, offset, code in places_of(record, self._levels_ms):
-            queue = self._queues.find_or_make(topic, queue_id)
+            queue = self._queue_of(topic, queue_id)
+            if queue is None:
+                continue
             before = queue.max_offset
             entry = QueueEntry(record.physical_offset, record.store_size, code)
             if queue not in self._begun and not before:
@@ -150,6 +158,14 @@ class DerivedQueues:
                 self._go_on_elsewhere(queue, offset, entry)
             self._queues.entries += queue.max_offset - before
             self._appended(queue, code, watched)
+
+    def _queue_of(self, topic: str, queue_id: int) -> ConsumeQueue | None:
+        """The queue that a record's entry goes to; None where that is a batch queue: the log alone has it."""
+        table = self._queues.table
+        queue = table.find(topic, queue_id)
+        if queue is None:
+            return table.open_for_append(topic, queue_id)
+        return None if queue.is_batch else queue
 
     def _append(self, queue: ConsumeQueue, entry: QueueEntry) -> None:
         if not queue.tail:

@@ -30,6 +30,7 @@ from cometmq.store.extended_queues import ExtendedQueues
 from cometmq.store.lock import AbortMarker, DirectoryLock
 from cometmq.store.opening import check_kind, check_log
 from cometmq.store.queue_files import QueueFiles
+from cometmq.store.queue_table import QueueTable
 from cometmq.store.recovery import Recovered, Recovery
 from cometmq.store.settings import StoreSettings
 from cometmq.store.staged_log import StagedLog
@@ -44,8 +45,9 @@ class StoreDirectory:
         path: storePathRootDir.
         read_only: nothing is written and nothing locked.
         log: its log; without a file before `recover`.
-        queues: its queues; none before `recover`.
-        batches: batch queues that a Java broker made; none before `recover`.
+        table: its queues of all kinds; none before `recover`.
+        queues: the plain ones of them.
+        batches: the batch queues of them, which a Java broker made.
         extended: tags codes that a Java broker keeps elsewhere.
         checkpoints: its checkpoint files.
         abort: the marker of a stop that was not clean.
@@ -66,8 +68,9 @@ class StoreDirectory:
         kind = StagedLog if settings.pool_buffers and not read_only else CommitLog
         self.log = kind(disk, settings.commitlog_paths or (f"{path}/commitlog",), settings)
         files = QueueFiles(disk, f"{path}/consumequeue", settings.queue_entries_per_file)
-        self.queues = ConsumeQueues(files, read_only=read_only)
-        self.batches = BatchQueues(disk, path, self.log, read_only=read_only)
+        self.table = QueueTable()
+        self.queues = ConsumeQueues(self.table, files, read_only=read_only)
+        self.batches = BatchQueues(disk, path, self.log, self.table, read_only=read_only)
         self.extended = ExtendedQueues(disk, path)
         self.derived_queues = DerivedQueues(
             disk,

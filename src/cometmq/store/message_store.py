@@ -22,16 +22,15 @@ from cometmq.codec.record import BLANK_TAIL_SIZE
 from cometmq.codec.remoting import FRAME_SIZE_MAX
 from cometmq.model.clock import Clock
 from cometmq.model.errors import (
-    RecordIllegal,
     StoreBusy,
     StoreClosed,
     StoreError,
     StoreFull,
     StoreReadOnly,
 )
-from cometmq.model.names import length_fault
 from cometmq.store.appender import Put, PutResult
 from cometmq.store.background import Background
+from cometmq.store.batch_queues import BatchQueue
 from cometmq.store.consume_queue import ConsumeQueue
 from cometmq.store.derived_queues import OnArrival
 from cometmq.store.directory import StoreDirectory
@@ -41,7 +40,6 @@ from cometmq.store.raw_log import RawLog
 from cometmq.store.real_disk import RealDisk
 from cometmq.store.running_flags import Flag
 from cometmq.store.settings import StoreSettings
-from cometmq.store.stored_record import is_directory_name
 from cometmq.store.truncation import Truncation
 
 logger = logging.getLogger(__name__)
@@ -122,7 +120,6 @@ class MessageStore(Background):
     def _begin(self) -> None:
         """Recover the directory, and go on from where it ends."""
         _, store_ms, damage = self._directory.recover()
-        self._show_batch_queues()
         self._directory.derived_queues.on_error = self._upkeep.queue_write_failed
         self.index.on_error = self._upkeep.index_write_failed
         self.index.on_written = self._upkeep.index_written
@@ -132,17 +129,6 @@ class MessageStore(Background):
             self._acceptance.end(StoreReadOnly, reason)
         else:
             self._upkeep.tick()
-
-    def _show_batch_queues(self) -> None:
-        """Put aside plain queues that hide batch queues: older brokers made them."""
-        for batch in self._batches:
-            hiding = self._queues.find(batch.topic, batch.queue_id)
-            if hiding is not None:
-                logger.warning(
-                    "%r is put aside, for it hid the batch queue %r: its %d messages are in the log alone",
-                    hiding, batch, hiding.max_offset - hiding.min_offset,
-                )  # fmt: skip
-                self._queues.set_aside(hiding)
 
     def close(self) -> None:
         """Bring everything to the device, mark the directory as cleanly closed, give it up.
@@ -207,18 +193,9 @@ class MessageStore(Background):
         """The queue that puts name; made when it is missing. Worth keeping until `deleted`.
 
         Raises:
-            RecordIllegal: there can be no such queue.
+            RecordIllegal: there can be no such queue, or it is a batch queue.
         """
-        if not is_directory_name(topic):
-            raise RecordIllegal(
-                length_fault(topic) or f"a topic {topic!r:.300} can have no directory"
-            )
-        if self._batches.find(topic, queue_id) is not None:
-            raise RecordIllegal(
-                f"queue {queue_id} of topic[{topic}] is a batch queue (queue.type=BatchCQ), which this "
-                "broker reads and does not write"
-            )
-        return self._queues.find_or_make(topic, queue_id)
+        return self._table.open_for_append(topic, queue_id)
 
     def put_many(self, puts: Sequence[Put], *, is_together: bool = False) -> list[PutResult]:
         """Append messages; one write for all of them.
@@ -395,6 +372,9 @@ class MessageStore(Background):
         Raises:
             OSError: a file could not be removed.
         """
+        if isinstance(queue, BatchQueue):
+            self._batches.delete_queue(queue)
+            return
         self._upkeep.forget_entries(queue.max_offset)
         self._queues.delete_queue(queue)
 

@@ -23,6 +23,7 @@ from cometmq.store.consume_queue import ConsumeQueue
 from cometmq.store.consume_queues import ConsumeQueues
 from cometmq.store.disk import Disk
 from cometmq.store.file_chain import NAME_DIGITS
+from cometmq.store.queue_table import say_set_aside
 
 # (physical offset, size) -> whether the entry is before the border
 IsBefore = Callable[[int, int], bool]
@@ -138,15 +139,29 @@ class QueueLoader:
         for topic in self._disk.list_names(root):
             for name in self._disk.list_names(f"{root}/{topic}"):
                 if name.isdigit():
-                    queue = self._queues.find_or_make(topic, int(name))
+                    queue = self._queue(topic, int(name))
                     files = self._files_of(queue)
                     try:
                         loaded.append(self._load_queue(queue, files, log_start, dispatched))
                     finally:
                         for file in files:
                             file.close()
+                    if queue.deleted:
+                        say_set_aside(queue)
         self._check_setting()
         return loaded
+
+    def _queue(self, topic: str, queue_id: int) -> ConsumeQueue:
+        """The queue of a directory; one that would hide a batch queue is loaded, and not found."""
+        table = self._queues.table
+        there = table.find(topic, queue_id)
+        if there is not None and not there.is_batch:
+            return there
+        queue = ConsumeQueue(topic, queue_id)
+        queue.deleted = there is not None
+        if there is None:
+            table.add(queue)
+        return queue
 
     def check_sizes(self) -> None:
         """Refuse what a start would put aside and build again.

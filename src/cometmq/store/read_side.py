@@ -25,6 +25,7 @@ class ReadSide:
         log, queues = directory.log, directory.queues
         self._log = log
         self.positions = log.positions
+        self._table = directory.table
         self._queues = queues
         self._batches = directory.batches
         self._extended = directory.extended
@@ -34,19 +35,19 @@ class ReadSide:
 
     def queue(self, topic: str, queue_id: int) -> ConsumeQueue | None:
         """A queue of any kind; None where nothing was ever written."""
-        return self._queues.find(topic, queue_id) or self._batches.find(topic, queue_id)
+        return self._table.find(topic, queue_id)
 
     def queue_to_watch(self, topic: str, queue_id: int) -> ConsumeQueue:
         """A queue of any kind, to be told of its messages; for one that is not there, what it will be."""
-        return self.queue(topic, queue_id) or self._queues.awaited(topic, queue_id)
+        return self._table.find(topic, queue_id) or self._table.awaited(topic, queue_id)
 
     def queues_of(self, topic: str) -> list[ConsumeQueue]:
         """The queues of a topic."""
-        return [*self._queues.of_topic(topic), *self._batches.of_topic(topic)]
+        return self._table.of_topic(topic)
 
     def topics(self) -> list[str]:
         """Topics that have a queue."""
-        return list(dict.fromkeys(self._queues.topics() + self._batches.topics()))
+        return self._table.topics()
 
     def queue_counts(self) -> dict[str, int]:
         """How many queues each topic needs for those that there are: one more than the highest number."""
@@ -70,13 +71,11 @@ class ReadSide:
         match: Match | None = None,
     ) -> GetResult:
         """Messages of a queue from an offset on (see `Reader.get`)."""
-        queue = self._queues.find(topic, queue_id)
-        if queue is None:
-            queue = batch = self._batches.find(topic, queue_id)
-            if batch is not None and batch.min_offset <= offset < batch.max_offset:
-                return self._batches.get(
-                    batch, offset, max_count=max_count, max_bytes=max_bytes, match=match
-                )
+        queue = self._table.find(topic, queue_id)
+        if isinstance(queue, BatchQueue) and queue.min_offset <= offset < queue.max_offset:
+            return self._batches.get(
+                queue, offset, max_count=max_count, max_bytes=max_bytes, match=match
+            )
         if match is not None and self._extended.has(topic):
             match = self._extended.resolving(topic, queue_id, match)
         return self._reader.get(

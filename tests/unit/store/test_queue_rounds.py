@@ -5,6 +5,7 @@ from __future__ import annotations
 from cometmq.codec.queue_entry import QUEUE_ENTRY_SIZE
 from cometmq.store.consume_queues import ROUND_TICKS, TAILS_PER_TICK, ConsumeQueues
 from cometmq.store.queue_files import OPEN_FILES_MAX, QueueFiles
+from cometmq.store.queue_table import QueueTable
 from tests.support.fake_disk import FakeDisk
 
 
@@ -13,9 +14,9 @@ def never() -> bool:
 
 
 def queues_with_tails(count: int, disk: FakeDisk | None = None) -> ConsumeQueues:
-    queues = ConsumeQueues(QueueFiles(disk or FakeDisk(), "/consumequeue", 300))
+    queues = ConsumeQueues(QueueTable(), QueueFiles(disk or FakeDisk(), "/consumequeue", 300))
     for number in range(count):
-        queue = queues.find_or_make("topic", number)
+        queue = queues.table.open_for_append("topic", number)
         queue.append(number * 100, 100, 0)
         queues.dirty[queue] = None
     return queues
@@ -59,7 +60,7 @@ def test_a_tick_whose_time_is_over_leaves_the_rest_to_the_next():
 def test_a_round_over_more_files_than_may_be_open_leaves_those_of_full_tails_open():
     disk = FakeDisk()
     queues = queues_with_tails(OPEN_FILES_MAX + 1, disk)
-    full = queues.find_or_make("topic", 0)
+    full = queues.table.open_for_append("topic", 0)
     queues.write_tails([full])
     full.append(0, 100, 0)
     queues.dirty[full] = None
@@ -75,7 +76,7 @@ def test_a_round_over_more_files_than_may_be_open_leaves_those_of_full_tails_ope
 def test_entries_that_reach_over_several_files_come_back_as_they_were():
     disk = FakeDisk()
     files = QueueFiles(disk, "/consumequeue", 3)
-    queue = ConsumeQueues(files).find_or_make("topic", 0)
+    queue = ConsumeQueues(QueueTable(), files).table.open_for_append("topic", 0)
     entries = bytes(range(8 * QUEUE_ENTRY_SIZE))
     files.write(queue, 2, entries)
     read = b"".join(files.read(queue, offset, 1) for offset in range(2, 10))

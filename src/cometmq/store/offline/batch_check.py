@@ -9,6 +9,7 @@ from cometmq.model.flags import INNER_BATCH
 from cometmq.store.batch_queues import BatchQueues, entry_of
 from cometmq.store.offline.findings import Findings
 from cometmq.store.offline.found import FoundStore
+from cometmq.store.queue_table import QueueTable
 
 
 class BatchCheck:
@@ -21,7 +22,9 @@ class BatchCheck:
     def __init__(self, store: FoundStore, findings: Findings) -> None:
         self._store = store
         self._findings = findings
-        self._queues = BatchQueues(store.disk, store.root, store.log, read_only=True)
+        self._queues = BatchQueues(
+            store.disk, store.root, store.log, QueueTable(), read_only=True
+        )
         self._queues.load(is_clean=True, log_start=store.log.chain.start)
         self._wanted: dict[tuple[str, int], list[BatchEntry]] = {}
         self.entries = 0

@@ -24,6 +24,7 @@ from cometmq.store.offline.findings import Findings
 from cometmq.store.offline.found import FoundStore, QueueId
 from cometmq.store.queue_files import QueueFiles
 from cometmq.store.queue_loading import LoadedQueue, QueueLoader
+from cometmq.store.queue_table import QueueTable
 from cometmq.store.stored_record import places_of
 
 _GATHERED_MAX = 500_000  # Entries of all queues that wait to be compared: 10 MB.
@@ -76,8 +77,8 @@ class QueueCheck:
         self._levels_ms = store.settings.delay_levels_ms
         root = f"{store.root}/consumequeue"
         self._files = QueueFiles(store.disk, root, store.settings.queue_entries_per_file)
-        table = ConsumeQueues(self._files, read_only=True)
-        loader = QueueLoader(store.disk, table)
+        queues = ConsumeQueues(QueueTable(), self._files, read_only=True)
+        loader = QueueLoader(store.disk, queues)
         loaded = loader.load(log_start=store.log.chain.start, dispatched=None)
         loader.check_sizes()
         self._loaded = {QueueId(one.queue.topic, one.queue.queue_id): one for one in loaded}

@@ -13,6 +13,7 @@ from cometmq.store.offline.found import FoundStore, file_size
 from cometmq.store.offline.log_scan import LogScan
 from cometmq.store.queue_files import QueueFiles
 from cometmq.store.queue_loading import QueueLoader
+from cometmq.store.queue_table import QueueTable
 
 
 class QueueSummary(NamedTuple):
@@ -76,7 +77,7 @@ def summarize(store: FoundStore) -> Summary:
     files = QueueFiles(
         store.disk, f"{store.root}/consumequeue", store.settings.queue_entries_per_file
     )
-    loader = QueueLoader(store.disk, ConsumeQueues(files, read_only=True))
+    loader = QueueLoader(store.disk, ConsumeQueues(QueueTable(), files, read_only=True))
     loaded = loader.load(log_start=chain.start, dispatched=None)
     loader.check_sizes()
     queues = [
