@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from cometmq.codec.record import Record
 from cometmq.model.errors import StoreDamaged
 from cometmq.store.batch import Batch
+from cometmq.store.derived import Step
 from cometmq.store.directory import StoreDirectory
 from cometmq.store.offline.repair import repair
 from cometmq.store.stored_record import SECTOR_SIZE, has_lost_sector
@@ -182,6 +184,15 @@ class Notes:
 
     def truncate(self, offset: int) -> None:
         assert all(given < offset for given in self.given)
+
+    def delete_before(self, offset: int) -> Iterator[Step]:
+        raise AssertionError("nothing was cleaned")
+
+    def files_before(self, offset: int) -> list[str]:
+        raise AssertionError("nothing was cleaned")
+
+    def sync(self) -> None:
+        """Nothing."""
 
 
 def recover(disk: FakeDisk, *followers: Notes) -> StoreDirectory:

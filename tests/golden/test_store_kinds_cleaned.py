@@ -23,7 +23,7 @@ from tests.golden.test_store_kinds import (
     read_batch,
 )
 from tests.support.hand_clock import HandClock
-from tests.support.store_puts import clean, read_all, run_jobs
+from tests.support.store_puts import clean, delete_before, read_all, run_jobs
 
 __all__ = ["directory"]
 
@@ -53,11 +53,12 @@ def test_batch_queues_begin_where_the_log_does_and_lose_the_files_before(directo
     folder = directory / "batchconsumequeue" / "KindsBatches" / "0"
     entries = [entry for path in sorted(folder.iterdir()) for entry in entries_of(path)]
     store = open_copy(directory)
-    [batches, _] = store.cleaner.slow_followers
+    batches = store._directory.batches
     start = entries[number].physical_offset
-    planned = {file.path for file in batches.files_before(start)}
-    removed = batches.delete_before(start)
-    assert set(removed) == planned
+    planned = set(batches.files_before(start))
+    before = set(map(str, folder.parent.rglob("*")))
+    delete_before(batches, start)
+    assert before - set(map(str, folder.parent.rglob("*"))) == planned
     assert names(folder) == ([0, 460] if number < 10 else [460])
     queue = store.queue("KindsBatches", 0)
     assert queue is not None
@@ -68,7 +69,7 @@ def test_batch_queues_begin_where_the_log_does_and_lose_the_files_before(directo
     found = read_batch(store, 0, least, max_count=1_000)
     offsets = [line["offset"] for line in batches_of(0)]
     assert [record.queue_offset for record in found] == offsets[number:]
-    assert batches.delete_before(start) == []
+    assert batches.files_before(start) == []
     store.close()
     again = open_copy(directory)  # It goes on where it did.
     queue = again.queue("KindsBatches", 0)
@@ -79,7 +80,7 @@ def test_batch_queues_begin_where_the_log_does_and_lose_the_files_before(directo
 
 def test_where_every_batch_is_gone_the_newest_file_says_where_the_queue_goes_on(directory):
     store = open_copy(directory)
-    store.cleaner.slow_followers[0].delete_before(1 << 40)
+    delete_before(store._directory.batches, 1 << 40)
     for queue_id in range(2):
         folder = directory / "batchconsumequeue" / "KindsBatches" / str(queue_id)
         assert names(folder) == [460]

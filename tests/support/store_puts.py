@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Protocol
 
 from cometmq.codec.properties import encode_properties
 from cometmq.codec.record import Record, decode_records
 from cometmq.model.java_hash import java_hash
 from cometmq.store.appender import Put, encode_topic_block
+from cometmq.store.derived import Step
 from cometmq.store.disk import Disk
 from cometmq.store.message_store import MessageStore
 from cometmq.store.settings import StoreSettings
 from tests.support.fake_disk import FakeDisk
 from tests.support.hand_clock import HandClock
+
+
+class DerivedFiles(Protocol):
+    """What follows the log's start."""
+
+    def delete_before(self, offset: int, /) -> Iterator[Step]: ...
+
 
 ROOT = "/store"
 HOST_V4 = bytes((127, 0, 0, 1, 0, 0, 0x2A, 0x9F))
@@ -92,6 +102,12 @@ def clean(store: MessageStore, *, is_asked: bool = True) -> None:
     if is_asked:
         store.cleaner.ask()
     while (step := store.clean_due()) is not None:
+        step()
+
+
+def delete_before(derived: DerivedFiles, offset: int) -> None:
+    """What a cleaning round does when the log begins at an offset now."""
+    for step in derived.delete_before(offset):
         step()
 
 

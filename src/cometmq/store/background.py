@@ -20,12 +20,12 @@ from cometmq.model.errors import StorePoisoned
 from cometmq.store.acceptance import Acceptance
 from cometmq.store.appender import Appender
 from cometmq.store.checkpoint import CheckpointJob
-from cometmq.store.cleaner import Cleaner, Step
+from cometmq.store.cleaner import Cleaner
 from cometmq.store.consume_queue import ConsumeQueue
+from cometmq.store.derived import Step
 from cometmq.store.directory import StoreDirectory
 from cometmq.store.disk import NO_DESCRIPTOR, Disk, failed, lack_of
 from cometmq.store.dispatch import LogDispatcher
-from cometmq.store.extended_trimming import ExtendedTrimming
 from cometmq.store.files_ahead import FilePlan
 from cometmq.store.flushing import Flushing
 from cometmq.store.index import Index
@@ -76,6 +76,7 @@ class Background(ReadSide):
             clock,
             flushing=self._flushing,
             dispatcher=self._dispatcher,
+            derived=directory.derived,
             queues=self._queues,
             index=self.index,
             checkpoints=directory.checkpoints,
@@ -87,15 +88,10 @@ class Background(ReadSide):
             settings,
             clock,
             log=self._log,
-            queues=self._queues,
+            derived=directory.derived,
             checkpoints=directory.checkpoints,
             room=self.room,
         )
-        self.cleaner.followers.append(self.index)
-        self.cleaner.slow_followers += [
-            self._batches,
-            ExtendedTrimming(disk, self._extended, self._queues, self.entries),
-        ]
         self._queues.on_stuck = self._queue_stuck
 
     def _queue_stuck(self, queue: ConsumeQueue) -> None:

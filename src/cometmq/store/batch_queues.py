@@ -13,7 +13,7 @@ Next: cometmq.codec.other_queues
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 from cometmq.codec.other_queues import (
     BATCH_ENTRY_SIZE,
@@ -29,6 +29,7 @@ from cometmq.model.properties import INNER_BASE, INNER_NUM
 from cometmq.store.batch import Batch
 from cometmq.store.commitlog import CommitLog
 from cometmq.store.consume_queue import ConsumeQueue
+from cometmq.store.derived import Step
 from cometmq.store.disk import Disk, write_whole
 from cometmq.store.file_chain import NAME_DIGITS
 from cometmq.store.queue_files import remove_topic, remove_tree
@@ -60,12 +61,6 @@ class BatchQueue(ConsumeQueue):
         self.file_size = FILE_SIZE_DEFAULT
         self.first_entry = self.end_entry = 0
         self.physical_offset = -1
-
-
-class BatchFile(NamedTuple):
-    """A file of a batch queue."""
-
-    path: str
 
 
 class BatchQueues:
@@ -237,35 +232,55 @@ class BatchQueues:
 
     # --- cleaning
 
-    def delete_before(self, physical_offset: int) -> list[str]:
-        """Let go what points before an offset of the log; gives the paths of the files removed.
+    def delete_before(self, offset: int) -> Iterator[Step]:
+        """Let go what points before an offset of the log; see `cometmq.store.derived`.
 
-        May wait. Whoever reads meanwhile finds no entry where a file is gone, and goes on behind.
-
-        Raises:
-            OSError: a file could not be removed.
+        Whoever reads meanwhile finds no entry where a file is gone, and goes on behind.
         """
-        removed = []
-        for queue in list(self):
-            first = self._first_living(queue, physical_offset)
+        queues = list(self)
+        if not queues:
+            return
+        firsts: list[tuple[BatchQueue, int, int]] = []
+        yield partial(self._find_firsts, queues, offset, firsts)
+        for queue, _, least in firsts:
+            queue.hide_before(least)
+        removed: list[BatchQueue] = []
+        yield partial(self._remove_files, firsts, removed)
+        for queue in removed:
+            queue.first_entry += queue.file_size // BATCH_ENTRY_SIZE
+
+    def _find_firsts(
+        self,
+        queues: list[BatchQueue],
+        log_start: int,
+        firsts: list[tuple[BatchQueue, int, int]],
+    ) -> None:
+        """Find (queue, number of its first living entry, queue offset that this begins at)."""
+        for queue in queues:
+            first, least = self._first_living(queue, log_start), queue.max_offset
             if first < queue.end_entry:
-                queue.hide_before(self._entry(queue, first).first_offset)
-            else:
-                queue.hide_before(queue.max_offset)
+                least = self._entry(queue, first).first_offset
+            firsts.append((queue, first, least))
+
+    def _remove_files(
+        self, firsts: list[tuple[BatchQueue, int, int]], removed: list[BatchQueue]
+    ) -> None:
+        for queue, first, _ in firsts:
             for path in self._paths_before(queue, first):
                 self._disk.unlink(path)
+                removed.append(queue)
                 self._disk.sync_directory(self._directory(queue))
-                removed.append(path)
-                queue.first_entry += queue.file_size // BATCH_ENTRY_SIZE
-        return removed
 
-    def files_before(self, physical_offset: int) -> list[BatchFile]:
+    def files_before(self, offset: int) -> list[str]:
         """The files that `delete_before` would remove."""
         return [
-            BatchFile(path)
-            for queue in list(self)
-            for path in self._paths_before(queue, self._first_living(queue, physical_offset))
+            path
+            for queue in self
+            for path in self._paths_before(queue, self._first_living(queue, offset))
         ]
+
+    def sync(self) -> None:
+        """Nothing: entries are brought to the device as they come."""
 
     def _first_living(self, queue: BatchQueue, log_start: int) -> int:
         """Number of the first entry whose record is in the log still."""

@@ -18,6 +18,7 @@ has a wrong CRC and counts as missing.
 Next: cometmq.store.recovery
 """
 
+from collections.abc import Sequence
 from contextlib import suppress
 from struct import Struct
 from typing import NamedTuple
@@ -25,8 +26,8 @@ from typing import NamedTuple
 from cometmq.codec.checkpoint import Checkpoint, decode_checkpoint, encode_checkpoint
 from cometmq.kernel.crc import crc32
 from cometmq.model.errors import CodecError
-from cometmq.store.disk import NO_DESCRIPTOR, Disk, is_of_one_path, read_file, write_whole
-from cometmq.store.index_sync import IndexSync
+from cometmq.store.derived import Sync
+from cometmq.store.disk import NO_DESCRIPTOR, Disk, read_file, write_whole
 
 CHECKPOINT_FILE = "checkpoint"
 PROGRESS_FILE = "checkpoint.cometmq"
@@ -35,11 +36,6 @@ _MARK = b"CMQ1"
 _PROGRESS_HEAD = Struct(">4sI")
 _PROGRESS = Struct(">qqqqqq")
 PROGRESS_SIZE = _PROGRESS_HEAD.size + _PROGRESS.size  # 56
-
-
-# More files and directories than this are brought to the device by one sync of the file system:
-# 20,000 new queues took 23 s one by one. It may have to write what others wrote, too.
-SYNCED_ONE_BY_ONE_MAX = 64
 
 
 class Progress(NamedTuple):
@@ -134,33 +130,26 @@ class CheckpointFiles:
 
 
 class CheckpointJob:
-    """One checkpoint, for a lent thread: sync queue and index files, then say so.
+    """One checkpoint, for a lent thread: sync what is built from the log, then say so.
 
     Attributes:
         progress: what it will say.
-        index: what it does for the index.
         error: why it could not; None when it has.
-        is_synced: whether these files are on the device. One that could not be synced
+        is_synced: whether all of it is on the device. What could not be synced
             never counts as synced again in this process.
     """
 
     def __init__(
         self,
-        disk: Disk,
         files: CheckpointFiles,
         *,
         times: Checkpoint,
         progress: Progress,
-        unsynced: set[str],
-        directories: set[str],
-        index: IndexSync,
+        syncs: Sequence[Sync],
     ) -> None:
-        self._disk = disk
         self._files = files
         self._times = times
-        self._unsynced = unsynced
-        self._directories = directories
-        self.index = index
+        self._syncs = syncs
         self.progress = progress
         self.error: OSError | None = None
         self.is_synced = False
@@ -174,32 +163,14 @@ class CheckpointJob:
         """Do it, again where it was put off. Any thread; raises nothing."""
         self.error = None
         try:
-            if len(self._unsynced) + len(self._directories) > SYNCED_ONE_BY_ONE_MAX:
-                self._disk.sync_all(self._files.root)
-            else:
-                self._sync_each()
-            self.index.run()
+            for sync in self._syncs:
+                sync.run()
             self.is_synced = True
             self._files.write(self._times, self.progress)
         except OSError as error:
             self.error = error
 
-    def _sync_each(self) -> None:
-        for path in sorted(self._unsynced):
-            self._sync(path)
-        for directory in sorted(self._directories):
-            with suppress(FileNotFoundError):  # Its topic was deleted.
-                self._disk.sync_directory(directory)
-
-    def _sync(self, path: str) -> None:
-        try:
-            fd = self._disk.open(path)
-        except OSError as error:
-            # Its topic was deleted, or somebody has put something else there.
-            if isinstance(error, FileNotFoundError) or is_of_one_path(error):
-                return
-            raise
-        try:
-            self._disk.fdatasync(fd)
-        finally:
-            self._disk.close(fd)
+    def done(self) -> None:
+        """It was made: tell what is built from the log."""
+        for sync in self._syncs:
+            sync.done()

@@ -1,4 +1,4 @@
-"""Lets old files go: of the log, then of the queues, then of who else follows the log.
+"""Lets old files go: of the log, then of what is built from it.
 
 A round is a generator: what it yields runs in a thread that may wait, what stands between the yields
 runs on the thread that owns the store. So there is no lock, and a stop at any step leaves a store
@@ -11,7 +11,7 @@ Next: cometmq.store.queue_trimming
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 from weakref import WeakSet
 
 from cometmq.model.clock import Clock
@@ -19,46 +19,16 @@ from cometmq.store.archive_mark import archived_to
 from cometmq.store.checkpoint import CheckpointFiles
 from cometmq.store.clock_watch import ClockWatch
 from cometmq.store.commitlog import CommitLog
-from cometmq.store.consume_queue import ConsumeQueue
-from cometmq.store.consume_queues import ConsumeQueues
+from cometmq.store.derived import Derived, Step
 from cometmq.store.disk import Disk
 from cometmq.store.disk_room import DiskRoom
 from cometmq.store.log_file import LogFile
-from cometmq.store.queue_trimming import first_living
 from cometmq.store.retention import Cause
 from cometmq.store.settings import StoreSettings
 
 logger = logging.getLogger(__name__)
 
-QUEUES_PER_STEP = 256  # At least; about 5 ms of a thread where each is looked into once.
 ASKED_ROUNDS = 20  # CleanCommitLogService.MAX_MANUAL_DELETE_FILE_TIMES
-
-Step = Callable[[], None]
-
-
-class NamedFile(Protocol):
-    """A file."""
-
-    @property
-    def path(self) -> str:
-        """Its name."""
-        ...
-
-
-class LogFollower(Protocol):
-    """What points into the log beside the queues: the index, queues of other kinds."""
-
-    def delete_before(self, physical_offset: int) -> list[str]:
-        """Remove the files that point before an offset only; gives their paths.
-
-        Raises:
-            OSError: one could not be removed.
-        """
-        ...
-
-    def files_before(self, physical_offset: int) -> Sequence[NamedFile]:
-        """The files that this would remove."""
-        ...
 
 
 class Doomed(NamedTuple):
@@ -77,9 +47,7 @@ class Cleaner:
     """The rounds over one store.
 
     Attributes:
-        followers: what else is cleaned after the log.
         pause_ms: how long to wait before the next step; it is for who takes the steps.
-        slow_followers: the same, in a lent thread: they look into files.
         clock_watch: says whether anything may go for its age.
     """
 
@@ -90,7 +58,7 @@ class Cleaner:
         clock: Clock,
         *,
         log: CommitLog,
-        queues: ConsumeQueues,
+        derived: Sequence[Derived],
         checkpoints: CheckpointFiles,
         room: DiskRoom,
     ) -> None:
@@ -98,12 +66,10 @@ class Cleaner:
         self._rules = settings.retention
         self._clock = clock
         self._log = log
-        self._queues = queues
+        self._derived = derived
         self._checkpoints = checkpoints
         self._room = room
-        self.followers: list[LogFollower] = []
         self.pause_ms = 0
-        self.slow_followers: list[LogFollower] = []
         self._round: Iterator[Step] | None = None
         self._next_round_at = clock.monotonic() + self._rules.interval_ms / 1000
         self.clock_watch = ClockWatch(clock)
@@ -144,12 +110,8 @@ class Cleaner:
         if start == self._followed_to:
             return
         failures: list[OSError] = []
-        for part in self._parts():
-            yield from self._trim(part, start, failures)
-        for follower in self.followers:
-            _try(failures, follower.delete_before, start)
-        for follower in self.slow_followers:
-            yield partial(_try, failures, follower.delete_before, start)
+        for derived in self._derived:
+            yield from self._follow(derived, start, failures)
         if failures:
             count, first = len(failures), failures[0]
             logger.warning("The next round tries again: %d steps failed, as %s", count, first)
@@ -244,52 +206,18 @@ class Cleaner:
         over -= len(self._held) * file_size
         return max(-(-over // file_size), 0)
 
-    # --- what follows the log
-
-    def _parts(self) -> Iterator[list[ConsumeQueue]]:
-        """All queues, some topics at a time."""
-        part: list[ConsumeQueue] = []
-        for topic in self._queues.table.topics():
-            part += self._queues.of_topic(topic)
-            if len(part) >= QUEUES_PER_STEP:
-                yield part
-                part = []
-        if part:
-            yield part
-
-    def _trim(
-        self, queues: Sequence[ConsumeQueue], start: int, failures: list[OSError]
-    ) -> Iterator[Step]:
-        """Raise the min offsets of some queues, and remove the files before them."""
-        firsts: dict[ConsumeQueue, int] = {}
-        yield partial(_try, failures, self._find_firsts, queues, start, firsts)
-        for queue, first in firsts.items():
-            queue.hide_before(first)
-        # One that begins in its first file has none to be removed.
-        per_file = self._queues.files.entries_per_file
-        known = [queue for queue in queues if queue.min_offset >= per_file]
-        removed: list[str] = []
-        if known:
-            yield partial(_try, failures, self._remove_files, known, removed)
-            self._queues.files.forget_paths(removed)
-
-    def _find_firsts(
-        self, queues: Sequence[ConsumeQueue], start: int, firsts: dict[ConsumeQueue, int]
-    ) -> None:
-        for queue in queues:
-            first = first_living(self._queues.files, queue, start)
-            if first != queue.min_offset:
-                firsts[queue] = first
-
-    def _remove_files(self, queues: Sequence[ConsumeQueue], removed: list[str]) -> None:
-        for queue in queues:
-            paths = self._queues.files.names_before(queue, queue.min_offset)
-            for path in paths:
-                removed.append(path)
-                self._disk.unlink(path)
-                if path != paths[-1]:
-                    # Else a power cut may leave a hole, for which all queues would be built anew.
-                    self._disk.sync_directory(path.rpartition("/")[0])
+    def _follow(self, derived: Derived, start: int, failures: list[OSError]) -> Iterator[Step]:
+        """Have something follow the log's start; note what failed."""
+        steps = derived.delete_before(start)
+        while True:
+            try:
+                step = next(steps, None)
+            except OSError as error:
+                failures.append(error)
+                return
+            if step is None:
+                return
+            yield partial(_try, failures, step)
 
     # --- what would go
 
@@ -308,12 +236,8 @@ class Cleaner:
         doomed = [Doomed(file.path, cause) for file, cause in files]
         start = files[-1][0].end if files else self._log.chain.start
         behind = f"the log begins at {start} then"
-        for queue in self._queues:
-            first = first_living(self._queues.files, queue, start)
-            names = self._queues.files.names_before(queue, first)
-            doomed.extend(Doomed(path, behind) for path in names)
-        for follower in self.followers + self.slow_followers:
-            doomed.extend(Doomed(file.path, behind) for file in follower.files_before(start))
+        for derived in self._derived:
+            doomed.extend(Doomed(path, behind) for path in derived.files_before(start))
         return doomed
 
 

@@ -13,7 +13,12 @@ import logging
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 
-from cometmq.codec.queue_entry import QUEUE_ENTRY_SIZE, QueueEntry, gap_entries
+from cometmq.codec.queue_entry import (
+    QUEUE_ENTRY,
+    QUEUE_ENTRY_SIZE,
+    QueueEntry,
+    gap_entries,
+)
 from cometmq.store.consume_queue import ConsumeQueue
 from cometmq.store.disk import is_of_one_path
 from cometmq.store.queue_files import OPEN_FILES_MAX, QueueFiles
@@ -63,6 +68,26 @@ class ConsumeQueues:
     def of_topic(self, topic: str) -> list[ConsumeQueue]:
         """The plain queues of a topic."""
         return [queue for queue in self.table.of_topic(topic) if not queue.is_batch]
+
+    def read_entries(self, queue: ConsumeQueue, offset: int, count: int) -> list[QueueEntry]:
+        """Up to `count` entries from a queue offset on. May wait for the device; any thread.
+
+        Raises:
+            FileNotFoundError: the file of the first one is gone.
+        """
+        entries: list[QueueEntry] = []
+        end = min(offset + count, queue.max_offset)
+        while offset + len(entries) < end:
+            at = offset + len(entries)
+            content = queue.tail_entry(at)
+            if not content:
+                # Not in the tail, so before it: `tail_start` only grows.
+                in_files = min(end, queue.tail_start) - at
+                content = self.files.read(queue, at, in_files)
+            if not content:
+                break
+            entries += map(QueueEntry._make, QUEUE_ENTRY.iter_unpack(content))
+        return entries
 
     def clear(self) -> None:
         """Forget every queue; the files stay."""

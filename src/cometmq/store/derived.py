@@ -1,14 +1,35 @@
 """What is built from the log: queues of all kinds, the index.
 
 All of it is fed the same way, whoever wrote the records: a put, a recovery, raw bytes of another
-broker; and it follows the log where that is truncated (docs/design/0036).
+broker; and it follows the log where that is truncated, where its oldest files go, and to the device
+(docs/design/0036). Who truncates, cleans or makes checkpoints knows none of the kinds.
 
 Next: cometmq.store.derived_queues
 """
 
+from collections.abc import Callable, Iterator
 from typing import Protocol
 
 from cometmq.store.batch import Batch
+
+# A part of longer work, for a thread that may wait; who takes the steps takes one after the other.
+Step = Callable[[], None]
+
+
+class Sync(Protocol):
+    """What a checkpoint brings to the device."""
+
+    def run(self) -> None:
+        """Bring it there; again where it was put off. Any thread.
+
+        Raises:
+            OSError: it failed; what the checkpoint said before is still true.
+        """
+        ...
+
+    def done(self) -> None:
+        """The checkpoint has been made. On the thread that owns the store."""
+        ...
 
 
 class Derived(Protocol):
@@ -37,4 +58,24 @@ class Derived(Protocol):
         Raises:
             OSError: the disk failed.
         """
+        ...
+
+    def delete_before(self, offset: int) -> Iterator[Step]:
+        """The log begins at this physical offset: what points before it goes, as far as whole files do.
+
+        What stands between two steps runs on the thread that owns the store. A step may raise OSError:
+        the rest is done all the same, and all of it is asked for again later.
+        """
+        ...
+
+    def files_before(self, offset: int) -> list[str]:
+        """Paths of the files that `delete_before` would remove. May wait.
+
+        Raises:
+            OSError: the disk failed.
+        """
+        ...
+
+    def sync(self) -> Sync | None:
+        """What has changed since the last call, for a checkpoint; None: all of it is on the device."""
         ...

@@ -26,12 +26,16 @@ from cometmq.store.checkpoint import NOTHING_DONE, CheckpointFiles
 from cometmq.store.commitlog import CommitLog
 from cometmq.store.consume_queue import ConsumeQueue
 from cometmq.store.consume_queues import ConsumeQueues
+from cometmq.store.derived import Step
 from cometmq.store.disk import Disk
+from cometmq.store.extended_queues import ExtendedQueues
+from cometmq.store.extended_trimming import ExtendedTrimming
 from cometmq.store.log_end import start_before
 from cometmq.store.put_aside import put_away
 from cometmq.store.queue_files import remove_tree
 from cometmq.store.queue_loading import LoadedQueue, QueueLoader
-from cometmq.store.queue_trimming import end_before
+from cometmq.store.queue_sync import QueueSync
+from cometmq.store.queue_trimming import QueueTrimming, end_before
 from cometmq.store.settings import StoreSettings
 from cometmq.store.stored_record import is_directory_name, is_plain, places_of, tag_hash
 
@@ -68,6 +72,7 @@ class DerivedQueues:
         *,
         log: CommitLog,
         queues: ConsumeQueues,
+        extended: ExtendedQueues,
         checkpoints: CheckpointFiles,
         read_only: bool,
     ) -> None:
@@ -78,6 +83,8 @@ class DerivedQueues:
         self._queues = queues
         self._checkpoints = checkpoints
         self._read_only = read_only
+        self._trimming = QueueTrimming(disk, queues)
+        self._unit_trimming = ExtendedTrimming(disk, extended, queues)
         self._levels_ms = settings.delay_levels_ms
         self._tail_size_max = _TAIL_SIZE_MAX_AT_START
         self._fed_to = 0  # Records before it have their queue entries.
@@ -341,6 +348,24 @@ class DerivedQueues:
         files = self._queues.files
         directory = files.queue_directory(queue.topic, queue.queue_id)
         files.fresh_directories.update((directory, directory.rpartition("/")[0]))
+
+    # --- following the log's start, and to the device
+
+    def delete_before(self, offset: int) -> Iterator[Step]:
+        """Let entries of records before an offset go, with what they lead to; see `cometmq.store.derived`."""
+        yield from self._trimming.delete_before(offset)
+        yield from self._unit_trimming.delete_before(offset)
+
+    def files_before(self, offset: int) -> list[str]:
+        """Paths of the files that `delete_before` would remove."""
+        return self._trimming.files_before(offset) + self._unit_trimming.files_before(offset)
+
+    def sync(self) -> QueueSync:
+        """The files that were written since the last call, and names that changed."""
+        files = self._queues.files
+        unsynced, files.unsynced = files.unsynced, set()
+        directories, files.fresh_directories = files.fresh_directories, set()
+        return QueueSync(self._disk, self._checkpoints.root, unsynced, directories)
 
     def say_unqueued(self) -> None:
         """Say of which topics there are records that no queue can have."""

@@ -77,6 +77,7 @@ class StoreDirectory:
             settings,
             log=self.log,
             queues=self.queues,
+            extended=self.extended,
             checkpoints=self.checkpoints,
             read_only=read_only,
         )

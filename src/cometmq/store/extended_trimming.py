@@ -7,59 +7,45 @@ those of a Java broker may lie before and behind them, so the first address is l
 Next: cometmq.store.extended_queues
 """
 
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Iterator
+from functools import partial
 
 from cometmq.codec.other_queues import extended_place, is_extended_address
-from cometmq.codec.queue_entry import QueueEntry
 from cometmq.store.consume_queue import ConsumeQueue
 from cometmq.store.consume_queues import ConsumeQueues
+from cometmq.store.derived import Step
 from cometmq.store.disk import Disk
 from cometmq.store.extended_queues import ExtendedQueues
 from cometmq.store.queue_trimming import first_living
 
 _PIECE = 4_096  # Entries at once: 80 KiB.
 
-# Up to so many entries of a queue from an offset on; may wait.
-Entries = Callable[[ConsumeQueue, int, int], list[QueueEntry]]
-
-
-class UnitFile(NamedTuple):
-    """A file of extended units."""
-
-    path: str
-
 
 class ExtendedTrimming:
-    """Follows the log's start, in a thread that may wait (`cometmq.store.cleaner`)."""
+    """Has the units follow the log's start."""
 
-    def __init__(
-        self, disk: Disk, extended: ExtendedQueues, queues: ConsumeQueues, entries: Entries
-    ) -> None:
+    def __init__(self, disk: Disk, extended: ExtendedQueues, queues: ConsumeQueues) -> None:
         self._disk = disk
         self._extended = extended
         self._queues = queues
-        self._entries = entries
 
-    def delete_before(self, physical_offset: int) -> list[str]:
-        """Remove the files that no living entry needs; gives their paths.
+    def delete_before(self, log_start: int) -> Iterator[Step]:
+        """Remove the files that no living entry needs; see `cometmq.store.derived`."""
+        if self._extended.topics():
+            yield partial(self._remove_files, log_start)
 
-        Raises:
-            OSError: a file could not be removed.
-        """
-        expired = self.files_before(physical_offset)
-        for file in expired:
-            self._disk.unlink(file.path)
-            self._disk.sync_directory(file.path.rpartition("/")[0])
-        return [file.path for file in expired]
+    def _remove_files(self, log_start: int) -> None:
+        for path in self.files_before(log_start):
+            self._disk.unlink(path)
+            self._disk.sync_directory(path.rpartition("/")[0])
 
-    def files_before(self, physical_offset: int) -> list[UnitFile]:
+    def files_before(self, log_start: int) -> list[str]:
         """What `delete_before` would remove."""
         return [
-            UnitFile(path)
+            path
             for topic in self._extended.topics()
             for queue in self._queues.of_topic(topic)
-            for path in self._expired(queue, physical_offset)
+            for path in self._expired(queue, log_start)
         ]
 
     def _expired(self, queue: ConsumeQueue, log_start: int) -> list[str]:
@@ -77,7 +63,7 @@ class ExtendedTrimming:
     def _first_place(self, queue: ConsumeQueue, offset: int) -> int | None:
         """Where the first unit lies that an entry from an offset on points to; None: none does."""
         while offset < queue.max_offset:
-            entries = self._entries(queue, offset, _PIECE)
+            entries = self._queues.read_entries(queue, offset, _PIECE)
             if not entries:
                 return 0  # A hole: who knows what lies behind it.
             for _, _, code in entries:

@@ -13,6 +13,7 @@ Next: cometmq.kernel.keys
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from errno import EIO
+from functools import partial
 from itertools import takewhile
 
 from cometmq.codec.index_file import IndexHeader
@@ -20,6 +21,7 @@ from cometmq.codec.record import Record
 from cometmq.kernel import index_keys, java_hash_many, record_keys
 from cometmq.model.clock import Clock
 from cometmq.store.batch import Batch, Put, PutResult
+from cometmq.store.derived import Step
 from cometmq.store.disk import Disk
 from cometmq.store.index_file import IndexFile, IndexShape, SlotRun
 from cometmq.store.index_search import IndexSearch, IndexView
@@ -262,12 +264,6 @@ class Index:
         while not self.continue_round():
             pass
 
-    def synced(self, sync: IndexSync) -> None:
-        """A checkpoint has brought this to the device: files that are full need no memory then."""
-        for file, header, _ in sync.files:
-            if file.room <= 0 and file.header == header:
-                file.settle()
-
     def full_ms(self) -> int:
         """Up to which store time the index is in full files, which is what Java's checkpoint says."""
         return max(
@@ -307,23 +303,30 @@ class Index:
             end_ms=end_ms,
         )
 
-    def delete_before(self, physical_offset: int) -> list[str]:
+    def delete_before(self, physical_offset: int) -> Iterator[Step]:
         """Remove files all of whose records lie before an offset; the newest one stays.
 
-        Follows IndexService.deleteExpiredFile of RocketMQ 5.3.3. Gives the paths removed.
-
-        Raises:
-            OSError: a file could not be removed.
+        Follows IndexService.deleteExpiredFile of RocketMQ 5.3.3. See `cometmq.store.derived`.
         """
-        expired = self.files_before(physical_offset)
-        for file in expired:
+        expired = self._expired(physical_offset)
+        if not expired:
+            return
+        removed: list[IndexFile] = []
+        yield partial(self._unlink, expired, removed)
+        for file in removed:
             file.close()
-            self._disk.unlink(file.path)
-            self.files = [kept for kept in self.files if kept is not file]
-        return [file.path for file in expired]
+        self.files = [file for file in self.files if file not in removed]
 
-    def files_before(self, physical_offset: int) -> list[IndexFile]:
+    def _unlink(self, expired: Sequence[IndexFile], removed: list[IndexFile]) -> None:
+        for file in expired:
+            self._disk.unlink(file.path)
+            removed.append(file)
+
+    def files_before(self, physical_offset: int) -> list[str]:
         """What `delete_before` would remove."""
+        return [file.path for file in self._expired(physical_offset)]
+
+    def _expired(self, physical_offset: int) -> list[IndexFile]:
         older = self.files[:-1]
         return list(takewhile(lambda file: file.header.end_offset < physical_offset, older))
 

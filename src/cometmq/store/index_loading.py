@@ -12,7 +12,7 @@ Next: cometmq.store.index_slots
 """
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from errno import EIO
 
@@ -22,10 +22,12 @@ from cometmq.model.errors import StoreDamaged
 from cometmq.store.batch import Batch
 from cometmq.store.checkpoint import NOTHING_DONE, CheckpointFiles
 from cometmq.store.commitlog import CommitLog
+from cometmq.store.derived import Step
 from cometmq.store.disk import Disk
 from cometmq.store.index import Index
 from cometmq.store.index_file import IndexFile
 from cometmq.store.index_slots import EntryReader, entry_reader, mend_slots, read_slots
+from cometmq.store.index_sync import IndexSync
 from cometmq.store.log_end import record_at, start_before
 from cometmq.store.put_aside import put_away
 from cometmq.store.settings import IndexSettings
@@ -144,6 +146,18 @@ class DerivedIndex:
             break
         self._last_offset, self._last_keys = -1, 0
         self._is_loaded = True
+
+    def delete_before(self, offset: int) -> Iterator[Step]:
+        """Remove the files before an offset; see `cometmq.store.derived`."""
+        return self._index.delete_before(offset)
+
+    def files_before(self, offset: int) -> list[str]:
+        """What `delete_before` would remove."""
+        return self._index.files_before(offset)
+
+    def sync(self) -> IndexSync:
+        """What the last round has copied."""
+        return self._index.take_sync()
 
     def write(self) -> None:
         """Enter what waits and write it.

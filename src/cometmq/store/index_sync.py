@@ -45,3 +45,9 @@ class IndexSync:
         if self.is_directory_fresh:
             self._disk.sync_directory(self._directory)
             self._disk.sync_directory(self._directory.rpartition("/")[0])
+
+    def done(self) -> None:
+        """The checkpoint has been made: files that are full need no memory then."""
+        for file, header, _ in self.files:
+            if file.room <= 0 and file.header == header:
+                file.settle()

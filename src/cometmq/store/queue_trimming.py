@@ -1,17 +1,90 @@
 """What of a queue goes after the log has lost its oldest files: entries first, then whole files.
 
 Both looks run in a lent thread, for they read files; positions are changed by the owner of the store
-in between (`cometmq.store.cleaner`). The newest file of a queue stays, even where all its messages are
+in between (`cometmq.store.derived`). The newest file of a queue stays, even where all its messages are
 gone: it says at which offset the queue goes on.
 
 Next: cometmq.store.queue_files
 """
 
 from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from functools import partial
 
 from cometmq.codec.queue_entry import QUEUE_ENTRY, place_of_entry
 from cometmq.store.consume_queue import ConsumeQueue
+from cometmq.store.consume_queues import ConsumeQueues
+from cometmq.store.derived import Step
+from cometmq.store.disk import Disk
 from cometmq.store.queue_files import QueueFiles
+
+QUEUES_PER_STEP = 256  # At least; about 5 ms of a thread where each is looked into once.
+
+
+class QueueTrimming:
+    """Has the plain queues follow the log's start."""
+
+    def __init__(self, disk: Disk, queues: ConsumeQueues) -> None:
+        self._disk = disk
+        self._queues = queues
+        self._files = queues.files
+
+    def delete_before(self, log_start: int) -> Iterator[Step]:
+        """Raise the min offsets of queues, and remove the files before them; see `cometmq.store.derived`."""
+        for part in self._parts():
+            yield from self._trim(part, log_start)
+
+    def files_before(self, log_start: int) -> list[str]:
+        """Paths of the files that `delete_before` would remove."""
+        return [
+            path
+            for queue in self._queues
+            for path in self._files.names_before(
+                queue, first_living(self._files, queue, log_start)
+            )
+        ]
+
+    def _parts(self) -> Iterator[list[ConsumeQueue]]:
+        """All queues, some topics at a time."""
+        part: list[ConsumeQueue] = []
+        for topic in self._queues.table.topics():
+            part += self._queues.of_topic(topic)
+            if len(part) >= QUEUES_PER_STEP:
+                yield part
+                part = []
+        if part:
+            yield part
+
+    def _trim(self, queues: Sequence[ConsumeQueue], log_start: int) -> Iterator[Step]:
+        firsts: dict[ConsumeQueue, int] = {}
+        yield partial(self._find_firsts, queues, log_start, firsts)
+        for queue, first in firsts.items():
+            queue.hide_before(first)
+        # One that begins in its first file has none to be removed.
+        per_file = self._files.entries_per_file
+        known = [queue for queue in queues if queue.min_offset >= per_file]
+        removed: list[str] = []
+        if known:
+            yield partial(self._remove_files, known, removed)
+            self._files.forget_paths(removed)
+
+    def _find_firsts(
+        self, queues: Sequence[ConsumeQueue], log_start: int, firsts: dict[ConsumeQueue, int]
+    ) -> None:
+        for queue in queues:
+            first = first_living(self._files, queue, log_start)
+            if first != queue.min_offset:
+                firsts[queue] = first
+
+    def _remove_files(self, queues: Sequence[ConsumeQueue], removed: list[str]) -> None:
+        for queue in queues:
+            paths = self._files.names_before(queue, queue.min_offset)
+            for path in paths:
+                removed.append(path)
+                self._disk.unlink(path)
+                if path != paths[-1]:
+                    # Else a power cut may leave a hole, for which all queues would be built anew.
+                    self._disk.sync_directory(path.rpartition("/")[0])
 
 
 def first_living(files: QueueFiles, queue: ConsumeQueue, log_start: int) -> int:

@@ -6,7 +6,7 @@ reader thread.
 Next: cometmq.store.reader
 """
 
-from cometmq.codec.queue_entry import QUEUE_ENTRY, QueueEntry
+from cometmq.codec.queue_entry import QueueEntry
 from cometmq.codec.record import PHYSICAL_OFFSET_AT
 from cometmq.kernel import RECORD_SIZE_MIN
 from cometmq.store.batch_queues import BatchQueue
@@ -88,19 +88,7 @@ class ReadSide:
         Raises:
             FileNotFoundError: the file of the first one is gone.
         """
-        entries: list[QueueEntry] = []
-        end = min(offset + count, queue.max_offset)
-        while offset + len(entries) < end:
-            at = offset + len(entries)
-            content = queue.tail_entry(at)
-            if not content:
-                # Not in the tail, so before it: `tail_start` only grows.
-                in_files = min(end, queue.tail_start) - at
-                content = self._queues.files.read(queue, at, in_files)
-            if not content:
-                break
-            entries += map(QueueEntry._make, QUEUE_ENTRY.iter_unpack(content))
-        return entries
+        return self._queues.read_entries(queue, offset, count)
 
     def mended_entry(self, queue: ConsumeQueue, offset: int) -> QueueEntry | None:
         """An entry that led to no record, built again; None where the log has no message for it.

@@ -7,6 +7,7 @@ has read at that point; we never do: docs/compatibility.md.)
 """
 
 import logging
+from collections.abc import Sequence
 
 from cometmq.codec.checkpoint import Checkpoint
 from cometmq.codec.queue_entry import QUEUE_ENTRY_SIZE
@@ -14,6 +15,7 @@ from cometmq.model.clock import Clock
 from cometmq.store.checkpoint import NOTHING_DONE, CheckpointFiles, CheckpointJob, Progress
 from cometmq.store.consume_queue import ConsumeQueue
 from cometmq.store.consume_queues import ConsumeQueues
+from cometmq.store.derived import Derived
 from cometmq.store.disk import failed
 from cometmq.store.disk_room import DiskRoom
 from cometmq.store.dispatch import LogDispatcher
@@ -49,17 +51,18 @@ class Upkeep:
         *,
         flushing: Flushing,
         dispatcher: LogDispatcher,
+        derived: Sequence[Derived],
         queues: ConsumeQueues,
         index: Index,
         checkpoints: CheckpointFiles,
         flags: RunningFlags,
     ) -> None:
-        self._disk = checkpoints.disk
         self._settings = settings
         self._clock = clock
         self._flushing = flushing
         self._log = flushing.log
         self._positions = flushing.log.positions
+        self._derived = derived
         self._queues = queues
         self._dispatcher = dispatcher
         self._index = index
@@ -73,9 +76,7 @@ class Upkeep:
             queue_directory=self._queues.files.directory,
         )
         self._is_plan_given_up = False
-        self._disk_look_at = 0.0
-        self._checkpoint_at = 0.0
-        self._job_began = 0.0
+        self._disk_look_at = self._checkpoint_at = self._job_began = 0.0
         self._job_out: CheckpointJob | None = None
         self._job_put_off: CheckpointJob | None = None  # It waits to be tried again.
         self._is_checkpoint_over = False
@@ -205,19 +206,9 @@ class Upkeep:
         self._noted = None
 
     def job(self, progress: Progress, times: Checkpoint) -> CheckpointJob:
-        """A checkpoint of what has been written to queue files so far."""
-        files = self._queues.files
-        unsynced, files.unsynced = files.unsynced, set()
-        directories, files.fresh_directories = files.fresh_directories, set()
-        return CheckpointJob(
-            self._disk,
-            self._checkpoints,
-            times=times,
-            progress=progress,
-            unsynced=unsynced,
-            directories=directories,
-            index=self._index.take_sync(),
-        )
+        """A checkpoint of what has been written to files so far."""
+        syncs = [sync for derived in self._derived if (sync := derived.sync()) is not None]
+        return CheckpointJob(self._checkpoints, times=times, progress=progress, syncs=syncs)
 
     def checkpoint_due(self) -> CheckpointJob | None:
         """A checkpoint that is ready to be made; one at a time."""
@@ -245,7 +236,7 @@ class Upkeep:
         pause = self._settings.checkpoint_interval_ms / 1000
         self._checkpoint_at = now + max(pause, CHECKPOINT_SHARE * (now - self._job_began))
         if job.error is None:
-            self._index.synced(job.index)
+            job.done()
             return
         logger.error("No checkpoint could be made: %s", job.error)
         if not job.is_synced:

@@ -14,6 +14,7 @@ from cometmq.store.checkpoint import (
     encode_progress,
 )
 from cometmq.store.index_sync import IndexSync
+from cometmq.store.queue_sync import QueueSync
 from tests.support.fake_disk import FakeDisk
 from tests.support.hand_clock import HandClock
 from tests.support.store_puts import open_store, put, run_jobs
@@ -55,13 +56,18 @@ def test_a_job_syncs_queue_files_before_it_says_so():
     disk.make_directory("/store/queue")
     disk.close(disk.open("/store/queue/file", create=True))
     job = CheckpointJob(
-        disk,
         CheckpointFiles(disk, "/store"),
         times=Checkpoint(),
         progress=Progress(1, 1, 1),
-        unsynced={"/store/queue/file", "/store/queue/deleted since"},
-        directories={"/store/queue", "/store/deleted since"},
-        index=IndexSync(disk, "/store/index"),
+        syncs=[
+            QueueSync(
+                disk,
+                "/store",
+                {"/store/queue/file", "/store/queue/deleted since"},
+                {"/store/queue", "/store/deleted since"},
+            ),
+            IndexSync(disk, "/store/index"),
+        ],
     )
     disk.fail("fdatasync")
     job.run()

@@ -6,6 +6,7 @@ import errno
 import gc
 import os
 import time
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,8 +14,9 @@ import pytest
 
 from cometmq.model.errors import StoreFull
 from cometmq.store.archive_mark import note_archived
+from cometmq.store.batch import Batch
+from cometmq.store.derived import Step
 from cometmq.store.disk import write_file
-from cometmq.store.log_file import LogFile
 from cometmq.store.reader import GetStatus
 from cometmq.store.retention import Cause, Retention
 from tests.support.fake_disk import PAGE, FakeDisk
@@ -241,21 +243,70 @@ def test_followers_are_told_the_new_start_once():
     class Follower:
         told: list[int] = []  # noqa: RUF012
 
-        def delete_before(self, physical_offset: int) -> list[str]:
-            self.told.append(physical_offset)
-            return []
+        def load(self, *, is_clean: bool, log_start: int) -> int | None:
+            raise AssertionError("it came after the start")
 
-        def files_before(self, physical_offset: int) -> list[LogFile]:
-            return [LogFile(FakeDisk(), f"index before {physical_offset}", start=0, size=0)]
+        def feed(self, batch: Batch) -> None:
+            raise AssertionError("nothing came")
 
+        def truncate(self, offset: int) -> None:
+            raise AssertionError("nothing was truncated")
+
+        def delete_before(self, offset: int) -> Iterator[Step]:
+            steps.append("begun")
+            yield lambda: self.told.append(offset)
+            steps.append("ended")
+
+        def files_before(self, offset: int) -> list[str]:
+            return [f"index before {offset}"]
+
+        def sync(self) -> None:
+            """Nothing."""
+
+    steps: list[str] = []
     follower = Follower()
-    store.cleaner.followers.append(follower)
+    store._directory.derived.append(follower)
     clock.turn(70 * HOUR_S)
     assert "index before 32768" in [doomed.path for doomed in store.cleaner.plan()]
     assert follower.told == []
     clean(store)
     clean(store)
     assert follower.told == [2 * FILE]
+    assert steps == ["begun", "ended"]
+
+
+@pytest.mark.parametrize("is_lent", [True, False])
+def test_what_fails_to_follow_the_log_stops_no_other_and_is_asked_again(is_lent):
+    store, _, clock = store_of(4)
+    told: list[int] = []
+
+    class Follower:
+        fails = True
+
+        def delete_before(self, offset: int) -> Iterator[Step]:
+            def step() -> None:
+                told.append(offset)
+                if self.fails:
+                    raise OSError(errno.EIO, "it failed")
+
+            if not is_lent:
+                step()
+            yield step if is_lent else lambda: None
+
+        def sync(self) -> None:
+            """Nothing."""
+
+    store._directory.derived.insert(0, failing := Follower())
+    clock.turn(70 * HOUR_S)
+    clean(store)
+    queue = store.queue("orders", 0)
+    assert queue is not None
+    assert queue.min_offset > 0
+    clean(store)
+    failing.fails = False
+    clean(store)
+    clean(store)
+    assert told == [2 * FILE] * 3
 
 
 def test_the_plan_names_what_goes_and_changes_nothing():

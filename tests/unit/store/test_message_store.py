@@ -1,5 +1,6 @@
 """The front door: open, close, visibility, deletion, files ahead, what is refused."""
 
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import pytest
 from cometmq.codec.queue_entry import BLANK_ENTRY, decode_entries
 from cometmq.model.errors import StoreClosed, StoreDamaged, StoreLocked, StoreReadOnly
 from cometmq.store.batch import Batch
+from cometmq.store.derived import Step
 from cometmq.store.positions import Durability
 from cometmq.store.queue_files import OPEN_FILES_MAX
 from tests.support.fake_disk import FakeDisk
@@ -190,6 +192,15 @@ def test_the_index_has_its_place_in_dispatch():
 
         def truncate(self, offset: int) -> None:
             raise AssertionError("nothing was truncated")
+
+        def delete_before(self, offset: int) -> Iterator[Step]:
+            raise AssertionError("nothing was cleaned")
+
+        def files_before(self, offset: int) -> list[str]:
+            raise AssertionError("nothing was cleaned")
+
+        def sync(self) -> None:
+            """Nothing."""
 
         def feed(self, batch: Batch) -> None:
             built.append(len(batch.arrivals))
