@@ -33,7 +33,7 @@ FIRST = 65_536  # Where the log begins when its first file is gone.
 def cleaned(directory: Path) -> MessageStore:
     """The store, without the log's first file: by the hand clock it has expired."""
     store = open_copy(directory)
-    clock = store._clock
+    clock = store._background._clock
     assert isinstance(clock, HandClock)
     for _ in range(3):
         clock.turn(11)

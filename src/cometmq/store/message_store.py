@@ -15,7 +15,7 @@ Next: cometmq.store.appender
 """
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from cometmq.codec.record import BLANK_TAIL_SIZE
@@ -28,15 +28,20 @@ from cometmq.model.errors import (
     StoreFull,
     StoreReadOnly,
 )
-from cometmq.store.appender import Put, PutResult
+from cometmq.store.acceptance import Acceptance
+from cometmq.store.appender import Appender, Put, PutResult
 from cometmq.store.background import Background
 from cometmq.store.batch_queues import BatchQueue
 from cometmq.store.consume_queue import ConsumeQueue
 from cometmq.store.derived_queues import OnArrival
 from cometmq.store.directory import StoreDirectory
-from cometmq.store.disk import Buffer, Disk, failed, lack_of
+from cometmq.store.disk import Disk, failed, lack_of
+from cometmq.store.dispatch import LogDispatcher
+from cometmq.store.index import Index
+from cometmq.store.index_file import IndexShape
 from cometmq.store.message_search import MessageSearch
 from cometmq.store.raw_log import RawLog
+from cometmq.store.read_side import ReadSide
 from cometmq.store.real_disk import RealDisk
 from cometmq.store.running_flags import Flag
 from cometmq.store.settings import StoreSettings
@@ -51,29 +56,102 @@ ALL_TIME = (1 << 63) - 1  # Long.MAX_VALUE, which clients send.
 ANSWER_BYTES_MAX = FRAME_SIZE_MAX - (64 << 10)
 
 
-class MessageStore(Background):
+class MessageStore:
     """A store directory that is open. Made by `MessageStore.open`.
+
+    It is made of parts: the directory with the log, the queues and what else is built from the log, the
+    appender, dispatch, the index, the read side, the background with flushing, upkeep and cleaning.
+    What a part does alone has its name here, too, without a call between (`_lend`).
 
     Attributes:
         settings: what it was opened with.
+        positions: how far its log is written, confirmed, visible.
         flags: why it takes no message at present (RocketMQ's running flags).
+        room: how full its disks were at the last look.
+        cleaner: lets old files go.
+        index: finds messages by their keys.
+        on_stuck: told of a topic one of whose queues cannot be written (`ConsumeQueue.fault`).
     """
 
     def __init__(
         self, path: str, settings: StoreSettings, *, clock: Clock, disk: Disk, read_only: bool
     ) -> None:
-        self._directory = StoreDirectory(path, settings, disk=disk, read_only=read_only)
-        super().__init__(self._directory, settings, clock=clock, disk=disk)
+        self.settings = settings
         self._read_only = read_only
-        self._raw = RawLog(self._log, settings)
-        self._truncation = Truncation(
-            disk,
-            self._directory,
-            settings,
-            dispatcher=self._dispatcher,
-            index=self._derived_index,
-        )
         self._is_closed = False
+        self.on_stuck: Callable[[str], None] = lambda _topic: None
+        self._directory = directory = StoreDirectory(
+            path, settings, disk=disk, read_only=read_only
+        )
+        self._log, self._table, self._queues = directory.log, directory.table, directory.queues
+        self.positions = directory.log.positions
+        self._acceptance = Acceptance()
+        self.flags = self._acceptance.flags
+        self._appender = Appender(self._log, settings, clock)
+        self._raw = RawLog(self._log, settings)
+        self._dispatcher = LogDispatcher(self.positions, directory.derived)
+        self.index = Index(
+            disk,
+            f"{path}/index",
+            IndexShape(settings.index.slots, settings.index.entries),
+            clock=clock,
+        )
+        derived_index = directory.derive_index(self.index)
+        self._reading = ReadSide(directory, settings)
+        self._background = Background(
+            directory,
+            settings,
+            clock=clock,
+            acceptance=self._acceptance,
+            appender=self._appender,
+            dispatcher=self._dispatcher,
+            index=self.index,
+        )
+        self._truncation = Truncation(
+            disk, directory, settings, dispatcher=self._dispatcher, index=derived_index
+        )
+        self._queues.on_stuck = self._queue_stuck
+        self._lend(self._reading, self._background)
+
+    def _lend(self, reading: ReadSide, background: Background) -> None:
+        """Give the names of what parts do alone to the store."""
+        self._upkeep = upkeep = background.upkeep
+        self._flushing = flushing = background.flushing
+        self.dispatch_pending = self._dispatcher.dispatch
+        self.read_log = self._raw.read
+
+        self.queue, self.queue_to_watch = reading.queue, reading.queue_to_watch
+        self.queues_of, self.queue_counts = reading.queues_of, reading.queue_counts
+        self.topics, self.batch_topics = reading.topics, reading.batch_topics
+        self.get, self.entries, self.mended_entry = (
+            reading.get,
+            reading.entries,
+            reading.mended_entry,
+        )
+        self.read_record, self.store_time_at = reading.read_record, reading.store_time_at
+        self.earliest_store_time = reading.earliest_store_time
+        self.offset_by_time = reading.offset_by_time
+        self.change_limits = reading.change_limits
+        self.change_read_ahead = reading.change_read_ahead
+
+        self.wait_confirmed, self.wait_flushed = flushing.wait_confirmed, flushing.wait_flushed
+        self.flush_target, self.flush_files = background.flush_target, flushing.flush_files
+        self.flushed, self.flush_failed = background.flushed, background.flush_failed
+        self.file_ahead_needed = background.file_ahead_needed
+        self.make_file, self.adopt = background.make_file, background.adopt
+        self.checkpoint_due = upkeep.checkpoint_due
+        self.checkpointed = upkeep.checkpointed
+        self.room, self.cleaner = upkeep.room, background.cleaner
+        self.clean_due, self.tick = background.clean_due, background.tick
+        self.poison = background.poison
+        self.refuse_for_now, self.take_again = (
+            self._acceptance.pause,
+            self._acceptance.resume,
+        )
+
+    def _queue_stuck(self, queue: ConsumeQueue) -> None:
+        self._upkeep.queue_stuck(queue)
+        self.on_stuck(queue.topic)
 
     # --- open and close
 
@@ -154,7 +232,7 @@ class MessageStore(Background):
         """Flush, write and sync all there is; then remove the abort marker."""
         self._log.commit_staged()
         end = self.positions.written
-        self.flush_files(end)
+        self._flushing.flush_files(end)
         self._flushing.done(end, store_ms=self._appender.store_ms)
         self._dispatcher.dispatch()
         self._queues.write_all()
@@ -269,10 +347,6 @@ class MessageStore(Background):
         self._dispatcher.raw_end = batch.end_offset
         return batch.end_offset
 
-    def read_log(self, offset: int, size_max: int) -> Buffer | None:
-        """Bytes of the log (see `RawLog.read`). May wait for the device; any thread."""
-        return self._raw.read(offset, size_max)
-
     def truncate(self, end: int) -> None:
         """Take back the log from a record on, and its entries in queues and index; a copy stays in `cut`.
 
@@ -363,8 +437,8 @@ class MessageStore(Background):
         queues = self._queues.of_topic(topic)
         self._upkeep.forget_entries(sum(queue.max_offset for queue in queues))
         self._queues.delete_topic(topic)
-        self._batches.delete_topic(topic)
-        self._extended.delete_topic(topic)
+        self._directory.batches.delete_topic(topic)
+        self._directory.extended.delete_topic(topic)
 
     def delete_queue(self, queue: ConsumeQueue) -> None:
         """Remove one queue; its records stay in the log until that file goes.
@@ -373,7 +447,7 @@ class MessageStore(Background):
             OSError: a file could not be removed.
         """
         if isinstance(queue, BatchQueue):
-            self._batches.delete_queue(queue)
+            self._directory.batches.delete_queue(queue)
             return
         self._upkeep.forget_entries(queue.max_offset)
         self._queues.delete_queue(queue)
@@ -385,6 +459,21 @@ class MessageStore(Background):
             OSError: one could not be removed.
         """
         self._queues.sweep()
+
+    @property
+    def needs_restart(self) -> bool:
+        """Whether no message will be taken any more: unlike a full disk, that does not pass."""
+        return self._background.needs_restart
+
+    @property
+    def min_offset(self) -> int:
+        """Physical offset of the oldest log file."""
+        return self._log.chain.start
+
+    @property
+    def max_offset(self) -> int:
+        """Physical offset behind the last record."""
+        return self.positions.written
 
     @property
     def committed_offset(self) -> int:

@@ -19,12 +19,11 @@ from cometmq.store.time_search import TimeSearch, offset_by_time
 
 
 class ReadSide:
-    """The questions that `cometmq.store.message_store.MessageStore` answers."""
+    """Answers what is asked of one store."""
 
     def __init__(self, directory: StoreDirectory, settings: StoreSettings) -> None:
         log, queues = directory.log, directory.queues
         self._log = log
-        self.positions = log.positions
         self._table = directory.table
         self._queues = queues
         self._batches = directory.batches
@@ -142,13 +141,3 @@ class ReadSide:
     ) -> int:
         """Queue offset of a time (see `time_search.offset_by_time`). May wait for the device."""
         return offset_by_time(queue, timestamp_ms, upper=upper, time_at=self.store_time_at)
-
-    @property
-    def min_offset(self) -> int:
-        """Physical offset of the oldest log file."""
-        return self._log.chain.start
-
-    @property
-    def max_offset(self) -> int:
-        """Physical offset behind the last record."""
-        return self._log.positions.written

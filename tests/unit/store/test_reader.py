@@ -155,7 +155,7 @@ def test_after_a_restart_neighbours_in_the_log_are_read_at_once(tmp_path: Path):
     store = open_store(tmp_path, ROOMY)
     assert bodies_of(store) == [b"%d" % n for n in range(32)]
     runs = [(n * 300, n * 300 + 100) for n in range(32)]
-    [(_, start, span)] = store._reader._spans(runs)
+    [(_, start, span)] = store._reading._reader._spans(runs)
     assert (start, span) == (0, runs)
     store.close()
 
@@ -274,4 +274,4 @@ def test_no_record_is_read_where_none_begins(offset):
     store = open_store(disk=FakeDisk())
     put(store, b"x" * 200)
     assert store.read_record(offset) is None
-    assert store._times.store_time_of(10**9) == -1
+    assert store._reading._times.store_time_of(10**9) == -1
