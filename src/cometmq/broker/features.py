@@ -15,9 +15,10 @@ from cometmq.broker.delay.feature import DelayLevels
 from cometmq.broker.fast_failure import Standstill
 from cometmq.broker.filters import FilterCheck
 from cometmq.broker.guards import Guards
+from cometmq.broker.handlers.guards import GuardHandler
 from cometmq.broker.handlers.statistics import StatisticsHandler
 from cometmq.broker.other_queues import OtherQueues
-from cometmq.broker.parts import Feature, Parts
+from cometmq.broker.parts import Feature, Parts, asked_by
 from cometmq.broker.pop.feature import AssignmentFeature, PopFeature
 from cometmq.broker.replies import Replies
 from cometmq.broker.retries import Retries
@@ -29,7 +30,7 @@ from cometmq.broker.transactions.feature import Transactions
 FEATURES: tuple[Callable[[Parts], Feature], ...] = (
     # First: what it refuses is the topic that was asked for, before another feature moves the message.
     OtherQueues,
-    Guards,
+    asked_by(GuardHandler, Guards),
     Transactions,
     DelayLevels,
     Timer,

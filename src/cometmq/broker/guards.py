@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from cometmq.broker.client_peer import ClientPeer
 from cometmq.broker.members import Client, ConsumerGroup
 from cometmq.broker.parts import Feature, Parts
 from cometmq.codec.bodies.conflicts import (
@@ -20,18 +21,11 @@ from cometmq.codec.bodies.conflicts import (
     SUBSCRIPTION,
     Conflict,
     Side,
-    encode_conflicts,
 )
 from cometmq.codec.bodies.heartbeat import ConsumerPart
-from cometmq.codec.bodies.lock import encode_locks_file
-from cometmq.codec.fields import decode_fields
-from cometmq.codec.headers.client import MaybeGroupRequest
-from cometmq.codec.remoting import Command
-from cometmq.model.codes import RequestCode
+from cometmq.codec.bodies.lock import Holders
 from cometmq.model.names import is_retry_topic
 from cometmq.model.subscription import TAG, Subscription
-from cometmq.net.answer import Answer
-from cometmq.net.peer import Peer
 
 _log = logging.getLogger(__name__)
 
@@ -74,20 +68,20 @@ class _Seen:
         is_due: something has changed since.
     """
 
-    told: dict[Peer, _Told] = field(default_factory=dict)
+    told: dict[ClientPeer, _Told] = field(default_factory=dict)
     says: Counter[str] = field(default_factory=Counter)
     ids: Counter[str] = field(default_factory=Counter)
     next_look: float = 0.0
     is_due: bool = False
 
-    def take(self, peer: Peer, told: _Told) -> None:
+    def take(self, peer: ClientPeer, told: _Told) -> None:
         """A member says something else than before."""
         self.drop(peer)
         self.told[peer] = told
         self.says[told.says] += 1
         self.ids[told.client_id] += 1
 
-    def drop(self, peer: Peer) -> None:
+    def drop(self, peer: ClientPeer) -> None:
         """A member is gone."""
         old = self.told.pop(peer, None)
         if old is not None:
@@ -107,30 +101,22 @@ class Guards(Feature):
         self._logged: dict[tuple[str, str, int], None] = {}
         parts.members.on_heartbeat.append(self._heartbeat)
         parts.members.on_left.append(self._left)
-        self.answers = {
-            RequestCode.GET_GROUP_CONFLICTS: self.conflicts,
-            RequestCode.GET_QUEUE_LOCKS: self.locks,
-        }
 
     # --- requests of our own
 
-    def conflicts(self, command: Command, _peer: Peer) -> Answer:
-        """GET_GROUP_CONFLICTS: of one group, or of all."""
-        name = decode_fields(MaybeGroupRequest, command.fields).consumer_group
-        found = [
+    def conflicts(self, name: str | None) -> list[Conflict]:
+        """The contradictions in one group, or (None) in all."""
+        return [
             conflict
             for group in self._parts.members.consumer_groups()
             if name in (None, group.name)
             for conflict in self._conflicts_of(group)
         ]
-        return Answer(body=encode_conflicts(found))
 
-    def locks(self, command: Command, _peer: Peer) -> Answer:
-        """GET_QUEUE_LOCKS: who holds the queues of one group, or of all."""
-        name = decode_fields(MaybeGroupRequest, command.fields).consumer_group
+    def locks(self, name: str | None) -> Holders:
+        """Who holds the queues of one group, or (None) of all."""
         held = self._parts.locks.holders()
-        chosen = {key: who for key, who in held.items() if name in (None, key[0])}
-        return Answer(body=encode_locks_file(chosen).encode())
+        return {key: who for key, who in held.items() if name in (None, key[0])}
 
     # --- heartbeats
 
@@ -156,7 +142,7 @@ class Guards(Feature):
             for conflict in self._conflicts_of(group):
                 self._log_once(conflict)
 
-    def _left(self, group: str, peer: Peer) -> None:
+    def _left(self, group: str, peer: ClientPeer) -> None:
         seen = self._groups.get(group)
         if seen is not None:
             seen.drop(peer)

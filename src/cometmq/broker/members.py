@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
+from cometmq.broker.client_peer import ClientPeer
 from cometmq.codec.bodies.heartbeat import (
     CLUSTERING,
     CONSUME_PASSIVELY,
@@ -21,7 +22,6 @@ from cometmq.model.clock import Clock
 from cometmq.model.codes import RequestCode, ResponseCode
 from cometmq.model.errors import RequestError
 from cometmq.model.subscription import Subscription
-from cometmq.net.peer import Peer
 
 # What memberships of all clients may take, bytes as `_size_of` estimates them. A connection may have a
 # quarter of what is left: few take nothing from many, and many leave room for one that is modest.
@@ -50,7 +50,7 @@ class Client:
     """
 
     client_id: str
-    peer: Peer
+    peer: ClientPeer
     language: int
     version: int
     seen: float
@@ -61,7 +61,7 @@ class ConsumerGroup:
     """The members of a consumer group and what they want; the last heartbeat's word counts."""
 
     name: str
-    clients: dict[Peer, Client] = field(default_factory=dict)
+    clients: dict[ClientPeer, Client] = field(default_factory=dict)
     subscriptions: dict[str, Subscription] = field(default_factory=dict)
     consume_type: str = CONSUME_PASSIVELY
     model: str = CLUSTERING
@@ -101,14 +101,14 @@ class Members:
     ) -> None:
         """`is_notified` says whether members of a group are told of changes."""
         self.on_heartbeat: list[OnHeartbeat] = []
-        self.on_left: list[Callable[[str, Peer], None]] = []
+        self.on_left: list[Callable[[str, ClientPeer], None]] = []
         self._clock = clock
         self._timeout_seconds = timeout_ms / 1000
         self._is_notified = is_notified
-        self._producers: dict[str, dict[Peer, Client]] = {}
+        self._producers: dict[str, dict[ClientPeer, Client]] = {}
         self._producers_by_id: dict[str, Client] = {}
         self._consumers: dict[str, ConsumerGroup] = {}
-        self._held: dict[Peer, _Share] = {}
+        self._held: dict[ClientPeer, _Share] = {}
         self._size = 0
 
     # --- reading
@@ -201,7 +201,7 @@ class Members:
             self._notify(group)
         return is_changed
 
-    def _held_by(self, peer: Peer) -> _Share:
+    def _held_by(self, peer: ClientPeer) -> _Share:
         held = self._held.get(peer)
         if held is None:
             held = self._held[peer] = _Share()
@@ -230,7 +230,7 @@ class Members:
     # --- leaving
 
     def unregister(
-        self, peer: Peer, *, producer_group: str | None, consumer_group: str | None
+        self, peer: ClientPeer, *, producer_group: str | None, consumer_group: str | None
     ) -> None:
         """A client leaves groups in good order."""
         if producer_group:
@@ -253,7 +253,7 @@ class Members:
             if client.seen < oldest:
                 client.peer.close()
 
-    def _peer_closed(self, peer: Peer) -> None:
+    def _peer_closed(self, peer: ClientPeer) -> None:
         held = self._held.get(peer, _Share())
         for name in list(held.producers):
             self._drop_producer(peer, name)
@@ -261,7 +261,7 @@ class Members:
             self._drop_consumer(peer, name)
         self._held.pop(peer, None)
 
-    def _drop_producer(self, peer: Peer, name: str) -> None:
+    def _drop_producer(self, peer: ClientPeer, name: str) -> None:
         clients = self._producers.get(name)
         if clients is None or clients.pop(peer, None) is None:
             return
@@ -272,12 +272,12 @@ class Members:
         if not held.producers:
             self._forget_producer_id(peer, held)
 
-    def _forget_producer_id(self, peer: Peer, held: _Share) -> None:
+    def _forget_producer_id(self, peer: ClientPeer, held: _Share) -> None:
         known = self._producers_by_id.get(held.producer_id)
         if known is not None and known.peer is peer:  # Else it has a newer connection.
             del self._producers_by_id[held.producer_id]
 
-    def _drop_consumer(self, peer: Peer, name: str) -> None:
+    def _drop_consumer(self, peer: ClientPeer, name: str) -> None:
         group = self._consumers.get(name)
         if group is None or group.clients.pop(peer, None) is None:
             return
@@ -309,7 +309,7 @@ class Members:
         _tell_some(list(group.clients), 0, {"consumerGroup": group.name})
 
 
-def _tell_some(peers: Sequence[Peer], first: int, fields: dict[str, str]) -> None:
+def _tell_some(peers: Sequence[ClientPeer], first: int, fields: dict[str, str]) -> None:
     for peer in peers[first : first + _TOLD_AT_ONCE]:
         peer.notify(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, fields)
     first += _TOLD_AT_ONCE

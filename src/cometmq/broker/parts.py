@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from random import Random
+from typing import Protocol, TypeVar
 
 from cometmq.broker.counters import Counters
 from cometmq.broker.groups import Groups
@@ -27,7 +28,7 @@ from cometmq.broker.turns import Turns
 from cometmq.model.clock import Clock
 from cometmq.model.settings import SettingsInForce
 from cometmq.net.channels import Channels
-from cometmq.net.requests import BatchHandler, Handler
+from cometmq.net.requests import Answers, BatchHandler, Handler
 from cometmq.store.config_file import ConfigFile
 from cometmq.store.disk import Disk
 from cometmq.store.message_store import MessageStore
@@ -95,3 +96,30 @@ class Feature:
 
     async def close(self) -> None:
         """Nobody is served any more; the store is still open."""
+
+
+F = TypeVar("F", bound=Feature)
+
+
+class RequestHandler(Protocol):
+    """What translates the requests of a feature.
+
+    Attributes:
+        answers: its requests, by code.
+    """
+
+    @property
+    def answers(self) -> Answers: ...  # noqa: D102
+
+
+def asked_by(
+    handler: Callable[[F], RequestHandler], make: Callable[[Parts], F]
+) -> Callable[[Parts], Feature]:
+    """A feature that knows no frame, with the handler of its requests."""
+
+    def make_both(parts: Parts) -> Feature:
+        feature = make(parts)
+        feature.answers = handler(feature).answers
+        return feature
+
+    return make_both
