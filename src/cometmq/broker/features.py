@@ -16,12 +16,12 @@ from cometmq.broker.fast_failure import Standstill
 from cometmq.broker.filters import FilterCheck
 from cometmq.broker.guards import Guards
 from cometmq.broker.handlers.guards import GuardHandler
+from cometmq.broker.handlers.replies import ReplyHandler
+from cometmq.broker.handlers.retries import RetryHandler
 from cometmq.broker.handlers.statistics import StatisticsHandler
 from cometmq.broker.other_queues import OtherQueues
 from cometmq.broker.parts import Feature, Parts, asked_by
 from cometmq.broker.pop.feature import AssignmentFeature, PopFeature
-from cometmq.broker.replies import Replies
-from cometmq.broker.retries import Retries
 from cometmq.broker.static_topics import StaticTopics
 from cometmq.broker.timer.feature import Timer
 from cometmq.broker.transactions.feature import Transactions
@@ -34,8 +34,8 @@ FEATURES: tuple[Callable[[Parts], Feature], ...] = (
     Transactions,
     DelayLevels,
     Timer,
-    Retries,
-    Replies,
+    RetryHandler,
+    ReplyHandler,
     StatisticsHandler,
     FilterCheck,
     StaticTopics,

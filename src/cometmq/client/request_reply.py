@@ -10,7 +10,7 @@ The reply does not lie in a queue that the asker reads: brokers push it down the
 connection (PUSH_REPLY_MESSAGE_TO_CLIENT). Follows RequestResponseFuture and MessageUtil of RocketMQ
 5.3.3.
 
-Next: cometmq.broker.replies
+Next: cometmq.broker.service.replies
 """
 
 import asyncio

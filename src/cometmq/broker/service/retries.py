@@ -1,52 +1,75 @@
 """Messages that a consumer gives back: once more later, or into the dead letters.
 
-CONSUMER_SEND_MSG_BACK 36 names a record; the broker reads it and puts it into the group's retry topic,
-where it waits at delay level 3 + tries, or, after the last try, into the group's dead letters. Follows
+The consumer names a record; the broker reads it and puts it into the group's retry topic, where it waits at
+delay level 3 + tries, or, after the last try, into the group's dead letters. Follows
 AbstractSendMessageProcessor.consumerSendMsgBack of RocketMQ 5.3.3.
 
 Next: cometmq.broker.delay.levels
 """
 
 import asyncio
+import random
 from collections.abc import Awaitable
+from concurrent.futures import Executor
 
 from cometmq.broker.delay.levels import Levels
-from cometmq.broker.inner_puts import InnerMessage
-from cometmq.broker.parts import Feature, Parts
+from cometmq.broker.groups import Groups
+from cometmq.broker.inner_puts import InnerMessage, InnerPuts
 from cometmq.broker.redelivery import once_more
-from cometmq.codec.fields import decode_fields
+from cometmq.broker.settings import BrokerSettings
+from cometmq.broker.topics import Topics
 from cometmq.codec.headers.send_back import SendBackRequest
 from cometmq.codec.message_id import encode_message_id
 from cometmq.codec.record import Record, decode_record
-from cometmq.codec.remoting import Command
 from cometmq.model import properties as keys_of
-from cometmq.model.codes import VERSION_OWN_RETRIES, RequestCode, ResponseCode
+from cometmq.model.codes import VERSION_OWN_RETRIES, ResponseCode
 from cometmq.model.errors import RequestError
 from cometmq.model.flags import PERM_READ_WRITE, TOPIC_UNIT_SUB, is_writable
 from cometmq.model.group import GroupConfig
 from cometmq.model.names import check_length, dead_letter_topic, retry_topic
 from cometmq.model.topic import TopicConfig
-from cometmq.net.answer import Answer
-from cometmq.net.loop import loop_chance
-from cometmq.net.peer import Peer
+from cometmq.store.message_store import MessageStore
 
 _FIRST_LEVEL = 3  # Where retries begin among the delay levels: the first waits 10 s.
 _DEAD_LETTER_QUEUES = 1  # DLQ_NUMS_PER_GROUP
 
 
-class Retries(Feature):
-    """Answers CONSUMER_SEND_MSG_BACK."""
+class Retries:
+    """Takes messages back."""
 
-    def __init__(self, parts: Parts) -> None:
-        self._parts = parts
-        self._levels = Levels(parts.store.settings.delay_levels_ms, parts.topics)
-        self._chance = loop_chance()  # Picks queues.
-        self.answers = {RequestCode.CONSUMER_SEND_MSG_BACK: self._send_back}
+    def __init__(
+        self,
+        settings: BrokerSettings,
+        *,
+        store: MessageStore,
+        topics: Topics,
+        groups: Groups,
+        inner: InnerPuts,
+        pool: Executor,
+        chance: random.Random,
+    ) -> None:
+        """`chance` picks queues; records are read in the `pool`."""
+        self._settings = settings
+        self._store = store
+        self._topics = topics
+        self._groups = groups
+        self._inner = inner
+        self._pool = pool
+        self._chance = chance
+        self._levels = Levels(store.settings.delay_levels_ms, topics)
 
-    def _send_back(self, command: Command, _peer: Peer) -> Awaitable[Answer] | Answer:
-        request = decode_fields(SendBackRequest, command.fields)
-        settings = self._parts.settings
-        group = self._parts.groups.get(request.group)
+    def give_back(self, request: SendBackRequest, *, version: int) -> Awaitable[None] | None:
+        """Take a message back; it is stored when that is done. None: its group wants no retries.
+
+        Args:
+            request: which message, whose, and how it is to go on.
+            version: of the client, as `Client.version`: an older one does not say how many tries it wants.
+
+        Raises:
+            RequestError: it cannot be taken; the code says why.
+        """
+        settings = self._settings
+        group = self._groups.get(request.group)
         if group is None:
             raise RequestError(
                 ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
@@ -58,15 +81,15 @@ class Retries(Feature):
                 f"the broker[{settings.broker_name}] sending message is forbidden",
             )
         if group.retry_queues <= 0:
-            return Answer()  # Follows RocketMQ: the group wants no retries, and no word of it.
+            return None  # Follows RocketMQ: the group wants no retries, and no word of it.
         tries_max = group.retry_max_times
-        if command.version >= VERSION_OWN_RETRIES and request.max_reconsume_times is not None:
+        if version >= VERSION_OWN_RETRIES and request.max_reconsume_times is not None:
             tries_max = request.max_reconsume_times
-        return self._give_back(request, group, tries_max)
+        return self._store_again(request, group, tries_max)
 
-    async def _give_back(
+    async def _store_again(
         self, request: SendBackRequest, group: GroupConfig, tries_max: int
-    ) -> Answer:
+    ) -> None:
         sys_flag = TOPIC_UNIT_SUB if request.unit_mode else 0
         retry = self._topic(retry_topic(group.name), group.retry_queues, sys_flag)
         record = await self._read(request.offset)
@@ -76,17 +99,16 @@ class Retries(Feature):
         else:
             queue_id = self._chance.randrange(group.retry_queues)
             name, message = retry.name, self._retry(record, retry, queue_id, request)
-        results = self._parts.inner.put(message)
-        saving = self._parts.topics.saving_of(name)
+        results = self._inner.put(message)
+        saving = self._topics.saving_of(name)
         if saving is not None:
             await asyncio.shield(saving)
-        await self._parts.inner.flushed(results)
-        return Answer()
+        await self._inner.flushed(results)
 
     def _topic(self, name: str, queues: int, sys_flag: int = 0) -> TopicConfig:
         # Follows RocketMQ: what its store refuses as MESSAGE_ILLEGAL is answered with this code.
         check_length(name, code=ResponseCode.SYSTEM_ERROR)
-        topic = self._parts.topics.ensure(
+        topic = self._topics.ensure(
             name, queues=queues, perm=PERM_READ_WRITE, sys_flag=sys_flag
         )
         if not is_writable(topic.perm):
@@ -97,13 +119,11 @@ class Retries(Feature):
 
     async def _read(self, physical_offset: int) -> Record:
         content = None
-        store = self._parts.store
+        store = self._store
         # What is not visible yet nobody can have consumed.
         if store.min_offset <= physical_offset < store.dispatched_offset:
             loop = asyncio.get_running_loop()
-            content = await loop.run_in_executor(
-                self._parts.pool, store.read_record, physical_offset
-            )
+            content = await loop.run_in_executor(self._pool, store.read_record, physical_offset)
         if content is None:
             raise RequestError(
                 ResponseCode.SYSTEM_ERROR, f"look message by offset failed, {physical_offset}"

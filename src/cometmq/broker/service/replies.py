@@ -13,55 +13,85 @@ Next: cometmq.broker.members
 
 import logging
 from collections.abc import Awaitable
+from typing import NamedTuple
 
-from cometmq.broker.inner_puts import InnerMessage
-from cometmq.broker.parts import Feature, Parts
-from cometmq.codec.fields import decode_fields, encode_fields
+from cometmq.broker.admission import AnySend, Sender
+from cometmq.broker.inner_puts import InnerMessage, InnerPuts
+from cometmq.broker.members import Members
+from cometmq.broker.settings import BrokerSettings
+from cometmq.broker.topics import Topics
+from cometmq.codec.fields import encode_fields
 from cometmq.codec.headers.reply import PushReply
-from cometmq.codec.headers.send import SendRequest, SendRequestV2
 from cometmq.codec.message_id import encode_message_id
 from cometmq.codec.properties import decode_properties, encode_properties
-from cometmq.codec.remoting import Command
 from cometmq.model import properties as keys_of
+from cometmq.model.clock import Clock
 from cometmq.model.codes import RequestCode, ResponseCode
 from cometmq.model.errors import ConnectionLost, RequestError, RequestTimeout, StoreError
 from cometmq.model.flags import is_writable
 from cometmq.model.topic import TopicConfig
-from cometmq.net.answer import Answer
-from cometmq.net.peer import Peer
+from cometmq.store.message_store import MessageStore
 
 _log = logging.getLogger(__name__)
 _NOT_STORED_ID = "0"  # What Java answers in place of a message id.
 
-AnySend = SendRequest | SendRequestV2
+
+class ReplyResult(NamedTuple):
+    """What became of a reply.
+
+    Attributes:
+        fault: why its reader does not have it; None: it has.
+        queue_id: of the queue that it was for.
+        message_id: of the reply as it was stored; "0" where it was not.
+        queue_offset: and where.
+    """
+
+    fault: str | None
+    queue_id: int = 0
+    message_id: str = _NOT_STORED_ID
+    queue_offset: int = 0
 
 
-class Replies(Feature):
-    """Handles SEND_REPLY_MESSAGE 324 and SEND_REPLY_MESSAGE_V2 325."""
+class Replies:
+    """Passes replies on."""
 
-    def __init__(self, parts: Parts) -> None:
-        self._parts = parts
-        self.answers = {
-            RequestCode.SEND_REPLY_MESSAGE: self.reply,
-            RequestCode.SEND_REPLY_MESSAGE_V2: self.reply,
-        }
+    def __init__(
+        self,
+        settings: BrokerSettings,
+        *,
+        address: str,
+        store: MessageStore,
+        topics: Topics,
+        members: Members,
+        inner: InnerPuts,
+        clock: Clock,
+    ) -> None:
+        """`address` is the broker's, which the reader is told."""
+        self._settings = settings
+        self._address = address
+        self._store = store
+        self._topics = topics
+        self._members = members
+        self._inner = inner
+        self._clock = clock
 
-    def reply(self, command: Command, peer: Peer) -> Awaitable[Answer]:
-        """Pass a reply on; the answer comes when its reader has it."""
-        is_long_form = command.code == RequestCode.SEND_REPLY_MESSAGE
-        header: type[AnySend] = SendRequest if is_long_form else SendRequestV2
-        request: AnySend = decode_fields(header, command.fields)
+    def reply(self, request: AnySend, body: bytes, sender: Sender) -> Awaitable[ReplyResult]:
+        """Pass a reply on; what came of it when its reader has answered.
+
+        Raises:
+            RequestError: such a reply cannot be; the code says why.
+        """
         topic = self._topic_of(request)
-        if len(command.body) > self._parts.settings.body_size_max:
+        if len(body) > self._settings.body_size_max:
             raise RequestError(
                 ResponseCode.MESSAGE_ILLEGAL,
-                f"a reply of {len(command.body)} bytes exceeds "
-                f"{self._parts.settings.body_size_max} (maxMessageSize)",
+                f"a reply of {len(body)} bytes exceeds "
+                f"{self._settings.body_size_max} (maxMessageSize)",
             )
-        return self._reply(command.body, request, topic, peer)
+        return self._reply(body, request, topic, sender)
 
     def _topic_of(self, request: AnySend) -> TopicConfig:
-        topic = self._parts.topics.get(request.topic)
+        topic = self._topics.get(request.topic)
         if topic is None:
             raise RequestError(
                 ResponseCode.TOPIC_NOT_EXIST,
@@ -81,35 +111,40 @@ class Replies(Feature):
         return topic
 
     async def _reply(
-        self, body: bytes, request: AnySend, topic: TopicConfig, peer: Peer
-    ) -> Answer:
-        settings = self._parts.settings
+        self, body: bytes, request: AnySend, topic: TopicConfig, sender: Sender
+    ) -> ReplyResult:
         properties = decode_properties((request.properties or "").encode())
-        fault = await self._push(body, request, properties, peer)
-        fields = {
-            "MSG_REGION": settings.region_id,
-            "TRACE_ON": "true" if settings.is_trace_on else "false",
-        }
+        fault = await self._push(body, request, properties, sender)
         if fault is not None:
-            _log.warning("a reply of %s was not delivered: %s", peer.address, fault)
-            return Answer(ResponseCode.SYSTEM_ERROR, fault, fields)
+            _log.warning("a reply of %s was not delivered: %s", sender.address, fault)
+            return ReplyResult(fault)
         queue_id = max(request.queue_id, 0)
-        fields |= {"msgId": _NOT_STORED_ID, "queueId": str(queue_id), "queueOffset": "0"}
-        if settings.is_reply_stored:
-            fields |= self._store(body, request, properties, topic, queue_id, peer)
-        return Answer(fields=fields)
+        if not self._settings.is_reply_stored:
+            return ReplyResult(None, queue_id)
+        message = InnerMessage(
+            topic,
+            queue_id,
+            body,
+            properties,
+            request.born_timestamp,
+            sender.host,
+            request.flag,
+            request.sys_flag,
+            request.reconsume_times or 0,
+        )
+        return self._stored(message)
 
     async def _push(
-        self, body: bytes, request: AnySend, properties: dict[str, str], peer: Peer
+        self, body: bytes, request: AnySend, properties: dict[str, str], sender: Sender
     ) -> str | None:
         """Give the reply to its reader; what went wrong, or None."""
         client_id = properties.get(keys_of.REPLY_TO_CLIENT)
         if client_id is None:
             return f"reply message properties[{keys_of.REPLY_TO_CLIENT}] is null"
-        reader = self._parts.members.producer(client_id)
+        reader = self._members.producer(client_id)
         if reader is None:
             return f"push reply message fail, channel of <{client_id}> not found."
-        now_ms = self._parts.clock.now_ms()
+        now_ms = self._clock.now_ms()
         properties[keys_of.PUSH_REPLY_TIME] = str(now_ms)
         header = PushReply(
             producer_group=request.producer_group,
@@ -123,8 +158,8 @@ class Replies(Feature):
             properties=encode_properties(properties).decode(),
             reconsume_times=request.reconsume_times,
             unit_mode=request.unit_mode,
-            born_host=peer.address,
-            store_host=self._parts.address,
+            born_host=sender.address,
+            store_host=self._address,
             store_timestamp=now_ms,
         )
         try:
@@ -137,31 +172,12 @@ class Replies(Feature):
             return f"push reply message to {client_id} fail: {answer.remark or answer.code}"
         return None
 
-    def _store(
-        self,
-        body: bytes,
-        request: AnySend,
-        properties: dict[str, str],
-        topic: TopicConfig,
-        queue_id: int,
-        peer: Peer,
-    ) -> dict[str, str]:
-        message = InnerMessage(
-            topic,
-            queue_id,
-            body,
-            properties,
-            request.born_timestamp,
-            peer.host,
-            request.flag,
-            request.sys_flag,
-            request.reconsume_times or 0,
-        )
+    def _stored(self, message: InnerMessage) -> ReplyResult:
         try:
-            ((queue_offset, physical_offset, _),) = self._parts.inner.put(message)
+            ((queue_offset, physical_offset, _),) = self._inner.put(message)
         except StoreError as error:
             # Its reader has it; that it is not kept besides is no failure of the reply.
             _log.warning("a reply was not stored: %s", error)
-            return {}
-        message_id = encode_message_id(self._parts.store.store_host, physical_offset)
-        return {"msgId": message_id, "queueOffset": str(queue_offset)}
+            return ReplyResult(None, message.queue_id)
+        message_id = encode_message_id(self._store.store_host, physical_offset)
+        return ReplyResult(None, message.queue_id, message_id, queue_offset)

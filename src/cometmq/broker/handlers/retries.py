@@ -1,0 +1,43 @@
+"""CONSUMER_SEND_MSG_BACK 36: a frame's header to a request.
+
+Next: cometmq.broker.service.retries
+"""
+
+from collections.abc import Awaitable
+
+from cometmq.broker.parts import Feature, Parts
+from cometmq.broker.service.retries import Retries
+from cometmq.codec.fields import decode_fields
+from cometmq.codec.headers.send_back import SendBackRequest
+from cometmq.codec.remoting import Command
+from cometmq.model.codes import RequestCode
+from cometmq.net.answer import Answer
+from cometmq.net.loop import loop_chance
+from cometmq.net.peer import Peer
+
+
+class RetryHandler(Feature):
+    """Handles messages that a consumer gives back."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._retries = Retries(
+            parts.settings,
+            store=parts.store,
+            topics=parts.topics,
+            groups=parts.groups,
+            inner=parts.inner,
+            pool=parts.pool,
+            chance=loop_chance(),
+        )
+        self.answers = {RequestCode.CONSUMER_SEND_MSG_BACK: self.give_back}
+
+    def give_back(self, command: Command, _peer: Peer) -> Awaitable[Answer] | Answer:
+        """CONSUMER_SEND_MSG_BACK 36; the answer comes when the message is stored again."""
+        request = decode_fields(SendBackRequest, command.fields)
+        storing = self._retries.give_back(request, version=command.version)
+        return Answer() if storing is None else _answer_stored(storing)
+
+
+async def _answer_stored(storing: Awaitable[None]) -> Answer:
+    await storing
+    return Answer()
