@@ -15,10 +15,12 @@ from cometmq.broker.delay.feature import DelayLevels
 from cometmq.broker.fast_failure import Standstill
 from cometmq.broker.filters import FilterCheck
 from cometmq.broker.guards import Guards
+from cometmq.broker.handlers.delay import DelayHandler
 from cometmq.broker.handlers.guards import GuardHandler
 from cometmq.broker.handlers.replies import ReplyHandler
 from cometmq.broker.handlers.retries import RetryHandler
 from cometmq.broker.handlers.statistics import StatisticsHandler
+from cometmq.broker.handlers.timer import TimerHandler
 from cometmq.broker.other_queues import OtherQueues
 from cometmq.broker.parts import Feature, Parts, asked_by
 from cometmq.broker.pop.feature import AssignmentFeature, PopFeature
@@ -32,8 +34,8 @@ FEATURES: tuple[Callable[[Parts], Feature], ...] = (
     OtherQueues,
     asked_by(GuardHandler, Guards),
     Transactions,
-    DelayLevels,
-    Timer,
+    asked_by(DelayHandler, DelayLevels),
+    asked_by(TimerHandler, Timer),
     RetryHandler,
     ReplyHandler,
     StatisticsHandler,

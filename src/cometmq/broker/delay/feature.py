@@ -11,11 +11,7 @@ from cometmq.broker.delay.levels import Levels
 from cometmq.broker.machines.on_loop import Machines
 from cometmq.broker.machines.steps import Steps
 from cometmq.broker.parts import Feature, Parts
-from cometmq.codec.remoting import Command
-from cometmq.model.codes import RequestCode
 from cometmq.model.names import SCHEDULE_TOPIC
-from cometmq.net.answer import Answer
-from cometmq.net.peer import Peer
 
 _log = logging.getLogger(__name__)
 
@@ -39,7 +35,6 @@ class DelayLevels(Feature):
             clock=parts.clock,
         )
         self._machines = Machines(parts.world, "delay levels")
-        self.answers = {RequestCode.GET_ALL_DELAY_OFFSET: self._all_offsets}
 
     async def start(self) -> None:
         """Take up where the file says.
@@ -77,6 +72,6 @@ class DelayLevels(Feature):
             found[f"scheduleMessageOffset_{number}"] = f"{offset},{end}"
         return found
 
-    def _all_offsets(self, _command: Command, _peer: Peer) -> Answer:
-        """GET_ALL_DELAY_OFFSET 45."""
-        return Answer(body=self._delivered.text().encode())
+    def offsets_text(self) -> str:
+        """How far each level is, as delayOffset.json keeps it."""
+        return self._delivered.text()

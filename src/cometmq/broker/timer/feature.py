@@ -12,24 +12,27 @@ from cometmq.broker.timer.recall import Recall
 from cometmq.broker.timer.times import Times
 from cometmq.broker.waiting_counts import SAVE_SECONDS, WaitingCounts
 from cometmq.codec.bodies.waiting_counts import TIMER
-from cometmq.codec.remoting import Command
-from cometmq.codec.timer_files import encode_check
-from cometmq.model.codes import RequestCode
-from cometmq.net.answer import Answer
-from cometmq.net.peer import Peer
+from cometmq.codec.timer_files import TimerCheck
 from cometmq.store.timer.files import TimerFiles
 
 _log = logging.getLogger(__name__)
 
 
 class Timer(Feature):
-    """The feature: the reroute of sends, the wheel, recalls."""
+    """The feature: the reroute of sends, the wheel, recalls.
+
+    Attributes:
+        recall: takes messages back.
+    """
 
     def __init__(self, parts: Parts) -> None:
         settings = parts.settings
         self._parts = parts
         times = Times(parts)
         parts.reroutes.append(times.reroute)
+        self.recall = Recall(
+            settings, times, topics=parts.topics, inner=parts.inner, clock=parts.clock
+        )
         self._counts = WaitingCounts(parts, "timermetrics", TIMER)
         self._files = TimerFiles(
             parts.disk,
@@ -48,11 +51,6 @@ class Timer(Feature):
             count=self._counts.add,
         )
         self._machines = Machines(parts.world, "timer")
-        self.answers = {
-            RequestCode.RECALL_MESSAGE: Recall(parts, times).recall,
-            RequestCode.GET_TIMER_CHECK_POINT: self._check,
-            RequestCode.GET_TIMER_METRICS: self._metrics,
-        }
 
     async def start(self) -> None:
         """Take up the files, where the timer is on.
@@ -100,10 +98,11 @@ class Timer(Feature):
         """How far it is: seconds behind, messages not in the wheel yet, those in it, rates."""
         return self._delivery.facts()
 
-    def _check(self, _command: Command, _peer: Peer) -> Answer:
-        """GET_TIMER_CHECK_POINT 60."""
-        return Answer(body=encode_check(self._files.check))
+    @property
+    def check(self) -> TimerCheck:
+        """How far the files are, as `timercheckpoint` keeps it."""
+        return self._files.check
 
-    def _metrics(self, _command: Command, _peer: Peer) -> Answer:
-        """GET_TIMER_METRICS 61."""
-        return Answer(body=self._counts.text().encode())
+    def counts_text(self) -> str:
+        """How many messages of each topic wait, as `timermetrics` keeps it."""
+        return self._counts.text()

@@ -1,4 +1,4 @@
-"""RECALL_MESSAGE 370: a timed message is taken back by another one for the same second.
+"""A timed message is taken back by another one for the same second.
 
 The other one has the property TIMER_DEL_UNIQKEY; the wheel meets both and delivers neither. Follows
 RecallMessageProcessor of RocketMQ 5.3.3; off unless recallMessageEnable.
@@ -7,60 +7,86 @@ Next: cometmq.broker.timer.running
 """
 
 from collections.abc import Awaitable
+from typing import NamedTuple
 
-from cometmq.broker.inner_puts import InnerMessage
-from cometmq.broker.parts import Parts
+from cometmq.broker.inner_puts import InnerMessage, InnerPuts
 from cometmq.broker.reroute import Sent
+from cometmq.broker.settings import BrokerSettings
 from cometmq.broker.timer.running import delete_key
 from cometmq.broker.timer.times import Times
-from cometmq.codec.fields import decode_fields
+from cometmq.broker.topics import Topics
 from cometmq.codec.headers.recall import RecallRequest
 from cometmq.codec.recall_handle import RecallHandle, decode_recall_handle
-from cometmq.codec.remoting import Command
 from cometmq.model import properties as keys_of
+from cometmq.model.clock import Clock
 from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import CodecError, RequestError
 from cometmq.model.flags import is_writable
 from cometmq.model.topic import TopicConfig
-from cometmq.net.answer import Answer
-from cometmq.net.peer import Peer
 
 _TAG = "_RECALL_TAG_"
 _BODY = b"0"
 
 
+class RecallResult(NamedTuple):
+    """What was taken back.
+
+    Attributes:
+        unique_key: of the message.
+        region: of this broker, which answers to sends name, too.
+    """
+
+    unique_key: str
+    region: str
+
+
 class Recall:
-    """Answers RECALL_MESSAGE."""
+    """Takes timed messages back."""
 
-    def __init__(self, parts: Parts, times: Times) -> None:
-        self._parts = parts
+    def __init__(
+        self,
+        settings: BrokerSettings,
+        times: Times,
+        *,
+        topics: Topics,
+        inner: InnerPuts,
+        clock: Clock,
+    ) -> None:
+        """`times` says where a message waits for its time."""
+        self._settings = settings
         self._times = times
+        self._topics = topics
+        self._inner = inner
+        self._clock = clock
 
-    def recall(self, command: Command, peer: Peer) -> Awaitable[Answer]:
-        """Take a message back.
+    def recall(self, request: RecallRequest, born_host: bytes) -> Awaitable[RecallResult]:
+        """Take a message back; done when that is as safe as a send.
+
+        Args:
+            request: which one.
+            born_host: who asks, as records store it.
 
         Raises:
             RequestError: it cannot be; the code says why.
         """
-        request = decode_fields(RecallRequest, command.fields)
         self._check_allowed()
-        topic = self._parts.topics.get(request.topic)
+        topic = self._topics.get(request.topic)
         if topic is None:
             raise RequestError(
                 ResponseCode.TOPIC_NOT_EXIST,
                 f"recall failed, the topic[{request.topic}] not exist",
             )
         handle = self._handle(request)
-        return self._put(self._message(topic, handle, request, peer), handle)
+        return self._put(self._message(topic, handle, request, born_host), handle)
 
     def _check_allowed(self) -> None:
-        settings = self._parts.settings
+        settings = self._settings
         if not settings.is_recall_on:
             raise RequestError(
                 ResponseCode.NO_PERMISSION,
                 "recall failed, operation is forbidden (recallMessageEnable)",
             )
-        is_early = self._parts.clock.now_ms() < settings.accept_sends_from_ms
+        is_early = self._clock.now_ms() < settings.accept_sends_from_ms
         if is_early or not is_writable(settings.perm):
             raise RequestError(
                 ResponseCode.SERVICE_NOT_AVAILABLE,
@@ -69,7 +95,7 @@ class Recall:
 
     def _handle(self, request: RecallRequest) -> RecallHandle:
         """What the handle says, if it is one for this topic, this broker and a time to come."""
-        settings = self._parts.settings
+        settings = self._settings
         try:
             handle = decode_recall_handle(request.recall_handle)
         except CodecError as error:
@@ -81,7 +107,7 @@ class Recall:
                 ResponseCode.ILLEGAL_OPERATION, "recall failed, broker service not available"
             )
         text = handle.time_ms
-        left_ms = (int(text) if text.isdecimal() else 0) - self._parts.clock.now_ms()
+        left_ms = (int(text) if text.isdecimal() else 0) - self._clock.now_ms()
         if not 0 < left_ms < settings.timer_max_delay_seconds * 1000:
             raise RequestError(
                 ResponseCode.ILLEGAL_OPERATION, "recall failed, timestamp invalid"
@@ -89,9 +115,9 @@ class Recall:
         return handle
 
     def _message(
-        self, topic: TopicConfig, handle: RecallHandle, request: RecallRequest, peer: Peer
+        self, topic: TopicConfig, handle: RecallHandle, request: RecallRequest, born_host: bytes
     ) -> InnerMessage:
-        now_ms = self._parts.clock.now_ms()
+        now_ms = self._clock.now_ms()
         properties = {
             keys_of.TAGS: _TAG,
             keys_of.TIMER_DEL_UNIQKEY: delete_key(handle.topic, handle.unique_key),
@@ -108,13 +134,9 @@ class Recall:
             body=_BODY,
             properties=sent.properties,
             born_ms=now_ms,
-            born_host=peer.host,
+            born_host=born_host,
         )
 
-    async def _put(self, message: InnerMessage, handle: RecallHandle) -> Answer:
-        await self._parts.inner.flushed(self._parts.inner.put(message))
-        fields = {
-            "msgId": handle.unique_key,
-            keys_of.MSG_REGION: self._parts.settings.region_id,
-        }
-        return Answer(fields=fields)
+    async def _put(self, message: InnerMessage, handle: RecallHandle) -> RecallResult:
+        await self._inner.flushed(self._inner.put(message))
+        return RecallResult(handle.unique_key, self._settings.region_id)

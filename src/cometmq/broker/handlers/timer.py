@@ -1,0 +1,47 @@
+"""RECALL_MESSAGE 370, GET_TIMER_CHECK_POINT 60, GET_TIMER_METRICS 61: frames to requests of the timer, results to answers.
+
+Next: cometmq.broker.timer.recall
+"""
+
+from collections.abc import Awaitable
+
+from cometmq.broker.timer.feature import Timer
+from cometmq.broker.timer.recall import RecallResult
+from cometmq.codec.fields import decode_fields
+from cometmq.codec.headers.recall import RecallRequest
+from cometmq.codec.remoting import Command
+from cometmq.codec.timer_files import encode_check
+from cometmq.model import properties as keys_of
+from cometmq.model.codes import RequestCode
+from cometmq.net.answer import Answer
+from cometmq.net.peer import Peer
+from cometmq.net.requests import Answers
+
+
+class TimerHandler:
+    """Handles what is asked of the timer."""
+
+    def __init__(self, timer: Timer) -> None:
+        self._timer = timer
+        self.answers: Answers = {
+            RequestCode.RECALL_MESSAGE: self.recall,
+            RequestCode.GET_TIMER_CHECK_POINT: self.check,
+            RequestCode.GET_TIMER_METRICS: self.counts,
+        }
+
+    def recall(self, command: Command, peer: Peer) -> Awaitable[Answer]:
+        """RECALL_MESSAGE 370; the answer names the message that was taken back."""
+        request = decode_fields(RecallRequest, command.fields)
+        return self._answer(self._timer.recall.recall(request, peer.host))
+
+    async def _answer(self, recalling: Awaitable[RecallResult]) -> Answer:
+        unique_key, region = await recalling
+        return Answer(fields={"msgId": unique_key, keys_of.MSG_REGION: region})
+
+    def check(self, _command: Command, _peer: Peer) -> Answer:
+        """GET_TIMER_CHECK_POINT 60."""
+        return Answer(body=encode_check(self._timer.check))
+
+    def counts(self, _command: Command, _peer: Peer) -> Answer:
+        """GET_TIMER_METRICS 61."""
+        return Answer(body=self._timer.counts_text().encode())

@@ -1,0 +1,87 @@
+"""Recalls by values: a handle in, a message that takes another one back out."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from cometmq.broker.parts import Parts
+from cometmq.broker.timer.recall import Recall, RecallResult
+from cometmq.broker.timer.times import Times
+from cometmq.codec.headers.recall import RecallRequest
+from cometmq.codec.recall_handle import RecallHandle, encode_recall_handle
+from cometmq.model.codes import ResponseCode
+from cometmq.model.errors import RequestError
+from cometmq.model.names import WHEEL_TIMER_TOPIC
+from cometmq.model.topic import TopicConfig
+from tests.support.hand_clock import HandClock
+from tests.support.store_puts import read_all
+from tests.unit.broker.parts_by_hand import HOST, load_tables, parts_by_hand
+
+KEY = "7F00000100000001"
+
+
+async def timed(folder: Path, *, is_recall_on: bool) -> AsyncIterator[Parts]:
+    with parts_by_hand(folder, HandClock(), is_recall_on=is_recall_on) as parts:
+        load_tables(parts)
+        parts.topics.put(TopicConfig("orders", 2, 2))
+        yield parts
+        for table in (parts.topics, parts.groups, parts.offsets, parts.locks):
+            await table.close()
+
+
+@pytest.fixture
+async def parts(tmp_path):
+    async for made in timed(tmp_path, is_recall_on=True):
+        yield made
+
+
+def recall_of(parts: Parts) -> Recall:
+    return Recall(
+        parts.settings, Times(parts), topics=parts.topics, inner=parts.inner, clock=parts.clock
+    )
+
+
+def handle(parts: Parts, *, broker: str = "broker-a", seconds: float = 5) -> str:
+    time_ms = parts.clock.now_ms() + int(seconds * 1000)
+    return encode_recall_handle(RecallHandle("orders", broker, str(time_ms), KEY))
+
+
+async def test_a_recall_is_a_message_for_the_same_second(parts):
+    request = RecallRequest("orders", handle(parts), "shop")
+    result = await recall_of(parts).recall(request, HOST)
+    assert result == RecallResult(KEY, "DefaultRegion")
+    (message,) = read_all(parts.store, WHEEL_TIMER_TOPIC)
+    properties = message.properties()
+    assert (properties["UNIQ_KEY"], properties["PGROUP"]) == (KEY, "shop")
+    assert KEY in properties["TIMER_DEL_UNIQKEY"]
+    assert properties["REAL_TOPIC"] == "orders"
+    assert message.born_host == HOST
+
+
+@pytest.mark.parametrize(
+    ("topic", "more", "words"),
+    [
+        ("nothing", {}, "not exist"),
+        ("other", {}, "topic not match"),
+        ("orders", {"broker": "broker-b"}, "service not available"),
+        ("orders", {"seconds": 0}, "timestamp invalid"),
+        ("orders", {"seconds": 1e9}, "timestamp invalid"),
+    ],
+)
+async def test_what_cannot_be_taken_back_is_refused_and_nothing_is_stored(
+    parts, topic, more, words
+):
+    parts.topics.put(TopicConfig("other", 1, 1))
+    with pytest.raises(RequestError, match=words):
+        recall_of(parts).recall(RecallRequest(topic, handle(parts, **more)), HOST)
+    assert parts.store.max_offset == 0
+
+
+async def test_recalls_are_off_unless_they_are_wanted(tmp_path):
+    async for parts in timed(tmp_path, is_recall_on=False):
+        with pytest.raises(RequestError, match="recallMessageEnable") as refused:
+            recall_of(parts).recall(RecallRequest("orders", handle(parts)), HOST)
+        assert refused.value.code == ResponseCode.NO_PERMISSION
