@@ -8,16 +8,16 @@ Next: cometmq.broker.server
 from collections.abc import Callable
 
 from cometmq.broker.cleaning import Cleaning
-from cometmq.broker.consoles.configuration import Configuration
-from cometmq.broker.consoles.relay import ClientRelay
-from cometmq.broker.consoles.resets import OffsetResets
 from cometmq.broker.delay.feature import DelayLevels
 from cometmq.broker.fast_failure import Standstill
 from cometmq.broker.filters import FilterCheck
 from cometmq.broker.guards import Guards
+from cometmq.broker.handlers.configuration import ConfigurationHandler
 from cometmq.broker.handlers.delay import DelayHandler
 from cometmq.broker.handlers.guards import GuardHandler
+from cometmq.broker.handlers.relay import RelayHandler
 from cometmq.broker.handlers.replies import ReplyHandler
+from cometmq.broker.handlers.resets import ResetHandler
 from cometmq.broker.handlers.retries import RetryHandler
 from cometmq.broker.handlers.statistics import StatisticsHandler
 from cometmq.broker.handlers.timer import TimerHandler
@@ -43,9 +43,9 @@ FEATURES: tuple[Callable[[Parts], Feature], ...] = (
     StaticTopics,
     PopFeature,
     AssignmentFeature,
-    OffsetResets,
-    ClientRelay,
-    Configuration,
+    ResetHandler,
+    RelayHandler,
+    ConfigurationHandler,
     Cleaning,
     Standstill,
 )

@@ -216,7 +216,7 @@ class Pulls:
         return self._read_cold(pull, wanted, result)
 
     def _send_elsewhere(self, pull: Pull, offset: int) -> PullResult:
-        """The group's offset was reset (broker.consoles.resets): go on there."""
+        """The group's offset was reset (broker.service.resets): go on there."""
         request = pull.request
         # What this pull or the client's timer has committed since is of before the reset.
         self._offsets.commit(

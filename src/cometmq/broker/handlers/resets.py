@@ -19,7 +19,7 @@ from cometmq.net.answer import Answer
 from cometmq.net.peer import Peer
 
 
-class OffsetResets(Feature):
+class ResetHandler(Feature):
     """Handles resets, and tells members."""
 
     def __init__(self, parts: Parts) -> None:

@@ -1,1 +1,0 @@
-"""What consoles and mqadmin ask of a broker about topics, groups and their clients."""

@@ -1,0 +1,118 @@
+"""Questions that a consumer answers, as a service: its connection is a list."""
+
+from __future__ import annotations
+
+import pytest
+
+from cometmq.broker.service.relay import ClientRelay
+from cometmq.codec.bodies.heartbeat import ConsumerPart
+from cometmq.codec.bodies.queue_offsets import encode_client_offsets
+from cometmq.codec.headers.console import ClientStatusRequest, DirectRequest, RunningRequest
+from cometmq.codec.message_id import encode_message_id
+from cometmq.codec.record import decode_record
+from cometmq.model.codes import RequestCode, ResponseCode
+from cometmq.model.errors import ConnectionLost, RequestError, RequestTimeout
+from cometmq.model.queue import MessageQueue
+from tests.support.store_puts import put
+from tests.unit.broker.parts_by_hand import HOST
+from tests.unit.broker.service.client_by_hand import HandAnswer, HandClientPeer, client_of
+
+RUNNING = RunningRequest("g", "c1")
+WORDS = {"consumerGroup": "g", "clientId": "c1", "jstackEnable": "true", "more": "x"}
+
+
+@pytest.fixture
+def relay(tables):
+    return ClientRelay(
+        tables.settings,
+        store=tables.store,
+        topics=tables.topics,
+        groups=tables.groups,
+        members=tables.members,
+        pool=tables.pool,
+    )
+
+
+@pytest.fixture
+def join(tables):
+    def join(client_id: str, **more: int) -> HandClientPeer:
+        peer = HandClientPeer(50_000 + len(client_id))
+        tables.members.register_consumer(ConsumerPart("g"), client_of(peer, client_id, **more))
+        return peer
+
+    return join
+
+
+async def test_a_question_goes_on_as_it_came_and_its_answer_back_as_it_is(relay, join):
+    consumer = join("c1")
+    consumer.answer = HandAnswer(7, "so so", {"k": "v"}, b"body")
+    assert await relay.running(RUNNING, WORDS) is consumer.answer
+    assert consumer.asked == [(RequestCode.GET_CONSUMER_RUNNING_INFO, WORDS, b"")]
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (RequestTimeout("late"), ResponseCode.CONSUME_MSG_TIMEOUT),
+        (ConnectionLost("gone"), ResponseCode.SYSTEM_ERROR),
+    ],
+)
+async def test_a_consumer_that_does_not_answer_is_named(relay, join, error, code):
+    join("c1").answer = error
+    with pytest.raises(RequestError, match=f"c1.*{error}") as refused:
+        await relay.running(RUNNING, WORDS)
+    assert refused.value.code == code
+
+
+async def test_who_is_not_there_or_too_old_is_not_asked(relay, join):
+    with pytest.raises(RequestError, match="not online"):
+        await relay.running(RUNNING, WORDS)
+    old = join("c1", version=61)
+    with pytest.raises(RequestError, match="too low"):
+        await relay.running(RUNNING, WORDS)
+    assert not old.asked
+
+
+async def test_a_message_to_be_consumed_goes_along_with_what_only_a_broker_knows(
+    tables, relay, join
+):
+    put(tables.store, b"a")
+    consumer = join("c1")
+    request = DirectRequest("g", "c1", encode_message_id(HOST, 0), topic="orders")
+    words = {"consumerGroup": "g", "clientId": "c1"}
+    await relay.consume(request, words)
+    ((code, fields, body),) = consumer.asked
+    assert (code, decode_record(body).body) == (RequestCode.CONSUME_MESSAGE_DIRECTLY, b"a")
+    flags = {"brokerName": "broker-a", "topicSysFlag": "0", "groupSysFlag": "0"}
+    assert fields == {**words, **flags}
+    assert "brokerName" not in words, "the question is its asker's"
+
+
+@pytest.mark.parametrize(
+    ("message_id", "code"),
+    [
+        ("no id", ResponseCode.INVALID_PARAMETER),
+        (encode_message_id(HOST, 1 << 20), ResponseCode.SYSTEM_ERROR),
+    ],
+)
+async def test_a_message_that_is_not_here_is_not_consumed(relay, join, message_id, code):
+    consumer = join("c1")
+    with pytest.raises(RequestError) as refused:
+        await relay.consume(DirectRequest("g", "c1", message_id), {})
+    assert refused.value.code == code
+    assert not consumer.asked
+
+
+async def test_those_that_answer_say_what_they_have_in_mind(relay, join):
+    offsets = {MessageQueue("orders", "broker-a", 0): 3}
+    join("c1").answer = HandAnswer(body=encode_client_offsets(offsets))
+    join("lost1").answer = ConnectionLost("gone")
+    join("refuses").answer = HandAnswer(1)
+    join("babbles1").answer = HandAnswer(body=b"?")
+    assert await relay.statuses(ClientStatusRequest("orders", "g")) == {"c1": offsets}
+    assert await relay.statuses(ClientStatusRequest("orders", "g", "refuses")) == {}
+
+
+async def test_a_group_that_nobody_is_in_has_no_status(relay):
+    with pytest.raises(RequestError, match="No Any Consumer online"):
+        await relay.statuses(ClientStatusRequest("orders", "g"))
