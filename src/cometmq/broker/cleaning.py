@@ -1,4 +1,4 @@
-"""Keeps old files going, and hides what topics keep no longer: CLEAN_* and DELETE_EXPIRED_* requests.
+"""Keeps old files going, and hides what topics keep no longer.
 
 Each round's steps run in the pool, by default a tenth of a second apart, so that no pull waits behind them.
 Follows AdminBrokerProcessor of RocketMQ 5.3.3, with the differences that docs/design/0007 names.
@@ -16,12 +16,9 @@ from cometmq.broker.machines.on_loop import Machines
 from cometmq.broker.machines.steps import Steps, elsewhere
 from cometmq.broker.parts import Feature, Parts
 from cometmq.broker.topic_limits import Limits, first_kept, limited_topics
-from cometmq.codec.remoting import Command
-from cometmq.model.codes import RequestCode, ResponseCode
+from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import RequestError
 from cometmq.model.names import LMQ_PREFIX, SCHEDULE_TOPIC
-from cometmq.net.answer import Answer
-from cometmq.net.peer import Peer
 from cometmq.store.consume_queue import ConsumeQueue
 
 _log = logging.getLogger(__name__)
@@ -30,18 +27,13 @@ _LOOK_SECONDS = 0.1  # How soon a round begins that is due or asked for.
 
 
 class Cleaning(Feature):
-    """Drives the store's cleaner, and answers 306, 316 and 329."""
+    """Drives the store's cleaner; who asks for more is named in the log (`asker`)."""
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
         self._machines = Machines(parts.world, "cleaning")
         self._limits_at = 0.0
         self._quotas = ByteQuotas(parts.store)
-        self.answers = {
-            RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE: self.clean_queues,
-            RequestCode.CLEAN_UNUSED_TOPIC: self.clean_topics,
-            RequestCode.DELETE_EXPIRED_COMMITLOG: self.delete_expired,
-        }
 
     async def start(self) -> None:
         """Hide what is hidden before anybody can read it; then go on in the background."""
@@ -90,30 +82,35 @@ class Cleaning(Feature):
 
     # --- requests
 
-    def delete_expired(self, _command: Command, peer: Peer) -> Answer:
-        """DELETE_EXPIRED_COMMITLOG 329: expired files go now, whatever the hour is."""
-        _log.info("expired files go, asked by %s", peer.address)
+    def delete_expired(self, asker: str) -> None:
+        """Expired files go now, whatever the hour is."""
+        _log.info("expired files go, asked by %s", asker)
         self._parts.store.cleaner.ask()
-        return Answer()
 
-    def clean_topics(self, _command: Command, peer: Peer) -> Answer:
-        """CLEAN_UNUSED_TOPIC 316: remove the queues of topics that are deleted."""
+    def clean_topics(self, asker: str) -> None:
+        """Remove the queues of topics that are deleted.
+
+        Raises:
+            RequestError: SYSTEM_ERROR: files remain.
+        """
         parts = self._parts
         for topic in parts.store.topics():
             is_known = parts.topics.get(topic) is not None or parts.topics.is_system(topic)
             if not is_known and not topic.startswith(LMQ_PREFIX):
-                _log.info("removing queues of %s, asked by %s", topic, peer.address)
+                _log.info("removing queues of %s, asked by %s", topic, asker)
                 with _told(topic):
                     parts.store.delete_topic(topic)
         with _told("deleted topics"):
             parts.store.sweep()
-        return Answer()
 
-    def clean_queues(self, _command: Command, peer: Peer) -> Answer:
-        """CLEAN_EXPIRED_CONSUMEQUEUE 306: remove empty queues beyond their topic's number.
+    def clean_queues(self, asker: str) -> None:
+        """Remove empty queues beyond their topic's number.
 
         Differs: RocketMQ removes any queue whose messages are gone; it begins at 0 again then,
         and consumers that stood further miss what comes.
+
+        Raises:
+            RequestError: SYSTEM_ERROR: files remain.
         """
         store = self._parts.store
         for topic in store.topics():
@@ -123,10 +120,9 @@ class Cleaning(Feature):
             for queue in store.queues_of(topic):
                 is_empty = queue.min_offset == queue.max_offset == queue.next_offset
                 if is_empty and queue.queue_id >= config.queue_count:
-                    _log.info("removing %r, asked by %s", queue, peer.address)
+                    _log.info("removing %r, asked by %s", queue, asker)
                     with _told(repr(queue)):
                         store.delete_queue(queue)
-        return Answer()
 
 
 @contextmanager

@@ -10,15 +10,17 @@ from collections.abc import Callable
 from cometmq.broker.cleaning import Cleaning
 from cometmq.broker.delay.feature import DelayLevels
 from cometmq.broker.fast_failure import Standstill
-from cometmq.broker.filters import FilterCheck
 from cometmq.broker.guards import Guards
+from cometmq.broker.handlers.cleaning import CleaningHandler
 from cometmq.broker.handlers.configuration import ConfigurationHandler
 from cometmq.broker.handlers.delay import DelayHandler
+from cometmq.broker.handlers.filters import FilterHandler
 from cometmq.broker.handlers.guards import GuardHandler
 from cometmq.broker.handlers.relay import RelayHandler
 from cometmq.broker.handlers.replies import ReplyHandler
 from cometmq.broker.handlers.resets import ResetHandler
 from cometmq.broker.handlers.retries import RetryHandler
+from cometmq.broker.handlers.static_topics import StaticTopicHandler
 from cometmq.broker.handlers.statistics import StatisticsHandler
 from cometmq.broker.handlers.timer import TimerHandler
 from cometmq.broker.other_queues import OtherQueues
@@ -39,13 +41,13 @@ FEATURES: tuple[Callable[[Parts], Feature], ...] = (
     RetryHandler,
     ReplyHandler,
     StatisticsHandler,
-    FilterCheck,
-    StaticTopics,
+    FilterHandler,
+    asked_by(StaticTopicHandler, StaticTopics),
     PopFeature,
     AssignmentFeature,
     ResetHandler,
     RelayHandler,
     ConfigurationHandler,
-    Cleaning,
+    asked_by(CleaningHandler, Cleaning),
     Standstill,
 )

@@ -8,25 +8,21 @@ subscription is enough, and what it compiles to is kept by the text.
 Next: cometmq.broker.filtered_read
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Hashable
 from functools import partial
 from typing import NamedTuple
 
 from cometmq.broker.members import Members
-from cometmq.broker.parts import Feature, Parts
 from cometmq.broker.settings import BrokerSettings
-from cometmq.codec.bodies.client_config import decode_client_config
+from cometmq.broker.turns import Turns
 from cometmq.codec.properties import find_property
-from cometmq.codec.remoting import Command
 from cometmq.codec.sql92 import sql92_filter
-from cometmq.model.codes import RequestCode, ResponseCode
+from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import ExpressionError, RequestError, SubscriptionError
 from cometmq.model.kept import Kept
 from cometmq.model.names import is_retry_topic
 from cometmq.model.properties import RETRY_TOPIC
 from cometmq.model.subscription import SQL92, TAG, Subscription, parse_subscription
-from cometmq.net.answer import Answer
-from cometmq.net.peer import Peer
 
 Passes = Callable[[bytes], bool]
 # Parsed tag expressions that are kept: some thousand of the usual size. Each costs this, and 100 bytes a character where
@@ -149,22 +145,26 @@ def _let_through(_block: bytes) -> bool:
     return True
 
 
-class FilterCheck(Feature):
-    """CHECK_CLIENT_CONFIG 46: a consumer asks whether its expression is one before it begins."""
+class FilterCheck:
+    """A consumer asks whether its expression is one before it begins."""
 
-    def __init__(self, parts: Parts) -> None:
-        self._filters = Filters(parts.settings, parts.members)
-        self._turns = parts.turns
-        self.answers = {RequestCode.CHECK_CLIENT_CONFIG: self.check}
+    def __init__(self, filters: Filters, turns: Turns) -> None:
+        """A long expression waits for its turn."""
+        self._filters = filters
+        self._turns = turns
 
-    def check(self, command: Command, peer: Peer) -> Answer | Awaitable[Answer | None] | None:
-        """Answer; a bad expression is SUBSCRIPTION_PARSE_FAILED with its column."""
-        asked = decode_client_config(command.body)
-        if asked is None:
-            return Answer()
-        return self._turns.run(peer, partial(self._check, asked), len(asked.expression))
+    def check(self, asked: Subscription, owner: Hashable) -> Awaitable[None] | None:
+        """Whether a subscription can be used; None: it can.
 
-    def _check(self, asked: Subscription) -> Answer:
+        Args:
+            asked: the subscription.
+            owner: whose share of what may wait this counts in (`Caller.owner`).
+
+        Raises:
+            RequestError: it cannot: SUBSCRIPTION_PARSE_FAILED with the column, or its kind is not supported.
+        """
+        return self._turns.run(owner, partial(self._check, asked), len(asked.expression))
+
+    def _check(self, asked: Subscription) -> None:
         subscription = self._filters.subscription(asked.topic, asked.expression, asked.kind)
         self._filters.filter_of(subscription, "", is_asked=True)
-        return Answer()

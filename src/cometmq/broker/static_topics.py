@@ -5,13 +5,12 @@ that finds mappings in its directory (topicQueueMapping.json) does not start, an
 UPDATE_AND_CREATE_STATIC_TOPIC 513 says why it is refused.
 """
 
+from typing import NoReturn
+
 from cometmq.broker.parts import Feature, Parts
 from cometmq.codec.bodies.json_object import load_object
-from cometmq.codec.remoting import Command
-from cometmq.model.codes import RequestCode, ResponseCode
+from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import RequestError, SettingsError
-from cometmq.net.answer import Answer
-from cometmq.net.peer import Peer
 
 
 class StaticTopics(Feature):
@@ -19,7 +18,6 @@ class StaticTopics(Feature):
 
     def __init__(self, parts: Parts) -> None:
         self._file = parts.config_file("topicQueueMapping.json")
-        self.answers = {RequestCode.UPDATE_AND_CREATE_STATIC_TOPIC: self.refuse}
 
     async def start(self) -> None:
         """Look for mappings that a Java broker left.
@@ -35,8 +33,12 @@ class StaticTopics(Feature):
                 "are not served here; let a Java broker serve this directory, or delete them there"
             )
 
-    def refuse(self, _command: Command, _peer: Peer) -> Answer:
-        """UPDATE_AND_CREATE_STATIC_TOPIC 513."""
+    def create(self) -> NoReturn:
+        """Refuse to make one.
+
+        Raises:
+            RequestError: REQUEST_CODE_NOT_SUPPORTED, always.
+        """
         raise RequestError(
             ResponseCode.REQUEST_CODE_NOT_SUPPORTED,
             "static topics are not served by this broker; create an ordinary topic",
