@@ -23,6 +23,7 @@ from cometmq.broker.handlers.retries import RetryHandler
 from cometmq.broker.handlers.static_topics import StaticTopicHandler
 from cometmq.broker.handlers.statistics import StatisticsHandler
 from cometmq.broker.handlers.timer import TimerHandler
+from cometmq.broker.handlers.transactions import TransactionHandler
 from cometmq.broker.other_queues import OtherQueues
 from cometmq.broker.parts import Feature, Parts, asked_by
 from cometmq.broker.pop.feature import AssignmentFeature, PopFeature
@@ -35,7 +36,7 @@ FEATURES: tuple[Callable[[Parts], Feature], ...] = (
     # First: what it refuses is the topic that was asked for, before another feature moves the message.
     OtherQueues,
     asked_by(GuardHandler, Guards),
-    Transactions,
+    asked_by(TransactionHandler, Transactions),
     asked_by(DelayHandler, DelayLevels),
     asked_by(TimerHandler, Timer),
     RetryHandler,

@@ -3,12 +3,11 @@
 Next: cometmq.broker.transactions.ends
 """
 
+import asyncio
 import logging
 from collections import Counter
-from collections.abc import Awaitable
 
 from cometmq.broker.machines.on_loop import Machines
-from cometmq.broker.machines.steps import Steps
 from cometmq.broker.parts import Feature, Parts
 from cometmq.broker.queue_cursor import QueueCursor
 from cometmq.broker.reroute import Sent
@@ -19,15 +18,12 @@ from cometmq.broker.transactions.queues import TransactionQueues
 from cometmq.broker.transactions.table import OPEN_MAX, TransactionTable
 from cometmq.broker.waiting_counts import SAVE_SECONDS, WaitingCounts
 from cometmq.codec.bodies.waiting_counts import TRANSACTION
-from cometmq.codec.fields import decode_fields, encode_fields
-from cometmq.codec.headers.transaction import CheckTransaction, EndTransaction, ResumeCheck
-from cometmq.codec.remoting import Command
+from cometmq.codec.fields import encode_fields
+from cometmq.codec.headers.transaction import CheckTransaction, EndTransaction
 from cometmq.model.codes import RequestCode, ResponseCode
 from cometmq.model.errors import RequestError
 from cometmq.model.flags import PERM_READ_WRITE, TRANSACTION_MASK
 from cometmq.model.names import HALF_TOPIC, OP_HALF_TOPIC, TRANSACTION_GROUP
-from cometmq.net.answer import Answer
-from cometmq.net.peer import Peer
 
 _log = logging.getLogger(__name__)
 
@@ -69,10 +65,6 @@ class Transactions(Feature):
             ask=self._ask,
         )
         parts.reroutes.append(self._reroute)
-        self.answers = {
-            RequestCode.END_TRANSACTION: self._end,
-            RequestCode.RESUME_CHECK_HALF_MESSAGE: self._resume,
-        }
         self._counts = WaitingCounts(parts, "transactionMetrics", TRANSACTION)
         self._machines = Machines(parts.world, "transactions")
         self._asked = 0
@@ -144,28 +136,25 @@ class Transactions(Feature):
 
     # --- requests
 
-    def _end(self, command: Command, _peer: Peer) -> Awaitable[Answer] | Answer:
-        """END_TRANSACTION 37.
+    def end(
+        self, request: EndTransaction, remark: str | None
+    ) -> "asyncio.Future[str | None] | str | None":
+        """End a transaction; what is said to that, at once where it waits for nothing.
 
-        Differs: who does not know yet is answered, too; clients send it one-way and never see the answer, and
-        whoever waits for one need not wait for its timeout.
+        Raises:
+            RequestError: it cannot be ended so; the code says why.
         """
-        request = decode_fields(EndTransaction, command.fields)
-        if command.remark:
-            _log.debug("the end of %s: %s", request.msg_id, command.remark)
-        return self._machines.answer(self._answer_end(request))
+        if remark:
+            _log.debug("the end of %s: %s", request.msg_id, remark)
+        return self._machines.answer(self._ends.end(request))
 
-    def _answer_end(self, request: EndTransaction) -> Steps[Answer]:
-        return Answer(remark=(yield from self._ends.end(request)))
+    def resume(self, message_id: str) -> "asyncio.Future[None] | None":
+        """Check a half message again that was given up; None: it is done.
 
-    def _resume(self, command: Command, _peer: Peer) -> Awaitable[Answer] | Answer:
-        """RESUME_CHECK_HALF_MESSAGE 323."""
-        message_id = decode_fields(ResumeCheck, command.fields).msg_id or ""
-        return self._machines.answer(self._answer_resume(message_id))
-
-    def _answer_resume(self, message_id: str) -> Steps[Answer]:
-        yield from self._checks.resume(message_id)
-        return Answer()
+        Raises:
+            RequestError: there is none of this id.
+        """
+        return self._machines.answer(self._checks.resume(message_id))
 
     def _ask(self, group: str, header: CheckTransaction, record: bytes) -> None:
         """Ask a living producer of the group, another one each time."""

@@ -1,0 +1,50 @@
+"""END_TRANSACTION 37 and RESUME_CHECK_HALF_MESSAGE 323: frames to requests, what is said to them to answers.
+
+Next: cometmq.broker.transactions.feature
+"""
+
+from collections.abc import Awaitable
+
+from cometmq.broker.transactions.feature import Transactions
+from cometmq.codec.fields import decode_fields
+from cometmq.codec.headers.transaction import EndTransaction, ResumeCheck
+from cometmq.codec.remoting import Command
+from cometmq.model.codes import RequestCode
+from cometmq.net.answer import Answer
+from cometmq.net.peer import Peer
+from cometmq.net.requests import Answers
+
+
+class TransactionHandler:
+    """Handles what is asked of transactions."""
+
+    def __init__(self, transactions: Transactions) -> None:
+        self._transactions = transactions
+        self.answers: Answers = {
+            RequestCode.END_TRANSACTION: self.end,
+            RequestCode.RESUME_CHECK_HALF_MESSAGE: self.resume,
+        }
+
+    def end(self, command: Command, _peer: Peer) -> Answer | Awaitable[Answer]:
+        """END_TRANSACTION 37.
+
+        Differs: who does not know yet is answered, too; clients send it one-way and never see the answer, and
+        whoever waits for one need not wait for its timeout.
+        """
+        request = decode_fields(EndTransaction, command.fields)
+        return _answer(self._transactions.end(request, command.remark))
+
+    def resume(self, command: Command, _peer: Peer) -> Answer | Awaitable[Answer]:
+        """RESUME_CHECK_HALF_MESSAGE 323."""
+        message_id = decode_fields(ResumeCheck, command.fields).msg_id or ""
+        return _answer(self._transactions.resume(message_id))
+
+
+def _answer(remark: Awaitable[str | None] | str | None) -> Answer | Awaitable[Answer]:
+    if remark is None or isinstance(remark, str):
+        return Answer(remark=remark)
+    return _answer_later(remark)
+
+
+async def _answer_later(remark: Awaitable[str | None]) -> Answer:
+    return Answer(remark=await remark)
