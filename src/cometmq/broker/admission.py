@@ -16,15 +16,13 @@ from cometmq.broker.lanes import Lanes
 from cometmq.broker.packing import Origin, Packing
 from cometmq.broker.parts import Parts
 from cometmq.broker.reroute import Sent
-from cometmq.codec.fields import decode_fields
 from cometmq.codec.headers.send import SendRequest, SendRequestV2
 from cometmq.codec.message_id import UniqueIds
 from cometmq.codec.properties import decode_properties
 from cometmq.codec.recall_handle import RecallHandle, encode_recall_handle
 from cometmq.codec.record import HOST_BITS
-from cometmq.codec.remoting import Command
 from cometmq.model import properties as keys_of
-from cometmq.model.codes import RequestCode, ResponseCode
+from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import RequestError
 from cometmq.model.flags import INNER_BATCH, NEED_UNWRAP, PERM_READ_WRITE, is_writable
 from cometmq.model.names import (
@@ -111,20 +109,25 @@ class Admission:
         self._lanes = lanes
         self._chance = chance
 
-    def admit(self, command: Command, sender: Sender) -> Admitted:
+    def admit(
+        self, request: AnySend, body: bytes, sender: Sender, *, is_batch: bool = False
+    ) -> Admitted:
         """Decide about one send.
+
+        Args:
+            request: what it says of itself.
+            body: of its message, or of many where it is a batch.
+            sender: who sends.
+            is_batch: whether its code says that it is one; else the request may.
 
         Raises:
             RequestError: it is refused; the code says why.
             CodecError: its batch or properties cannot be read.
         """
-        is_long_form = command.code == RequestCode.SEND_MESSAGE
-        header: type[AnySend] = SendRequest if is_long_form else SendRequestV2
-        request: AnySend = decode_fields(header, command.fields)
         _check_ranges(request)
         self._check_time()
         topic, queue_id, properties = self._target(request, sender)
-        is_batch = bool(request.batch) or command.code == RequestCode.SEND_BATCH_MESSAGE
+        is_batch = bool(request.batch) or is_batch
         sys_flag = request.sys_flag & ~_OF_BROKERS
         sent = Sent(topic, queue_id, properties, sys_flag, request.topic, is_batch=is_batch)
         for reroute in self.reroutes:
@@ -143,9 +146,9 @@ class Admission:
             request.reconsume_times or 0,
         )
         if is_batch:
-            puts = self._packing.batch(command.body, origin)
+            puts = self._packing.batch(body, origin)
         else:
-            puts = [self._packing.single(command.body, origin)]
+            puts = [self._packing.single(body, origin)]
         return Admitted(
             puts,
             lane.answer_start if is_here else self._answer_elsewhere(sent, queue_id),

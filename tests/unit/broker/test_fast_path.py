@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 
 from cometmq.broker.admission import Admission, Admitted
 from cometmq.broker.features import FEATURES
+from cometmq.broker.handlers.plain_sends import PlainSends
+from cometmq.broker.handlers.send import admit
 from cometmq.broker.lanes import Lanes
 from cometmq.broker.parts import Parts
-from cometmq.broker.plain_sends import PlainSends
 from cometmq.codec.batch import encode_batch
 from cometmq.codec.properties import decode_properties
 from cometmq.codec.remoting import Command, RawCommand
@@ -49,11 +50,11 @@ class Sends(NamedTuple):
     def admit(self, request: RawCommand) -> Admitted | CometError:
         """What the slow path says; a refusal is a value, too."""
 
-        async def admit() -> Admitted:
-            return self.slow.admit(Command(*request), FarSender())
+        async def slow() -> Admitted:
+            return admit(self.slow, request, FarSender())
 
         try:
-            return self.loop.run(admit())
+            return self.loop.run(slow())
         except CometError as error:
             return error
 

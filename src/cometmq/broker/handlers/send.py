@@ -1,26 +1,28 @@
 """Sends: all of one turn become records with one write, and are answered with one write a connection.
 
-Plain messages take the straight way (broker.plain_sends). What is special goes through `admission`,
+Plain messages take the straight way (handlers.plain_sends). What is special goes through `admission`,
 which checks everything and says what to do. The meaning is the same; only the time differs
 (docs/broker.md).
 
 With SYNC_FLUSH the finished answers of a connection wait for the disk together; after a failed or late
 flush the same answers go out with FLUSH_DISK_TIMEOUT.
 
-Next: cometmq.broker.plain_sends
+Next: cometmq.broker.handlers.plain_sends
 """
 
 import asyncio
 from collections.abc import Callable
 
-from cometmq.broker.admission import Admission, Admitted
-from cometmq.broker.big_batches import BigBatches, is_big
+from cometmq.broker.admission import Admission, Admitted, AnySend, Sender
 from cometmq.broker.counters import Counters
+from cometmq.broker.handlers.big_batches import BigBatches, is_big
+from cometmq.broker.handlers.plain_sends import PlainSends
 from cometmq.broker.handlers.send_answers import Pending, as_late, as_one, encode_answers
+from cometmq.broker.handlers.turn_sends import Sends
 from cometmq.broker.lanes import Lanes
-from cometmq.broker.plain_sends import PlainSends
-from cometmq.broker.sends import Sends
 from cometmq.broker.turns import Turns
+from cometmq.codec.fields import decode_fields
+from cometmq.codec.headers.send import SendRequest, SendRequestV2
 from cometmq.codec.remoting import Command, RawCommand
 from cometmq.model.codes import RequestCode
 from cometmq.model.errors import RecordIllegal, StoreError
@@ -129,7 +131,7 @@ class SendHandler(BatchHandler):
 
     def _admit(self, command: RawCommand, peer: Peer) -> Admitted:
         admitted = self._plain.take_batch(command, peer.host)
-        return admitted or self._admission.admit(Command(*command), peer)
+        return admitted or admit(self._admission, command, peer)
 
     def _store_piece(self, command: RawCommand, peer: Peer) -> tuple[list[PutResult], Admitted]:
         """Store a part of a large batch, for consumers to see."""
@@ -234,6 +236,20 @@ class SendHandler(BatchHandler):
             if start is not None:
                 command = Command(_SEND_V2, opaque=opaque)
                 peer.answer(command, answer_to_error(error, command))
+
+
+def admit(admission: Admission, command: RawCommand, sender: Sender) -> Admitted:
+    """What admission says of a frame's send.
+
+    Raises:
+        RequestError: it is refused; the code says why.
+        CodecError: its header, batch or properties cannot be read.
+    """
+    code, fields, body = command[0], command[6], command[7]
+    header: type[AnySend] = SendRequest if code == RequestCode.SEND_MESSAGE else SendRequestV2
+    request: AnySend = decode_fields(header, fields)
+    is_batch = code == RequestCode.SEND_BATCH_MESSAGE
+    return admission.admit(request, body, sender, is_batch=is_batch)
 
 
 def _end_of(results: list[PutResult]) -> int:
