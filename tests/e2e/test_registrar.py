@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from cometmq.broker.handlers.nameservers import NameserverChannels
 from cometmq.broker.registrar import Registrar, RegistrarSettings
 from cometmq.codec.bodies.topic_config import TopicTable
 from cometmq.codec.headers.nameserver import BrokerIdentity, RegisterBrokerResponse
@@ -21,6 +22,7 @@ from cometmq.net.answer import Answer
 from cometmq.net.channels import Channels
 from cometmq.net.clock import SystemClock
 from cometmq.net.server import Server
+from cometmq.net.tasks import Tasks
 from tests.support.processes import free_port
 from tests.support.tables import answering
 
@@ -62,7 +64,8 @@ async def registrar(
         identity,
         topics,
         ha_address="127.0.0.1:10912",
-        channels=channels,
+        calls=NameserverChannels(channels),
+        tasks=Tasks("registrar"),
         settings=RegistrarSettings(**settings),
     )
     await made.start()

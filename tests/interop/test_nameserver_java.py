@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from cometmq.broker.handlers.nameservers import NameserverChannels
 from cometmq.broker.registrar import Registrar, RegistrarSettings
 from cometmq.codec.bodies.topic_config import TopicTable
 from cometmq.codec.headers.nameserver import BrokerIdentity, RegisterBrokerResponse
@@ -13,6 +14,7 @@ from cometmq.model.data_version import DataVersion
 from cometmq.model.topic import TopicConfig
 from cometmq.net.channels import Channels
 from cometmq.net.clock import SystemClock
+from cometmq.net.tasks import Tasks
 from tests.interop import reference
 from tests.support import processes
 from tests.support.frames import ask
@@ -125,7 +127,8 @@ async def test_our_registrar_keeps_a_java_nameserver_told(java_nameserver, is_co
         BrokerIdentity("broker-r", "127.0.0.1:10911", "DefaultCluster", 0),
         lambda: tables[-1],
         ha_address="127.0.0.1:10912",
-        channels=channels,
+        calls=NameserverChannels(channels),
+        tasks=Tasks("registrar"),
         settings=RegistrarSettings(is_compressed=is_compressed, is_forced=False),
     )
     await registrar.start()

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from typing import Protocol
 
 
-class ClientAnswer(Protocol):
-    """What a client answered.
+class PeerAnswer(Protocol):
+    """What a client, or a nameserver, answered.
 
     Attributes:
         code: `model.codes.ResponseCode`.
@@ -62,7 +62,7 @@ class ClientPeer(Protocol):
 
     async def call(
         self, code: int, fields: dict[str, str], body: bytes = b"", *, timeout_ms: int = 10_000
-    ) -> ClientAnswer:
+    ) -> PeerAnswer:
         """Ask the client something and wait for its answer.
 
         Raises:

@@ -15,11 +15,14 @@ Next: cometmq.nameserver.handlers.registration
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from functools import partial
+from typing import Any, Protocol
 
+from cometmq.broker.client_peer import PeerAnswer
+from cometmq.broker.nameserver_calls import NameserverCalls
 from cometmq.broker.registration_body import RegistrationBody, make_body
 from cometmq.codec.bodies.kv import decode_kv_table
 from cometmq.codec.bodies.register import body_crc
@@ -37,14 +40,11 @@ from cometmq.codec.headers.nameserver import (
     RegisterBrokerResponse,
 )
 from cometmq.codec.headers.topic import TopicRequest
-from cometmq.codec.remoting import Command
 from cometmq.model.codes import RequestCode, ResponseCode
 from cometmq.model.data_version import DataVersion
 from cometmq.model.errors import BrokerRefused, CometError
 from cometmq.model.route import QueueData, TopicRoute
 from cometmq.model.topic import TopicConfig
-from cometmq.net.channels import Channels
-from cometmq.net.tasks import Tasks
 
 _log = logging.getLogger(__name__)
 
@@ -86,6 +86,18 @@ class RegistrarSettings:
         return min(max(self.period_ms, PERIOD_MS_MIN), PERIOD_MS_MAX) / 1000
 
 
+class BackgroundTasks(Protocol):
+    """Tasks that are kept alive (`net.tasks.Tasks`)."""
+
+    def spawn(self, work: Coroutine[Any, Any, Any], name: str) -> object:
+        """Run `work` in the background."""
+        ...
+
+    async def close(self) -> None:
+        """End all of them."""
+        ...
+
+
 class Registrar:
     """The broker's side of registration.
 
@@ -94,14 +106,15 @@ class Registrar:
         order_topics: the order configuration by topic, as the nameservers last sent it.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  Who it is, what it tells, to whom, and by what: each is one thing.
         self,
         nameservers: Sequence[str],
         identity: BrokerIdentity,
         topics: Callable[[], TopicTable],
         *,
         ha_address: str,
-        channels: Channels,
+        calls: NameserverCalls,
+        tasks: BackgroundTasks,
         settings: RegistrarSettings | None = None,
         pool: Executor | None = None,
     ) -> None:
@@ -113,7 +126,8 @@ class Registrar:
             topics: gives the topics and their version; its topics must not change under one
                 version.
             ha_address: where slaves fetch from.
-            channels: connections; the registrar does not close them.
+            calls: connections; the registrar does not close them.
+            tasks: what keeps each nameserver told; closed with the registrar.
             settings: how to register.
             pool: where large bodies are made; without it that is done on the loop.
         """
@@ -123,9 +137,9 @@ class Registrar:
         self.settings = settings or RegistrarSettings()
         self._topics = topics
         self._ha_address = ha_address
-        self._channels = channels
+        self._calls = calls
         self._links = [_Link(address, self) for address in nameservers]
-        self._tasks = Tasks("registrar")
+        self._tasks = tasks
         self._pool = pool
         self._body: tuple[DataVersion, asyncio.Future[RegistrationBody]] | None = None
 
@@ -248,7 +262,7 @@ class Registrar:
 
     async def call(
         self, address: str, code: RequestCode, fields: dict[str, str], body: bytes = b""
-    ) -> Command:
+    ) -> PeerAnswer:
         """Ask a nameserver.
 
         Raises:
@@ -257,16 +271,14 @@ class Registrar:
         timeout_ms = self.settings.timeout_ms
         if code == RequestCode.UNREGISTER_BROKER:
             timeout_ms = min(timeout_ms, _UNREGISTER_TIMEOUT_MS)
-        answer = await self._channels.call(
-            address, Command(code, fields=fields, body=body), timeout_ms=timeout_ms
-        )
+        answer = await self._calls.call(address, code, fields, body, timeout_ms=timeout_ms)
         if answer.code != ResponseCode.SUCCESS:
             raise BrokerRefused(answer.code, answer.remark or "", address)
         return answer
 
     def is_connected(self, address: str) -> bool:
         """Whether the connection to a nameserver still stands."""
-        return self._channels.peek(address) is not None
+        return self._calls.is_connected(address)
 
 
 class _Link:

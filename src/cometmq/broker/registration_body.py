@@ -11,19 +11,18 @@ Next: cometmq.broker.registrar
 from typing import NamedTuple
 
 from cometmq.codec.bodies.register import (
+    BODY_SIZE_MAX,
     PLAIN_SIZE_MAX,
     Registration,
     encode_registration,
     topic_size,
 )
 from cometmq.codec.bodies.topic_config import TopicTable
-from cometmq.codec.remoting import FRAME_SIZE_MAX
 from cometmq.model.names import is_derived_topic
 
 # As JSON a topic has some 150 bytes more than compressed: this is about 6,000 topics.
 JSON_SIZE_MAX = 1 << 20
 _JSON_TOPIC_REST = 150
-_HEADER_ROOM = 65_536
 
 
 class RegistrationBody(NamedTuple):
@@ -50,7 +49,7 @@ def make_body(table: TopicTable, *, is_compressed: bool) -> RegistrationBody:
         )
     while True:
         content = encode_registration(Registration(table), is_compressed=True)
-        if len(content) <= FRAME_SIZE_MAX - _HEADER_ROOM and size <= PLAIN_SIZE_MAX:
+        if len(content) <= BODY_SIZE_MAX and size <= PLAIN_SIZE_MAX:
             left_out = count - len(table.topics)
             return RegistrationBody(content, is_compressed=True, left_out=left_out)
         names = sorted(table.topics, key=is_derived_topic)

@@ -1,17 +1,16 @@
 """Asks nameservers for the route of a topic: its queues on all brokers.
 
-Next: cometmq.net.channels
+Next: cometmq.broker.handlers.nameservers
 """
 
 import logging
 
+from cometmq.broker.nameserver_calls import NameserverCalls
 from cometmq.broker.settings import BrokerSettings
 from cometmq.codec.bodies.route import decode_topic_route
-from cometmq.codec.remoting import Command
 from cometmq.model.codes import RequestCode, ResponseCode
 from cometmq.model.errors import CodecError, NetError
 from cometmq.model.queue import MessageQueue
-from cometmq.net.channels import Channels
 
 _log = logging.getLogger(__name__)
 
@@ -21,17 +20,17 @@ ROUTE_TIMEOUT_MS = 3_000
 class RouteLookup:
     """Asks one nameserver after the other, until one answers."""
 
-    def __init__(self, settings: BrokerSettings, channels: Channels) -> None:
+    def __init__(self, settings: BrokerSettings, calls: NameserverCalls) -> None:
         self._settings = settings
-        self._channels = channels
+        self._calls = calls
 
     async def read_queues(self, topic: str) -> list[MessageQueue] | None:
         """Give the queues to consume; None where no nameserver says anything."""
-        request = Command(RequestCode.GET_ROUTEINFO_BY_TOPIC, fields={"topic": topic})
+        code, fields = RequestCode.GET_ROUTEINFO_BY_TOPIC, {"topic": topic}
         for address in self._settings.nameserver_addresses:
             try:
-                answer = await self._channels.call(
-                    address, request, timeout_ms=ROUTE_TIMEOUT_MS
+                answer = await self._calls.call(
+                    address, code, fields, b"", timeout_ms=ROUTE_TIMEOUT_MS
                 )
                 if answer.code == ResponseCode.SUCCESS:
                     return decode_topic_route(answer.body).read_queues(topic)

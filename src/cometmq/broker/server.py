@@ -22,6 +22,7 @@ from cometmq.broker.flusher import Flusher
 from cometmq.broker.groups import Groups
 from cometmq.broker.handlers.client import ClientHandler
 from cometmq.broker.handlers.group import GroupHandler
+from cometmq.broker.handlers.nameservers import NameserverChannels
 from cometmq.broker.handlers.offset import OffsetHandler
 from cometmq.broker.handlers.pull import PullHandler
 from cometmq.broker.handlers.query import QueryHandler
@@ -58,6 +59,7 @@ from cometmq.net.dispatcher import Dispatcher
 from cometmq.net.loop import loop_chance
 from cometmq.net.requests import Answers
 from cometmq.net.server import Server
+from cometmq.net.tasks import Tasks
 from cometmq.store.config_file import ConfigFile
 from cometmq.store.disk import Disk
 from cometmq.store.message_store import MessageStore
@@ -348,7 +350,8 @@ class Broker:
             ),
             self._offered.table,
             ha_address=f"{settings.ha_ip or self._ip}:{self.port + _HA_PORT_DISTANCE}",
-            channels=self._channels,
+            calls=NameserverChannels(self._channels),
+            tasks=Tasks("registrar"),
             settings=RegistrarSettings(
                 period_ms=settings.register_period_ms,
                 timeout_ms=settings.register_timeout_ms,

@@ -3,7 +3,7 @@
 Next: cometmq.broker.service.relay
 """
 
-from cometmq.broker.client_peer import ClientAnswer
+from cometmq.broker.client_peer import PeerAnswer
 from cometmq.broker.parts import Feature, Parts
 from cometmq.broker.service.relay import ClientRelay
 from cometmq.codec.bodies.queue_offsets import encode_all_client_offsets
@@ -50,5 +50,5 @@ class RelayHandler(Feature):
         return Answer(body=encode_all_client_offsets(tables))
 
 
-def _passed_back(answer: ClientAnswer) -> Answer:
+def _passed_back(answer: PeerAnswer) -> Answer:
     return Answer(answer.code, answer.remark, answer.fields, answer.body)

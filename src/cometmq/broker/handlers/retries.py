@@ -12,7 +12,6 @@ from cometmq.codec.headers.send_back import SendBackRequest
 from cometmq.codec.remoting import Command
 from cometmq.model.codes import RequestCode
 from cometmq.net.answer import Answer
-from cometmq.net.loop import loop_chance
 from cometmq.net.peer import Peer
 
 
@@ -27,7 +26,7 @@ class RetryHandler(Feature):
             groups=parts.groups,
             inner=parts.inner,
             pool=parts.pool,
-            chance=loop_chance(),
+            chance=parts.chance,
         )
         self.answers = {RequestCode.CONSUMER_SEND_MSG_BACK: self.give_back}
 

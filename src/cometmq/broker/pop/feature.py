@@ -9,6 +9,7 @@ from typing import Any
 
 from cometmq.broker.handlers.ack_batch import AckBatch
 from cometmq.broker.handlers.assignment import AssignmentHandler
+from cometmq.broker.handlers.nameservers import NameserverChannels
 from cometmq.broker.handlers.pop import PopHandler
 from cometmq.broker.machines.on_loop import Machines
 from cometmq.broker.machines.steps import Steps, on_device
@@ -140,7 +141,7 @@ class AssignmentFeature(Feature):
 
     def __init__(self, parts: Parts) -> None:
         """The modes are not read yet."""
-        routes = RouteLookup(parts.settings, parts.channels)
+        routes = RouteLookup(parts.settings, NameserverChannels(parts.channels))
         self._assignments = Assignments(parts, routes.read_queues)
         self.answers = AssignmentHandler(self._assignments).answers
 

@@ -10,7 +10,7 @@ Next: cometmq.client.group_member
 import asyncio
 from concurrent.futures import Executor
 
-from cometmq.broker.client_peer import ClientAnswer
+from cometmq.broker.client_peer import PeerAnswer
 from cometmq.broker.groups import Groups
 from cometmq.broker.members import Client, Members
 from cometmq.broker.settings import BrokerSettings
@@ -50,7 +50,7 @@ class ClientRelay:
         self._members = members
         self._pool = pool
 
-    async def running(self, request: RunningRequest, fields: dict[str, str]) -> ClientAnswer:
+    async def running(self, request: RunningRequest, fields: dict[str, str]) -> PeerAnswer:
         """Ask a consumer how it is; `fields` are the whole question, which it gets as it came.
 
         Raises:
@@ -59,7 +59,7 @@ class ClientRelay:
         client = self._client(request.consumer_group, request.client_id)
         return await _pass_on(client, RequestCode.GET_CONSUMER_RUNNING_INFO, fields)
 
-    async def consume(self, request: DirectRequest, fields: dict[str, str]) -> ClientAnswer:
+    async def consume(self, request: DirectRequest, fields: dict[str, str]) -> PeerAnswer:
         """Have a consumer consume a message, whose record goes along; `fields` are the whole question.
 
         Raises:
@@ -152,7 +152,7 @@ class ClientRelay:
 
 async def _pass_on(
     client: Client, code: int, fields: dict[str, str], body: bytes = b""
-) -> ClientAnswer:
+) -> PeerAnswer:
     try:
         return await client.peer.call(code, fields, body, timeout_ms=_TIMEOUT_MS)
     except RequestTimeout as error:

@@ -26,12 +26,15 @@ from cometmq.codec import fastjson
 from cometmq.codec.bodies.json_object import JsonObject, load_object
 from cometmq.codec.bodies.topic_config import TopicTable, topic, topic_table, topic_table_json
 from cometmq.codec.compression import decompress
+from cometmq.codec.remoting import FRAME_SIZE_MAX
 from cometmq.model.codes import VERSION, VERSION_QUEUE_MAPPING, VERSION_REGISTER_BODY
 from cometmq.model.data_version import DataVersion
 from cometmq.model.errors import CodecError
 from cometmq.model.flags import COMPRESSED
 from cometmq.model.topic import TopicConfig
 
+# What a frame has room for beside its header, bytes.
+BODY_SIZE_MAX = FRAME_SIZE_MAX - 65_536
 # 80,000 topics with long names and attributes; beyond it a peer wants our memory, bytes.
 PLAIN_SIZE_MAX = 64 << 20
 _ZLIB_FIRST_BYTE = 0x78  # Deflate with a window of 32 KiB: what Java and zlib write.

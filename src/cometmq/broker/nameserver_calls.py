@@ -1,0 +1,28 @@
+"""What a broker needs of connections to nameservers: to ask one something, and to know whether it is there.
+
+`handlers.nameservers` has what does it over channels; a test's is made of lists.
+
+Next: cometmq.broker.registrar
+"""
+
+from typing import Protocol
+
+from cometmq.broker.client_peer import PeerAnswer
+
+
+class NameserverCalls(Protocol):
+    """Connections to nameservers."""
+
+    async def call(
+        self, address: str, code: int, fields: dict[str, str], body: bytes, *, timeout_ms: int
+    ) -> PeerAnswer:
+        """Ask a nameserver, and wait for its answer, whatever its code.
+
+        Raises:
+            CometError: it cannot be reached, or does not answer.
+        """
+        ...
+
+    def is_connected(self, address: str) -> bool:
+        """Whether the connection to a nameserver still stands."""
+        ...
