@@ -182,8 +182,13 @@ class Notes:
         assert batch.records is not None
         self.given += [record.physical_offset for record in batch.records]
 
-    def truncate(self, offset: int) -> None:
+    def hide_from(self, offset: int) -> Iterator[Step]:
         assert all(given < offset for given in self.given)
+        yield from ()
+
+    def truncate(self, offset: int) -> Iterator[Step]:
+        assert all(given < offset for given in self.given)
+        yield from ()
 
     def delete_before(self, offset: int) -> Iterator[Step]:
         raise AssertionError("nothing was cleaned")

@@ -19,17 +19,19 @@ class Acceptance:
     Attributes:
         flags: the reasons that stand (RocketMQ's running flags).
         is_over: whether no message is taken for good.
+        is_held: whether the store is at work on its log, and nothing else may touch it.
     """
 
     def __init__(self) -> None:
         self.flags = RunningFlags()
         self.is_over = False
+        self.is_held = False
         self._refused_as: type[StoreError] = StoreFull
 
     def refusal(self) -> StoreError:
         """The error for a message that comes while `flags.refusal` stands."""
-        if self.flags.refusal == self.flags.pause:
-            return StoreBusy(self.flags.pause)
+        if self.flags.refusal == self.flags.passing:
+            return StoreBusy(self.flags.passing)
         return self._refused_as(self.flags.refusal)
 
     def pause(self, reason: str) -> None:
@@ -39,6 +41,26 @@ class Acceptance:
     def resume(self) -> None:
         """The moment is over."""
         self.flags.set_pause(None)
+
+    def hold(self, reason: str) -> None:
+        """Take no message, and let nothing else be done, while the store is at work on its log."""
+        assert not self.is_held
+        self.is_held = True
+        self.flags.set_hold(reason)
+
+    def release(self) -> None:
+        """That work is done."""
+        self.is_held = False
+        self.flags.set_hold(None)
+
+    def check_free(self) -> None:
+        """Refuse what would change files that the store is at work on.
+
+        Raises:
+            StoreBusy: it is.
+        """
+        if self.is_held:
+            raise StoreBusy(self.flags.hold)
 
     def end(self, kind: type[StoreError], reason: str) -> None:
         """Take no message for good."""

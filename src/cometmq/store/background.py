@@ -18,6 +18,7 @@ from cometmq.model.clock import Clock
 from cometmq.model.errors import StorePoisoned
 from cometmq.store.acceptance import Acceptance
 from cometmq.store.appender import Appender
+from cometmq.store.checkpoint import CheckpointJob
 from cometmq.store.cleaner import Cleaner
 from cometmq.store.derived import Step
 from cometmq.store.directory import StoreDirectory
@@ -90,7 +91,7 @@ class Background:
 
     def flush_target(self) -> int | None:
         """Up to which physical offset a flush is due; None while none is, or one is under way."""
-        if self._acceptance.is_over:
+        if self._acceptance.is_over or self._acceptance.is_held:
             return None
         return self.flushing.target(self._appender.store_ms)
 
@@ -129,14 +130,20 @@ class Background:
         if error is not None:
             self.upkeep.file_ahead_failed()
 
+    def checkpoint_due(self) -> CheckpointJob | None:
+        """A checkpoint to be made, when there is one."""
+        return None if self._acceptance.is_held else self.upkeep.checkpoint_due()
+
     def clean_due(self) -> Step | None:
         """The next step of letting old files go, when there is one; the one before has ended."""
-        return None if self._acceptance.is_over else self.cleaner.due()
+        if self._acceptance.is_over or self._acceptance.is_held:
+            return None
+        return self.cleaner.due()
 
     def tick(self) -> None:
         """What is due: late waiters, tails to write, a look at the disk. Each 100 ms or so."""
         self.flushing.expire()
-        if not self._acceptance.is_over:
+        if not (self._acceptance.is_over or self._acceptance.is_held):
             self._commit_staged()
             self.upkeep.tick()
 

@@ -11,9 +11,9 @@ Next: cometmq.codec.other_queues
 """
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 from cometmq.codec.other_queues import (
     BATCH_ENTRY_SIZE,
@@ -63,6 +63,22 @@ class BatchQueue(ConsumeQueue):
         self.physical_offset = -1
 
 
+class _Cut(NamedTuple):
+    """Where a queue ends that is cut.
+
+    Attributes:
+        queue: which.
+        kept: number behind its last entry.
+        end: queue offset behind its last message.
+        physical_offset: of its last record; -1 without one.
+    """
+
+    queue: BatchQueue
+    kept: int
+    end: int
+    physical_offset: int
+
+
 class BatchQueues:
     """All batch queues of a store; found in the table of all queues."""
 
@@ -74,6 +90,7 @@ class BatchQueues:
         self._log = log
         self._read_only = read_only
         self._table = table
+        self._hidden: list[_Cut] = []  # Their entries from there on are in files still.
 
     def __iter__(self) -> Iterator[BatchQueue]:
         return (queue for queue in self._table if isinstance(queue, BatchQueue))
@@ -150,15 +167,55 @@ class BatchQueues:
         queue.physical_offset = entry.physical_offset
         queue.max_offset = queue.next_offset = entry.first_offset + entry.message_count
 
-    def truncate(self, offset: int) -> None:
-        """Drop the entries of records behind the log's end.
+    def hide_from(self, offset: int) -> Iterator[Step]:
+        """Find the messages of records behind an offset no more; see `cometmq.store.derived`."""
+        if self._read_only:
+            return
+        found: list[_Cut] = []
+        # In the thread, too, for it goes over queues of all kinds to find the few of this one.
+        yield partial(self._find_cuts, offset, found)
+        for cut in found:
+            queue = cut.queue
+            if cut.end <= queue.min_offset:
+                queue.begin_at(cut.end)
+            queue.max_offset = queue.next_offset = cut.end
+        self._hidden = found
 
-        Raises:
-            OSError: the disk failed.
-        """
+    def _find_cuts(self, log_end: int, found: list[_Cut]) -> None:
         for queue in self:
-            if not self._read_only and queue.physical_offset >= offset:
-                self._cut(queue, offset)
+            if queue.physical_offset < log_end:
+                continue
+            kept = self._border(
+                queue,
+                queue.first_entry,
+                queue.end_entry,
+                lambda entry: entry.physical_offset < log_end,
+            )
+            end, place = 0, -1
+            if kept > queue.first_entry:
+                last = self._entry(queue, kept - 1)
+                end, place = last.first_offset + last.message_count, last.physical_offset
+            found.append(_Cut(queue, kept, end, place))
+
+    def truncate(self, offset: int) -> Iterator[Step]:
+        """Drop the entries that were hidden from the files."""
+        hidden, self._hidden = self._hidden, []
+        if hidden:
+            yield partial(self._clear, hidden)
+        for queue, kept, _, physical_offset in hidden:
+            assert physical_offset < offset
+            queue.end_entry, queue.physical_offset = kept, physical_offset
+
+    def _clear(self, cuts: Sequence[_Cut]) -> None:
+        for queue, kept, _, _ in cuts:
+            for number in range(kept, queue.end_entry):
+                path, at = self._place(queue, number)
+                fd = self._disk.open(path)
+                try:
+                    write_whole(self._disk, fd, bytes(BATCH_ENTRY_SIZE), at)
+                    self._disk.fdatasync(fd)
+                finally:
+                    self._disk.close(fd)
 
     def _load(self, queue: BatchQueue, log_start: int) -> None:
         """Find out where a queue begins and ends."""
@@ -212,24 +269,6 @@ class BatchQueues:
             queue.end_entry += len(part)
         self._disk.sync_directory(self._directory(queue))
 
-    def _cut(self, queue: BatchQueue, log_end: int) -> None:
-        """Drop the entries of records that the log does not have."""
-        kept = self._border(
-            queue,
-            queue.first_entry,
-            queue.end_entry,
-            lambda entry: entry.physical_offset < log_end,
-        )
-        for number in range(kept, queue.end_entry):
-            path, at = self._place(queue, number)
-            fd = self._disk.open(path)
-            try:
-                write_whole(self._disk, fd, bytes(BATCH_ENTRY_SIZE), at)
-                self._disk.fdatasync(fd)
-            finally:
-                self._disk.close(fd)
-        self._load(queue, self._log.chain.start)
-
     # --- cleaning
 
     def delete_before(self, offset: int) -> Iterator[Step]:
@@ -237,11 +276,10 @@ class BatchQueues:
 
         Whoever reads meanwhile finds no entry where a file is gone, and goes on behind.
         """
-        queues = list(self)
-        if not queues:
-            return
         firsts: list[tuple[BatchQueue, int, int]] = []
-        yield partial(self._find_firsts, queues, offset, firsts)
+        yield partial(self._find_firsts, offset, firsts)
+        if not firsts:
+            return
         for queue, _, least in firsts:
             queue.hide_before(least)
         removed: list[BatchQueue] = []
@@ -249,14 +287,9 @@ class BatchQueues:
         for queue in removed:
             queue.first_entry += queue.file_size // BATCH_ENTRY_SIZE
 
-    def _find_firsts(
-        self,
-        queues: list[BatchQueue],
-        log_start: int,
-        firsts: list[tuple[BatchQueue, int, int]],
-    ) -> None:
+    def _find_firsts(self, log_start: int, firsts: list[tuple[BatchQueue, int, int]]) -> None:
         """Find (queue, number of its first living entry, queue offset that this begins at)."""
-        for queue in queues:
+        for queue in self:
             first, least = self._first_living(queue, log_start), queue.max_offset
             if first < queue.end_entry:
                 least = self._entry(queue, first).first_offset

@@ -48,6 +48,7 @@ class Cleaner:
 
     Attributes:
         pause_ms: how long to wait before the next step; it is for who takes the steps.
+        is_step_out: a step was given and has not ended.
         clock_watch: says whether anything may go for its age.
     """
 
@@ -70,6 +71,7 @@ class Cleaner:
         self._checkpoints = checkpoints
         self._room = room
         self.pause_ms = 0
+        self.is_step_out = False
         self._round: Iterator[Step] | None = None
         self._next_round_at = clock.monotonic() + self._rules.interval_ms / 1000
         self.clock_watch = ClockWatch(clock)
@@ -98,7 +100,15 @@ class Cleaner:
         step = next(self._round, None)
         if step is None:
             self._round = None
-        return step
+            return None
+        self.is_step_out = True
+        return partial(self._take, step)
+
+    def _take(self, step: Step) -> None:
+        try:
+            step()
+        finally:
+            self.is_step_out = False
 
     def _clean(self) -> Iterator[Step]:
         """One round."""
@@ -138,8 +148,9 @@ class Cleaner:
             yield partial(guard.read, self._disk, self._checkpoints.root)
             settled = guard.settled
         for file, why in self._doomed(most, settled=settled, cause=cause):
-            if self._hanged is not None:
-                return
+            files = self._log.chain.files
+            if self._hanged is not None or file is not files[0] or file is files[-1]:
+                return  # The last two: a truncation came between.
             logger.info("%s goes: %s", file.path, why)
             self._log.chain.drop_first()
             self._held.add(file)

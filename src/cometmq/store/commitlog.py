@@ -8,8 +8,10 @@ one, so that no record which was refused can stand again after a restart (`mend`
 Next: cometmq.store.positions
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from functools import partial
 
+from cometmq.store.derived import Step
 from cometmq.store.disk import Buffer, Disk
 from cometmq.store.file_chain import FileChain
 from cometmq.store.files_ahead import FilesAhead
@@ -114,26 +116,28 @@ class CommitLog:
             file.write(bytes(len(content)), offset)
         self._torn = []
 
-    def cut(self, end: int) -> None:
-        """Let nothing stand behind an offset, in the files and beside them.
+    def cut(self, end: int) -> Iterator[Step]:
+        """Let nothing stand behind an offset, in the files and beside them; one step, which may wait.
 
         The zeros are on the device before a file goes, and newer files go first: whatever step this stops
         at, no record behind the first that went is found again as the log's next.
-
-        Raises:
-            OSError: the disk failed.
         """
         file = self.chain.find(end)
         assert file is not None
         assert not self._torn
         self.positions.go_back(end)
         self.warm_start = min(self.warm_start, end)
+        # They are not closed: somebody may be reading them.
+        gone = self.chain.take_after(file)
+        yield partial(self._clear_behind, file, end, gone)
+        assert self.positions.written == end
+
+    def _clear_behind(self, file: LogFile, end: int, gone: Sequence[LogFile]) -> None:
         file.clear_from(end)
         file.flush()
         self.ahead.close()
-        while self.chain.files[-1] is not file:
-            # It is not closed: somebody may be reading it.
-            self.chain.files.pop().unlink()
+        for newer in reversed(gone):
+            newer.unlink()
 
     @property
     def warm_from(self) -> int:

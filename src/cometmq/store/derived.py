@@ -7,7 +7,7 @@ broker; and it follows the log where that is truncated, where its oldest files g
 Next: cometmq.store.derived_queues
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
 
 from cometmq.store.batch import Batch
@@ -52,12 +52,16 @@ class Derived(Protocol):
         """Add what follows from records; they come in the order of the log."""
         ...
 
-    def truncate(self, offset: int) -> None:
-        """The log ends at this physical offset: what lies behind goes. Called once behind the last feed of a start.
+    def hide_from(self, offset: int) -> Iterator[Step]:
+        """The log is about to end at this physical offset: nobody finds what lies behind from now on.
 
-        Raises:
-            OSError: the disk failed.
+        Nothing on disk changes. Steps are as those of `delete_before`, but that one which raises OSError
+        ends it. `truncate` follows.
         """
+        ...
+
+    def truncate(self, offset: int) -> Iterator[Step]:
+        """The log ends at this physical offset: what was hidden goes. Done once behind the last feed of a start."""
         ...
 
     def delete_before(self, offset: int) -> Iterator[Step]:
@@ -79,3 +83,16 @@ class Derived(Protocol):
     def sync(self) -> Sync | None:
         """What has changed since the last call, for a checkpoint; None: all of it is on the device."""
         ...
+
+
+def truncate_now(derived: Sequence[Derived], offset: int) -> None:
+    """Have all of them end where the log does, here and now.
+
+    Raises:
+        OSError: the disk failed.
+    """
+    for each in derived:
+        for step in each.hide_from(offset):
+            step()
+        for step in each.truncate(offset):
+            step()

@@ -15,6 +15,7 @@ Next: cometmq.store.consume_queues
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from weakref import WeakSet
 
 from cometmq.codec.checkpoint import Checkpoint
@@ -32,10 +33,10 @@ from cometmq.store.extended_queues import ExtendedQueues
 from cometmq.store.extended_trimming import ExtendedTrimming
 from cometmq.store.log_end import start_before
 from cometmq.store.put_aside import put_away
-from cometmq.store.queue_files import remove_tree
+from cometmq.store.queue_files import QueueEnd, remove_tree
 from cometmq.store.queue_loading import LoadedQueue, QueueLoader
 from cometmq.store.queue_sync import QueueSync
-from cometmq.store.queue_trimming import QueueTrimming, end_before
+from cometmq.store.queue_trimming import QUEUES_PER_STEP, QueueTrimming, end_before
 from cometmq.store.settings import StoreSettings
 from cometmq.store.stored_record import is_directory_name, is_plain, places_of, tag_hash
 
@@ -45,12 +46,17 @@ OnArrival = Callable[[ConsumeQueue, list[int]], None]
 
 TAIL_SIZE_MAX = 4096  # A tail of one page is written out; see consume_queues.
 _TAIL_SIZE_MAX_AT_START = 64 << 10
+_HIDDEN_AT_ONCE = 2048  # Queues; about 3 ms of the loop.
 _UNQUEUED_MAX = 1000  # Topics without a queue that are counted by name.
 
 
 def _wrong_size(size: int) -> str:
     """What is wrong with a file of a wrong size, for people."""
     return "is a directory" if size < 0 else f"has {size} bytes, which is no queue file"
+
+
+def _rest() -> None:
+    """A step in which the loop has its turn."""
 
 
 def _raise(error: OSError) -> None:
@@ -89,6 +95,9 @@ class DerivedQueues:
         self._tail_size_max = _TAIL_SIZE_MAX_AT_START
         self._fed_to = 0  # Records before it have their queue entries.
         self._begun: WeakSet[ConsumeQueue] = WeakSet()  # Queues of which an entry is known.
+        self._hidden: list[
+            tuple[ConsumeQueue, int]
+        ] = []  # Their entries from there on are in files still.
         self._doubted: dict[ConsumeQueue, tuple[int, QueueEntry]] = {}
         self._unqueued: Counter[str] = Counter()  # Records of topics that can have no queue.
 
@@ -302,46 +311,50 @@ class DerivedQueues:
 
     # --- truncation
 
-    def truncate(self, offset: int) -> None:
-        """Forget the entries of records behind the log's end, in files and in memory.
-
-        Raises:
-            OSError: the disk failed.
-        """
+    def hide_from(self, offset: int) -> Iterator[Step]:
+        """Forget the entries of records behind an offset, in memory; see `cometmq.store.derived`."""
         self._tail_size_max = TAIL_SIZE_MAX
         if offset >= self._fed_to:
             return
+        ends: list[tuple[ConsumeQueue, int]] = []
+        yield partial(self._find_ends, offset, ends)
         self._fed_to = offset
         self._doubted.clear()
-        files = self._queues.files
-        for queue, end in list(self._ends(offset)):
-            if end < queue.tail_start:
-                files.clear_from(queue, end)
-                self._is_fresh(queue)
-            self._queues.cut(queue, end)
-            if not queue.max_offset:
-                self._begun.discard(queue)
+        for at in range(0, len(ends), _HIDDEN_AT_ONCE):
+            for queue, end in ends[at : at + _HIDDEN_AT_ONCE]:
+                if end < queue.tail_start:
+                    self._hidden.append((queue, end))
+                self._queues.cut(queue, end)
+                if not queue.max_offset:
+                    self._begun.discard(queue)
+            yield _rest
 
-    def writable_entries_before(self, offset: int) -> int:
-        """How many entries are left if the log is truncated here, without those of stuck tails.
-
-        Raises:
-            OSError: the disk failed.
-        """
-        ends = dict(self._ends(offset))
-        gone = sum(queue.max_offset - end for queue, end in ends.items())
-        unwritable = sum(
-            max(ends.get(queue, queue.max_offset) - queue.tail_start, 0)
-            for queue in self._queues.stuck
-        )
-        return self._queues.entries - gone - unwritable
-
-    def _ends(self, offset: int) -> Iterator[tuple[ConsumeQueue, int]]:
-        """The queues that have entries of records at or behind a physical offset, and where these begin."""
+    def _find_ends(self, offset: int, ends: list[tuple[ConsumeQueue, int]]) -> None:
+        """Find the queues that have entries of records at or behind an offset, and where these begin."""
         for queue in self._queues:
             end = end_before(self._queues.files, queue, offset)
             if end < queue.max_offset:
-                yield queue, end
+                ends.append((queue, end))
+
+    def truncate(self, offset: int) -> Iterator[Step]:
+        """Remove what was hidden from the files."""
+        files = self._queues.files
+        hidden, self._hidden = self._hidden, []
+        for at in range(0, len(hidden), QUEUES_PER_STEP):
+            part = hidden[at : at + QUEUES_PER_STEP]
+            files.forget(*(queue for queue, _ in part))
+            cleared: list[QueueEnd] = []
+            yield partial(self._clear, part, cleared)
+            for (queue, _), rest in zip(part, cleared, strict=True):
+                files.cleared(rest)
+                self._is_fresh(queue)
+        assert self._fed_to <= offset
+
+    def _clear(
+        self, hidden: Sequence[tuple[ConsumeQueue, int]], cleared: list[QueueEnd]
+    ) -> None:
+        for queue, end in hidden:
+            cleared.append(self._queues.files.clear_end(queue, end))
 
     def _is_fresh(self, queue: ConsumeQueue) -> None:
         """Names in a queue's directory have changed: the next checkpoint brings them to the device."""

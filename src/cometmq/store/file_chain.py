@@ -26,7 +26,7 @@ class FileChain:
         writable_directories: of these, where new ones are made.
         full_directories: of these, where none is made while another has room.
         file_size: bytes of each.
-        files: the chain; only its owner changes it: at its end in place, at its start by
+        files: the chain; only its owner changes it: it grows in place, and loses files by
             another list. So a thread that takes it has a chain without holes.
     """
 
@@ -167,6 +167,12 @@ class FileChain:
             file = self.files.pop()
             file.close()
             self._disk.unlink(file.path)
+
+    def take_after(self, last: LogFile) -> list[LogFile]:
+        """Let the files behind one go: nobody finds them any more, who reads them has them still."""
+        count = self.files.index(last) + 1
+        gone, self.files = self.files[count:], self.files[:count]
+        return gone
 
     def drop_first(self) -> LogFile:
         """Let the oldest file go: nobody finds it any more, who reads it has it still."""

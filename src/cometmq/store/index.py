@@ -47,6 +47,7 @@ class Index:
         on_error: told when the index cannot be written; it is kept in memory and tried again.
         on_written: told when it could be written.
         is_failing: it could not be written the last time.
+        is_held: a thread cuts it: nothing is entered, and who searches finds what there is.
     """
 
     def __init__(self, disk: Disk, directory: str, shape: IndexShape, *, clock: Clock) -> None:
@@ -62,6 +63,7 @@ class Index:
         self._waiting_from = 0
         self._keys: list[Key] = []  # Hashed, and not in a file yet.
         self.is_failing = False
+        self.is_held = False
         self._is_directory_fresh = False
         self._sync: IndexSync | None = None
         self._copying: Iterator[SlotRun] | None = None
@@ -70,6 +72,7 @@ class Index:
 
     def add(self, batch: Batch) -> None:
         """A put has become visible; its keys can be found from the next `build` on."""
+        assert not self.is_held
         _, store_ms, results, puts, _, _ = batch
         if not self._waiting:
             self._waiting_from = results[0][1]
@@ -163,10 +166,15 @@ class Index:
     # --- writing
 
     def tick(self) -> None:
-        """Enter what waits and write what has been entered."""
+        """Enter what waits and write what has been entered; not while it is held."""
+        if not self.is_held:
+            self.enter_waiting()
+            self.write()
+
+    def enter_waiting(self) -> None:
+        """Enter what waits, if anything does."""
         if self._waiting or self._keys:
             self.build()
-        self.write()
 
     def write(self) -> None:
         """Append the new entries to their files; one that fails keeps them for the next time."""

@@ -15,6 +15,7 @@ import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from errno import EIO
+from functools import partial
 
 from cometmq.codec.index_file import INDEX_HEADER_SIZE, IndexHeader, decode_header
 from cometmq.codec.record import Record
@@ -38,7 +39,11 @@ _NAME_DIGITS = 17  # yyyyMMddHHmmssSSS
 
 
 class DerivedIndex:
-    """An index as something that is `cometmq.store.derived.Derived`."""
+    """An index as something that is `cometmq.store.derived.Derived`.
+
+    Attributes:
+        index: itself.
+    """
 
     def __init__(
         self,
@@ -51,7 +56,7 @@ class DerivedIndex:
         read_only: bool,
     ) -> None:
         self._disk = disk
-        self._index = index
+        self.index = index
         self._log = log
         self._checkpoints = checkpoints
         self._is_safe = settings.is_safe
@@ -72,13 +77,13 @@ class DerivedIndex:
             StoreDamaged: files have another size than the settings say.
             OSError: the disk failed.
         """
-        self._index.files = self._files(is_clean=is_clean)
+        self.index.files = self._files(is_clean=is_clean)
         lacking = None
         if not is_clean and not self._read_only:
-            lacking = max(self._keep_trusted(self._index.files), log_start)
+            lacking = max(self._keep_trusted(self.index.files), log_start)
         if self._broken_from is not None:
             lacking = min(self._broken_from, lacking or self._broken_from)
-        for file in () if self._read_only else self._index.files[-1:]:
+        for file in () if self._read_only else self.index.files[-1:]:
             if file.room > 0 and file.slots is None:
                 with entry_reader(self._disk, file.path, file.shape) as reader:
                     slots = read_slots(reader, file.shape)
@@ -101,7 +106,7 @@ class DerivedIndex:
         if not self._is_built:
             return
         if batch.records is None:
-            self._index.add(batch)
+            self.index.add(batch)
         else:
             self._enter(batch.records)
 
@@ -116,30 +121,40 @@ class DerivedIndex:
         ]
         if fresh:
             is_last = fresh[0].physical_offset == last
-            self._index.add_records(fresh, skip=self._last_keys if is_last else 0)
+            self.index.add_records(fresh, skip=self._last_keys if is_last else 0)
 
-    def truncate(self, offset: int) -> None:
+    def hide_from(self, offset: int) -> Iterator[Step]:
+        """Nothing: a key that leads to no record finds no message."""
+        yield from ()
+
+    def truncate(self, offset: int) -> Iterator[Step]:
         """Let keys of records behind the log's end go, for they point at nothing.
+
+        Who truncates an open store holds the index meanwhile (`Index.is_held`).
+        """
+        if not self._read_only:
+            yield partial(self._truncate, offset)
+
+    def _truncate(self, offset: int) -> None:
+        """Cut it; what stays is in its files. Any thread.
 
         Raises:
             OSError: the disk failed.
         """
-        if self._read_only:
-            return
         self.write()
         if self._is_loaded:
-            files = self._index.files
-            self._index.end_round([file for file in files if file.header.end_offset < offset])
-        while self._index.files:
-            file = self._index.files[-1]
+            files = self.index.files
+            self.index.end_round([file for file in files if file.header.end_offset < offset])
+        while self.index.files:
+            file = self.index.files[-1]
             if file.header.end_offset < offset:
                 break
             with entry_reader(self._disk, file.path, file.shape) as reader:
                 count = reader.count_before(offset, file.header.index_count)
-            older = self._index.files[:-1]
+            older = self.index.files[:-1]
             self._say_gone(older, file, count)
             if count == 1:
-                self._index.files = older
+                self.index.files = older
                 self._remove([file])
                 continue
             self._grow(file, count)
@@ -149,15 +164,15 @@ class DerivedIndex:
 
     def delete_before(self, offset: int) -> Iterator[Step]:
         """Remove the files before an offset; see `cometmq.store.derived`."""
-        return self._index.delete_before(offset)
+        return self.index.delete_before(offset)
 
     def files_before(self, offset: int) -> list[str]:
         """What `delete_before` would remove."""
-        return self._index.files_before(offset)
+        return self.index.files_before(offset)
 
     def sync(self) -> IndexSync:
         """What the last round has copied."""
-        return self._index.take_sync()
+        return self.index.take_sync()
 
     def write(self) -> None:
         """Enter what waits and write it.
@@ -165,9 +180,10 @@ class DerivedIndex:
         Raises:
             OSError: it cannot be written.
         """
-        self._index.tick()
-        if self._index.is_failing:
-            raise OSError(EIO, "the index cannot be written", self._index.directory)
+        self.index.enter_waiting()
+        self.index.write()
+        if self.index.is_failing:
+            raise OSError(EIO, "the index cannot be written", self.index.directory)
 
     def mark_before(self, offset: int) -> tuple[int, int, int]:
         """What a checkpoint may say of the index if the log ended here.
@@ -180,8 +196,8 @@ class DerivedIndex:
             OSError: the disk failed.
         """
         self.write()
-        name, count, number = self._index.mark_before(offset)
-        older = self._index.files[: max(number - 1, 0)]
+        name, count, number = self.index.mark_before(offset)
+        older = self.index.files[: max(number - 1, 0)]
         return name, count, older[-1].header.end_timestamp if older else 0
 
     def _say_gone(self, older: list[IndexFile], file: IndexFile, count: int) -> None:
@@ -206,9 +222,9 @@ class DerivedIndex:
             StoreDamaged: all of them, more than one, have another size than the settings say.
             OSError: the disk failed.
         """
-        names = self._disk.list_names(self._index.directory)
+        names = self._disk.list_names(self.index.directory)
         paths = [
-            f"{self._index.directory}/{name}"
+            f"{self.index.directory}/{name}"
             for name in names
             if len(name) == _NAME_DIGITS and name.isdigit()
         ]
@@ -219,11 +235,11 @@ class DerivedIndex:
             if not size and path == paths[-1] and not is_clean and not self._had_keys(path):
                 if not self._read_only:
                     self._disk.unlink(path)
-            elif size != self._index.shape.file_size or not self._means_something(header):
+            elif size != self.index.shape.file_size or not self._means_something(header):
                 self._begin_again_at(files, path, size, paths)
                 break
             else:
-                file = IndexFile(self._disk, path, self._index.shape, header=header)
+                file = IndexFile(self._disk, path, self.index.shape, header=header)
                 files.append(file)
         return files
 
@@ -250,7 +266,7 @@ class DerivedIndex:
 
     def _means_something(self, header: IndexHeader) -> bool:
         """Whether a header can be one of this index, and of this log."""
-        shape = self._index.shape
+        shape = self.index.shape
         return (
             header.index_count <= shape.entries
             and 0 <= header.slots_used <= shape.slots
@@ -261,7 +277,7 @@ class DerivedIndex:
 
     def _check_setting(self, found: dict[str, tuple[int, IndexHeader]]) -> None:
         """Where files agree on another size than the settings say it is those which are wrong."""
-        sizes, shape = {size for size, _ in found.values()}, self._index.shape
+        sizes, shape = {size for size, _ in found.values()}, self.index.shape
         if len(found) > 1 and len(sizes) == 1 and not sizes & {-1, 0, shape.file_size}:
             raise StoreDamaged(
                 f"{next(iter(found))} has {sizes.pop()} bytes, as all index files; the settings "
@@ -300,14 +316,14 @@ class DerivedIndex:
                 is_known |= is_named
             elif is_named and progress.index_count <= file.header.index_count:
                 kept.append(file)
-                self._index.files = kept
+                self.index.files = kept
                 self._grow(file, progress.index_count)
                 is_known = True
                 break
             elif name >= progress.index_file:
                 break
             # An older one was removed by a start, and a power cut brought it back.
-        self._index.files = kept
+        self.index.files = kept
         self._remove([file for file in files if file not in kept])
         if is_known and self._checkpoints.progress is not None:
             return progress.dispatched
@@ -321,7 +337,7 @@ class DerivedIndex:
             file.close()
             self._disk.unlink(file.path)
         if files:
-            self._disk.sync_directory(self._index.directory)
+            self._disk.sync_directory(self.index.directory)
 
     def _grow(self, file: IndexFile, count: int) -> None:
         """Have a file go on where the next entry has the number `count`, whatever it holds."""
@@ -337,7 +353,7 @@ class DerivedIndex:
     def _cut_header(self, reader: EntryReader, header: IndexHeader, count: int) -> IndexHeader:
         """The header as it was when the next entry had the number `count`."""
         if count == 1:
-            older = self._index.files[:-1]
+            older = self.index.files[:-1]
             if not older:
                 return IndexHeader()
             last = older[-1].header
@@ -360,7 +376,7 @@ class DerivedIndex:
 
     def _note_last(self) -> None:
         """Find the record that was indexed last, and how many of its keys were."""
-        for file in reversed(self._index.files):
+        for file in reversed(self.index.files):
             with entry_reader(self._disk, file.path, file.shape) as reader:
                 for number in range(file.header.index_count - 1, 0, -1):
                     offset = reader.entry(number).physical_offset

@@ -15,7 +15,7 @@ Next: cometmq.store.appender
 """
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from pathlib import Path
 
 from cometmq.codec.record import BLANK_TAIL_SIZE
@@ -33,12 +33,14 @@ from cometmq.store.appender import Appender, Put, PutResult
 from cometmq.store.background import Background
 from cometmq.store.batch_queues import BatchQueue
 from cometmq.store.consume_queue import ConsumeQueue
+from cometmq.store.derived import Step
 from cometmq.store.derived_queues import OnArrival
 from cometmq.store.directory import StoreDirectory
 from cometmq.store.disk import Disk, failed, lack_of
 from cometmq.store.dispatch import LogDispatcher
 from cometmq.store.index import Index
 from cometmq.store.index_file import IndexShape
+from cometmq.store.index_loading import DerivedIndex
 from cometmq.store.message_search import MessageSearch
 from cometmq.store.raw_log import RawLog
 from cometmq.store.read_side import ReadSide
@@ -107,11 +109,20 @@ class MessageStore:
             dispatcher=self._dispatcher,
             index=self.index,
         )
-        self._truncation = Truncation(
-            disk, directory, settings, dispatcher=self._dispatcher, index=derived_index
-        )
+        self._truncation = self._make_truncation(derived_index)
         self._queues.on_stuck = self._queue_stuck
         self._lend(self._reading, self._background)
+
+    def _make_truncation(self, index: DerivedIndex) -> Truncation:
+        return Truncation(
+            self._directory,
+            self.settings,
+            dispatcher=self._dispatcher,
+            index=index,
+            reading=self._reading,
+            background=self._background,
+            acceptance=self._acceptance,
+        )
 
     def _lend(self, reading: ReadSide, background: Background) -> None:
         """Give the names of what parts do alone to the store."""
@@ -139,7 +150,7 @@ class MessageStore:
         self.flushed, self.flush_failed = background.flushed, background.flush_failed
         self.file_ahead_needed = background.file_ahead_needed
         self.make_file, self.adopt = background.make_file, background.adopt
-        self.checkpoint_due = upkeep.checkpoint_due
+        self.checkpoint_due = background.checkpoint_due
         self.checkpointed = upkeep.checkpointed
         self.room, self.cleaner = upkeep.room, background.cleaner
         self.clean_due, self.tick = background.clean_due, background.tick
@@ -211,11 +222,13 @@ class MessageStore:
     def close(self) -> None:
         """Bring everything to the device, mark the directory as cleanly closed, give it up.
 
-        Flush, file and checkpoint jobs that are under way must have ended. Where something
+        Flush, file and checkpoint jobs and truncations that are under way must have ended. Where something
         cannot be brought to the device the directory stays marked, and the next start looks.
         """
         if self._is_closed:
             return
+        if self._acceptance.is_held:
+            self.poison("the store was closed while its log was truncated")
         try:
             if not self._acceptance.is_over:
                 self._settle()
@@ -347,42 +360,29 @@ class MessageStore:
         self._dispatcher.raw_end = batch.end_offset
         return batch.end_offset
 
-    def truncate(self, end: int) -> None:
+    def truncate_steps(self, end: int) -> Generator[Step, None, None]:
         """Take back the log from a record on, and its entries in queues and index; a copy stays in `cut`.
 
-        It waits for the device: nothing else is done meanwhile.
+        Each step that this yields is done in a thread that may wait, and has ended before the next is
+        asked for, on the thread that owns the store. Until the last one has ended nothing is taken or
+        flushed, and readers find no message behind the new end. All of them must be taken: who gives up
+        behind the copy has ended the store.
 
         Args:
             end: physical offset at which a record begins.
 
         Raises:
             RecordIllegal: none begins there.
-            StoreBusy: a flush or a checkpoint is under way; try again when it has ended.
+            StoreBusy: a flush, a checkpoint or cleaning is under way; try again when it has ended.
             StoreError: no copy could be kept; nothing has changed.
             StorePoisoned: the disk failed; a restart finds the log with the old end or the new one.
         """
-        if self._acceptance.is_over:
-            raise self._acceptance.refusal()
-        if self._upkeep.is_job_out or self._flushing.is_under_way:
-            raise StoreBusy("a flush or a checkpoint is under way")
-        if end == self.positions.written:
-            return
-        try:
-            self._log.commit_staged()
-            self._log.mend()
-            self._truncation.check(end)
-            self._truncation.keep_copy(end)
-        except OSError as error:
-            reason = failed(f"the log cannot be truncated to {end}", error)
-            raise StoreError(f"{reason}; nothing has changed") from error
-        try:
-            store_ms = self._truncation.run(end)
-        except OSError as error:
-            raise self.poison(
-                f"the log could not be truncated to {end} ({error.strerror or error})"
-            ) from error
-        self._upkeep.go_back(store_ms)
-        self._flushing.go_back(end, store_ms)
+        return self._truncation.steps(end)
+
+    def truncate(self, end: int) -> None:
+        """Take all steps of `truncate_steps` here and now, waiting for the device."""
+        for step in self._truncation.steps(end):
+            step()
 
     def _write_failed(self, error: OSError) -> StoreError:
         """What a write that failed means: wait for what is lacking, or never write again."""
@@ -432,8 +432,10 @@ class MessageStore:
         """Remove a topic's queues; its records stay in the log until that file goes.
 
         Raises:
+            StoreBusy: the log is being truncated.
             OSError: a file could not be removed.
         """
+        self._acceptance.check_free()
         queues = self._queues.of_topic(topic)
         self._upkeep.forget_entries(sum(queue.max_offset for queue in queues))
         self._queues.delete_topic(topic)
@@ -444,8 +446,10 @@ class MessageStore:
         """Remove one queue; its records stay in the log until that file goes.
 
         Raises:
+            StoreBusy: the log is being truncated.
             OSError: a file could not be removed.
         """
+        self._acceptance.check_free()
         if isinstance(queue, BatchQueue):
             self._directory.batches.delete_queue(queue)
             return
@@ -456,8 +460,10 @@ class MessageStore:
         """Remove the empty directories of topics that are deleted.
 
         Raises:
+            StoreBusy: the log is being truncated.
             OSError: one could not be removed.
         """
+        self._acceptance.check_free()
         self._queues.sweep()
 
     @property

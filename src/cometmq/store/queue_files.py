@@ -11,6 +11,7 @@ queues of 6 MB could be neither allocated nor all open. Java reads up to the fir
 from collections import OrderedDict
 from collections.abc import Iterable
 from contextlib import suppress
+from typing import NamedTuple
 
 from cometmq.codec.queue_entry import BLANK_ENTRY, QUEUE_ENTRY_SIZE
 from cometmq.store.consume_queue import ConsumeQueue
@@ -18,6 +19,18 @@ from cometmq.store.disk import Buffer, Disk, write_whole
 
 # Descriptors kept open: what a default limit of 1024 leaves beside connections and log files.
 OPEN_FILES_MAX = 256
+
+
+class QueueEnd(NamedTuple):
+    """What was cleared of a queue.
+
+    Attributes:
+        path: the file that ends earlier now; None where there is none.
+        removed: the files behind it, which are gone.
+    """
+
+    path: str | None
+    removed: list[str]
 
 
 class QueueFiles:
@@ -176,20 +189,32 @@ class QueueFiles:
 
     def clear_from(self, queue: ConsumeQueue, offset: int) -> None:
         """Remove every entry from an offset on: zeros in its file, and no file behind it."""
+        self.forget(queue)
+        self.cleared(self.clear_end(queue, offset))
+
+    def clear_end(self, queue: ConsumeQueue, offset: int) -> QueueEnd:
+        """Do that for files that are not open; `cleared` follows. Any thread."""
         path = self.path(queue, offset)
         directory, _, wanted = path.rpartition("/")
-        self.forget(queue)
-        for name in self._disk.list_names(directory):
-            if name > wanted:
-                self._disk.unlink(f"{directory}/{name}")
-                self.unsynced.discard(f"{directory}/{name}")
-        if self._disk.exists(path):
-            fd = self._disk.open(path)
-            try:
-                self._disk.clear_from(fd, offset % self.entries_per_file * QUEUE_ENTRY_SIZE)
-            finally:
-                self._disk.close(fd)
-            self.unsynced.add(path)
+        removed = [
+            f"{directory}/{name}" for name in self._disk.list_names(directory) if name > wanted
+        ]
+        for newer in removed:
+            self._disk.unlink(newer)
+        if not self._disk.exists(path):
+            return QueueEnd(None, removed)
+        fd = self._disk.open(path)
+        try:
+            self._disk.clear_from(fd, offset % self.entries_per_file * QUEUE_ENTRY_SIZE)
+        finally:
+            self._disk.close(fd)
+        return QueueEnd(path, removed)
+
+    def cleared(self, end: QueueEnd) -> None:
+        """The end of a queue was cleared: the next checkpoint brings it to the device."""
+        self.unsynced.difference_update(end.removed)
+        if end.path is not None:
+            self.unsynced.add(end.path)
 
     def names_before(self, queue: ConsumeQueue, offset: int) -> list[str]:
         """Paths of the files that end at or before an offset, without the newest. Any thread."""
@@ -208,10 +233,10 @@ class QueueFiles:
             if fd is not None:
                 self._disk.close(fd)
 
-    def forget(self, queue: ConsumeQueue) -> None:
-        """Close what is open of a queue."""
-        prefix = self.queue_directory(queue.topic, queue.queue_id) + "/"
-        for path in [path for path in self._open if path.startswith(prefix)]:
+    def forget(self, *queues: ConsumeQueue) -> None:
+        """Close what is open of queues."""
+        directories = {self.queue_directory(queue.topic, queue.queue_id) for queue in queues}
+        for path in [path for path in self._open if path.rpartition("/")[0] in directories]:
             self._disk.close(self._open.pop(path))
 
     def remove(self, queue: ConsumeQueue) -> None:

@@ -11,6 +11,7 @@ Next: cometmq.store.reader
 
 import logging
 from collections.abc import Iterator
+from threading import Lock
 from typing import NamedTuple
 
 from cometmq.codec.queue_entry import (
@@ -76,6 +77,9 @@ class QueueMending:
         self._walk = walk_of(settings)
         self._read_only = read_only
         self._lines = 0
+        self._cuts = 0
+        # Held while entries are written: none of a read that began before a truncation comes behind it.
+        self._writing = Lock()
 
     def entries(self, queue: ConsumeQueue, offset: int, entries: Buffer) -> bytes:
         """The first entries of a read as they should be; what differs is mended in the file, too.
@@ -88,31 +92,43 @@ class QueueMending:
             entries: as they stand in one file.
 
         Returns:
-            At least one, and at most as many as a read looks at.
+            At most as many as a read looks at; none where the queue was truncated meanwhile, else at
+            least one.
         """
+        cuts = self._cuts
         mended = bytearray(entries[: LOOKED_MAX * QUEUE_ENTRY_SIZE]) or bytearray(
             QUEUE_ENTRY_SIZE
         )
         end = offset + len(mended) // QUEUE_ENTRY_SIZE
         at = offset
-        while at < end:
+        # The queue may be truncated at any moment: what lies behind its end is nobody's.
+        while at < min(end, queue.max_offset):
             if self._is_good(queue, at, _entry(mended, at - offset)):
                 at += 1
                 continue
             run = self._run(queue, at)
-            fresh = self._built_again(queue, run)
+            fresh = self._built_again(queue, run, cuts)
             first = (at - offset) * QUEUE_ENTRY_SIZE
             mended[first : first + len(fresh)] = fresh[: len(mended) - first]
-            at = run.stop
-        return bytes(mended)
+            at = max(run.stop, at + 1)
+        count = max(min(at, queue.max_offset) - offset, 0)
+        return bytes(mended[: count * QUEUE_ENTRY_SIZE])
 
     def entry(self, queue: ConsumeQueue, offset: int) -> QueueEntry | None:
         """One entry as it should be; None where the log has no message for it. As `entries`."""
         content = queue.tail_entry(offset) or self._read(queue, offset, 1)
         if not content:
             return None
-        entry = QueueEntry._make(QUEUE_ENTRY.unpack(self.entries(queue, offset, content)))
+        mended = self.entries(queue, offset, content)
+        if not mended:
+            return None
+        entry = QueueEntry._make(QUEUE_ENTRY.unpack(mended))
         return None if entry.size == BLANK_SIZE or entry.tags_code == GAP_CODE else entry
+
+    def truncated(self) -> None:
+        """The log's end is cut from now on: what a read makes that has begun is not written any more."""
+        with self._writing:
+            self._cuts += 1
 
     # --- good and bad
 
@@ -190,7 +206,7 @@ class QueueMending:
 
     # --- building again
 
-    def _built_again(self, queue: ConsumeQueue, run: BadRun) -> bytes:
+    def _built_again(self, queue: ConsumeQueue, run: BadRun, cuts: int) -> bytes:
         """What belongs in place of bad entries; written there, and said."""
         found: dict[int, bytes] = {}
         for topic, queue_id, offset, code, place, size in self._places_between(run):
@@ -200,7 +216,8 @@ class QueueMending:
         gap = encode_entry(0, BLANK_SIZE, run.high)
         fresh = b"".join(found.get(offset, gap) for offset in range(run.start, run.stop))
         lost = sum(offset not in found for offset in range(run.start, run.stop))
-        is_written = self._write(queue, run.start, fresh)
+        with self._writing:
+            is_written = cuts == self._cuts and self._write(queue, run.start, fresh)
         self._say(queue, run, lost, is_written=is_written)
         return fresh
 

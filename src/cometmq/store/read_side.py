@@ -96,6 +96,10 @@ class ReadSide:
         """
         return self._mending.entry(queue, offset)
 
+    def truncated(self) -> None:
+        """The log's end is being cut: what reads that have begun would keep of it goes."""
+        self._mending.truncated()
+
     def change_limits(self, settings: StoreSettings) -> None:
         """Bound what one pull may take as these settings say, from now on; nothing else changes."""
         self._reader.change_limits(settings)

@@ -217,6 +217,11 @@ class Reader:
     def _mended(self, wanted: Wanted, entries: Buffer) -> GetResult:
         """The same read where entries lead to no records of theirs. May wait."""
         mended = self._mending.entries(wanted.queue, wanted.offset, entries)
+        if not mended:  # The queue ends earlier now.
+            low, high = wanted.queue.min_offset, wanted.queue.max_offset
+            if low <= wanted.offset < high:
+                return GetResult(GetStatus.NO_MATCHED_MESSAGE, wanted.offset, low, high)
+            return _outside(wanted.offset, low, high)
         return self._answer(wanted, mended, may_wait=True, are_mended=True)
 
     def _answer(

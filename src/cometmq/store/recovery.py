@@ -15,7 +15,7 @@ from cometmq.model.errors import StoreDamaged
 from cometmq.store.batch import batch_of
 from cometmq.store.checkpoint import CheckpointFiles
 from cometmq.store.commitlog import CommitLog
-from cometmq.store.derived import Derived
+from cometmq.store.derived import Derived, truncate_now
 from cometmq.store.disk import Disk
 from cometmq.store.log_end import PLAIN_ENDS, LogEnd
 from cometmq.store.log_file import LogFile
@@ -77,7 +77,7 @@ class Recovery:
             self._check_end()
         lacked = self._load(is_clean=is_clean)
         if not chain.files:
-            self._truncate(0)
+            truncate_now(self._derived, 0)
             return Recovered(0, 0, None)
         end, why = self._walk(min(lacked))
         log_end = LogEnd(
@@ -87,7 +87,7 @@ class Recovery:
         if damage is None and not self._read_only:
             is_torn = not is_clean or why not in PLAIN_ENDS
             damage = log_end.cut(end, walked_from=lacked[-1], is_torn=is_torn)
-            self._truncate(end)
+            truncate_now(self._derived, end)
         return Recovered(end, self._store_ms, damage)
 
     def _load(self, *, is_clean: bool) -> list[int]:
@@ -101,10 +101,6 @@ class Recovery:
             for derived in reversed(self._derived)
         ]
         return [max(offset, log_start) for offset in lacked if offset is not None]
-
-    def _truncate(self, end: int) -> None:
-        for derived in self._derived:
-            derived.truncate(end)
 
     def _check_end(self) -> None:
         """Refuse a log whose newest files are missing.

@@ -29,12 +29,14 @@ class RunningFlags:
         refusal: why a put is refused, in words; None when it is not. The hot path looks at
             this alone.
         pause: why none is taken for this moment; no flag of RocketMQ's.
+        hold: the same, while the store itself is at work on its log.
     """
 
     def __init__(self) -> None:
         self._reasons: dict[Flag, str] = {}
         self.refusal: str | None = None
         self.pause: str | None = None
+        self.hold: str | None = None
 
     @property
     def bits(self) -> int:
@@ -61,9 +63,21 @@ class RunningFlags:
         self.pause = reason
         self._refresh()
 
+    def set_hold(self, reason: str | None) -> None:
+        """Take no message while the store is at work on its log, or again (None)."""
+        self.hold = reason
+        self._refresh()
+
+    @property
+    def passing(self) -> str | None:
+        """What of the refusal passes by itself in a moment."""
+        return (
+            "; ".join(words for words in (self.pause, self.hold) if words is not None) or None
+        )
+
     def _refresh(self) -> None:
         """Join the words of what stops writing."""
         words = [words for flag, words in self._reasons.items() if flag != Flag.NOT_READABLE]
-        if self.pause is not None:
-            words.append(self.pause)
+        if self.passing is not None:
+            words.append(self.passing)
         self.refusal = "; ".join(words) or None

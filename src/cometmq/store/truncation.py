@@ -1,49 +1,137 @@
 """Takes back the end of the log while the store is open, and all that was built from it.
 
 The steps and why a stop behind each leaves a store that opens, with the old end or with the new one,
-are in docs/design/0036. Nothing that goes is lost: a copy stays in the folder `cut`.
+are in docs/design/0036. Nothing that goes is lost: a copy stays in the folder `cut`. What waits for the
+device is done in a lent thread, as in cleaning; meanwhile nothing is appended, flushed or dispatched,
+and readers find the queues as they will be.
 
 Next: cometmq.store.log_end
 """
 
 from collections import deque
+from collections.abc import Generator, Iterator
 from dataclasses import replace
+from functools import partial
 
 from cometmq.codec.record import BLANK_TAIL_SIZE
 from cometmq.kernel import MAGIC_BLANK
-from cometmq.model.errors import RecordIllegal
+from cometmq.model.errors import RecordIllegal, StoreBusy, StoreError
+from cometmq.store.acceptance import Acceptance
+from cometmq.store.background import Background
 from cometmq.store.batch import Batch, batch_of
 from cometmq.store.checkpoint import NOTHING_DONE
+from cometmq.store.derived import Step
 from cometmq.store.directory import StoreDirectory
-from cometmq.store.disk import Disk
+from cometmq.store.disk import failed
 from cometmq.store.dispatch import LogDispatcher
 from cometmq.store.index_loading import DerivedIndex
 from cometmq.store.log_end import LogEnd, record_at
+from cometmq.store.read_side import ReadSide
 from cometmq.store.settings import StoreSettings
 from cometmq.store.whole_records import walk_of
 
 
 class Truncation:
-    """Truncations of one store; no flush or checkpoint may be under way."""
+    """Truncations of one store, one at a time."""
 
     def __init__(
         self,
-        disk: Disk,
         directory: StoreDirectory,
         settings: StoreSettings,
         *,
         dispatcher: LogDispatcher,
         index: DerivedIndex,
+        reading: ReadSide,
+        background: Background,
+        acceptance: Acceptance,
     ) -> None:
-        self._disk = disk
         self._directory = directory
         self._log = directory.log
         self._checkpoints = directory.checkpoints
         self._dispatcher = dispatcher
         self._index = index
+        self._reading = reading
+        self._background = background
+        self._acceptance = acceptance
         self._walk = walk_of(settings)
+        self._waiting: deque[Batch] = deque()  # What was not visible yet when it began,
+        self._kept: list[Batch] = []  # and what of it stays.
+        self._store_ms = (
+            0  # Of the first record that goes; 0: a blank end of a file comes first.
+        )
 
-    def check(self, end: int) -> None:
+    def steps(self, end: int) -> Generator[Step, None, None]:
+        """Truncate the log to a record's start (see `MessageStore.truncate_steps`)."""
+        self._check_free()
+        if end == self._log.positions.written:
+            return
+        self._hold(end)
+        is_begun = False
+        try:
+            yield from _each(self._copying(end))
+            is_begun = True
+            yield from self._run(end)
+        except OSError as error:
+            if not is_begun:
+                reason = failed(f"the log cannot be truncated to {end}", error)
+                raise StoreError(f"{reason}; nothing has changed") from error
+            raise self._background.poison(
+                f"the log could not be truncated to {end} ({error.strerror or error})"
+            ) from error
+        except BaseException:  # Who takes the steps has given up, too.
+            if is_begun:
+                self._background.poison(f"a truncation of the log to {end} was not finished")
+            raise
+        finally:
+            self._let_go(is_begun=is_begun)
+        self._background.upkeep.go_back(self._store_ms)
+        self._background.flushing.go_back(end, self._store_ms)
+        self._dispatcher.dispatch()
+
+    def _check_free(self) -> None:
+        """Refuse while something else is at work on the files."""
+        if self._acceptance.is_over:
+            raise self._acceptance.refusal()
+        background = self._background
+        if (
+            self._acceptance.is_held
+            or background.upkeep.is_job_out
+            or background.flushing.is_under_way
+            or background.cleaner.is_step_out
+        ):
+            raise StoreBusy("a flush, a checkpoint, cleaning or a truncation is under way")
+
+    def _hold(self, end: int) -> None:
+        """Nothing comes, nothing becomes visible, and no key is entered until `_let_go`."""
+        self._acceptance.hold(f"the log is being truncated to {end}")
+        self._index.index.is_held = True
+        self._waiting, self._dispatcher.waiting = self._dispatcher.waiting, deque()
+
+    def _let_go(self, *, is_begun: bool) -> None:
+        self._acceptance.release()
+        self._index.index.is_held = False
+        if not is_begun:
+            self._dispatcher.waiting = self._waiting
+
+    # --- nothing has changed yet
+
+    def _copying(self, end: int) -> Iterator[Step]:
+        yield partial(self._keep_copy, end)
+
+    def _keep_copy(self, end: int) -> None:
+        """Copy what goes into the folder `cut`.
+
+        Raises:
+            RecordIllegal: no record begins there.
+            OSError: there is no room, or the disk failed.
+        """
+        self._log.commit_staged()
+        self._log.mend()
+        self._check(end)
+        log_end = LogEnd(self._checkpoints.disk, self._log, self._checkpoints)
+        log_end.keep_copies(end, self._log.positions.written)
+
+    def _check(self, end: int) -> None:
         """Refuse to cut where no record begins.
 
         Raises:
@@ -63,53 +151,40 @@ class Truncation:
         if not is_blank and record_at(file, end) is None:
             raise RecordIllegal(f"the log cannot be truncated to {end}: no record begins there")
 
-    def run(self, end: int) -> int:
-        """Truncate to the start of a record that was found by `check`; all memory is in files.
+    # --- the steps that count
 
-        Returns:
-            Store time of the first record that went, ms; 0: a blank end of a file came first.
+    def _run(self, end: int) -> Iterator[Step]:
+        """Truncate to the start of a record that was found; all memory is in files."""
+        written, derived = self._log.positions.written, self._directory.derived
+        for each in derived:
+            yield from _each(each.hide_from(end))
+        self._reading.truncated()
+        yield from _each(self._taking_back(end))
+        assert self._log.positions.written == written, "something was appended meanwhile"
+        yield from _each(self._log.cut(end))
+        for each in derived:
+            yield from _each(each.truncate(end))
+        assert self._log.positions.written == end, "something was appended meanwhile"
+        self._show_kept()
 
-        Raises:
-            OSError: a step failed. After the first, which copies, the store must be opened again.
-        """
-        log, chain = self._log, self._log.chain
-        file = chain.find(end)
+    def _taking_back(self, end: int) -> Iterator[Step]:
+        yield partial(self._take_checkpoint_back, end)
+
+    def _take_checkpoint_back(self, end: int) -> None:
+        """Say of no record behind the new end that it is on the device, or in a queue."""
+        file = self._log.chain.find(end)
         assert file is not None
         record = record_at(file, end)
-        store_ms = record.store_timestamp if record is not None else 0
-        self._take_checkpoint_back(end, store_ms)
-        log.cut(end)
-        waiting = self._dispatcher.waiting
-        kept = [part for batch in waiting if (part := self._before(batch, end)) is not None]
-        for derived in self._directory.derived:
-            derived.truncate(end)
-        self._dispatcher.waiting = deque(kept)
-        self._dispatcher.raw_end = kept[-1].end_offset if kept and kept[-1].records else 0
-        for queue in self._directory.queues:
-            queue.next_offset = queue.max_offset
-        for batch in kept:
-            for queue, offset, *_ in batch.arrivals:
-                queue.next_offset = offset + 1
-        return store_ms
-
-    def keep_copy(self, end: int) -> None:
-        """Copy what goes into the folder `cut`.
-
-        Raises:
-            OSError: there is no room, or the disk failed; nothing has changed.
-        """
-        log_end = LogEnd(self._disk, self._log, self._checkpoints)
-        log_end.keep_copies(end, self._log.positions.written)
-
-    def _take_checkpoint_back(self, end: int, store_ms: int) -> None:
-        """Say of no record behind the new end that it is on the device, or in a queue."""
+        self._store_ms = store_ms = record.store_timestamp if record is not None else 0
+        self._kept = [
+            part for batch in self._waiting if (part := self._before(batch, end)) is not None
+        ]
         known, times = self._checkpoints.progress or NOTHING_DONE, self._checkpoints.times
         name, count, index_ms = self._index.mark_before(end)
         if known.dispatched > end:
-            queues = self._directory.derived_queues
             known = known._replace(
                 dispatched=end,
-                entries=min(known.entries, queues.writable_entries_before(end)),
+                entries=min(known.entries, self._directory.queues.writable_entries),
                 index_file=name,
                 index_count=count,
             )
@@ -124,6 +199,19 @@ class Truncation:
             times, known._replace(flushed=flushed, log_ms=times.log_timestamp)
         )
 
+    def _show_kept(self) -> None:
+        """What was not visible and stays is still to come; queues go on behind it."""
+        kept = self._kept
+        self._dispatcher.waiting = deque(kept)
+        self._dispatcher.raw_end = kept[-1].end_offset if kept and kept[-1].records else 0
+        for batch in self._waiting:
+            for queue, *_ in batch.arrivals:
+                queue.next_offset = queue.max_offset
+        for batch in kept:
+            for queue, offset, *_ in batch.arrivals:
+                queue.next_offset = offset + 1
+        self._waiting, self._kept = deque(), []
+
     def _before(self, batch: Batch, end: int) -> Batch | None:
         """What of a batch that is not visible yet lies before the new end; None: nothing."""
         if batch.end_offset <= end:
@@ -136,3 +224,19 @@ class Truncation:
             found += self._walk(chunk, start)[0]
             start = file.end
         return batch_of(found) if found else None
+
+
+def _each(steps: Iterator[Step]) -> Iterator[Step]:
+    """The same steps; what one raises is raised where they go on, on the thread that owns the store."""
+    for step in steps:
+        failures: list[Exception] = []
+        yield partial(_try, failures, step)
+        if failures:
+            raise failures[0]
+
+
+def _try(failures: list[Exception], step: Step) -> None:
+    try:
+        step()
+    except Exception as error:  # noqa: BLE001  It is raised on the other thread.
+        failures.append(error)

@@ -249,7 +249,10 @@ def test_followers_are_told_the_new_start_once():
         def feed(self, batch: Batch) -> None:
             raise AssertionError("nothing came")
 
-        def truncate(self, offset: int) -> None:
+        def hide_from(self, offset: int) -> Iterator[Step]:
+            raise AssertionError("nothing was truncated")
+
+        def truncate(self, offset: int) -> Iterator[Step]:
             raise AssertionError("nothing was truncated")
 
         def delete_before(self, offset: int) -> Iterator[Step]:

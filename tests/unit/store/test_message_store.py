@@ -190,7 +190,10 @@ def test_the_index_has_its_place_in_dispatch():
         def load(self, *, is_clean: bool, log_start: int) -> int | None:
             raise AssertionError("it came after the start")
 
-        def truncate(self, offset: int) -> None:
+        def hide_from(self, offset: int) -> Iterator[Step]:
+            raise AssertionError("nothing was truncated")
+
+        def truncate(self, offset: int) -> Iterator[Step]:
             raise AssertionError("nothing was truncated")
 
         def delete_before(self, offset: int) -> Iterator[Step]:
