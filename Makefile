@@ -28,8 +28,9 @@ fmt: setup ## lay out the code and mend what can be mended safely
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix-only --quiet .
 
-sync: setup ## make the blocking clients anew from the asyncio ones
+sync: setup ## make anew what is made from other files: blocking clients, constants of the kernel
 	$(BIN)/python tools/sync_facade.py
+	$(BIN)/python tools/sync_layouts.py
 
 lint: setup ## style, mistakes and spelling
 	$(BIN)/ruff format --check .
@@ -45,6 +46,7 @@ arch: setup ## who may import whom
 tidy: setup ## sizes, names, docstrings, the chain of Next: lines
 	$(BIN)/python tools/tidy.py
 	$(BIN)/python tools/sync_facade.py --check
+	$(BIN)/python tools/sync_layouts.py --check
 
 test: setup ## unit, property, golden, arch and e2e tests
 	$(PYTEST) tests/unit tests/property tests/golden tests/arch tests/e2e $(ARGS)

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cometmq.codec.record import Record, encode_record
-from cometmq.kernel import WalkEnd, keys, messages, records, reference, wanted
+from cometmq.kernel import WalkEnd, keys, layouts, messages, records, reference, wanted
 from cometmq.store.consume_queue import ConsumeQueue
 from cometmq.store.record_walk import valid_records
 from cometmq.store.stored_record import places_of
@@ -94,7 +94,7 @@ def test_index_entries_and_slots_are_the_same(keys, number, before):
         st.tuples(
             st.integers(0, 200),
             st.one_of(st.integers(-1, 30), st.just(0x7FFFFFFF)),
-            st.one_of(st.integers(-(1 << 63), (1 << 63) - 1), st.just(reference.GAP_CODE)),
+            st.one_of(st.integers(-(1 << 63), (1 << 63) - 1), st.just(layouts.GAP_CODE)),
         )
     ),
     st.integers(1, 6),
@@ -188,7 +188,7 @@ def test_the_same_entries_are_wanted_and_they_are_what_the_records_ask_for(parts
     assert sum(record.store_size for record in taken) == end
     for topic in known:
         entries = [
-            reference.ENTRY.pack(record.physical_offset, record.store_size, place[3])
+            layouts.QUEUE_ENTRY.struct.pack(record.physical_offset, record.store_size, place[3])
             for record in taken
             for place in places_of(record, ())
             if place[:2] == (topic, 2)
@@ -215,7 +215,7 @@ def test_stored_keys_and_their_chains_are_read_the_same(parts, number, before, c
     entries = bytearray(reference.index_insert(slots, number, hashes, offsets, hashes)[0])
     if change is not None and change[0] < len(entries):
         entries[change[0] : change[0] + len(change[1])] = change[1]
-    entries = entries[: len(parts) * reference.INDEX_ENTRY.size]
+    entries = entries[: len(parts) * layouts.INDEX_ENTRY.size]
     results = []
     for twin in (fast_walk, wanted):
         slots = memoryview(array("i", before))

@@ -14,10 +14,10 @@ from struct import Struct, error
 from typing import NamedTuple
 
 from cometmq.codec.properties import PROPERTIES_SIZE_MAX
-from cometmq.kernel import sends
+from cometmq.kernel import layouts
 from cometmq.model.errors import CodecError
 
-BATCH_HEAD = sends.BATCH_HEAD  # item size, magic, body CRC, flag, body size
+BATCH_HEAD = layouts.BATCH_HEAD.struct
 BATCH_HEAD_SIZE = BATCH_HEAD.size  # 20
 PROPERTIES_SIZE = Struct(">h")
 BATCH_ITEM_SIZE_MIN = BATCH_HEAD_SIZE + PROPERTIES_SIZE.size  # 22

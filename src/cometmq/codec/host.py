@@ -11,12 +11,14 @@ from functools import lru_cache
 from ipaddress import AddressValueError, IPv4Address, IPv6Address
 from struct import Struct
 
+from cometmq.kernel import layouts
 from cometmq.model.errors import CodecError
 
 HOST_V4 = Struct(">4sI")
 HOST_V6 = Struct(">16sI")
-HOST_V4_SIZE = HOST_V4.size  # 8
-HOST_V6_SIZE = HOST_V6.size  # 20
+HOST_V4_SIZE = layouts.HOST_V4_SIZE
+HOST_V6_SIZE = layouts.HOST_V6_SIZE
+assert (HOST_V4.size, HOST_V6.size) == (HOST_V4_SIZE, HOST_V6_SIZE), "an address and its port"
 PORT_MAX = 65535
 
 NO_HOST = bytes(HOST_V4_SIZE)  # 0.0.0.0:0

@@ -13,6 +13,7 @@ count of a fresh file is 1. Source: IndexFile, IndexHeader of RocketMQ 5.3.3; do
 from struct import Struct, error
 from typing import NamedTuple
 
+from cometmq.kernel import layouts
 from cometmq.model.errors import CodecError
 from cometmq.model.java_hash import java_hash
 
@@ -20,7 +21,7 @@ INDEX_HEADER = Struct(">qqqqii")
 INDEX_HEADER_SIZE = INDEX_HEADER.size  # 40
 INDEX_SLOT = Struct(">i")
 INDEX_SLOT_SIZE = INDEX_SLOT.size  # 4
-INDEX_ENTRY = Struct(">iqii")
+INDEX_ENTRY = layouts.INDEX_ENTRY.struct
 INDEX_ENTRY_SIZE = INDEX_ENTRY.size  # 20
 
 SLOTS_DEFAULT = 5_000_000  # maxHashSlotNum

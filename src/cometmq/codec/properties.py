@@ -16,7 +16,7 @@ from collections.abc import Mapping
 
 from cometmq.kernel import plain_properties
 from cometmq.kernel.keys import find_value
-from cometmq.kernel.sends import PROPERTIES_SIZE_MAX
+from cometmq.kernel.layouts import PROPERTIES_SIZE_MAX
 from cometmq.model.errors import CodecError
 from cometmq.model.properties import NAME_SEPARATOR, PROPERTY_SEPARATOR
 

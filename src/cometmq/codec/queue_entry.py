@@ -14,18 +14,18 @@ from itertools import chain
 from struct import error, pack
 from typing import NamedTuple
 
-from cometmq.kernel import reference
+from cometmq.kernel import layouts
 from cometmq.model.errors import CodecError
 from cometmq.model.names import SCHEDULE_TOPIC, WHEEL_TIMER_TOPIC
 
-QUEUE_ENTRY = reference.ENTRY
+QUEUE_ENTRY = layouts.QUEUE_ENTRY.struct
 QUEUE_ENTRY_SIZE = QUEUE_ENTRY.size  # 20
 
 # A queue whose first file begins in its middle has this before its first real entry
 # (ConsumeQueue.fillPreBlank): offset 0, size Integer.MAX_VALUE, tags code 0.
-BLANK_SIZE = reference.BLANK_SIZE
+BLANK_SIZE = layouts.BLANK_SIZE
 BLANK_ENTRY = QUEUE_ENTRY.pack(0, BLANK_SIZE, 0)
-GAP_CODE = reference.GAP_CODE
+GAP_CODE = layouts.GAP_CODE
 # So many lost messages in a row let a Java broker give the next one again; more than one answer
 # of a pull (maxTransferCountOnMessageInMemory) nobody should get of it.
 DOUBLED_MAX = 32

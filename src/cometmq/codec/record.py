@@ -17,16 +17,19 @@ import sys
 from struct import Struct
 from typing import NamedTuple
 
-from cometmq.codec.host import HOST_V4_SIZE, NO_HOST
+from cometmq.codec.host import HOST_V4_SIZE, HOST_V6_SIZE, NO_HOST
 from cometmq.codec.properties import PROPERTIES_SIZE_MAX, decode_properties
-from cometmq.kernel import (
+from cometmq.kernel import layouts
+from cometmq.kernel.crc import crc32
+from cometmq.kernel.layouts import (
+    CRC_MASK,
     MAGIC_BLANK,
     MAGIC_V1,
     MAGIC_V2,
     RECORD_SIZE_MIN,
+    SHORT_SIZE,
 )
-from cometmq.kernel.crc import crc32
-from cometmq.kernel.records import HEAD, HOSTS_V6
+from cometmq.kernel.records import HOSTS_V6
 from cometmq.model.errors import CodecError
 from cometmq.model.flags import BORN_HOST_V6, STORE_HOST_V6
 
@@ -49,33 +52,39 @@ __all__ = [
 
 HOST_BITS = HOSTS_V6
 
-RECORD_HEAD = HEAD  # Both hosts IPv4.
+RECORD_HEAD = layouts.RECORD_HEAD.struct  # Both hosts IPv4.
+_HOST_V6_TYPE = f"{HOST_V6_SIZE}s"
 RECORD_HEADS = {  # by sysFlag & HOST_BITS
     0: RECORD_HEAD,
-    BORN_HOST_V6: Struct(">iIIiiqqiq20sq8siqi"),
-    STORE_HOST_V6: Struct(">iIIiiqqiq8sq20siqi"),
-    BORN_HOST_V6 | STORE_HOST_V6: Struct(">iIIiiqqiq20sq20siqi"),
+    BORN_HOST_V6: layouts.RECORD_HEAD.with_types(born_host=_HOST_V6_TYPE).struct,
+    STORE_HOST_V6: layouts.RECORD_HEAD.with_types(store_host=_HOST_V6_TYPE).struct,
+    BORN_HOST_V6 | STORE_HOST_V6: layouts.RECORD_HEAD.with_types(
+        born_host=_HOST_V6_TYPE, store_host=_HOST_V6_TYPE
+    ).struct,
 }
 
 # Where the fields of the head lie, bytes from the record's start.
-MAGIC_AT = 4
-BODY_CRC_AT = 8
-QUEUE_ID_AT = 12
-FLAG_AT = 16
-QUEUE_OFFSET_AT = 20
-PHYSICAL_OFFSET_AT = 28
-SYS_FLAG_AT = 36
-BORN_TIME_AT = 40
-BORN_HOST_AT = 48
-STORE_TIME_AT = 56  # 68 when the born host is IPv6; see `store_time_at`.
-HOST_V6_EXTRA = 12  # Bytes that an IPv6 host has more than an IPv4 one.
+_AT = layouts.RECORD_HEAD.at
+MAGIC_AT = _AT["magic"]
+BODY_CRC_AT = _AT["body_crc"]
+QUEUE_ID_AT = _AT["queue_id"]
+FLAG_AT = _AT["flag"]
+QUEUE_OFFSET_AT = _AT["queue_offset"]
+PHYSICAL_OFFSET_AT = _AT["physical_offset"]
+SYS_FLAG_AT = _AT["sys_flag"]
+BORN_TIME_AT = _AT["born_time"]
+BORN_HOST_AT = _AT["born_host"]
+STORE_TIME_AT = _AT["store_time"]  # 68 when the born host is IPv6; see `store_time_at`.
+HOST_V6_EXTRA = HOST_V6_SIZE - HOST_V4_SIZE  # Bytes that an IPv6 host has more.
 
-TOPIC_SIZE_V1_MAX = 127  # Java reads V1's topic size as a signed byte.
+TOPIC_SIZE_V1_MAX = layouts.TOPIC_SIZE_V1_MAX
 TOPIC_SIZE_MAX = 32767  # V2's is a signed 16-bit number.
 
-BLANK_TAIL_SIZE = 8  # What an append leaves free at a log file's end for this mark.
+_BLANK_TAIL = layouts.RECORD_MARK.struct
+# What an append leaves free at a log file's end for this mark.
+BLANK_TAIL_SIZE = _BLANK_TAIL.size
 
-_BLANK_TAIL = Struct(">iI")
+_BODY_AT = RECORD_HEAD.size  # 88
 _SHORT = Struct(">H")
 
 
@@ -131,7 +140,7 @@ class Record(NamedTuple):
 
 def body_crc(body: bytes | bytearray | memoryview) -> int:
     """CRC-32 of a stored body with the sign bit cleared, as records hold it."""
-    return crc32(body) & 0x7FFFFFFF
+    return crc32(body) & CRC_MASK
 
 
 def topic_block(topic: bytes) -> tuple[int, bytes]:
@@ -151,7 +160,8 @@ def topic_block(topic: bytes) -> tuple[int, bytes]:
 def record_size(*, body: int, topic: int, properties: int, sys_flag: int = 0) -> int:
     """Bytes of a record, from the sizes of its parts and the host bits of its sysFlag."""
     head = RECORD_HEADS[sys_flag & HOST_BITS].size
-    return head + body + (1 if topic <= TOPIC_SIZE_V1_MAX else 2) + topic + 2 + properties
+    topic += 1 if topic <= TOPIC_SIZE_V1_MAX else 2
+    return head + body + topic + SHORT_SIZE + properties
 
 
 def store_time_at(sys_flag: int) -> int:
@@ -189,7 +199,7 @@ def encode_record(record: Record) -> bytes:
     sys_flag |= _host_bit(record.born_host, BORN_HOST_V6)
     sys_flag |= _host_bit(record.store_host, STORE_HOST_V6)
     head = RECORD_HEADS[sys_flag & HOST_BITS]
-    size = head.size + len(record.body) + len(topic) + 2 + len(record.property_block)
+    size = head.size + len(record.body) + len(topic) + SHORT_SIZE + len(record.property_block)
     try:
         fixed = head.pack(
             size,
@@ -282,7 +292,7 @@ def decode_records(
             and after <= end
             and 0 <= body_size <= size - RECORD_SIZE_MIN
         ):
-            body_end = position + 88 + body_size
+            body_end = position + _BODY_AT + body_size
             topic_end = body_end + 1 + body[body_end]
             block_start = topic_end + 2
             if (
@@ -290,7 +300,7 @@ def decode_records(
                 and block_start <= after
                 and block_start + (body[topic_end] << 8 | body[topic_end + 1]) == after
             ):
-                content = body[position + 88 : body_end], topic, body[block_start:after]
+                content = body[position + _BODY_AT : body_end], topic, body[block_start:after]
                 append(_new(Record, head[:14] + content))
                 position = after
                 continue
@@ -308,7 +318,7 @@ def _decode(buffer: bytes, position: int, size: int, magic: int) -> Record:
     try:
         # The host bits choose the head; as a record mostly has IPv4 hosts, that one is tried.
         head = RECORD_HEAD.unpack_from(buffer, position)
-        start = position + 88
+        start = position + _BODY_AT
         if head[7] & HOST_BITS:
             layout = RECORD_HEADS[head[7] & HOST_BITS]
             head = layout.unpack_from(buffer, position)

@@ -14,10 +14,17 @@ from cometmq.codec.record import (
     SYS_FLAG_AT,
     body_crc,
 )
-from cometmq.kernel import MAGIC_V1, MAGIC_V2, RECORD_SIZE_MIN, WalkEnd, why_no_record
+from cometmq.kernel import (
+    MAGIC_V1,
+    MAGIC_V2,
+    RECORD_SIZE_MIN,
+    WalkEnd,
+    layouts,
+    why_no_record,
+)
 from cometmq.model.errors import CodecError
 
-_SIZE_AND_MAGIC = Struct(">iI")
+_RECORD_MARK = layouts.RECORD_MARK.struct
 _SYS_FLAG = Struct(">i")
 
 
@@ -53,7 +60,7 @@ def check_record(
     if left < BLANK_TAIL_SIZE:
         raise NoRecordError(WalkEnd.SHORT, f"{max(left, 0)} bytes at byte {position}")
     size: int
-    size, magic = _SIZE_AND_MAGIC.unpack_from(buffer, position)
+    size, magic = _RECORD_MARK.unpack_from(buffer, position)
     if magic not in (MAGIC_V1, MAGIC_V2) or size < RECORD_SIZE_MIN:
         why = why_no_record(size, magic)
         raise NoRecordError(why, f"{why.name} at byte {position}: {size=}, {magic=:#010x}")

@@ -15,12 +15,12 @@ name.
 Next: cometmq.wire.connection
 """
 
-import struct
 from typing import NamedTuple
 
 from cometmq.codec import header_json
 from cometmq.codec.header_binary import decode_binary_header, encode_binary_header
 from cometmq.codec.header_json import decode_json_command, encode_json_header
+from cometmq.kernel import layouts
 from cometmq.model.codes import VERSION, Language
 from cometmq.model.errors import CodecError
 from cometmq.model.flags import ONEWAY, RESPONSE
@@ -31,7 +31,7 @@ ROCKETMQ = 1
 # frame, its length field included.
 FRAME_SIZE_MAX = 16_777_216
 
-_PREFIX = struct.Struct(">iI")
+_PREFIX = layouts.FRAME_HEAD.struct
 
 RawCommand = header_json.RawCommand
 

@@ -1,22 +1,15 @@
 """Hot loops on bytes and ints: what they mean in plain Python, and a compiled twin.
 
-`reference`, `records`, `wanted`, `keys`, `sends`, `requests`, `messages` and `calls` say what each function does;
+`reference`, `records`, `wanted`, `keys`, `sends`, `requests`, `messages` and `calls` say what each function does,
+`layouts` which bytes stand where;
 the modules with an underscore do the same, compiled, and run where the package was built with a C compiler.
 COMETMQ_KERNEL=reference or =fast chooses one for certain (docs/design/0017).
 """
 
 import os
 
-from cometmq.kernel.reference import (
-    MAGIC_BLANK,
-    MAGIC_V1,
-    MAGIC_V2,
-    RECORD_SIZE_MIN,
-    WalkEnd,
-    split_frames,
-    walk_records,
-    why_no_record,
-)
+from cometmq.kernel.layouts import MAGIC_BLANK, MAGIC_V1, MAGIC_V2, RECORD_SIZE_MIN
+from cometmq.kernel.reference import WalkEnd, split_frames, walk_records, why_no_record
 
 KERNEL = os.environ.get("COMETMQ_KERNEL", "")
 try:

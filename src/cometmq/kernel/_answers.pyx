@@ -9,8 +9,8 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 
 from cometmq.kernel._bytes cimport put_bytes, put_u32
+from cometmq.kernel._layouts cimport FRAME_HEAD_SIZE
 from cometmq.kernel._text cimport PyUnicode_AsUTF8AndSize
-from cometmq.kernel.reference import FRAME_HEAD_SIZE as _FRAME_HEAD_SIZE
 from cometmq.kernel.sends import (
     END as END_TEXT,
     KEY as KEY_TEXT,
@@ -22,7 +22,6 @@ from cometmq.kernel.sends import (
 cdef extern from "Python.h":
     int PyUnicode_IS_ASCII(object text)
 
-cdef Py_ssize_t FRAME_HEAD_SIZE = _FRAME_HEAD_SIZE
 cdef const char *HEX_DIGITS = b"0123456789ABCDEF"
 cdef bytes _offset = OFFSET_TEXT.encode(), _key = KEY_TEXT.encode()
 cdef bytes _middle = MIDDLE_TEXT.encode(), _end = END_TEXT.encode()
@@ -112,7 +111,7 @@ cdef bytes _encode_answers(list pending, list results):
         if one[1] is not None and not PyUnicode_IS_ASCII(one[1]):
             return _encode_any_answers(pending, results)
         size = _header_size(one, result)
-        total += size + 8 if size else 0
+        total += FRAME_HEAD_SIZE + size if size else 0
     room = PyBytes_FromStringAndSize(NULL, total)
     at = <uint8_t *>PyBytes_AS_STRING(room)
     for index in range(len(pending)):

@@ -7,10 +7,14 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
 from cometmq.kernel._bytes cimport get_u32, get_u64, put_bytes, put_u32, put_u64
-from cometmq.kernel.reference import GAP_CODE as _GAP_CODE
-
-cdef int ENTRY_SIZE = 20
-cdef int64_t GAP_CODE = _GAP_CODE
+from cometmq.kernel._layouts cimport (
+    BLANK_SIZE,
+    GAP_CODE,
+    QUEUE_ENTRY_PHYSICAL_OFFSET_AT,
+    QUEUE_ENTRY_SIZE,
+    QUEUE_ENTRY_SIZE_AT,
+    QUEUE_ENTRY_TAGS_CODE_AT,
+)
 
 
 def show_entries(list arrivals, dict dirty, Py_ssize_t tail_size_max, list full, dict watched):
@@ -25,13 +29,13 @@ def show_entries(list arrivals, dict dirty, Py_ssize_t tail_size_max, list full,
         size = PyByteArray_GET_SIZE(tail)
         if size == 0:
             dirty[queue] = None
-        PyByteArray_Resize(tail, size + ENTRY_SIZE)
+        PyByteArray_Resize(tail, size + QUEUE_ENTRY_SIZE)
         at = <uint8_t *>PyByteArray_AS_STRING(tail) + size
-        at = put_u64(at, <uint64_t><int64_t>arrival[2])
-        at = put_u32(at, <uint32_t><int32_t>arrival[3])
-        put_u64(at, <uint64_t><int64_t>arrival[4])
+        put_u64(at + QUEUE_ENTRY_PHYSICAL_OFFSET_AT, <uint64_t><int64_t>arrival[2])
+        put_u32(at + QUEUE_ENTRY_SIZE_AT, <uint32_t><int32_t>arrival[3])
+        put_u64(at + QUEUE_ENTRY_TAGS_CODE_AT, <uint64_t><int64_t>arrival[4])
         queue.max_offset = <int64_t>arrival[1] + 1
-        if size + ENTRY_SIZE >= tail_size_max:
+        if size + QUEUE_ENTRY_SIZE >= tail_size_max:
             full.append(queue)
         if queue.watched:
             watched.setdefault(queue, []).append(arrival[4])
@@ -47,18 +51,18 @@ def choose_entries(
     cdef int32_t size
     cdef bint removed = False
     cdef const uint8_t *at
-    if entries.shape[0] % ENTRY_SIZE:
+    if entries.shape[0] % QUEUE_ENTRY_SIZE:
         raise ValueError("entries that are not whole")
     while position < entries.shape[0]:
         at = &entries[position]
-        position += ENTRY_SIZE
-        size = <int32_t>get_u32(at + 8)
+        position += QUEUE_ENTRY_SIZE
+        size = <int32_t>get_u32(at + QUEUE_ENTRY_SIZE_AT)
         if size <= 0 or (count and (count >= count_max or total + size > size_max)):
             break
-        physical_offset = <int64_t>get_u64(at)
-        tags_code = <int64_t>get_u64(at + 12)
+        physical_offset = <int64_t>get_u64(at + QUEUE_ENTRY_PHYSICAL_OFFSET_AT)
+        tags_code = <int64_t>get_u64(at + QUEUE_ENTRY_TAGS_CODE_AT)
         looked += 1
-        if physical_offset < log_start or size == 0x7FFFFFFF or tags_code == GAP_CODE:
+        if physical_offset < log_start or size == BLANK_SIZE or tags_code == GAP_CODE:
             removed = True
             continue
         if match is not None and not match(tags_code):

@@ -11,11 +11,14 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from libc.string cimport memchr, memcmp
 
 from cometmq.kernel._bytes cimport get_u32
+from cometmq.kernel._layouts cimport (
+    FRAME_HEAD_HEADER_AT,
+    FRAME_HEAD_LENGTH_AT,
+    FRAME_HEAD_SIZE,
+    HEADER_SIZE_MAX,
+)
 from cometmq.kernel._text cimport get_decimal
-from cometmq.kernel.reference import FRAME_HEAD_SIZE as _FRAME_HEAD_SIZE, length_error
-
-cdef Py_ssize_t FRAME_HEAD_SIZE = _FRAME_HEAD_SIZE
-cdef int HEADER_SIZE_MAX = 0xFFFFFF
+from cometmq.kernel.reference import length_error
 
 
 cdef class _Scan:
@@ -211,16 +214,16 @@ def read_commands(
     cdef object command
     cdef bint are_commands = True
     while position <= size - FRAME_HEAD_SIZE:
-        length = <int32_t>get_u32(data + position)
-        header = get_u32(data + position + 4)
+        length = <int32_t>get_u32(data + position + FRAME_HEAD_LENGTH_AT)
+        header = get_u32(data + position + FRAME_HEAD_HEADER_AT)
         if not 4 <= length <= limit - 4:
             if items:
                 break
             raise length_error(length, limit)
-        end = position + 4 + length
+        end = position + FRAME_HEAD_HEADER_AT + length  # It counts all behind itself.
         if end > size:
             break
-        start = position + 8
+        start = position + FRAME_HEAD_SIZE
         body_start = start + (header & HEADER_SIZE_MAX)
         command = None
         if header <= header_size_max and body_start <= end:

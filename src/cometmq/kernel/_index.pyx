@@ -6,13 +6,19 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
 from cometmq.kernel._bytes cimport put_u32, put_u64
+from cometmq.kernel._layouts cimport (
+    INDEX_ENTRY_KEY_HASH_AT,
+    INDEX_ENTRY_PHYSICAL_OFFSET_AT,
+    INDEX_ENTRY_PREVIOUS_AT,
+    INDEX_ENTRY_SECONDS_AT,
+    INDEX_ENTRY_SIZE,
+)
 from cometmq.kernel._text cimport hash_on, is_ascii, last_value
 from cometmq.kernel.keys import NOT_INDEXED as _NOT_INDEXED
 from cometmq.kernel.records import RECORD_FIELDS as _RECORD_FIELDS
 from cometmq.kernel.reference import java_hash_many as _hash_any
 from cometmq.model.flags import TRANSACTION_MASK as _TRANSACTION_MASK
 
-cdef int ENTRY_SIZE = 20
 cdef int NOT_INDEXED = _NOT_INDEXED
 cdef int TRANSACTION_MASK = _TRANSACTION_MASK
 cdef Py_ssize_t RECORD_FIELDS = _RECORD_FIELDS
@@ -39,7 +45,7 @@ def index_insert(int32_t[::1] slots, int32_t number, hashes, offsets, seconds):
     cdef uint32_t slot_count = slots.shape[0]
     cdef uint32_t key_hash, slot
     cdef int32_t previous, fresh = 0
-    cdef bytes entries = PyBytes_FromStringAndSize(NULL, count * ENTRY_SIZE)
+    cdef bytes entries = PyBytes_FromStringAndSize(NULL, count * INDEX_ENTRY_SIZE)
     cdef uint8_t *at = <uint8_t *>PyBytes_AS_STRING(entries)
     if len(offsets) != count or len(seconds) != count:
         raise ValueError("a hash, an offset and a time for each key")
@@ -54,10 +60,11 @@ def index_insert(int32_t[::1] slots, int32_t number, hashes, offsets, seconds):
         if not 0 < previous < number:
             previous = 0
             fresh += 1
-        at = put_u32(at, key_hash)
-        at = put_u64(at, <uint64_t><int64_t>offsets[index])
-        at = put_u32(at, <uint32_t><int32_t>seconds[index])
-        at = put_u32(at, <uint32_t>previous)
+        put_u32(at + INDEX_ENTRY_KEY_HASH_AT, key_hash)
+        put_u64(at + INDEX_ENTRY_PHYSICAL_OFFSET_AT, <uint64_t><int64_t>offsets[index])
+        put_u32(at + INDEX_ENTRY_SECONDS_AT, <uint32_t><int32_t>seconds[index])
+        put_u32(at + INDEX_ENTRY_PREVIOUS_AT, <uint32_t>previous)
+        at += INDEX_ENTRY_SIZE
         slots[slot] = number
         number += 1
     return entries, fresh

@@ -10,13 +10,28 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from libc.string cimport memchr, memcmp
 
 from cometmq.kernel._bytes cimport get_u32, get_u64
-from cometmq.kernel.records import HEAD
-from cometmq.kernel.reference import MAGIC_V1 as _MAGIC_V1, RECORD_SIZE_MIN as _SIZE_MIN
-
-cdef uint32_t MAGIC_V1 = _MAGIC_V1
-cdef int64_t SIZE_MIN = _SIZE_MIN
-cdef Py_ssize_t HEAD_SIZE = HEAD.size
-cdef Py_ssize_t HOST_SIZE = 8
+from cometmq.kernel._layouts cimport (
+    HOST_V4_SIZE,
+    MAGIC_V1,
+    RECORD_HEAD_BODY_CRC_AT,
+    RECORD_HEAD_BODY_SIZE_AT,
+    RECORD_HEAD_BORN_HOST_AT,
+    RECORD_HEAD_BORN_TIME_AT,
+    RECORD_HEAD_FLAG_AT,
+    RECORD_HEAD_MAGIC_AT,
+    RECORD_HEAD_PHYSICAL_OFFSET_AT,
+    RECORD_HEAD_PREPARED_OFFSET_AT,
+    RECORD_HEAD_QUEUE_OFFSET_AT,
+    RECORD_HEAD_RECONSUME_TIMES_AT,
+    RECORD_HEAD_SIZE,
+    RECORD_HEAD_STORE_HOST_AT,
+    RECORD_HEAD_STORE_SIZE_AT,
+    RECORD_HEAD_STORE_TIME_AT,
+    RECORD_HEAD_SYS_FLAG_AT,
+    RECORD_SIZE_MIN,
+    SHORT_SIZE,
+    TOPIC_SIZE_V1_MAX,
+)
 cdef str UNIQUE = "UNIQ_KEY"
 cdef const char *DIGITS = b"0123456789ABCDEF"
 
@@ -29,27 +44,32 @@ def plain_messages(
     cdef const uint8_t *at
     cdef const uint8_t *store_host = NULL
     cdef const uint8_t *born_host = NULL
-    cdef Py_ssize_t last = PyBytes_GET_SIZE(body) - HEAD_SIZE
+    cdef Py_ssize_t last = PyBytes_GET_SIZE(body) - RECORD_HEAD_SIZE
+    cdef const uint8_t *host
     cdef int64_t block_at
+    cdef int32_t size
     cdef object born_text = None, store_text = None
-    if PyBytes_GET_SIZE(topic) > 127:
+    if PyBytes_GET_SIZE(topic) > TOPIC_SIZE_V1_MAX:
         return position
     while 0 <= position <= last:
         at = start + position
         block_at = _block_at(at, PyBytes_GET_SIZE(body) - position, topic)
         if not block_at:
             break
-        properties = read_properties(at + block_at, <int32_t>get_u32(at) - block_at)
+        size = <int32_t>get_u32(at + RECORD_HEAD_STORE_SIZE_AT)
+        properties = read_properties(at + block_at, size - block_at)
         if properties is None:
             break
-        if born_host is NULL or memcmp(born_host, at + 48, HOST_SIZE) != 0:
-            born_host = at + 48
-            born_text = host_text(PyBytes_FromStringAndSize(<const char *>born_host, HOST_SIZE))
-        if store_host is NULL or memcmp(store_host, at + 64, HOST_SIZE) != 0:
-            store_host = at + 64
-            store_text = host_text(PyBytes_FromStringAndSize(<const char *>store_host, HOST_SIZE))
+        host = at + RECORD_HEAD_BORN_HOST_AT
+        if born_host is NULL or memcmp(born_host, host, HOST_V4_SIZE) != 0:
+            born_host = host
+            born_text = host_text(PyBytes_FromStringAndSize(<const char *>host, HOST_V4_SIZE))
+        host = at + RECORD_HEAD_STORE_HOST_AT
+        if store_host is NULL or memcmp(store_host, host, HOST_V4_SIZE) != 0:
+            store_host = host
+            store_text = host_text(PyBytes_FromStringAndSize(<const char *>host, HOST_V4_SIZE))
         messages.append(_made(make, at, queue, properties, born_text, store_text))
-        position += <int32_t>get_u32(at)
+        position += size
     return position
 
 
@@ -61,41 +81,46 @@ cdef inline object _made(
     cdef PyObject *unique = PyDict_GetItem(properties, UNIQUE)
     return make(
         queue,
-        <int64_t>get_u64(at + 20),
+        <int64_t>get_u64(at + RECORD_HEAD_QUEUE_OFFSET_AT),
         offset_id if unique is NULL else <object>unique,
         offset_id,
-        PyBytes_FromStringAndSize(<const char *>at + HEAD_SIZE, <int32_t>get_u32(at + 84)),
+        PyBytes_FromStringAndSize(
+            <const char *>at + RECORD_HEAD_SIZE, <int32_t>get_u32(at + RECORD_HEAD_BODY_SIZE_AT)
+        ),
         properties,
-        <int64_t>get_u64(at + 40),
+        <int64_t>get_u64(at + RECORD_HEAD_BORN_TIME_AT),
         born_text,
-        <int64_t>get_u64(at + 56),
+        <int64_t>get_u64(at + RECORD_HEAD_STORE_TIME_AT),
         store_text,
-        <int32_t>get_u32(at + 16),
+        <int32_t>get_u32(at + RECORD_HEAD_FLAG_AT),
         0,
-        <int32_t>get_u32(at + 72),
-        <int64_t>get_u64(at + 28),
-        <int32_t>get_u32(at),
-        get_u32(at + 8),
-        <int64_t>get_u64(at + 76),
+        <int32_t>get_u32(at + RECORD_HEAD_RECONSUME_TIMES_AT),
+        <int64_t>get_u64(at + RECORD_HEAD_PHYSICAL_OFFSET_AT),
+        <int32_t>get_u32(at + RECORD_HEAD_STORE_SIZE_AT),
+        get_u32(at + RECORD_HEAD_BODY_CRC_AT),
+        <int64_t>get_u64(at + RECORD_HEAD_PREPARED_OFFSET_AT),
     )
 
 
 cdef inline int64_t _block_at(const uint8_t *at, int64_t size_max, bytes topic) noexcept:
     """Where a plain record of a topic has its properties; 0 for any other record."""
-    cdef int64_t size = <int32_t>get_u32(at), body_size = <int32_t>get_u32(at + 84), block_at
+    cdef int64_t size = <int32_t>get_u32(at + RECORD_HEAD_STORE_SIZE_AT), block_at
+    cdef int64_t body_size = <int32_t>get_u32(at + RECORD_HEAD_BODY_SIZE_AT)
+    cdef const uint8_t *topic_at
     cdef Py_ssize_t topic_size = PyBytes_GET_SIZE(topic)
     if (
-        get_u32(at + 4) != MAGIC_V1
-        or get_u32(at + 36) != 0
+        get_u32(at + RECORD_HEAD_MAGIC_AT) != MAGIC_V1
+        or get_u32(at + RECORD_HEAD_SYS_FLAG_AT) != 0
         or size > size_max
-        or not 0 <= body_size <= size - SIZE_MIN
+        or not 0 <= body_size <= size - RECORD_SIZE_MIN
     ):
         return 0
-    block_at = HEAD_SIZE + body_size + 1 + topic_size + 2
+    topic_at = at + RECORD_HEAD_SIZE + body_size
+    block_at = RECORD_HEAD_SIZE + body_size + 1 + topic_size + SHORT_SIZE
     if (
         block_at > size
-        or at[HEAD_SIZE + body_size] != topic_size
-        or memcmp(at + HEAD_SIZE + body_size + 1, PyBytes_AS_STRING(topic), topic_size) != 0
+        or topic_at[0] != topic_size
+        or memcmp(topic_at + 1, PyBytes_AS_STRING(topic), topic_size) != 0
         or block_at + (at[block_at - 2] << 8 | at[block_at - 1]) != size
     ):
         return 0
@@ -105,8 +130,8 @@ cdef inline int64_t _block_at(const uint8_t *at, int64_t size_max, bytes topic) 
 cdef inline str _offset_id(const uint8_t *at):
     """The id of a record by its store host and place."""
     cdef char digits[32]
-    put_hex(digits, at + 64)
-    put_hex(digits + 16, at + 28)
+    put_hex(digits, at + RECORD_HEAD_STORE_HOST_AT)
+    put_hex(digits + 16, at + RECORD_HEAD_PHYSICAL_OFFSET_AT)
     return PyUnicode_DecodeUTF8(digits, 32, NULL)
 
 

@@ -6,36 +6,35 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
 from cometmq.kernel._bytes cimport get_u32, get_u64, put_bytes, put_u16, put_u32, put_u64
-from cometmq.kernel.crc import crc32
-from cometmq.kernel.reference import (
-    MAGIC_V1 as _MAGIC_V1,
-    MAGIC_V2 as _MAGIC_V2,
-    PLACE_AT as _PLACE_AT,
-    RECORD_SIZE_MIN as _RECORD_SIZE_MIN,
+from cometmq.kernel._layouts cimport (
+    CRC_MASK,
+    MAGIC_V1,
+    MAGIC_V2,
+    RECORD_FIXED_SIZE,
+    RECORD_HEAD_MAGIC_AT,
+    RECORD_HEAD_PHYSICAL_OFFSET_AT,
+    RECORD_HEAD_STORE_SIZE_AT,
+    RECORD_SIZE_MIN,
+    TOPIC_BLOCK_V1_MAX,
 )
+from cometmq.kernel.crc import crc32
 from cometmq.model.flags import TRANSACTION_COMMIT as _TRANSACTION_COMMIT
 
-cdef uint32_t MAGIC_V1 = _MAGIC_V1
-cdef uint32_t MAGIC_V2 = _MAGIC_V2
-cdef Py_ssize_t PLACE_AT = _PLACE_AT
-cdef Py_ssize_t RECORD_SIZE_MIN = _RECORD_SIZE_MIN
 cdef int TRANSACTION_COMMIT = _TRANSACTION_COMMIT
-cdef int TOPIC_BLOCK_V1_MAX = 128  # The length in one byte, then 127 of them.
-cdef int FIXED_SIZE = 74  # Of a record, without hosts, body, topic and properties.
 
 
 cdef inline uint8_t *_put_record(
     uint8_t *at, tuple put, tuple layout, int32_t queue_id, int64_t queue_offset,
     int64_t position, int64_t store_ms, bytes store_host,
 ) except NULL:
-    """Write one record, as codec.record lays it out; gives where the next one begins."""
+    """Write one record, fields as `layouts.RECORD_HEAD` has them; gives where the next begins."""
     cdef bytes topic = <bytes>put[1], born_host = <bytes>put[8]
     cdef bytes body = <bytes>put[2] if type(put[2]) is bytes else bytes(put[2])
     cdef bytes properties = <bytes>put[3] if type(put[3]) is bytes else bytes(put[3])
     cdef Py_ssize_t body_size = PyBytes_GET_SIZE(body), topic_size = PyBytes_GET_SIZE(topic)
     cdef Py_ssize_t properties_size = PyBytes_GET_SIZE(properties)
     cdef Py_ssize_t host_size = PyBytes_GET_SIZE(born_host)
-    if <int64_t>layout[1] != FIXED_SIZE + host_size + PyBytes_GET_SIZE(store_host):
+    if <int64_t>layout[1] != RECORD_FIXED_SIZE + host_size + PyBytes_GET_SIZE(store_host):
         raise ValueError("a layout for hosts of another kind")
     if properties_size > 0xFFFF:
         raise OverflowError("properties that are longer than a record can say")
@@ -43,7 +42,7 @@ cdef inline uint8_t *_put_record(
         at, <uint32_t>(<int64_t>layout[1] + body_size + topic_size + properties_size)
     )
     at = put_u32(at, MAGIC_V1 if topic_size <= TOPIC_BLOCK_V1_MAX else MAGIC_V2)
-    at = put_u32(at, <uint32_t>crc32(body) & 0x7FFFFFFF)
+    at = put_u32(at, <uint32_t>crc32(body) & CRC_MASK)
     at = put_u32(at, <uint32_t>queue_id)
     at = put_u32(at, <uint32_t><int32_t>put[5])
     at = put_u64(at, <uint64_t>queue_offset)
@@ -128,9 +127,9 @@ def count_records(const uint8_t[::1] piece):
         if end - position < RECORD_SIZE_MIN:
             return -1
         at = &piece[position]
-        size = <int32_t>get_u32(at)
-        magic = get_u32(at + 4)
-        place = <int64_t>get_u64(at + PLACE_AT)
+        size = <int32_t>get_u32(at + RECORD_HEAD_STORE_SIZE_AT)
+        magic = get_u32(at + RECORD_HEAD_MAGIC_AT)
+        place = <int64_t>get_u64(at + RECORD_HEAD_PHYSICAL_OFFSET_AT)
         if (magic != MAGIC_V1 and magic != MAGIC_V2) or size < RECORD_SIZE_MIN:
             return -1
         if size > end - position or place <= before:

@@ -13,8 +13,15 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from libc.string cimport memchr, memcmp, memcpy
 
 from cometmq.kernel._bytes cimport get_u32
+from cometmq.kernel._layouts cimport (
+    BATCH_HEAD_BODY_SIZE_AT,
+    BATCH_HEAD_FLAG_AT,
+    BATCH_HEAD_ITEM_SIZE_AT,
+    BATCH_HEAD_SIZE,
+    PROPERTIES_SIZE_MAX,
+    SHORT_SIZE,
+)
 from cometmq.kernel._text cimport PyUnicode_AsUTF8AndSize, get_decimal
-from cometmq.kernel.sends import PROPERTIES_SIZE_MAX as _PROPERTIES_SIZE_MAX
 
 cdef extern from *:
     """
@@ -29,14 +36,12 @@ cdef extern from *:
 cdef extern from "Python.h":
     PyObject *borrowed_item "PyTuple_GET_ITEM"(PyObject *whole, Py_ssize_t index)
 
-cdef Py_ssize_t PROPERTIES_SIZE_MAX = _PROPERTIES_SIZE_MAX
 cdef int SEND_V2 = 310
 cdef int ONEWAY_BIT = 2
 cdef int CACHE_LINE = 64
 # As many as are fetched before the first is here; one that is special wastes what was found behind it.
 cdef enum:
     LANES_AHEAD = 32
-cdef int BATCH_HEAD_SIZE = 20
 cdef Py_ssize_t KEY_AT = len(b"UNIQ_KEY\1")
 
 
@@ -229,19 +234,19 @@ def plain_batch(
     while position < size:
         if position + BATCH_HEAD_SIZE > size:
             return False
-        item_size = <int32_t>get_u32(data + position)
-        flag = <int32_t>get_u32(data + position + 12)
-        body_size = <int32_t>get_u32(data + position + 16)
+        item_size = <int32_t>get_u32(data + position + BATCH_HEAD_ITEM_SIZE_AT)
+        flag = <int32_t>get_u32(data + position + BATCH_HEAD_FLAG_AT)
+        body_size = <int32_t>get_u32(data + position + BATCH_HEAD_BODY_SIZE_AT)
         start = position + BATCH_HEAD_SIZE
         own_at = start + body_size
-        if body_size < 0 or own_at + 2 > size:
+        if body_size < 0 or own_at + SHORT_SIZE > size:
             return False
         own_size = data[own_at] << 8 | data[own_at + 1]
         position += item_size
-        if own_at + 2 + own_size != position or position > size:
+        if own_at + SHORT_SIZE + own_size != position or position > size:
             return False
         try:
-            code = _tags_code(<const char *>data + own_at + 2, own_size, hash_of)
+            code = _tags_code(<const char *>data + own_at + SHORT_SIZE, own_size, hash_of)
         except UnicodeDecodeError:
             return False
         mended = own_size > 0 and data[position - 1] != 2
@@ -249,7 +254,7 @@ def plain_batch(
             return False
         block = PyBytes_FromStringAndSize(NULL, own_size + mended + shared_size)
         room = PyBytes_AS_STRING(block)
-        memcpy(room, data + own_at + 2, own_size)
+        memcpy(room, data + own_at + SHORT_SIZE, own_size)
         if mended:
             room[own_size] = 2
         memcpy(room + own_size + mended, PyBytes_AS_STRING(shared), shared_size)

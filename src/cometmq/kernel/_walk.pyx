@@ -23,15 +23,43 @@ from libc.stdlib cimport free, malloc
 from libc.string cimport memchr, memcmp, memcpy
 
 from cometmq.kernel._bytes cimport get_u32, get_u64, put_u32, put_u64
+from cometmq.kernel._layouts cimport (
+    CRC_MASK,
+    HOST_V4_SIZE,
+    INDEX_ENTRY_KEY_HASH_AT,
+    INDEX_ENTRY_PHYSICAL_OFFSET_AT,
+    INDEX_ENTRY_PREVIOUS_AT,
+    INDEX_ENTRY_SIZE,
+    INDEX_KEY_KEY_HASH_AT,
+    INDEX_KEY_PHYSICAL_OFFSET_AT,
+    INDEX_KEY_SIZE,
+    MAGIC_V1,
+    QUEUE_ENTRY_PHYSICAL_OFFSET_AT,
+    QUEUE_ENTRY_SIZE,
+    QUEUE_ENTRY_SIZE_AT,
+    QUEUE_ENTRY_TAGS_CODE_AT,
+    RECORD_HEAD_BODY_CRC_AT,
+    RECORD_HEAD_BODY_SIZE_AT,
+    RECORD_HEAD_BORN_HOST_AT,
+    RECORD_HEAD_BORN_TIME_AT,
+    RECORD_HEAD_FLAG_AT,
+    RECORD_HEAD_MAGIC_AT,
+    RECORD_HEAD_PHYSICAL_OFFSET_AT,
+    RECORD_HEAD_PREPARED_OFFSET_AT,
+    RECORD_HEAD_QUEUE_ID_AT,
+    RECORD_HEAD_QUEUE_OFFSET_AT,
+    RECORD_HEAD_RECONSUME_TIMES_AT,
+    RECORD_HEAD_SIZE,
+    RECORD_HEAD_STORE_HOST_AT,
+    RECORD_HEAD_STORE_SIZE_AT,
+    RECORD_HEAD_STORE_TIME_AT,
+    RECORD_HEAD_SYS_FLAG_AT,
+    RECORD_SIZE_MIN,
+    SHORT_SIZE,
+)
 from cometmq.kernel._text cimport hash_on, is_ascii, last_value
 from cometmq.kernel.keys import NOT_INDEXED as _NOT_INDEXED
-from cometmq.kernel.records import (
-    CRC_MASK as _CRC_MASK,
-    HEAD,
-    HOSTS_V6 as _HOSTS_V6,
-    RECORD_FIELDS as _FIELDS,
-)
-from cometmq.kernel.reference import MAGIC_V1 as _MAGIC_V1, RECORD_SIZE_MIN as _SIZE_MIN
+from cometmq.kernel.records import HOSTS_V6 as _HOSTS_V6, RECORD_FIELDS as _FIELDS
 from cometmq.model.flags import (
     INNER_BATCH as _INNER_BATCH,
     TRANSACTION_COMMIT as _TRANSACTION_COMMIT,
@@ -41,18 +69,12 @@ from cometmq.model.flags import (
 cdef extern from "Python.h":
     object PyType_GenericAlloc(PyTypeObject *kind, Py_ssize_t count)
 
-cdef uint32_t MAGIC_V1 = _MAGIC_V1
-cdef uint32_t CRC_MASK = _CRC_MASK
 cdef int32_t HOSTS_V6 = _HOSTS_V6
-cdef int64_t SIZE_MIN = _SIZE_MIN
-cdef Py_ssize_t HEAD_SIZE = HEAD.size
 cdef Py_ssize_t FIELDS = _FIELDS
 cdef uint32_t INNER_BATCH = _INNER_BATCH
 cdef uint32_t TRANSACTION_COMMIT = _TRANSACTION_COMMIT
 cdef uint32_t TRANSACTION_MASK = _TRANSACTION_MASK
 cdef uint32_t NOT_INDEXED = _NOT_INDEXED
-cdef Py_ssize_t ENTRY_SIZE = 20  # Of a queue, and of an index file.
-cdef Py_ssize_t KEY_SIZE = 12
 
 
 cdef struct Parts:
@@ -67,20 +89,21 @@ cdef inline bint is_plain(
 ) noexcept nogil:
     """Whether a record is plain but for its topic and the CRC of its body, and where its parts are."""
     cdef const uint8_t *at = start + position
-    cdef int64_t size = <int32_t>get_u32(at), body_size = <int32_t>get_u32(at + 84)
+    cdef int64_t size = <int32_t>get_u32(at + RECORD_HEAD_STORE_SIZE_AT)
+    cdef int64_t body_size = <int32_t>get_u32(at + RECORD_HEAD_BODY_SIZE_AT)
     cdef Py_ssize_t block_start
     if (
-        get_u32(at + 4) != MAGIC_V1
-        or <int32_t>get_u32(at + 36) & HOSTS_V6
+        get_u32(at + RECORD_HEAD_MAGIC_AT) != MAGIC_V1
+        or <int32_t>get_u32(at + RECORD_HEAD_SYS_FLAG_AT) & HOSTS_V6
         or size > end - position
-        or not 0 <= body_size <= size - SIZE_MIN
-        or <int64_t>get_u64(at + 28) != offset + position
+        or not 0 <= body_size <= size - RECORD_SIZE_MIN
+        or <int64_t>get_u64(at + RECORD_HEAD_PHYSICAL_OFFSET_AT) != offset + position
     ):
         return False
     parts.after = position + size
-    parts.body_end = position + HEAD_SIZE + body_size
+    parts.body_end = position + RECORD_HEAD_SIZE + body_size
     parts.topic_end = parts.body_end + 1 + start[parts.body_end]
-    parts.block_start = block_start = parts.topic_end + 2
+    parts.block_start = block_start = parts.topic_end + SHORT_SIZE
     if block_start > parts.after:
         return False
     if block_start + (start[block_start - 2] << 8 | start[block_start - 1]) != parts.after:
@@ -104,7 +127,7 @@ def plain_records(
     cdef const uint8_t *start = <const uint8_t *>PyBytes_AS_STRING(chunk)
     cdef const uint8_t *at
     cdef Py_ssize_t end = PyBytes_GET_SIZE(chunk)
-    cdef Py_ssize_t last = end - HEAD_SIZE
+    cdef Py_ssize_t last = end - RECORD_HEAD_SIZE
     cdef Parts parts
     cdef bytes body, topic_bytes = None, block
     cdef object topic = None
@@ -118,9 +141,9 @@ def plain_records(
             if topic is None:
                 break
         body = PyBytes_FromStringAndSize(
-            <const char *>at + HEAD_SIZE, parts.body_end - position - HEAD_SIZE
+            <const char *>at + RECORD_HEAD_SIZE, parts.body_end - position - RECORD_HEAD_SIZE
         )
-        if <uint32_t>crc32(body) & CRC_MASK != get_u32(at + 8):
+        if <uint32_t>crc32(body) & CRC_MASK != get_u32(at + RECORD_HEAD_BODY_CRC_AT):
             break
         block = PyBytes_FromStringAndSize(
             <const char *>start + parts.block_start, parts.after - parts.block_start
@@ -142,12 +165,12 @@ def record_places(bytes chunk, Py_ssize_t position, Py_ssize_t last):
     if position > last:
         return b"", position
     # As many as there can be; memory that is not written to is none.
-    places = <int64_t *>malloc(((last - position) // SIZE_MIN + 1) * sizeof(int64_t))
+    places = <int64_t *>malloc(((last - position) // RECORD_SIZE_MIN + 1) * sizeof(int64_t))
     if places is NULL:
         raise MemoryError
     while position <= last:
         size = <int32_t>get_u32(start + position)
-        if size < SIZE_MIN or size > end - position:
+        if size < RECORD_SIZE_MIN or size > end - position:
             break
         places[count] = position
         count += 1
@@ -212,23 +235,27 @@ cdef object _record(
     """The fields of a record's head and what follows it, in the order of `codec.record.Record`."""
     cdef object record = PyType_GenericAlloc(<PyTypeObject *>record_type, FIELDS)
     _set(record, 0, size)
-    _set(record, 1, get_u32(at + 4))
-    _set(record, 2, get_u32(at + 8))
-    _set(record, 3, <int32_t>get_u32(at + 12))
-    _set(record, 4, <int32_t>get_u32(at + 16))
-    _set(record, 5, <int64_t>get_u64(at + 20))
-    _set(record, 6, <int64_t>get_u64(at + 28))
-    _set(record, 7, <int32_t>get_u32(at + 36))
-    _set(record, 8, <int64_t>get_u64(at + 40))
-    _set(record, 9, PyBytes_FromStringAndSize(<const char *>at + 48, 8))
-    _set(record, 10, <int64_t>get_u64(at + 56))
-    _set(record, 11, PyBytes_FromStringAndSize(<const char *>at + 64, 8))
-    _set(record, 12, <int32_t>get_u32(at + 72))
-    _set(record, 13, <int64_t>get_u64(at + 76))
+    _set(record, 1, get_u32(at + RECORD_HEAD_MAGIC_AT))
+    _set(record, 2, get_u32(at + RECORD_HEAD_BODY_CRC_AT))
+    _set(record, 3, <int32_t>get_u32(at + RECORD_HEAD_QUEUE_ID_AT))
+    _set(record, 4, <int32_t>get_u32(at + RECORD_HEAD_FLAG_AT))
+    _set(record, 5, <int64_t>get_u64(at + RECORD_HEAD_QUEUE_OFFSET_AT))
+    _set(record, 6, <int64_t>get_u64(at + RECORD_HEAD_PHYSICAL_OFFSET_AT))
+    _set(record, 7, <int32_t>get_u32(at + RECORD_HEAD_SYS_FLAG_AT))
+    _set(record, 8, <int64_t>get_u64(at + RECORD_HEAD_BORN_TIME_AT))
+    _set(record, 9, _host(at + RECORD_HEAD_BORN_HOST_AT))
+    _set(record, 10, <int64_t>get_u64(at + RECORD_HEAD_STORE_TIME_AT))
+    _set(record, 11, _host(at + RECORD_HEAD_STORE_HOST_AT))
+    _set(record, 12, <int32_t>get_u32(at + RECORD_HEAD_RECONSUME_TIMES_AT))
+    _set(record, 13, <int64_t>get_u64(at + RECORD_HEAD_PREPARED_OFFSET_AT))
     _set(record, 14, body)
     _set(record, 15, topic)
     _set(record, 16, block)
     return record
+
+
+cdef inline bytes _host(const uint8_t *at):
+    return PyBytes_FromStringAndSize(<const char *>at, HOST_V4_SIZE)
 
 
 cdef inline int _set(object record, Py_ssize_t place, object value) except -1:
@@ -247,7 +274,7 @@ def wanted_entries(
     cdef const uint8_t *start = <const uint8_t *>PyBytes_AS_STRING(chunk)
     cdef const uint8_t *at
     cdef Py_ssize_t end = PyBytes_GET_SIZE(chunk)
-    cdef Py_ssize_t last = end - HEAD_SIZE, count = 0, keys_size
+    cdef Py_ssize_t last = end - RECORD_HEAD_SIZE, count = 0, keys_size
     cdef int64_t tags_code = 0
     cdef Parts parts
     cdef const uint8_t *block
@@ -261,7 +288,7 @@ def wanted_entries(
         raise ValueError("a place in the piece")
     while position <= last and is_plain(start, position, end, offset, &parts):
         at = start + position
-        sys_flag = get_u32(at + 36)
+        sys_flag = get_u32(at + RECORD_HEAD_SYS_FLAG_AT)
         if not is_topic(topic, start + parts.body_end):
             topic = chunk[parts.body_end + 1 : parts.topic_end]
             runs = queues.get(topic)
@@ -272,12 +299,12 @@ def wanted_entries(
         block, block_size = start + parts.block_start, parts.after - parts.block_start
         if runs is None or sys_flag & INNER_BATCH or _is_dispatched_more(block, block_size):
             break
-        if not _is_whole(at, parts.body_end - position - HEAD_SIZE):
+        if not _is_whole(at, parts.body_end - position - RECORD_HEAD_SIZE):
             break
         run = None
         if sys_flag & TRANSACTION_MASK in (0, TRANSACTION_COMMIT):
-            run = runs.get(<int32_t>get_u32(at + 12))
-            queue_offset = <int64_t>get_u64(at + 20)
+            run = runs.get(<int32_t>get_u32(at + RECORD_HEAD_QUEUE_ID_AT))
+            queue_offset = <int64_t>get_u64(at + RECORD_HEAD_QUEUE_OFFSET_AT)
             if run is None or run[0] != queue_offset:
                 break
             if not _tags_code(block, block_size, &tags_code):
@@ -288,7 +315,7 @@ def wanted_entries(
                 PyByteArray_Resize(keys, keys_size)
                 break
         if run is not None:
-            _add_entry(run[1], offset + position, get_u32(at), tags_code)
+            _add_entry(run[1], offset + position, parts.after - position, tags_code)
             run[0] = queue_offset + 1
         position = parts.after
         count += 1
@@ -316,17 +343,19 @@ cdef inline bint _tags_code(const uint8_t *block, Py_ssize_t size, int64_t *code
 
 cdef inline bint _is_whole(const uint8_t *at, Py_ssize_t body_size) except -1:
     """Whether a record's body is what its checksum says."""
-    cdef bytes body = PyBytes_FromStringAndSize(<const char *>at + HEAD_SIZE, body_size)
-    return <uint32_t>crc32(body) & CRC_MASK == get_u32(at + 8)
+    cdef bytes body = PyBytes_FromStringAndSize(<const char *>at + RECORD_HEAD_SIZE, body_size)
+    return <uint32_t>crc32(body) & CRC_MASK == get_u32(at + RECORD_HEAD_BODY_CRC_AT)
 
 
 cdef int _add_entry(bytearray entries, int64_t offset, uint32_t size, int64_t code) except -1:
     """Append a queue entry."""
     cdef Py_ssize_t before = PyByteArray_GET_SIZE(entries)
     cdef uint8_t *at
-    PyByteArray_Resize(entries, before + ENTRY_SIZE)
+    PyByteArray_Resize(entries, before + QUEUE_ENTRY_SIZE)
     at = <uint8_t *>PyByteArray_AS_STRING(entries) + before
-    put_u64(put_u32(put_u64(at, <uint64_t>offset), size), <uint64_t>code)
+    put_u64(at + QUEUE_ENTRY_PHYSICAL_OFFSET_AT, <uint64_t>offset)
+    put_u32(at + QUEUE_ENTRY_SIZE_AT, size)
+    put_u64(at + QUEUE_ENTRY_TAGS_CODE_AT, <uint64_t>code)
     return 0
 
 
@@ -359,13 +388,15 @@ cdef bint _add_keys(
 cdef int _add_key(bytearray keys, int64_t offset, uint32_t code) except -1:
     """Append a key of the index."""
     cdef Py_ssize_t before = PyByteArray_GET_SIZE(keys)
-    PyByteArray_Resize(keys, before + KEY_SIZE)
+    PyByteArray_Resize(keys, before + INDEX_KEY_SIZE)
     put_key(<uint8_t *>PyByteArray_AS_STRING(keys) + before, offset, index_hash(code))
     return 0
 
 
 cdef inline uint8_t *put_key(uint8_t *at, int64_t offset, uint32_t code) noexcept nogil:
-    return put_u32(put_u64(at, <uint64_t>offset), code)
+    put_u64(at + INDEX_KEY_PHYSICAL_OFFSET_AT, <uint64_t>offset)
+    put_u32(at + INDEX_KEY_KEY_HASH_AT, code)
+    return at + INDEX_KEY_SIZE
 
 
 cdef inline uint32_t index_hash(uint32_t code) noexcept nogil:
@@ -375,28 +406,28 @@ cdef inline uint32_t index_hash(uint32_t code) noexcept nogil:
 
 def stored_keys(int32_t[::1] slots, int32_t number, bytes entries):
     """See `cometmq.kernel.wanted.stored_keys`."""
-    cdef Py_ssize_t index, count = PyBytes_GET_SIZE(entries) // ENTRY_SIZE
+    cdef Py_ssize_t index, count = PyBytes_GET_SIZE(entries) // INDEX_ENTRY_SIZE
     cdef uint32_t slot_count = slots.shape[0], key_hash, slot
     cdef int32_t previous, fresh = 0
     cdef const uint8_t *at = <const uint8_t *>PyBytes_AS_STRING(entries)
-    cdef bytes keys = PyBytes_FromStringAndSize(NULL, count * KEY_SIZE)
+    cdef bytes keys = PyBytes_FromStringAndSize(NULL, count * INDEX_KEY_SIZE)
     cdef uint8_t *to = <uint8_t *>PyBytes_AS_STRING(keys)
     cdef bint is_chain_right = True
-    if PyBytes_GET_SIZE(entries) % ENTRY_SIZE:
+    if PyBytes_GET_SIZE(entries) % INDEX_ENTRY_SIZE:
         raise ValueError("whole entries of an index file")
     if slot_count == 0 and count:
         raise ZeroDivisionError("an index file without slots")
     for index in range(count):
-        key_hash = get_u32(at)
+        key_hash = get_u32(at + INDEX_ENTRY_KEY_HASH_AT)
         slot = index_hash(key_hash) % slot_count
         previous = slots[slot]
         if not 0 < previous < number:
             previous = 0
             fresh += 1
-        if key_hash >> 31 or get_u32(at + 16) != <uint32_t>previous:
+        if key_hash >> 31 or get_u32(at + INDEX_ENTRY_PREVIOUS_AT) != <uint32_t>previous:
             is_chain_right = False
         slots[slot] = number
         number += 1
-        to = put_key(to, <int64_t>get_u64(at + 4), key_hash)
-        at += ENTRY_SIZE
+        to = put_key(to, <int64_t>get_u64(at + INDEX_ENTRY_PHYSICAL_OFFSET_AT), key_hash)
+        at += INDEX_ENTRY_SIZE
     return keys, fresh, is_chain_right

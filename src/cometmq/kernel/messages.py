@@ -9,15 +9,14 @@ Next: cometmq.client.inflight
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from cometmq.kernel.layouts import MAGIC_V1, RECORD_SIZE_MIN, TOPIC_SIZE_V1_MAX
 from cometmq.kernel.records import HEAD
-from cometmq.kernel.reference import MAGIC_V1, RECORD_SIZE_MIN
 
 _HEAD_SIZE = HEAD.size  # 88
 _NAME_END = "\1"
 _VALUE_END = "\2"
 _UNIQUE = "UNIQ_KEY"
 _LONG_MASK = (1 << 64) - 1
-_TOPIC_SIZE_MAX = 127  # Of version 1.
 
 _Parts = tuple[tuple[Any, ...], bytes, dict[str, str]]
 
@@ -67,7 +66,7 @@ def plain_messages(
 
 def _plain_parts(body: bytes, position: int, topic: bytes) -> Iterator[_Parts]:
     """(head, body, properties) of plain records, one by one."""
-    if len(topic) > _TOPIC_SIZE_MAX:
+    if len(topic) > TOPIC_SIZE_V1_MAX:
         return
     topic_block = bytes((len(topic),)) + topic
     end = len(body)

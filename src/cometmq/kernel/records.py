@@ -12,16 +12,13 @@ from struct import Struct
 from typing import Any, TypeVar
 
 from cometmq.kernel.crc import crc32
-from cometmq.kernel.reference import MAGIC_V1, RECORD_SIZE_MIN, Buffer
+from cometmq.kernel.layouts import CRC_MASK, MAGIC_V1, RECORD_HEAD, RECORD_SIZE_MIN
+from cometmq.kernel.reference import Buffer
 from cometmq.model.flags import BORN_HOST_V6, STORE_HOST_V6
 
-# A record's fixed head with two IPv4 hosts (docs/format/record.md): store size, magic, body CRC, queue
-# id, flag, queue offset, physical offset, sysFlag, born time, born host, store time, store host,
-# reconsume times, prepared offset, body size.
-HEAD = Struct(">iIIiiqqiq8sq8siqi")
+HEAD = RECORD_HEAD.struct
 SIZE = Struct(">i")  # A record begins with its size.
 HOSTS_V6 = BORN_HOST_V6 | STORE_HOST_V6
-CRC_MASK = 0x7FFFFFFF
 RECORD_FIELDS = 17  # of codec.record.Record
 
 Parts = tuple[tuple[Any, ...], bytes, bytes, bytes]

@@ -18,32 +18,26 @@ from operator import mul
 from struct import Struct
 from typing import Any
 
+from cometmq.kernel import layouts
+from cometmq.kernel.layouts import (
+    BLANK_SIZE,
+    GAP_CODE,
+    HEADER_SIZE_MAX,
+    MAGIC_BLANK,
+    MAGIC_V1,
+    MAGIC_V2,
+    RECORD_SIZE_MIN,
+)
 from cometmq.model.errors import CodecError, FrameTooLarge
 
-FRAME_HEAD = Struct(">iI")  # length, (kind << 24 | header size)
-FRAME_HEAD_SIZE = 8
-HEADER_SIZE_MAX = 0xFFFFFF  # The header size has 24 bits.
+FRAME_HEAD = layouts.FRAME_HEAD.struct
+FRAME_HEAD_SIZE = layouts.FRAME_HEAD.size
 
-# The four-byte marks behind a record's size (MessageDecoder and CommitLog of RocketMQ 5.3.3).
-MAGIC_V1 = 0xDAA320A7  # Topic length in one byte.
-MAGIC_V2 = 0xDAA320AB  # Topic length in two bytes.
-MAGIC_BLANK = 0xCBD43194  # The rest of this log file is empty.
-
-RECORD_SIZE_MIN = 91  # V1 with IPv4 hosts, and no body, topic and properties.
-
-BLANK_SIZE = 0x7FFFFFFF  # Of the entry that Java puts before a queue's first (fillPreBlank).
-# Tags code of an entry in place of a lost message: no tag's hash, no time, no extended unit's place. The
-# low half is 0, for Java looks that up among the hashes of wanted tags (docs/format/queue-entry.md).
-GAP_CODE = 0x4741_5021_0000_0000
-
-ENTRY = Struct(">qiq")  # Of a queue: physical offset, size, tags code.
-INDEX_ENTRY = Struct(
-    ">iqii"
-)  # Hash, physical offset, seconds, the entry before it in its chain.
-PLACE_AT = 28  # Where a record holds its own physical offset.
+_ENTRY = layouts.QUEUE_ENTRY.struct
+_INDEX_ENTRY = layouts.INDEX_ENTRY.struct
+_RECORD_MARK = layouts.RECORD_MARK.struct
 _PLACE = Struct(">q")
-_SIZE_AND_MAGIC = Struct(">iI")
-_SIZE_AND_MAGIC_SIZE = 8
+_PLACE_AT = layouts.RECORD_HEAD.at["physical_offset"]
 
 Buffer = bytes | bytearray | memoryview
 Frame = tuple[int, int, int, int]
@@ -166,8 +160,8 @@ def walk_records(
     """
     records: list[tuple[int, int, int]] = []
     append = records.append
-    unpack = _SIZE_AND_MAGIC.unpack_from
-    last = end - _SIZE_AND_MAGIC_SIZE
+    unpack = _RECORD_MARK.unpack_from
+    last = end - _RECORD_MARK.size
     while position <= last:
         size, magic = unpack(buffer, position)
         if magic not in (MAGIC_V1, MAGIC_V2) or size < RECORD_SIZE_MIN:
@@ -211,7 +205,7 @@ def choose_entries(
     count = total = looked = 0
     start = end = -1
     removed = False
-    for physical_offset, size, tags_code in ENTRY.iter_unpack(entries):
+    for physical_offset, size, tags_code in _ENTRY.iter_unpack(entries):
         if size <= 0 or (count and (count >= count_max or total + size > size_max)):
             break
         looked += 1
@@ -266,8 +260,8 @@ def count_records(piece: Buffer) -> int:
     while position < end:
         if end - position < RECORD_SIZE_MIN:
             return -1
-        size, magic = _SIZE_AND_MAGIC.unpack_from(piece, position)
-        place = _PLACE.unpack_from(piece, position + PLACE_AT)[0]
+        size, magic = _RECORD_MARK.unpack_from(piece, position)
+        place = _PLACE.unpack_from(piece, position + _PLACE_AT)[0]
         is_record = magic in (MAGIC_V1, MAGIC_V2) and RECORD_SIZE_MIN <= size <= end - position
         if not is_record or place <= before:
             return -1
@@ -352,7 +346,7 @@ def index_insert(
         The entries' bytes (docs/format/index-file.md), and how many slots had none before.
     """
     count = len(slots)
-    pack = INDEX_ENTRY.pack
+    pack = _INDEX_ENTRY.pack
     entries: list[bytes] = []
     append = entries.append
     fresh = 0

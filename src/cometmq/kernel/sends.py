@@ -10,24 +10,28 @@ Next: cometmq.store.appender
 
 import json
 from collections.abc import Callable
-from struct import Struct
 from struct import error as struct_error
 from typing import Any
 
 from cometmq.kernel.crc import crc32
-from cometmq.kernel.reference import ENTRY, MAGIC_V1, MAGIC_V2
+from cometmq.kernel.layouts import (
+    BATCH_HEAD,
+    CRC_MASK,
+    MAGIC_V1,
+    MAGIC_V2,
+    PROPERTIES_SIZE_MAX,
+    QUEUE_ENTRY,
+    SHORT_SIZE,
+    TOPIC_BLOCK_V1_MAX,
+)
 from cometmq.model.codes import RequestCode
 from cometmq.model.flags import ONEWAY, TRANSACTION_COMMIT
-
-PROPERTIES_SIZE_MAX = 32767  # A record's field for it is a signed 16-bit number.
 
 _SEND_V2 = int(RequestCode.SEND_MESSAGE_V2)
 _KEY_NAME = "UNIQ_KEY\1"
 _KEY_AT = len(_KEY_NAME)
 _IN_A_QUEUE = (0, TRANSACTION_COMMIT)  # Half and rolled-back messages have no place in one.
-_TOPIC_BLOCK_V1_MAX = 128  # The length in one byte, then 127 of them.
-BATCH_HEAD = Struct(">iIIii")  # item size, magic, body CRC, flag, body size
-_BATCH_HEAD_SIZE = BATCH_HEAD.size  # 20
+_BATCH_HEAD = BATCH_HEAD.struct
 _VALUE_END = 2
 
 # What stands between the parts of an answer that change: queue offset, unique key, opaque.
@@ -157,8 +161,8 @@ def plain_batch(  # noqa: PLR0913, PLR0917  As above.
     taken: list[Any] = []
     try:
         while position < size:
-            item_size, _, _, flag, body_size = BATCH_HEAD.unpack_from(body, position)
-            start = position + _BATCH_HEAD_SIZE
+            item_size, _, _, flag, body_size = _BATCH_HEAD.unpack_from(body, position)
+            start = position + BATCH_HEAD.size
             own_at = start + body_size
             own_size = int.from_bytes(body[own_at : own_at + 2])
             position += item_size
@@ -236,7 +240,7 @@ def pack_records(  # noqa: PLR0913, PLR0917  As above.
         KeyError: a born host that is no host.
     """
     add, arrive, note = content.extend, arrivals.append, results.append
-    in_a_queue, v1_max = _IN_A_QUEUE, _TOPIC_BLOCK_V1_MAX
+    in_a_queue, v1_max = _IN_A_QUEUE, TOPIC_BLOCK_V1_MAX
     for index in range(first, len(puts)):
         (queue, topic, body, properties, tags_code, flag, sys_flag, born_ms, born_host,
          reconsume_times, prepared_offset, transaction) = puts[index]  # fmt: skip
@@ -249,11 +253,11 @@ def pack_records(  # noqa: PLR0913, PLR0917  As above.
         if transaction in in_a_queue:
             queue_offset = queue.next_offset
         head = pack(
-            size, MAGIC_V1 if len(topic) <= v1_max else MAGIC_V2, crc32(body) & 0x7FFFFFFF,
+            size, MAGIC_V1 if len(topic) <= v1_max else MAGIC_V2, crc32(body) & CRC_MASK,
             queue.queue_id, flag, queue_offset, position, sys_flag | bits, born_ms,
             born_host, store_ms, store_host, reconsume_times, prepared_offset, body_size,
         )  # fmt: skip
-        add((head, body, topic, properties_size.to_bytes(2), properties))
+        add((head, body, topic, properties_size.to_bytes(SHORT_SIZE), properties))
         if transaction in in_a_queue:
             queue.next_offset = queue_offset + 1
             code = due_ms(queue.queue_id) if tags_code is None else tags_code
@@ -279,7 +283,7 @@ def show_entries(
         full: gets a queue for each entry with which its tail reaches `tail_size_max`.
         watched: gets the tags codes of queues that somebody waits for.
     """
-    pack = ENTRY.pack
+    pack = QUEUE_ENTRY.struct.pack
     for queue, queue_offset, physical_offset, size, tags_code in arrivals:
         tail = queue.tail
         if not tail:

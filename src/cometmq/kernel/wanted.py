@@ -7,15 +7,15 @@ Next: cometmq.store.offline.wanted_walk
 """
 
 from functools import lru_cache
-from struct import Struct
 from typing import Any
 
 from cometmq.kernel.keys import NOT_INDEXED, find_value, hashed_texts
+from cometmq.kernel.layouts import INDEX_ENTRY, INDEX_KEY, QUEUE_ENTRY
 from cometmq.kernel.records import plain_parts
-from cometmq.kernel.reference import ENTRY, INDEX_ENTRY, index_insert, java_hash_many
+from cometmq.kernel.reference import index_insert, java_hash_many
 from cometmq.model.flags import INNER_BATCH, TRANSACTION_COMMIT, TRANSACTION_MASK
 
-KEY = Struct(">qi")  # Of the index: a record's physical offset, the hash as the index has it.
+KEY = INDEX_KEY.struct
 
 # For each topic, for each of its queues by number: [queue offset of the next record, the entries
 # of those before it as a bytearray].
@@ -59,7 +59,7 @@ def wanted_entries(
             run, tag = runs.get(head[3]), find_value(block, _TAGS) or b""
             if run is None or run[0] != head[5] or not tag.isascii():
                 break
-            run[1] += ENTRY.pack(head[6], head[0], _tag_code(tag))
+            run[1] += QUEUE_ENTRY.struct.pack(head[6], head[0], _tag_code(tag))
             run[0] += 1
         texts += found
         places += [head[6]] * len(found)
@@ -99,7 +99,7 @@ def stored_keys(
     if len(entries) % INDEX_ENTRY.size:
         raise ValueError("whole entries of an index file")
     hashes, offsets, seconds = [], [], []
-    for code, offset, second, _ in INDEX_ENTRY.iter_unpack(entries):
+    for code, offset, second, _ in INDEX_ENTRY.struct.iter_unpack(entries):
         hashes.append(code)
         offsets.append(offset)
         seconds.append(second)
