@@ -183,11 +183,12 @@ def machine_path(source: Source) -> Iterator[Complaint]:
 
 
 def class_twice(source: Source) -> Iterator[Complaint]:
-    """No two classes of the server's packages have one name, with or without an underscore."""
+    """No two classes of the server's packages have one name, but for one and its compiled twin."""
+    twin = source.path.with_name(f"_{source.path.stem}.pyx")
     for node in source.tree.body if source.tree is not None else ():
         if isinstance(node, ast.ClassDef):
             places = source.classes.get(node.name.lstrip("_"), [])
-            others = [str(place) for place in places if place != source.path]
+            others = [str(place) for place in places if place not in (source.path, twin)]
             if others and source.path in places:
                 yield (
                     node.lineno,

@@ -67,6 +67,14 @@ def test_a_module_name_is_checked_too(tmp_path):
     assert "'utils' names nothing" in line
 
 
+@pytest.mark.parametrize(("name", "count"), [("_log.pyx", 0), ("_reader.pyx", 1)])
+def test_a_class_may_have_the_name_of_its_compiled_twin(tmp_path, name, count):
+    assert complaints(tmp_path, GOOD + "\n\nclass Log:\n    pass\n") == []
+    compiled = tmp_path / "src/cometmq/store" / name
+    compiled.write_text('"""Compiled."""\n\n\ncdef class Log:\n    pass\n')
+    assert len(tidy.check(tmp_path, [Path("src/cometmq/store/log.py")])) == count
+
+
 def test_two_classes_of_one_name_are_named_in_the_server_and_nowhere_else(tmp_path):
     other = tmp_path / "src/cometmq/net/log.py"
     other.parent.mkdir(parents=True)
