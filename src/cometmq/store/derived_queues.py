@@ -33,7 +33,7 @@ from cometmq.store.extended_queues import ExtendedQueues
 from cometmq.store.extended_trimming import ExtendedTrimming
 from cometmq.store.log_end import start_before
 from cometmq.store.put_aside import put_away
-from cometmq.store.queue_files import QueueEnd, remove_tree
+from cometmq.store.queue_files import ClearedQueue, remove_tree
 from cometmq.store.queue_loading import LoadedQueue, QueueLoader
 from cometmq.store.queue_sync import QueueSync
 from cometmq.store.queue_trimming import QUEUES_PER_STEP, QueueTrimming, end_before
@@ -343,7 +343,7 @@ class DerivedQueues:
         for at in range(0, len(hidden), QUEUES_PER_STEP):
             part = hidden[at : at + QUEUES_PER_STEP]
             files.forget(*(queue for queue, _ in part))
-            cleared: list[QueueEnd] = []
+            cleared: list[ClearedQueue] = []
             yield partial(self._clear, part, cleared)
             for (queue, _), rest in zip(part, cleared, strict=True):
                 files.cleared(rest)
@@ -351,7 +351,7 @@ class DerivedQueues:
         assert self._fed_to <= offset
 
     def _clear(
-        self, hidden: Sequence[tuple[ConsumeQueue, int]], cleared: list[QueueEnd]
+        self, hidden: Sequence[tuple[ConsumeQueue, int]], cleared: list[ClearedQueue]
     ) -> None:
         for queue, end in hidden:
             cleared.append(self._queues.files.clear_end(queue, end))

@@ -21,7 +21,7 @@ from cometmq.store.disk import Buffer, Disk, write_whole
 OPEN_FILES_MAX = 256
 
 
-class QueueEnd(NamedTuple):
+class ClearedQueue(NamedTuple):
     """What was cleared of a queue.
 
     Attributes:
@@ -192,7 +192,7 @@ class QueueFiles:
         self.forget(queue)
         self.cleared(self.clear_end(queue, offset))
 
-    def clear_end(self, queue: ConsumeQueue, offset: int) -> QueueEnd:
+    def clear_end(self, queue: ConsumeQueue, offset: int) -> ClearedQueue:
         """Do that for files that are not open; `cleared` follows. Any thread."""
         path = self.path(queue, offset)
         directory, _, wanted = path.rpartition("/")
@@ -202,15 +202,15 @@ class QueueFiles:
         for newer in removed:
             self._disk.unlink(newer)
         if not self._disk.exists(path):
-            return QueueEnd(None, removed)
+            return ClearedQueue(None, removed)
         fd = self._disk.open(path)
         try:
             self._disk.clear_from(fd, offset % self.entries_per_file * QUEUE_ENTRY_SIZE)
         finally:
             self._disk.close(fd)
-        return QueueEnd(path, removed)
+        return ClearedQueue(path, removed)
 
-    def cleared(self, end: QueueEnd) -> None:
+    def cleared(self, end: ClearedQueue) -> None:
         """The end of a queue was cleared: the next checkpoint brings it to the device."""
         self.unsynced.difference_update(end.removed)
         if end.path is not None:
