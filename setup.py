@@ -21,6 +21,7 @@ kernel = cythonize(
             "_index",
             "_messages",
             "_packing",
+            "_queue_ends",
             "_sends",
             "_walk",
         )

@@ -15,10 +15,9 @@ from hypothesis import strategies as st
 from cometmq.codec.batch import encode_batch
 from cometmq.codec.header_json import LANGUAGES, decode_json_command
 from cometmq.codec.record import RECORD_HEADS
-from cometmq.kernel import reference, requests, sends
+from cometmq.kernel import queue_ends, reference, requests, sends
 from cometmq.model.errors import CodecError
 from cometmq.model.java_hash import java_hash
-from cometmq.store.consume_queue import ConsumeQueue
 
 try:
     from tests.support import compiled_kernel as fast
@@ -292,10 +291,10 @@ PUTS = st.tuples(
 @given(st.lists(PUTS, max_size=6), st.integers(0, 700))
 def test_records_and_queue_entries_are_the_same_bytes(parts, room):
     results: list[Any] = []
-    for twin in (fast, sends):
-        queues = [ConsumeQueue("T", number) for number in range(3)]
+    for twin, end_type in ((fast, fast.QueueEnd), (sends, queue_ends.QueueEnd)):
+        queues = [end_type(number) for number in range(3)]
         for number, queue in enumerate(queues):
-            queue.begin_at(10 * number)
+            queue.next_offset = queue.max_offset = 10 * number
             queue.watched = number == 1
         puts = [(queues[number], *rest) for number, *rest in parts]
         content: list[Any] = []
@@ -328,6 +327,27 @@ def test_records_and_queue_entries_are_the_same_bytes(parts, room):
             )
         )
     assert results[0] == results[1]
+
+
+@pytest.mark.parametrize("end_type", [fast.QueueEnd, queue_ends.QueueEnd])
+def test_a_queue_is_its_end_and_more(end_type):
+    class Queue(end_type):
+        __slots__ = ("__weakref__", "topic")
+
+    queue = Queue(7)
+    assert (queue.queue_id, queue.next_offset, queue.max_offset) == (7, 0, 0)
+    assert (queue.tail, queue.watched) == (bytearray(), False)
+    queue.topic, queue.next_offset = "T", 1 << 70  # As a damaged record may say.
+    assert (queue.topic, queue.next_offset) == ("T", 1 << 70)
+    assert not hasattr(queue, "__dict__")
+
+
+def test_the_compiled_kernel_takes_no_other_object_for_the_end_of_a_queue():
+    put = (object(), b"\1T", b"body", b"", 0, 0, 0, 0, bytes(8), 0, 0, 0)
+    with pytest.raises(TypeError, match="QueueEnd"):
+        fast.pack_records([put], 0, 0, 999, LAYOUTS, 1, bytes(8), lambda _: 0, [], [], [])
+    with pytest.raises(TypeError, match="QueueEnd"):
+        fast.show_entries([(object(), 0, 0, 100, 0)], {}, 4096, [], {})
 
 
 @given(

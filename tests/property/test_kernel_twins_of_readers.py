@@ -10,9 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cometmq.codec.record import Record, encode_record
+from cometmq.codec.record import Record, encode_record, topic_block
 from cometmq.kernel import WalkEnd, keys, layouts, messages, records, reference, wanted
-from cometmq.store.consume_queue import ConsumeQueue
 from cometmq.store.record_walk import valid_records
 from cometmq.store.stored_record import places_of
 
@@ -50,7 +49,9 @@ KEY_BLOCKS = st.lists(
     st.lists(
         st.lists(
             st.tuples(
-                st.sampled_from(["T", "Tü", ""]), KEY_BLOCKS, st.sampled_from([0, 4, 12])
+                st.sampled_from(["T", "Tü", "", "L" * 127, "M" * 128]),
+                KEY_BLOCKS,
+                st.sampled_from([0, 4, 12]),
             ),
             max_size=3,
         ),
@@ -61,7 +62,7 @@ def test_the_same_keys_are_found(batches):
     waiting = []
     for number, parts in enumerate(batches):
         puts = [
-            (ConsumeQueue(topic, 0), b"", b"", block, 0, 0, 0, 0, b"", 0, 0, kind)
+            ("queue", topic_block(topic.encode())[1], b"", block, 0, 0, 0, 0, b"", 0, 0, kind)
             for topic, block, kind in parts
         ]
         waiting.append((puts, [(0, 100 * place, 1) for place in range(len(puts))], number))

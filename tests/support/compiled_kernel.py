@@ -5,9 +5,11 @@ from cometmq.kernel._entries import choose_entries, gather, show_entries
 from cometmq.kernel._frames import read_commands
 from cometmq.kernel._index import index_insert, index_keys, java_hash_many, record_keys
 from cometmq.kernel._packing import count_records, pack_records
+from cometmq.kernel._queue_ends import QueueEnd
 from cometmq.kernel._sends import plain_batch, plain_sends
 
 __all__ = [
+    "QueueEnd",
     "choose_entries",
     "count_records",
     "encode_answers",

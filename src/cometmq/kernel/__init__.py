@@ -1,7 +1,7 @@
 """Hot loops on bytes and ints: what they mean in plain Python, and a compiled twin.
 
 `reference`, `records`, `wanted`, `keys`, `sends`, `requests`, `messages` and `calls` say what each function does,
-`layouts` which bytes stand where;
+`layouts` which bytes stand where, `queue_ends` what it knows of a queue;
 the modules with an underscore do the same, compiled, and run where the package was built with a C compiler.
 COMETMQ_KERNEL=reference or =fast chooses one for certain (docs/design/0017).
 """
@@ -22,6 +22,7 @@ try:
     from cometmq.kernel._index import index_insert, index_keys, java_hash_many, record_keys
     from cometmq.kernel._messages import plain_messages, plain_properties
     from cometmq.kernel._packing import count_records, pack_records
+    from cometmq.kernel._queue_ends import QueueEnd
     from cometmq.kernel._sends import plain_batch, plain_sends
     from cometmq.kernel._walk import (
         copy_pieces,
@@ -39,6 +40,7 @@ except ImportError:
     from cometmq.kernel.calls import begin_writing
     from cometmq.kernel.keys import index_keys, record_keys
     from cometmq.kernel.messages import plain_messages, plain_properties
+    from cometmq.kernel.queue_ends import QueueEnd
     from cometmq.kernel.records import copy_pieces, crcs_match, plain_records, record_places
     from cometmq.kernel.reference import (
         choose_entries,
@@ -66,6 +68,7 @@ __all__ = [
     "MAGIC_V1",
     "MAGIC_V2",
     "RECORD_SIZE_MIN",
+    "QueueEnd",
     "WalkEnd",
     "begin_writing",
     "choose_entries",

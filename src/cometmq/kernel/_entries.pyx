@@ -15,16 +15,18 @@ from cometmq.kernel._layouts cimport (
     QUEUE_ENTRY_SIZE_AT,
     QUEUE_ENTRY_TAGS_CODE_AT,
 )
+from cometmq.kernel._queue_ends cimport QueueEnd
 
 
 def show_entries(list arrivals, dict dirty, Py_ssize_t tail_size_max, list full, dict watched):
     """See `cometmq.kernel.sends.show_entries`."""
     cdef tuple arrival
-    cdef object queue, tail
+    cdef QueueEnd queue
+    cdef bytearray tail
     cdef Py_ssize_t size
     cdef uint8_t *at
     for arrival in arrivals:
-        queue = arrival[0]
+        queue = <QueueEnd?>arrival[0]
         tail = queue.tail
         size = PyByteArray_GET_SIZE(tail)
         if size == 0:

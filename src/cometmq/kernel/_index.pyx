@@ -12,6 +12,7 @@ from cometmq.kernel._layouts cimport (
     INDEX_ENTRY_PREVIOUS_AT,
     INDEX_ENTRY_SECONDS_AT,
     INDEX_ENTRY_SIZE,
+    TOPIC_BLOCK_V1_MAX,
 )
 from cometmq.kernel._text cimport hash_on, is_ascii, last_value
 from cometmq.kernel.keys import NOT_INDEXED as _NOT_INDEXED
@@ -87,9 +88,9 @@ cdef class _Keys:
     def __cinit__(self):
         self.found = []
 
-    cdef int begin(self, object topic) except -1:
+    cdef int begin(self, bytes topic) except -1:
         """The keys that follow are of a topic."""
-        self.topic = topic.encode()
+        self.topic = topic
         cdef const uint8_t *at = <const uint8_t *>PyBytes_AS_STRING(self.topic)
         cdef Py_ssize_t size = PyBytes_GET_SIZE(self.topic)
         self.begun = hash_on(hash_on(0, at, size), b"#", 1) if is_ascii(at, size) else 0
@@ -127,7 +128,8 @@ def index_keys(list waiting):
     cdef _Keys keys = _Keys()
     cdef tuple batch, put
     cdef list results
-    cdef object store_ms, queue, topic, last_queue = None, last_topic = None, puts
+    cdef object store_ms, puts
+    cdef bytes block, last_block = None
     cdef Py_ssize_t index
     for batch in waiting:
         puts, results, store_ms = batch[0], <list>batch[1], batch[2]
@@ -137,12 +139,10 @@ def index_keys(list waiting):
             put = <tuple>puts[index]
             if <int>put[11] == NOT_INDEXED:
                 continue
-            queue = put[0]
-            if queue is not last_queue:
-                last_queue, topic = queue, queue.topic
-                if topic is not last_topic:  # Its other queues have the same.
-                    last_topic = topic
-                    keys.begin(topic)
+            block = <bytes?>put[1]
+            if block is not last_block:  # All queues of a topic have the same.
+                last_block = block
+                keys.begin(block[1 if len(block) <= TOPIC_BLOCK_V1_MAX else 2 :])
             keys.add(put[3], (<tuple>results[index])[1], store_ms)
     return keys.found
 
@@ -151,16 +151,17 @@ def record_keys(records):
     """See `cometmq.kernel.keys.record_keys`."""
     cdef _Keys keys = _Keys()
     cdef tuple fields
-    cdef object record, topic, last_topic = None
+    cdef object record
+    cdef str topic, last_topic = None
     for record in records:
         if not isinstance(record, tuple) or len(record) != RECORD_FIELDS:
             raise ValueError("no record")
         fields = <tuple>record
         if <int>fields[7] & TRANSACTION_MASK == NOT_INDEXED:
             continue
-        topic = fields[15]
+        topic = <str?>fields[15]
         if topic is not last_topic:
             last_topic = topic
-            keys.begin(topic)
+            keys.begin(topic.encode())
         keys.add(fields[16], fields[6], fields[10])
     return keys.found

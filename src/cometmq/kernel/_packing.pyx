@@ -17,6 +17,7 @@ from cometmq.kernel._layouts cimport (
     RECORD_SIZE_MIN,
     TOPIC_BLOCK_V1_MAX,
 )
+from cometmq.kernel._queue_ends cimport QueueEnd
 from cometmq.kernel.crc import crc32
 from cometmq.model.flags import TRANSACTION_COMMIT as _TRANSACTION_COMMIT
 
@@ -71,7 +72,8 @@ def pack_records(
     cdef int32_t queue_id
     cdef tuple put, layout
     cdef bytes room
-    cdef object queue, code = None
+    cdef QueueEnd queue
+    cdef object code = None
     cdef bint is_queued
     cdef uint8_t *at
     cdef uint8_t *after
@@ -89,7 +91,7 @@ def pack_records(
     for index in range(first, last):
         put = <tuple>puts[index]
         layout = <tuple>layouts[len(<object>put[8])]
-        queue = put[0]
+        queue = <QueueEnd?>put[0]
         queue_id, queue_offset = <int32_t>queue.queue_id, 0
         is_queued = <int>put[11] == 0 or <int>put[11] == TRANSACTION_COMMIT
         if is_queued:

@@ -9,6 +9,7 @@ Next: cometmq.kernel.reference
 from collections.abc import Sequence
 from typing import Any
 
+from cometmq.kernel.layouts import TOPIC_BLOCK_V1_MAX
 from cometmq.kernel.reference import Buffer, java_hash_many
 from cometmq.model.flags import TRANSACTION_MASK, TRANSACTION_ROLLBACK
 
@@ -35,11 +36,16 @@ def index_keys(waiting: list[Any]) -> list[tuple[int, int, int]]:
     for puts, results, store_ms in waiting:
         for put, (_, offset, _) in zip(puts, results, strict=True):
             if put[11] != NOT_INDEXED:
-                found = hashed_texts(put[0].topic.encode() + b"#", put[3])
+                found = hashed_texts(_topic_of(put[1]) + b"#", put[3])
                 texts += found
                 places += [(offset, store_ms)] * len(found)
     hashes = java_hash_many(texts)
     return [(found, *place) for found, place in zip(hashes, places, strict=True)]
+
+
+def _topic_of(block: bytes) -> bytes:
+    """The topic in a topic block, behind its size."""
+    return block[1 if len(block) <= TOPIC_BLOCK_V1_MAX else 2 :]
 
 
 def record_keys(records: Sequence[tuple[Any, ...]]) -> list[tuple[int, int, int]]:

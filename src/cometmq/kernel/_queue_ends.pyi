@@ -1,0 +1,1 @@
+from cometmq.kernel.queue_ends import QueueEnd as QueueEnd

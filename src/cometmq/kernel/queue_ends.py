@@ -1,0 +1,29 @@
+"""Where a queue goes on, and its newest entries: all that the kernel reads and writes of a queue.
+
+A store's queue is one of these and more (`store.consume_queue`); what more it is the kernel does not know. Compiled:
+`_queue_ends`, where a field is a place in memory and no look-up by name.
+
+Next: cometmq.store.consume_queue
+"""
+
+
+class QueueEnd:
+    """Numbers and bytes of the end of one queue.
+
+    The numbers are Python's: what a damaged record says of its queue may fit into no 64 bits.
+
+    Attributes:
+        queue_id: its number in the topic.
+        next_offset: what the next message gets.
+        max_offset: behind the newest that consumers may see.
+        tail: entries that are not in a file yet.
+        watched: whether it is wanted what comes here.
+    """
+
+    __slots__ = ("max_offset", "next_offset", "queue_id", "tail", "watched")
+
+    def __init__(self, queue_id: int) -> None:
+        self.queue_id = queue_id
+        self.next_offset = self.max_offset = 0
+        self.tail = bytearray()
+        self.watched = False
