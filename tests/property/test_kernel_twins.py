@@ -331,10 +331,7 @@ def test_records_and_queue_entries_are_the_same_bytes(parts, room):
 
 @pytest.mark.parametrize("end_type", [fast.QueueEnd, queue_ends.QueueEnd])
 def test_a_queue_is_its_end_and_more(end_type):
-    class Queue(end_type):
-        __slots__ = ("__weakref__", "topic")
-
-    queue = Queue(7)
+    queue = type("Queue", (end_type,), {"__slots__": ("__weakref__", "topic")})(7)
     assert (queue.queue_id, queue.next_offset, queue.max_offset) == (7, 0, 0)
     assert (queue.tail, queue.watched) == (bytearray(), False)
     queue.topic, queue.next_offset = "T", 1 << 70  # As a damaged record may say.
@@ -343,11 +340,12 @@ def test_a_queue_is_its_end_and_more(end_type):
 
 
 def test_the_compiled_kernel_takes_no_other_object_for_the_end_of_a_queue():
-    put = (object(), b"\1T", b"body", b"", 0, 0, 0, 0, bytes(8), 0, 0, 0)
+    queue: Any = object()
+    put = (queue, b"\1T", b"body", b"", 0, 0, 0, 0, bytes(8), 0, 0, 0)
     with pytest.raises(TypeError, match="QueueEnd"):
         fast.pack_records([put], 0, 0, 999, LAYOUTS, 1, bytes(8), lambda _: 0, [], [], [])
     with pytest.raises(TypeError, match="QueueEnd"):
-        fast.show_entries([(object(), 0, 0, 100, 0)], {}, 4096, [], {})
+        fast.show_entries([(queue, 0, 0, 100, 0)], {}, 4096, [], {})
 
 
 @given(

@@ -5,6 +5,7 @@ import struct
 import zlib
 from array import array
 from collections import Counter
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -59,7 +60,7 @@ KEY_BLOCKS = st.lists(
     )
 )
 def test_the_same_keys_are_found(batches):
-    waiting = []
+    waiting: list[Any] = []
     for number, parts in enumerate(batches):
         puts = [
             ("queue", topic_block(topic.encode())[1], b"", block, 0, 0, 0, 0, b"", 0, 0, kind)

@@ -8,8 +8,8 @@ Next: cometmq.broker.handlers.send
 """
 
 import json
-from typing import NamedTuple
 
+from cometmq.kernel import rows
 from cometmq.model.flags import MULTI_TAGS
 from cometmq.model.names import DLQ_PREFIX, RETRY_PREFIX
 from cometmq.model.topic import TopicConfig
@@ -20,20 +20,8 @@ from cometmq.store.message_store import MessageStore
 _MULTI_TAG = "MULTI_TAG"
 
 
-class Lane(NamedTuple):
-    """A queue as the hot path wants it.
-
-    Attributes:
-        queue: where entries go.
-        topic_block: the topic as records hold it.
-        answer_start: header of an answer, up to the physical offset in its message id.
-        sys_flag: bits that each record of this topic gets.
-    """
-
-    queue: ConsumeQueue
-    topic_block: bytes
-    answer_start: str
-    sys_flag: int
+# Its fields: cometmq.kernel.rows.
+Lane = rows.Lane[ConsumeQueue]
 
 
 class Lanes:

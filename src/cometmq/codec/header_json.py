@@ -9,6 +9,7 @@ from typing import Any
 
 import orjson
 
+from cometmq.kernel import rows
 from cometmq.model.codes import Language
 from cometmq.model.errors import CodecError
 
@@ -21,7 +22,7 @@ JSON = 0  # This coding's mark in a frame.
 # code, flag, opaque, language, version, remark, fields
 Header = tuple[int, int, int, int, int, str | None, dict[str, str]]
 # The same, then body and header coding: a command on the hot path.
-RawCommand = tuple[int, int, int, int, int, str | None, dict[str, str], bytes, int]
+RawCommand = rows.RawCommand
 
 
 def decode_json_command(header: bytes, body: bytes) -> RawCommand:

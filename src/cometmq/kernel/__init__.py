@@ -1,7 +1,7 @@
 """Hot loops on bytes and ints: what they mean in plain Python, and a compiled twin.
 
 `reference`, `records`, `wanted`, `keys`, `sends`, `requests`, `messages` and `calls` say what each function does,
-`layouts` which bytes stand where, `queue_ends` what it knows of a queue;
+`layouts` which bytes stand where, `queue_ends` what it knows of a queue, `rows` which tuples go in and out;
 the modules with an underscore do the same, compiled, and run where the package was built with a C compiler.
 COMETMQ_KERNEL=reference or =fast chooses one for certain (docs/design/0017).
 """

@@ -1,18 +1,19 @@
 from collections.abc import Callable
-from typing import Any
+
+from cometmq.kernel.rows import Arrival, Buffer, Chosen, End, Run
 
 def show_entries(
-    arrivals: list[Any],
-    dirty: dict[Any, None],
+    arrivals: list[Arrival[End]],
+    dirty: dict[End, None],
     tail_size_max: int,
-    full: list[Any],
-    watched: dict[Any, list[int]],
+    full: list[End],
+    watched: dict[End, list[int]],
 ) -> None: ...
 def choose_entries(
-    entries: bytes | bytearray | memoryview,
+    entries: Buffer,
     count_max: int,
     size_max: int,
     log_start: int,
     match: Callable[[int], bool] | None,
-) -> tuple[list[tuple[int, int]], int, int, int, bool]: ...
-def gather(view: memoryview, base: int, runs: list[tuple[int, int]]) -> bytes: ...
+) -> Chosen: ...
+def gather(view: memoryview, base: int, runs: list[Run]) -> bytes: ...

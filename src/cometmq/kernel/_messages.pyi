@@ -1,13 +1,14 @@
 from collections.abc import Callable
-from typing import Any
+
+from cometmq.kernel.messages import Message, Queue
 
 def plain_messages(
     body: bytes,
     position: int,
-    queue: Any,
+    queue: Queue,
     topic: bytes,
-    make: Callable[..., Any],
+    make: Callable[..., Message],
     host_text: Callable[[bytes], str],
-    messages: list[Any],
+    messages: list[Message],
 ) -> int: ...
 def plain_properties(block: bytes) -> dict[str, str] | None: ...

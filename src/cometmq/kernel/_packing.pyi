@@ -1,17 +1,18 @@
 from collections.abc import Callable
-from typing import Any
+
+from cometmq.kernel.rows import Arrival, Buffer, End, HeadRow, Put, PutResult
 
 def pack_records(
-    puts: list[Any],
+    puts: list[Put[End]],
     first: int,
     position: int,
     end: int,
-    layouts: dict[int, tuple[Callable[..., bytes], int, int]],
+    layouts: dict[int, HeadRow],
     store_ms: int,
     store_host: bytes,
     due_ms: Callable[[int], int],
-    content: list[Any],
-    arrivals: list[Any],
-    results: list[Any],
+    content: list[Buffer],
+    arrivals: list[Arrival[End]],
+    results: list[PutResult],
 ) -> tuple[int, int]: ...
-def count_records(piece: bytes | bytearray | memoryview) -> int: ...
+def count_records(piece: Buffer) -> int: ...

@@ -1,26 +1,27 @@
 from collections.abc import Callable
-from typing import Any
+
+from cometmq.kernel.rows import End, Lane, Pending, Put, RawCommand
 
 def plain_sends(
-    commands: list[Any],
+    commands: list[RawCommand],
     first: int,
-    straight: dict[str, dict[str, Any]],
+    straight: dict[str, dict[str, Lane[End]]],
     shapes: dict[str, int],
     look: Callable[[str], int | None],
     suffix: bytes,
     host: bytes,
     body_size_max: int,
-    puts: list[Any],
-    pending: list[Any],
+    puts: list[Put[End]],
+    pending: list[Pending],
 ) -> int: ...
 def plain_batch(
     body: bytes,
     shared: bytes,
-    queue: Any,
+    queue: End,
     topic_block: bytes,
     born_ms: int,
     host: bytes,
     times: int,
     hash_of: Callable[[str], int],
-    puts: list[Any],
+    puts: list[Put[End]],
 ) -> bool: ...

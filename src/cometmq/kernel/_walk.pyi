@@ -1,7 +1,6 @@
 from typing import Any, TypeVar
 
-from cometmq.kernel.reference import Buffer
-from cometmq.kernel.wanted import Wanted
+from cometmq.kernel.rows import Buffer, Wanted
 
 RecordType = TypeVar("RecordType", bound=tuple[Any, ...])
 

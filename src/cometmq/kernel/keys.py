@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from cometmq.kernel.layouts import TOPIC_BLOCK_V1_MAX
-from cometmq.kernel.reference import Buffer, java_hash_many
+from cometmq.kernel.reference import java_hash_many
+from cometmq.kernel.rows import Buffer, End, Key, PutBatch
 from cometmq.model.flags import TRANSACTION_MASK, TRANSACTION_ROLLBACK
 
 NOT_INDEXED = TRANSACTION_ROLLBACK
@@ -22,14 +23,14 @@ _VALUE_END = b"\2"
 _VALUE_END_BYTE = 2
 
 
-def index_keys(waiting: list[Any]) -> list[tuple[int, int, int]]:
+def index_keys(waiting: list[PutBatch[End]]) -> list[Key]:
     """The keys of new messages.
 
     Args:
-        waiting: (puts, results, store time in ms) of batches; see store.appender.
+        waiting: batches.
 
     Returns:
-        (Java's hash of "topic#key", physical offset of the record, its store time) of each, in order.
+        In the order of the messages.
     """
     texts: list[bytes] = []
     places: list[tuple[int, int]] = []
@@ -48,7 +49,7 @@ def _topic_of(block: bytes) -> bytes:
     return block[1 if len(block) <= TOPIC_BLOCK_V1_MAX else 2 :]
 
 
-def record_keys(records: Sequence[tuple[Any, ...]]) -> list[tuple[int, int, int]]:
+def record_keys(records: Sequence[tuple[Any, ...]]) -> list[Key]:
     """The same of records that stand in the log (`codec.record.Record`)."""
     texts: list[bytes] = []
     places: list[tuple[int, int]] = []

@@ -7,7 +7,7 @@ Next: cometmq.client.inflight
 """
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, TypeVar
 
 from cometmq.kernel.layouts import MAGIC_V1, RECORD_SIZE_MIN, TOPIC_SIZE_V1_MAX
 from cometmq.kernel.records import HEAD
@@ -18,17 +18,19 @@ _VALUE_END = "\2"
 _UNIQUE = "UNIQ_KEY"
 _LONG_MASK = (1 << 64) - 1
 
+Queue = TypeVar("Queue")
+Message = TypeVar("Message")
 _Parts = tuple[tuple[Any, ...], bytes, dict[str, str]]
 
 
 def plain_messages(
     body: bytes,
     position: int,
-    queue: Any,
+    queue: Queue,
     topic: bytes,
-    make: Callable[..., Any],
+    make: Callable[..., Message],
     host_text: Callable[[bytes], str],
-    messages: list[Any],
+    messages: list[Message],
 ) -> int:
     """Take messages from plain records, as far as they go.
 

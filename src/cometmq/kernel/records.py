@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from cometmq.kernel.crc import crc32
 from cometmq.kernel.layouts import CRC_MASK, MAGIC_V1, RECORD_HEAD, RECORD_SIZE_MIN
-from cometmq.kernel.reference import Buffer
+from cometmq.kernel.rows import Buffer
 from cometmq.model.flags import BORN_HOST_V6, STORE_HOST_V6
 
 HEAD = RECORD_HEAD.struct

@@ -28,6 +28,7 @@ from cometmq.kernel.layouts import (
     MAGIC_V2,
     RECORD_SIZE_MIN,
 )
+from cometmq.kernel.rows import Buffer, Chosen, Frame, Run
 from cometmq.model.errors import CodecError, FrameTooLarge
 
 FRAME_HEAD = layouts.FRAME_HEAD.struct
@@ -38,9 +39,6 @@ _INDEX_ENTRY = layouts.INDEX_ENTRY.struct
 _RECORD_MARK = layouts.RECORD_MARK.struct
 _PLACE = Struct(">q")
 _PLACE_AT = layouts.RECORD_HEAD.at["physical_offset"]
-
-Buffer = bytes | bytearray | memoryview
-Frame = tuple[int, int, int, int]
 
 
 def split_frames(buffer: Buffer, position: int, limit: int) -> tuple[list[Frame], int]:
@@ -187,7 +185,7 @@ def choose_entries(
     size_max: int,
     log_start: int,
     match: Callable[[int], bool] | None,
-) -> tuple[list[tuple[int, int]], int, int, int, bool]:
+) -> Chosen:
     """Take queue entries until a limit is reached, joining neighbours in the log.
 
     Args:
@@ -201,7 +199,7 @@ def choose_entries(
         (start, end) of pieces of the log, how many messages they hold, their bytes, the number of entries
         looked at, and whether a message was missing from the log.
     """
-    runs: list[tuple[int, int]] = []
+    runs: list[Run] = []
     count = total = looked = 0
     start = end = -1
     removed = False
@@ -226,7 +224,7 @@ def choose_entries(
     return runs, count, total, looked, removed
 
 
-def gather(view: memoryview, base: int, runs: list[tuple[int, int]]) -> bytes:
+def gather(view: memoryview, base: int, runs: list[Run]) -> bytes:
     """Pieces of a mapped log file, one behind the other.
 
     Args:

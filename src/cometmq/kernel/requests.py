@@ -3,21 +3,19 @@
 Next: cometmq.net.channel
 """
 
-from typing import Any
-
 from cometmq.kernel.reference import FRAME_HEAD
+from cometmq.kernel.rows import Outgoing
 
 
-def encode_requests(items: list[Any]) -> bytes:
+def encode_requests(items: list[Outgoing]) -> bytes:
     """Frames, one behind the other.
 
     Args:
-        items: of each either the frame, or (front, queue, middle, back, opaque, end, body) of a send:
-            five texts and two numbers, which are its JSON header in that order, and its body.
+        items: each either a frame, or a send.
     """
     frames: list[bytes] = []
     for item in items:
-        if item.__class__ is bytes:
+        if isinstance(item, bytes):
             frames.append(item)
             continue
         front, queue_id, middle, back, opaque, end, body = item

@@ -1,9 +1,7 @@
 """The loops of the send path, in plain Python: what each send, record, queue entry and answer costs.
 
 They work on tuples, bytes and ints, so that the compiled twin (`_sends.pyx`, `_packing.pyx` and others) can take their place;
-this is what it means. The tuples are those of the modules that call: `RawCommand`
-(codec.remoting), `Put`, `PutResult` and `Arrival` (store.appender), `Pending`
-(broker.handlers.send_answers), `Lane` (broker.lanes).
+this is what it means. The tuples are those of `cometmq.kernel.rows`.
 
 Next: cometmq.store.appender
 """
@@ -11,7 +9,6 @@ Next: cometmq.store.appender
 import json
 from collections.abc import Callable
 from struct import error as struct_error
-from typing import Any
 
 from cometmq.kernel.crc import crc32
 from cometmq.kernel.layouts import (
@@ -23,6 +20,17 @@ from cometmq.kernel.layouts import (
     QUEUE_ENTRY,
     SHORT_SIZE,
     TOPIC_BLOCK_V1_MAX,
+)
+from cometmq.kernel.rows import (
+    Arrival,
+    Buffer,
+    End,
+    HeadRow,
+    Lane,
+    Pending,
+    Put,
+    PutResult,
+    RawCommand,
 )
 from cometmq.model.codes import RequestCode
 from cometmq.model.flags import ONEWAY, TRANSACTION_COMMIT
@@ -51,16 +59,16 @@ _LOW_DIGITS = tuple(f"{low:03X}" for low in range(1 << _LOW_BITS))
 
 
 def plain_sends(  # noqa: PLR0913, PLR0917  The loop has no calls, so it is given everything.
-    commands: list[Any],
+    commands: list[RawCommand],
     first: int,
-    straight: dict[str, dict[str, Any]],
+    straight: dict[str, dict[str, Lane[End]]],
     shapes: dict[str, int],
     look: Callable[[str], int | None],
     suffix: bytes,
     host: bytes,
     body_size_max: int,
-    puts: list[Any],
-    pending: list[Any],
+    puts: list[Put[End]],
+    pending: list[Pending],
 ) -> int:
     """Take sends that have nothing special about them.
 
@@ -133,13 +141,13 @@ def _number_of(text: str, bits: int) -> int:
 def plain_batch(  # noqa: PLR0913, PLR0917  As above.
     body: bytes,
     shared: bytes,
-    queue: Any,
+    queue: End,
     topic_block: bytes,
     born_ms: int,
     host: bytes,
     times: int,
     hash_of: Callable[[str], int],
-    puts: list[Any],
+    puts: list[Put[End]],
 ) -> bool:
     """Take the messages of a batch, when there is nothing special about any.
 
@@ -158,7 +166,7 @@ def plain_batch(  # noqa: PLR0913, PLR0917  As above.
         Whether it did; `puts` is as it was when not.
     """
     position, size = 0, len(body)
-    taken: list[Any] = []
+    taken: list[Put[End]] = []
     try:
         while position < size:
             item_size, _, _, flag, body_size = _BATCH_HEAD.unpack_from(body, position)
@@ -203,17 +211,17 @@ def _tag_of(block: bytes) -> str | None:
 
 
 def pack_records(  # noqa: PLR0913, PLR0917  As above.
-    puts: list[Any],
+    puts: list[Put[End]],
     first: int,
     position: int,
     end: int,
-    layouts: dict[int, tuple[Callable[..., bytes], int, int]],
+    layouts: dict[int, HeadRow],
     store_ms: int,
     store_host: bytes,
     due_ms: Callable[[int], int],
-    content: list[Any],
-    arrivals: list[Any],
-    results: list[Any],
+    content: list[Buffer],
+    arrivals: list[Arrival[End]],
+    results: list[PutResult],
 ) -> tuple[int, int]:
     """Lay records out, as many as there is room for.
 
@@ -222,14 +230,13 @@ def pack_records(  # noqa: PLR0913, PLR0917  As above.
         first: where to begin.
         position: physical offset of the first record.
         end: physical offset that no record may pass.
-        layouts: by the size of the born host: how a head is packed, bytes beside the parts, bits
-            of the sysFlag.
+        layouts: by the size of the born host.
         store_ms: the time of them all.
         store_host: this broker.
         due_ms: when a message in a queue of the delay topic is due; its tags code.
         content: gets the records' bytes, in one piece or many.
         arrivals: gets the queue entries that are due.
-        results: gets (queue offset, physical offset, size).
+        results: gets where each lies.
 
     Returns:
         The index of the first put that was not laid out, and the physical offset behind the last.
@@ -268,16 +275,16 @@ def pack_records(  # noqa: PLR0913, PLR0917  As above.
 
 
 def show_entries(
-    arrivals: list[Any],
-    dirty: dict[Any, None],
+    arrivals: list[Arrival[End]],
+    dirty: dict[End, None],
     tail_size_max: int,
-    full: list[Any],
-    watched: dict[Any, list[int]],
+    full: list[End],
+    watched: dict[End, list[int]],
 ) -> None:
     """Append queue entries to the tails of their queues.
 
     Args:
-        arrivals: (queue, queue offset, physical offset, size, tags code) of each.
+        arrivals: the entries.
         dirty: gets queues whose tail was empty.
         tail_size_max: bytes.
         full: gets a queue for each entry with which its tail reaches `tail_size_max`.
@@ -296,12 +303,12 @@ def show_entries(
             watched.setdefault(queue, []).append(tags_code)
 
 
-def encode_answers(pending: list[Any], results: list[Any]) -> bytes:
+def encode_answers(pending: list[Pending], results: list[PutResult]) -> bytes:
     """The frames of the answers to sends, one behind the other: one text, made bytes at once.
 
     Args:
-        pending: (opaque, header up to the physical offset or None, unique key) of each.
-        results: (queue offset, physical offset, size) of each.
+        pending: what each send still waits for.
+        results: where each message lies.
     """
     keys = pending[0][2] if len(pending) == 1 else "".join([key for _, _, key in pending])
     if not keys.encode("utf-8", "replace").isalnum():

@@ -7,19 +7,15 @@ Next: cometmq.store.offline.wanted_walk
 """
 
 from functools import lru_cache
-from typing import Any
 
 from cometmq.kernel.keys import NOT_INDEXED, find_value, hashed_texts
 from cometmq.kernel.layouts import INDEX_ENTRY, INDEX_KEY, QUEUE_ENTRY
 from cometmq.kernel.records import plain_parts
 from cometmq.kernel.reference import index_insert, java_hash_many
+from cometmq.kernel.rows import Wanted
 from cometmq.model.flags import INNER_BATCH, TRANSACTION_COMMIT, TRANSACTION_MASK
 
 KEY = INDEX_KEY.struct
-
-# For each topic, for each of its queues by number: [queue offset of the next record, the entries
-# of those before it as a bytearray].
-Wanted = dict[bytes, dict[int, list[Any]]]
 
 _IN_A_QUEUE = (0, TRANSACTION_COMMIT)
 _MULTI_QUEUES = b"INNER_MULTI_DISPATCH"

@@ -10,21 +10,13 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from cometmq.codec.record import Record
+from cometmq.kernel import rows
 from cometmq.store.consume_queue import ConsumeQueue
-from cometmq.store.disk import Buffer
 
-# (queue, topic block, body, properties, tags code, flag, sysFlag, born time in ms, born host,
-#  reconsume times, prepared offset, transaction bits of the sysFlag).
-# A tags code of None stands for the due time of a message in the delay topic.
-Put = tuple[
-    ConsumeQueue, bytes, Buffer, Buffer, int | None, int, int, int, bytes, int, int, int
-]
-
-# (queue offset, physical offset, record size in bytes)
-PutResult = tuple[int, int, int]
-
-# (queue, queue offset, physical offset, record size, tags code): a queue entry that is due.
-Arrival = tuple[ConsumeQueue, int, int, int, int]
+# Their fields: cometmq.kernel.rows.
+Put = rows.Put[ConsumeQueue]
+PutResult = rows.PutResult
+Arrival = rows.Arrival[ConsumeQueue]
 
 
 class Batch(NamedTuple):

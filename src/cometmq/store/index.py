@@ -19,8 +19,10 @@ from itertools import takewhile
 from cometmq.codec.index_file import IndexHeader
 from cometmq.codec.record import Record
 from cometmq.kernel import index_keys, java_hash_many, record_keys
+from cometmq.kernel.rows import Key, PutBatch
 from cometmq.model.clock import Clock
-from cometmq.store.batch import Batch, Put, PutResult
+from cometmq.store.batch import Batch
+from cometmq.store.consume_queue import ConsumeQueue
 from cometmq.store.derived import Step
 from cometmq.store.disk import Disk
 from cometmq.store.index_file import IndexFile, IndexShape, SlotRun
@@ -32,9 +34,6 @@ from cometmq.store.index_sync import IndexSync
 # a time is hardly cheaper, and 512 messages take the loop less than a millisecond.
 WAITING_MESSAGES_MAX = 512
 WAITING_BYTES_MAX = 1 << 20
-
-# (Java's hash of "topic#key", physical offset, store time in ms)
-Key = tuple[int, int, int]
 
 
 class Index:
@@ -58,7 +57,7 @@ class Index:
         self.files: list[IndexFile] = []
         self.on_error: Callable[[OSError], None] = _raise
         self.on_written: Callable[[], None] = _nothing
-        self._waiting: list[tuple[Sequence[Put], Sequence[PutResult], int]] = []
+        self._waiting: list[PutBatch[ConsumeQueue]] = []
         self._waiting_count = 0
         self._waiting_from = 0
         self._keys: list[Key] = []  # Hashed, and not in a file yet.

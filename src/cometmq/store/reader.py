@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 from cometmq.codec.queue_entry import BLANK_SIZE, GAP_CODE, QUEUE_ENTRY, QUEUE_ENTRY_SIZE
 from cometmq.kernel import choose_entries, count_records, gather
+from cometmq.kernel.rows import Run
 from cometmq.store.commitlog import CommitLog
 from cometmq.store.consume_queue import ConsumeQueue
 from cometmq.store.disk import Buffer
@@ -112,7 +113,7 @@ class Chosen(NamedTuple):
         removed: whether a message was missing from the log.
     """
 
-    runs: list[tuple[int, int]]
+    runs: list[Run]
     message_count: int
     size: int
     looked: int
@@ -299,9 +300,7 @@ class Reader:
             size_limit = settings.transfer_bytes_in_memory
         return min(count_max, count_limit), min(size_max, size_limit)
 
-    def _records(
-        self, runs: list[tuple[int, int]], *, may_wait: bool
-    ) -> list[memoryview] | None:
+    def _records(self, runs: list[Run], *, may_wait: bool) -> list[memoryview] | None:
         """The bytes of pieces of the log; None where the device must be waited for."""
         if runs[0][0] < self._log.warm_from:
             return self._read_records(runs, may_wait=may_wait)
@@ -310,7 +309,7 @@ class Reader:
         except OSError:  # A file system gone read-only maps nothing any more, and yet it reads.
             return self._read_records(runs, may_wait=may_wait)
 
-    def _mapped_records(self, runs: list[tuple[int, int]]) -> list[memoryview]:
+    def _mapped_records(self, runs: list[Run]) -> list[memoryview]:
         """The same of files that are warm, through their maps.
 
         Raises:
@@ -326,9 +325,7 @@ class Reader:
             records.append(file.view[start - file.start : end - file.start])
         return records
 
-    def _read_records(
-        self, runs: list[tuple[int, int]], *, may_wait: bool
-    ) -> list[memoryview] | None:
+    def _read_records(self, runs: list[Run], *, may_wait: bool) -> list[memoryview] | None:
         """The same with `pread`, neighbours in one call."""
         records: list[memoryview] = []
         for file, start, span in self._spans(runs):
@@ -343,12 +340,10 @@ class Reader:
                 file.will_need(start + size, _READ_AHEAD_SIZE)
         return records
 
-    def _spans(
-        self, runs: list[tuple[int, int]]
-    ) -> list[tuple[LogFile, int, list[tuple[int, int]]]]:
+    def _spans(self, runs: list[Run]) -> list[tuple[LogFile, int, list[Run]]]:
         """Runs that are read together: (file, start, the runs)."""
-        spans: list[tuple[LogFile, int, list[tuple[int, int]]]] = []
-        span: list[tuple[int, int]] = []
+        spans: list[tuple[LogFile, int, list[Run]]] = []
+        span: list[Run] = []
         start = file_end = -1
         for run in runs:
             is_near = (

@@ -23,14 +23,14 @@ from cometmq.codec.remoting import (
     encode_command,
 )
 from cometmq.codec.send_text import END, SendPieces
-from cometmq.kernel import encode_requests, read_commands
+from cometmq.kernel import encode_requests, read_commands, rows
 from cometmq.kernel.reference import FRAME_HEAD, FRAME_HEAD_SIZE
 from cometmq.model.errors import CodecError
 from cometmq.model.flags import ONEWAY
 
 Waiter = TypeVar("Waiter")
 # What `kernel.encode_requests` makes a frame of: a frame, or the pieces of a send.
-Outgoing = bytes | tuple[str, int, str, str, int, str, bytes]
+Outgoing = rows.Outgoing
 
 # A frame with a body up to this is none too large: its header has 32767 bytes of properties, six
 # times as many where each is escaped, and some names.

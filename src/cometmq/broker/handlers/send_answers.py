@@ -7,15 +7,12 @@ Next: cometmq.net.peer
 """
 
 from cometmq.kernel import encode_answers
+from cometmq.kernel.rows import Pending
 from cometmq.model.codes import ResponseCode
 from cometmq.store.appender import PutResult
 from cometmq.store.positions import Durability
 
 __all__ = ["Pending", "as_late", "as_one", "encode_answers", "ids_of"]
-
-# A send whose record is being written: opaque, the answer's header up to the physical offset (None
-# when nobody waits for an answer), the unique key.
-Pending = tuple[int, str | None, str]
 
 # Every header begins so; that of a message that was not confirmed begins with another code.
 _CODE_SIZE = len('{"code":0')

@@ -13,7 +13,7 @@ from typing import Any
 from cometmq.codec.other_queues import is_extended_address
 from cometmq.codec.queue_entry import BLANK_ENTRY, GAP_CODE, QUEUE_ENTRY, QUEUE_ENTRY_SIZE
 from cometmq.codec.record import Record
-from cometmq.kernel.wanted import Wanted
+from cometmq.kernel.rows import Wanted
 from cometmq.model.names import SCHEDULE_TOPIC
 from cometmq.store.consume_queue import ConsumeQueue
 from cometmq.store.consume_queues import ConsumeQueues
@@ -35,7 +35,7 @@ class _Run:
     """Entries of one queue that the log asks for and nobody has compared yet.
 
     Attributes:
-        gathered: [queue offset behind the last of them, the entries]; see `kernel.wanted.Wanted`.
+        gathered: [queue offset behind the last of them, the entries]; see `kernel.rows.Wanted`.
     """
 
     __slots__ = ("first_missing", "gathered", "matched", "missing", "queue", "stale")

@@ -11,7 +11,8 @@ from typing import NamedTuple
 
 from cometmq.codec.record import Record
 from cometmq.kernel import WalkEnd, record_keys, wanted_entries
-from cometmq.kernel.wanted import KEY, Wanted, index_hash
+from cometmq.kernel.rows import Wanted
+from cometmq.kernel.wanted import KEY, index_hash
 from cometmq.store.offline.batch_check import BatchCheck
 from cometmq.store.offline.queue_check import QueueCheck
 from cometmq.store.record_walk import why_not_further

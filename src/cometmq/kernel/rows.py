@@ -1,0 +1,87 @@
+"""The tuples that go between kernel, store, wire and broker: each is declared here, once.
+
+On the way of a message a tuple is made for each, and a tuple costs what a class would cost several times; the
+compiled kernel takes and makes the same ones, by the numbers of their fields. Who adds a field looks for its number in
+the `.pyx` files. What else goes in and out is bytes, whole numbers and text.
+
+Next: cometmq.kernel.layouts
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from cometmq.kernel.queue_ends import QueueEnd
+
+Buffer = bytes | bytearray | memoryview
+
+# A store's queue is a queue's end and more; here nothing else of it is known.
+End = TypeVar("End", bound=QueueEnd)
+
+# --- the wire
+
+# kind, header start, body start, end: where a frame stands.
+Frame = tuple[int, int, int, int]
+
+# code, flag, opaque, language, version, remark, fields, body, header coding: a command.
+RawCommand = tuple[int, int, int, int, int, str | None, dict[str, str], bytes, int]
+
+# front, queue id, middle, back, opaque, end, body: five texts and two numbers are the JSON header of a send.
+SendRow = tuple[str, int, str, str, int, str, bytes]
+# What becomes a frame: a frame, or a send.
+Outgoing = bytes | SendRow
+
+# --- sends
+
+
+class Lane(NamedTuple, Generic[End]):
+    """A queue as the hot path wants it.
+
+    Attributes:
+        queue: where entries go.
+        topic_block: the topic as records hold it.
+        answer_start: header of an answer, up to the physical offset in its message id.
+        sys_flag: bits that each record of this topic gets.
+    """
+
+    queue: End
+    topic_block: bytes
+    answer_start: str
+    sys_flag: int
+
+
+# queue, topic block, body, properties, tags code, flag, sysFlag, born time in ms, born host, reconsume times,
+# prepared offset, transaction bits of the sysFlag: a message for the log. A tags code of None stands for the
+# due time of a message in the delay topic.
+Put = tuple[End, bytes, Buffer, Buffer, int | None, int, int, int, bytes, int, int, int]
+
+# queue offset, physical offset, record size in bytes: where it lies.
+PutResult = tuple[int, int, int]
+
+# queue, queue offset, physical offset, record size, tags code: a queue entry that is due.
+Arrival = tuple[End, int, int, int, int]
+
+# opaque, the answer's header up to the physical offset (None when nobody waits for an answer), the unique
+# key: a send whose record is being written.
+Pending = tuple[int, str | None, str]
+
+# How a record's head is packed, its bytes beside the parts, host bits of its sysFlag.
+HeadRow = tuple[Callable[..., bytes], int, int]
+
+# --- reads, keys
+
+# Physical offsets of a piece of the log: its start, its end.
+Run = tuple[int, int]
+
+# Pieces of the log, how many messages they hold, their bytes, how many entries were looked at, and whether
+# a message was missing from the log.
+Chosen = tuple[list[Run], int, int, int, bool]
+
+# Messages, where they lie, their store time in ms: of a batch whose keys are to be found.
+PutBatch = tuple[Sequence[Put[End]], Sequence[PutResult], int]
+
+# Java's hash of "topic#key", physical offset, store time in ms.
+Key = tuple[int, int, int]
+
+# For each topic, for each of its queues by number: [queue offset of the next record, the entries of those
+# before it as a bytearray].
+Wanted = dict[bytes, dict[int, list[Any]]]
