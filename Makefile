@@ -40,8 +40,9 @@ lint: setup ## style, mistakes and spelling
 types: setup ## mypy, strict
 	$(BIN)/mypy
 
-arch: setup ## who may import whom
+arch: setup ## who may import whom, and what the kernel touches
 	$(BIN)/lint-imports --no-cache
+	$(BIN)/python tools/kernel_wall.py
 
 tidy: setup ## sizes, names, docstrings, the chain of Next: lines
 	$(BIN)/python tools/tidy.py
