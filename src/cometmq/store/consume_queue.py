@@ -77,9 +77,9 @@ class ConsumeQueue(QueueEnd):
 
     def append(self, physical_offset: int, size: int, tags_code: int) -> None:
         """Add an entry and show it, as recovery does; dispatch does the same in its loop."""
-        self.tail += QUEUE_ENTRY.pack(physical_offset, size, tags_code)
-        self.max_offset += 1
-        self.next_offset = self.max_offset
+        tail = self.tail
+        tail += QUEUE_ENTRY.pack(physical_offset, size, tags_code)
+        self.next_offset = self.max_offset = self.max_offset + 1
 
     def hide_before(self, offset: int) -> None:
         """Give nothing before an offset any more."""
