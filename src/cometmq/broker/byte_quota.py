@@ -30,6 +30,11 @@ class ByteQuotas:
     def __init__(self, store: MessageStore) -> None:
         self._store = store
         self._spans: dict[ConsumeQueue, _Span] = {}
+        store.on_truncated.append(self.truncated)
+
+    def truncated(self, _end: int) -> None:
+        """The log's end is taken back: other messages may take the places of those that were added up."""
+        self._spans = {}  # Another one: a look that is under way goes on with its own, which is forgotten.
 
     def first_kept(self, queue: ConsumeQueue, most: int) -> int:
         """Queue offset of the first of the last messages that take no more bytes; the newest stays.
@@ -46,14 +51,15 @@ class ByteQuotas:
             self._shrink(queue, span, most)
         except FileNotFoundError:
             # The queue's oldest file has just gone; the next look begins behind it.
-            del self._spans[queue]
+            self._spans.pop(queue, None)
             return queue.min_offset
         return span.first
 
     def forget_others(self, kept: set[ConsumeQueue]) -> None:
         """Remember these queues only."""
-        for queue in self._spans.keys() - kept:
-            del self._spans[queue]
+        spans = self._spans
+        for queue in spans.keys() - kept:
+            del spans[queue]
 
     def _follow(self, queue: ConsumeQueue, span: _Span) -> None:
         """Take in what has come, and let go what is hidden already."""

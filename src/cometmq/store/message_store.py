@@ -72,6 +72,7 @@ class MessageStore:
         room: how full its disks were at the last look.
         cleaner: lets old files go.
         index: finds messages by their keys.
+        on_truncated: each is told the log's new end when that is taken back (`Truncation`).
         on_stuck: told of a topic one of whose queues cannot be written (`ConsumeQueue.fault`).
     """
 
@@ -110,6 +111,7 @@ class MessageStore:
             index=self.index,
         )
         self._truncation = self._make_truncation(derived_index)
+        self.on_truncated = self._truncation.on_truncated
         self._queues.on_stuck = self._queue_stuck
         self._lend(self._reading, self._background)
 

@@ -96,8 +96,8 @@ class ReadSide:
         """
         return self._mending.entry(queue, offset)
 
-    def truncated(self) -> None:
-        """The log's end is being cut: what reads that have begun would keep of it goes."""
+    def truncated(self, _end: int) -> None:
+        """The log's end is cut: what reads that have begun would keep of it goes."""
         self._mending.truncated()
 
     def change_limits(self, settings: StoreSettings) -> None:

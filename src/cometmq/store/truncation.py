@@ -9,7 +9,7 @@ Next: cometmq.store.log_end
 """
 
 from collections import deque
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import replace
 from functools import partial
 
@@ -30,9 +30,16 @@ from cometmq.store.read_side import ReadSide
 from cometmq.store.settings import StoreSettings
 from cometmq.store.whole_records import walk_of
 
+OnTruncated = Callable[[int], None]
+
 
 class Truncation:
-    """Truncations of one store, one at a time."""
+    """Truncations of one store, one at a time.
+
+    Attributes:
+        on_truncated: each is called with the new end before anything goes: whoever keeps something of
+            messages behind it lets that go. Readers find none of them any more.
+    """
 
     def __init__(
         self,
@@ -50,7 +57,7 @@ class Truncation:
         self._checkpoints = directory.checkpoints
         self._dispatcher = dispatcher
         self._index = index
-        self._reading = reading
+        self.on_truncated: list[OnTruncated] = [reading.truncated]
         self._background = background
         self._acceptance = acceptance
         self._walk = walk_of(settings)
@@ -158,7 +165,8 @@ class Truncation:
         written, derived = self._log.positions.written, self._directory.derived
         for each in derived:
             yield from _each(each.hide_from(end))
-        self._reading.truncated()
+        for let_go in self.on_truncated:
+            let_go(end)
         yield from _each(self._taking_back(end))
         assert self._log.positions.written == written, "something was appended meanwhile"
         yield from _each(self._log.cut(end))

@@ -97,3 +97,17 @@ def test_what_is_lost_in_a_queue_takes_nothing():
     put(store, b"3")
     settle(store, clock)
     assert ByteQuotas(store).first_kept(queue, 2 * RECORD) == 0
+
+
+def test_a_byte_quota_forgets_what_a_truncation_takes_back():
+    store, _, clock = store_with(*[b"x"] * 10)
+    settle(store, clock)
+    quotas = ByteQuotas(store)
+    queue = store.queue("orders", 0)
+    assert queue is not None
+    queue.hide_before(quotas.first_kept(queue, 4 * RECORD))
+    assert queue.min_offset == 6
+    [entry] = store.entries(queue, 7, 1)
+    store.truncate(entry.physical_offset)
+    put(store, *[b"x" * (RECORD + 1)] * 5)  # Twice as long, in the places of the others.
+    assert quotas.first_kept(queue, 4 * RECORD) == 10

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
@@ -296,6 +297,26 @@ def test_what_a_read_was_mending_is_not_written_behind_a_truncation():
     mending._walk = walk
     assert queue.max_offset == 4
     assert disk.content(store._queues.files.path(queue, 6))[80:] == bytes(320)
+
+
+def test_who_keeps_something_is_told_the_new_end_when_readers_find_nothing_behind_it():
+    store, _, _ = store_with(b"1", b"2", b"3")
+    queue = store.queue("orders", 0)
+    assert queue is not None
+    [entry] = store.entries(queue, 1, 1)
+    told: list[tuple[str, int, int, int]] = []
+
+    def tell(name: str, end: int) -> None:
+        told.append((name, end, queue.max_offset, store.max_offset))
+
+    store.on_truncated += [partial(tell, "first"), partial(tell, "second")]
+    before = store.max_offset
+    with pytest.raises(RecordIllegal):
+        store.truncate(1)
+    assert told == []
+    store.truncate(entry.physical_offset)
+    wanted = (entry.physical_offset, 1, before)
+    assert told == [("first", *wanted), ("second", *wanted)]
 
 
 def test_a_truncation_to_where_no_record_begins_is_refused_behind_its_first_step():
