@@ -4,9 +4,14 @@ from __future__ import annotations
 
 
 class HandClock:
-    """A `model.clock.Clock`: both times move together, and only by `turn`."""
+    """A `model.clock.Clock`: both times move together, and only by `turn`.
 
-    def __init__(self, start_ms: int = 1_700_000_000_000) -> None:
+    Attributes:
+        is_steady: as nobody may rely on, unless a test says so.
+    """
+
+    def __init__(self, start_ms: int = 1_700_000_000_000, *, is_steady: bool = False) -> None:
+        self.is_steady = is_steady
         self._start_ms = start_ms
         self._seconds = 0.0
 

@@ -38,6 +38,9 @@ class HandWorld:
 
     # --- the World
 
+    def monotonic(self) -> float:
+        return self.clock.monotonic()
+
     def call_later(self, seconds: float, callback: Callable[[], None]) -> Callable[[], None]:
         self.sleeps.append(seconds)
         entry = [callback]

@@ -2,9 +2,18 @@
 
 from typing import Protocol
 
+# Where the wall clock may be set, nobody sleeps for longer until a wall time.
+WALL_LOOK_SECONDS = 1.0
+
 
 class Clock(Protocol):
-    """Where the time comes from; a test passes one that it turns by hand."""
+    """Where the time comes from; a test passes one that it turns by hand.
+
+    Attributes:
+        is_steady: whether the wall time passes as the monotonic time does, always.
+    """
+
+    is_steady: bool
 
     def now_ms(self) -> int:
         """Wall time in ms since 1970, as records and routes carry it. May jump."""
@@ -13,3 +22,9 @@ class Clock(Protocol):
     def monotonic(self) -> float:
         """Seconds that never go back, for intervals and deadlines."""
         ...
+
+
+def seconds_until(clock: Clock, wall_ms: int) -> float:
+    """How long to sleep for a wall time; a second at most, and another look, where the clock may be set meanwhile."""
+    seconds = max(wall_ms - clock.now_ms(), 0) / 1000
+    return seconds if clock.is_steady else min(seconds, WALL_LOOK_SECONDS)

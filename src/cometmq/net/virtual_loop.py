@@ -48,6 +48,8 @@ class _TurningSelector(selectors.DefaultSelector):
 class VirtualClock:
     """The time of a virtual loop (a `model.clock.Clock`)."""
 
+    is_steady = True
+
     def __init__(self, start_ms: int) -> None:
         """It stands until it is turned."""
         self._start_ms = start_ms

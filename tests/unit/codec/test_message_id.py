@@ -22,6 +22,8 @@ def ms(year: int, month: int, day: int, *time: int, zone: tzinfo = UTC) -> int:
 
 
 class HandClock:
+    is_steady = True
+
     def __init__(self, now_ms: int) -> None:
         self.now = now_ms
 

@@ -41,6 +41,10 @@ class LoopWorld:
         self._pool = pool
         self._store = store
 
+    def monotonic(self) -> float:
+        """Seconds that never go back."""
+        return self._loop.time()
+
     def call_later(self, seconds: float, callback: Callable[[], None]) -> Callable[[], None]:
         """Call back after some time; what it gives takes that back."""
         return self._loop.call_later(seconds, callback).cancel
@@ -93,20 +97,27 @@ class Machines:
         *,
         first_seconds: float = 0.0,
         rest_seconds: float = REST_SECONDS,
-    ) -> None:
-        """Take a step again and again, until `close`.
+        period_seconds: float = 0.0,
+    ) -> KeptMachine:
+        """Take a step again and again, until `close`; gives what wakes the machine.
 
         Args:
             name: for the log.
-            step: gives the seconds until the next one, or steps to that.
+            step: gives the seconds until the next one, or steps to that; `NEVER`: until a wake.
             first_seconds: until the first one.
             rest_seconds: until the next one after an error.
+            period_seconds: a wake has no step taken sooner after the last one.
         """
         machine = KeptMachine(
-            self._world, f"{self._owner}/{name}", step, rest_seconds=rest_seconds
+            self._world,
+            f"{self._owner}/{name}",
+            step,
+            rest_seconds=rest_seconds,
+            period_seconds=period_seconds,
         )
         self._kept.append(machine)
         machine.begin(first_seconds)
+        return machine
 
     def run(self, steps: Steps[T]) -> "asyncio.Future[T]":
         """Take steps to their end, whoever waits for it or goes away."""

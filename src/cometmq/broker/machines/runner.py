@@ -1,4 +1,4 @@
-"""Runs the steps of machines: sleeps for them, has their work done elsewhere, and survives their errors.
+"""Runs the steps of machines: sleeps for them, wakes them, has their work done elsewhere, and survives their errors.
 
 It is a machine itself: what it needs of the outside is a `World`. The broker's is asyncio's loop
 (`machines.on_loop`); a test's is a clock that it turns (tests/support/hand_world).
@@ -7,6 +7,7 @@ Next: cometmq.broker.machines.on_loop
 """
 
 import logging
+import math
 from collections.abc import Callable, Generator
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -19,10 +20,15 @@ _log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 REST_SECONDS = 1.0  # After an error.
+NEVER = math.inf  # The pause of a machine that has nothing to do until it is woken.
 
 
 class World(Protocol):
     """Time, threads and the device. Each callback comes later, never within the call."""
+
+    def monotonic(self) -> float:
+        """Seconds that never go back."""
+        ...
 
     def call_later(self, seconds: float, callback: Callable[[], None]) -> Callable[[], None]:
         """Call back after some time; what it gives takes that back."""
@@ -125,6 +131,9 @@ class StepsRun(Generic[T]):
 class KeptMachine:
     """A machine's step, taken again and again, with the pause that each step asks for.
 
+    Who brings work to a machine that may sleep wakes it. A wake that comes while a step is under way leads
+    to another step, for that one may have looked before the work came.
+
     Attributes:
         name: for the log.
     """
@@ -136,22 +145,61 @@ class KeptMachine:
         step: Callable[[], Steps[float] | float],
         *,
         rest_seconds: float = REST_SECONDS,
+        period_seconds: float = 0.0,
     ) -> None:
-        """`step` gives the seconds until the next one; after an error they are `rest_seconds`."""
+        """See `Machines.keep`."""
         self.name = name
         self._world = world
         self._step = step
         self._rest_seconds = rest_seconds
+        self._period_seconds = period_seconds
         self._run: StepsRun[float] | None = None
         self._take_back: Callable[[], None] | None = None
         self._is_stopped = False
+        self._is_asleep = False
+        # Monotonic seconds: of the next step while it is asleep, before which no wake has it taken,
+        self._due = NEVER
+        self._earliest = 0.0
+        self._wanted = NEVER  # and for which it was woken while it was awake.
 
     def begin(self, pause_seconds: float = 0.0) -> None:
         """Take the first step after a pause."""
-        self._take_back = self._world.call_later(pause_seconds, self._take_step)
+        self._sleep(pause_seconds, min(pause_seconds, self._period_seconds))
+
+    def wake(self) -> None:
+        """There is something to do: take the next step now, or when a period has passed since the last one."""
+        self.wake_at(-NEVER)
+
+    def wake_at(self, due: float) -> None:
+        """There is something to do then (monotonic seconds); a step that comes sooner is told nothing of it."""
+        if not self._is_asleep:
+            self._wanted = min(self._wanted, due)
+            return
+        due = max(due, self._earliest)
+        if due < self._due:
+            self._set_timer(due, max(due - self._world.monotonic(), 0.0))
+
+    def _sleep(self, pause_seconds: float, least_seconds: float) -> None:
+        """Take the next step after a pause; a wake may shorten it to `least_seconds`."""
+        now = self._world.monotonic()
+        self._is_asleep = True
+        self._earliest = now + least_seconds
+        if self._wanted < now + pause_seconds:
+            pause_seconds = max(self._wanted - now, least_seconds)
+        self._set_timer(now + pause_seconds, pause_seconds)
+
+    def _set_timer(self, due: float, pause_seconds: float) -> None:
+        if self._take_back is not None:
+            self._take_back()
+            self._take_back = None
+        self._due = due
+        if due < NEVER:
+            self._take_back = self._world.call_later(pause_seconds, self._take_step)
 
     def _take_step(self) -> None:
         self._take_back = None
+        self._is_asleep = False
+        self._wanted = NEVER
         try:
             made = self._step()
         except Exception as error:  # noqa: BLE001  See _pause_after.
@@ -166,10 +214,14 @@ class KeptMachine:
     def _next(self, pause_seconds: float | None, error: BaseException | None) -> None:
         self._run = None
         if error is not None:
-            pause_seconds = self._pause_after(error)
-        if not self._is_stopped:
+            # A rest is not cut short: what failed would fail again as often as somebody brings work.
+            rest = self._pause_after(error)
+            pause_seconds = least_seconds = rest
+        else:
             assert pause_seconds is not None
-            self.begin(pause_seconds)
+            least_seconds = min(pause_seconds, self._period_seconds)
+        if not self._is_stopped:
+            self._sleep(pause_seconds, least_seconds)
 
     def _pause_after(self, error: BaseException) -> float:
         """An error ends a step and never a machine: deliveries would cease in silence."""
@@ -183,6 +235,7 @@ class KeptMachine:
     def stop(self, stopped: Callable[[], None]) -> None:
         """Take no further step; `stopped` is called when nothing of the present one is done any more."""
         self._is_stopped = True
+        self._is_asleep = False
         if self._take_back is not None:
             self._take_back()
             self._take_back = None

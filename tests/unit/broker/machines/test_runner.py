@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from cometmq.broker.machines.runner import KeptMachine
+from cometmq.broker.machines.runner import NEVER, KeptMachine
 from cometmq.broker.machines.steps import elsewhere, on_device, turn_end
 from cometmq.model.errors import StoreError
 from tests.support.hand_world import HandWorld
@@ -119,6 +119,134 @@ def test_a_machine_that_rests_is_stopped_at_once_and_steps_no_more(world):
     assert stops == [3]
     world.pass_time(10)
     assert (len(steps), world.timers) == (3, 0)
+
+
+class Sleeper:
+    """A machine that does what was brought, and sleeps where there is nothing."""
+
+    def __init__(
+        self, world: HandWorld, *, period: float = 0.0, is_waiting: bool = False
+    ) -> None:
+        self.brought = self.done = 0
+        self.times: list[float] = []
+        self._world, self._is_waiting = world, is_waiting
+        step = self._wait if is_waiting else self._look
+        self.machine = KeptMachine(world, "m", step, period_seconds=period)
+        self.machine.begin()
+
+    def bring(self) -> None:
+        self.brought += 1
+        self.machine.wake()
+
+    def _look(self) -> float:
+        self.times.append(self._world.clock.monotonic())
+        self.done = self.brought
+        return NEVER
+
+    def _wait(self):
+        pause = self._look()
+        yield from on_device()
+        return pause
+
+
+def test_a_machine_that_sleeps_for_ever_has_no_timer_and_a_wake_has_it_step_at_once(world):
+    sleeper = Sleeper(world)
+    world.pass_time(1000)
+    assert (sleeper.times, world.timers) == ([0], 0)
+    sleeper.bring()
+    assert sleeper.done == 0  # Who brings something is in the middle of its own work.
+    world.pass_time(10)
+    assert (sleeper.times, sleeper.done, world.timers) == ([0, 1000], 1, 0)
+
+
+def test_wakes_of_one_period_lead_to_one_step(world):
+    sleeper = Sleeper(world, period=0.5)
+    world.pass_time(10)
+    for _ in range(20):
+        sleeper.bring()
+        world.pass_time(0.125)
+    world.pass_time(1)
+    assert sleeper.times == [0, 10, 10.5, 11, 11.5, 12, 12.5]
+    assert sleeper.done == 20
+    assert world.timers == 0
+
+
+def test_what_comes_while_a_step_is_under_way_leads_to_another_one(world):
+    world.is_flushed = None
+    sleeper = Sleeper(world, period=0.5, is_waiting=True)
+    world.pass_time(1)  # It has looked, and waits for the device.
+    sleeper.bring()
+    assert sleeper.done == 0
+    world.flush()
+    world.pass_time(0.25)
+    assert sleeper.done == 0
+    world.pass_time(0.25)
+    assert (sleeper.done, sleeper.times) == (1, [0, 1.5])
+    world.flush()
+    world.pass_time(100)
+    assert sleeper.times == [0, 1.5]
+
+
+def test_what_a_step_brings_itself_leads_to_another_one(world):
+    times = []
+
+    def step() -> float:
+        times.append(world.clock.monotonic())
+        if len(times) < 3:
+            machine.wake()
+        return NEVER
+
+    machine = KeptMachine(world, "m", step, period_seconds=2)
+    machine.begin(1)
+    world.pass_time(100)
+    assert times == [1, 3, 5]
+
+
+def test_a_machine_can_be_woken_for_a_later_time_and_takes_the_soonest(world):
+    sleeper = Sleeper(world, period=0.5)
+    world.pass_time(1)
+    sleeper.machine.wake_at(7)
+    sleeper.machine.wake_at(5)
+    sleeper.machine.wake_at(6)
+    world.pass_time(9)
+    assert sleeper.times == [0, 5]
+    sleeper.machine.wake_at(5)  # It is over.
+    world.pass_time(1)
+    assert (sleeper.times, world.timers) == ([0, 5, 10], 0)
+
+
+def test_a_wake_does_not_make_a_pause_longer_nor_the_rest_after_an_error_shorter(world):
+    times = []
+
+    def step() -> float:
+        times.append(world.clock.monotonic())
+        if len(times) == 3:
+            raise StoreError("full")
+        return 1.0
+
+    machine = KeptMachine(world, "m", step, rest_seconds=8)
+    machine.begin()
+    world.pass_time(0.5)
+    machine.wake_at(100)
+    world.pass_time(0.75)
+    assert times == [0, 1]
+    machine.wake()
+    world.pass_time(0.5)
+    assert times == [0, 1, 1.25]
+    machine.wake()
+    world.pass_time(7.25)
+    assert times == [0, 1, 1.25]
+    world.pass_time(0.5)
+    assert times == [0, 1, 1.25, 9.25]
+
+
+def test_a_machine_that_was_stopped_is_woken_no_more(world):
+    sleeper = Sleeper(world)
+    world.pass_time(1)
+    sleeper.machine.stop(nobody)
+    sleeper.bring()
+    world.pass_time(10)
+    assert (sleeper.times, world.timers) == ([0], 0)
 
 
 def test_what_is_done_elsewhere_ends_before_the_machine_is_stopped(world):
