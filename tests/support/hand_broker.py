@@ -10,6 +10,8 @@ from typing import Any
 from cometmq.broker.counters import Counters
 from cometmq.broker.inner_puts import InnerMessage, InnerPuts
 from cometmq.broker.lanes import Lanes
+from cometmq.broker.long_polls import LongPolls
+from cometmq.broker.machines.runner import KeptMachine
 from cometmq.broker.queue_cursor import QueueCursor
 from cometmq.broker.settings import BrokerSettings
 from cometmq.broker.topics import Topics
@@ -18,6 +20,7 @@ from cometmq.codec.record import Record, decode_record
 from cometmq.model.data_version import DataVersion
 from cometmq.model.topic import TopicConfig
 from cometmq.store.config_file import ConfigFile
+from cometmq.store.consume_queue import ConsumeQueue
 from cometmq.store.message_store import MessageStore
 from tests.support.fake_disk import FakeDisk
 from tests.support.hand_clock import HandClock
@@ -45,6 +48,7 @@ class HandBroker:
         clock: what all time is.
         world: what machines are run in.
         store: on a disk in memory.
+        polls: who waits for its messages.
     """
 
     def __init__(
@@ -66,6 +70,8 @@ class HandBroker:
             PATH, self.settings.store_settings(), clock=self.clock, disk=self.disk
         )
         self.store.store_host = HOST_V4
+        self.polls = LongPolls(self.clock, self.world.call_soon)
+        self.store.on_arrival = self.polls.arrived
         self.topics = self._load_topics(topics)
         self.counters = Counters()
         self.inner = InnerPuts(
@@ -91,6 +97,11 @@ class HandBroker:
             if target is not None:
                 self.store.flush_files(target)
                 self.store.flushed(target)
+
+    def wake(self, machine: KeptMachine, queues: Sequence[ConsumeQueue]) -> None:
+        """Let what comes into these queues wake a machine, as its feature does."""
+        for queue in queues:
+            self.polls.watch(queue, lambda _: machine.wake())
 
     def put(self, *messages: InnerMessage) -> list[tuple[int, int, int]]:
         return self.inner.put(*messages)

@@ -68,7 +68,7 @@ class LongPolls:
         self._expiring = InSteps(clock, self._expire_queue, call_soon)
         self._now = 0.0
         self._held: dict[ConsumeQueue, list[HeldPull]] = {}
-        self._watchers: dict[ConsumeQueue, Callable[[ConsumeQueue], None]] = {}
+        self._watchers: dict[ConsumeQueue, list[Callable[[ConsumeQueue], None]]] = {}
         self._count = 0
 
     def __len__(self) -> int:
@@ -92,19 +92,21 @@ class LongPolls:
         queue.watched = True
 
     def watch(self, queue: ConsumeQueue, on_arrival: Callable[[ConsumeQueue], None]) -> None:
-        """Let someone else know of each arrival in a queue, too; one at a time."""
-        self._watchers[queue] = on_arrival
+        """Let someone else know of each arrival in a queue, too."""
+        self._watchers.setdefault(queue, []).append(on_arrival)
         queue.watched = True
 
-    def unwatch(self, queue: ConsumeQueue) -> None:
+    def unwatch(self, queue: ConsumeQueue, on_arrival: Callable[[ConsumeQueue], None]) -> None:
         """Undo `watch`."""
-        del self._watchers[queue]
-        queue.watched = queue in self._held
+        watchers = self._watchers[queue]
+        watchers.remove(on_arrival)
+        if not watchers:
+            del self._watchers[queue]
+            queue.watched = queue in self._held
 
     def arrived(self, queue: ConsumeQueue, tags_codes: list[int]) -> None:
         """Messages with these tags are visible in a watched queue (`MessageStore.on_arrival`)."""
-        on_arrival = self._watchers.get(queue)
-        if on_arrival is not None:
+        for on_arrival in self._watchers.get(queue, ()):
             on_arrival(queue)
         self._wake(
             queue,

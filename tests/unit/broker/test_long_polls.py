@@ -193,9 +193,21 @@ def test_a_watcher_is_told_of_each_arrival_whoever_waits(bench):
     bench.polls.arrived(bench.queue, [1])
     assert bench.queue.watched
     bench.polls.arrived(bench.queue, [1])
-    bench.polls.unwatch(bench.queue)
+    bench.polls.unwatch(bench.queue, seen.append)
     assert seen == [bench.queue, bench.queue]
     assert not bench.queue.watched
+
+
+def test_watchers_of_one_queue_do_not_know_of_each_other(bench):
+    one: list[ConsumeQueue] = []
+    other: list[ConsumeQueue] = []
+    bench.polls.watch(bench.queue, one.append)
+    bench.polls.watch(bench.queue, other.append)
+    bench.polls.arrived(bench.queue, [1])
+    bench.polls.unwatch(bench.queue, one.append)
+    bench.polls.arrived(bench.queue, [1])
+    assert (len(one), len(other)) == (1, 2)
+    assert bench.queue.watched
 
 
 EVENTS = st.one_of(

@@ -242,7 +242,8 @@ async def test_waiting_pops_go_with_their_connection_and_their_time(served):
     await eventually(lambda: len(waiting) == 1)
     channel.close()
     await eventually(lambda: len(waiting) == 0)
-    assert not served.broker._polls._watchers
+    watchers = [each for some in served.broker._polls._watchers.values() for each in some]
+    assert waiting._arrived not in watchers
     late = await pop(served, pollTime=300)
     assert (late.code, late.remark) == (ResponseCode.POLLING_TIMEOUT, "NO_MESSAGE_IN_QUEUE")
 

@@ -1,7 +1,7 @@
 """Delivers the messages of delay levels when they are due.
 
-A level's queue is in the order of its due times, so only its head is looked at: each 100 ms, a
-comparison of numbers for each level. What is due is read elsewhere and put with one write. Follows
+A level's queue is in the order of its due times, so only its head is looked at: when it is due, and when
+something comes into a queue that was empty. What is due is read elsewhere and put with one write. Follows
 ScheduleMessageService of RocketMQ 5.3.3, with one machine for all levels.
 
 Next: cometmq.broker.delay.delivered_offsets
@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 from cometmq.broker.delay.delivered_offsets import DeliveredOffsets
 from cometmq.broker.inner_puts import InnerMessage, InnerPuts
+from cometmq.broker.machines.runner import NEVER
 from cometmq.broker.machines.steps import Steps, elsewhere
 from cometmq.broker.redelivery import (
     BATCH_COUNT_MAX,
@@ -24,14 +25,15 @@ from cometmq.broker.redelivery import (
 from cometmq.broker.topics import Topics
 from cometmq.codec.queue_entry import QueueEntry
 from cometmq.codec.record import Record, decode_record
-from cometmq.model.clock import Clock
+from cometmq.model.clock import Clock, seconds_until
 from cometmq.model.errors import CodecError, StoreError
 from cometmq.model.names import SCHEDULE_TOPIC
+from cometmq.store.consume_queue import ConsumeQueue
 from cometmq.store.message_store import MessageStore
 
 _log = logging.getLogger(__name__)
 
-_LOOK_SECONDS = 0.1  # DELAY_FOR_A_WHILE
+LOOK_SECONDS = 0.1  # DELAY_FOR_A_WHILE: what is due within it goes together.
 _AFTER_ERROR_SECONDS = 1.0  # Differs: RocketMQ waits 10 s.
 
 
@@ -103,11 +105,27 @@ class DelayedDelivery:
                     "at %d", offset, number, low, high, offsets[number],
                 )  # fmt: skip
 
+    def queues(self) -> list[ConsumeQueue]:
+        """The queues of the levels: what comes into one is to wake the machine."""
+        return [
+            self._store.queue_to_watch(SCHEDULE_TOPIC, level.number - 1)
+            for level in self._levels
+        ]
+
     def deliver(self) -> Steps[float]:
         """Deliver what is due of all levels; gives the seconds until the next look."""
         for level in self._levels:
             yield from self._look(level)
-        return _LOOK_SECONDS
+        return max(min(map(self._pause_seconds, self._levels), default=NEVER), LOOK_SECONDS)
+
+    def _pause_seconds(self, level: Level) -> float:
+        """Until a level has something to deliver."""
+        rest = level.rests_until - self._clock.monotonic()
+        if rest > 0:
+            return rest
+        if not self._has_any(level):
+            return NEVER
+        return 0.0 if level.due_ms is None else seconds_until(self._clock, level.due_ms)
 
     def _look(self, level: Level) -> Steps[None]:
         """Deliver what is due of a level; an error lets it rest and harms no other."""
@@ -131,11 +149,18 @@ class DelayedDelivery:
             level.rests_until = clock.monotonic() + _AFTER_ERROR_SECONDS
 
     def _may_be_due(self, level: Level) -> bool:
-        queue = self._store.queue(SCHEDULE_TOPIC, level.number - 1)
-        if queue is None or self._delivered.offsets.get(level.number, 0) >= queue.max_offset:
+        if not self._has_any(level):
             level.due_ms = None
             return False
         return level.due_ms is None or not self._waits(level.due_ms, level)
+
+    def _has_any(self, level: Level) -> bool:
+        """Whether something waits in a level."""
+        queue = self._store.queue(SCHEDULE_TOPIC, level.number - 1)
+        return (
+            queue is not None
+            and self._delivered.offsets.get(level.number, 0) < queue.max_offset
+        )
 
     def _waits(self, due_ms: int, level: Level) -> bool:
         """Whether a message is not due yet.

@@ -6,7 +6,7 @@ Next: cometmq.broker.delay.delivery
 import logging
 
 from cometmq.broker.delay.delivered_offsets import DeliveredOffsets
-from cometmq.broker.delay.delivery import DelayedDelivery
+from cometmq.broker.delay.delivery import LOOK_SECONDS, DelayedDelivery
 from cometmq.broker.delay.levels import Levels
 from cometmq.broker.machines.on_loop import Machines
 from cometmq.broker.machines.steps import Steps
@@ -44,7 +44,11 @@ class DelayLevels(Feature):
         """
         self._delivered.load()
         self._delivery.correct_offsets()
-        self._machines.keep("delivery", self._delivery.deliver)
+        delivery = self._machines.keep(
+            "delivery", self._delivery.deliver, period_seconds=LOOK_SECONDS
+        )
+        for queue in self._delivery.queues():
+            self._parts.polls.watch(queue, lambda _: delivery.wake())
         self._machines.keep("offsets", self._save, first_seconds=self._save_seconds)
 
     async def close(self) -> None:

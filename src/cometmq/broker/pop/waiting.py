@@ -72,7 +72,11 @@ class HeldPop:
 
 
 class PopLongPolls:
-    """The pops of a broker that wait for messages."""
+    """The pops of a broker that wait for messages.
+
+    Attributes:
+        on_hold: told when one begins to wait, and time has to be kept for it.
+    """
 
     def __init__(self, parts: Parts) -> None:
         self._settings = parts.settings
@@ -94,6 +98,7 @@ class PopLongPolls:
         self._due = math.inf
         self._swept = 0.0
         self._count = 0
+        self.on_hold: Callable[[], None] = lambda: None
 
     def __len__(self) -> int:
         return self._count
@@ -127,6 +132,7 @@ class PopLongPolls:
         if waiter.is_ordered:
             self._ordered.add(waiter.key)
         self._watch(waiter.key)
+        self.on_hold()
 
     def wake(self, key: Key) -> None:
         """There may be something for a topic and a group: look in the next turn of the loop."""
@@ -139,6 +145,12 @@ class PopLongPolls:
         """Look for those who wait for a queue that may be open again by now."""
         for key in self._ordered:
             self.wake(key)
+
+    def pause_seconds(self, now: float) -> float:
+        """Until `wake_ordered` or `expire` has something to do; infinite while nobody waits."""
+        if self._ordered or not self._waiters:
+            return 0.0 if self._ordered else math.inf
+        return min(self._due, self._swept + _SWEEP_SECONDS) - now
 
     def expire(self, now: float) -> None:
         """Answer those whose time is over, and forget those whose connection is closed."""
@@ -256,7 +268,7 @@ class PopLongPolls:
             keys.discard(key)
             if not keys:
                 del self._watched[queue]
-                self._polls.unwatch(queue)
+                self._polls.unwatch(queue, self._arrived)
 
     def _watch(self, key: Key) -> None:
         """Watch the queues of a topic and its retry topics, those that have come since, too."""

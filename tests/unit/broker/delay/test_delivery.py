@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cometmq.broker.delay.delivered_offsets import DeliveredOffsets
-from cometmq.broker.delay.delivery import DelayedDelivery
+from cometmq.broker.delay.delivery import LOOK_SECONDS, DelayedDelivery
 from cometmq.broker.delay.levels import Levels
 from cometmq.broker.inner_puts import InnerMessage
 from cometmq.broker.machines.runner import KeptMachine
@@ -18,6 +18,7 @@ from cometmq.codec.bodies.delay_offset import decode_delay_offsets
 from cometmq.model.topic import TopicConfig
 from cometmq.store.config_file import ConfigFile
 from tests.support.hand_broker import PATH, HandBroker
+from tests.support.hand_clock import HandClock
 from tests.support.store_puts import HOST_V4
 
 FILE = f"{PATH}/config/delayOffset.json"
@@ -37,7 +38,11 @@ class Delays:
             inner=broker.inner, topics=broker.topics, clock=broker.clock,
         )  # fmt: skip
         self.delivery.correct_offsets()
-        KeptMachine(broker.world, "delivery", self.delivery.deliver).begin()
+        machine = KeptMachine(
+            broker.world, "delivery", self.delivery.deliver, period_seconds=LOOK_SECONDS
+        )
+        machine.begin()
+        broker.wake(machine, self.delivery.queues())
 
     def send(self, body: bytes, level: int, topic: str = "Orders", queue_id: int = 1) -> None:
         """Store a message as the reroute of a send would."""
@@ -68,6 +73,42 @@ def test_it_comes_when_it_is_due_and_not_before():
     (record,) = delays.broker.records("Orders", 1)
     assert (record.body, record.flag) == (b"later", 7)
     assert record.properties()["DELAY"] == "2"  # Java's keeps it, too.
+
+
+@pytest.mark.parametrize(("is_steady", "looks"), [(True, 2), (False, 1900)])
+def test_it_sleeps_until_the_next_one_is_due_where_nobody_sets_the_clock(is_steady, looks):
+    delays = Delays(clock=HandClock(is_steady=is_steady))
+    world = delays.broker.world
+    world.pass_time(1_000)
+    world.sleeps.clear()
+    delays.send(b"30 minutes", 16)
+    world.pass_time(1_799.9)
+    assert delays.orders() == []
+    world.pass_time(0.2)
+    assert delays.orders() == [b"30 minutes"]
+    world.pass_time(86_400)
+    assert len(world.sleeps) <= looks
+
+
+def test_a_head_that_comes_before_what_another_level_sleeps_for_is_not_late():
+    delays = Delays(clock=HandClock(is_steady=True))
+    delays.send(b"later", 4)
+    delays.broker.world.pass_time(10.07)
+    delays.send(b"sooner", 1)
+    delays.broker.world.pass_time(1.11)
+    assert delays.orders() == [b"sooner"]
+    delays.broker.world.pass_time(18.92)
+    assert delays.orders() == [b"sooner", b"later"]
+
+
+@pytest.mark.parametrize("set_ms", [1_700_000, -3_600_000])
+def test_a_clock_that_is_set_is_noticed_within_a_second(set_ms):
+    delays = Delays()
+    delays.send(b"b", 16)
+    delays.broker.world.pass_time(100.05)
+    delays.broker.clock._start_ms += set_ms  # The wall clock alone.
+    delays.broker.world.pass_time(1.1)
+    assert delays.orders() == [b"b"]
 
 
 def test_many_that_are_due_at_once_come_in_their_order():
