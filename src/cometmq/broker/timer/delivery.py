@@ -18,15 +18,19 @@ from cometmq.broker.timer.waiting import TimerQueue
 from cometmq.broker.topics import Topics
 from cometmq.codec.properties import find_property
 from cometmq.codec.record import Record
+from cometmq.codec.timer_files import EMPTY_SLOT
 from cometmq.model import properties as keys_of
-from cometmq.model.clock import Clock
+from cometmq.model.clock import WALL_LOOK_SECONDS, Clock, seconds_until
 from cometmq.model.errors import CodecError
+from cometmq.model.names import WHEEL_TIMER_TOPIC
+from cometmq.store.consume_queue import ConsumeQueue
 from cometmq.store.message_store import MessageStore
 from cometmq.store.timer.files import TimerFiles
 
 _log = logging.getLogger(__name__)
 
-_LOOK_SECONDS = 0.05
+LOOK_SECONDS = 0.05  # So soon what came is in the wheel.
+_SLEEP_SECONDS = 600.0  # The wheel follows the time so far behind where nothing is due.
 _DROP_SECONDS = 30.0  # How often files of timerlog that nobody needs are looked for.
 _EMPTY_SLOTS_AT_ONCE = 10_000
 
@@ -38,6 +42,7 @@ class TimedDelivery:
 
     Attributes:
         files: the wheel, timerlog and check of it.
+        on_change: told that there may be something to save.
     """
 
     def __init__(
@@ -53,6 +58,7 @@ class TimedDelivery:
     ) -> None:
         """`count` is told the topics of messages that came into the wheel (1) or left it (-1)."""
         self.files = files
+        self.on_change: Callable[[], None] = lambda: None
         self._settings = settings
         self._store = store
         self._inner = inner
@@ -97,16 +103,35 @@ class TimedDelivery:
     def facts(self) -> dict[str, str]:
         """How far it is: seconds behind, messages not in the wheel yet, those in it, rates."""
         files, (_, end) = self.files, self._queue.bounds()
-        behind_ms = max(self._clock.now_ms() - files.read_ms, 0) if files.read_ms else 0
         return {
-            "timerReadBehind": str(behind_ms // 1000),
+            "timerReadBehind": str(self._behind_ms(self._clock.now_ms()) // 1000),
             "timerOffsetBehind": str(end - files.queue_offset),
             "timerCongestNum": str(files.waiting_count),
             "timerEnqueueTps": f"{self._rates[0]:.1f}",
             "timerDequeueTps": f"{self._rates[1]:.1f}",
         }
 
+    def _behind_ms(self, now_ms: int) -> int:
+        """How long the first slot with messages is over; empty ones are passed when there is something to do."""
+        begin_ms = self.files.read_ms
+        if not begin_ms:
+            return 0
+        end_ms = min(now_ms, begin_ms + int(_SLEEP_SECONDS * 2000))
+        first_ms = self._first_used_slot(begin_ms, end_ms)
+        return max(now_ms - first_ms, 0) if first_ms < now_ms else 0
+
+    def _first_used_slot(self, begin_ms: int, end_ms: int) -> int:
+        """The first of these slots that has messages; `end_ms` or later where none has."""
+        wheel, precision_ms = self.files.wheel, self._settings.timer_precision_ms
+        while begin_ms < end_ms and wheel.slot(begin_ms) is EMPTY_SLOT:
+            begin_ms += precision_ms
+        return begin_ms
+
     # --- messages come and go
+
+    def queue(self) -> ConsumeQueue:
+        """The queue of the timer's topic: what comes into it is to wake the machine."""
+        return self._store.queue_to_watch(WHEEL_TIMER_TOPIC, 0)
 
     def turn(self) -> Steps[float]:
         """Let a batch come and a batch go; gives the seconds until the next turn.
@@ -119,15 +144,24 @@ class TimedDelivery:
             is_busy |= yield from self._enqueue()
         if not self._settings.is_timer_dequeue_stopped:
             is_busy |= yield from self._dequeue(self._clock.now_ms())
-        return 0.0 if is_busy else self._pause_seconds(self._clock.now_ms())
+        if is_busy:
+            self.on_change()
+            return 0.0
+        return self._pause_seconds(self._clock.now_ms())
 
     def _pause_seconds(self, now_ms: int) -> float:
-        """Until the next message is due, but not for long: others may come meanwhile."""
-        due_ms = self._slot.next_due_ms()
-        if self._settings.is_timer_dequeue_stopped:
-            due_ms = None
-        wait_ms = _LOOK_SECONDS * 1000 if due_ms is None else max(due_ms - now_ms, 1)
-        return min(wait_ms / 1000, _LOOK_SECONDS)
+        """Until the next message is due, or the next slot with messages begins; whoever comes wakes us."""
+        settings, slot = self._settings, self._slot
+        if settings.is_timer_dequeue_stopped or settings.is_timer_enqueue_stopped:
+            return LOOK_SECONDS  # Until the settings are others.
+        if slot.has_more:
+            return LOOK_SECONDS
+        due_ms = slot.next_due_ms()
+        if due_ms is None:
+            sleep_seconds = _SLEEP_SECONDS if self._clock.is_steady else WALL_LOOK_SECONDS
+            begin_ms = slot.time_ms + settings.timer_precision_ms
+            due_ms = self._first_used_slot(begin_ms, now_ms + int(sleep_seconds * 1000))
+        return max(seconds_until(self._clock, due_ms), 0.001)
 
     def _enqueue(self) -> Steps[bool]:
         """Take a batch of the topic into the wheel; whether there was one."""
@@ -215,18 +249,20 @@ class TimedDelivery:
         """
         pause = self._settings.timer_flush_interval_ms / 1000
         self._rates = (self._added / pause, self._delivered / pause)
+        is_at_rest = not (self._added or self._delivered)
         self._added = self._delivered = 0
-        yield from self.save()
+        is_at_rest &= yield from self.save()
         if self._clock.monotonic() >= self._drop_at:
             self._drop_at = self._clock.monotonic() + _DROP_SECONDS
             try:
                 self.files.log.drop_before(self._store.min_offset)
             except (OSError, CodecError) as error:
                 _log.warning("a file of timerlog stays: %s", error)
-        return pause
+        # At rest it is woken by `on_change`.
+        return max(pause, self._drop_at - self._clock.monotonic()) if is_at_rest else pause
 
-    def save(self) -> Steps[None]:
-        """Save how far it is, once what that says was delivered is on the device.
+    def save(self) -> Steps[bool]:
+        """Save how far it is, once what that says was delivered is on the device; whether it is saved.
 
         Raises:
             OSError: it could not be saved; all of it is still to be saved.
@@ -234,7 +270,7 @@ class TimedDelivery:
         files = self.files
         job = files.save_job(self._clock.now_ms())
         if job is None:
-            return
+            return True
         is_saved = False
         try:
             if (yield from on_device()):
@@ -244,3 +280,4 @@ class TimedDelivery:
         finally:  # Also where the steps are stopped.
             if not is_saved:
                 files.saving_failed(job)
+        return is_saved

@@ -7,7 +7,7 @@ import logging
 
 from cometmq.broker.machines.on_loop import Machines
 from cometmq.broker.parts import Feature, Parts
-from cometmq.broker.timer.delivery import TimedDelivery
+from cometmq.broker.timer.delivery import LOOK_SECONDS, TimedDelivery
 from cometmq.broker.timer.recall import Recall
 from cometmq.broker.timer.times import Times
 from cometmq.broker.waiting_counts import SAVE_SECONDS, WaitingCounts
@@ -64,13 +64,16 @@ class Timer(Feature):
             return
         await self._machines.run(self._delivery.open())
         self._counts.load()
-        self._machines.keep("wheel", self._delivery.turn)
+        wheel = self._machines.keep("wheel", self._delivery.turn, period_seconds=LOOK_SECONDS)
+        self._parts.polls.watch(self._delivery.queue(), lambda _: wheel.wake())
         self._machines.keep("counts", self._save_counts, first_seconds=SAVE_SECONDS)
-        self._machines.keep(
+        interval = settings.timer_flush_interval_ms / 1000
+        self._delivery.on_change = self._machines.keep(
             "files",
             self._delivery.keep_files,
-            first_seconds=settings.timer_flush_interval_ms / 1000,
-        )
+            first_seconds=interval,
+            period_seconds=interval,
+        ).wake
 
     async def close(self) -> None:
         """Stop, and save how far it came."""

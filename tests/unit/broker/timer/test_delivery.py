@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from cometmq.broker.inner_puts import InnerMessage
 from cometmq.broker.machines.runner import KeptMachine
-from cometmq.broker.timer.delivery import TimedDelivery
+from cometmq.broker.timer.delivery import LOOK_SECONDS, TimedDelivery
 from cometmq.broker.timer.running import delete_key
 from cometmq.broker.timer.times import timer_topic
 from cometmq.codec.timer_files import decode_check
@@ -46,7 +46,11 @@ class Timed:
         self.world = broker.world
         self.world.run(self.delivery.open())
         if is_running:
-            KeptMachine(self.world, "timer/wheel", self.delivery.turn).begin()
+            machine = KeptMachine(
+                self.world, "timer/wheel", self.delivery.turn, period_seconds=LOOK_SECONDS
+            )
+            machine.begin()
+            broker.wake(machine, [self.delivery.queue()])
 
     def _count(self, topics: Iterable[str], step: int) -> None:
         for topic in topics:
@@ -89,6 +93,57 @@ def test_it_leaves_at_its_millisecond():
     dequeued = int(record.properties()["TIMER_DEQUEUE_MS"])
     assert (record.body, START + 5_300 <= dequeued <= START + 5_301) == (b"later", True)
     assert timed.waiting["Orders"] == 0
+
+
+def test_three_days_are_a_few_looks_where_nobody_sets_the_clock():
+    timed = Timed(clock=HandClock(START, is_steady=True))
+    day_ms = 86_400_000
+    timed.world.pass_time(1_000)
+    timed.send(b"later", START + 3 * day_ms)
+    timed.world.pass_time(2 * 86_400)
+    timed.send(b"sooner", START + 3 * day_ms - 700)
+    timed.world.pass_time(86_400 - 1_000 - 0.701)
+    assert timed.orders() == []
+    timed.world.pass_time(0.002)
+    assert timed.orders() == [b"sooner"]
+    assert timed.delivery.facts()["timerReadBehind"] == "0"
+    timed.world.pass_time(0.7)
+    assert timed.orders() == [b"sooner", b"later"]
+    assert len(timed.world.sleeps) < 10_000  # There were 5 million.
+
+
+@pytest.mark.parametrize("is_steady", [True, False])
+def test_what_sleeps_is_not_behind(is_steady):
+    timed = Timed(clock=HandClock(START, is_steady=is_steady))
+    timed.world.pass_time(59.5)
+    assert timed.delivery.facts()["timerReadBehind"] == "0"
+
+
+def test_a_clock_that_is_set_forward_is_noticed_within_a_second():
+    timed = Timed()
+    timed.send(b"later", START + 3_600_000)
+    timed.world.pass_time(100.5)
+    timed.broker.clock._start_ms += 3_600_000  # The wall clock alone.
+    timed.world.pass_time(1.1)
+    assert timed.orders() == [b"later"]
+
+
+def test_files_are_saved_a_second_after_something_changed_and_left_alone_before():
+    timed = Timed(clock=HandClock(START, is_steady=True))
+    keeping = KeptMachine(
+        timed.world, "timer/files", timed.delivery.keep_files, period_seconds=1.0
+    )
+    keeping.begin(1.0)
+    timed.delivery.on_change = keeping.wake
+    timed.world.pass_time(45)
+    saves = timed.delivery.files.check.counter
+    timed.send(b"later", START + 100_000)
+    timed.world.pass_time(0.5)
+    assert timed.delivery.files.check.queue_offset == 1
+    assert timed.delivery.files.check.counter == saves + 1
+    assert timed.delivery.facts()["timerEnqueueTps"] == "1.0"
+    timed.world.pass_time(1)
+    assert timed.delivery.facts()["timerEnqueueTps"] == "0.0"
 
 
 def test_many_for_one_second_come_in_the_order_of_their_times():
