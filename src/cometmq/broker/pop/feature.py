@@ -26,6 +26,7 @@ from cometmq.broker.pop.reading import PopReader
 from cometmq.broker.pop.revive import Revive
 from cometmq.broker.pop.waiting import PopLongPolls
 from cometmq.broker.route_lookup import RouteLookup
+from cometmq.model.clock import seconds_until
 from cometmq.model.codes import RequestCode
 
 _PERIOD_SECONDS = PERIOD_MS / 1000
@@ -33,7 +34,8 @@ _PERIOD_SECONDS = PERIOD_MS / 1000
 # The offsets on disk are at most so old (flushConsumerOffsetInterval, and the flush of a check point
 # before its offset may be said): older check points are in them.
 _OFFSETS_AGE_MS = 30_000
-_ORDERS_SECONDS = 5
+_ORDERS_SECONDS = 5.0
+_OTHERS_SECONDS = 5.0  # So late is noticed what somebody else wrote into the revive topic.
 _FLUSH_SECONDS_MAX = 5  # What a close waits for; without it groups are said to be less far.
 
 
@@ -66,7 +68,6 @@ class PopFeature(Feature):
         acks = Acks(parts, journal=self._journal, orders=self._orders, waiting=self._waiting)
         peeking = Peeking(parts, popping, reader, self._offsets, parts.chance)
         self._machines = Machines(parts.world, "pop")
-        self._orders_due = 0.0
         self.answers = {
             **PopHandler(popping, peeking, acks, self._machines).answers,
             RequestCode.ACK_MESSAGE: AckBatch(self._hand_outs, acks),
@@ -88,10 +89,24 @@ class PopFeature(Feature):
         for point in sorted(found, key=_pop_time):
             if point.body.pop_time_ms >= oldest:
                 self._offsets.restore(point)
-        for name, step in (("records", self._keep), ("revive", self._hand_on)):
+        records, revive = (
             self._machines.keep(
-                name, step, first_seconds=_PERIOD_SECONDS, rest_seconds=_PERIOD_SECONDS
+                name,
+                step,
+                first_seconds=_PERIOD_SECONDS,
+                rest_seconds=_PERIOD_SECONDS,
+                period_seconds=_PERIOD_SECONDS,
             )
+            for name, step in (("records", self._keep), ("revive", self._hand_on))
+        )
+        self._machines.keep("orders", self._save_orders, first_seconds=_ORDERS_SECONDS)
+        self._waiting.on_hold = records.wake
+
+        def wake() -> None:
+            records.wake()
+            revive.wake()
+
+        self._hand_outs.on_work = wake
 
     async def close(self) -> None:
         """Put on record what is known, and say how far groups are: all of it is on disk then."""
@@ -114,22 +129,27 @@ class PopFeature(Feature):
         self._journal.say_done()
 
     def _keep(self) -> float:
-        """What is put off, each 100 ms; no part of it waits."""
+        """What is put off, each 100 ms while there is any; no part of it waits."""
         clock = self._parts.clock
         self._write_and_say()
         self._waiting.wake_ordered()
         self._waiting.expire(clock.monotonic())
-        if clock.monotonic() >= self._orders_due:
-            self._orders.save_if_dirty()
-            self._orders_due = clock.monotonic() + _ORDERS_SECONDS
-        return _PERIOD_SECONDS
+        if not self._hand_outs.is_at_rest:
+            return _PERIOD_SECONDS
+        return max(self._waiting.pause_seconds(clock.monotonic()), _PERIOD_SECONDS)
+
+    def _save_orders(self) -> float:
+        self._orders.save_if_dirty()
+        return _ORDERS_SECONDS
 
     def _hand_on(self) -> Steps[float]:
         """What falls due, and what others wrote into the revive topic."""
         yield from self._journal.read_on()
-        due = self._hand_outs.pop_due(self._parts.clock.now_ms())
-        yield from self._revive.hand_on(due)
-        return _PERIOD_SECONDS
+        clock = self._parts.clock
+        yield from self._revive.hand_on(self._hand_outs.pop_due(clock.now_ms()))
+        due_ms = self._hand_outs.next_due_ms()
+        pause = _OTHERS_SECONDS if due_ms is None else seconds_until(clock, due_ms)
+        return min(max(pause, _PERIOD_SECONDS), _OTHERS_SECONDS)
 
 
 def _pop_time(point: CheckPoint) -> int:

@@ -12,7 +12,7 @@ Next: cometmq.broker.pop.journal
 """
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from enum import IntEnum, auto
 from heapq import heappop, heappush
 from itertools import islice
@@ -154,10 +154,15 @@ class _Unsaid(NamedTuple):
 
 
 class HandOuts:
-    """All that is handed out."""
+    """All that is handed out.
+
+    Attributes:
+        on_work: told when something came in that time, or a write, has to follow.
+    """
 
     def __init__(self, revive_queues: int) -> None:
         """Nothing is; the revive topic has so many queues."""
+        self.on_work: Callable[[], None] = lambda: None
         # Those with acknowledgements that are not on record, in the order in which they came.
         self._changed: dict[CheckPoint, None] = {}
         self._by_key: dict[Key, CheckPoint] = {}
@@ -210,6 +215,7 @@ class HandOuts:
         point.place = written.queue_offset
         point.end = written.physical_offset + written.size
         self._needed[point.revive_queue].append((point.place, point))
+        self.on_work()
 
     def _open(self, point: CheckPoint, at_ms: int) -> None:
         assert point.state is State.OPEN
@@ -237,6 +243,8 @@ class HandOuts:
         if bits & ~point.acknowledged:
             assert point.state is State.OPEN, "nothing is left of the others"
             point.acknowledged |= bits
+            if not self._changed:
+                self.on_work()
             self._changed[point] = None
             if point.acknowledged == point.all_bits:
                 self._close(point, Event.ALL_ACKNOWLEDGED)
@@ -268,6 +276,10 @@ class HandOuts:
             due.extend(self._by_end.pop(heappop(self._ends), ()))
         return sorted(due, key=lambda point: point.due_ms)
 
+    def next_due_ms(self) -> int | None:
+        """When `pop_due` may give one; None: none is open."""
+        return self._ends[0] * PERIOD_MS if self._ends else None
+
     def again_at(self, point: CheckPoint, at_ms: int) -> None:
         """It is due then; also one that was, and could not be handed on."""
         period = _period(at_ms)
@@ -286,6 +298,7 @@ class HandOuts:
 
     def _close(self, point: CheckPoint, event: Event) -> None:
         _move(point, event)
+        self.on_work()
         # The key may be another's by now: a check point that was read twice is known once.
         self._by_key.pop(point.key, None)
         period = _period(point.due_ms)
@@ -296,6 +309,13 @@ class HandOuts:
                 del self._by_end[period]
 
     # --- what goes out: records
+
+    @property
+    def is_at_rest(self) -> bool:
+        """Whether there is nothing to be put on record, or said, before something comes in (`on_work`)."""
+        return not (self._changed or self._unsaid) and all(
+            not needed or needed[0][1].state is State.OPEN for needed in self._needed
+        )
 
     def unrecorded(self, count_max: int) -> list[tuple[CheckPoint, int]]:
         """Acknowledgements that are not on record, the first that came: of which point, which bits."""
@@ -363,6 +383,7 @@ class HandOuts:
         if point is not None:
             end, point.is_said = point.end, False
         self._unsaid.setdefault(place, deque()).append(_Unsaid(point, end, behind))
+        self.on_work()
 
     def reset(self, place: Place) -> None:
         """A group's offset is set, whatever was before."""
