@@ -38,8 +38,12 @@ class Cleaning(Feature):
     async def start(self) -> None:
         """Hide what is hidden before anybody can read it; then go on in the background."""
         await self._machines.run(self._apply_limits())
-        self._machines.keep(
-            "rounds", self._clean, first_seconds=_LOOK_SECONDS, rest_seconds=_LOOK_SECONDS
+        self._rounds = self._machines.keep(
+            "rounds",
+            self._clean,
+            first_seconds=_LOOK_SECONDS,
+            rest_seconds=_LOOK_SECONDS,
+            period_seconds=_LOOK_SECONDS,
         )
 
     async def close(self) -> None:
@@ -56,7 +60,10 @@ class Cleaning(Feature):
             interval_ms = self._parts.settings.clean_interval_ms
             self._limits_at = clock.monotonic() + interval_ms / 1000
             yield from self._apply_limits()
-        return store.cleaner.pause_ms / 1000 if step is not None else _LOOK_SECONDS
+        if step is not None:
+            return store.cleaner.pause_ms / 1000
+        due = min(store.cleaner.next_round_at, self._limits_at)
+        return max(due - clock.monotonic(), _LOOK_SECONDS)
 
     def _apply_limits(self) -> Steps[None]:
         """Raise the min offsets of queues whose topics have limits."""
@@ -86,6 +93,7 @@ class Cleaning(Feature):
         """Expired files go now, whatever the hour is."""
         _log.info("expired files go, asked by %s", asker)
         self._parts.store.cleaner.ask()
+        self._rounds.wake()
 
     def clean_topics(self, asker: str) -> None:
         """Remove the queues of topics that are deleted.

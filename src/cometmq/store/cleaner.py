@@ -49,6 +49,7 @@ class Cleaner:
     Attributes:
         pause_ms: how long to wait before the next step; it is for who takes the steps.
         is_step_out: a step was given and has not ended.
+        next_round_at: monotonic seconds at which the next round is due.
         clock_watch: says whether anything may go for its age.
     """
 
@@ -73,7 +74,7 @@ class Cleaner:
         self.pause_ms = 0
         self.is_step_out = False
         self._round: Iterator[Step] | None = None
-        self._next_round_at = clock.monotonic() + self._rules.interval_ms / 1000
+        self.next_round_at = clock.monotonic() + self._rules.interval_ms / 1000
         self.clock_watch = ClockWatch(clock)
         self._asked_rounds = 0
         self._hanged: LogFile | None = None  # Its name could not be removed.
@@ -84,7 +85,7 @@ class Cleaner:
     def ask(self) -> None:
         """Let expired files go whatever the hour is, for some rounds; the first begins at once."""
         self._asked_rounds = ASKED_ROUNDS
-        self._next_round_at = self._clock.monotonic()
+        self.next_round_at = self._clock.monotonic()
 
     def due(self) -> Step | None:
         """The next step, for a thread that may wait; None while there is none.
@@ -93,9 +94,9 @@ class Cleaner:
         """
         if self._round is None:
             now = self._clock.monotonic()
-            if now < self._next_round_at:
+            if now < self.next_round_at:
                 return None
-            self._next_round_at = now + self._rules.interval_ms / 1000
+            self.next_round_at = now + self._rules.interval_ms / 1000
             self._round = self._clean()
         step = next(self._round, None)
         if step is None:
