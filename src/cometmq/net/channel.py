@@ -28,7 +28,8 @@ _log = logging.getLogger(__name__)
 # Command(*values) goes through a Python-level __new__ and takes three times as long.
 _named = tuple.__new__
 
-# How late a timeout may be noticed, seconds: one scan serves all requests of a channel.
+# How late a timeout may be noticed, seconds: one scan serves all requests of a channel. While nothing is
+# written the next one is when the first of them is late: a long poll waits for half a minute.
 _EXPIRY_SCAN_SECONDS = 0.05
 
 # Answers given in one turn of the loop. A semaphore that callers share looks through all whom it has
@@ -116,6 +117,8 @@ class Channel(asyncio.Protocol):
         self._outgoing: list[Outgoing] = []
         self._arrived: list[RawCommand] = []  # Read, and not given to anyone yet.
         self._expiry: asyncio.TimerHandle | None = None
+        self._is_expiry_far = False
+        self._scanned_at = 0  # `_written` at the last scan.
         self._heard = self._written = 0  # Bytes, ever.
         self._looking: asyncio.TimerHandle | None = None
         self._can_write = asyncio.Event()
@@ -383,8 +386,8 @@ class Channel(asyncio.Protocol):
             data = encode_requests(outgoing)
             self._written += len(data)
             self._transport.write(data)
-        if self._expiry is None and self._wire.waiting:
-            self._expiry = self._loop.call_later(_EXPIRY_SCAN_SECONDS, self._expire)
+        if (self._expiry is None or self._is_expiry_far) and self._wire.waiting:
+            self._expire_in(_EXPIRY_SCAN_SECONDS)
 
     def _write_now(self) -> None:
         """Give the socket what it takes at once: the transport would wait for the end of the turn."""
@@ -396,19 +399,33 @@ class Channel(asyncio.Protocol):
         self._written += len(data)
         writer.write_now(data)
 
+    def _expire_in(self, seconds: float) -> None:
+        if self._expiry is not None:
+            self._expiry.cancel()
+        self._is_expiry_far = seconds > _EXPIRY_SCAN_SECONDS
+        self._expiry = self._loop.call_later(seconds, self._expire)
+
     def _expire(self) -> None:
         self._expiry = None
         self._give_all()
-        for waiter in self._wire.expire(self._clock.monotonic()):
+        now = self._clock.monotonic()
+        for waiter in self._wire.expire(now):
             waiter.failed(RequestTimeout(f"{self.address} did not answer in time"))
+        is_quiet = self._written == self._scanned_at and not self._outgoing
+        self._scanned_at = self._written
         if self._wire.waiting and not self.is_closed:
-            self._expiry = self._loop.call_later(_EXPIRY_SCAN_SECONDS, self._expire)
+            left = self._wire.first_deadline - now if is_quiet else 0.0
+            self._expire_in(max(left, _EXPIRY_SCAN_SECONDS))
 
     def close(self) -> None:
         """Close the connection; what was written still goes out."""
         if self._writer is not None and not self.is_closed:
             self._write_outgoing()
             self._writer.close()
+
+    async def wait_gone(self) -> None:
+        """Wait until the socket is gone, whoever closes it."""
+        await self._gone.wait()
 
     async def wait_closed(self, *, timeout_ms: float = 2000) -> None:
         """Wait until the socket is gone, or abort it when that takes longer than `timeout_ms`."""

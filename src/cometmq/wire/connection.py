@@ -241,6 +241,11 @@ class Connection(Generic[Waiter]):
         found = self.awaited.pop(opaque, None)
         return None if found is None else found[1]
 
+    @property
+    def first_deadline(self) -> float:
+        """When the first of those who wait has waited too long; somebody waits."""
+        return min(deadline for deadline, _ in self.awaited.values())
+
     def expire(self, now: float) -> list[Waiter]:
         """Those whose deadline has passed; their answers will be dropped when they come."""
         late = [opaque for opaque, (deadline, _) in self.awaited.items() if deadline <= now]
