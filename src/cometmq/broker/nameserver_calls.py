@@ -26,3 +26,7 @@ class NameserverCalls(Protocol):
     def is_connected(self, address: str) -> bool:
         """Whether the connection to a nameserver still stands."""
         ...
+
+    async def lost(self, address: str) -> None:
+        """Wait until the connection to a nameserver stands no more."""
+        ...

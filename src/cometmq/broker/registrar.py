@@ -51,8 +51,8 @@ _log = logging.getLogger(__name__)
 # BrokerController clamps registerNameServerPeriod to these, ms.
 PERIOD_MS_MIN = 10_000
 PERIOD_MS_MAX = 60_000
-# How soon a lost nameserver is noticed and tried again, seconds; a refused connection costs little.
-_LOOK_SECONDS = 1.0
+# How soon a lost nameserver is tried again, seconds; a refused connection costs little.
+_LOST_SECONDS = 1.0
 _RETRY_SECONDS = 3.0
 # Below the 5 s that admin tools wait for the answer to a change.
 CHANGE_SECONDS_MAX = 3.0
@@ -280,6 +280,10 @@ class Registrar:
         """Whether the connection to a nameserver still stands."""
         return self._calls.is_connected(address)
 
+    async def lost(self, address: str) -> None:
+        """Wait until the connection to a nameserver stands no more."""
+        await self._calls.lost(address)
+
 
 class _Link:
     """Keeps one nameserver told.
@@ -360,17 +364,23 @@ class _Link:
         return True
 
     async def _wait(self) -> None:
-        left = self._registrar.settings.period_seconds if self.is_up else _RETRY_SECONDS
-        while left > 0:
-            try:
-                async with asyncio.timeout(min(left, _LOOK_SECONDS)):
-                    await self._asked.wait()
-            except TimeoutError:
-                left -= _LOOK_SECONDS
-            else:
+        """Until somebody asks, the period is over, or the nameserver was lost."""
+        waiting: list[asyncio.Future[Any]] = [asyncio.ensure_future(self._asked.wait())]
+        try:
+            if not self.is_up:
+                await asyncio.wait(waiting, timeout=_RETRY_SECONDS)
                 return
-            if self.is_up and not self._registrar.is_connected(self.address):
-                return
+            waiting.append(asyncio.ensure_future(self._registrar.lost(self.address)))
+            done, _ = await asyncio.wait(
+                waiting,
+                timeout=self._registrar.settings.period_seconds,
+                return_when=asyncio.FIRST_COMPLETED,
+            )
+            if done == {waiting[1]}:
+                await asyncio.wait(waiting[:1], timeout=_LOST_SECONDS)
+        finally:
+            for each in waiting:
+                each.cancel()
 
     async def leave(self) -> None:
         """Tell the nameserver that this broker goes."""

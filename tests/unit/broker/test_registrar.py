@@ -35,6 +35,7 @@ class HandNameservers:
     def __init__(self) -> None:
         self.calls: list[Call] = []
         self.down: set[str] = set()
+        self.losses = asyncio.Event()
         self.answer = HandAnswer()
 
     async def call(
@@ -47,6 +48,10 @@ class HandNameservers:
 
     def is_connected(self, address: str) -> bool:
         return address not in self.down
+
+    async def lost(self, address: str) -> None:
+        if address not in self.down:
+            await self.losses.wait()
 
     def codes(self, address: str) -> list[int]:
         return [call.code for call in self.calls if call.address == address]
@@ -80,6 +85,22 @@ async def test_it_registers_everywhere_and_leaves_those_that_are_up(nameservers)
     await registrar.close()
     assert nameservers.codes("one") == [REGISTER, LEAVE]
     assert nameservers.codes("two") == [REGISTER]
+
+
+async def test_a_nameserver_that_was_lost_is_told_again_a_second_later(nameservers):
+    registrar = registrar_of(nameservers)
+    await registrar.start()
+    await asyncio.sleep(29)
+    assert nameservers.codes("one") == [REGISTER]
+    nameservers.losses.set()
+    await asyncio.sleep(0.9)
+    nameservers.losses.clear()
+    assert nameservers.codes("one") == [REGISTER]
+    await asyncio.sleep(0.2)
+    assert nameservers.codes("one") == [REGISTER, REGISTER]
+    await asyncio.sleep(29)
+    assert nameservers.codes("one") == [REGISTER, REGISTER]
+    await registrar.close()
 
 
 async def test_a_nameserver_that_refuses_is_not_up(nameservers):

@@ -28,3 +28,9 @@ class NameserverChannels:
     def is_connected(self, address: str) -> bool:
         """Whether the connection to a nameserver still stands."""
         return self._channels.peek(address) is not None
+
+    async def lost(self, address: str) -> None:
+        """Wait until the connection to a nameserver stands no more."""
+        channel = self._channels.peek(address)
+        if channel is not None:
+            await channel.wait_gone()
