@@ -66,7 +66,8 @@ class Standstill(Feature):
     def __init__(self, parts: Parts) -> None:
         self._store = parts.store
         self._seconds_max = parts.settings.busy_timeout_ms / 1000
-        self._is_on = parts.settings.is_fast_failure
+        # A virtual loop is never late.
+        self._is_on = parts.settings.is_fast_failure and not parts.clock.is_steady
         self._timer: asyncio.TimerHandle | None = None
 
     async def start(self) -> None:
