@@ -28,6 +28,7 @@ from cometmq.model.names import HALF_TOPIC, OP_HALF_TOPIC, TRANSACTION_GROUP
 _log = logging.getLogger(__name__)
 
 _POSITIONS_SECONDS = 1.0
+_POSITIONS_SECONDS_AT_REST = 10.0
 
 
 class Transactions(Feature):
@@ -90,7 +91,14 @@ class Transactions(Feature):
         self._machines.keep(
             "checks", self._checks.check, first_seconds=interval, rest_seconds=interval
         )
-        self._machines.keep("positions", self._keep_positions, first_seconds=_POSITIONS_SECONDS)
+        positions = self._machines.keep(
+            "positions",
+            self._keep_positions,
+            first_seconds=_POSITIONS_SECONDS,
+            period_seconds=_POSITIONS_SECONDS,
+        )
+        ops = self._parts.store.queue_to_watch(OP_HALF_TOPIC, 0)
+        self._parts.polls.watch(ops, lambda _: positions.wake())
         self._machines.keep("counts", self._save_counts, first_seconds=SAVE_SECONDS)
 
     async def close(self) -> None:
@@ -171,15 +179,17 @@ class Transactions(Feature):
     # --- where a start begins
 
     def _keep_positions(self) -> float:
-        self._commit_positions()
+        is_said, before = self._commit_positions(), self._seen
         self._seen = (*self._queues.positions(), self._parts.store.max_offset)
-        return _POSITIONS_SECONDS
+        is_at_rest = is_said and self._seen[:2] == before[:2]
+        return _POSITIONS_SECONDS_AT_REST if is_at_rest else _POSITIONS_SECONDS
 
-    def _commit_positions(self) -> None:
-        """Offsets of a second ago, once the log that they rest on is on the disk."""
+    def _commit_positions(self) -> bool:
+        """Offsets of a second ago, once the log that they rest on is on the disk; whether it is."""
         half_offset, op_offset, log_end = self._seen
         if self._parts.store.flushed_offset < log_end:
-            return
+            return False
         for topic, offset in ((HALF_TOPIC, half_offset), (OP_HALF_TOPIC, op_offset)):
             if (self._parts.offsets.get(TRANSACTION_GROUP, topic, 0) or 0) != offset:
                 self._parts.offsets.commit(TRANSACTION_GROUP, topic, 0, offset=offset)
+        return True
