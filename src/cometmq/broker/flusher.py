@@ -20,11 +20,14 @@ from cometmq.model.clock import Clock
 from cometmq.store.checkpoint import CheckpointJob
 from cometmq.store.files_ahead import FilePlan
 from cometmq.store.message_store import MessageStore
+from cometmq.store.upkeep import DISK_LOOK_INTERVAL_S
 
 _log = logging.getLogger(__name__)
 
 # The store wants its timer at most this far apart; waiters of a late flush are told by it.
 TICK_SECONDS = 0.05
+# The same where nothing is to be flushed, entered or made: the store looks at the disk as often.
+REST_SECONDS = DISK_LOOK_INTERVAL_S
 
 # A flush that took longer stopped the loop longer than it may; so many are then left to the thread,
 # and four times as many, up to a bound, each time when the loop's next try is slow again. A fast disk
@@ -46,6 +49,7 @@ class Flusher:
         self._is_flush_near = False
         self._positions = store.positions
         self._timer: asyncio.TimerHandle | None = None
+        self._is_at_rest = False
         self._under_way: set[asyncio.Future[None]] = set()
         self._is_closed = False
 
@@ -62,6 +66,8 @@ class Flusher:
 
         The next log file can wait for the timer: half of the present one is still to be filled.
         """
+        if self._is_at_rest:
+            self._tick_in(TICK_SECONDS)
         if self._positions.confirmed < self._positions.written and not self._is_flush_near:
             # Behind the other reads of this turn of the loop: one flush serves them all.
             self._is_flush_near = True
@@ -71,6 +77,7 @@ class Flusher:
     async def close(self) -> None:
         """End the timer and the threads; the store may be closed then."""
         self._is_closed = True
+        self._is_at_rest = False
         self._busy_poll.end()  # Nobody is waited for any more.
         if self._timer is not None:
             self._timer.cancel()
@@ -79,7 +86,14 @@ class Flusher:
         self._flush_thread.close()
         self._file_thread.close()
 
+    def _tick_in(self, seconds: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._is_at_rest = seconds > TICK_SECONDS
+        self._timer = self._loop.call_later(seconds, self._tick)
+
     def _tick(self) -> None:
+        is_at_rest = False
         try:
             self._store.tick()
             self._flush()
@@ -89,10 +103,11 @@ class Flusher:
             job = self._store.checkpoint_due()
             if job is not None:
                 self._checkpoint(job)
+            is_at_rest = self._store.is_at_rest() and not self._under_way
         except Exception:  # noqa: BLE001
             # A fault here must not end flushing for good; the next tick tries again.
             _log.exception("the store's timer failed")
-        self._timer = self._loop.call_later(TICK_SECONDS, self._tick)
+        self._tick_in(REST_SECONDS if is_at_rest else TICK_SECONDS)
 
     def _flush_written(self) -> None:
         """Flush here and now, or in the thread where flushes are slow at present."""

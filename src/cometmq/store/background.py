@@ -1,6 +1,6 @@
 """What a store has to do besides: flushes, files ahead, checkpoints; its owner lends the threads.
 
-- each 100 ms at most: `tick`.
+- each 100 ms at most: `tick`; each second while the store `is_at_rest`.
 - `flush_target` says that a flush is due; it runs in the flusher thread (`flush_files`) and ends
   in `flushed` or `flush_failed`.
 - `file_ahead_needed` and `checkpoint_due` give jobs for the file maker's thread (`make_file`,
@@ -146,6 +146,14 @@ class Background:
         if not (self._acceptance.is_over or self._acceptance.is_held):
             self._commit_staged()
             self.upkeep.tick()
+
+    def is_at_rest(self) -> bool:
+        """Whether `tick` has nothing to do but to look at the disk, until something is written."""
+        positions = self._log.positions
+        if self._acceptance.is_over:
+            return True
+        is_flushed = positions.flushed == positions.confirmed == positions.written
+        return is_flushed and self.upkeep.is_at_rest
 
     def _commit_staged(self) -> None:
         """Write what waits in the transient pool, when it is time, and show it."""

@@ -164,6 +164,11 @@ class Index:
 
     # --- writing
 
+    @property
+    def has_work(self) -> bool:
+        """Whether something waits to be entered, or could not be written."""
+        return bool(self._waiting or self._keys or self.is_failing)
+
     def tick(self) -> None:
         """Enter what waits and write what has been entered; not while it is held."""
         if not self.is_held:

@@ -156,6 +156,7 @@ class MessageStore:
         self.checkpointed = upkeep.checkpointed
         self.room, self.cleaner = upkeep.room, background.cleaner
         self.clean_due, self.tick = background.clean_due, background.tick
+        self.is_at_rest = background.is_at_rest
         self.poison = background.poison
         self.refuse_for_now, self.take_again = (
             self._acceptance.pause,

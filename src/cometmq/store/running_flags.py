@@ -7,6 +7,7 @@ Every flag but the first stops writing. The bits are RunningFlags of RocketMQ 5.
 runtime statistics show; the reason in words is ours, for the sender's answer.
 """
 
+from collections.abc import Callable
 from enum import IntFlag
 
 
@@ -30,6 +31,7 @@ class RunningFlags:
             this alone.
         pause: why none is taken for this moment; no flag of RocketMQ's.
         hold: the same, while the store itself is at work on its log.
+        on_raise: told when a reason begins to stand.
     """
 
     def __init__(self) -> None:
@@ -37,6 +39,7 @@ class RunningFlags:
         self.refusal: str | None = None
         self.pause: str | None = None
         self.hold: str | None = None
+        self.on_raise: Callable[[], None] = lambda: None
 
     @property
     def bits(self) -> int:
@@ -49,8 +52,11 @@ class RunningFlags:
 
     def raise_flag(self, flag: Flag, reason: str) -> None:
         """A reason stands from now on; the newest words count."""
+        is_new = flag not in self._reasons
         self._reasons[flag] = reason
         self._refresh()
+        if is_new:
+            self.on_raise()
 
     def clear(self, flag: Flag) -> bool:
         """A reason is gone; False when it did not stand."""
