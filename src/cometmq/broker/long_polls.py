@@ -8,6 +8,7 @@ through a thread, here within the turn of the loop that stored it; very many in 
 Next: cometmq.broker.service.pull
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -57,7 +58,12 @@ class HeldPull:
 
 
 class LongPolls:
-    """The pulls that wait, by queue."""
+    """The pulls that wait, by queue.
+
+    Attributes:
+        on_due: told when one's time is over (monotonic seconds) that is over before those of all others; time is
+            to come in by then.
+    """
 
     def __init__(self, clock: Clock, call_soon: CallSoon | None = None) -> None:
         """`call_soon`: calls back in the next turn, where there are very many; None: of the running loop."""
@@ -67,6 +73,8 @@ class LongPolls:
         self._due = InSteps(clock, self._run_again, call_soon)
         self._expiring = InSteps(clock, self._expire_queue, call_soon)
         self._now = 0.0
+        self._first_due = math.inf  # Of those that wait, and some that were woken since.
+        self.on_due: Callable[[float], None] = lambda _: None
         self._held: dict[ConsumeQueue, list[HeldPull]] = {}
         self._watchers: dict[ConsumeQueue, list[Callable[[ConsumeQueue], None]]] = {}
         self._count = 0
@@ -90,6 +98,7 @@ class LongPolls:
         self._held.setdefault(queue, []).append(pull)
         self._count += 1
         queue.watched = True
+        self._is_due_at(pull.deadline)
 
     def watch(self, queue: ConsumeQueue, on_arrival: Callable[[ConsumeQueue], None]) -> None:
         """Let someone else know of each arrival in a queue, too."""
@@ -120,12 +129,20 @@ class LongPolls:
     def expire(self, now: float) -> None:
         """Answer those whose time is over; a queue that was deleted has nothing to wait for."""
         if not len(self._expiring):  # Else the last pass is still under way.
-            self._now = now
+            self._now, self._first_due = now, math.inf
             self._expiring.add(list(self._held))
 
     def _expire_queue(self, queue: ConsumeQueue) -> None:
         now, is_gone = self._now, queue.deleted
         self._wake(queue, lambda pull: is_gone or pull.caller.is_gone or pull.deadline <= now)
+        left = self._held.get(queue)
+        if left is not None:
+            self._is_due_at(min(pull.deadline for pull in left))
+
+    def _is_due_at(self, deadline: float) -> None:
+        if deadline < self._first_due:
+            self._first_due = deadline
+            self.on_due(deadline)
 
     def _wake(self, queue: ConsumeQueue, is_due: Callable[[HeldPull], bool]) -> None:
         """Do those of a queue again that are due."""

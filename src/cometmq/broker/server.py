@@ -68,7 +68,8 @@ from cometmq.store.real_disk import RealDisk
 _log = logging.getLogger(__name__)
 
 POOL_THREADS = 4  # Reads that wait for the device; more would only wait for each other.
-_HOUSEKEEPING_SECONDS = 0.2
+_HOUSEKEEPING_SECONDS = 1.0
+_HOUSEKEEPING_PERIOD_SECONDS = 0.2  # So late a long poll that found nothing may be answered.
 _MEMBERS_SECONDS = 10  # ClientHousekeepingService scans as often.
 _HA_PORT_DISTANCE = 1
 
@@ -399,7 +400,14 @@ class Broker:
                 self._groups.save_if_dirty()
             return _HOUSEKEEPING_SECONDS
 
-        self._machines.keep("housekeeping", step, first_seconds=_HOUSEKEEPING_SECONDS)
+        keeper = self._machines.keep(
+            "housekeeping",
+            step,
+            first_seconds=_HOUSEKEEPING_PERIOD_SECONDS,
+            period_seconds=_HOUSEKEEPING_PERIOD_SECONDS,
+        )
+        self._polls.on_due = keeper.wake_at
+        self._store.flags.on_raise = keeper.wake  # Producers may have to be told.
 
     async def close(self) -> None:
         """Leave the nameservers, end connections, bring everything to disk, give the store up.
