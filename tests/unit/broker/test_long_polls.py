@@ -198,6 +198,19 @@ def test_a_watcher_is_told_of_each_arrival_whoever_waits(bench):
     assert not bench.queue.watched
 
 
+def test_the_soonest_end_of_a_wait_is_told(bench):
+    told: list[float] = []
+    bench.polls.on_due = told.append
+    began = bench.clock.monotonic()
+    for seconds in (20.0, 30.0, 10.0):
+        bench.hold(seconds=seconds)
+    bench.pass_time(12)
+    assert [due - began for due in told] == [20.0, 10.0, 20.0]
+    bench.pass_time(9)
+    assert told[-1] - began == 30.0
+    assert len(bench.out) == 2
+
+
 def test_watchers_of_one_queue_do_not_know_of_each_other(bench):
     one: list[ConsumeQueue] = []
     other: list[ConsumeQueue] = []

@@ -8,7 +8,10 @@ import time
 
 import pytest
 
-from cometmq.net.loop import loop_chance, loop_clock, may_have_threads
+from cometmq.codec.remoting import Command
+from cometmq.model.errors import RequestTimeout
+from cometmq.net.channel import Channel
+from cometmq.net.loop import loop_chance, loop_clock, loop_network, may_have_threads
 from cometmq.net.virtual_loop import START_MS, NothingWillHappen, VirtualLoop
 
 
@@ -133,3 +136,54 @@ def test_it_begins_when_it_is_told_to():
         return loop_clock().now_ms()
 
     assert run(main, start_ms=5) == 5
+
+
+async def channel_to_nobody() -> Channel:
+    """A channel on which nobody answers."""
+    bound, tasks = loop_network().bind("127.0.0.1", 0), set()
+
+    def take(accepted):
+        tasks.add(asyncio.ensure_future(accepted.attach(asyncio.Protocol())))
+
+    bound.listen(take)
+    _, channel = await asyncio.get_running_loop().create_connection(
+        lambda: Channel("nobody", loop_clock()), "127.0.0.1", bound.port
+    )
+    return channel
+
+
+def test_a_channel_that_waits_for_long_is_left_alone_and_notices_a_short_timeout_in_time(
+    monkeypatch,
+):
+    async def main():
+        clock, looks = loop_clock(), []
+        channel = await channel_to_nobody()
+        expire = channel._wire.expire
+
+        def look(now):
+            looks.append(now)
+            return expire(now)
+
+        monkeypatch.setattr(channel._wire, "expire", look)
+        began, late = clock.monotonic(), []
+
+        async def call(seconds):
+            with pytest.raises(RequestTimeout):
+                await channel.call(Command(11), timeout_ms=seconds * 1000)
+            late.append((seconds, clock.monotonic() - began - seconds))
+
+        async with asyncio.TaskGroup() as group:
+            group.create_task(call(3600))
+            await asyncio.sleep(1000)
+            began += 1000
+            group.create_task(call(0.3))
+            group.create_task(call(60))
+            await asyncio.sleep(100)
+            began -= 1000
+        channel.close()
+        return late, len(looks)
+
+    late, looks = run(main)
+    assert [seconds for seconds, _ in late] == [0.3, 60, 3600]
+    assert all(0 <= seconds < 0.11 for _, seconds in late)
+    assert looks < 12  # Each 50 ms made it 72,000.
