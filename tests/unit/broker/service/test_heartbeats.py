@@ -1,0 +1,134 @@
+"""Heartbeats, who is connected, and locks: values in, values out."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from cometmq.broker.service.client_connections import ClientConnections
+from cometmq.broker.service.heartbeats import (
+    CLIENT_ID_LENGTH_MAX,
+    HEARTBEAT_GROUPS_MAX,
+    HEARTBEAT_NEW_GROUPS_MAX,
+    HeartbeatResult,
+    Heartbeats,
+)
+from cometmq.broker.service.member_locks import LockResult, MemberLocks
+from cometmq.codec.bodies.heartbeat import ConsumerPart, Heartbeat, ProducerPart
+from cometmq.codec.bodies.lock import LockRequest
+from cometmq.model.codes import ResponseCode
+from cometmq.model.errors import RequestError
+from cometmq.model.names import retry_topic
+from cometmq.model.queue import MessageQueue
+from tests.unit.broker.service.client_by_hand import HandClientPeer, client_of
+
+
+@pytest.fixture
+def told():
+    return []
+
+
+@pytest.fixture
+def heartbeats(tables, told):
+    async def announce():
+        told.append(tables.topics.version.counter)
+
+    return Heartbeats(tables.members, tables.groups, tables.topics, announce=announce)
+
+
+def beat(*groups: str, producers: tuple[str, ...] = (), client_id: str = "c1") -> Heartbeat:
+    return Heartbeat(
+        client_id,
+        tuple(ProducerPart(name) for name in producers),
+        tuple(ConsumerPart(name) for name in groups),
+    )
+
+
+async def test_who_makes_a_group_is_answered_when_nameservers_know_its_retry_topic(
+    tables, heartbeats, told
+):
+    client = client_of(HandClientPeer(), "c1")
+    later = heartbeats.take(beat("new"), client)
+    assert told == []
+    assert await later == HeartbeatResult(is_changed=True)
+    assert tables.topics.get(retry_topic("new")) is not None
+    assert len(told) == 1
+    assert heartbeats.take(beat("new", producers=("p",)), client) == HeartbeatResult(True)
+    assert len(told) == 1
+
+
+async def test_a_nameserver_that_stands_still_makes_no_heartbeat_late(tables):
+    async def never():
+        await asyncio.Event().wait()
+
+    heartbeats = Heartbeats(tables.members, tables.groups, tables.topics, announce=never)
+    later = heartbeats.take(beat("new"), client_of(HandClientPeer(), "c1"))
+    assert not isinstance(later, HeartbeatResult)
+    assert await later == HeartbeatResult(is_changed=True)
+
+
+async def test_a_heartbeat_makes_so_many_groups_and_the_next_one_more(tables, heartbeats):
+    count = HEARTBEAT_NEW_GROUPS_MAX + 1
+    names = [f"g{number}" for number in range(count)]
+    client = client_of(HandClientPeer(), "c1")
+    result = await heartbeats.take(beat(*names), client)
+    assert result.refusal.code == ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST
+    assert tables.groups.peek(names[-1]) is None
+    assert (await heartbeats.take(beat(*names), client)).refusal is None
+    assert tables.groups.peek(names[-1]) is not None
+
+
+@pytest.mark.parametrize(
+    "heartbeat",
+    [
+        beat(client_id="c" * (CLIENT_ID_LENGTH_MAX + 1)),
+        beat("g" * 256),
+        beat(producers=("p" * 256,)),
+        beat(*(f"g{number}" for number in range(HEARTBEAT_GROUPS_MAX + 1))),
+    ],
+    ids=["client id", "consumer group", "producer group", "groups"],
+)
+async def test_what_no_client_says_is_refused_and_leaves_nothing(tables, heartbeats, heartbeat):
+    with pytest.raises(RequestError) as caught:
+        heartbeats.take(heartbeat, client_of(HandClientPeer(), "c1"))
+    assert caught.value.code == ResponseCode.INVALID_PARAMETER
+    assert tables.members.producer_groups() == []
+    assert tables.members.consumer_group("g0") is None
+
+
+async def test_who_is_connected(tables, heartbeats):
+    connections = ClientConnections(tables.members, tables.clock)
+    for ask, code in (
+        (connections.consumer_ids, ResponseCode.SYSTEM_ERROR),
+        (connections.consumers, ResponseCode.CONSUMER_NOT_ONLINE),
+        (connections.producers, ResponseCode.SYSTEM_ERROR),
+    ):
+        with pytest.raises(RequestError) as caught:
+            ask("g")
+        assert caught.value.code == code
+    peer = HandClientPeer(50_001)
+    await heartbeats.take(beat("g", producers=("p",)), client_of(peer, "c1"))
+    assert connections.consumer_ids("g") == ["c1"]
+    (consumer,) = connections.consumers("g").connections
+    (producer,) = connections.producers("p")
+    assert consumer == producer
+    assert (producer.client_id, producer.address) == ("c1", peer.address)
+    assert list(connections.all_producers()) == ["p"]
+
+
+async def test_a_queue_is_of_one_member_until_that_gives_it_up(tables):
+    locks = MemberLocks(tables.locks, tables.groups, tables.topics, broker_name="broker-a")
+    here, elsewhere = MessageQueue("orders", "broker-a", 1), MessageQueue("orders", "b", 1)
+    unknown = MessageQueue("orders", "broker-a", 9)
+
+    async def lock(client_id: str, *queues: MessageQueue) -> LockResult:
+        result = locks.lock(LockRequest("g", client_id, queues))
+        return result if isinstance(result, LockResult) else await result
+
+    assert await lock("c1", here, elsewhere, unknown) == LockResult([here], missing_count=2)
+    assert await lock("c2", here) == LockResult([], missing_count=0)
+    locks.unlock(LockRequest("g", "c1", (here,)))
+    assert await lock("c2", here) == LockResult([here], missing_count=0)
+    with pytest.raises(RequestError, match="c" * 40):
+        locks.lock(LockRequest("g", "c" * (CLIENT_ID_LENGTH_MAX + 1), (here,)))
