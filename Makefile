@@ -71,10 +71,10 @@ attacks: setup ## one bad peer, and a good client beside it that must not notice
 	$(PYTEST) tests/attacks -n 2 --dist loadfile $(ARGS)
 
 crash: setup ## kill -9, and what was acknowledged must be there
-	$(PYTEST) tests/crash -s $(ARGS)
+	$(PYTEST) tests/crash -n 2 --dist loadfile $(ARGS)
 
 interop: setup ## official Java clients and servers (needs a JDK 17 and Maven)
-	$(PYTEST) tests/interop $(ARGS)
+	$(PYTEST) tests/interop -n 2 --dist loadfile $(ARGS)
 
 cluster: setup ## jobs on a standalone Spark cluster, with CometMQ installed from its wheel
 	$(PYTEST) tests/cluster -s $(ARGS)
