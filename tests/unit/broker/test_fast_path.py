@@ -172,11 +172,15 @@ def known(put: Put) -> tuple[object, ...]:
     return (*put[:3], decode_properties(bytes(put[3])), *put[4:])
 
 
-PLAIN = tuple(
+PLAIN_FIELDS = {
+    "b": "Orders", "e": "0", "f": "0", "g": "1", "h": "0", "c": "TBW102", "d": "4", "a": "p",
+    "i": f"UNIQ_KEY\1{KEY}\2WAIT\1true\2",
+}  # fmt: skip
+PLAIN = tuple(Command(310, 0, 1, fields=PLAIN_FIELDS, body=b"x"))
+BATCH_OF_MANY_TRIES = tuple(
     Command(
-        310, 0, 1, body=b"x",
-        fields={"b": "Orders", "e": "0", "f": "0", "g": "1", "h": "0", "c": "TBW102", "d": "4",
-                "a": "p", "i": f"UNIQ_KEY\1{KEY}\2WAIT\1true\2"},
+        320, 0, 1, fields=PLAIN_FIELDS | {"j": str(1 << 31)},
+        body=encode_batch([(0, b"x", b"")]),
     )
 )  # fmt: skip
 
@@ -206,6 +210,7 @@ def test_a_send_on_the_fast_path_is_stored_and_answered_as_on_the_slow_one(sends
 
 
 @given(requests(st.just(320)))
+@example(BATCH_OF_MANY_TRIES)
 @settings(max_examples=250, deadline=None)
 def test_a_batch_on_the_fast_path_is_stored_and_answered_as_on_the_slow_one(sends, request_):
     taken = sends.fast.take_batch(request_, HOST)

@@ -19,6 +19,7 @@ from cometmq.store.appender import Put
 
 _SEND_BATCH = int(RequestCode.SEND_BATCH_MESSAGE)
 _UNIQUE_KEY = "UNIQ_KEY\1"
+_TRIES_END, _TIME_END = 1 << 31, 1 << 63  # A record has 32 and 64 bits for them.
 # Properties (or ends of their names) that only admission knows how to treat.
 _SPECIAL_MARKS = ("DELAY\1", "TIMER_D", "TRAN_MSG\1", "WAIT\1f", "POP_CK\1", "INNER_MULTI")
 # Bound what a sender can make us remember: 128 KB of text.
@@ -70,7 +71,12 @@ class PlainSends:
             block = shared.encode() + self._suffix
         except (LookupError, ValueError, TypeError, AttributeError):
             return None
-        is_plain = fields.get("f") == "0" and 0 < len(body) <= self._body_size_max
+        is_plain = (
+            fields.get("f") == "0"
+            and 0 < len(body) <= self._body_size_max
+            and -_TRIES_END <= times < _TRIES_END
+            and -_TIME_END <= born_ms < _TIME_END
+        )
         puts: list[Put] = []
         if is_plain and plain_batch(
             body, block, queue, topic_block, born_ms, host, times, java_hash, puts
