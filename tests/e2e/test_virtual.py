@@ -88,6 +88,65 @@ def test_the_same_seed_is_the_same_run_to_the_last_byte_of_the_log(tmp_path):
     assert first != other
 
 
+@pytest.fixture
+def calls(monkeypatch) -> list[int]:
+    """How many callbacks loops have called, its only element."""
+    run, counts = asyncio.Handle._run, [0]
+
+    def counted(handle: asyncio.Handle) -> None:
+        counts[0] += 1
+        run(handle)
+
+    monkeypatch.setattr(asyncio.Handle, "_run", counted)
+    return counts
+
+
+def quiet_hours(folder, hours: float) -> tuple[list[tuple[int, bytes, int]], bytes]:
+    """What a consumer sees of hours in which little happens; and the log."""
+    with cometmq.virtual(folder, seed=3, settings={"defaultTopicQueueNums": 1}) as mq:
+        seen: list[tuple[int, bytes, int]] = []
+
+        def listen(message):
+            seen.append((mq.now_ms() - START_MS, message.body, message.reconsume_times))
+            return message.body != b"fails" or message.reconsume_times > 0
+
+        async def story() -> None:
+            async with (
+                AsyncProducer(mq.nameserver) as producer,
+                AsyncPushConsumer(
+                    mq.nameserver, group="g", listener=listen, subscriptions={"rare": "*"}
+                ),
+            ):
+                due = timedelta(hours=hours - 1)
+                await producer.send(Message("rare", b"timed", deliver=due))
+                await producer.send(Message("rare", b"level 18", delay_level=18))
+                await producer.send(Message("rare", b"fails"))
+                await asyncio.sleep(hours * 3_600)
+
+        mq.run(story())
+        path, *_ = sorted(folder.glob("store/commitlog/*"))
+        with path.open("rb") as file:
+            return seen, file.read(1 << 20)
+
+
+def test_quiet_hours_are_a_few_callbacks_a_second(tmp_path, calls):
+    seen, _ = quiet_hours(tmp_path, 6)
+    assert [each[1:] for each in seen] == [
+        (b"fails", 0), (b"fails", 1), (b"level 18", 0), (b"timed", 0),
+    ]  # fmt: skip
+    failed_ms, again_ms, level_ms, timed_ms = (each[0] for each in seen)
+    # Level 3 is 10 s, and a group finds its retry topic in half a minute.
+    assert 10_000 <= again_ms - failed_ms < 40_000
+    assert 0 <= level_ms - 2 * 3_600_000 < 1_000
+    assert 0 <= timed_ms - 5 * 3_600_000 < 1_000
+    # Machines that look whether there is work made it 140.
+    assert calls[0] / (6 * 3_600) < 10
+
+
+def test_quiet_hours_are_the_same_again(tmp_path):
+    assert quiet_hours(tmp_path / "1", 2.5) == quiet_hours(tmp_path / "2", 2.5)
+
+
 def test_its_clients_are_refused_where_nobody_listens_and_told_where_nothing_can_happen():
     with cometmq.virtual() as mq:
 
