@@ -49,8 +49,8 @@ tidy: setup ## sizes, names, docstrings, the chain of Next: lines
 	$(BIN)/python tools/sync_facade.py --check
 	$(BIN)/python tools/sync_layouts.py --check
 
-test: setup ## unit, property, golden, arch and e2e tests
-	$(PYTEST) tests/unit tests/property tests/golden tests/arch tests/e2e $(ARGS)
+test: setup ## unit, property, golden, arch and e2e tests; or those that ARGS names: ARGS="tests/unit -x"
+	$(PYTEST) $(if $(filter tests/%,$(ARGS)),,tests/unit tests/property tests/golden tests/arch tests/e2e) $(ARGS)
 
 plain: setup ## the package without a C compiler: it builds, and the plain kernel passes
 	CC=/bin/false $(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir .cache/plain .
