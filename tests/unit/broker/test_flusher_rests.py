@@ -12,6 +12,8 @@ from cometmq.store.message_store import MessageStore
 from cometmq.store.settings import StoreSettings
 from tests.support.fake_disk import FakeDisk
 from tests.support.store_puts import HOST_V4, make_put
+from tests.unit.broker.conftest import serve
+from tests.unit.broker.waiting import send
 
 SMALL = StoreSettings(commitlog_file_size=1 << 20, queue_file_size=400, disk_reserve=0)
 
@@ -53,3 +55,16 @@ async def test_a_store_at_rest_is_asked_once_a_second_and_a_write_begins_the_tic
         await flusher.close()
         store.close()
     assert store.is_at_rest()
+
+
+@pytest.mark.parametrize("is_pooled", [False, True])
+async def test_a_send_that_nobody_waits_for_ends_the_rest_too(tmp_path, is_pooled):
+    async with serve(tmp_path, is_pool_used=is_pooled) as served:
+        store = served.broker._store
+        await send(served, b"the first makes the topic")
+        await asyncio.sleep(100.3)
+        assert store.is_at_rest()
+        await send(served, b"x" * 20_000)  # More pages than a flush waits for.
+        await asyncio.sleep(3 * TICK_SECONDS)
+        # What waited in the pool is visible, and what lay in the page cache on the device.
+        assert store.dispatched_offset == store.flushed_offset == store.max_offset

@@ -50,7 +50,7 @@ class SendHandler(BatchHandler):
         turns: Turns,
         on_written: Callable[[], None],
     ) -> None:
-        """`on_written` is called after each turn that is not confirmed yet: its flush is due (broker.flusher)."""
+        """`on_written` is called after each turn: its flush is due, now or by time (broker.flusher)."""
         self._store = store
         self._plain = PlainSends(lanes, admission)
         self._admission = admission
@@ -98,8 +98,7 @@ class SendHandler(BatchHandler):
     def written(self) -> None:
         """The answers are on the wire: now consumers may see the messages."""
         self._store.dispatch_pending()
-        if self._positions.confirmed < self._positions.written:
-            self._on_written()
+        self._on_written()
 
     # --- what is special
 
