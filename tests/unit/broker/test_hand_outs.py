@@ -185,6 +185,16 @@ def test_one_that_is_acknowledged_in_time_is_never_due(books):
     assert books.machine.pop_due(START_MS + 60_000) == []
 
 
+def test_ends_of_what_was_acknowledged_are_not_kept_until_their_time(books, monkeypatch):
+    monkeypatch.setattr(hand_outs, "GONE_MAX", 10)
+    last = books.pop(0, 1, invisible_ms=3_600_000)
+    for offset in range(1, 100):
+        point = books.pop(offset, 1, invisible_ms=60_000)
+        books.machine.acknowledge(point.key, [offset])
+    assert len(books.machine._ends) <= 13
+    assert books.machine.pop_due(START_MS + 3_600_000) == [last]
+
+
 def test_what_was_handed_on_is_done_and_its_late_acknowledgement_says_nothing(books):
     point = books.pop(0, 2)
     books.machine.acknowledge(point.key, [0])

@@ -14,7 +14,7 @@ Next: cometmq.broker.pop.journal
 from collections import deque
 from collections.abc import Callable, Iterable
 from enum import IntEnum, auto
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from itertools import islice
 from typing import NamedTuple
 
@@ -26,6 +26,8 @@ PERIOD_MS = 100  # How exactly a check point ends.
 # are needed: to write many anew would only move them on.
 BEHIND_MAX = 100_000
 _NEEDED_SHARE = 4
+# Periods in the heap of ends in which nothing ends any more, beyond as many as have something.
+GONE_MAX = 1_000
 
 # Topic, group, queue, start offset, time of the pop.
 Key = tuple[str, str, int, int, int]
@@ -307,6 +309,10 @@ class HandOuts:
             ends.discard(point)
             if not ends:
                 del self._by_end[period]
+                # A period comes anew with each check point that is alone in it: a pop that is acknowledged at once.
+                if len(self._ends) > 2 * len(self._by_end) + GONE_MAX:
+                    self._ends = list(self._by_end)
+                    heapify(self._ends)
 
     # --- what goes out: records
 
