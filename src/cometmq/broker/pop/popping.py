@@ -260,7 +260,12 @@ class Popping:
     ) -> PopResult | None:
         """Go on with a pop that reads what is not in memory."""
         taken = await finish(steps, wait, self._lend)
-        return self._found(pop, taken) if taken.count else self._hold(pop, caller, taken)
+        if taken.count:
+            return self._found(pop, taken)
+        result = self._hold(pop, caller, taken)
+        # What came while it read woke nobody.
+        self._waiting.wake((pop.request.topic, pop.request.consumer_group))
+        return result
 
     def _hold(self, pop: Pop, caller: Caller[PopResult], taken: Taken) -> PopResult | None:
         """What a pop is answered that found nothing; None when it waits."""

@@ -56,6 +56,7 @@ class HeldPop:
         is_ordered: whether time alone may open what it waits for.
         text_size: bytes of its expression and of the hashes of its tags.
         is_unfinished: its last attempt found nothing and did not look at everything.
+        is_woken: something came while its attempt was under way, which may not have seen it.
         state: where it stands.
     """
 
@@ -68,6 +69,7 @@ class HeldPop:
     is_ordered: bool = False
     text_size: int = 0
     is_unfinished: bool = False
+    is_woken: bool = False
     state: HeldState = HeldState.WAITING
 
 
@@ -90,6 +92,7 @@ class PopLongPolls:
         )
         self._late = InSteps(parts.clock, _answer_late, self._call_soon)
         self._waiters: dict[Key, deque[HeldPop]] = {}
+        self._tried: dict[Key, set[HeldPop]] = {}
         self._watched: dict[ConsumeQueue, set[Key]] = {}
         self._queues: dict[Key, set[ConsumeQueue]] = {}
         self._woken: dict[Key, None] = {}
@@ -136,6 +139,11 @@ class PopLongPolls:
 
     def wake(self, key: Key) -> None:
         """There may be something for a topic and a group: look in the next turn of the loop."""
+        for waiter in self._tried.get(key, ()):
+            waiter.is_woken = True
+        self._run_soon(key)
+
+    def _run_soon(self, key: Key) -> None:
         if key in self._waiters:
             if not self._woken:
                 self._call_soon(self._run_woken)
@@ -192,14 +200,14 @@ class PopLongPolls:
             del woken[key]
             self._run(key, until)
         for key in woken:  # In the next turn.
-            self.wake(key)
+            self._run_soon(key)
 
     def _run(self, key: Key, until: float) -> None:
         waiters = self._waiters.get(key)
         for _ in range(len(waiters or ())):
             assert waiters is not None
             if self._clock.monotonic() > until:
-                self.wake(key)
+                self._run_soon(key)
                 break
             waiter = waiters.popleft()
             self._count -= 1
@@ -211,7 +219,7 @@ class PopLongPolls:
                 waiters.appendleft(waiter)
                 self._count += 1
                 if waiter.is_unfinished:
-                    self.wake(key)
+                    self._run_soon(key)
                 if not waiter.is_ordered and waiter.queue_id < 0:
                     break  # The others of this group would find nothing either.
                 waiters.rotate(-1)  # Others may ask for another queue.
@@ -230,7 +238,8 @@ class PopLongPolls:
         if found is None:
             waiter.state = HeldState.WAITING
         elif not isinstance(found, tuple):  # As all results are, and nothing that is awaited.
-            waiter.state = HeldState.TRIED
+            waiter.state, waiter.is_woken = HeldState.TRIED, False
+            self._tried.setdefault(waiter.key, set()).add(waiter)
             return self._attempt_later(waiter, found)
         return found
 
@@ -245,14 +254,23 @@ class PopLongPolls:
             return found
         waiter.state = HeldState.WAITING
         self._hold(waiter, is_first=True)
-        if waiter.is_unfinished:
-            self.wake(waiter.key)
+        self._end_try(waiter)
+        if waiter.is_unfinished or waiter.is_woken:
+            self._run_soon(waiter.key)
         return None
 
     def _answered(self, waiter: HeldPop) -> None:
         """One that was tried waits no more."""
         waiter.state = HeldState.ANSWERED
+        self._end_try(waiter)
         self._release(waiter)
+
+    def _end_try(self, waiter: HeldPop) -> None:
+        tried = self._tried[waiter.key]
+        tried.remove(waiter)
+        if not tried:
+            del self._tried[waiter.key]
+            self._unwatch(waiter.key)
 
     # --- watching
 
@@ -263,6 +281,12 @@ class PopLongPolls:
             return
         self._waiters.pop(key, None)
         self._ordered.discard(key)
+        self._unwatch(key)
+
+    def _unwatch(self, key: Key) -> None:
+        """Watch a key's queues no more, unless somebody waits, or may go on waiting."""
+        if key in self._waiters or key in self._tried:
+            return
         for queue in self._queues.pop(key, ()):
             keys = self._watched[queue]
             keys.discard(key)

@@ -209,6 +209,26 @@ async def test_an_attempt_that_did_not_look_at_everything_is_tried_again_at_once
     assert caller.answers == [FOUND]
 
 
+async def test_what_came_while_an_attempt_was_under_way_leads_to_another_one(bench):
+    reads = [asyncio.get_running_loop().create_future() for _ in range(2)]
+    gives = iter([*reads, FOUND])
+    caller = bench.hold(lambda: next(gives))
+    bench.arrive()
+    bench.arrive()  # Behind the place where the attempt has looked already.
+    assert len(bench.tried) == 1
+    reads[0].set_result(None)
+    await caller.finish()
+    bench.world.settle()
+    assert len(bench.tried) == 2
+    reads[1].set_result(None)
+    await caller.finish()
+    bench.world.settle()
+    assert len(bench.tried) == 2  # Nothing came this time.
+    bench.arrive()
+    assert (caller.answers, bench.is_free) == ([FOUND], True)
+    assert not bench.parts.polls._watchers
+
+
 @pytest.mark.parametrize("error", [RequestError(1, "bad"), asyncio.CancelledError()])
 async def test_an_attempt_that_fails_or_is_cancelled_with_its_connection_waits_no_more(
     bench, error

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from cometmq.broker.machines.steps import elsewhere
 from cometmq.broker.pop import waiting
 from cometmq.broker.pop.acks import Acks, ChangedTime
 from cometmq.broker.pop.group_offsets import GroupOffsets
@@ -159,6 +160,23 @@ async def test_a_pop_that_waits_is_answered_late_and_not_before(bench):
     assert (result.code, result.records) == (ResponseCode.POLLING_TIMEOUT, [])
     bench.send(b"1")
     assert len(caller.answers) == 1
+
+
+async def test_what_came_while_a_pop_read_what_is_not_in_memory_answers_it(bench, monkeypatch):
+    reader = bench.popping._reader
+    collect = reader.collect
+
+    def read_long(pop):
+        monkeypatch.setattr(reader, "collect", collect)
+        taken = yield from collect(pop)
+        yield from elsewhere(lambda: bench.send(b"meanwhile"))
+        return taken
+
+    monkeypatch.setattr(reader, "collect", read_long)
+    caller = bench.pop(poll_time=10_000)
+    await caller.finish()
+    bench.world.settle()
+    assert [bodies(answer) for answer in caller.answers] == [[b"meanwhile"]]
 
 
 async def test_a_pop_that_was_answered_at_once_keeps_what_came_with_it(bench):
