@@ -291,7 +291,8 @@ class ConsumeQueues:
         queue.tail.clear()
         self.dirty.pop(queue, None)
         self.stuck.pop(queue, None)
-        self.entries -= queue.max_offset
+        # What is in the log and not visible yet is counted when it comes, and is in no file then.
+        self.entries -= queue.next_offset
 
     def sweep(self) -> None:
         """Remove the empty directories of topics that have no queue.

@@ -132,3 +132,20 @@ def test_messages_of_a_deleted_topic_are_read_again_from_a_queue_made_anew():
     store.delete_topic("orders")
     put(store, b"new")
     assert bodies_of(store) == [b"new"]
+
+
+def test_a_topic_that_is_deleted_with_messages_on_their_way_stays_deleted():
+    store, disk, clock = store_with(b"1")
+    settle(store, clock)
+    put(store, b"other", topic="payments")
+    store.positions.replicated_to(store.max_offset, 1)
+    put(store, b"2", b"3")
+    store.delete_topic("orders")
+    store.positions.replicated_to(None, 0)
+    store.dispatch_pending()
+    assert store._queues.entries == 1
+    settle(store, clock)
+    store.close()
+    again = open_store(disk=disk, clock=clock)
+    assert again.topics() == ["payments"]
+    assert bodies_of(again, "payments") == [b"other"]
