@@ -208,7 +208,8 @@ class BatchQueues:
 
     def _clear(self, cuts: Sequence[_Cut]) -> None:
         for queue, kept, _, _ in cuts:
-            for number in range(kept, queue.end_entry):
+            # The last first, each on the device: a stop leaves no hole before one, which a start would take.
+            for number in reversed(range(kept, queue.end_entry)):
                 path, at = self._place(queue, number)
                 fd = self._disk.open(path)
                 try:

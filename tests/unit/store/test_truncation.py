@@ -11,6 +11,7 @@ from functools import partial
 import pytest
 
 from cometmq.codec.properties import encode_properties
+from cometmq.codec.record import Record, encode_record
 from cometmq.model.errors import (
     RecordIllegal,
     StoreBusy,
@@ -18,6 +19,8 @@ from cometmq.model.errors import (
     StorePoisoned,
     StoreReadOnly,
 )
+from cometmq.model.flags import INNER_BATCH
+from cometmq.store.batch_queues import BatchQueue
 from cometmq.store.derived import Step
 from cometmq.store.message_store import MessageStore
 from cometmq.store.positions import Durability
@@ -27,6 +30,7 @@ from cometmq.store.settings import IndexSettings
 from tests.support.fake_disk import FakeDisk
 from tests.support.hand_clock import HandClock
 from tests.support.store_puts import (
+    HOST_V4,
     SMALL,
     bodies_of,
     flush,
@@ -249,6 +253,42 @@ def test_any_step_that_fails_ends_the_store_on_the_thread_that_owns_it(number):
     assert store.needs_restart == (number > 0)
     again = open_store(disk=disk.kill(), clock=clock, settings=SETTINGS)
     assert len(bodies(again)) in (50, 120)
+
+
+def put_batches(store: MessageStore, count: int) -> list[int]:
+    """Records of two messages each in a batch queue; gives where they begin."""
+    starts = []
+    for number in range(count):
+        starts.append(store.max_offset)
+        block = encode_properties({"INNER_BASE": f"{2 * number}", "INNER_NUM": "2"})
+        record = Record(
+            queue_offset=2 * number,
+            physical_offset=store.max_offset,
+            sys_flag=INNER_BATCH,
+            born_host=HOST_V4,
+            store_host=HOST_V4,
+            topic="batches",
+            property_block=block,
+        )
+        store.append_raw(store.max_offset, encode_record(record))
+        store.dispatch_pending()
+    return starts
+
+
+@pytest.mark.parametrize("nth", range(1, 11))
+def test_a_batch_queue_whose_end_was_half_cleared_is_whole_after_a_restart(nth):
+    disk, clock = FakeDisk(), HandClock()
+    store = open_store(disk=disk, clock=clock)
+    end = put_batches(store, 10)[5]
+    settle(store, clock)
+    disk.fail("pwrite", nth=nth)
+    with suppress(StoreError):
+        store.truncate(end)
+    again = open_store(disk=disk.kill(), clock=clock)
+    queue = again.queue("batches", 0)
+    assert isinstance(queue, BatchQueue)
+    assert queue.max_offset == (10 if again.max_offset == end else 20)
+    assert (queue.min_offset, queue.end_entry) == (0, queue.max_offset // 2)
 
 
 def test_a_truncation_waits_for_a_step_of_cleaning():
