@@ -274,6 +274,8 @@ class ConsumeQueues:
         self.table.end_waiting(topic)
         for queue in queues:
             self.files.remove(queue)
+        for queue_id in self.files.queue_ids(topic):  # Of queues that were put aside.
+            self.files.remove(ConsumeQueue(topic, queue_id))
         self.files.remove_topic(topic)
 
     def delete_queue(self, queue: ConsumeQueue) -> None:

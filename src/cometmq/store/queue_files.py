@@ -255,6 +255,11 @@ class QueueFiles:
         """Topics that have a directory."""
         return self._disk.list_names(self.directory)
 
+    def queue_ids(self, topic: str) -> list[int]:
+        """Numbers of the queues of a topic that have a directory."""
+        names = self._disk.list_names(f"{self.directory}/{topic}")
+        return [int(name) for name in names if name.isdigit()]
+
     def remove_topic(self, topic: str) -> None:
         """Remove the directory of a topic whose queues are gone."""
         directory = f"{self.directory}/{topic}"

@@ -149,3 +149,16 @@ def test_a_topic_that_is_deleted_with_messages_on_their_way_stays_deleted():
     again = open_store(disk=disk, clock=clock)
     assert again.topics() == ["payments"]
     assert bodies_of(again, "payments") == [b"other"]
+
+
+def test_a_topic_is_deleted_with_a_queue_that_was_put_aside():
+    store, disk, clock = store_with(b"hides it", b"hides it")
+    settle(store, clock)
+    store._table.add(BatchQueue("orders", 0))
+    store.delete_topic("orders")
+    assert disk.list_names("/store/consumequeue") == []
+    put(store, b"new")
+    settle(store, clock)
+    assert bodies_of(store) == [b"new"]
+    again = open_store(disk=disk.kill(), clock=clock)
+    assert bodies_of(again) == [b"new"]
