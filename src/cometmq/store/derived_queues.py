@@ -22,6 +22,7 @@ from cometmq.codec.checkpoint import Checkpoint
 from cometmq.codec.queue_entry import QueueEntry
 from cometmq.codec.record import Record
 from cometmq.kernel import show_entries
+from cometmq.model.names import LMQ_PREFIX
 from cometmq.store.batch import Batch
 from cometmq.store.checkpoint import NOTHING_DONE, CheckpointFiles
 from cometmq.store.commitlog import CommitLog
@@ -47,6 +48,8 @@ OnArrival = Callable[[ConsumeQueue, list[int]], None]
 TAIL_SIZE_MAX = 4096  # A tail of one page is written out; see consume_queues.
 _TAIL_SIZE_MAX_AT_START = 64 << 10
 _HIDDEN_AT_ONCE = 2048  # Queues; about 3 ms of the loop.
+# No queue has so many messages, and the sum of some thousand such numbers fits into a checkpoint.
+QUEUE_OFFSET_MAX = 1 << 48
 _UNQUEUED_MAX = 1000  # Topics without a queue that are counted by name.
 
 
@@ -158,11 +161,21 @@ class DerivedQueues:
             topic in self._unqueued or len(self._unqueued) < _UNQUEUED_MAX
         ):
             self._unqueued[topic] += 1
-        for topic, queue_id, offset, code in places_of(record, self._levels_ms):
+        places = places_of(record, self._levels_ms)
+        for number, (topic, queue_id, offset, code) in enumerate(places):
+            if queue_id < 0 or not 0 <= offset < QUEUE_OFFSET_MAX:
+                if not number:  # Of the others its sender may name very many.
+                    logger.warning(
+                        "A record at %d says it is message %d of queue %d of topic %.300r; passed over",
+                        record.physical_offset, offset, queue_id, topic,
+                    )  # fmt: skip
+                continue
             queue = self._queue_of(topic, queue_id)
             if queue is None:
                 continue
             before = queue.max_offset
+            if number and offset < before and not topic.startswith(LMQ_PREFIX):
+                continue  # Any message can name a topic; that one's queue is not taken back for it.
             entry = QueueEntry(record.physical_offset, record.store_size, code)
             if queue not in self._begun and not before:
                 self._begun.add(queue)
