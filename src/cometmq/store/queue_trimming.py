@@ -78,6 +78,10 @@ class QueueTrimming:
 
     def _remove_files(self, queues: Sequence[ConsumeQueue], removed: list[str]) -> None:
         for queue in queues:
+            if (
+                queue.deleted
+            ):  # A topic made again has other messages in files of the same names.
+                continue
             paths = self._files.names_before(queue, queue.min_offset)
             for path in paths:
                 removed.append(path)

@@ -426,3 +426,28 @@ def test_a_guard_holds_when_the_disk_is_full_and_when_its_mark_is_broken():
     note_archived(disk, "/store", 3 * FILE, "file:///archive")
     clean(store)
     assert log_names(disk)[0] > 0
+
+
+def test_files_of_a_topic_that_was_deleted_and_made_again_stay():
+    disk, clock = FakeDisk(), HandClock()
+    disk.clock = clock
+    store = open_store(disk=disk, clock=clock, settings=NEVER)
+    for _ in range(100):
+        put(store, bytes(900))
+    settle(store, clock)
+    clock.turn(80 * HOUR_S)
+    store.cleaner.ask()
+    fresh = [b"%d" % number for number in range(45)]
+    files = store._queues.files
+    is_raised = False
+    while (step := store.clean_due()) is not None:
+        queue = store.queue("orders", 0)
+        assert queue is not None
+        if not is_raised and queue.min_offset >= files.entries_per_file:
+            is_raised = True  # The step removes the files before that.
+            store.delete_topic("orders")
+            put(store, *fresh)
+            store._queues.write_all()
+        step()
+    assert is_raised
+    assert bodies_of(store) == fresh
