@@ -7,7 +7,7 @@ PYTEST := $(BIN)/python -m pytest
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build fmt sync lint types arch tidy static test plain check e2e attacks crash interop golden spark cluster demo bench ab fuzz ci clean
+.PHONY: help setup build fmt sync lint types arch tidy static test plain check docs e2e attacks crash interop golden spark cluster demo bench ab fuzz ci clean
 
 help: ## this list
 	@grep -hE '^[a-z0-9]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-9s %s\n", $$1, $$2}'
@@ -60,6 +60,10 @@ plain: setup ## the package without a C compiler: it builds, and the plain kerne
 static: lint types arch tidy ## what can be said of the code without running it
 
 check: static test ## what a developer runs before each commit
+
+docs: setup ## the pages as a site, in build/site; fails where a link leads nowhere
+	$(BIN)/python -m pip install --quiet --no-deps --requirement requirements-docs.lock
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet
 
 e2e: setup ## real processes from the command line
 	$(PYTEST) tests/e2e $(ARGS)

@@ -46,7 +46,7 @@ def test_a_block_that_does_not_do_as_the_page_says_fails(text: str, says: str, t
 def test_a_block_with_a_reason_is_not_run_and_counted(tmp_path):
     page = tmp_path / "page.md"
     page.write_text(
-        "Not run in CI: it would end the world.\n\n```sh\nfalse\n```\n"
+        "<!-- not run in CI: it would end the world. -->\n\n```sh\nfalse\n```\n"
         "```console\n$ echo 12 apples\n13 apples\n```\n```hex\n00\n```\n"
         "<!-- before:\nfound = 5\n-->\n```python\nassert found == 5\n```\n"
     )

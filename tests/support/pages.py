@@ -9,7 +9,7 @@
   `<!-- before: … -->`: Python, run where it stands. It may set `replace`, texts of later blocks that are
   to be others (an id, a path), and enter contexts into `page_ends`; `folder` is where commands run, `project`
   where this project lies.
-- A block that cannot run here has a line directly above it, for its reader too: `Not run in CI: reason.`
+- A block that cannot run here has a comment directly above it that says why: `<!-- not run in CI: reason. -->`
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _CTRL_C = "until Ctrl-C"
 _CTRL_C_AFTER_S = 1.0
 _BLOCK = re.compile(
     r"^<!-- before:\s(?P<before>.*?)\s*-->"
-    r"|(?:^Not run in CI: (?P<reason>[^\n]+)\n\n?)?^```(?P<language>\w+)\n(?P<code>.*?)^```",
+    r"|(?:^<!-- not run in CI: (?P<reason>[^\n]+?) -->\n\n?)?^```(?P<language>\w+)\n(?P<code>.*?)^```",
     re.DOTALL | re.MULTILINE,
 )
 

@@ -209,8 +209,7 @@ class AsyncPullConsumer:
             expression: tags wanted.
 
         Raises:
-            SubscriptionError, BrokerRefused, ClientClosed, TopicNotFound, BrokerNotFound,
-                NetError, CodecError: as `fetch`.
+            CometError: of one of the kinds that `fetch` names.
         """
         self._check_running()
         subscription = parse_subscription(queue.topic, expression)
@@ -245,8 +244,7 @@ class AsyncPullConsumer:
                 has it; None: the one that the last answer suggested.
 
         Raises:
-            SubscriptionError, BrokerRefused, ClientClosed, TopicNotFound, BrokerNotFound,
-                NetError, CodecError: as `fetch`.
+            CometError: of one of the kinds that `fetch` names.
         """
         self._check_running()
         ask = Ask(parse_subscription(queue.topic, expression), max_count, broker_id=broker_id)

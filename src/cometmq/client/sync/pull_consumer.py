@@ -137,8 +137,7 @@ class PullConsumer:
             expression: tags wanted.
 
         Raises:
-            SubscriptionError, BrokerRefused, ClientClosed, TopicNotFound, BrokerNotFound,
-                NetError, CodecError: as `fetch`.
+            CometError: of one of the kinds that `fetch` names.
         """
         result: RawPull = self._portal.call(
             self._client.fetch_raw,
@@ -178,8 +177,7 @@ class PullConsumer:
                 has it; None: the one that the last answer suggested.
 
         Raises:
-            SubscriptionError, BrokerRefused, ClientClosed, TopicNotFound, BrokerNotFound,
-                NetError, CodecError: as `fetch`.
+            CometError: of one of the kinds that `fetch` names.
         """
         result: Iterator[RawPull] = self._portal.iterate(
             self._client.fetch_range_raw,
