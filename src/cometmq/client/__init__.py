@@ -62,6 +62,7 @@ if TYPE_CHECKING:
         TransactionResult,
         TransactionState,
     )
+    from cometmq.model.credentials import Credentials
     from cometmq.model.message import Message, StoredMessage
     from cometmq.model.queue import MessageQueue
 
@@ -78,6 +79,7 @@ __all__ = [
     "ConsistentHash",
     "ConsumeFrom",
     "ConsumerSettings",
+    "Credentials",
     "Explanation",
     "Finding",
     "FixedQueues",
@@ -140,6 +142,7 @@ _NAMES = {
     "cometmq.client.sync.simple_consumer": "SimpleConsumer",
     "cometmq.client.sync.transaction": "Transaction",
     "cometmq.client.transactions": "AsyncTransaction TransactionListener TransactionResult TransactionState",
+    "cometmq.model.credentials": "Credentials",
     "cometmq.model.message": "Message StoredMessage",
     "cometmq.model.queue": "MessageQueue",
 }

@@ -116,6 +116,7 @@ class Hub:
             on_request=self._take_request,
             connect_timeout_ms=self.settings.connect_timeout_ms,
             on_lost=lambda _channel: self._lost.set(),
+            credentials=self.settings.credentials,
         )
         self.nameservers = Nameservers(
             addresses,

@@ -41,6 +41,8 @@ def check_settings(settings: object) -> None:
 def refused(settings: object, name: str, wanted: str) -> SettingsError:
     """The error that says which setting cannot be used, what it is, and what it must be."""
     value = repr(getattr(settings, name))
+    if name == "credentials":  # Whatever it is, there may be a secret in it.
+        value = f"of the kind {type(getattr(settings, name)).__name__}"
     if len(value) > 200:
         value = f"{value[:200]}…"
     return SettingsError(f"{type(settings).__name__}.{name} is {value}; it must be {wanted}")
@@ -75,6 +77,12 @@ def _check_of(kind: Any, bounds: Any) -> _Check:
     if kind in (bool, str):
         wanted = "True or False" if kind is bool else "a text"
         return lambda value: None if isinstance(value, kind) else wanted
+    return _check_other(kind)
+
+
+def _check_other(kind: Any) -> _Check:
+    if dataclasses.is_dataclass(kind) and isinstance(kind, type):
+        return lambda value: None if isinstance(value, kind) else f"{kind.__name__}(...)"
     return lambda value: None if callable(value) else "a function"
 
 

@@ -13,6 +13,7 @@ from cometmq.client.allocation import Allocation, allocate_averagely
 from cometmq.client.identity import checked_ip
 from cometmq.client.setting_checks import check_settings, number, refused
 from cometmq.codec.compression import LEVEL_DEFAULT, Compression
+from cometmq.model.credentials import Credentials
 from cometmq.model.errors import SettingsError
 from cometmq.model.names import TRACE_TOPIC, topic_fault
 
@@ -77,6 +78,7 @@ class ClientSettings:
         is_trace_enabled: enableTrace; tell a topic what becomes of each message.
         trace_topic: traceTopic; which one.
         is_telemetry_enabled: make spans of OpenTelemetry (pip install cometmq[otel]).
+        credentials: what all requests are signed with, where servers have access control (AclClientRPCHook).
     """
 
     instance_name: str = ""
@@ -89,6 +91,7 @@ class ClientSettings:
     is_trace_enabled: bool = False
     trace_topic: str = TRACE_TOPIC
     is_telemetry_enabled: bool = False
+    credentials: Credentials | None = None
 
     def __post_init__(self) -> None:
         """Look at every value.

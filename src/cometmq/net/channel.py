@@ -15,6 +15,7 @@ from typing import Protocol, cast
 
 from cometmq.codec.remoting import Command, RawCommand
 from cometmq.codec.send_text import SendPieces
+from cometmq.codec.signer import Signer
 from cometmq.kernel import encode_requests
 from cometmq.model.clock import Clock
 from cometmq.model.errors import CodecError, ConnectionLost, RequestTimeout
@@ -103,13 +104,15 @@ class Channel(asyncio.Protocol):
         *,
         on_request: RequestHandler | None = None,
         on_close: "Callable[[Channel], None] | None" = None,
+        signer: Signer | None = None,
     ) -> None:
-        """Use `Channels.get`, which connects it."""
+        """Use `Channels.get`, which connects it. All requests that leave it are signed by the `signer`."""
         self.address = address
         self.is_closed = False
         self._clock = clock
         self._on_request = on_request
         self._on_close = on_close
+        self._signer = signer
         self._wire: Connection[Waiter] = Connection(header_size_max=HEADER_SIZE_MAX)
         self._transport: asyncio.Transport | None = None
         self._writer: SocketWriter | None = None
@@ -285,6 +288,8 @@ class Channel(asyncio.Protocol):
         """
         if self.is_closed:
             raise self._closed()
+        if self._signer is not None:
+            command = self._signer.signed(command)
         self._outgoing.append(self._wire.request(command, waiter, deadline=deadline))
         if len(self._outgoing) == 1:
             self._first_outgoing()
@@ -304,6 +309,8 @@ class Channel(asyncio.Protocol):
         """
         if self.is_closed:
             raise self._closed()
+        if self._signer is not None:
+            pieces = self._signer.signed_pieces(pieces, body)
         outgoing = self._outgoing
         outgoing.append(self._wire.send(pieces, body, waiter, deadline))
         count = len(outgoing)
@@ -330,6 +337,8 @@ class Channel(asyncio.Protocol):
         """
         if self.is_closed:
             raise self._closed()
+        if self._signer is not None:
+            command = self._signer.signed(command)
         self._send(self._wire.oneway(command))
 
     def send_oneway(self, pieces: SendPieces, body: bytes) -> None:
@@ -340,6 +349,8 @@ class Channel(asyncio.Protocol):
         """
         if self.is_closed:
             raise self._closed()
+        if self._signer is not None:
+            pieces = self._signer.signed_pieces(pieces, body)
         self._send(self._wire.send_oneway(pieces, body))
 
     def _closed(self) -> ConnectionLost:

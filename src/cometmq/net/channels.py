@@ -5,7 +5,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from cometmq.codec.remoting import Command
+from cometmq.codec.signer import Signer
 from cometmq.model.clock import Clock
+from cometmq.model.credentials import Credentials
 from cometmq.model.errors import ConnectError, ConnectionLost
 from cometmq.net.channel import Channel, RequestHandler
 
@@ -48,12 +50,17 @@ class Channels:
         on_request: RequestHandler | None = None,
         on_lost: Callable[[Channel], None] | None = None,
         connect_timeout_ms: int = CONNECT_TIMEOUT_MS,
+        credentials: Credentials | None = None,
     ) -> None:
-        """`on_request` handles what brokers ask of us here; `on_lost` is told of each that ended."""
+        """`on_request` handles what brokers ask of us here; `on_lost` is told of each that ended.
+
+        What is asked is signed with `credentials`.
+        """
         self._clock = clock
         self._on_request = on_request
         self._on_lost = on_lost
         self._connect_timeout_ms = connect_timeout_ms
+        self._signer = None if credentials is None else Signer(credentials)
         self._open: dict[str, Channel] = {}
         self._connecting: dict[str, asyncio.Task[Channel]] = {}
         self._opened: dict[str, float] = {}
@@ -93,7 +100,11 @@ class Channels:
 
         def make() -> Channel:
             return Channel(
-                address, self._clock, on_request=self._on_request, on_close=self._forget
+                address,
+                self._clock,
+                on_request=self._on_request,
+                on_close=self._forget,
+                signer=self._signer,
             )
 
         try:
