@@ -22,11 +22,12 @@ HEAD = """\
 
 <!-- made by tools/requests_table.py: change src/cometmq/broker/requests.py and nameserver/requests.py instead -->
 
-Each request that is answered, by its code. Every other code is answered REQUEST_CODE_NOT_SUPPORTED (3). As long as
-there is no access control, an administrator's requests are taken from the server's own machine only (NO_PERMISSION, 16), and all others from
+Each request that is answered, by its code. Every other code is answered REQUEST_CODE_NOT_SUPPORTED (3). Without
+access control an administrator's requests are taken from the server's own machine only (NO_PERMISSION, 16), and all others from
 everyone who reaches the port; for a living broker speaks its own host only ([nameserver](../nameserver.md)). The last column is
-what access control will ask: resources and actions of RocketMQ, of which any one is enough where "or" stands
-([why](../design/0044-one-table-of-requests.md)). A retry topic belongs to its group.
+what [access control](security.md) asks: resources and actions of RocketMQ, of which any one is enough where "or" stands
+([why](../design/0044-one-table-of-requests.md)). A retry topic belongs to its group. Of 12, 33, 36 and 37 the topic of the record
+that is found is asked about as well.
 """
 
 TABLE = """

@@ -19,7 +19,7 @@ RULES = [(rule, fits) for rules, fits in TABLES for rule in rules]
 # What only this machine may ask as long as there is no access control. A code that leaves these lists is opened to everyone
 # who reaches the port.
 OF_BROKERS_MACHINE = {
-    17, 18, 21, 25, 26, 28, 43, 45, 60, 61, 200, 201, 202, 203, 204, 207, 208, 215, 222, 223, 225, 300, 303, 305, 306,
+    17, 18, 21, 25, 26, 28, 43, 45, 50, 51, 52, 53, 60, 61, 200, 201, 202, 203, 204, 207, 208, 215, 222, 223, 225, 300, 303, 305, 306,
     307, 308, 309, 314, 315, 316, 317, 321, 323, 328, 329, 343, 345, 351, 352, 353, 401, 402, 513, 2004, 30001, 30002,
     200056,
 }  # fmt: skip

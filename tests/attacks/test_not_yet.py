@@ -16,7 +16,7 @@ from tests.support.processes import wait_until
 
 # Numbers of RequestCode of RocketMQ 5.3.3 (and 4.9.8 where it removed them).
 BROKER_CODES = {
-    "acl-1": range(50, 55),
+    "acl-1": (54,),  # It would tell secrets; gone from 4.9.8, too.
     "filter-classes": (301, 302),
     "rocksdb": (354, 355),
     "container": (902, 903),

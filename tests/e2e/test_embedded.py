@@ -98,7 +98,8 @@ def test_settings_are_those_of_a_broker_conf() -> None:
     ("settings", "said"),
     [
         ({"flushDiskType": "SOMETIMES"}, "flushDiskType=SOMETIMES must be one of"),
-        ({"aclEnable": True}, "there is no access control yet"),
+        ({"aclEnable": True}, "name the folder of plain_acl.yml in aclFolder"),
+        ({"authenticationEnabled": True}, "there are no users and policies yet"),
         ({"listenPort": 1}, "listenPort: set by the arguments of Embedded"),
     ],
 )

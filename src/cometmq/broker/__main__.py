@@ -99,9 +99,12 @@ async def _serve(settings: BrokerSettings, warnings: list[str]) -> int:
     await broker.start()
     if broker.listen_host not in ("127.0.0.1", "::1", "localhost"):
         _log.warning(
-            "LISTENING ON %s: everybody who reaches this address may send and consume; "
-            "administrative requests are taken from this machine only",
+            "LISTENING ON %s: %s",
             broker.listen_host,
+            "who reaches this address is asked for his rights"
+            if settings.is_acl_enabled
+            else "everybody who reaches this address may send and consume; "
+            "administrative requests are taken from this machine only",
         )
     # What stands now stays; and what a read makes dies with its answers, by itself: the collector
     # would only walk through thousands of commands that are still in use.

@@ -5,12 +5,13 @@ Next: cometmq.broker.store_keys
 
 from dataclasses import dataclass
 
+from cometmq.access.keys import AccessKeys
 from cometmq.model.delay_levels import DELAY_LEVELS
 from cometmq.model.settings import setting
 
 
 @dataclass(frozen=True, slots=True)
-class DelayKeys:
+class DelayKeys(AccessKeys):
     """Of MessageStoreConfig and BrokerConfig of RocketMQ 5.3.3.
 
     Attributes:

@@ -11,6 +11,7 @@ from cometmq.broker.cleaning import Cleaning
 from cometmq.broker.delay.feature import DelayLevels
 from cometmq.broker.fast_failure import Standstill
 from cometmq.broker.guards import Guards
+from cometmq.broker.handlers.accounts import AccountHandler
 from cometmq.broker.handlers.cleaning import CleaningHandler
 from cometmq.broker.handlers.configuration import ConfigurationHandler
 from cometmq.broker.handlers.delay import DelayHandler
@@ -49,6 +50,7 @@ FEATURES: tuple[Callable[[Parts], Feature], ...] = (
     ResetHandler,
     RelayHandler,
     ConfigurationHandler,
+    AccountHandler,
     asked_by(CleaningHandler, Cleaning),
     Standstill,
 )

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Protocol, TypeVar
 
+from cometmq.access.account_files import AccountFiles
 from cometmq.broker.counters import Counters
 from cometmq.broker.groups import Groups
 from cometmq.broker.inner_puts import InnerPuts
@@ -53,6 +54,7 @@ class Parts:
         inner: puts of the broker's own messages.
         reroutes: to be appended to by who stores sends elsewhere.
         config_file: gives a file of the folder config by its name.
+        accounts: of ACL 1.0, where it is on.
     """
 
     settings: BrokerSettings
@@ -75,6 +77,7 @@ class Parts:
     turns: Turns
     inner: InnerPuts
     config_file: Callable[[str], ConfigFile]
+    accounts: AccountFiles | None = None
     reroutes: list[Reroute] = field(default_factory=list)
 
 

@@ -16,6 +16,7 @@ from cometmq.model.rights import Action, Right
 from cometmq.net.peer import Peer
 from cometmq.net.requests import (
     Answers,
+    Gate,
     OwnMachineGate,
     RequestRule,
     RequestTable,
@@ -42,13 +43,20 @@ _MESSAGES = (
     Rule(Code.SEND_BATCH_MESSAGE, WRITER, _PUB_V2, is_batch=True),
     Rule(Code.SEND_REPLY_MESSAGE, WRITER, _PUB),
     Rule(Code.SEND_REPLY_MESSAGE_V2, WRITER, _PUB_V2),
-    Rule(Code.END_TRANSACTION, WRITER, _PUB),
+    # Older clients name no topic; its half knows it.
+    Rule(Code.END_TRANSACTION, WRITER, _PUB, is_asked_again=True),
     Rule(Code.RECALL_MESSAGE, WRITER, _PUB),
     Rule(Code.PULL_MESSAGE, READER, _SUB),
     Rule(Code.LITE_PULL_MESSAGE, READER, _SUB),
-    Rule(Code.CONSUMER_SEND_MSG_BACK, READER, (group("group", SUB),)),
-    Rule(Code.QUERY_MESSAGE, READER, (topic("topic", SUB, GET),)),
-    Rule(Code.VIEW_MESSAGE_BY_ID, READER, (named_or_cluster(topic("topic", GET), GET),)),
+    # The topic of the record that these find is asked about, whatever they name.
+    Rule(Code.CONSUMER_SEND_MSG_BACK, READER, (group("group", SUB),), is_asked_again=True),
+    Rule(Code.QUERY_MESSAGE, READER, (topic("topic", SUB, GET),), is_asked_again=True),
+    Rule(
+        Code.VIEW_MESSAGE_BY_ID,
+        READER,
+        (named_or_cluster(topic("topic", GET), GET),),
+        is_asked_again=True,
+    ),
     Rule(Code.POP_MESSAGE, READER, _SUB),
     Rule(Code.PEEK_MESSAGE, READER, _SUB),
     Rule(Code.NOTIFICATION, READER, _SUB),
@@ -140,7 +148,8 @@ _STATISTICS = (
     Rule(Code.GET_PRODUCER_CONNECTION_LIST, ADMINISTRATOR, (cluster(GET),)),
     Rule(Code.GET_ALL_PRODUCER_INFO, ADMINISTRATOR, (cluster(GET),)),
     Rule(Code.GET_CONSUMER_RUNNING_INFO, ADMINISTRATOR, (group("consumerGroup", GET),)),
-    Rule(Code.CONSUME_MESSAGE_DIRECTLY, ADMINISTRATOR, _SUB),
+    # It finds the message by its id, whatever topic the request names; so does 323.
+    Rule(Code.CONSUME_MESSAGE_DIRECTLY, ADMINISTRATOR, (cluster(UPDATE),)),
     Rule(Code.INVOKE_BROKER_TO_GET_CONSUMER_STATUS, ADMINISTRATOR, _TOPIC_AND_GROUP),
     Rule(Code.GET_GROUP_CONFLICTS, ADMINISTRATOR, _GROUP_OR_ALL),
     Rule(Code.GET_QUEUE_LOCKS, ADMINISTRATOR, _GROUP_OR_ALL),
@@ -154,12 +163,15 @@ _OPERATION = (
     Rule(Code.GET_BROKER_CONFIG, ADMINISTRATOR, (cluster(GET),)),
     Rule(Code.UPDATE_BROKER_CONFIG, ADMINISTRATOR, (cluster(UPDATE),)),
     Rule(Code.SET_COMMITLOG_READ_MODE, ADMINISTRATOR, (cluster(UPDATE),)),
+    Rule(Code.UPDATE_AND_CREATE_ACL_CONFIG, ADMINISTRATOR, (cluster(UPDATE),)),
+    Rule(Code.DELETE_ACL_CONFIG, ADMINISTRATOR, (cluster(UPDATE),)),
+    Rule(Code.GET_BROKER_CLUSTER_ACL_INFO, ADMINISTRATOR, (cluster(GET),)),
+    Rule(Code.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG, ADMINISTRATOR, (cluster(UPDATE),)),
     Rule(Code.GET_BROKER_RUNTIME_INFO, ADMINISTRATOR, (cluster(GET),)),
     Rule(Code.CLEAN_EXPIRED_CONSUMEQUEUE, ADMINISTRATOR, (cluster(UPDATE),)),
     Rule(Code.CLEAN_UNUSED_TOPIC, ADMINISTRATOR, (cluster(UPDATE),)),
     Rule(Code.DELETE_EXPIRED_COMMITLOG, ADMINISTRATOR, (cluster(UPDATE),)),
     Rule(Code.POP_ROLLBACK, ADMINISTRATOR, (cluster(UPDATE),)),
-    # It finds the message by its id, whatever topic the request names.
     Rule(Code.RESUME_CHECK_HALF_MESSAGE, ADMINISTRATOR, (cluster(UPDATE),)),
     Rule(
         Code.INVOKE_BROKER_TO_RESET_OFFSET,
@@ -188,9 +200,9 @@ RULES = (
 )  # fmt: skip
 
 
-def request_table(answers: Iterable[Answers]) -> RequestTable:
-    """What a broker answers, as long as there is no access control."""
-    return RequestTable(RULES, answers, OwnMachineGate(_refusal))
+def request_table(answers: Iterable[Answers], gate: Gate | None = None) -> RequestTable:
+    """What a broker answers; without a gate there is no access control."""
+    return RequestTable(RULES, answers, gate or OwnMachineGate(_refusal))
 
 
 def _refusal(rule: RequestRule, _peer: Peer) -> str:

@@ -13,6 +13,8 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
 from ipaddress import ip_address
 
+from cometmq.access.account_files import AccountFiles, follow
+from cometmq.access.gate import AccessGate
 from cometmq.broker.addresses import addresses_of
 from cometmq.broker.admission import Admission
 from cometmq.broker.counters import Counters
@@ -139,14 +141,15 @@ class Broker:
         self._world = LoopWorld(self._pool, self._store)
         self._machines = Machines(self._world, "broker")
         self._requests = Machines(self._world, "requests")
+        self._accounts = self._read_accounts()
         self._load_tables()
         self._server = self._bind()
-        self._channels = Channels(self._clock)
+        self._channels = Channels(self._clock, credentials=settings.credentials())
         self._registrar = self._make_registrar()
         parts = self._make_parts()
         self._features = [make(parts) for make in FEATURES]
         answers = [*self._make_answers(parts), *(feature.answers for feature in self._features)]
-        self._server.dispatcher.serve(request_table(answers))
+        self._server.dispatcher.serve(request_table(answers, self._gate()))
         self._flusher.start()
         closing.push_async_callback(self._flusher.close)
         for feature in self._features:
@@ -162,6 +165,24 @@ class Broker:
         ):
             closing.push_async_callback(close)
         await self._server.serve()
+
+    def _read_accounts(self) -> AccountFiles | None:
+        """The accounts of ACL 1.0, where it is on, which are followed from now on."""
+        settings = self.settings
+        if not settings.is_acl_enabled:
+            return None
+        folder = settings.account_folder()
+        files = AccountFiles(folder, is_white_unsigned=settings.is_white_unsigned)
+        tasks = Tasks("accounts")
+        tasks.spawn(follow(files), "files")
+        self._closing.push_async_callback(tasks.close)
+        return files
+
+    def _gate(self) -> AccessGate | None:
+        if self._accounts is None:
+            return None
+        without_tls = self.settings.is_admin_without_tls
+        return AccessGate(self._accounts, is_admin_without_tls=without_tls)
 
     def _config_file(self, name: str) -> ConfigFile:
         return ConfigFile(f"{self.settings.store_directory}/config/{name}", self._disk)
@@ -254,6 +275,7 @@ class Broker:
                 on_written=self._flusher.written,
             ),
             config_file=self._config_file,
+            accounts=self._accounts,
         )
 
     def _make_pulls(self) -> Pulls:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
+from cometmq.access.keys import check_secret_file, folder_layers
 from cometmq.broker.consume_keys import ConsumeKeys
 from cometmq.broker.unsupported_keys import COPIES, UNSUPPORTED_KEYS
 from cometmq.model.errors import SettingsError
@@ -229,7 +230,8 @@ def load_settings(
     layers.append(environment_layer(BrokerSettings, environ))
     layers.append(asked_by_environment((*UNSUPPORTED_KEYS, COPIES), environ))
     layers.append(flags_layer(BrokerSettings, arguments))
-    return settings_of(layers)
+    check_secret_file(BrokerSettings, layers, path)
+    return settings_of([*folder_layers(layers, path, environ), *layers])
 
 
 def settings_of(layers: Sequence[Layer]) -> tuple[BrokerSettings, list[str]]:
@@ -240,6 +242,7 @@ def settings_of(layers: Sequence[Layer]) -> tuple[BrokerSettings, list[str]]:
     """
     known = KEYS_WITHOUT_EFFECT.union(*(each.keys for each in (*UNSUPPORTED_KEYS, COPIES)))
     settings, warnings = read_settings(BrokerSettings, layers, also_known=known)
+    settings.check_access()
     # An asynchronous master waits for nobody in RocketMQ, either.
     copies = (COPIES,) if settings.broker_role is BrokerRole.SYNC_MASTER else ()
     return settings, warnings + judge((*UNSUPPORTED_KEYS, *copies), layers)

@@ -32,9 +32,9 @@ COPIES = Unsupported(
 UNSUPPORTED_KEYS = (
     # --- refused
     Unsupported(
-        ("aclEnable", "authenticationEnabled", "authorizationEnabled"),
-        "there is no access control yet, and without it the broker would be open; take the key out and "
-        "guard its port instead",
+        ("authenticationEnabled", "authorizationEnabled"),
+        "there are no users and policies yet, and without them the broker would be open; take the key out and use "
+        "aclEnable, or guard its port",
     ),
     TLS,
     Unsupported(

@@ -7,7 +7,7 @@ Next: cometmq.net.requests
 """
 
 from enum import Enum
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 
 class Right(Enum):
@@ -56,3 +56,16 @@ class Access(NamedTuple):
     resource: Resource
     name: str
     actions: frozenset[Action]
+
+
+class Asker(Protocol):
+    """Somebody whose rights are known."""
+
+    @property
+    def name(self) -> str:
+        """What he calls himself."""
+        ...
+
+    def may(self, access: Access, right: Right, ip: str) -> bool:
+        """Whether he may do a thing, asked by a request of this right from an address."""
+        ...

@@ -22,6 +22,8 @@ from typing import Any, Generic, TypeVar, get_args, get_type_hints
 from cometmq.model.errors import SettingsError
 
 ENVIRONMENT_PREFIX = "COMETMQ_"
+# What stands for the value of a secret.
+HIDDEN = "******"
 
 Settings = TypeVar("Settings")
 
@@ -29,7 +31,7 @@ _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _INTEGER = re.compile(r"[-+]?[0-9]+")
 
 
-def setting(
+def setting(  # noqa: PLR0913  One argument for each thing that is to be known of a setting.
     default: Any,
     *,
     key: str | None = None,
@@ -38,6 +40,7 @@ def setting(
     most: int | None = None,
     is_remote: bool = False,
     has_effect: bool = True,
+    is_secret: bool = False,
 ) -> Any:
     """A field of a settings class.
 
@@ -51,6 +54,7 @@ def setting(
             anything that opens the program to others.
         has_effect: False for what RocketMQ has and this program has not yet; whoever sets it is
             warned. What it will never have (a thread pool) is `also_known` to `read_settings`.
+        is_secret: its value is shown to nobody, and not taken as a flag.
     """
     metadata = {
         "key": key,
@@ -59,8 +63,9 @@ def setting(
         "most": most,
         "is_remote": is_remote,
         "has_effect": has_effect,
+        "is_secret": is_secret,
     }
-    return dataclasses.field(default=default, metadata=metadata)
+    return dataclasses.field(default=default, metadata=metadata, repr=not is_secret)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +80,7 @@ class SettingKey:
         read: makes the value of a text; raises ValueError with what is allowed.
         is_remote: whether it may be changed over the wire.
         has_effect: whether it changes anything here.
+        is_secret: whether its value is shown to nobody.
     """
 
     attribute: str
@@ -84,6 +90,7 @@ class SettingKey:
     read: Callable[[str], Any]
     is_remote: bool
     has_effect: bool
+    is_secret: bool
 
     @property
     def environment_name(self) -> str:
@@ -120,7 +127,7 @@ def setting_keys(kind: type) -> tuple[SettingKey, ...]:
         keys.append(
             SettingKey(
                 field.name, name, meta.get("aliases", ()), field.default, read,
-                meta.get("is_remote", False), meta.get("has_effect", True),
+                meta.get("is_remote", False), meta.get("has_effect", True), meta.get("is_secret", False),
             )
         )  # fmt: skip
     return tuple(keys)
@@ -176,12 +183,18 @@ def flags_layer(kind: type, arguments: Sequence[str]) -> Layer:
         SettingsError: a flag that no key has, or one without its value.
     """
     names = {key.flag_name: key.name for key in setting_keys(kind)}
+    secrets = secret_names(kind)
     values: dict[str, str] = {}
     waiting = list(arguments)
     while waiting:
         flag, separator, text = waiting.pop(0).partition("=")
         if flag not in names:
             raise SettingsError(_unknown(flag, "command line", list(names)))
+        if names[flag] in secrets:
+            raise SettingsError(
+                f"command line: {flag} is a secret, and every user of the machine sees flags: write it into "
+                f"the file, or into {environment_name(names[flag])}"
+            )
         if not separator:
             if not waiting:
                 raise SettingsError(f"command line: {flag} needs a value")
@@ -191,12 +204,12 @@ def flags_layer(kind: type, arguments: Sequence[str]) -> Layer:
 
 
 def settings_table(settings: Any) -> dict[str, str]:
-    """All values in force as texts by key, sorted; what is None is left out."""
+    """All values in force as texts by key, sorted; what is None is left out, and secrets are `HIDDEN`."""
     table = {}
     for key in setting_keys(type(settings)):
         value = getattr(settings, key.attribute)
         if value is not None:
-            table[key.name] = _text(value)
+            table[key.name] = HIDDEN if key.is_secret and value else _text(value)
     return dict(sorted(table.items()))
 
 
@@ -239,6 +252,13 @@ class SettingsInForce(Generic[Settings]):
             callback()
 
 
+def secret_names(kind: type) -> frozenset[str]:
+    """The keys of a settings class whose values are shown to nobody."""
+    return frozenset(
+        name for key in setting_keys(kind) if key.is_secret for name in (key.name, *key.aliases)
+    )
+
+
 def _by_name(kind: type) -> dict[str, SettingKey]:
     return {name: key for key in setting_keys(kind) for name in (key.name, *key.aliases)}
 
@@ -253,7 +273,8 @@ def _read(key: SettingKey, text: str, origin: str) -> Any:
     try:
         return key.read(text.strip())
     except ValueError as error:
-        raise SettingsError(f"{origin}: {key.name}={text.strip()} must be {error}") from None
+        said = HIDDEN if key.is_secret else text.strip()
+        raise SettingsError(f"{origin}: {key.name}={said} must be {error}") from None
 
 
 def _reader(kind: Any, least: int | None, most: int | None) -> Callable[[str], Any]:

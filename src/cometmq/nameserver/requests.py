@@ -14,6 +14,7 @@ from cometmq.model.rights import Action, Right
 from cometmq.net.peer import Peer
 from cometmq.net.requests import (
     Answers,
+    Gate,
     OwnMachineGate,
     RequestRule,
     RequestTable,
@@ -61,9 +62,9 @@ RULES = (
 )
 
 
-def request_table(answers: Iterable[Answers]) -> RequestTable:
-    """What a nameserver answers, as long as there is no access control."""
-    return RequestTable(RULES, answers, OwnMachineGate(_refusal))
+def request_table(answers: Iterable[Answers], gate: Gate | None = None) -> RequestTable:
+    """What a nameserver answers; without a gate there is no access control."""
+    return RequestTable(RULES, answers, gate or OwnMachineGate(_refusal))
 
 
 def _refusal(rule: RequestRule, peer: Peer) -> str:

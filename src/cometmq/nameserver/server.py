@@ -7,6 +7,8 @@ import asyncio
 import logging
 import os
 
+from cometmq.access.account_files import AccountFiles, follow
+from cometmq.access.gate import AccessGate
 from cometmq.model.clock import Clock
 from cometmq.model.settings import SettingsInForce
 from cometmq.nameserver.expiry import Expiry
@@ -81,9 +83,11 @@ class NameServer:
         self._tasks.spawn(self._sweep(), "sweep")
         if settings.bind_address is not None:
             _log.warning(
-                "listening on %s for everyone who reaches it; requests that change something are "
-                "taken from this machine only",
+                "listening on %s for everyone who reaches it; %s",
                 self.address,
+                "rights are asked for"
+                if settings.is_acl_enabled
+                else "requests that change something are taken from this machine only",
             )
         return self.port
 
@@ -101,7 +105,17 @@ class NameServer:
             RouteHandlers(self.routes, kv, self._settings, self._clock).answers,
             AdminHandlers(self.routes, kv, self._settings, self._conf).answers,
         )
-        return Dispatcher(request_table(answers))
+        return Dispatcher(request_table(answers, self._gate()))
+
+    def _gate(self) -> AccessGate | None:
+        """What asks for rights, where ACL 1.0 is on; its files are followed from now on."""
+        settings = self._settings.current
+        if not settings.is_acl_enabled:
+            return None
+        folder = settings.account_folder()
+        files = AccountFiles(folder, is_white_unsigned=settings.is_white_unsigned)
+        self._tasks.spawn(follow(files), "accounts")
+        return AccessGate(files, is_admin_without_tls=settings.is_admin_without_tls)
 
     async def _scan(self) -> None:
         while True:

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from cometmq.access.keys import AccessKeys, check_secret_file, folder_layers
 from cometmq.model.settings import environment_layer, flags_layer, read_settings, setting
 from cometmq.model.unsupported import TLS, judge
 from cometmq.store.conf_file import ConfFile
@@ -40,7 +41,7 @@ KEYS_WITHOUT_EFFECT = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class NameServerSettings:
+class NameServerSettings(AccessKeys):
     """What a nameserver can be told.
 
     Attributes:
@@ -107,13 +108,17 @@ def read_nameserver_settings(
     Raises:
         SettingsError: the file cannot be read, or a value cannot be used.
     """
-    conf = ConfFile(os.path.abspath(conf_file) if conf_file else None, RealDisk())  # noqa: PTH100  The disk port takes texts.
+    path = os.path.abspath(conf_file) if conf_file else None  # noqa: PTH100  The disk port takes texts.
+    conf = ConfFile(path, RealDisk())
     layers = [
         *conf.layers(),
         environment_layer(NameServerSettings, environment),
         flags_layer(NameServerSettings, arguments),
     ]
+    check_secret_file(NameServerSettings, layers, path)
+    layers = [*folder_layers(layers, path, environment), *layers]
     settings, warnings = read_settings(
         NameServerSettings, layers, also_known=KEYS_WITHOUT_EFFECT.union(TLS.keys)
     )
+    settings.check_access()
     return settings, conf, warnings + judge((TLS,), layers)

@@ -17,6 +17,7 @@ from cometmq.codec.remoting import Command, RawCommand
 from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import ConnectionLost, RequestTimeout
 from cometmq.model.flags import ONEWAY
+from cometmq.model.rights import Asker
 from cometmq.net.answer import Answer, answer_head, instead_of
 from cometmq.net.connections import network_of
 from cometmq.net.own_machine import is_own_machine, plain_ip
@@ -53,6 +54,8 @@ class Peer(asyncio.Protocol):
         host: the same as records store it, 8 or 20 bytes.
         ip: its address alone, IPv4 as IPv4.
         is_on_own_machine: whether it sits on this machine.
+        is_encrypted: whether it talks over TLS.
+        user: who asked last, where users are known (access.gate); for a handler that runs now.
         is_paused: whether it reads slower than we answer.
         is_closed: whether the connection is gone.
         on_close: called once with the peer when the connection is gone.
@@ -78,6 +81,8 @@ class Peer(asyncio.Protocol):
         self.ip = plain_ip(host)
         self.is_on_own_machine = is_own_machine(self.ip, plain_ip(local))
         self.network = network_of(self.ip, is_own=self.is_on_own_machine)
+        self.is_encrypted = False
+        self.user: Asker | None = None
         self.is_paused = False
         self.is_closed = False
         self.on_close: list[Callable[[Peer], None]] = []

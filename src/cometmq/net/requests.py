@@ -73,12 +73,15 @@ class RequestRule:
         right: whose request it is.
         finders: of what it touches; each finds none, one or several.
         is_batch: whether all that came in one turn are taken at once.
+        is_asked_again: its handler asks about the topic of the record that it finds (`may_of`), so that
+            the request may name none.
     """
 
     code: int
     right: Right
     finders: tuple[Finder, ...]
     is_batch: bool = False
+    is_asked_again: bool = False
 
     def accesses(self, fields: Mapping[str, str], body: bytes) -> list[Access]:
         """What a request touches; where that is nothing, only a rule for anybody lets it pass.
@@ -196,6 +199,18 @@ class _GatedBatch:
     def written(self) -> None:
         """Pass it on."""
         self._batch.written()
+
+
+def may_of(peer: "Peer", *actions: Action) -> Callable[[str], bool] | None:
+    """Whether who asks now may do any of this to a topic, for a handler that finds a record by its place.
+
+    None where there are no users: everybody may. It is asked for before anything is awaited: the next request of a connection may be
+    another user's.
+    """
+    user, ip, wanted = peer.user, peer.ip, frozenset(actions)
+    if user is None:
+        return None
+    return lambda name: user.may(topic_access(name, wanted), Right.READER, ip)
 
 
 # --- what requests touch

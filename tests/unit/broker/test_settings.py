@@ -126,8 +126,8 @@ def test_directories_and_hours_are_lists(tmp_path):
 
 
 def test_what_would_leave_the_broker_open_is_refused_and_what_is_missing_is_noted(tmp_path):
-    with pytest.raises(SettingsError, match="aclEnable"):
-        load(tmp_path, "aclEnable=true\n")
+    with pytest.raises(SettingsError, match="authenticationEnabled"):
+        load(tmp_path, "authenticationEnabled=true\n")
     with pytest.raises(SettingsError, match="enableDLegerCommitLog"):
         load(tmp_path, "enableDLegerCommitLog=true\n")
     with pytest.raises(SettingsError, match="enableControllerMode"):

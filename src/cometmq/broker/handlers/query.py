@@ -3,6 +3,8 @@
 Next: cometmq.broker.service.lookup
 """
 
+from collections.abc import Awaitable, Callable
+
 from cometmq.broker.machines.on_loop import Machines
 from cometmq.broker.service.lookup import MessageLookup
 from cometmq.codec.fields import decode_fields, encode_fields
@@ -13,9 +15,10 @@ from cometmq.codec.headers.query import (
 )
 from cometmq.codec.remoting import Command
 from cometmq.model.codes import RequestCode
+from cometmq.model.rights import Action
 from cometmq.net.answer import Answer
 from cometmq.net.peer import Peer
-from cometmq.net.requests import Answers
+from cometmq.net.requests import Answers, may_of
 
 
 class QueryHandler:
@@ -30,14 +33,20 @@ class QueryHandler:
             RequestCode.VIEW_MESSAGE_BY_ID: self.view,
         }
 
-    async def query(self, command: Command, _peer: Peer) -> Answer:
+    def query(self, command: Command, peer: Peer) -> Awaitable[Answer]:
         """QUERY_MESSAGE 12."""
+        return self._query(command, may_of(peer, Action.SUB, Action.GET))
+
+    async def _query(self, command: Command, may: Callable[[str], bool] | None) -> Answer:
         request = decode_fields(QueryMessageRequest, command.fields)
-        found = await self._machines.run(self._lookup.by_key(request))
+        found = await self._machines.run(self._lookup.by_key(request, may))
         header = encode_fields(QueryMessageResponse(found.last_ms, found.last_offset))
         return Answer(fields=header, body=list(found.records))
 
-    async def view(self, command: Command, _peer: Peer) -> Answer:
+    def view(self, command: Command, peer: Peer) -> Awaitable[Answer]:
         """VIEW_MESSAGE_BY_ID 33."""
+        return self._view(command, may_of(peer, Action.GET))
+
+    async def _view(self, command: Command, may: Callable[[str], bool] | None) -> Answer:
         request = decode_fields(ViewMessageRequest, command.fields)
-        return Answer(body=await self._machines.run(self._lookup.by_offset(request)))
+        return Answer(body=await self._machines.run(self._lookup.by_offset(request, may)))

@@ -11,8 +11,10 @@ from cometmq.codec.fields import decode_fields
 from cometmq.codec.headers.send_back import SendBackRequest
 from cometmq.codec.remoting import Command
 from cometmq.model.codes import RequestCode
+from cometmq.model.rights import Action
 from cometmq.net.answer import Answer
 from cometmq.net.peer import Peer
+from cometmq.net.requests import may_of
 
 
 class RetryHandler(Feature):
@@ -30,10 +32,11 @@ class RetryHandler(Feature):
         )
         self.answers = {RequestCode.CONSUMER_SEND_MSG_BACK: self.give_back}
 
-    def give_back(self, command: Command, _peer: Peer) -> Awaitable[Answer] | Answer:
+    def give_back(self, command: Command, peer: Peer) -> Awaitable[Answer] | Answer:
         """CONSUMER_SEND_MSG_BACK 36; the answer comes when the message is stored again."""
         request = decode_fields(SendBackRequest, command.fields)
-        storing = self._retries.give_back(request, version=command.version)
+        may = may_of(peer, Action.SUB)
+        storing = self._retries.give_back(request, version=command.version, may=may)
         return Answer() if storing is None else _answer_stored(storing)
 
 

@@ -6,6 +6,8 @@ messages are left out, they are the oldest (Java's client would drop such an ans
 Next: cometmq.store.message_search
 """
 
+from collections.abc import Callable
+
 from cometmq.broker.machines.steps import Steps, elsewhere
 from cometmq.codec.fields import encode_fields
 from cometmq.codec.headers.query import (
@@ -13,6 +15,7 @@ from cometmq.codec.headers.query import (
     QueryMessageResponse,
     ViewMessageRequest,
 )
+from cometmq.codec.record import decode_record
 from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import RequestError
 from cometmq.store.message_search import FoundMessages
@@ -27,8 +30,14 @@ class MessageLookup:
         self._store = store
         self._unique_count = unique_count
 
-    def by_key(self, request: QueryMessageRequest) -> Steps[FoundMessages]:
+    def by_key(
+        self, request: QueryMessageRequest, may: Callable[[str], bool] | None = None
+    ) -> Steps[FoundMessages]:
         """Messages of a topic under a key, the newest of them.
+
+        Args:
+            request: which ones.
+            may: whether messages of a topic may be shown; another topic's key may have the same hash.
 
         Raises:
             RequestError: QUERY_NOT_FOUND: there is none.
@@ -42,6 +51,9 @@ class MessageLookup:
             end_ms=request.end_timestamp,
         )
         found = yield from elsewhere(search.run)
+        if may is not None:
+            shown = [record for record in found.records if may(topic_of(record))]
+            found = found._replace(records=shown)
         if not found.records:
             raise RequestError(
                 ResponseCode.QUERY_NOT_FOUND,
@@ -50,8 +62,14 @@ class MessageLookup:
             )
         return found
 
-    def by_offset(self, request: ViewMessageRequest) -> Steps[bytes]:
+    def by_offset(
+        self, request: ViewMessageRequest, may: Callable[[str], bool] | None = None
+    ) -> Steps[bytes]:
         """The record that begins at a place of the log.
+
+        Args:
+            request: where.
+            may: whether messages of a topic may be shown.
 
         Raises:
             RequestError: SYSTEM_ERROR: none does, or it is not visible yet: a power cut may take it back.
@@ -59,8 +77,14 @@ class MessageLookup:
         offset, record = request.offset, None
         if self._store.min_offset <= offset < self._store.dispatched_offset:
             record = yield from elsewhere(lambda: self._store.read_record(offset))
-        if record is None:
+        # Whoever may not see it does not learn that it is there.
+        if record is None or not (may is None or may(topic_of(record))):
             raise RequestError(
                 ResponseCode.SYSTEM_ERROR, f"can not find message by the offset, {offset}"
             )
         return record
+
+
+def topic_of(record: bytes) -> str:
+    """The topic of a record."""
+    return decode_record(record).topic

@@ -9,7 +9,7 @@ Next: cometmq.broker.delay.levels
 
 import asyncio
 import random
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from concurrent.futures import Executor
 
 from cometmq.broker.delay.levels import Levels
@@ -58,12 +58,19 @@ class Retries:
         self._chance = chance
         self._levels = Levels(store.settings.delay_levels_ms, topics)
 
-    def give_back(self, request: SendBackRequest, *, version: int) -> Awaitable[None] | None:
+    def give_back(
+        self,
+        request: SendBackRequest,
+        *,
+        version: int,
+        may: Callable[[str], bool] | None = None,
+    ) -> Awaitable[None] | None:
         """Take a message back; it is stored when that is done. None: its group wants no retries.
 
         Args:
             request: which message, whose, and how it is to go on.
             version: of the client, as `Client.version`: an older one does not say how many tries it wants.
+            may: whether messages of a topic may be consumed: a record is named by its place, and may be another topic's.
 
         Raises:
             RequestError: it cannot be taken; the code says why.
@@ -85,14 +92,20 @@ class Retries:
         tries_max = group.retry_max_times
         if version >= VERSION_OWN_RETRIES and request.max_reconsume_times is not None:
             tries_max = request.max_reconsume_times
-        return self._store_again(request, group, tries_max)
+        return self._store_again(request, group, tries_max, may)
 
     async def _store_again(
-        self, request: SendBackRequest, group: GroupConfig, tries_max: int
+        self,
+        request: SendBackRequest,
+        group: GroupConfig,
+        tries_max: int,
+        may: Callable[[str], bool] | None,
     ) -> None:
         sys_flag = TOPIC_UNIT_SUB if request.unit_mode else 0
         retry = self._topic(retry_topic(group.name), group.retry_queues, sys_flag)
         record = await self._read(request.offset)
+        if may is not None and not may(record.topic):
+            raise _no_record(request.offset)
         if record.reconsume_times >= tries_max or request.delay_level < 0:
             dead = self._topic(dead_letter_topic(group.name), _DEAD_LETTER_QUEUES)
             name, message = dead.name, self._dead_letter(record, dead)
@@ -125,9 +138,7 @@ class Retries:
             loop = asyncio.get_running_loop()
             content = await loop.run_in_executor(self._pool, store.read_record, physical_offset)
         if content is None:
-            raise RequestError(
-                ResponseCode.SYSTEM_ERROR, f"look message by offset failed, {physical_offset}"
-            )
+            raise _no_record(physical_offset)
         return decode_record(content)
 
     def _retry(
@@ -144,6 +155,12 @@ class Retries:
         return once_more(
             record, topic, 0, properties, reconsume_times=record.reconsume_times + 1
         )
+
+
+def _no_record(physical_offset: int) -> RequestError:
+    return RequestError(
+        ResponseCode.SYSTEM_ERROR, f"look message by offset failed, {physical_offset}"
+    )
 
 
 def _marked(record: Record) -> dict[str, str]:

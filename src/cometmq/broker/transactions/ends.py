@@ -6,6 +6,7 @@ Next: cometmq.broker.transactions.queues
 """
 
 import logging
+from collections.abc import Callable
 
 from cometmq.broker.inner_puts import InnerMessage
 from cometmq.broker.machines.steps import Steps
@@ -53,8 +54,10 @@ class TransactionEnds:
         self._topics = topics
         self._clock = clock
 
-    def end(self, request: EndTransaction) -> Steps[str | None]:
-        """Do what a producer says; gives what it should know, if anything.
+    def end(
+        self, request: EndTransaction, may: Callable[[str], bool] | None = None
+    ) -> Steps[str | None]:
+        """Do what a producer says, who `may` send to these topics; gives what it should know, if anything.
 
         Raises:
             RequestError: it cannot be done; the code says why.
@@ -69,6 +72,11 @@ class TransactionEnds:
         if record is None:
             raise _refused("Find prepared transaction message failed")
         properties = record.properties()
+        if may is not None and not may(properties.get(keys_of.REAL_TOPIC, "")):
+            raise RequestError(
+                ResponseCode.NO_PERMISSION,
+                "the transaction is of a topic that this user may not send to",
+            )
         self._check(request, record, properties)
         key = key_of(record, properties)
         transaction = self._table.find(record.queue_offset, key)

@@ -6,6 +6,7 @@ Next: cometmq.broker.transactions.ends
 import asyncio
 import logging
 from collections import Counter
+from collections.abc import Callable
 
 from cometmq.broker.machines.on_loop import Machines
 from cometmq.broker.parts import Feature, Parts
@@ -145,16 +146,18 @@ class Transactions(Feature):
     # --- requests
 
     def end(
-        self, request: EndTransaction, remark: str | None
+        self, request: EndTransaction, remark: str | None, may: Callable[[str], bool] | None
     ) -> "asyncio.Future[str | None] | str | None":
-        """End a transaction; what is said to that, at once where it waits for nothing.
+        """End a transaction of a topic that whoever says it `may` send to.
+
+        Gives what is said to that, at once where it waits for nothing.
 
         Raises:
             RequestError: it cannot be ended so; the code says why.
         """
         if remark:
             _log.debug("the end of %s: %s", request.msg_id, remark)
-        return self._machines.answer(self._ends.end(request))
+        return self._machines.answer(self._ends.end(request, may))
 
     def resume(self, message_id: str) -> "asyncio.Future[None] | None":
         """Check a half message again that was given up; None: it is done.

@@ -1,0 +1,212 @@
+"""Changes of accounts over the wire: the file of an account is written anew, whole, and in force at once.
+
+Comments of the file are lost, as in RocketMQ; its mode stays. Follows PlainPermissionManager of RocketMQ 4.9.8.
+
+Next: cometmq.access.account_files
+"""
+
+import os
+import threading
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from cometmq.access.account_files import AccountFiles
+from cometmq.access.account_text import ACCOUNTS, DATA_VERSION, GLOBAL_WHITE, read_accounts
+from cometmq.model.clock import Clock
+from cometmq.model.errors import SettingsError
+
+
+@dataclass(frozen=True, slots=True)
+class AccountChange:
+    """What an account is to be; None leaves what it was.
+
+    Attributes:
+        access_key: its name.
+        secret_key: what it signs with; needed for a new one.
+        white: addresses, `whiteRemoteAddress`.
+        is_admin: whether it may do everything.
+        default_topic: `defaultTopicPerm`.
+        default_group: `defaultGroupPerm`.
+        topics: `name=permission`, with commas between.
+        groups: the same.
+    """
+
+    access_key: str
+    secret_key: str | None = field(default=None, repr=False)
+    white: str | None = None
+    is_admin: bool | None = None
+    default_topic: str | None = None
+    default_group: str | None = None
+    topics: str | None = None
+    groups: str | None = None
+
+    def onto(self, account: dict[str, Any]) -> None:
+        """Change an account as it stands in a file."""
+        values = {
+            "accessKey": self.access_key,
+            "secretKey": self.secret_key,
+            "whiteRemoteAddress": self.white,
+            "admin": self.is_admin,
+            "defaultTopicPerm": self.default_topic,
+            "defaultGroupPerm": self.default_group,
+            "topicPerms": _several(self.topics),
+            "groupPerms": _several(self.groups),
+        }
+        account.update({key: value for key, value in values.items() if value is not None})
+
+
+def _several(text: str | None) -> list[str] | None:
+    if text is None:
+        return None
+    return [part.strip() for part in text.split(",") if part.strip()]
+
+
+class AccountEdits:
+    """Changes the files of accounts. Its methods wait for the disk: they are called in threads."""
+
+    def __init__(self, files: AccountFiles, clock: Clock) -> None:
+        self._files = files
+        self._clock = clock
+        self._one_at_a_time = threading.Lock()
+
+    def change(self, change: AccountChange) -> None:
+        """Make an account, or change it where it stands.
+
+        Raises:
+            SettingsError: it would be one that cannot be used, and nothing is changed.
+            OSError: it could not be written.
+        """
+
+        def edit(content: dict[str, Any]) -> None:
+            accounts = content.setdefault(ACCOUNTS, None) or []
+            content[ACCOUNTS] = accounts
+            found = _find(accounts, change.access_key)
+            if found is None:
+                found = {}
+                accounts.append(found)
+            change.onto(found)
+
+        self._edit(self._path_of(change.access_key) or self._files.default_path, edit)
+
+    def delete(self, access_key: str) -> None:
+        """Take an account away.
+
+        Raises:
+            SettingsError: there is none, or no other would be left.
+            OSError: it could not be written.
+        """
+        path = self._path_of(access_key)
+        if path is None:
+            raise SettingsError("there is no account of this accessKey")
+
+        def edit(content: dict[str, Any]) -> None:
+            found = _find(content[ACCOUNTS], access_key)
+            content[ACCOUNTS] = [each for each in content[ACCOUNTS] if each is not found]
+
+        self._edit(path, edit)
+
+    def set_white(self, addresses: str, path: str | None) -> None:
+        """Set the global white addresses of a file; those of `plain_acl.yml` where none is named.
+
+        Raises:
+            SettingsError: it is no file of ours, or they cannot be read.
+            OSError: it could not be written.
+        """
+        path = path or self._files.default_path
+        if path != self._files.default_path and path not in self._files.texts:
+            raise SettingsError(
+                "aclFileFullPath is none of the files of accounts of this broker"
+            )
+
+        def edit(content: dict[str, Any]) -> None:
+            content[GLOBAL_WHITE] = _several(addresses)
+
+        self._edit(path, edit)
+
+    def _path_of(self, access_key: str) -> str | None:
+        for path, text in self._files.texts.items():
+            if any(account.name == access_key for _, account in text.accounts):
+                return path
+        return None
+
+    def _edit(self, path: str, edit: Callable[[dict[str, Any]], None]) -> None:
+        with self._one_at_a_time:
+            content = _load(path)
+            edit(content)
+            version = self._files.texts.get(path)
+            counter = 0 if version is None or version.version is None else version.version[0]
+            content[DATA_VERSION] = [
+                {"counter": counter + 1, "timestamp": self._clock.now_ms()}
+            ]
+            written = yaml.safe_dump(content, sort_keys=False, allow_unicode=True).encode()
+            # Seen before it is written: what would be refused is never in the file.
+            texts = {**self._files.texts, path: read_accounts(written, path)}
+            if not len(self._files.joined(texts)):
+                raise SettingsError("no account would be left, and nobody could ask any more")
+            _write(path, written)
+            self._files.take(texts)
+
+
+def _find(accounts: list[Any], access_key: str) -> dict[str, Any] | None:
+    for account in accounts:
+        if isinstance(account, dict) and str(account.get("accessKey")) == access_key:
+            return account
+    return None
+
+
+class _TextLoader(yaml.SafeLoader):  # type: ignore[misc]  # PyYAML has no types.
+    """Leaves values as they are written: a key of digits with a zero in front is no number."""
+
+
+_TextLoader.yaml_implicit_resolvers = {
+    first: [(tag, pattern) for tag, pattern in resolvers if tag.endswith((":null", ":bool"))]
+    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
+
+
+def _load(path: str) -> dict[str, Any]:
+    try:
+        with open(path, "rb") as file:  # noqa: PTH123
+            content = yaml.load(file, Loader=_TextLoader)  # noqa: S506  A safe one.
+    except FileNotFoundError:
+        content = None
+    except yaml.YAMLError:
+        raise SettingsError(f"{path} is no YAML now; mend it first") from None
+    if content is not None and not isinstance(content, dict):
+        raise SettingsError(f"{path} is no table of keys and values; mend it first")
+    return content or {}
+
+
+def _write(path: str, content: bytes) -> None:
+    """Replace a file; readable by its owner alone, or by whom it was before."""
+    fresh = f"{path}.tmp"
+    with suppress(FileNotFoundError):
+        os.unlink(fresh)  # noqa: PTH108
+    fd = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        with os.fdopen(fd, "wb") as file:
+            with suppress(FileNotFoundError):
+                os.fchmod(file.fileno(), os.stat(path).st_mode & 0o777)  # noqa: PTH116
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(fresh, path)  # noqa: PTH105
+    except OSError:
+        with suppress(OSError):
+            os.unlink(fresh)  # noqa: PTH108
+        raise
+    folder = os.open(Path(path).parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+def versions(files: AccountFiles) -> Mapping[str, tuple[int, int]]:
+    """The version of each file: counter and time (ms)."""
+    return {path: text.version or (0, 0) for path, text in files.texts.items()}

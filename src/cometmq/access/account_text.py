@@ -1,0 +1,155 @@
+"""`plain_acl.yml` as accounts: what stands in one file of ACL 1.0, with its lines.
+
+    globalWhiteRemoteAddresses:
+    - 10.10.103.*
+    accounts:
+    - accessKey: RocketMQ
+      secretKey: 12345678
+      whiteRemoteAddress:
+      admin: false
+      defaultTopicPerm: DENY
+      defaultGroupPerm: SUB
+      topicPerms:
+      - topicA=DENY
+      - topicB=PUB|SUB
+      groupPerms:
+      - groupA=DENY
+
+Nothing that is wrong is passed over, since a permission that nobody reads may be a DENY.
+
+Next: cometmq.access.account_files
+"""
+
+from collections.abc import Callable, Mapping
+from difflib import get_close_matches
+from typing import Any, NamedTuple
+
+from cometmq.access.accounts import KEY_LENGTH, PERMISSIONS, Account, Permission
+from cometmq.access.address_pattern import AddressPattern
+from cometmq.access.yaml_text import YamlNode, read_yaml
+from cometmq.model.names import RETRY_PREFIX
+
+GLOBAL_WHITE, ACCOUNTS, DATA_VERSION = "globalWhiteRemoteAddresses", "accounts", "dataVersion"
+_TOP_KEYS = (GLOBAL_WHITE, ACCOUNTS, DATA_VERSION)
+
+
+class AccountText(NamedTuple):
+    """What one file says.
+
+    Attributes:
+        accounts: its accounts, each with where it stands.
+        white: its global white addresses.
+        version: the last of `dataVersion`: counter and time (ms), or None.
+    """
+
+    accounts: list[tuple[YamlNode, Account]]
+    white: list[AddressPattern]
+    version: tuple[int, int] | None = None
+
+
+def read_accounts(content: bytes, path: str) -> AccountText:
+    """The accounts of a file.
+
+    Raises:
+        SettingsError: anything of it cannot be used; the message names file and line.
+    """
+    found = AccountText([], [])
+    top = read_yaml(content, path)
+    if top is None:
+        return found
+    for at, name, value in top.pairs("the file"):
+        if name == GLOBAL_WHITE:
+            found.white.extend(_pattern(item, name) for item in value.items(name))
+        elif name == ACCOUNTS:
+            found.accounts.extend((item, _account(item)) for item in value.items(name))
+        elif name == DATA_VERSION:
+            found = found._replace(version=_version(value))
+        else:
+            raise at.wrong(_unknown(name, _TOP_KEYS))
+    return found
+
+
+def _pattern(node: YamlNode, of: str) -> AddressPattern:
+    try:
+        return AddressPattern(node.text(of))
+    except ValueError as error:
+        raise node.wrong(f"{of}: {error}") from None
+
+
+def _version(node: YamlNode) -> tuple[int, int] | None:
+    items = node.items(DATA_VERSION)
+    if not items:
+        return None
+    values = {name: value for _, name, value in items[-1].pairs(DATA_VERSION)}
+    numbers = []
+    for name in ("counter", "timestamp"):
+        text = values[name].text(name) if name in values else "0"
+        if not text.isdecimal():
+            raise values[name].wrong(f"{name} is no number")
+        numbers.append(int(text))
+    return numbers[0], numbers[1]
+
+
+def _key(node: YamlNode, of: str) -> str:
+    text = node.text(of)
+    if len(text) <= KEY_LENGTH:
+        raise node.wrong(f"{of} has {len(text)} characters; it needs more than {KEY_LENGTH}")
+    return text
+
+
+def _permission(node: YamlNode, of: str) -> Permission:
+    return _permission_of(node.text(of), node, of)
+
+
+def _permission_of(text: str, node: YamlNode, of: str) -> Permission:
+    permission = PERMISSIONS.get(
+        text.strip() or "DENY"
+    )  # Java, too, denies where nothing is said.
+    if permission is None:
+        raise node.wrong(f"{of} has to be one of {', '.join(PERMISSIONS)}")
+    return permission
+
+
+def _permissions(node: YamlNode, of: str) -> dict[str, Permission]:
+    found = {}
+    for item in node.items(of):
+        name, equals, text = item.text(of).rpartition("=")
+        name = name.strip()
+        if not equals or not name:
+            raise item.wrong(
+                f"{of}: an entry is a name, =, and one of {', '.join(PERMISSIONS)}"
+            )
+        found[name.removeprefix(RETRY_PREFIX)] = _permission_of(text, item, f"{of} of {name}")
+    return found
+
+
+# The keys of an account: the attribute that each makes, and how it is read.
+_READERS: Mapping[str, tuple[str, Callable[[YamlNode, str], Any]]] = {
+    "accessKey": ("name", _key),
+    "secretKey": ("secret", lambda node, of: _key(node, of).encode()),
+    "whiteRemoteAddress": ("white", _pattern),
+    "admin": ("is_super", lambda node, of: node.truth(of)),
+    "defaultTopicPerm": ("default_topic", _permission),
+    "defaultGroupPerm": ("default_group", _permission),
+    "topicPerms": ("topics", _permissions),
+    "groupPerms": ("groups", _permissions),
+}
+
+
+def _account(node: YamlNode) -> Account:
+    values = {}
+    for at, name, value in node.pairs("an account"):
+        if name not in _READERS:
+            raise at.wrong(_unknown(name, tuple(_READERS)))
+        attribute, read = _READERS[name]
+        values[attribute] = read(value, name)
+    for needed in ("accessKey", "secretKey"):
+        if _READERS[needed][0] not in values:
+            raise node.wrong(f"an account without {needed}")
+    return Account(**values)
+
+
+def _unknown(name: str, known: tuple[str, ...]) -> str:
+    nearest = get_close_matches(name, known, n=1, cutoff=0.6)
+    hint = f"; did you mean {nearest[0]}?" if nearest else f"; known are {', '.join(known)}"
+    return f"nobody knows the key {name}{hint}"

@@ -1,0 +1,156 @@
+"""The gate with access control: who sends a request, and may he do all that it does?
+
+Whoever cannot show who he is learns nothing but that: an unknown user, a disabled one and a wrong signature have one answer and cost
+the same work. What is refused has a line in the log `cometmq.audit`, which holds no secret; lines of a kind are bounded and
+counted as all others (net.program_log).
+
+Next: cometmq.access.account_files
+"""
+
+import hmac
+import logging
+import os
+from typing import Protocol
+
+from cometmq.access.user import User, UserTable
+from cometmq.codec.remoting import Command, RawCommand
+from cometmq.codec.signature import (
+    ACCESS_KEY,
+    SIGNATURE,
+    UNIQUE_KEY_QUERY,
+    signature,
+    signed_content,
+)
+from cometmq.model.codes import ResponseCode, request_name
+from cometmq.model.errors import CodecError, RequestError
+from cometmq.model.rights import Access, Action, Right
+from cometmq.model.text import cut, printable
+from cometmq.net.peer import Peer
+from cometmq.net.requests import RequestRule
+
+_audit = logging.getLogger("cometmq.audit")
+
+# For whoever is not known: nobody has it.
+_NOBODYS_SECRET = os.urandom(20)
+_CHANGES = frozenset({Action.CREATE, Action.UPDATE, Action.DELETE})
+# Of a name from a request, in a remark and in the audit log, characters.
+_NAME_MAX = 128
+
+_UNSIGNED = "this server asks who sends, and the request names no access key: give the client credentials (mqadmin: tools.yml)"
+_STRANGER = (
+    "no known user has signed this: see that the access key is known and enabled here, and that both sides "
+    "have the same secret key"
+)
+_IN_THE_CLEAR = (
+    "what an administrator changes from another machine is taken over TLS only, since who hears a signature can use it "
+    "again; use TLS, or set adminWithoutTls=true"
+)
+
+
+class UsersInForce(Protocol):
+    """Where the users of a server come from.
+
+    Attributes:
+        current: all of them, as they are now.
+    """
+
+    @property
+    def current(self) -> UserTable: ...  # noqa: D102
+
+
+class AccessGate:
+    """Lets pass what a user has signed and may do."""
+
+    def __init__(self, users: UsersInForce, *, is_admin_without_tls: bool = False) -> None:
+        """Changes by administrators of other machines need TLS, or `is_admin_without_tls`."""
+        self._users = users
+        self._is_admin_without_tls = is_admin_without_tls
+
+    def is_asked(self, _rule: RequestRule) -> bool:
+        """Every request is."""
+        return True
+
+    def check(self, rule: RequestRule, request: Command | RawCommand, peer: Peer) -> None:
+        """Ask who it is and whether he may.
+
+        Raises:
+            RequestError: NO_PERMISSION: he may not, or is nobody.
+            CodecError: what the request touches cannot be read.
+        """
+        table = self._users.current
+        peer.user = None
+        if table.is_unasked(peer.ip):
+            return
+        user = self._user(table, rule, request, peer)
+        peer.user = user
+        is_admins = rule.right is Right.ADMINISTRATOR
+        if user.is_super and not is_admins:
+            return
+        touched = rule.accesses(request[6], request[7])
+        if not user.is_super:
+            if not (touched or rule.is_asked_again or rule.right is Right.ANYBODY):
+                raise _refused(
+                    rule, peer, user, "the request names nothing that a right could be for"
+                )
+            for access in touched:
+                if not user.may(access, rule.right, peer.ip):
+                    raise _refused(
+                        rule,
+                        peer,
+                        user,
+                        f"no right {_said(access)}; grant it, or ask as another user",
+                    )
+        if (
+            is_admins
+            and not (peer.is_on_own_machine or peer.is_encrypted or self._is_admin_without_tls)
+            and any(access.actions & _CHANGES for access in touched)
+        ):
+            raise _refused(rule, peer, user, _IN_THE_CLEAR)
+
+    def _user(
+        self, table: UserTable, rule: RequestRule, request: Command | RawCommand, peer: Peer
+    ) -> User:
+        fields, body = request[6], request[7]
+        name: object = fields.get(ACCESS_KEY)
+        if not name:
+            raise _refused(rule, peer, None, _UNSIGNED)
+        user = table.find(name) if isinstance(name, str) else None
+        if user is not None and not user.is_enabled:
+            user = None
+        if user is not None and table.is_unsigned(user, peer.ip):
+            return user
+        secret = _NOBODYS_SECRET if user is None else user.secret
+        if not _is_signed(secret, fields, body) or user is None:
+            raise _refused(rule, peer, None, _STRANGER)
+        return user
+
+
+def _is_signed(secret: bytes, fields: dict[str, str], body: bytes) -> bool:
+    """Whether the signature of a request was made with this secret."""
+    try:
+        given = fields.get(SIGNATURE, "").encode()
+        if hmac.compare_digest(given, signature(secret, signed_content(fields, body))):
+            return True
+        if UNIQUE_KEY_QUERY not in fields:
+            return False
+        content = signed_content(fields, body, without=UNIQUE_KEY_QUERY)
+        return hmac.compare_digest(given, signature(secret, content))
+    except (CodecError, AttributeError, UnicodeEncodeError):
+        return False  # A field that is no text: a signer has none.
+
+
+def _said(access: Access) -> str:
+    actions = " or ".join(sorted(action.value for action in access.actions))
+    return f"{actions} on {access.resource.value} {_shown(access.name)}"
+
+
+def _shown(name: str) -> str:
+    return cut(printable(name), _NAME_MAX)
+
+
+def _refused(rule: RequestRule, peer: Peer, user: User | None, why: str) -> RequestError:
+    code = request_name(rule.code)
+    who = "nobody who is known" if user is None else _shown(user.name)
+    _audit.warning("refused %s of %s from %s: %s", code, who, peer.address, why)
+    said = f"{code} of user {who} from {peer.ip}" if user is not None else code
+    return RequestError(ResponseCode.NO_PERMISSION, f"{said}: {why}")

@@ -1,0 +1,113 @@
+"""Settings of access control that brokers and nameservers share.
+
+Next: cometmq.access.account_files
+"""
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from cometmq.model.credentials import Credentials, read_credentials
+from cometmq.model.errors import SettingsError
+from cometmq.model.settings import Layer, secret_names, setting
+
+ACL_ENABLE, ACL_FOLDER, ROCKETMQ_HOME = "aclEnable", "aclFolder", "rocketmqHome"
+
+
+@dataclass(frozen=True, slots=True)
+class AccessKeys:
+    """Who may ask a server.
+
+    Attributes:
+        is_acl_enabled: ACL 1.0 of RocketMQ 4.9: requests are signed by accounts of `plain_acl.yml` and
+            `acl/**/*.yml`; differs: batch sends and reads are asked about, too (operate/security.md).
+        acl_folder: where these files are; without it `conf` below `rocketmqHome` or ROCKETMQ_HOME, else the folder of
+            the configuration file; not a key of RocketMQ.
+        is_white_unsigned: white addresses of these files need not sign; differs: RocketMQ lets them pass; not a key
+            of RocketMQ.
+        is_admin_without_tls: what administrators of other machines change is taken without TLS, too, where there is
+            access control; not a key of RocketMQ.
+        inner_credentials: what it signs its own requests with, `{"accessKey":"...","secretKey":"..."}`; never shown, and
+            not taken as a flag.
+    """
+
+    is_acl_enabled: bool = setting(default=False, key=ACL_ENABLE)
+    acl_folder: str | None = setting(None)
+    is_white_unsigned: bool = setting(default=False, key="aclWhiteAddressesUnsigned")
+    is_admin_without_tls: bool = setting(default=False, key="adminWithoutTls")
+    inner_credentials: str = setting(
+        "", key="innerClientAuthenticationCredentials", is_secret=True
+    )
+
+    def account_folder(self) -> str:
+        """Where the files of accounts are.
+
+        Raises:
+            SettingsError: nothing says it.
+        """
+        if not self.acl_folder:
+            raise SettingsError(
+                f"{ACL_ENABLE}=true without a configuration file: name the folder of plain_acl.yml in {ACL_FOLDER}"
+            )
+        return self.acl_folder
+
+    def check_access(self) -> None:
+        """Look at what is said of access control.
+
+        Raises:
+            SettingsError: it cannot be used.
+        """
+        self.credentials()
+        if self.is_acl_enabled:
+            self.account_folder()
+
+    def credentials(self) -> Credentials | None:
+        """What it signs its own requests with.
+
+        Raises:
+            SettingsError: `innerClientAuthenticationCredentials` cannot be read.
+        """
+        if not self.inner_credentials:
+            return None
+        return read_credentials(self.inner_credentials, "innerClientAuthenticationCredentials")
+
+
+def folder_layers(
+    layers: Iterable[Layer], conf: str | None, environment: Mapping[str, str]
+) -> list[Layer]:
+    """Where the files of accounts are when `aclFolder` does not say it; the weakest of layers.
+
+    Args:
+        layers: all others.
+        conf: path of the configuration file, or None.
+        environment: of the process.
+    """
+    values = {key: text.strip() for layer in layers for key, text in layer.values.items()}
+    if values.get(ACL_ENABLE, "").lower() != "true" or values.get(ACL_FOLDER):
+        return []
+    home = values.get(ROCKETMQ_HOME) or environment.get("ROCKETMQ_HOME")
+    if home:
+        folder = Path(home) / "conf"
+    elif conf:
+        folder = Path(conf).parent
+    else:
+        return []
+    return [Layer("beside the configuration", {ACL_FOLDER: str(folder.absolute())})]
+
+
+def check_secret_file(kind: type, layers: Sequence[Layer], conf: str | None) -> None:
+    """Refuse a configuration file that holds a secret and can be read by others.
+
+    Raises:
+        SettingsError: it is one.
+    """
+    secrets = secret_names(kind)
+    for layer in layers:
+        if conf is None or layer.origin not in (conf, f"{conf}.overlay"):
+            continue
+        held = [key for key in layer.values if key in secrets]
+        if held and os.stat(layer.origin).st_mode & 0o007:  # noqa: PTH116
+            raise SettingsError(
+                f"{layer.origin} holds {', '.join(held)}, and others may read it: chmod 600"
+            )

@@ -1,0 +1,43 @@
+"""Who may ask a server: a user with a secret, and the tables of them.
+
+Next: cometmq.access.gate
+"""
+
+from typing import Protocol
+
+from cometmq.model.rights import Asker
+
+
+class User(Asker, Protocol):
+    """Somebody who signs his requests; his name is the access key."""
+
+    @property
+    def secret(self) -> bytes:
+        """What he signs with."""
+        ...
+
+    @property
+    def is_enabled(self) -> bool:
+        """Whether he may ask at all."""
+        ...
+
+    @property
+    def is_super(self) -> bool:
+        """Whether he may do everything."""
+        ...
+
+
+class UserTable(Protocol):
+    """All users at one time; what changes is another table."""
+
+    def find(self, name: str) -> User | None:
+        """The user of a name."""
+        ...
+
+    def is_unasked(self, ip: str) -> bool:
+        """Whether an address needs neither signature nor right."""
+        ...
+
+    def is_unsigned(self, user: User, ip: str) -> bool:
+        """Whether a user need not sign from an address."""
+        ...

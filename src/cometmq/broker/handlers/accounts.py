@@ -1,0 +1,132 @@
+"""Requests 50 to 53: accounts of ACL 1.0, changed and asked for. None of them tells a secret.
+
+Code 54, which answered the accounts with their secrets (CVE-2024-23321), is gone from RocketMQ 4.9.8, and is not answered.
+
+Next: cometmq.access.account_edits
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+import orjson
+
+from cometmq.access.account_edits import AccountChange, AccountEdits, versions
+from cometmq.access.account_files import AccountFiles
+from cometmq.broker.parts import Feature, Parts
+from cometmq.codec.fields import decode_fields, encode_fields
+from cometmq.codec.headers.account import (
+    AccountVersions,
+    DeleteAccount,
+    UpdateAccount,
+    UpdateWhiteAddresses,
+)
+from cometmq.codec.remoting import Command
+from cometmq.model.codes import RequestCode, ResponseCode
+from cometmq.model.data_version import DataVersion
+from cometmq.model.errors import RequestError, SettingsError
+from cometmq.net.answer import Answer
+from cometmq.net.peer import Peer
+
+_audit = logging.getLogger("cometmq.audit")
+
+# UPDATE_AND_CREATE_ACL_CONFIG_FAILED, DELETE_ACL_CONFIG_FAILED, UPDATE_GLOBAL_WHITE_ADDRS_CONFIG_FAILED of RocketMQ 4.9.
+_UPDATE_FAILED, _DELETE_FAILED, _WHITE_FAILED = 209, 210, 211
+
+
+class AccountHandler(Feature):
+    """Handles what is asked of accounts."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        files = parts.accounts
+        self._edits = None if files is None else AccountEdits(files, parts.clock)
+        self.answers = {
+            RequestCode.UPDATE_AND_CREATE_ACL_CONFIG: self.change,
+            RequestCode.DELETE_ACL_CONFIG: self.delete,
+            RequestCode.GET_BROKER_CLUSTER_ACL_INFO: self.tell_versions,
+            RequestCode.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG: self.set_white,
+        }
+
+    async def change(self, command: Command, peer: Peer) -> Answer:
+        """UPDATE_AND_CREATE_ACL_CONFIG 50."""
+        request = decode_fields(UpdateAccount, command.fields)
+        change = AccountChange(
+            access_key=request.access_key,
+            secret_key=request.secret_key,
+            white=request.white_remote_address,
+            is_admin=request.admin,
+            default_topic=request.default_topic_perm,
+            default_group=request.default_group_perm,
+            topics=request.topic_perms,
+            groups=request.group_perms,
+        )
+        edits = self._of_accounts()
+        return await _done(lambda: edits.change(change), _UPDATE_FAILED, "an account", peer)
+
+    async def delete(self, command: Command, peer: Peer) -> Answer:
+        """DELETE_ACL_CONFIG 51."""
+        access_key = decode_fields(DeleteAccount, command.fields).access_key
+        edits = self._of_accounts()
+        return await _done(lambda: edits.delete(access_key), _DELETE_FAILED, "an account", peer)
+
+    async def set_white(self, command: Command, peer: Peer) -> Answer:
+        """UPDATE_GLOBAL_WHITE_ADDRS_CONFIG 53."""
+        request = decode_fields(UpdateWhiteAddresses, command.fields)
+        edits = self._of_accounts()
+        return await _done(
+            lambda: edits.set_white(request.global_white_addrs, request.acl_file_full_path),
+            _WHITE_FAILED,
+            "white addresses",
+            peer,
+        )
+
+    def tell_versions(self, _command: Command, _peer: Peer) -> Answer:
+        """GET_BROKER_CLUSTER_ACL_INFO 52."""
+        self._of_accounts()
+        files = self._parts.accounts
+        assert files is not None
+        settings = self._parts.settings
+        return Answer(
+            fields=encode_fields(
+                AccountVersions(
+                    version=_json(_version(files, files.default_path)),
+                    all_acl_file_version=_json(
+                        {path: _version(files, path) for path in files.texts}
+                    ),
+                    broker_name=settings.broker_name,
+                    broker_addr=self._parts.address,
+                    cluster_name=settings.cluster_name,
+                )
+            )
+        )
+
+    def _of_accounts(self) -> AccountEdits:
+        if self._edits is None:
+            raise RequestError(
+                ResponseCode.SYSTEM_ERROR,
+                "there are no accounts: ACL 1.0 is off; set aclEnable=true",
+            )
+        return self._edits
+
+
+def _json(value: object) -> str:
+    return orjson.dumps(value).decode()
+
+
+def _version(files: AccountFiles, path: str) -> dict[str, int]:
+    counter, timestamp = versions(files).get(path, (0, 0))
+    return DataVersion(timestamp, counter).to_json()
+
+
+async def _done(work: Callable[[], None], code: int, what: str, peer: Peer) -> Answer:
+    who = "nobody who is known" if peer.user is None else peer.user.name
+    try:
+        await asyncio.to_thread(work)
+    except SettingsError as error:
+        raise RequestError(code, f"{error}; nothing is changed") from None
+    except OSError as error:
+        why = error.strerror or "it cannot be written"
+        raise RequestError(code, f"{why}; nothing is changed") from None
+    _audit.info("user %s at %s changed %s", who, peer.address, what)
+    return Answer()

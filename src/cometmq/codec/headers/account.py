@@ -1,0 +1,45 @@
+"""Headers of ACL 1.0 at a broker: 50, 51, 52, 53 (AclConfig requests of RocketMQ 4.9.8)."""
+
+from dataclasses import dataclass, field
+
+from cometmq.codec.fields import wire
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateAccount:
+    """Make or change an account, UPDATE_AND_CREATE_ACL_CONFIG 50; lists have commas between."""
+
+    access_key: str
+    secret_key: str | None = field(default=None, repr=False)
+    white_remote_address: str | None = None
+    admin: bool | None = None
+    default_topic_perm: str | None = None
+    default_group_perm: str | None = None
+    topic_perms: str | None = None
+    group_perms: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteAccount:
+    """Take an account away, DELETE_ACL_CONFIG 51."""
+
+    access_key: str
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateWhiteAddresses:
+    """Set the global white addresses of a file, UPDATE_GLOBAL_WHITE_ADDRS_CONFIG 53."""
+
+    global_white_addrs: str
+    acl_file_full_path: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AccountVersions:
+    """The answer to GET_BROKER_CLUSTER_ACL_INFO 52; versions are JSON."""
+
+    version: str
+    all_acl_file_version: str = field(metadata=wire("allAclFileVersion"))
+    broker_name: str
+    broker_addr: str
+    cluster_name: str

@@ -1,0 +1,234 @@
+"""Rights at programs from the command line: our clients sign, strangers get nothing, files are followed."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from cometmq.broker import requests as broker_requests
+from cometmq.client import (
+    Admin,
+    ClientSettings,
+    ConsumerSettings,
+    Credentials,
+    Message,
+    Producer,
+    ProducerSettings,
+    PullConsumer,
+)
+from cometmq.codec.remoting import Command
+from cometmq.codec.signer import Signer
+from cometmq.model.codes import ResponseCode, request_name
+from cometmq.model.errors import BrokerRefused, CometError
+from cometmq.nameserver import requests as nameserver_requests
+from tests.attacks.stranger import Stranger
+from tests.fuzz.fitting import BROKER, NAMESERVER
+from tests.support.accounts import (
+    ADMIN,
+    CANARY,
+    account,
+    guarded_cluster,
+    write_accounts,
+)
+from tests.support.frames import json_frame
+from tests.support.processes import wait_until
+
+ALICE = Credentials("alice-the-sender", f"{CANARY}-alice")
+BOB = Credentials("bob-the-reader", f"{CANARY}-bob")
+OWN = (
+    account(ALICE, defaultTopicPerm="DENY", topicPerms=["orders=PUB"]),
+    account(BOB, topicPerms=["orders=SUB"], groupPerms=["readers=SUB"]),
+)
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("guarded")
+    with guarded_cluster(folder, *OWN) as (names, broker):
+        settings = ClientSettings(credentials=ADMIN)
+        with Admin(names.address, settings=settings) as admin:
+            admin.create_topic("orders", queues=1)
+            admin.create_topic("secrets", queues=1)
+        yield names, broker, folder
+
+
+def producer(names, credentials):
+    settings = ProducerSettings(credentials=credentials, retries=0, send_timeout_ms=5_000)
+    return Producer(names.address, group="senders", settings=settings)
+
+
+def test_who_signs_sends_and_consumes_what_he_may(cluster):
+    names, _, _ = cluster
+    with producer(names, ALICE) as alice:
+        results = [alice.send(Message("orders", b"%d" % number)) for number in range(10)]
+        assert len(results) == 10
+        with pytest.raises(CometError):
+            alice.send(Message("secrets", b"x"))
+    settings = ConsumerSettings(credentials=BOB)
+    with PullConsumer(names.address, group="readers", settings=settings) as bob:
+        queue = results[0].queue
+        pulled = bob.fetch(queue, 0)
+        assert [message.body for message in pulled.messages][:10] == [
+            b"%d" % n for n in range(10)
+        ]
+
+
+@pytest.mark.parametrize(
+    "credentials",
+    [None, Credentials(ALICE.access_key, "wrong-secret"), Credentials("unknown1", "wrong-secret"), BOB],
+    ids=["none", "wrong", "unknown", "reader"],
+)  # fmt: skip
+def test_who_may_not_does_not_send(cluster, credentials):
+    names, _, _ = cluster
+    with pytest.raises(CometError) as caught, producer(names, credentials) as other:
+        other.send(Message("orders", b"x"))
+    assert CANARY not in str(caught.value)
+
+
+def test_no_code_is_answered_to_strangers_by_real_servers(cluster):
+    """Nor to an account without rights, but for what touches nothing; a secret is in no answer, log or argument."""
+    names, broker, _ = cluster
+    for program, rules, fits in (
+        (broker, broker_requests.RULES, BROKER),
+        (names, nameserver_requests.RULES, NAMESERVER),
+    ):
+        with Stranger(program.address) as stranger:
+            for rule in rules:
+                fields = dict.fromkeys(fits[rule.code][0], "x")
+                answer = stranger.ask(rule.code, fields)
+                assert answer.code == ResponseCode.NO_PERMISSION, request_name(rule.code)
+                assert "names no access key" in answer.remark
+                assert CANARY not in answer.remark
+                wrong = Signer(Credentials(ADMIN.access_key, "wrong-secret"))
+                signed = wrong.signed(Command(int(rule.code), fields=fields)).fields
+                answer = stranger.ask(rule.code, signed)
+                assert answer.code == ResponseCode.NO_PERMISSION, request_name(rule.code)
+        assert CANARY not in program.log.read_text()
+        assert CANARY.encode() not in Path(f"/proc/{program.pid}/cmdline").read_bytes()
+        assert "cometmq.audit: refused" in program.log.read_text()
+
+
+def test_no_answer_to_an_admin_holds_a_secret(cluster):
+    names, broker, _ = cluster
+    for program, codes in ((broker, (26, 28, 21, 52)), (names, (319,))):
+        with Stranger(program.address) as asked:
+            for code in codes:
+                fields = Signer(ADMIN).signed(Command(code)).fields
+                answer = asked.ask(code, fields)
+                assert answer.code == ResponseCode.SUCCESS
+                assert CANARY.encode() not in answer.body
+                assert CANARY not in str(answer.fields)
+
+
+def test_the_straight_way_of_sends_does_not_go_round_the_gate(cluster):
+    """Plain sends in one write, of one connection: each is asked about, however they are decoded."""
+    names, broker, _ = cluster
+    with producer(names, ALICE) as alice:
+        offset = alice.send(Message("orders", b"first")).queue_offset
+    plain = {
+        "a": "senders", "b": "orders", "c": "TBW102", "d": "4", "e": "0", "f": "0", "g": str(int(time.time() * 1000)),
+        "h": "0", "i": "UNIQ_KEY\x01" + "0" * 32 + "\x02", "j": "0", "k": "false", "m": "false", "n": "broker-a",
+    }  # fmt: skip
+    frames, expected = [], []
+    for number in range(300):
+        body = b"body %d" % number
+        signers = {
+            0: Signer(ALICE),
+            1: None,
+            2: Signer(BOB),
+            3: Signer(Credentials(ALICE.access_key, "wrong1")),
+        }
+        signer = signers[number % 4]
+        fields = (
+            plain
+            if signer is None
+            else signer.signed(Command(310, fields=plain, body=body)).fields
+        )
+        frames.append(json_frame(310, fields, body, opaque=number))
+        expected.append(ResponseCode.SUCCESS if number % 4 == 0 else ResponseCode.NO_PERMISSION)
+    with Stranger(broker.address) as mixed:
+        mixed.socket.sendall(b"".join(frames))
+        answers = {answer.opaque: answer.code for answer in (mixed.read() for _ in frames)}
+    assert [answers[number] for number in range(300)] == expected
+    with producer(names, ALICE) as alice:
+        assert alice.send(Message("orders", b"last")).queue_offset == offset + 76
+
+
+def test_a_file_that_changes_is_in_force_within_a_second(cluster):
+    _names, broker, folder = cluster
+    path = folder / "broker" / "plain_acl.yml"
+    before = path.read_text()
+    carol = Credentials("carol-is-new", f"{CANARY}-carol")
+    fields = (
+        Signer(carol).signed(Command(30, fields={"topic": "orders", "queueId": "0"})).fields
+    )
+
+    def code():
+        with Stranger(broker.address) as asked:
+            return asked.ask(30, fields).code
+
+    assert code() == ResponseCode.NO_PERMISSION
+    write_accounts(path, account(ADMIN, admin=True), account(carol, topicPerms=["orders=SUB"]))
+    began = time.monotonic()
+    wait_until(lambda: code() == ResponseCode.SUCCESS, seconds=10, what="carol")
+    assert time.monotonic() - began < 2.0
+    path.write_text(before.replace("accounts:", "accounts: ["))
+    wait_until(lambda: f"{path}, line" in broker.log.read_text(), seconds=10, what="a line")
+    assert code() == ResponseCode.SUCCESS
+    path.write_text(before)
+    wait_until(lambda: code() == ResponseCode.NO_PERMISSION, seconds=10, what="as before")
+    assert CANARY not in broker.log.read_text()
+
+
+def test_an_admin_changes_accounts_over_the_wire(cluster):
+    _names, broker, _ = cluster
+    dave = Credentials("dave-is-new", f"{CANARY}-dave")
+
+    def ask(who, code, **fields):
+        with Stranger(broker.address) as asked:
+            return asked.ask(code, Signer(who).signed(Command(code, fields=fields)).fields)
+
+    wanted = {
+        "accessKey": dave.access_key,
+        "secretKey": dave.secret_key,
+        "topicPerms": "orders=SUB",
+    }
+    assert ask(ALICE, 50, **wanted).code == ResponseCode.NO_PERMISSION
+    assert ask(dave, 30, topic="orders", queueId="0").code == ResponseCode.NO_PERMISSION
+    assert ask(ADMIN, 50, **wanted).code == ResponseCode.SUCCESS
+    assert ask(dave, 30, topic="orders", queueId="0").code == ResponseCode.SUCCESS
+    refused = ask(ADMIN, 50, accessKey="tiny", secretKey=CANARY)
+    assert refused.code == 209
+    assert CANARY not in refused.remark
+    assert ask(ADMIN, 53, globalWhiteAddrs="*", aclFileFullPath="/etc/passwd").code == 211
+    versions = ask(ADMIN, 52)
+    assert '"counter":1' in versions.fields["version"]
+    assert ask(ADMIN, 51, accessKey=dave.access_key).code == ResponseCode.SUCCESS
+    assert ask(dave, 30, topic="orders", queueId="0").code == ResponseCode.NO_PERMISSION
+    assert ask(ADMIN, 51, accessKey=dave.access_key).code == 210
+
+
+def test_a_broker_that_does_not_sign_is_in_no_route(cluster, tmp_path):
+    from tests.support import processes
+
+    names, _, _ = cluster
+    stranger = processes.broker(tmp_path, names.address, settings={"brokerName": "stranger"})
+    stranger.is_ready = stranger.has_booted
+    with stranger, Admin(names.address, settings=ClientSettings(credentials=ADMIN)) as admin:
+        assert "stranger" not in str(admin.cluster())
+        wait_until(
+            lambda: "names no access key" in stranger.log.read_text(), seconds=10, what="why"
+        )
+
+
+def test_an_account_learns_why_it_is_refused(cluster):
+    names, _, _ = cluster
+    with (
+        Admin(names.address, settings=ClientSettings(credentials=BOB)) as bob,
+        pytest.raises(
+            BrokerRefused, match=r"CREATE_TOPIC of user bob-the-reader .* Create on Topic more"
+        ),
+    ):
+        bob.create_topic("more", queues=1)

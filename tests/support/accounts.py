@@ -1,0 +1,60 @@
+"""Servers with ACL 1.0 for tests: files of accounts, and the programs on them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+import yaml
+
+from cometmq.model.credentials import Credentials
+from tests.support import processes
+
+CANARY = "canary-secret-7f3a"
+ADMIN = Credentials("the-admin", f"{CANARY}-admin")
+INNER = Credentials("the-broker", f"{CANARY}-inner")
+
+
+def account(credentials: Credentials, **more: object) -> dict[str, object]:
+    """An account as a file has it."""
+    return {
+        "accessKey": credentials.access_key,
+        "secretKey": credentials.secret_key,
+        **more,
+    }
+
+
+def write_accounts(path: Path, *accounts: Mapping[str, object]) -> Path:
+    """A file that only its owner may read, replaced as editors do."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    fresh = path.with_suffix(".fresh")
+    fresh.write_text(yaml.safe_dump({"accounts": [dict(each) for each in accounts]}))
+    fresh.chmod(0o600)
+    fresh.replace(path)
+    return path
+
+
+def inner_setting() -> dict[str, object]:
+    """What brokers sign with."""
+    keys = {"accessKey": INNER.access_key, "secretKey": INNER.secret_key}
+    return {"innerClientAuthenticationCredentials": json.dumps(keys)}
+
+
+@contextmanager
+def guarded_cluster(
+    folder: Path, *accounts: Mapping[str, object], **settings: object
+) -> Iterator[tuple[processes.Program, processes.Program]]:
+    """A nameserver and a broker that both ask for rights, with an admin, the broker's own account, and these."""
+    own = (account(ADMIN, admin=True), account(INNER, admin=True))
+    for name in ("nameserver", "broker"):
+        write_accounts(folder / name / "plain_acl.yml", *own, *accounts)
+    names = processes.nameserver(folder / "nameserver", aclEnable="true")
+    with names:
+        conf = {"aclEnable": "true", **inner_setting(), **settings}
+        broker = processes.broker(folder / "broker", names.address, settings=conf)
+        (folder / "broker" / "broker.conf").chmod(0o600)
+        broker.is_ready = broker.has_booted
+        with broker:
+            yield names, broker

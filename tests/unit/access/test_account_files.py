@@ -1,0 +1,244 @@
+"""The files of ACL 1.0: read with their lines, refused where others read them, followed, and changed over the wire."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from cometmq.access.account_edits import AccountChange, AccountEdits
+from cometmq.access.account_files import AccountFiles
+from cometmq.access.account_text import read_accounts
+from cometmq.access.accounts import Accounts
+from cometmq.model.errors import SettingsError
+from cometmq.model.rights import Access, Action, Resource, Right
+from cometmq.net.clock import SystemClock
+
+CANARY = "canary-secret-7f3a"
+FILE = f"""\
+globalWhiteRemoteAddresses:
+- 10.10.103.*
+- 192.168.0.*
+
+accounts:
+- accessKey: RocketMQ
+  secretKey: {CANARY}
+  whiteRemoteAddress:
+  admin: false
+  defaultTopicPerm: DENY
+  defaultGroupPerm: SUB
+  topicPerms:
+  - topicA=DENY
+  - topicB=PUB|SUB
+  - topicC=SUB
+  groupPerms:
+  - groupA=DENY
+  - "%RETRY%groupB=SUB"
+- accessKey: rocketmq2
+  secretKey: 12345678
+  whiteRemoteAddress: 192.168.1.*
+  admin: true
+"""
+
+
+def write(folder, text, name="plain_acl.yml", mode=0o600):
+    path = folder / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    path.chmod(mode)
+    return path
+
+
+def account_of(files, name):
+    found = files.current.find(name)
+    assert found is not None
+    return found
+
+
+def may(account, resource, name, action):
+    return account.may(Access(resource, name, frozenset({action})), Right.WRITER, "10.0.0.1")
+
+
+def test_a_file_of_rocketmq_is_read_as_it_is(tmp_path):
+    write(tmp_path, FILE)
+    files = AccountFiles(str(tmp_path))
+    one, two = account_of(files, "RocketMQ"), account_of(files, "rocketmq2")
+    assert two.is_super
+    assert two.secret == b"12345678"
+    topic, group = Resource.TOPIC, Resource.GROUP
+    assert may(one, topic, "topicB", Action.PUB)
+    assert may(one, topic, "topicC", Action.SUB)
+    assert not may(one, topic, "topicC", Action.PUB)
+    assert may(one, topic, "topicC", Action.GET)
+    assert not may(one, topic, "topicA", Action.GET)
+    assert not may(one, topic, "other", Action.SUB)
+    assert not may(one, topic, "topicB", Action.DELETE)
+    assert may(one, group, "other", Action.SUB)
+    assert may(one, group, "groupB", Action.SUB)
+    assert not may(one, group, "groupA", Action.SUB)
+    assert may(one, topic, "RMQ_SYS_TRACE_TOPIC", Action.PUB)
+    assert CANARY not in repr(one)
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "words"),
+    [
+        ("accounts:\n- accessKey: short\n  secretKey: 12345678\n", 2, "accessKey has 5 characters"),
+        (f"accounts:\n- accessKey: longer1\n  secretKey: {CANARY[:6]}\n", 3, "secretKey has 6 char"),
+        ("accounts:\n- accessKey: longer1\n", 2, "without secretKey"),
+        ("accounts:\n- accessKey: longer1\n  secretKey: [a]\n", 3, "secretKey is no plain value"),
+        ("accounts:\n- accessKey: longer1\n  secretKey: {a: b}\n", 3, "secretKey is no plain value"),
+        ("accounts:\n  accessKey: longer1\n", 2, "accounts is no list"),
+        ("- a\n", 1, "no table of keys and values"),
+        ("accountz: []\n", 1, "did you mean accounts"),
+        ("accounts:\n- accessKey: longer1\n  secretKey: 12345678\n  adminn: true\n", 4, "did you mean admin"),
+        ("accounts:\n- accessKey: longer1\n  secretKey: 12345678\n  admin: perhaps\n", 4, "true or false"),
+        ("accounts:\n- accessKey: longer1\n  secretKey: 12345678\n  topicPerms:\n  - a=PUBLISH\n", 5, "one of DENY"),
+        ("accounts:\n- accessKey: longer1\n  secretKey: 12345678\n  topicPerms:\n  - =PUB\n", 5, "an entry is a name"),
+        ("accounts:\n- accessKey: longer1\n  secretKey: 12345678\n  defaultTopicPerm: ALL\n", 4, "one of DENY"),
+        ("accounts:\n- accessKey: longer1\n  secretKey: 12345678\n  accessKey: longer2\n", 4, "stands twice"),
+        ("accounts:\n- accessKey: longer1\n  secretKey: 12345678\n  whiteRemoteAddress: 10.0.0\n", 4, "no address"),
+        ("globalWhiteRemoteAddresses:\n- 10.0.0.1\n- 10.0.0.5-1\n", 3, "no address"),
+        ("accounts:\n- accessKey: 'x\n", 3, "no YAML"),
+        ("accounts:\n- &a {accessKey: longer1, secretKey: 12345678}\n- *a\n", 2, "stands in another one"),
+        ("a: " + "[" * 5000, 1, "YAML"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_is_named_with_its_line_and_without_its_secret(
+    tmp_path, text, line, words
+):
+    path = write(tmp_path, text)
+    with pytest.raises(SettingsError, match=words) as caught:
+        AccountFiles(str(tmp_path))
+    said = str(caught.value)
+    assert f"{path}, line {line}: " in said or "[[[" in text
+    assert CANARY[:6] not in said
+
+
+def test_bytes_that_are_no_text_are_refused(tmp_path):
+    (tmp_path / "plain_acl.yml").write_bytes(b"accounts:\n- accessKey: \xff\xfe\n")
+    (tmp_path / "plain_acl.yml").chmod(0o600)
+    with pytest.raises(SettingsError, match=r"plain_acl\.yml"):
+        AccountFiles(str(tmp_path))
+
+
+@pytest.mark.parametrize("mode", [0o604, 0o640 | 0o004, 0o660, 0o602, 0o644])
+def test_a_file_that_others_may_read_or_write_is_refused(tmp_path, mode):
+    write(tmp_path, FILE, mode=mode)
+    with pytest.raises(SettingsError, match="chmod 600"):
+        AccountFiles(str(tmp_path))
+
+
+def test_without_a_file_or_an_account_nothing_starts(tmp_path):
+    with pytest.raises(SettingsError, match=r"neither plain_acl\.yml nor acl"):
+        AccountFiles(str(tmp_path))
+    write(tmp_path, "accounts: []\n")
+    with pytest.raises(SettingsError, match="no account"):
+        AccountFiles(str(tmp_path))
+
+
+def test_folders_below_acl_are_read_and_an_account_stands_in_one_file(tmp_path, caplog):
+    write(tmp_path, FILE)
+    write(tmp_path, "accounts:\n- {accessKey: deeper1, secretKey: 12345678}\n", "acl/a/b.yaml")
+    write(tmp_path, "accessKey: mine\n", "acl/tools.yml", mode=0o644)
+    files = AccountFiles(str(tmp_path))
+    assert len(files.current) == 3
+    write(tmp_path, "accounts:\n- {accessKey: deeper1, secretKey: 87654321}\n", "acl/z.yml")
+    assert not files.look()
+    assert account_of(files, "deeper1").secret == b"12345678"
+    assert "z.yml, line 2: " in caplog.text
+
+
+def test_a_change_is_seen_and_a_broken_one_keeps_what_was(tmp_path, caplog):
+    path = write(tmp_path, FILE)
+    files = AccountFiles(str(tmp_path))
+    assert not files.look()
+    write(tmp_path, FILE.replace("rocketmq2", "rocketmq3"))
+    assert files.look()
+    assert files.current.find("rocketmq2") is None
+    assert files.current.find("rocketmq3")
+    write(tmp_path, FILE.replace("topicA=DENY", "topicA=DENIED"))
+    assert not files.look()
+    assert files.current.find("rocketmq3")
+    assert f"{path}, line 13: " in caplog.text
+    assert CANARY not in caplog.text
+    # It is told of once, and what is mended counts again.
+    caplog.clear()
+    assert not files.look()
+    assert not caplog.text
+    path.chmod(0o644)
+    assert not files.look()
+    assert "chmod 600" in caplog.text
+    write(tmp_path, FILE)
+    assert files.look()
+    assert files.current.find("rocketmq2")
+    path.unlink()
+    caplog.set_level(logging.INFO)
+    assert files.look()
+    assert (
+        len(files.current) == 0
+    )  # Nobody may do anything, which is what an empty folder says.
+
+
+def test_addresses_are_those_of_rocketmq():
+    text = read_accounts(
+        b"globalWhiteRemoteAddresses: ['10.0.0.{1,2}', '1050:0:0:0:5:600:300c:*', '*']", "f"
+    )
+    assert len(text.white) == 3
+    with pytest.raises(SettingsError, match="line 1"):
+        read_accounts(b"globalWhiteRemoteAddresses: ['10.0.*']", "f")
+
+
+def test_accounts_are_changed_in_their_file_and_in_force_at_once(tmp_path):
+    write(tmp_path, FILE)
+    other = write(
+        tmp_path,
+        "accounts:\n- {accessKey: deeper1, secretKey: '01234567'}\n",
+        "acl/a.yml",
+        0o640,
+    )
+    files = AccountFiles(str(tmp_path))
+    edits = AccountEdits(files, SystemClock())
+    edits.change(AccountChange("deeper1", topics="t=PUB,u=SUB", default_group="SUB"))
+    assert account_of(files, "deeper1").secret == b"01234567"
+    assert may(files.current.find("deeper1"), Resource.TOPIC, "t", Action.PUB)
+    assert other.stat().st_mode & 0o777 == 0o640
+    edits.change(AccountChange("another", "12345678", is_admin=True, white="10.0.0.1"))
+    assert account_of(files, "another").is_super
+    edits.delete("RocketMQ")
+    edits.set_white("10.0.0.1, 10.0.0.2", None)
+    again = AccountFiles(str(tmp_path), is_white_unsigned=True)
+    assert len(again.current) == len(files.current) == 3
+    assert again.current.is_unasked("10.0.0.2")
+    assert not again.current.is_unasked("10.10.103.1")
+    versions = [text.version for text in again.texts.values() if text.version]
+    assert [counter for counter, _ in versions] == [3, 1]
+
+
+def test_a_change_that_cannot_be_used_changes_nothing(tmp_path):
+    path = write(tmp_path, "accounts:\n- {accessKey: onlyone, secretKey: 12345678}\n")
+    before = path.read_bytes()
+    files = AccountFiles(str(tmp_path))
+    edits = AccountEdits(files, SystemClock())
+    for change in (
+        AccountChange("short", "12345678"),
+        AccountChange("longer1"),
+        AccountChange("longer1", "123"),
+        AccountChange("onlyone", topics="t"),
+        AccountChange("onlyone", white="nowhere"),
+    ):
+        with pytest.raises(SettingsError):
+            edits.change(change)
+    with pytest.raises(SettingsError, match="no account would be left"):
+        edits.delete("onlyone")
+    with pytest.raises(SettingsError, match="there is no account"):
+        edits.delete("nobody1")
+    for name in ("../plain_acl.yml", str(tmp_path / "other.yml"), "/etc/passwd"):
+        with pytest.raises(SettingsError, match="none of the files"):
+            edits.set_white("*", name)
+    assert path.read_bytes() == before
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["plain_acl.yml"]
+
+
+def test_no_account_is_found_in_an_empty_table():
+    assert Accounts({}).find("x") is None
