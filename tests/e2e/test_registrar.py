@@ -185,10 +185,32 @@ async def test_a_slave_learns_its_master_and_everyone_the_order_configuration():
             async with registrar(
                 names.address, topics=Topics("A", "B"), identity=slave
             ) as told:
+                news: list[RegisterBrokerResponse] = []
+                told.on_master.append(news.append)
+                await told.register()
+                assert not news, "nothing has changed"
                 assert told.master == RegisterBrokerResponse(
                     ha_server_addr="127.0.0.1:10912", master_addr="127.0.0.1:10911"
                 )
                 assert told.order_topics == {"A": "broker-a:4"}
+
+
+async def test_who_wants_to_know_the_master_is_told_when_it_changes():
+    async with nameserver() as names:
+        slave = BrokerIdentity("broker-a", "127.0.0.1:10921", "DefaultCluster", 1)
+        async with registrar(names.address, topics=Topics("A", "B"), identity=slave) as told:
+            news: list[RegisterBrokerResponse] = []
+            told.on_master.append(news.append)
+            async with registrar(names.address, topics=Topics("A", "B")):
+                await told.register()
+                await told.register()
+                master = RegisterBrokerResponse(
+                    ha_server_addr="127.0.0.1:10912", master_addr="127.0.0.1:10911"
+                )
+                assert news == [master]
+            await told.register()
+            assert told.master == master, "who is gone is still the one to be asked"
+            assert news == [master]
 
 
 async def test_without_nameservers_there_is_nothing_to_do():

@@ -104,6 +104,7 @@ class Registrar:
     Attributes:
         master: what a nameserver last said about this slave's master; empty for a master.
         order_topics: the order configuration by topic, as the nameservers last sent it.
+        on_master: each is told `master` when that has changed.
     """
 
     def __init__(  # noqa: PLR0913  Who it is, what it tells, to whom, and by what: each is one thing.
@@ -133,6 +134,7 @@ class Registrar:
         """
         self.master = RegisterBrokerResponse()
         self.order_topics: Mapping[str, str] = {}
+        self.on_master: list[Callable[[RegisterBrokerResponse], None]] = []
         self.identity = identity
         self.settings = settings or RegistrarSettings()
         self._topics = topics
@@ -195,9 +197,21 @@ class Registrar:
         answer = await self.call(
             address, RequestCode.REGISTER_BROKER, encode_fields(header), body.content
         )
-        self.master = decode_fields(RegisterBrokerResponse, answer.fields)
+        self._master_told(decode_fields(RegisterBrokerResponse, answer.fields))
         if answer.body:
             self.order_topics = decode_kv_table(answer.body)
+
+    def _master_told(self, master: RegisterBrokerResponse) -> None:
+        """A nameserver named the master; one that does not know it takes nothing back."""
+        known = self.master
+        news = RegisterBrokerResponse(
+            ha_server_addr=master.ha_server_addr or known.ha_server_addr,
+            master_addr=master.master_addr or known.master_addr,
+        )
+        if news != known:
+            self.master = news
+            for told in self.on_master:
+                told(news)
 
     async def _is_news(self, address: str, version: DataVersion) -> bool:
         """Whether this nameserver has other topics of ours than we have; a sign of life, too."""
