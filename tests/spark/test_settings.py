@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from cometmq.model.credentials import Credentials
 from cometmq.model.errors import SettingsError
 from cometmq.model.subscription import Sql92
 from cometmq.spark.columns.schema import COLUMNS, check_read_schema, message_schema
@@ -88,9 +89,6 @@ def test_a_wrong_option_says_which_and_what_is_right(options, says):
 @pytest.mark.parametrize(
     ("name", "text", "what"),
     [
-        ("rocketmq.accessKey", "k", "signing requests"),
-        ("rocketmq.secretKey", "s3cret", "signing requests"),
-        ("rocketmq.securityToken", "s3cret", "signing requests"),
         ("rocketmq.tls.enable", "true", "TLS"),
         ("rocketmq.unitName", "u", "the name of a unit"),
     ],
@@ -103,6 +101,18 @@ def test_what_is_not_built_is_refused_by_source_and_sink_and_secrets_are_not_sho
             refused()
         assert "s3cret" not in str(raised.value)
     assert parse(**{"rocketmq.tls.enable": "false"}) == parse()
+
+
+def test_credentials_go_together_and_no_text_shows_the_secret():
+    given = {"rocketmq.accessKey": "user", "rocketmq.secretKey": "s3cret"}
+    for side in (parse, sink):
+        for name, text in given.items():
+            with pytest.raises(SettingsError, match="go together") as raised:
+                side(**{name: text})
+            assert "s3cret" not in str(raised.value)
+        settings = side(**given)
+        assert settings.credentials == Credentials("user", "s3cret")
+        assert "s3cret" not in repr(settings)
 
 
 def test_an_end_means_nothing_for_a_stream():

@@ -6,11 +6,13 @@ Next: cometmq.cli.programs
 import contextlib
 import os
 import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from cometmq.cli.consume import consume
+from cometmq.cli.credentials import sign_with
 from cometmq.cli.delayed import delayed, recall
 from cometmq.cli.expired import expired
 from cometmq.cli.explain import conflicts, explain, transactions
@@ -72,8 +74,19 @@ def options(
             "--version", callback=print_version, is_eager=True, help="Print the version."
         ),
     ] = False,
+    credentials: Annotated[
+        Path | None,
+        typer.Option(
+            envvar="COMETMQ_CREDENTIALS",
+            metavar="FILE",
+            help="Sign requests with the accessKey and secretKey of this file, as mqadmin with its tools.yml; else with "
+            "COMETMQ_ACCESS_KEY and COMETMQ_SECRET_KEY.",
+        ),
+    ] = None,
 ) -> None:
     """What stands before every command."""
+    if credentials is not None:
+        sign_with(credentials)
 
 
 def main() -> None:

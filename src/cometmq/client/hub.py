@@ -20,7 +20,11 @@ from cometmq.client.identity import checked_ip, make_client_id, own_ip
 from cometmq.client.nameservers import Nameservers
 from cometmq.client.periodic import repeat
 from cometmq.client.routes import KnownTopic, RouteTable, inherited_route, known_topic
-from cometmq.client.settings import ClientSettings, nameserver_addresses
+from cometmq.client.settings import (
+    ClientSettings,
+    environment_credentials,
+    nameserver_addresses,
+)
 from cometmq.codec.bodies.cluster import decode_cluster_info
 from cometmq.codec.bodies.heartbeat import (
     ConsumerPart,
@@ -101,7 +105,7 @@ class Hub:
         """No I/O yet; `start` begins.
 
         Raises:
-            SettingsError: a nameserver address or the client's ip cannot be read.
+            SettingsError: a nameserver address, the client's ip or the credentials of the environment cannot be read.
         """
         self.settings = settings or ClientSettings()
         self.clock = clock or loop_clock()
@@ -116,7 +120,7 @@ class Hub:
             on_request=self._take_request,
             connect_timeout_ms=self.settings.connect_timeout_ms,
             on_lost=lambda _channel: self._lost.set(),
-            credentials=self.settings.credentials,
+            credentials=self.settings.credentials or environment_credentials(),
         )
         self.nameservers = Nameservers(
             addresses,

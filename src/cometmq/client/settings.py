@@ -19,6 +19,7 @@ from cometmq.model.names import TRACE_TOPIC, topic_fault
 
 NAMESERVERS_VARIABLE = "NAMESRV_ADDR"  # As every RocketMQ client and tool reads it.
 NAMESERVERS_DEFAULT = "127.0.0.1:9876"
+CREDENTIAL_VARIABLES = ("COMETMQ_ACCESS_KEY", "COMETMQ_SECRET_KEY", "COMETMQ_SECURITY_TOKEN")
 # A broker forgets a member that is silent for 120 s and gives its queues to others (CHANNEL_EXPIRED_TIMEOUT).
 _SILENCE_MS_MAX = 119_000
 _QUEUES_MAX = 65_536  # Of a topic on one broker (model.route).
@@ -50,6 +51,22 @@ def nameserver_addresses(text: str | None) -> tuple[str, ...]:
     return addresses
 
 
+def environment_credentials() -> Credentials | None:
+    """What COMETMQ_ACCESS_KEY, COMETMQ_SECRET_KEY and COMETMQ_SECURITY_TOKEN say: for who has no `credentials` in its settings.
+
+    Raises:
+        SettingsError: one of the first two is there without the other.
+    """
+    access_key, secret_key = (os.environ.get(name, "") for name in CREDENTIAL_VARIABLES[:2])
+    if not access_key and not secret_key:
+        return None
+    if not access_key or not secret_key:
+        raise SettingsError(
+            f"{CREDENTIAL_VARIABLES[0]} and {CREDENTIAL_VARIABLES[1]} go together: set both, or none"
+        )
+    return Credentials(access_key, secret_key, os.environ.get(CREDENTIAL_VARIABLES[2]) or None)
+
+
 class ConsumeFrom(StrEnum):
     """Where a group begins in a queue in which it has no offset yet (ConsumeFromWhere).
 
@@ -78,7 +95,8 @@ class ClientSettings:
         is_trace_enabled: enableTrace; tell a topic what becomes of each message.
         trace_topic: traceTopic; which one.
         is_telemetry_enabled: make spans of OpenTelemetry (pip install cometmq[otel]).
-        credentials: what all requests are signed with, where servers have access control (AclClientRPCHook).
+        credentials: what all requests are signed with, where servers have access control (AclClientRPCHook). None:
+            `environment_credentials`.
     """
 
     instance_name: str = ""

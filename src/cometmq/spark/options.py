@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from cometmq.model.credentials import Credentials
 from cometmq.model.errors import SettingsError
 from cometmq.model.names import group_fault, topic_fault
 from cometmq.spark.columns.schema import nearest
@@ -233,12 +234,28 @@ def _no_tls(text: str) -> None:
 # AclClientRPCHook and TlsSystemConfig of RocketMQ 5.3.3).
 PASSED_ON = (
     Option("rocketmq.namespace", _namespace, "", "The namespace: it stands in front of topics and groups at the broker, and nowhere here."),
-    Option("rocketmq.accessKey", _not_built("signing requests (ACL)"), None, "For brokers with ACL. Not built yet: an error."),
-    Option("rocketmq.secretKey", _not_built("signing requests (ACL)"), None, "As `rocketmq.accessKey`."),
-    Option("rocketmq.securityToken", _not_built("signing requests (ACL)"), None, "As `rocketmq.accessKey`."),
+    Option("rocketmq.accessKey", text, None, "The user that requests are signed as, where there is access control. Default: COMETMQ_ACCESS_KEY in the environment of driver and executors."),
+    Option("rocketmq.secretKey", text, None, "What they are signed with. Default: COMETMQ_SECRET_KEY."),
+    Option("rocketmq.securityToken", text, None, "Of a temporary access. Default: COMETMQ_SECURITY_TOKEN."),
     Option("rocketmq.tls.enable", _no_tls, "false", "Encrypted connections. `true` is not built yet: an error."),
     Option("rocketmq.unitName", _not_built("the name of a unit"), None, "For clusters in units. Not built yet: an error."),
 )  # fmt: skip
+
+
+def credentials_of(value: Mapping[str, Any]) -> Credentials | None:
+    """What the requests of a read or write are signed with; its text holds no secret.
+
+    Raises:
+        SettingsError: there is an access key without a secret key, or the other way round.
+    """
+    access_key, secret_key = value["rocketmq.accessKey"], value["rocketmq.secretKey"]
+    if not access_key and not secret_key:
+        return None
+    if not access_key or not secret_key:
+        raise SettingsError(
+            "options 'rocketmq.accessKey' and 'rocketmq.secretKey' go together: give both, or none"
+        )
+    return Credentials(access_key, secret_key, value["rocketmq.securityToken"] or None)
 
 
 def require(value: Mapping[str, Any], name: str, example: str = "localhost:9876") -> None:

@@ -15,6 +15,7 @@ from typing import Self
 
 from cometmq.client.hub import Hub
 from cometmq.client.namespace import namespace_of
+from cometmq.client.settings import ClientSettings
 from cometmq.client.sync.portal import portal
 from cometmq.client.transactions import TransactionState
 from cometmq.codec.bodies.heartbeat import ProducerPart
@@ -24,6 +25,7 @@ from cometmq.codec.record import decode_record
 from cometmq.codec.remoting import Command
 from cometmq.model import properties as keys_of
 from cometmq.model.codes import RequestCode
+from cometmq.model.credentials import Credentials
 from cometmq.model.errors import CometError
 from cometmq.model.names import HALF_TOPIC
 from cometmq.net.channel import Channel
@@ -144,12 +146,19 @@ class TransactionChecks:
         group: the sink's option `group`.
         ledger_dir: the sink's option `ledgerDir`.
         namespace: its option `rocketmq.namespace`.
+        credentials: what its requests are signed with.
     """
 
     def __init__(
-        self, nameservers: str, *, group: str, ledger_dir: str | Path, namespace: str = ""
+        self,
+        nameservers: str,
+        *,
+        group: str,
+        ledger_dir: str | Path,
+        namespace: str = "",
+        credentials: Credentials | None = None,
     ) -> None:
-        self.hub = Hub(nameservers)
+        self.hub = Hub(nameservers, ClientSettings(credentials=credentials))
         group = namespace_of(namespace).wrap(group)
         self._member = LedgerMember(group, Ledgers(Path(ledger_dir)), self.hub)
 

@@ -44,7 +44,7 @@ def sink_cluster(settings: SinkSettings) -> SinkCluster:
     """The cluster that a sink writes, connected."""
     key = (
         "sink", settings.name_servers, settings.namespace, settings.group, settings.timeout_ms,
-        settings.retries, settings.is_transactional,
+        settings.retries, settings.is_transactional, settings.credentials,
     )  # fmt: skip
     return shared(key, lambda: ClientSinkCluster(settings))
 
@@ -57,6 +57,7 @@ def limits_of(settings: SinkSettings) -> ProducerSettings:
         retries=settings.retries,
         # The broker's own limit decides, and its answer names it.
         body_size_max=2**31 - 1,
+        credentials=settings.credentials,
     )
 
 

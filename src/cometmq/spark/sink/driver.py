@@ -29,7 +29,10 @@ class Driver:
     def __init__(self, settings: SinkSettings) -> None:
         folder = settings.ledger_folder or ""
         self._checks = TransactionChecks(
-            ";".join(settings.name_servers), group=settings.group, ledger_dir=folder
+            ";".join(settings.name_servers),
+            group=settings.group,
+            ledger_dir=folder,
+            credentials=settings.credentials,
         )
         self._checks.__enter__()
         hub = self._checks.hub
@@ -60,7 +63,7 @@ class Driver:
 def driver(settings: SinkSettings) -> Driver:
     """The driver's side of a write, connected."""
     key = ("driver", settings.name_servers, settings.namespace, settings.group,
-           settings.ledger_folder, settings.delivery_timeout_ms, settings.immunity_ms)  # fmt: skip
+           settings.ledger_folder, settings.delivery_timeout_ms, settings.immunity_ms, settings.credentials)  # fmt: skip
     return shared(key, lambda: Driver(settings))
 
 

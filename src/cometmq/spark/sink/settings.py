@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from cometmq.client.namespace import namespace_of
+from cometmq.model.credentials import Credentials
 from cometmq.model.errors import SettingsError
-from cometmq.spark.options import read_options, require
+from cometmq.spark.options import credentials_of, read_options, require
 from cometmq.spark.sink.options import (
     AT_LEAST_ONCE,
     IDEMPOTENT,
@@ -27,6 +28,7 @@ class SinkSettings:
     name_servers: tuple[str, ...]
     topic: str | None
     namespace: str
+    credentials: Credentials | None
     group: str
     delivery: str
     id_column: str | None
@@ -64,6 +66,7 @@ class SinkSettings:
             name_servers=value["nameServer"],
             topic=value["topic"],
             namespace=value["rocketmq.namespace"],
+            credentials=credentials_of(value),
             group=namespace_of(value["rocketmq.namespace"]).wrap(value["group"]),
             delivery=delivery,
             id_column=value["idColumn"],

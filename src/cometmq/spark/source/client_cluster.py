@@ -26,7 +26,7 @@ from cometmq.client.namespace import namespace_of
 from cometmq.client.offsets import BrokerOffsets
 from cometmq.client.results import PullStatus, RawPull
 from cometmq.client.routes import KnownTopic
-from cometmq.client.settings import ConsumerSettings
+from cometmq.client.settings import ClientSettings, ConsumerSettings
 from cometmq.client.sync.portal import portal
 from cometmq.codec.bodies.cluster import decode_cluster_info
 from cometmq.codec.bodies.missing_brokers import MissingBroker, decode_missing_brokers
@@ -67,7 +67,9 @@ _ADVANCING = (PullStatus.FOUND, PullStatus.NO_MATCHED_MESSAGE)
 def source_cluster(settings: SourceSettings) -> SourceCluster:
     """The cluster that a source reads, connected."""
     retries = settings.retries, settings.retry_interval_ms
-    key = ("source", settings.name_servers, settings.namespace, settings.group, retries)
+    key = (
+        "source", settings.name_servers, settings.namespace, settings.group, retries, settings.credentials,
+    )  # fmt: skip
     return shared(key, lambda: ClientSourceCluster(settings), settings.pool)
 
 
@@ -84,7 +86,8 @@ class ClientSourceCluster:
         self._namespace = namespace_of(settings.namespace)
         self._suggested: dict[MessageQueue, int] = {}
         self._reading = 0
-        self._hub = Hub(";".join(settings.name_servers))
+        signing = ClientSettings(credentials=settings.credentials)
+        self._hub = Hub(";".join(settings.name_servers), signing)
         named = ConsumerSettings(namespace=settings.namespace)
         self._consumer = AsyncPullConsumer(group=settings.group, settings=named, hub=self._hub)
         self._offsets = BrokerOffsets(self._hub)

@@ -9,11 +9,12 @@ from typing import Any
 from uuid import uuid4
 
 from cometmq.client import by_sql
+from cometmq.model.credentials import Credentials
 from cometmq.model.errors import ExpressionError, SettingsError, SubscriptionError
 from cometmq.model.queue import MessageQueue
 from cometmq.model.subscription import ALL, TAG, parse_subscription
 from cometmq.spark.columns.schema import PropertiesFormat
-from cometmq.spark.options import moment_fault, read_options, require
+from cometmq.spark.options import credentials_of, moment_fault, read_options, require
 from cometmq.spark.pool import PoolLimits
 from cometmq.spark.sink.options import SINK_OPTIONS
 from cometmq.spark.source.cluster import ReadFrom
@@ -78,6 +79,7 @@ class SourceSettings:
     group: str
     is_committing: bool
     namespace: str
+    credentials: Credentials | None
     read_from: ReadFrom
     pull_rows: int
     pull_depth: int
@@ -118,6 +120,7 @@ class SourceSettings:
             group=_group(value),
             is_committing=value["commitOffsets"] == "batch",
             namespace=value["rocketmq.namespace"],
+            credentials=credentials_of(value),
             read_from=ReadFrom(value["readFrom"]),
             pull_rows=value["pull.batchSize"],
             pull_depth=value["pull.pipelineDepth"],

@@ -1,0 +1,40 @@
+"""Credentials for all that a command asks: from a file, never from a flag, which every user of the machine can read."""
+
+import os
+from pathlib import Path
+
+from cometmq.model.errors import SettingsError
+
+_KEYS = {
+    "accessKey": "COMETMQ_ACCESS_KEY",
+    "secretKey": "COMETMQ_SECRET_KEY",
+    "securityToken": "COMETMQ_SECURITY_TOKEN",
+}
+
+
+def sign_with(path: Path) -> None:
+    """Have the clients of this process, and of those that it starts, sign with what a file says.
+
+    Args:
+        path: `accessKey: ...` and `secretKey: ...`, as in the `conf/tools.yml` of RocketMQ.
+
+    Raises:
+        SettingsError: it cannot be read, or others can read it, or it lacks one of them; the message holds no secret.
+    """
+    from cometmq.access.yaml_text import read_yaml
+
+    try:
+        mode = path.stat().st_mode
+        content = path.read_bytes()
+    except OSError as error:
+        raise SettingsError(f"{path}: {error.strerror or error}") from None
+    if mode & 0o007:
+        raise SettingsError(f"{path} holds a secret, and others may read it: chmod 600")
+    top = read_yaml(content, str(path))
+    values = {} if top is None else {name: node for _, name, node in top.pairs("the file")}
+    for key, variable in _KEYS.items():
+        text = values[key].text(key) if key in values else ""
+        if not text and key != "securityToken":
+            raise SettingsError(f"{path} has no {key}")
+        if text:
+            os.environ[variable] = text
