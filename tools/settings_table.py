@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from cometmq.broker.settings import KEYS_WITHOUT_EFFECT, BrokerSettings
-from cometmq.broker.unsupported_keys import COPIES, UNSUPPORTED_KEYS
+from cometmq.broker.unsupported_keys import UNSUPPORTED_KEYS
 from cometmq.model.settings import SettingKey, setting_keys
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "operate" / "settings.md"
@@ -72,7 +72,7 @@ def page() -> str:
     missed = "".join(
         f"| {', '.join(f'`{key}`' for key in each.keys)} "
         f"| {'refused' if each.is_refused else 'warned of'} | {each.why} |\n"
-        for each in (COPIES, *UNSUPPORTED_KEYS)
+        for each in UNSUPPORTED_KEYS
     )
     return HEAD + rows + MISSED + missed + REST + names + "\n"
 

@@ -16,7 +16,7 @@ CREATE_TOPIC, INVALID_PARAMETER = 17, 29
 
 REFUSED: tuple[dict[str, object], ...] = (
     {"authenticationEnabled": "true"},
-    {"brokerRole": "SYNC_MASTER", "inSyncReplicas": 2},
+    {"brokerRole": "SYNC_MASTER", "totalReplicas": 2, "inSyncReplicas": 3},
     {"storeType": "defaultRocksDB"},
     {"configManagerVersion": "v2"},
     {"timerRocksDBEnable": "true"},

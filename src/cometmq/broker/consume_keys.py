@@ -6,7 +6,7 @@ Next: cometmq.broker.settings
 from dataclasses import dataclass
 from enum import Enum
 
-from cometmq.broker.store_keys import StoreKeys
+from cometmq.broker.replica_keys import ReplicaKeys
 from cometmq.model.settings import setting
 
 
@@ -18,7 +18,7 @@ class RequestMode(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class ConsumeKeys(StoreKeys):
+class ConsumeKeys(ReplicaKeys):
     """Of BrokerConfig of RocketMQ 5.3.3.
 
     Attributes:

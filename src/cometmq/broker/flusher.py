@@ -68,7 +68,7 @@ class Flusher:
         """
         if self._is_at_rest:
             self._tick_in(TICK_SECONDS)
-        if self._positions.confirmed < self._positions.written and not self._is_flush_near:
+        if self._positions.local < self._positions.written and not self._is_flush_near:
             # Behind the other reads of this turn of the loop: one flush serves them all.
             self._is_flush_near = True
             self._busy_poll.end()
@@ -148,7 +148,7 @@ class Flusher:
                 self._store.flush_failed(OSError(str(error)))
             else:
                 self._store.flushed(target)
-                if self._positions.confirmed < self._positions.written:
+                if self._positions.local < self._positions.written:
                     # Those who wrote during this flush wait for the next one.
                     self._flush()
 

@@ -95,6 +95,9 @@ class InnerPuts:
     async def flushed(self, results: Sequence[PutResult]) -> None:
         """Wait until messages are confirmed: on the device where the store flushes synchronously.
 
+        Copies that are late, or gone, are no failure: the messages stay, and to write them again would
+        not help (EndTransactionProcessor of RocketMQ 5.3.3 sees it so).
+
         Raises:
             StoreError: they are not in time, or a flush failed.
         """
@@ -105,11 +108,11 @@ class InnerPuts:
         if end <= self._store.positions.confirmed:
             return
         durability = await _outcome(self._store.wait_confirmed, end)
-        if durability is not Durability.OK:
+        if durability is Durability.DISK_LATE:
             raise StoreError(f"messages up to physical offset {end}: {durability.value}")
 
     def durable(self, results: Sequence[PutResult]) -> Steps[None]:
-        """Wait, as a machine, until messages are confirmed.
+        """Wait, as a machine, until messages are confirmed; the same.
 
         Raises:
             StoreError: they are not in time, or a flush failed.
@@ -121,7 +124,7 @@ class InnerPuts:
         if end <= self._store.positions.confirmed:
             return
         durability = yield from confirmed(end)
-        if durability is not Durability.OK:
+        if durability is Durability.DISK_LATE:
             raise StoreError(f"messages up to physical offset {end}: {durability.value}")
 
     async def on_device(self, end_offset: int | None = None) -> bool:

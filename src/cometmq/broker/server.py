@@ -41,13 +41,16 @@ from cometmq.broker.offered_topics import OfferedTopics
 from cometmq.broker.offsets import Offsets
 from cometmq.broker.parts import Parts
 from cometmq.broker.registrar import Registrar, RegistrarSettings
+from cometmq.broker.replicas.allowed_addresses import AllowedAddresses, members_by_nameservers
+from cometmq.broker.replicas.masters import MasterPort
+from cometmq.broker.replicas.terms import copy_rule, link_terms
 from cometmq.broker.requests import request_table
 from cometmq.broker.service.groups import GroupAdministration, GroupComparison
 from cometmq.broker.service.lookup import MessageLookup
 from cometmq.broker.service.offsets import CommittedOffsets, QueueBounds
 from cometmq.broker.service.pull import Pulls
 from cometmq.broker.service.topics import TopicAdministration
-from cometmq.broker.settings import FAST_PORT_DISTANCE, BrokerSettings
+from cometmq.broker.settings import FAST_PORT_DISTANCE, BrokerRole, BrokerSettings
 from cometmq.broker.topics import Topics
 from cometmq.broker.turns import Turns
 from cometmq.codec.headers.nameserver import BrokerIdentity
@@ -73,7 +76,7 @@ POOL_THREADS = 4  # Reads that wait for the device; more would only wait for eac
 _HOUSEKEEPING_SECONDS = 1.0
 _HOUSEKEEPING_PERIOD_SECONDS = 0.2  # So late a long poll that found nothing may be answered.
 _MEMBERS_SECONDS = 10  # ClientHousekeepingService scans as often.
-_HA_PORT_DISTANCE = 1
+HA_PORT_DISTANCE = 1
 
 
 class Broker:
@@ -83,6 +86,7 @@ class Broker:
         settings: what it was told, and what was changed since.
         port: where it listens; the real one when settings say 0.
         fast_port: the second port, for old clients' sends.
+        ha_port: where slaves fetch the log; 0: nowhere.
         listen_host: the address that both are taken at.
     """
 
@@ -94,6 +98,7 @@ class Broker:
         self.settings = self._in_force.current
         self.port = 0
         self.fast_port = 0
+        self.ha_port = 0
         self.listen_host = settings.listen_host
         self._clock = clock
         self._disk = disk or RealDisk()
@@ -129,15 +134,7 @@ class Broker:
         settings, closing = self.settings, self._closing
         settings.check_role()
         self._ip, self.listen_host = addresses_of(settings)
-        self._store = MessageStore.open(
-            settings.store_directory,
-            settings.store_settings(),
-            clock=self._clock,
-            disk=self._disk,
-        )
-        closing.callback(self._store.close)
-        self._pool = ThreadPoolExecutor(POOL_THREADS, "broker-pool")
-        closing.callback(self._pool.shutdown)
+        self._open_store()
         self._world = LoopWorld(self._pool, self._store)
         self._machines = Machines(self._world, "broker")
         self._requests = Machines(self._world, "requests")
@@ -145,6 +142,7 @@ class Broker:
         self._load_tables()
         self._server = self._bind()
         self._channels = Channels(self._clock, credentials=settings.credentials())
+        self._replicas = self._make_replicas()
         self._registrar = self._make_registrar()
         parts = self._make_parts()
         self._features = [make(parts) for make in FEATURES]
@@ -164,7 +162,21 @@ class Broker:
             self._machines.close,
         ):
             closing.push_async_callback(close)
+        self._replicas.serve()
         await self._server.serve()
+
+    def _open_store(self) -> None:
+        """The store, and the threads that read what is not in memory."""
+        settings, closing = self.settings, self._closing
+        self._store = MessageStore.open(
+            settings.store_directory,
+            settings.store_settings(),
+            clock=self._clock,
+            disk=self._disk,
+        )
+        closing.callback(self._store.close)
+        self._pool = ThreadPoolExecutor(POOL_THREADS, "broker-pool")
+        closing.callback(self._pool.shutdown)
 
     def _read_accounts(self) -> AccountFiles | None:
         """The accounts of ACL 1.0, where it is on, which are followed from now on."""
@@ -241,6 +253,43 @@ class Broker:
             _log.warning("the second port is not served: %s", error)
         self._store.store_host = encode_host(self.address)
         return server
+
+    def _make_replicas(self) -> MasterPort:
+        """The port where slaves fetch the log; it listens where somebody could be let in."""
+        settings = self.settings
+        find = members_by_nameservers(
+            settings.nameserver_addresses,
+            settings.broker_name,
+            NameserverChannels(self._channels),
+        )
+        port = MasterPort(
+            self._store,
+            rule=copy_rule(settings),
+            terms=link_terms(settings),
+            allowed=AllowedAddresses(settings.ha_allowed, find, self._clock),
+            clock=self._clock,
+            pool=self._pool,
+        )
+        port.begin(slave_timeout_ms=settings.slave_timeout_ms)
+        if not settings.nameserver_addresses and not settings.ha_allowed:
+            return port
+        # Where any free port was asked for, any is as good for slaves.
+        beside = self.port + HA_PORT_DISTANCE if settings.listen_port else 0
+        try:
+            self.ha_port = port.bind(self.listen_host, settings.ha_port or beside)
+        except NetError as error:
+            if settings.ha_port or settings.broker_role is BrokerRole.SYNC_MASTER:
+                raise
+            _log.warning("slaves cannot fetch the log, and are told of no port: %s", error)
+        self._closing.push_async_callback(port.close)
+        return port
+
+    def _ha_address(self) -> str:
+        """Where slaves fetch the log; empty: nowhere."""
+        ip = self.settings.ha_ip or self._ip
+        if not self.ha_port:
+            return ""
+        return f"[{ip}]:{self.ha_port}" if ":" in ip else f"{ip}:{self.ha_port}"
 
     def _make_parts(self) -> Parts:
         settings = self.settings
@@ -372,7 +421,7 @@ class Broker:
                 broker_id=settings.broker_id,
             ),
             self._offered.table,
-            ha_address=f"{settings.ha_ip or self._ip}:{self.port + _HA_PORT_DISTANCE}",
+            ha_address=self._ha_address(),
             calls=NameserverChannels(self._channels),
             tasks=Tasks("registrar"),
             settings=RegistrarSettings(

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from cometmq.access.keys import check_secret_file, folder_layers
 from cometmq.broker.consume_keys import ConsumeKeys
-from cometmq.broker.unsupported_keys import COPIES, UNSUPPORTED_KEYS
+from cometmq.broker.unsupported_keys import UNSUPPORTED_KEYS
 from cometmq.model.errors import SettingsError
 from cometmq.model.settings import (
     Layer,
@@ -190,9 +190,8 @@ class BrokerSettings(ConsumeKeys):
 # works. What changes a promise is in `unsupported_keys`; docs/operate/settings.md lists both.
 KEYS_WITHOUT_EFFECT = frozenset(
     """
-    storePathConsumeQueue storePathIndex storeCheckpoint abortFile haListenPort haMasterAddress
-    haSendHeartbeatInterval haHousekeepingInterval haTransferBatchSize haMaxGapNotInSync
-    haSlaveFallbehindMax totalReplicas slaveTimeout offsetCheckInSlave
+    storePathConsumeQueue storePathIndex storeCheckpoint abortFile
+    offsetCheckInSlave
     destroyMapedFileIntervalForcibly commitCommitLogLeastPages commitCommitLogThoroughInterval
     flushConsumeQueueLeastPages flushConsumeQueueThoroughInterval fastFailIfNoBufferInStorePool
     useReentrantLockWhenPutMessage enableScheduleAsyncDeliver maxLmqConsumeQueueNum dLegerGroup
@@ -228,7 +227,7 @@ def load_settings(
     path = None if conf is None else str(Path(conf).absolute())
     layers += ConfFile(path, RealDisk()).layers()
     layers.append(environment_layer(BrokerSettings, environ))
-    layers.append(asked_by_environment((*UNSUPPORTED_KEYS, COPIES), environ))
+    layers.append(asked_by_environment(UNSUPPORTED_KEYS, environ))
     layers.append(flags_layer(BrokerSettings, arguments))
     check_secret_file(BrokerSettings, layers, path)
     return settings_of([*folder_layers(layers, path, environ), *layers])
@@ -240,9 +239,8 @@ def settings_of(layers: Sequence[Layer]) -> tuple[BrokerSettings, list[str]]:
     Raises:
         SettingsError: a value cannot be used, or asks for what would be missed.
     """
-    known = KEYS_WITHOUT_EFFECT.union(*(each.keys for each in (*UNSUPPORTED_KEYS, COPIES)))
+    known = KEYS_WITHOUT_EFFECT.union(*(each.keys for each in UNSUPPORTED_KEYS))
     settings, warnings = read_settings(BrokerSettings, layers, also_known=known)
     settings.check_access()
-    # An asynchronous master waits for nobody in RocketMQ, either.
-    copies = (COPIES,) if settings.broker_role is BrokerRole.SYNC_MASTER else ()
-    return settings, warnings + judge((*UNSUPPORTED_KEYS, *copies), layers)
+    settings.check_replicas()
+    return settings, warnings + judge(UNSUPPORTED_KEYS, layers)

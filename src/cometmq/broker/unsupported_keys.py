@@ -13,21 +13,9 @@ _ELSEWHERE = (
 )
 
 
-def _is_above_one(text: str) -> bool:
-    return text.isdecimal() and int(text) > 1
-
-
 def _is_rocksdb(text: str) -> bool:
     return text not in ("", "default")
 
-
-# Where sends wait for slaves (SYNC_MASTER).
-COPIES = Unsupported(
-    ("inSyncReplicas", "minInSyncReplicas"),
-    "there are no slaves yet, and nothing that is acknowledged would have a copy; set it to 1, and keep "
-    "copies below the file system",
-    asks=_is_above_one,
-)
 
 UNSUPPORTED_KEYS = (
     # --- refused
@@ -68,6 +56,11 @@ UNSUPPORTED_KEYS = (
     Unsupported(
         ("enableSlaveActingMaster", "enableRemoteEscape", "duplicationEnable"),
         "there are no slaves yet",
+        is_refused=False,
+    ),
+    Unsupported(
+        ("haFlowControlEnable",),
+        "slaves are sent what their connections take; bound the rate where the network is",
         is_refused=False,
     ),
     Unsupported(

@@ -42,6 +42,14 @@ class BombError(CodecError):
     """Compressed bytes that would unpack beyond the bound that the caller set."""
 
 
+class LinkError(CometError):
+    """The connection of a master and a slave cannot go on; another one may."""
+
+
+class CopyingStopped(LinkError):
+    """A slave's log does not fit its master's: no connection helps, somebody must look."""
+
+
 class StoreError(CometError):
     """The store refuses: the base of its reasons. `code` is what a sender is answered."""
 

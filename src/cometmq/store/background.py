@@ -144,6 +144,8 @@ class Background:
         """What is due: late waiters, tails to write, a look at the disk. Each 100 ms or so."""
         self.flushing.expire()
         if not (self._acceptance.is_over or self._acceptance.is_held):
+            if self._log.positions.replicated is not None:
+                self._dispatcher.dispatch()  # What replicas have not in time is shown without.
             self._commit_staged()
             self.upkeep.tick()
 
@@ -152,8 +154,8 @@ class Background:
         positions = self._log.positions
         if self._acceptance.is_over:
             return True
-        is_flushed = positions.flushed == positions.confirmed == positions.written
-        return is_flushed and self.upkeep.is_at_rest
+        is_flushed = positions.flushed == positions.local == positions.written
+        return is_flushed and self.upkeep.is_at_rest and not self.flushing.is_awaited
 
     def _commit_staged(self) -> None:
         """Write what waits in the transient pool, when it is time, and show it."""

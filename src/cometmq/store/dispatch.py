@@ -8,6 +8,7 @@ Next: cometmq.store.derived_queues
 """
 
 from collections import deque
+from collections.abc import Callable
 
 from cometmq.store.batch import Batch
 from cometmq.store.derived import Derived
@@ -21,6 +22,7 @@ class LogDispatcher:
         derived: what is fed; the queues first.
         dispatched_ms: store timestamp of the last record that is in its queue.
         waiting: the batches, in the order of the log.
+        on_moved: told when the log may have been written, flushed or replicated, before anything is shown.
         raw_end: physical offset behind the last record that came as bytes: no put may come before it is
             dispatched, for its queue offset follows from that.
     """
@@ -31,12 +33,15 @@ class LogDispatcher:
         self.waiting: deque[Batch] = deque()
         self.dispatched_ms = 0
         self.raw_end = 0
+        self.on_moved: Callable[[], None] | None = None
 
     def __len__(self) -> int:
         return len(self.waiting)
 
     def dispatch(self) -> None:
         """Make visible what is confirmed."""
+        if self.on_moved is not None:
+            self.on_moved()
         waiting = self.waiting
         if not waiting:
             return

@@ -43,6 +43,21 @@ class Flushing:
         """Call back when the log is on the device up to an offset, or will not be in time."""
         self._waiters.wait_flushed(end_offset, deadline=self._deadline(), on_done=on_done)
 
+    def change_replica_timeout(self, timeout_ms: int) -> None:
+        """How long replicas may take to have what is waited for (slaveTimeout), ms."""
+        late = timeout_ms - self._settings.sync_flush_timeout_ms
+        self._waiters.replica_seconds = late / 1000
+
+    @property
+    def is_awaited(self) -> bool:
+        """Whether somebody waits for anything."""
+        return len(self._waiters) > 0
+
+    def replicated(self, end: int | None, replica_count: int) -> None:
+        """Replicas have the log up to an offset: tell who waited for it (`Positions.replicated_to`)."""
+        self._positions.replicated_to(end, replica_count)
+        self._waiters.advance()
+
     def _deadline(self) -> float:
         return self._clock.monotonic() + self._settings.sync_flush_timeout_ms / 1000
 

@@ -45,6 +45,7 @@ from cometmq.store.message_search import MessageSearch
 from cometmq.store.raw_log import RawLog
 from cometmq.store.read_side import ReadSide
 from cometmq.store.real_disk import RealDisk
+from cometmq.store.replica_side import ReplicaSide
 from cometmq.store.running_flags import Flag
 from cometmq.store.settings import StoreSettings
 from cometmq.store.truncation import Truncation
@@ -72,6 +73,7 @@ class MessageStore:
         room: how full its disks were at the last look.
         cleaner: lets old files go.
         index: finds messages by their keys.
+        replica_side: what its copies see of it.
         on_truncated: each is told the log's new end when that is taken back (`Truncation`).
         on_stuck: told of a topic one of whose queues cannot be written (`ConsumeQueue.fault`).
     """
@@ -148,6 +150,7 @@ class MessageStore:
         self.change_read_ahead = reading.change_read_ahead
 
         self.wait_confirmed, self.wait_flushed = flushing.wait_confirmed, flushing.wait_flushed
+        self.replica_side = ReplicaSide(self._log, background.flushing, self._dispatcher)
         self.flush_target, self.flush_files = background.flush_target, flushing.flush_files
         self.flushed, self.flush_failed = background.flushed, background.flush_failed
         self.file_ahead_needed = background.file_ahead_needed
@@ -483,11 +486,6 @@ class MessageStore:
     def max_offset(self) -> int:
         """Physical offset behind the last record."""
         return self.positions.written
-
-    @property
-    def committed_offset(self) -> int:
-        """Physical offset up to which the log is in its files; less with a transient pool."""
-        return self.positions.committed
 
     @property
     def flushed_offset(self) -> int:

@@ -22,12 +22,16 @@ _Waiters = deque[tuple[int, float, OnDone]]
 class PositionWaiters:
     """The waiters of a log, in its order.
 
+    Attributes:
+        replica_seconds: how much later than the device replicas may be; less than 0: sooner.
+
     Invariant: offsets and deadlines both grow along each queue. All wait equally long; who is
     added late, behind a waiter for a later offset, waits with that one.
     """
 
     def __init__(self, positions: Positions) -> None:
         self._positions = positions
+        self.replica_seconds = 0.0
         self._confirmed: _Waiters = deque()
         self._flushed: _Waiters = deque()
         self._is_failed = False
@@ -43,12 +47,23 @@ class PositionWaiters:
     def wait_confirmed(self, end_offset: int, *, deadline: float, on_done: OnDone) -> None:
         """Tell when everything before `end_offset` is confirmed.
 
+        Where too few replicas are in sync, nobody waits for them: that is told once it is on the device.
+
         Args:
             end_offset: physical offset behind the last record waited for.
-            deadline: monotonic seconds at which waiting ends.
+            deadline: monotonic seconds at which waiting for the device ends.
             on_done: called once, with what came of it.
         """
-        self._add(self._confirmed, self._positions.confirmed, end_offset, deadline, on_done)
+        positions = self._positions
+        if self._is_vain and positions.confirmed < end_offset <= positions.local:
+            on_done(Durability.NO_REPLICA)
+            return
+        self._add(self._confirmed, positions.confirmed, end_offset, deadline, on_done)
+
+    @property
+    def _is_vain(self) -> bool:
+        """Whether replicas are wanted and too few are in sync."""
+        return self._positions.replicated is not None and not self._positions.replica_count
 
     def wait_flushed(self, end_offset: int, *, deadline: float, on_done: OnDone) -> None:
         """Tell when everything before `end_offset` is on the device; arguments as above."""
@@ -69,15 +84,26 @@ class PositionWaiters:
 
     def advance(self) -> int:
         """Tell whose position has been reached; gives how many were told."""
-        return _tell(self._confirmed, self._positions.confirmed) + _tell(
-            self._flushed, self._positions.flushed
+        positions = self._positions
+        told = _tell(self._confirmed, positions.confirmed) + _tell(
+            self._flushed, positions.flushed
         )
+        if self._is_vain:
+            told += _tell(self._confirmed, positions.local, Durability.NO_REPLICA)
+        return told
 
     def expire(self, now: float) -> None:
         """Tell who has waited too long."""
-        while self._confirmed and self._confirmed[0][1] <= now:
-            end_offset, _, on_done = self._confirmed.popleft()
-            on_done(self._positions.why_late(end_offset))
+        positions = self._positions
+        while self._confirmed:
+            end_offset, deadline, on_done = self._confirmed[0]
+            if end_offset <= positions.local:
+                deadline += self.replica_seconds  # Only replicas are waited for.
+            if deadline > now:
+                break
+            self._confirmed.popleft()
+            positions.given_up = max(positions.given_up, end_offset)
+            on_done(positions.why_late(end_offset))
         while self._flushed and self._flushed[0][1] <= now:
             self._flushed.popleft()[2](Durability.DISK_LATE)
 
@@ -102,10 +128,10 @@ class PositionWaiters:
                 on_done(Durability.DISK_LATE)
 
 
-def _tell(waiters: _Waiters, reached: int) -> int:
+def _tell(waiters: _Waiters, reached: int, outcome: Durability = Durability.OK) -> int:
     """Tell who waited for an offset up to here; gives how many did."""
     told = 0
     while waiters and waiters[0][0] <= reached:
-        waiters.popleft()[2](Durability.OK)
+        waiters.popleft()[2](outcome)
         told += 1
     return told

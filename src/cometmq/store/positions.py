@@ -26,8 +26,8 @@ class Durability(Enum):
 class Positions:
     """Physical offsets of one log; each moves forward, but for `go_back`.
 
-    Invariants: start <= flushed <= committed <= written <= allocated; confirmed <= written;
-    dispatched <= confirmed and committed.
+    Invariants: start <= flushed <= committed <= written <= allocated; confirmed <= local;
+    dispatched <= local and committed.
 
     Attributes:
         written: behind the last record.
@@ -38,7 +38,9 @@ class Positions:
         dispatched: up to here they are in their queues.
         needs_flush: whether only what is flushed is confirmed (SYNC_FLUSH).
         replicated: up to here the replicas have the log that must have it; None: nobody asks.
-        replica_count: how many of these there are.
+        replica_count: how many members are in sync; 0: fewer than must have it.
+        given_up: up to here nobody waits for replicas any more: who sent it has been told.
+        refusal: why sends that wait for replicas are not even stored; None: they are.
     """
 
     __slots__ = (
@@ -48,7 +50,9 @@ class Positions:
         "confirmed",
         "dispatched",
         "flushed",
+        "given_up",
         "needs_flush",
+        "refusal",
         "replica_count",
         "replicated",
         "written",
@@ -60,13 +64,31 @@ class Positions:
         self._is_written_enough = not needs_flush
         self.replicated: int | None = None
         self.replica_count = 0
+        self.given_up = 0
+        self.refusal: str | None = None
         self.written = self.committed = self.flushed = 0
         self.confirmed = self.dispatched = 0
 
     @property
+    def local(self) -> int:
+        """Up to where this broker alone can promise its log."""
+        return self.flushed if self.needs_flush else self.written
+
+    @property
+    def sendable(self) -> int:
+        """Up to where replicas may have the log: a master that loses its end must not be behind them."""
+        return self.flushed if self.needs_flush else self.committed
+
+    @property
     def visible_limit(self) -> int:
-        """Up to where dispatch may go: what is confirmed and can be read."""
+        """Up to where dispatch may go: what is confirmed and can be read.
+
+        What no replica will have in time is shown without: who sent it knows, and it stays.
+        """
         confirmed, committed = self.confirmed, self.committed
+        if self.replicated is not None and confirmed < self.written:
+            given_up = self.given_up if self.replica_count else self.written
+            confirmed = max(confirmed, min(given_up, self.local))
         return min(committed, confirmed)
 
     def begin_at(self, end: int) -> None:
@@ -100,35 +122,44 @@ class Positions:
             self._confirm()
 
     def replicated_to(self, end: int | None, replica_count: int) -> None:
-        """The replicas that count have the log up to here; None: no replica is asked for any more."""
+        """The replicas that count have the log up to here; None: no replica is asked for any more.
+
+        Args:
+            end: physical offset.
+            replica_count: how many are in sync; 0: too few.
+        """
         self.replicated, self.replica_count = end, replica_count
         self._is_written_enough = not self.needs_flush and end is None
         self._confirm()
 
     def dispatched_to(self, end: int) -> None:
         """The messages before this are in their queues."""
-        assert self.dispatched <= end <= self.confirmed
+        assert self.dispatched <= end <= self.local
         self.dispatched = end
 
     def go_back(self, end: int) -> None:
         """The log was truncated to here."""
         assert self._chain.start <= end <= self.written
         self.written = end
-        for name in ("committed", "flushed", "confirmed", "dispatched"):
+        for name in ("committed", "flushed", "confirmed", "dispatched", "given_up"):
             setattr(self, name, min(getattr(self, name), end))
         if self.replicated is not None:
             self.replicated = min(self.replicated, end)
         self._check()
 
     def why_late(self, end: int) -> Durability:
-        """Why an offset is not confirmed yet."""
-        if self.replicated is None or (self.needs_flush and self.flushed < end):
+        """Why an offset is not confirmed yet.
+
+        Where the disk and the replicas are late, it is the replicas: CommitLog.handleDiskFlushAndHA of
+        RocketMQ 5.3.3 combines them so.
+        """
+        if self.replicated is None or self.replicated >= end:
             return Durability.DISK_LATE
         return Durability.REPLICA_LATE if self.replica_count else Durability.NO_REPLICA
 
     def _confirm(self) -> None:
         """Confirm what the rule allows by now; nothing is taken back."""
-        end = self.flushed if self.needs_flush else self.written
+        end = self.local
         if self.replicated is not None:
             end = min(end, self.replicated)
         self.confirmed = max(self.confirmed, end)
@@ -137,5 +168,5 @@ class Positions:
     def _check(self) -> None:
         assert self._chain.start <= self.flushed <= self.committed <= self.written
         assert self.written <= self._chain.end
-        assert self.dispatched <= min(self.confirmed, self.committed)
+        assert self.dispatched <= min(self.local, self.committed)
         assert self.confirmed <= self.written

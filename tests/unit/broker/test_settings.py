@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from cometmq.broker.replicas.terms import copy_rule, link_terms
 from cometmq.broker.settings import BrokerRole, load_settings
 from cometmq.broker.store_keys import FlushDiskType
 from cometmq.model.errors import SettingsError
@@ -153,7 +154,6 @@ enableControllerMode=false
 messageStorePlugIn=
 """
     assert load(tmp_path, "brokerRole=SYNC_MASTER" + text)[1] == []
-    # An asynchronous master waits for no slave in RocketMQ, either.
     assert load(tmp_path, "inSyncReplicas=2\n")[1] == []
 
 
@@ -164,6 +164,50 @@ def test_a_setting_without_effect_is_named_in_a_warning(tmp_path, line):
     _, warnings = load(tmp_path, f"{line}\n")
     assert len(warnings) == 1
     assert line.partition("=")[0] in warnings[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("inSyncReplicas=3\ntotalReplicas=2", "inSyncReplicas=3: .* write 2 at most"),
+        ("inSyncReplicas=2\nminInSyncReplicas=3", "minInSyncReplicas=3: .* write 2 at most"),
+        (
+            "haAllowedAddresses=10.0.0.1,broker-b",
+            "haAllowedAddresses=.*broker-b is no IP address",
+        ),
+        ("haTransferBatchSize=4194304", "haTransferBatchSize=4194304 must be"),
+    ],
+)
+def test_what_copies_cannot_keep_is_refused(tmp_path, text, said):
+    with pytest.raises(SettingsError, match=said):
+        load(tmp_path, text + "\n")
+
+
+def test_what_a_master_waits_for_is_two_copies_unless_the_file_says_another_number(tmp_path):
+    def needed(text: str) -> int:
+        return copy_rule(load(tmp_path, text + "\n")[0]).needed
+
+    assert needed("brokerRole=SYNC_MASTER") == 2
+    assert needed("brokerRole=SYNC_MASTER\ninSyncReplicas=3") == 3
+    assert needed("brokerRole=SYNC_MASTER\ninSyncReplicas=1") == 1
+    assert needed("brokerRole=ASYNC_MASTER\ninSyncReplicas=3") == 1
+
+
+def test_a_secret_that_others_can_read_is_refused(tmp_path):
+    secret = tmp_path / "secret"
+    secret.write_bytes(b"0123456789abcdef\n")
+    settings, _ = load(tmp_path, f"haSecretFile={secret}\n")
+    secret.chmod(0o640)
+    with pytest.raises(SettingsError, match=r"haSecretFile=.*mode 0640.*chmod 600"):
+        link_terms(settings)
+    secret.chmod(0o600)
+    assert link_terms(settings).secret == b"0123456789abcdef"
+    secret.write_bytes(b"short")
+    with pytest.raises(SettingsError, match="5 bytes; 16 at least"):
+        link_terms(settings)
+    secret.unlink()
+    with pytest.raises(SettingsError, match=r"haSecretFile=.*No such file"):
+        link_terms(settings)
 
 
 def test_a_slave_is_refused(tmp_path):

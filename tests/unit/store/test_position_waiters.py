@@ -21,12 +21,13 @@ class Told(dict):
 
 
 class Bench:
-    """Waiters, and a log of 1,000 bytes that was written to its end."""
+    """Waiters, and a log of two files of 1,000 bytes, the first of which is written."""
 
     def __init__(self, *, needs_flush: bool = True) -> None:
         disk = FakeDisk()
         chain = FileChain(disk, ["/log"], 1_000)
-        chain.append(LogFile(disk, "/log/0", start=0, size=1_000))
+        for start in (0, 1_000):
+            chain.append(LogFile(disk, f"/log/{start}", start=start, size=1_000))
         self.positions = Positions(chain, needs_flush=needs_flush)
         self.positions.wrote(1_000)
         self.waiters = PositionWaiters(self.positions)
@@ -121,8 +122,52 @@ def test_who_waits_for_replicas_is_told_whether_there_were_any():
     bench.positions.replicated_to(400, 1)
     assert bench.waiters.advance() == 1
     assert bench.told["300"] is OK
-    bench.waiters.expire(8.0)  # The replica is late, too, but the disk is ours.
-    assert bench.told["900"] is DISK_LATE
+    bench.waiters.expire(8.0)  # The disk is late, too; Java names the replica then.
+    assert bench.told["900"] is Durability.REPLICA_LATE
+
+
+def test_where_too_few_replicas_are_in_sync_that_is_told_at_once_and_what_is_written_is_shown():
+    bench = Bench(needs_flush=False)
+    bench.positions.replicated_to(0, 2)
+    bench.positions.wrote(1_001)
+    bench.wait(1_001)
+    assert not bench.told
+    assert bench.positions.visible_limit == 1_000
+    bench.positions.replicated_to(0, 0)
+    assert bench.waiters.advance() == 1
+    bench.wait(1_001, name="later")
+    assert bench.told == {"1001": Durability.NO_REPLICA, "later": Durability.NO_REPLICA}
+    assert bench.positions.visible_limit == 1_001
+    assert bench.positions.confirmed == 1_000
+
+
+def test_with_synchronous_flush_too_few_replicas_are_told_behind_the_flush():
+    bench = Bench()
+    bench.positions.replicated_to(0, 0)
+    bench.wait(200)
+    assert not bench.told
+    assert bench.positions.visible_limit == 0
+    assert bench.flush(200) == 1
+    assert bench.told == {"200": Durability.NO_REPLICA}
+    assert bench.positions.visible_limit == 200
+
+
+def test_replicas_have_a_time_of_their_own_and_what_they_lack_then_is_shown():
+    bench = Bench()
+    bench.waiters.replica_seconds = -2.0  # slaveTimeout is 3 s, syncFlushTimeout 5.
+    bench.positions.replicated_to(0, 1)
+    bench.wait(100, deadline=5.0)
+    bench.wait(200, deadline=5.5)
+    bench.waiters.expire(4.0)
+    assert not bench.told, "it is not on the device: that may take longer"
+    bench.flush(200)
+    bench.waiters.expire(3.0)
+    assert bench.told == {"100": Durability.REPLICA_LATE}
+    assert bench.positions.visible_limit == 100
+    bench.positions.replicated_to(200, 1)
+    bench.waiters.advance()
+    assert bench.told["200"] is OK
+    assert bench.positions.visible_limit == 200
 
 
 def test_what_is_confirmed_stays_so_when_a_replica_is_asked_for_later():

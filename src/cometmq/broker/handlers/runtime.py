@@ -114,7 +114,7 @@ class RuntimeHandler:
             "dispatchMaxBuffer": "0",
             "pageCacheLockTimeMills": "0",
             "remainHowManyDataToFlush": f"{store.max_offset - store.flushed_offset} B",
-            "remainHowManyDataToCommit": f"{store.max_offset - store.committed_offset} B",
+            "remainHowManyDataToCommit": f"{store.max_offset - store.positions.committed} B",
             "remainTransientStoreBufferNumbs": "0",
             "earliestMessageTimeStamp": "-1",
             "storeRefusal": store.refusal or "",

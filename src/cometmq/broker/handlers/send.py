@@ -24,8 +24,8 @@ from cometmq.broker.turns import Turns
 from cometmq.codec.fields import decode_fields
 from cometmq.codec.headers.send import SendRequest, SendRequestV2
 from cometmq.codec.remoting import Command, RawCommand
-from cometmq.model.codes import RequestCode
-from cometmq.model.errors import RecordIllegal, StoreError
+from cometmq.model.codes import RequestCode, ResponseCode
+from cometmq.model.errors import RecordIllegal, RequestError, StoreError
 from cometmq.model.flags import ONEWAY
 from cometmq.net.answer import answer_to_error
 from cometmq.net.peer import Peer
@@ -135,6 +135,7 @@ class SendHandler(BatchHandler):
     def _store_piece(self, command: RawCommand, peer: Peer) -> tuple[list[PutResult], Admitted]:
         """Store a part of a large batch, for consumers to see."""
         admitted = self._admit(command, peer)
+        self._check_replicas(admitted)
         try:
             results = self._store.put_batch(admitted.puts)
         except StoreError:
@@ -144,12 +145,22 @@ class SendHandler(BatchHandler):
         self.written()
         return results, admitted
 
+    def _check_replicas(self, admitted: Admitted) -> None:
+        """Refuse what would wait for more members than are in sync (minInSyncReplicas).
+
+        Raises:
+            RequestError: it is refused, and nothing of it is stored.
+        """
+        if self._positions.refusal is not None and admitted.is_flush_awaited:
+            raise too_few_replicas(self._positions.refusal)
+
     def _store_apart(self, admitted: Admitted, one: Pending, peer: Peer) -> None:
         """Store a batch, a message that awaits no flush, or the first ones of a new topic."""
         put = self._store.put_batch if admitted.is_batch else self._store.put_many
         try:
+            self._check_replicas(admitted)
             results = put(admitted.puts)
-        except StoreError as error:
+        except (StoreError, RequestError) as error:
             self._refuse([one], error, peer)
             return
         self._counters.count_put(len(results), _end_of(results) - results[0][1])
@@ -181,6 +192,9 @@ class SendHandler(BatchHandler):
     def _store_and_answer(self, sends: Sends) -> None:
         puts = sends.puts
         if not puts:
+            return
+        if self._positions.refusal is not None:
+            self._refuse_sends(sends, too_few_replicas(self._positions.refusal))
             return
         try:
             results = self._store.put_many(puts)
@@ -249,6 +263,11 @@ def admit(admission: Admission, command: RawCommand, sender: Sender) -> Admitted
     request: AnySend = decode_fields(header, fields)
     is_batch = code == RequestCode.SEND_BATCH_MESSAGE
     return admission.admit(request, body, sender, is_batch=is_batch)
+
+
+def too_few_replicas(reason: str) -> RequestError:
+    """What a sender is told; PutMessageStatus.IN_SYNC_REPLICAS_NOT_ENOUGH of RocketMQ 5.3.3."""
+    return RequestError(ResponseCode.SYSTEM_ERROR, reason)
 
 
 def _end_of(results: list[PutResult]) -> int:

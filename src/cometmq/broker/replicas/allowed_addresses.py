@@ -1,0 +1,89 @@
+"""Who may fetch the log: the members that a nameserver knows, and the addresses that the settings name.
+
+Next: cometmq.broker.replicas.masters
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine, Sequence
+from ipaddress import ip_address, ip_network
+
+from cometmq.broker.nameserver_calls import NameserverCalls
+from cometmq.broker.replica_keys import split_addresses
+from cometmq.codec.bodies.cluster import decode_cluster_info
+from cometmq.model.clock import Clock
+from cometmq.model.codes import RequestCode, ResponseCode
+from cometmq.model.errors import CometError
+
+_log = logging.getLogger(__name__)
+
+# Nameservers are asked about an unknown address this often at most.
+LOOK_SECONDS = 1.0
+_TIMEOUT_MS = 3_000
+_MASTER_ID = 0
+
+FindMembers = Callable[[], Coroutine[None, None, frozenset[str]]]
+
+
+class AllowedAddresses:
+    """IPs that may fetch the log."""
+
+    def __init__(self, allowed: str, find_members: FindMembers, clock: Clock) -> None:
+        """`allowed` is haAllowedAddresses; `find_members` gives the IPs of the group's slaves."""
+        self._networks = [ip_network(part) for part in split_addresses(allowed)]
+        self._find_members = find_members
+        self._clock = clock
+        self._members: frozenset[str] = frozenset()
+        self._looked_at: float | None = None
+        self._looking: asyncio.Future[None] | None = None
+
+    def has(self, ip: str) -> bool:
+        """Whether an address may, as far as is known."""
+        return ip in self._members or any(ip_address(ip) in each for each in self._networks)
+
+    async def look(self) -> None:
+        """Ask for the members again, unless that was done a moment ago."""
+        now = self._clock.monotonic()
+        if self._looking is None:
+            if self._looked_at is not None and now - self._looked_at < LOOK_SECONDS:
+                return
+            self._looked_at = now
+            self._looking = asyncio.ensure_future(self._look())
+        await asyncio.shield(self._looking)
+
+    async def _look(self) -> None:
+        try:
+            self._members = await self._find_members()
+        finally:
+            self._looking = None
+
+
+def members_by_nameservers(
+    nameservers: Sequence[str], broker_name: str, calls: NameserverCalls
+) -> FindMembers:
+    """Asks nameservers for the IPs of a group's slaves (GET_BROKER_CLUSTER_INFO, which each version answers)."""
+
+    async def ask(nameserver: str) -> frozenset[str]:
+        try:
+            answer = await calls.call(
+                nameserver, RequestCode.GET_BROKER_CLUSTER_INFO, {}, b"", timeout_ms=_TIMEOUT_MS
+            )
+            if answer.code != ResponseCode.SUCCESS:
+                return frozenset()
+            group = decode_cluster_info(answer.body).brokers.get(broker_name)
+        except CometError as error:
+            _log.warning("nameserver %s does not say who the slaves are: %s", nameserver, error)
+            return frozenset()
+        if group is None:
+            return frozenset()
+        return frozenset(
+            address.rpartition(":")[0].strip("[]")
+            for number, address in group.addresses.items()
+            if number != _MASTER_ID
+        )
+
+    async def find() -> frozenset[str]:
+        found = await asyncio.gather(*map(ask, nameservers))
+        return frozenset().union(*found)
+
+    return find

@@ -1,0 +1,257 @@
+"""The HA port of a master: its slaves, what they are sent, and what follows from what they have.
+
+Each connection is a machine (`replication.master_end`) with a transport. Whenever the log has moved each
+slave is sent what it may have, a frame at a time while its connection takes them; what is not in the
+page cache is read in a thread. What slaves acknowledge becomes a position of the store.
+
+Next: cometmq.broker.replicas.slave_link
+"""
+
+import asyncio
+import logging
+import secrets
+from concurrent.futures import Executor
+
+from cometmq.broker.replicas.allowed_addresses import AllowedAddresses
+from cometmq.broker.replicas.refusals import Refusals
+from cometmq.broker.replicas.slave_link import SlaveLink
+from cometmq.broker.replicas.state import ReplicationState
+from cometmq.codec.replication import CHANCE_SIZE
+from cometmq.model.clock import Clock
+from cometmq.model.errors import NetError
+from cometmq.net.loop import loop_network
+from cometmq.net.network import Accepted, Bound
+from cometmq.net.tasks import Tasks
+from cometmq.replication.copies import Copies, CopyCount, CopyRule
+from cometmq.replication.master_end import MasterEnd
+from cometmq.replication.terms import LinkTerms, LogBounds
+from cometmq.store.message_store import MessageStore
+
+_log = logging.getLogger(__name__)
+
+LINKS_MAX = 64
+LINKS_OF_ADDRESS_MAX = 4
+# Connections of unknown addresses that wait while nameservers are asked.
+WAITING_MAX = 8
+_TICK_SECONDS = 0.25
+_TOO_FEW = "in-sync replicas not enough"  # CommitLog of RocketMQ 5.3.3, word for word.
+
+
+class MasterPort:
+    """Where slaves fetch the log."""
+
+    def __init__(
+        self,
+        store: MessageStore,
+        *,
+        rule: CopyRule,
+        terms: LinkTerms,
+        allowed: AllowedAddresses,
+        clock: Clock,
+        pool: Executor,
+    ) -> None:
+        """Nothing is bound yet."""
+        self._store = store
+        self._side = store.replica_side
+        self._terms = terms
+        self._allowed = allowed
+        self._clock = clock
+        self._pool = pool
+        self._copies = Copies(rule)
+        self._counted: CopyCount | None = None
+        self._refusals = Refusals(clock)
+        self._errors: dict[str, str] = {}
+        self._links: list[SlaveLink] = []
+        self._waiting = 0
+        self._tasks = Tasks("replicas")
+        self._timer: asyncio.TimerHandle | None = None
+        self._bound: Bound | None = None
+
+    def bind(self, host: str, port: int) -> int:
+        """Take the port; gives which one it is.
+
+        Raises:
+            NetError: it is taken.
+        """
+        try:
+            self._bound = loop_network().bind(host, port)
+        except OSError as error:
+            raise NetError(
+                f"haListenPort={port}: cannot listen on {host}:{port}: {error.strerror or error}; "
+                "write a free port"
+            ) from error
+        return self._bound.port
+
+    def begin(self, *, slave_timeout_ms: int) -> None:
+        """From now on sends wait for copies, as far as the settings want it, and so long at most."""
+        self._side.change_timeout(slave_timeout_ms)
+        self._side.on_moved(self.moved)
+        self._count()
+
+    def serve(self) -> None:
+        """Let slaves in."""
+        if self._bound is not None:
+            self._bound.listen(self._accepted)
+
+    async def close(self) -> None:
+        """Let them go, and give the port up."""
+        if self._bound is not None:
+            self._bound.close()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        await self._tasks.close()
+        links = list(self._links)
+        for link in links:
+            link.close()
+        if links:
+            await asyncio.wait([link.gone for link in links], timeout=1)
+
+    def state(self) -> ReplicationState:
+        """How the copies stand."""
+        end = self._store.max_offset
+        count = self._copies.count(end)
+        return ReplicationState(
+            is_master=True,
+            max_offset=end,
+            copies=tuple(
+                link.state(
+                    end,
+                    is_in_sync=self._copies.is_in_sync(link.end.acked, end),
+                    error=self._errors.get(link.member),
+                )
+                for link in self._links
+                if link.end.is_copying
+            ),
+            in_sync=count.in_sync,
+            needed=count.needed,
+            refused=self._refusals.count,
+            master=None,
+        )
+
+    # --- who comes
+
+    def _accepted(self, accepted: Accepted) -> None:
+        ip = accepted.remote[0]
+        of_address = sum(link.ip == ip for link in self._links)
+        if len(self._links) >= LINKS_MAX or of_address >= LINKS_OF_ADDRESS_MAX:
+            self._turn_away(
+                accepted, f"{len(self._links)} connections are open, {of_address} from there"
+            )
+        elif self._allowed.has(ip):
+            self._tasks.spawn(self._connect(accepted), "accept")
+        elif self._waiting >= WAITING_MAX:
+            self._turn_away(accepted, "no member of this group is known there")
+        else:
+            self._waiting += 1
+            self._tasks.spawn(self._ask(accepted), "ask")
+
+    def _turn_away(self, accepted: Accepted, why: str) -> None:
+        accepted.close()
+        self._refusals.refuse(accepted.remote[0], why)
+
+    async def _ask(self, accepted: Accepted) -> None:
+        """Let a connection of an unknown address in where a nameserver knows it by now."""
+        try:
+            await self._allowed.look()
+        finally:
+            self._waiting -= 1
+            if not self._allowed.has(accepted.remote[0]):
+                self._turn_away(
+                    accepted,
+                    "no member of this group is known there; a slave registers at the nameserver, or "
+                    "haAllowedAddresses names it",
+                )
+        await self._connect(accepted)
+
+    async def _connect(self, accepted: Accepted) -> None:
+        end = MasterEnd(
+            self._terms, chance=secrets.token_bytes(CHANCE_SIZE), now=self._clock.monotonic()
+        )
+        link = SlaveLink(self, end, accepted.remote, store=self._store, pool=self._pool)
+        self._links.append(link)
+        try:
+            await accepted.attach(link)
+        except BaseException:
+            self._links.remove(link)
+            raise
+        self._tick()
+
+    # --- asked by links
+
+    def bounds(self) -> LogBounds:
+        """The log as it is now."""
+        store = self._store
+        return LogBounds(
+            store.min_offset,
+            store.max_offset,
+            self._side.sendable,
+            store.flushed_offset,
+            self._side.file_size,
+        )
+
+    def now(self) -> float:
+        """Monotonic seconds."""
+        return self._clock.monotonic()
+
+    def joined(self, link: SlaveLink) -> None:
+        """A slave gets frames from now on; an older connection of the same member is over."""
+        _log.info("slave %s copies from physical offset %d on", link.name, link.end.sent)
+        for other in list(self._links):
+            if (
+                other is not link
+                and other.member == link.member
+                and link.end.broker_id is not None
+            ):
+                other.fail("the same slave has connected anew")
+
+    def acked(self, link: SlaveLink) -> None:
+        """A slave has more of the log than before."""
+        self._copies.acked(link.member, link.end.acked)
+        self._count()
+
+    def failed(self, link: SlaveLink, why: str) -> None:
+        """A connection is closed because of what came, or did not."""
+        self._errors[link.member] = why
+        while len(self._errors) > LINKS_MAX:
+            del self._errors[next(iter(self._errors))]
+        self._refusals.refuse(link.name, why)
+
+    def left(self, link: SlaveLink) -> None:
+        """A connection is gone."""
+        self._links.remove(link)
+        if not any(other.member == link.member for other in self._links):
+            self._copies.gone(link.member)
+        if link.end.is_copying:
+            _log.info("slave %s is gone; it has the log up to %d", link.name, link.end.acked)
+        self._count()
+
+    # --- what follows
+
+    def moved(self) -> None:
+        """The log was written or flushed: slaves may have more, and may lack more."""
+        for link in self._links:
+            link.pump()
+        if self._copies.rule.needed > 1:
+            self._count()
+
+    def _count(self) -> None:
+        count = self._copies.count(self._store.max_offset)
+        if count == self._counted:
+            return
+        self._counted = count
+        rule = self._copies.rule
+        if rule.needed > 1:
+            is_refused = rule.least > 1 and count.in_sync < rule.least
+            self._side.refuse(_TOO_FEW if is_refused else None)
+            self._side.replicated(count.end, count.in_sync if count.is_enough else 0)
+
+    def _tick(self) -> None:
+        """Signs of life, and who gives none; only while somebody is connected."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        for link in list(self._links):
+            link.tick()
+        if self._links:
+            self._timer = asyncio.get_running_loop().call_later(_TICK_SECONDS, self._tick)

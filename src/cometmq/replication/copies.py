@@ -1,0 +1,83 @@
+"""Who has how much of a master's log, and what a send may be promised for it.
+
+A member is counted once, however many connections it has, and the master is one of them. What is
+needed stands in `CopyRule`; what comes of it for a log that ends somewhere is a `CopyCount`.
+
+Next: cometmq.broker.replicas.masters
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+
+@dataclass(frozen=True, slots=True)
+class CopyRule:
+    """How many members must have what is acknowledged, the master counted.
+
+    Attributes:
+        needed: so many (inSyncReplicas); 1: nobody waits.
+        least: with fewer in sync nothing is stored (minInSyncReplicas).
+        is_adapted: `needed` falls to who is in sync, not below `least` (enableAutoInSyncReplicas).
+        gap_max: who lacks so many bytes is not in sync (haMaxGapNotInSync).
+    """
+
+    needed: int = 1
+    least: int = 1
+    is_adapted: bool = False
+    gap_max: int = 256 << 20
+
+
+class CopyCount(NamedTuple):
+    """How a log stands with its copies.
+
+    Attributes:
+        in_sync: members that are, the master counted.
+        needed: how many must have what is acknowledged.
+        end: physical offset up to which so many have it; None: nobody waits for copies.
+    """
+
+    in_sync: int
+    needed: int
+    end: int | None
+
+    @property
+    def is_enough(self) -> bool:
+        """Whether as many are in sync as must be."""
+        return self.in_sync >= self.needed
+
+
+class Copies:
+    """The slaves that are connected, and what each acknowledged."""
+
+    def __init__(self, rule: CopyRule) -> None:
+        self.rule = rule
+        self._acked: dict[str, int] = {}
+
+    def acked(self, member: str, offset: int) -> None:
+        """A member has the log up to a physical offset; the most that it said counts."""
+        self._acked[member] = max(offset, self._acked.get(member, -1))
+
+    def gone(self, member: str) -> None:
+        """A member is not connected any more."""
+        self._acked.pop(member, None)
+
+    def is_in_sync(self, offset: int, end: int) -> bool:
+        """Whether who has the log up to `offset` is in sync with one that ends at `end`."""
+        return offset >= 0 and end - offset < self.rule.gap_max
+
+    def count(self, end: int) -> CopyCount:
+        """How a log that ends at a physical offset stands."""
+        rule = self.rule
+        acked = [offset for offset in self._acked.values() if self.is_in_sync(offset, end)]
+        in_sync = 1 + len(acked)
+        needed = rule.needed
+        if rule.is_adapted:
+            needed = max(min(needed, in_sync), rule.least)
+        if rule.needed <= 1:
+            return CopyCount(in_sync, needed, None)
+        if needed <= 1:
+            return CopyCount(in_sync, needed, end)
+        if in_sync < needed:
+            return CopyCount(in_sync, needed, 0)
+        acked.sort(reverse=True)
+        return CopyCount(in_sync, needed, acked[needed - 2])

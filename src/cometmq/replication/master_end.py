@@ -1,0 +1,229 @@
+"""A connection of a slave, from its master: bytes and time in, bytes and decisions out.
+
+It begins silent. Who says an offset is a slave of RocketMQ; who says one twice at once is one of
+ours, is asked for a proof, and told where this log begins and ends. From then on it gets frames, and its
+reports are its acknowledgements. Whatever no slave sends ends it by a `LinkError`.
+
+Next: cometmq.replication.copies
+"""
+
+from enum import Enum, auto
+from typing import NamedTuple
+
+from cometmq.codec.replication import (
+    CHALLENGE,
+    FRAME_HEAD,
+    MAGIC,
+    NEEDS_PROOF,
+    NO_PROOF,
+    REPLY,
+    REPORT,
+    VERSION,
+    WELCOME,
+    Verdict,
+    is_proof,
+    proof_of,
+)
+from cometmq.model.errors import LinkError
+from cometmq.replication.terms import LinkTerms, LogBounds
+
+# A slave of ours says its offset twice at once; one that says nothing more for so long is Java's.
+SECOND_WORD_SECONDS = 1.0
+
+
+class MasterStep(Enum):
+    """How far the two have come."""
+
+    SILENT = auto()
+    SPOKE_ONCE = auto()
+    ASKED = auto()
+    COPYING = auto()
+
+
+class Span(NamedTuple):
+    """Bytes of the log that are to be sent now."""
+
+    offset: int
+    size: int
+
+
+class MasterEnd:
+    """One connection.
+
+    Attributes:
+        acked: physical offset up to which the slave has the log; -1: it has not said.
+        sent: physical offset of the next byte to be sent.
+        broker_id: of a slave of ours; None: a Java slave, or not known yet.
+        is_copying: whether it gets frames.
+    """
+
+    def __init__(self, terms: LinkTerms, *, chance: bytes, now: float) -> None:
+        """`chance` is 32 bytes that nobody can guess; `now` is monotonic, as everywhere here, seconds."""
+        self._terms = terms
+        self._chance = chance
+        self._step = MasterStep.SILENT
+        self._held = b""
+        self._start = 0
+        self._spoke_at = now
+        self._read_at = self._wrote_at = now
+        self._outgoing = b""
+        self.acked = -1
+        self.sent = 0
+        self.broker_id: int | None = None
+
+    @property
+    def is_copying(self) -> bool:
+        """Whether it gets frames."""
+        return self._step is MasterStep.COPYING
+
+    def received(self, content: bytes, log: LogBounds, now: float) -> None:
+        """Bytes came from the slave.
+
+        Raises:
+            LinkError: no slave sends them; close.
+        """
+        self._read_at = now
+        content = self._held + content
+        self._held = b""
+        if self._step is MasterStep.SILENT:
+            content = self._first_word(content, log, now)
+        if self._step is MasterStep.SPOKE_ONCE:
+            content = self._second_word(content, log)
+        if self._step is MasterStep.ASKED:
+            content = self._reply(content, log)
+        if self._step is MasterStep.COPYING:
+            content = self._reports(content)
+        self._held = content
+
+    def tick(self, log: LogBounds, now: float) -> None:
+        """Time has passed.
+
+        Raises:
+            LinkError: the slave has said nothing for too long, or must not be served; close.
+        """
+        if self._step is MasterStep.SPOKE_ONCE and now - self._spoke_at >= SECOND_WORD_SECONDS:
+            self._begin_plain(log)
+        silent = now - self._read_at
+        if silent >= self._terms.silence_seconds:
+            raise LinkError(f"nothing came for {silent:.0f} s")
+
+    def outgoing(self, now: float) -> bytes:
+        """What must be written before anything else; empty: nothing."""
+        outgoing, self._outgoing = self._outgoing, b""
+        if outgoing:
+            self._wrote_at = now
+        return outgoing
+
+    def wanted(self, log: LogBounds) -> Span | None:
+        """The bytes of the log that it is to get next; None: it has all, or gets none."""
+        size = min(log.sendable - self.sent, self._terms.frame_size)
+        if self._step is not MasterStep.COPYING or size <= 0 or self.acked < 0:
+            return None
+        return Span(self.sent, size)
+
+    def frame_head(self, size: int, now: float) -> bytes:
+        """What goes before the next `size` bytes of the log, which are written now."""
+        head = FRAME_HEAD.pack(self.sent, size)
+        self.sent += size
+        self._wrote_at = now
+        return head
+
+    def heartbeat(self, now: float) -> bytes | None:
+        """A sign of life, where one is due."""
+        is_due = now - self._wrote_at >= self._terms.heartbeat_seconds
+        if self._step is not MasterStep.COPYING or not is_due:
+            return None
+        return self.frame_head(0, now)
+
+    # --- the steps
+
+    def _first_word(self, content: bytes, log: LogBounds, now: float) -> bytes:
+        if content[: len(MAGIC)] == MAGIC:
+            raise LinkError("it began with CMHA, which is the master's to say")
+        if len(content) < REPORT.size:
+            return content
+        (start,) = REPORT.unpack_from(content)
+        if not 0 <= start <= max(log.end, 0) and not self._may_be_ours(content, start):
+            raise LinkError(
+                f"it says to have a log up to {start}, and this one ends at {log.end}"
+            )
+        self._start, self._spoke_at = start, now
+        self._step = MasterStep.SPOKE_ONCE
+        return content[REPORT.size :]
+
+    def _may_be_ours(self, content: bytes, start: int) -> bool:
+        """Whether a slave of ours, that is ahead, is to be told so."""
+        return start >= 0 and content[REPORT.size :] in (b"", content[: REPORT.size])
+
+    def _second_word(self, content: bytes, log: LogBounds) -> bytes:
+        if len(content) < REPORT.size:
+            return content
+        (second,) = REPORT.unpack_from(content)
+        if second != self._start:
+            self._begin_plain(log)
+            return content
+        flags = NEEDS_PROOF if self._terms.secret is not None else 0
+        self._outgoing += CHALLENGE.pack(MAGIC, VERSION, flags, self._chance)
+        self._step = MasterStep.ASKED
+        return content[REPORT.size :]
+
+    def _reply(self, content: bytes, log: LogBounds) -> bytes:
+        if not MAGIC.startswith(content[: len(MAGIC)]):
+            raise LinkError("it said its offset twice, and then nothing of CMHA")
+        if len(content) < REPLY.size:
+            return content
+        _, version, _, broker_id, chance, proof = REPLY.unpack_from(content)
+        if version != VERSION or broker_id <= 0:
+            raise LinkError(f"a slave with CMHA version {version} and broker id {broker_id}")
+        said = content[: REPLY.size - len(NO_PROOF)]
+        parts = (self._chance, REPORT.pack(self._start), said)
+        if not is_proof(self._terms.secret, proof, b"slave", *parts):
+            self._outgoing += WELCOME.pack(
+                MAGIC, VERSION, Verdict.NOT_PROVEN, 0, 0, 0, 0, NO_PROOF
+            )
+            raise LinkError("its proof is wrong: haSecretFile must be the same at every member")
+        head = WELCOME.pack(
+            MAGIC, VERSION, Verdict.WELCOME,
+            log.oldest, log.end, log.flushed, log.file_size, NO_PROOF,
+        )[: -len(NO_PROOF)]  # fmt: skip
+        self._outgoing += head + proof_of(
+            self._terms.secret, b"master", chance, self._chance, REPORT.pack(self._start), head
+        )
+        self.broker_id = broker_id
+        self._begin(log)
+        return content[REPLY.size :]
+
+    def _begin_plain(self, log: LogBounds) -> None:
+        """A slave of RocketMQ."""
+        if self._terms.secret is not None:
+            raise LinkError("it proves nothing, and haSecretFile is set: a Java slave cannot")
+        if self._start > log.end:
+            raise LinkError(
+                f"it has a log up to {self._start}, and this one ends at {log.end}: it is ahead; "
+                "compare the two (`cometmq store compare`), and empty the wrong one"
+            )
+        if 0 < self._start < log.oldest:
+            raise LinkError(
+                f"it has a log up to {self._start}, and nothing before {log.oldest} is left here: "
+                "empty its store, and it gets all that is"
+            )
+        self._begin(log)
+
+    def _begin(self, log: LogBounds) -> None:
+        self._step = MasterStep.COPYING
+        # Of an empty log, which may begin at any file, everything.
+        self.sent = self._start or log.oldest
+        if log.oldest <= self.sent <= log.end:
+            self.acked = self._start  # Else it gets nothing: one of ours sees by itself why.
+
+    def _reports(self, content: bytes) -> bytes:
+        """Take acknowledgements; the last one says it all."""
+        whole = len(content) // REPORT.size * REPORT.size
+        if whole:
+            (acked,) = REPORT.unpack_from(content, whole - REPORT.size)
+            if acked < self.acked or acked > self.sent:
+                raise LinkError(
+                    f"it acknowledges {acked}, after {self.acked}, and was sent bytes up to {self.sent}"
+                )
+            self.acked = acked
+        return content[whole:]

@@ -1,0 +1,276 @@
+"""A connection to a master, from its slave: bytes and time in, bytes and decisions out.
+
+It asks from a little before the end of its own log on, so that what comes first can be compared with
+what is there. What comes is given on in the order of the log, piece by piece, whole frames are never
+put together. Whoever has the pieces says how far they fit (`compared`), and how far the log goes by now.
+
+Next: cometmq.replication.master_end
+"""
+
+from collections.abc import Iterator
+from enum import Enum, auto
+from typing import NamedTuple
+
+from cometmq.codec.replication import (
+    CHALLENGE,
+    FRAME_BODY_MAX,
+    FRAME_HEAD,
+    MAGIC,
+    NEEDS_PROOF,
+    NO_PROOF,
+    REPLY,
+    REPORT,
+    VERSION,
+    WELCOME,
+    Verdict,
+    is_proof,
+    proof_of,
+)
+from cometmq.model.errors import CopyingStopped, LinkError
+from cometmq.replication.terms import LinkTerms
+
+# A master of RocketMQ that has nothing at an offset sends heartbeats; under its flow control it
+# may send one although it has: two in a row mean that it has not.
+_EMPTY_BEATS_MAX = 2
+
+# How much of its log a slave has sent to it again: a record of the largest message (4 MiB), whole.
+JOINT_SIZE = (4 << 20) + (64 << 10)
+
+
+def joint_start(oldest: int, end: int, file_size: int) -> int:
+    """Where a slave asks its master to begin: within the file of its last byte, so that a master has it or nothing.
+
+    Args:
+        oldest: physical offset of the first byte of the slave's log.
+        end: physical offset behind its last; with `oldest` the same: it is empty.
+        file_size: bytes of a log file.
+    """
+    if end <= oldest:
+        return end
+    file_start = (end - 1) // file_size * file_size
+    return max(oldest, file_start, end - JOINT_SIZE)
+
+
+class SlaveStep(Enum):
+    """How far the two have come."""
+
+    ASKING = auto()
+    PROVING = auto()
+    COPYING = auto()
+
+
+class LogPiece(NamedTuple):
+    """Bytes of the master's log.
+
+    Attributes:
+        offset: physical offset of the first.
+        content: the bytes; only good until the next ones come.
+        is_known: this log has them, too, and they must be the same.
+    """
+
+    offset: int
+    content: memoryview
+    is_known: bool
+
+
+class SlaveEnd:
+    """One connection.
+
+    Attributes:
+        start: physical offset that it asks from.
+        next: physical offset of the next byte that is to come.
+        is_java: whether the master is no CometMQ; None: not known yet.
+        is_joined: whether the two logs were found to fit.
+        master_flushed: what the master said to have on its device; 0: nothing.
+    """
+
+    def __init__(
+        self,
+        terms: LinkTerms,
+        *,
+        broker_id: int,
+        start: int,
+        end: int,
+        file_size: int,
+        chance: bytes,
+        now: float,
+    ) -> None:
+        """`start` is `joint_start` of this log, which ends at `end`; `chance` is 32 bytes that nobody can guess."""
+        self._terms = terms
+        self._broker_id = broker_id
+        self._end = end
+        self._file_size = file_size
+        self._chance = chance
+        self._step = SlaveStep.ASKING
+        self._held = b""
+        self._left = 0  # Of the frame that has begun.
+        self._empty_beats = 0
+        self._master_chance = b""
+        self._reported = start
+        self._read_at = self._wrote_at = now
+        self._outgoing = REPORT.pack(start) * 2
+        self.start = start
+        self.next = start
+        self.is_java: bool | None = None
+        self.is_joined = end == start
+        self.master_flushed = 0
+
+    def received(self, content: bytes, now: float) -> Iterator[LogPiece]:
+        """Bytes came from the master: the pieces of its log among them; all of them must be taken.
+
+        Raises:
+            LinkError: no master sends them, or it does not know the secret; close.
+            CopyingStopped: the logs do not fit, and why.
+        """
+        self._read_at = now
+        if self._held:
+            content, self._held = self._held + content, b""
+        view = memoryview(content)
+        while view:
+            before = view
+            if self._step is SlaveStep.ASKING:
+                view = self._first_word(view)
+            elif self._step is SlaveStep.PROVING:
+                view = self._welcome(view)
+            elif self._left:
+                piece = self._piece(view)
+                view = view[len(piece.content) :]
+                yield piece
+            else:
+                view = self._frame_head(view)
+            if len(view) == len(before) and not self._left:
+                self._held = bytes(view)  # Half of something.
+                return
+
+    def tick(self, now: float) -> None:
+        """Time has passed.
+
+        Raises:
+            LinkError: the master has said nothing for too long; close.
+        """
+        silent = now - self._read_at
+        if silent >= self._terms.silence_seconds:
+            raise LinkError(f"nothing came from the master for {silent:.0f} s")
+
+    def compared(self, offset: int) -> None:
+        """Up to this physical offset what came is what was there."""
+        self.is_joined = offset >= self._end
+
+    def differ(self, offset: int) -> CopyingStopped:
+        """The error for a byte that is another one here."""
+        return CopyingStopped(
+            f"another history: the two logs differ at physical offset {offset}"
+        )
+
+    def outgoing(self, confirmed: int, now: float) -> bytes:
+        """What is to be written now; empty: nothing.
+
+        Args:
+            confirmed: up to here this log may be acknowledged.
+            now: monotonic seconds.
+        """
+        outgoing, self._outgoing = self._outgoing, b""
+        if self._step is SlaveStep.COPYING:
+            # Before the joint is known to fit nothing behind it is acknowledged.
+            end = max(confirmed if self.is_joined else self.start, self._reported)
+            is_due = now - self._wrote_at >= self._terms.heartbeat_seconds
+            if end > self._reported or is_due:
+                self._reported = end
+                outgoing += REPORT.pack(end)
+        if outgoing:
+            self._wrote_at = now
+        return outgoing
+
+    # --- the steps
+
+    def _first_word(self, view: memoryview) -> memoryview:
+        """A challenge is one of ours; anything else is a frame of RocketMQ."""
+        if not MAGIC.startswith(bytes(view[: len(MAGIC)])):
+            if self._terms.secret is not None:
+                raise LinkError(
+                    "the master proves nothing, and haSecretFile is set: a Java master cannot"
+                )
+            self.is_java = True
+            self._step = SlaveStep.COPYING
+            return self._frame_head(view)
+        if len(view) < CHALLENGE.size:
+            return view
+        _, version, flags, self._master_chance = CHALLENGE.unpack_from(view)
+        if version != VERSION:
+            raise LinkError(
+                f"a master with CMHA version {version}, and this one speaks {VERSION}"
+            )
+        if self._terms.secret is None and flags & NEEDS_PROOF:
+            raise LinkError("the master asks for a proof: set haSecretFile as it is set there")
+        said = REPLY.pack(MAGIC, VERSION, 0, self._broker_id, self._chance, NO_PROOF)
+        said = said[: -len(NO_PROOF)]
+        parts = (self._master_chance, REPORT.pack(self.start), said)
+        self._outgoing += said + proof_of(self._terms.secret, b"slave", *parts)
+        self.is_java = False
+        self._step = SlaveStep.PROVING
+        return view[CHALLENGE.size :]
+
+    def _welcome(self, view: memoryview) -> memoryview:
+        if len(view) < WELCOME.size:
+            return view
+        magic, version, verdict, oldest, end, flushed, file_size, proof = WELCOME.unpack_from(
+            view
+        )
+        if magic != MAGIC or version != VERSION:
+            raise LinkError("the master said something else than its welcome")
+        if verdict != Verdict.WELCOME:
+            raise LinkError("the master does not take the proof: haSecretFile differs there")
+        head = bytes(view[: WELCOME.size - len(NO_PROOF)])
+        parts = (self._chance, self._master_chance, REPORT.pack(self.start), head)
+        if not is_proof(self._terms.secret, proof, b"master", *parts):
+            raise LinkError("the proof of the master is wrong: haSecretFile differs there")
+        self._check(oldest, end, file_size)
+        self.master_flushed = flushed
+        self._step = SlaveStep.COPYING
+        return view[WELCOME.size :]
+
+    def _check(self, oldest: int, end: int, file_size: int) -> None:
+        """Stop where this log cannot be the beginning of the master's."""
+        if file_size != self._file_size:
+            raise CopyingStopped(
+                f"files of another size: the master's have {file_size} bytes, and here "
+                f"mappedFileSizeCommitLog={self._file_size}"
+            )
+        if self._end > end:
+            raise CopyingStopped(
+                f"ahead: this log ends at {self._end}, and its master's at {end}"
+            )
+        if self._end > self.start and self.start < oldest:
+            raise CopyingStopped(
+                f"behind: this log ends at {self._end}, and its master has nothing before {oldest}"
+            )
+
+    def _frame_head(self, view: memoryview) -> memoryview:
+        if len(view) < FRAME_HEAD.size:
+            return view
+        offset, size = FRAME_HEAD.unpack_from(view)
+        if not 0 <= size <= FRAME_BODY_MAX or offset < 0:
+            raise LinkError(f"a frame of {size} bytes at physical offset {offset}")
+        if size and self.next == 0 and self._end == 0:
+            self.next = offset  # An empty log begins where the master does.
+        if offset != self.next and (size or self.next):
+            raise LinkError(
+                f"a frame for physical offset {offset}, and this log goes on at {self.next}"
+            )
+        self._empty_beats = 0 if size else self._empty_beats + 1
+        if self._empty_beats >= _EMPTY_BEATS_MAX and not self.is_joined:
+            raise CopyingStopped(
+                f"ahead or behind: this log ends at {self._end}, and its master has nothing at {self.next}"
+            )
+        self._left = size
+        return view[FRAME_HEAD.size :]
+
+    def _piece(self, view: memoryview) -> LogPiece:
+        size = min(self._left, len(view))
+        is_known = self.next < self._end
+        if is_known:
+            size = min(size, self._end - self.next)
+        piece = LogPiece(self.next, view[:size], is_known)
+        self.next += size
+        self._left -= size
+        return piece

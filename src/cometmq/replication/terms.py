@@ -1,0 +1,42 @@
+"""What both ends of a connection go by: times, sizes, the secret, and where a log begins and ends.
+
+Next: cometmq.replication.master_end
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+
+class LogBounds(NamedTuple):
+    """A log, in physical offsets.
+
+    Attributes:
+        oldest: its first byte.
+        end: behind its last record.
+        sendable: up to here copies may have it.
+        flushed: up to here it is on the device.
+        file_size: bytes of its files.
+    """
+
+    oldest: int
+    end: int
+    sendable: int
+    flushed: int
+    file_size: int
+
+
+@dataclass(frozen=True, slots=True)
+class LinkTerms:
+    """Settings of a connection.
+
+    Attributes:
+        heartbeat_seconds: who has said nothing for so long says something (haSendHeartbeatInterval).
+        silence_seconds: who has heard nothing for so long closes (haHousekeepingInterval).
+        frame_size: most bytes of the log in a frame (haTransferBatchSize).
+        secret: what own members prove to know (haSecretFile); None: nothing.
+    """
+
+    heartbeat_seconds: float = 5.0
+    silence_seconds: float = 20.0
+    frame_size: int = 512 << 10
+    secret: bytes | None = None

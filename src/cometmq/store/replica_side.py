@@ -1,0 +1,75 @@
+"""A store as its copies see it: what they may have of its log, and what follows from what they have.
+
+Next: cometmq.store.raw_log
+"""
+
+from collections.abc import Callable
+
+from cometmq.store.commitlog import CommitLog
+from cometmq.store.disk import Buffer
+from cometmq.store.dispatch import LogDispatcher
+from cometmq.store.flushing import Flushing
+
+
+class ReplicaSide:
+    """What replication needs of one store besides `append_raw` and `read_log`."""
+
+    def __init__(self, log: CommitLog, flushing: Flushing, dispatcher: LogDispatcher) -> None:
+        self._log = log
+        self._positions = log.positions
+        self._flushing = flushing
+        self._dispatcher = dispatcher
+
+    @property
+    def file_size(self) -> int:
+        """Bytes of a log file."""
+        return self._log.chain.file_size
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is no log yet, so that it may begin at any file."""
+        return not self._log.chain.files and not self._positions.written
+
+    @property
+    def sendable(self) -> int:
+        """Physical offset up to which copies may have the log: flushed with SYNC_FLUSH, else in its files."""
+        return self._positions.sendable
+
+    @property
+    def undispatched(self) -> int:
+        """Bytes that are written and not in their queues yet."""
+        return self._positions.written - self._positions.dispatched
+
+    def on_moved(self, told: Callable[[], None]) -> None:
+        """Have somebody told whenever the log may have been written or flushed, before anything is shown."""
+        self._dispatcher.on_moved = told
+
+    def read_nowait(self, offset: int, size_max: int) -> Buffer | None:
+        """Bytes of the log that need not wait for the device; None: they must be read in a thread.
+
+        Args:
+            offset: physical offset of the first, which the log has.
+            size_max: most of them; fewer where the file ends.
+        """
+        file = self._log.chain.find(offset)
+        if file is None:
+            return None
+        return file.read_nowait(offset, min(size_max, file.end - offset))
+
+    def replicated(self, end: int | None, replica_count: int) -> None:
+        """Copies have the log up to an offset: tell who waited for it, and show it.
+
+        Args:
+            end: physical offset that all have that must; None: nobody waits for copies.
+            replica_count: how many are in sync; 0: fewer than must be.
+        """
+        self._flushing.replicated(end, replica_count)
+        self._dispatcher.dispatch()
+
+    def refuse(self, reason: str | None) -> None:
+        """Sends that would wait for copies are not stored, and why; None: they are again."""
+        self._positions.refusal = reason
+
+    def change_timeout(self, timeout_ms: int) -> None:
+        """How long copies may take to have what is waited for (slaveTimeout), ms."""
+        self._flushing.change_replica_timeout(timeout_ms)

@@ -1,0 +1,230 @@
+"""What a SYNC_MASTER answers, shows and gives away, with slaves by bytes under virtual time."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager
+
+import pytest
+
+from cometmq.broker.settings import BrokerRole
+from cometmq.broker.store_keys import FlushDiskType
+from cometmq.model.codes import RequestCode, ResponseCode
+from cometmq.replication.master_end import SECOND_WORD_SECONDS
+from tests.unit.broker.conftest import eventually, serve, virtual_loop
+from tests.unit.broker.replicas.slaves import ByteSlave
+from tests.unit.broker.test_sends import long_fields
+
+OK, LATE, NONE = (
+    ResponseCode.SUCCESS,
+    ResponseCode.FLUSH_SLAVE_TIMEOUT,
+    ResponseCode.SLAVE_NOT_AVAILABLE,
+)
+
+
+@asynccontextmanager
+async def master(path, role=BrokerRole.SYNC_MASTER, **settings):
+    """A master whose slaves come from this machine."""
+    async with serve(path, broker_role=role, ha_allowed="127.0.0.1", **settings) as served:
+        yield served
+
+
+async def send(served, properties=None, body=b"body"):
+    return await served.ask(
+        RequestCode.SEND_MESSAGE, long_fields(properties=properties or {}), body
+    )
+
+
+async def slave_of(served, offset=0, *, acks=True):
+    """A Java slave that is in sync."""
+    slave = await ByteSlave.connect(served.broker.ha_port, acks=acks)
+    slave.report(offset)
+    await asyncio.sleep(SECOND_WORD_SECONDS + 0.5)
+    assert not slave.is_closed
+    return slave
+
+
+def visible(served):
+    queue = served.broker._store.queue("Orders", 0)
+    return queue.max_offset if queue is not None else 0
+
+
+async def test_without_a_slave_it_is_said_at_once_and_the_message_stays_and_is_seen(tmp_path):
+    async with master(tmp_path) as served:
+        began = virtual_loop().time()
+        answer = await send(served)
+        assert answer.code == NONE
+        assert virtual_loop().time() - began < 0.5
+        assert answer.fields["queueOffset"] == "0"
+        assert visible(served) == 1
+
+
+@pytest.mark.parametrize("flush", [FlushDiskType.ASYNC_FLUSH, FlushDiskType.SYNC_FLUSH])
+async def test_a_send_is_answered_when_a_slave_has_it_and_the_bytes_are_the_logs(
+    tmp_path, flush
+):
+    async with master(tmp_path, flush_disk_type=flush) as served:
+        slave = await slave_of(served)
+        for number in range(3):
+            assert (await send(served, body=b"%d" % number)).code == OK
+        store = served.broker._store
+        assert slave.log == bytes(store.read_log(0, 1 << 20))
+        assert visible(served) == 3
+        state = served.broker._replicas.state()
+        assert (state.in_sync, state.needed, len(state.copies)) == (2, 2, 1)
+        assert state.copies[0].acked == store.max_offset
+        assert state.copies[0].gap == 0
+
+
+async def test_who_is_not_answered_in_time_is_told_so_and_holds_up_nobody(tmp_path):
+    async with master(tmp_path, slave_timeout_ms=3_000) as served:
+        slave = await slave_of(served, acks=False)
+        began = virtual_loop().time()
+        late = asyncio.ensure_future(send(served, {"KEYS": "late"}))
+        await asyncio.sleep(0.5)
+        assert visible(served) == 0, "nobody consumes what no other has"
+        unasked = await send(served, {"WAIT": "false"})
+        assert unasked.code == OK
+        assert virtual_loop().time() - began < 1
+        assert (await late).code == LATE
+        assert 2.9 < virtual_loop().time() - began < 3.5
+        await eventually(lambda: visible(served) >= 1)
+        slave.report(slave.end)
+        await eventually(lambda: visible(served) == 2)
+        # The next one is not hidden behind it when the slave is gone for good.
+        slave.close()
+        assert (await send(served)).code in (LATE, NONE)
+        await eventually(lambda: visible(served) == 3)
+
+
+async def test_a_slave_that_goes_frees_who_waits_for_it_with_the_truth(tmp_path):
+    async with master(tmp_path) as served:
+        slave = await slave_of(served, acks=False)
+        waiting = asyncio.ensure_future(send(served))
+        await asyncio.sleep(0.5)
+        slave.close()
+        assert (await waiting).code == NONE
+        assert visible(served) == 1
+
+
+async def test_a_slave_that_is_too_far_behind_is_no_copy(tmp_path):
+    async with master(tmp_path, ha_gap_max=1_000) as served:
+        slave = await slave_of(served, acks=False)
+        assert (await send(served, body=bytes(2_000))).code == NONE
+        slave.report(slave.end)
+        await asyncio.sleep(0.1)
+        slave.acks = True
+        assert (await send(served)).code == OK
+
+
+async def test_with_fewer_than_the_least_nothing_is_stored(tmp_path):
+    async with master(tmp_path, replicas_needed=2, replicas_least=2) as served:
+        refused = await send(served)
+        assert (refused.code, refused.remark) == (
+            ResponseCode.SYSTEM_ERROR,
+            "in-sync replicas not enough",
+        )
+        assert served.broker._store.max_offset == 0
+        assert (await send(served, {"WAIT": "false"})).code == OK
+        await slave_of(served)
+        assert (await send(served)).code == OK
+
+
+async def test_with_a_need_that_adapts_the_master_alone_is_enough(tmp_path):
+    async with master(tmp_path, replicas_needed=2, is_need_adapted=True) as served:
+        assert (await send(served)).code == OK
+
+
+async def test_an_asynchronous_master_waits_for_nobody(tmp_path):
+    async with master(tmp_path, BrokerRole.ASYNC_MASTER) as served:
+        slave = await slave_of(served, acks=False)
+        assert (await send(served)).code == OK
+        await eventually(lambda: slave.log)
+        assert visible(served) == 1
+
+
+async def test_1155_two_connections_of_one_slave_are_one_copy(tmp_path):
+    async with master(tmp_path, replicas_needed=3) as served:
+        await slave_of(served)
+        await slave_of(served)
+        assert (await send(served)).code == NONE
+        assert served.broker._replicas.state().in_sync == 2
+
+
+@pytest.mark.parametrize("fake", [1 << 40, -1, 1 << 62])
+async def test_3015_323_a_fake_acknowledgement_frees_nobody(tmp_path, fake):
+    async with master(tmp_path) as served:
+        slave = await slave_of(served, acks=False)
+        waiting = asyncio.ensure_future(send(served))
+        await asyncio.sleep(0.1)
+        slave.report(fake)
+        await eventually(lambda: slave.is_closed)
+        assert (await waiting).code == NONE
+        assert served.broker._replicas.state().refused == 1
+
+
+async def test_1893_a_stranger_gets_no_byte_and_is_closed(tmp_path, caplog):
+    path = tmp_path / "store"
+    async with serve(
+        path, broker_role=BrokerRole.SYNC_MASTER, ha_allowed="10.0.0.0/8"
+    ) as served:
+        strangers = []
+        for _ in range(100):
+            stranger = await ByteSlave.connect(served.broker.ha_port)
+            stranger.report(0)
+            strangers.append(stranger)
+        await eventually(lambda: all(stranger.is_closed for stranger in strangers))
+        assert not any(stranger.received for stranger in strangers)
+        assert (await send(served)).code == NONE
+        assert served.broker._replicas.state().refused == 100
+    lines = [record for record in caplog.records if "HA port refused" in record.message]
+    assert len(lines) == 1, "one line a minute"
+
+
+async def test_1082_a_slow_slave_stays_and_a_silent_one_goes(tmp_path):
+    async with master(tmp_path) as served:
+        slave = await slave_of(served, acks=False)
+        for _ in range(6):
+            await asyncio.sleep(10)
+            slave.report(0)
+        assert not slave.is_closed
+        beats = [offset for offset, body in slave.frames if not body]
+        assert len(beats) >= 10, "a heartbeat each 5 s"
+        await asyncio.sleep(25)
+        assert slave.is_closed
+
+
+async def test_8875_a_thousand_connections_leave_nothing_behind(tmp_path):
+    async with master(tmp_path) as served:
+        port = served.broker._replicas
+        for _ in range(1_000):
+            slave = await ByteSlave.connect(served.broker.ha_port)
+            slave.report(0)
+            await asyncio.sleep(0.01)
+            slave.close()
+        await eventually(lambda: not port._links)
+        assert not len(port._tasks)
+        assert len(port._errors) <= 1
+        assert (await send(served)).code == NONE
+
+
+async def test_2706_a_master_with_synchronous_flush_sends_only_what_is_flushed(tmp_path):
+    async with master(tmp_path, flush_disk_type=FlushDiskType.SYNC_FLUSH) as served:
+        slave = await slave_of(served)
+        store = served.broker._store
+        virtual_loop().executor_seconds = 1.0
+        served.broker._flusher._left_to_thread = 100  # The disk is slow.
+        waiting = asyncio.ensure_future(send(served))
+        await asyncio.sleep(0.5)
+        assert store.max_offset > 0
+        assert slave.log == b""
+        assert (await waiting).code == OK
+        assert slave.end == store.max_offset
+
+
+async def test_a_named_port_that_is_taken_stops_the_start_with_its_key(tmp_path):
+    async with master(tmp_path / "first") as served:
+        taken = served.broker.ha_port
+        with pytest.raises(Exception, match=f"haListenPort={taken}: cannot listen"):
+            async with master(tmp_path / "second", ha_port=taken):
+                pass
