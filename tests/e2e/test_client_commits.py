@@ -8,8 +8,8 @@ from collections.abc import AsyncIterator
 import pytest
 
 from cometmq.client import AsyncPushConsumer, ConsumeFrom, MessageQueue, PushSettings
+from cometmq.client.api.offsets import OffsetApi
 from cometmq.client.hub import Hub
-from cometmq.client.offsets import BrokerOffsets
 from cometmq.client.settings import ClientSettings
 from cometmq.codec.record import Record, encode_record
 from cometmq.codec.remoting import Command
@@ -25,10 +25,10 @@ EVERYWHERE = {MessageQueue(TOPIC, broker, number): 5 for broker in "ab" for numb
 
 
 @pytest.fixture
-async def offsets(cluster) -> AsyncIterator[BrokerOffsets]:
+async def offsets(cluster) -> AsyncIterator[OffsetApi]:
     hub = Hub(cluster.names.address, settings=ClientSettings(request_timeout_ms=300))
     await hub.start()
-    yield BrokerOffsets(hub)
+    yield OffsetApi(hub)
     await hub.close()
 
 
@@ -50,7 +50,7 @@ async def test_the_first_offset_of_a_topic_is_stored_before_the_others_are_sent(
         waiting.append((peer, command))
 
     cluster.a.scripts[COMMIT] = later
-    committing = asyncio.create_task(offsets.commit_all(GROUP, EVERYWHERE, is_answered=False))
+    committing = asyncio.create_task(offsets.commit_all(GROUP, EVERYWHERE, answered=False))
     await until(lambda: waiting and len(told(cluster.b)) == 2, "both of b, one of a")
     await asyncio.sleep(0.05)
     assert len(told(cluster.a)) == 1
@@ -74,7 +74,7 @@ async def test_a_broker_that_does_not_answer_keeps_no_other_from_being_told(clus
 async def test_a_dead_broker_keeps_no_other_from_being_told(cluster, offsets):
     await cluster.a.server.close()
     with pytest.raises(NetError):
-        await offsets.commit_all(GROUP, EVERYWHERE, is_answered=False)
+        await offsets.commit_all(GROUP, EVERYWHERE, answered=False)
     await until(lambda: len(told(cluster.b)) == 2, "both of b")
 
 

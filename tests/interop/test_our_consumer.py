@@ -21,8 +21,8 @@ from cometmq.client import (
     PullStatus,
     by_sql,
 )
+from cometmq.client.api.offsets import OffsetApi
 from cometmq.client.hub import Hub
-from cometmq.client.offsets import BrokerOffsets
 from cometmq.model.group import GroupConfig
 from tests.interop.ours import SECONDS, Box, all_of, bodies, messages, new_topic, pushed
 from tests.support.processes import wait_until
@@ -129,9 +129,9 @@ def test_new_groups_keep_the_offsets_of_all_their_queues(names, topic):
         hub = Hub(names)
         await hub.start()
         try:
-            stored = BrokerOffsets(hub)
+            stored = OffsetApi(hub)
             for group in groups:
-                await stored.commit_all(group, offsets, is_answered=False)
+                await stored.commit_all(group, offsets, answered=False)
             await asyncio.sleep(0.5)
             return [
                 {queue: await stored.committed(group, queue) for queue in offsets}

@@ -78,24 +78,32 @@ class MemoryCluster:
         ]
         return found or TopicNotFound(f"no route of {topic!r}")
 
-    def min_offset(self, queue: MessageQueue) -> int:
-        self._answers("min_offset")
-        return self.queues_by_name[queue].first
+    def min_offsets(self, queues: Sequence[MessageQueue]) -> dict[MessageQueue, int]:
+        if queues:
+            self._answers("min_offsets")
+        return {queue: self.queues_by_name[queue].first for queue in queues}
 
-    def max_offset(self, queue: MessageQueue) -> int:
-        return self.queues_by_name[queue].next
-
-    def offset_by_time(self, queue: MessageQueue, timestamp_ms: int) -> int:
-        state = self.queues_by_name[queue]
-        offset = -(-(timestamp_ms - state.begun_ms) // state.ms_each)
-        return min(max(offset, state.first), state.next)
-
-    def max_offsets(self, queues: Sequence[MessageQueue]) -> dict[MessageQueue, int | NetError]:
+    def max_offsets(
+        self, queues: Sequence[MessageQueue], *, patient: bool = False
+    ) -> dict[MessageQueue, int | NetError]:
         try:
             self._answers("max_offsets")
         except NetError as error:
             return dict.fromkeys(queues, error)
-        return {queue: self.max_offset(queue) for queue in queues}
+        return {queue: self.queues_by_name[queue].next for queue in queues}
+
+    def offsets_by_time(self, times_ms: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
+        return {queue: self._by_time(queue, at) for queue, at in times_ms.items()}
+
+    def _by_time(self, queue: MessageQueue, timestamp_ms: int) -> int:
+        state = self.queues_by_name[queue]
+        offset = -(-(timestamp_ms - state.begun_ms) // state.ms_each)
+        return min(max(offset, state.first), state.next)
+
+    def committed_offsets(
+        self, queues: Sequence[MessageQueue]
+    ) -> dict[MessageQueue, int | None]:
+        return {queue: self.queues_by_name[queue].committed for queue in queues}
 
     def commit(self, offsets: Mapping[MessageQueue, int]) -> None:
         for queue, offset in offsets.items():
@@ -108,9 +116,6 @@ class MemoryCluster:
         self._answers("mean_size")
         state = self.queues_by_name[queue]
         return len(record(queue, start, state)) if state.first <= start < state.next else None
-
-    def committed_offset(self, queue: MessageQueue) -> int | None:
-        return self.queues_by_name[queue].committed
 
     def first_pulls(
         self, asked: Sequence[tuple[MessageQueue, int, int]], plan: PullPlan

@@ -91,13 +91,14 @@ def test_the_broker_filters_by_tag(source, queue):
 
 
 def test_offsets_are_known_by_place_time_and_group(cluster, source, queue):
-    assert (source.min_offset(queue), source.max_offset(queue)) == (0, COUNT)
+    assert source.min_offsets([queue]) == {queue: 0}
+    assert source.max_offsets([queue], patient=True) == {queue: COUNT}
     now_ms = int(time.time() * 1000)
-    assert source.offset_by_time(queue, now_ms + 60_000) == COUNT
-    assert source.offset_by_time(queue, now_ms - 3_600_000) == 0
+    assert source.offsets_by_time({queue: now_ms + 60_000}) == {queue: COUNT}
+    assert source.offsets_by_time({queue: now_ms - 3_600_000}) == {queue: 0}
     with PullConsumer(cluster.nameserver, group="spark-test") as consumer:
         consumer.commit(queue, 42)
-    assert source.committed_offset(queue) == 42
+    assert source.committed_offsets([queue]) == {queue: 42}
 
 
 def test_a_cluster_that_reads_is_busy_and_a_closed_one_is_gone(source, queue):
@@ -110,12 +111,12 @@ def test_a_cluster_that_reads_is_busy_and_a_closed_one_is_gone(source, queue):
     assert states == [False, True, False]
     source.close()
     with pytest.raises(CometError):
-        source.max_offset(queue)
+        source.max_offsets([queue])
 
 
 def test_the_group_is_told_where_it_goes_on(source, queue):
     source.commit({queue: 77})
-    assert source.committed_offset(queue) == 77
+    assert source.committed_offsets([queue]) == {queue: 77}
 
 
 def test_the_size_of_messages_is_known_by_a_look(source, queue):
@@ -178,7 +179,7 @@ def test_a_namespace_stands_at_the_broker_and_nowhere_else(cluster, topic):
     assert isinstance(found[f"{topic}-gone"], TopicNotFound)
     queues = found[topic]
     assert not isinstance(queues, TopicNotFound)
-    queue = next(each for each in queues if source.max_offset(each))
+    queue = next(each for each, end in source.max_offsets(queues).items() if end)
     assert queue.topic == topic
     pulls = list(source.pulls(queue, start=0, end=1, plan=PullPlan(32, 4)))
     assert [each.topic for pull in pulls for each in decode_records(pull.body)] == [
@@ -187,7 +188,7 @@ def test_a_namespace_stands_at_the_broker_and_nowhere_else(cluster, topic):
     source.commit({queue: 1})
     with PullConsumer(cluster.nameserver, group="shop%readers") as consumer:
         assert consumer.committed(replace(queue, topic=f"shop%{topic}")) == 1
-    assert source.committed_offset(queue) == 1
+    assert source.committed_offsets([queue]) == {queue: 1}
     assert topic not in ClientSourceCluster(source_settings(cluster.nameserver)).topics()
 
 

@@ -8,31 +8,23 @@
 Next: cometmq.client.nameservers
 """
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from types import TracebackType
-from typing import Self
+from typing import Self, TypeVar
 
-from cometmq.client.connections import consumers_of, producers_of
-from cometmq.client.group_progress import progress_of
+from cometmq.client.api.asking import all_of, side_by_side
+from cometmq.client.api.broker import BrokerApi
+from cometmq.client.api.messages import MessageApi
+from cometmq.client.api.offsets import OffsetApi
 from cometmq.client.hub import Hub
-from cometmq.client.offsets import BrokerOffsets
 from cometmq.client.queries import MessageQueries
 from cometmq.client.results import QueueRange
 from cometmq.client.settings import ClientSettings
-from cometmq.codec.bodies.assignment import RequestModeConfig, encode_request_mode
-from cometmq.codec.bodies.cluster import ClusterInfo, decode_cluster_info
+from cometmq.codec.bodies.assignment import RequestModeConfig
+from cometmq.codec.bodies.cluster import ClusterInfo
 from cometmq.codec.bodies.connection import ClientConnection, ConsumerConnections
-from cometmq.codec.bodies.group_config import decode_group_table, encode_group_config
 from cometmq.codec.bodies.stats import QueueProgress
-from cometmq.codec.bodies.topic_config import decode_topic_config
-from cometmq.codec.bodies.topic_list import decode_topic_list
-from cometmq.codec.fields import encode_fields
-from cometmq.codec.headers.nameserver import DeleteTopicInNameserver
-from cometmq.codec.headers.recall import RecallRequest
-from cometmq.codec.headers.topic import CreateTopic, DeleteGroup, TopicRequest
 from cometmq.codec.recall_handle import decode_recall_handle
-from cometmq.codec.remoting import Command
-from cometmq.model.codes import RequestCode
 from cometmq.model.errors import BrokerNotFound
 from cometmq.model.flags import PERM_READ_WRITE
 from cometmq.model.group import GroupConfig
@@ -42,8 +34,7 @@ from cometmq.model.queue import MessageQueue
 from cometmq.model.route import BrokerData, TopicRoute
 from cometmq.model.topic import TopicConfig
 
-# Making and deleting topics touches files and tells nameservers: mqadmin allows 5 s.
-_CHANGE_TIMEOUT_MS = 10_000
+Value = TypeVar("Value")
 
 
 class AsyncAdmin:
@@ -67,7 +58,9 @@ class AsyncAdmin:
     ) -> None:
         self._hub = hub or Hub(nameservers, settings)
         self._owns_hub = hub is None
-        self._offsets = BrokerOffsets(self._hub)
+        self._offsets = OffsetApi(self._hub)
+        self._brokers = BrokerApi(self._hub)
+        self._messages = MessageApi(self._hub)
         self._queries = MessageQueries(self._hub)
 
     def __repr__(self) -> str:
@@ -101,8 +94,7 @@ class AsyncAdmin:
 
     async def cluster(self) -> ClusterInfo:
         """All clusters that the nameserver knows, with their brokers."""
-        answer = await self._hub.nameservers.ask(Command(RequestCode.GET_BROKER_CLUSTER_INFO))
-        return decode_cluster_info(answer.body)
+        return await self._hub.nameserver_api.cluster()
 
     async def route(self, topic: str) -> TopicRoute:
         """Brokers and queues of a topic.
@@ -110,34 +102,22 @@ class AsyncAdmin:
         Raises:
             TopicNotFound: the nameserver knows none.
         """
-        return await self._hub.nameservers.route(topic)
+        return await self._hub.nameserver_api.route(topic)
 
-    async def _masters(self, cluster: str | None) -> dict[str, str]:
-        """Addresses of the masters of a cluster, or of all, by broker name."""
-        known = await self.cluster()
-        names = (
-            known.broker_names.get(cluster, ()) if cluster is not None else tuple(known.brokers)
+    async def _each_master(
+        self, ask: Callable[[str], Awaitable[Value]], cluster: str | None
+    ) -> dict[str, Value]:
+        """What each master of a cluster, or of all, answers, by broker name; all are asked side by side."""
+        masters = await self._hub.nameserver_api.masters(cluster)
+        return dict(
+            zip(masters, all_of(await side_by_side(ask, masters.values())), strict=True)
         )
-        masters = {
-            name: address
-            for name in names
-            if name in known.brokers
-            and (address := known.brokers[name].addresses.get(0)) is not None
-        }
-        if not masters:
-            there = ", ".join(known.broker_names) or "none"
-            raise BrokerNotFound(
-                f"no master of {cluster or 'any cluster'!r} is registered; clusters: {there}"
-            )
-        return masters
 
     # --- topics
 
     async def topics(self) -> list[str]:
         """Names of all topics, sorted, the system's among them."""
-        command = Command(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER)
-        answer = await self._hub.nameservers.ask(command)
-        return sorted(decode_topic_list(answer.body).topics)
+        return await self._hub.nameserver_api.topics()
 
     async def create_topic(
         self,
@@ -164,18 +144,18 @@ class AsyncAdmin:
             BrokerNotFound: no broker is there.
         """
         check_topic(topic)
-        added = ",".join(f"+{key}={value}" for key, value in (attributes or {}).items())
-        header = CreateTopic(
-            topic,
-            queues if read_queues is None else read_queues,
-            queues,
-            perm,
-            topic_sys_flag=0,
-            attributes=added or None,
-        )
-        command = Command(RequestCode.UPDATE_AND_CREATE_TOPIC, fields=encode_fields(header))
-        for address in (await self._masters(cluster)).values():
-            await self._hub.ask(address, command, timeout_ms=_CHANGE_TIMEOUT_MS)
+
+        async def create(address: str) -> None:
+            await self._brokers.create_topic(
+                address,
+                topic,
+                read_queues=queues if read_queues is None else read_queues,
+                write_queues=queues,
+                perm=perm,
+                attributes=attributes,
+            )
+
+        await self._each_master(create, cluster)
         self._hub.routes.drop(topic)
 
     async def delete_topic(self, topic: str, *, cluster: str | None = None) -> None:
@@ -184,15 +164,10 @@ class AsyncAdmin:
         Raises:
             BrokerNotFound: no broker is there.
         """
-        command = Command(
-            RequestCode.DELETE_TOPIC_IN_BROKER, fields=encode_fields(TopicRequest(topic))
+        await self._each_master(
+            lambda address: self._brokers.delete_topic(address, topic), cluster
         )
-        for address in (await self._masters(cluster)).values():
-            await self._hub.ask(address, command, timeout_ms=_CHANGE_TIMEOUT_MS)
-        header = DeleteTopicInNameserver(topic, cluster)
-        command = Command(RequestCode.DELETE_TOPIC_IN_NAMESRV, fields=encode_fields(header))
-        for nameserver in self._hub.nameservers.addresses:
-            await self._hub.ask(nameserver, command)
+        await self._hub.nameserver_api.delete_topic(topic, cluster)
         self._hub.routes.drop(topic)
 
     async def topic_configs(self, topic: str) -> dict[str, TopicConfig]:
@@ -201,14 +176,16 @@ class AsyncAdmin:
         Raises:
             TopicNotFound: the nameserver knows none.
         """
-        command = Command(
-            RequestCode.GET_TOPIC_CONFIG, fields=encode_fields(TopicRequest(topic))
+        brokers = (await self.route(topic)).brokers
+        configs = all_of(
+            await side_by_side(
+                lambda address: self._brokers.topic_config(address, topic),
+                map(_address, brokers),
+            )
         )
-        configs = {}
-        for broker in (await self.route(topic)).brokers:
-            answer = await self._hub.ask(_address(broker), command)
-            configs[broker.broker_name] = decode_topic_config(answer.body)
-        return configs
+        return {
+            broker.broker_name: config for broker, config in zip(brokers, configs, strict=True)
+        }
 
     async def topic_offsets(self, topic: str) -> dict[MessageQueue, QueueRange]:
         """What each queue of a topic holds.
@@ -216,11 +193,11 @@ class AsyncAdmin:
         Raises:
             TopicNotFound: the nameserver knows none.
         """
+        queues = (await self._hub.known(topic)).read_queues
+        found = await self._offsets.bounds(queues)
         return {
-            queue: QueueRange(
-                await self._offsets.min_offset(queue), await self._offsets.max_offset(queue)
-            )
-            for queue in (await self._hub.known(topic)).read_queues
+            queue: QueueRange(*bounds)
+            for queue, bounds in zip(queues, all_of(found.values()), strict=True)
         }
 
     # --- messages
@@ -276,11 +253,9 @@ class AsyncAdmin:
             BrokerNotFound: no broker is there.
         """
         check_group(group.name)
-        command = Command(
-            RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body=encode_group_config(group)
+        await self._each_master(
+            lambda address: self._brokers.create_group(address, group), cluster
         )
-        for address in (await self._masters(cluster)).values():
-            await self._hub.ask(address, command, timeout_ms=_CHANGE_TIMEOUT_MS)
 
     async def delete_group(
         self, group: str, *, is_offset_deleted: bool = True, cluster: str | None = None
@@ -290,10 +265,12 @@ class AsyncAdmin:
         Raises:
             BrokerNotFound: no broker is there.
         """
-        header = DeleteGroup(group, clean_offset=is_offset_deleted)
-        command = Command(RequestCode.DELETE_SUBSCRIPTIONGROUP, fields=encode_fields(header))
-        for address in (await self._masters(cluster)).values():
-            await self._hub.ask(address, command, timeout_ms=_CHANGE_TIMEOUT_MS)
+        await self._each_master(
+            lambda address: self._brokers.delete_group(
+                address, group, offsets=is_offset_deleted
+            ),
+            cluster,
+        )
 
     async def groups(self, *, cluster: str | None = None) -> dict[str, GroupConfig]:
         """All consumer groups by name; where brokers differ, the last one's settings.
@@ -302,10 +279,8 @@ class AsyncAdmin:
             BrokerNotFound: no broker is there.
         """
         found: dict[str, GroupConfig] = {}
-        command = Command(RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG)
-        for address in (await self._masters(cluster)).values():
-            answer = await self._hub.ask(address, command)
-            found.update(decode_group_table(answer.body).groups)
+        for groups in (await self._each_master(self._brokers.groups, cluster)).values():
+            found.update(groups)
         return found
 
     async def set_request_mode(
@@ -331,11 +306,9 @@ class AsyncAdmin:
             BrokerNotFound: no broker is there.
         """
         config = RequestModeConfig(topic, group, mode, share_queues)
-        command = Command(
-            RequestCode.SET_MESSAGE_REQUEST_MODE, body=encode_request_mode(config)
+        await self._each_master(
+            lambda address: self._brokers.set_request_mode(address, config), cluster
         )
-        for address in (await self._masters(cluster)).values():
-            await self._hub.ask(address, command, timeout_ms=_CHANGE_TIMEOUT_MS)
 
     async def group_offsets(self, group: str, topic: str) -> dict[MessageQueue, int | None]:
         """Where a group stands in a topic: the next offset of each queue, None where unknown.
@@ -343,16 +316,18 @@ class AsyncAdmin:
         Raises:
             TopicNotFound: the nameserver knows none.
         """
-        return {
-            queue: await self._offsets.committed(group, queue)
-            for queue in (await self._hub.known(topic)).read_queues
-        }
+        queues = (await self._hub.known(topic)).read_queues
+        found = await self._offsets.committed_offsets(group, queues)
+        return dict(zip(queues, all_of(found.values()), strict=True))
 
     async def group_progress(
         self, group: str, topic: str | None = None
     ) -> dict[MessageQueue, QueueProgress]:
         """How far a group is in a topic, or in all in which it has offsets, with times."""
-        return await progress_of(self._hub, (await self._masters(None)).values(), group, topic)
+        answers = await self._each_master(
+            lambda address: self._brokers.progress(address, group, topic), None
+        )
+        return {queue: each for queues in answers.values() for queue, each in queues.items()}
 
     async def recall(self, handle: str) -> str:
         """Take back a message that waits for its time; its message id.
@@ -369,9 +344,7 @@ class AsyncAdmin:
         broker = (await self.route(told.topic)).broker(told.broker_name)
         if broker is None:
             raise BrokerNotFound(f"no broker {told.broker_name!r} has {told.topic!r}")
-        request = encode_fields(RecallRequest(told.topic, handle))
-        command = Command(RequestCode.RECALL_MESSAGE, fields=request)
-        return (await self._hub.ask(_address(broker), command)).fields.get("msgId", "")
+        return await self._messages.recall(_address(broker), told.topic, handle)
 
     async def consumer_connections(self, group: str) -> dict[str, ConsumerConnections]:
         """The members of a consumer group that each broker sees, by broker name.
@@ -379,7 +352,10 @@ class AsyncAdmin:
         Raises:
             BrokerNotFound: no broker is there.
         """
-        return await consumers_of(self._hub, await self._masters(None), group)
+        seen = await self._each_master(
+            lambda address: self._brokers.consumer_connections(address, group), None
+        )
+        return {name: members for name, members in seen.items() if members is not None}
 
     async def producer_connections(self, group: str) -> dict[str, tuple[ClientConnection, ...]]:
         """The members of a producer group that each broker sees, by broker name.
@@ -387,7 +363,9 @@ class AsyncAdmin:
         Raises:
             BrokerNotFound: no broker is there.
         """
-        return await producers_of(self._hub, await self._masters(None), group)
+        return await self._each_master(
+            lambda address: self._brokers.producer_connections(address, group), None
+        )
 
 
 def _address(broker: BrokerData) -> str:

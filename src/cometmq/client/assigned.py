@@ -10,19 +10,12 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable
 
-from cometmq.client.answer_bodies import OWN_SIZE_MAX, read_body
+from cometmq.client.api.members import MemberApi
 from cometmq.client.hub import Hub
 from cometmq.client.pop_loop import PopLoop, Popping
 from cometmq.client.routes import QUEUES_MAX
-from cometmq.codec.bodies.assignment import (
-    POP,
-    Assignment,
-    AssignmentQuery,
-    decode_assignments,
-    encode_assignment_query,
-)
-from cometmq.codec.remoting import Command
-from cometmq.model.codes import RequestCode, ResponseCode
+from cometmq.codec.bodies.assignment import POP, Assignment, AssignmentQuery
+from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import BrokerRefused, ClientError, CodecError
 from cometmq.model.names import is_retry_topic, pop_retry_topic
 from cometmq.model.queue import MessageQueue
@@ -56,6 +49,7 @@ class Assigned:
     ) -> None:
         self.loops: dict[MessageQueue, PopLoop] = {}
         self._hub = hub
+        self._api = MemberApi(hub)
         self._group = group
         self._popping = popping
         self._want = want
@@ -78,16 +72,13 @@ class Assigned:
             ClientError: the broker does not know us yet.
         """
         query = AssignmentQuery(topic, self._group, self._hub.client_id)
-        command = Command(RequestCode.QUERY_ASSIGNMENT, body=encode_assignment_query(query))
         try:
-            answer = await self._hub.ask(self._hub.chance.choice([*addresses]), command)
+            assigned = await self._api.assignment(self._hub.chance.choice([*addresses]), query)
         except BrokerRefused as refused:
             if refused.code != ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
                 raise
             self._keep(topic, ())
             return None
-        what = f"the share of {self._group} in {topic}"
-        assigned = await read_body(decode_assignments, answer.body, what, size_max=OWN_SIZE_MAX)
         if assigned is None:
             await self._hub.beat()
             raise ClientError(f"the broker does not know {self._group} yet")

@@ -12,26 +12,18 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
 
+from cometmq.client.api.asking import side_by_side
+from cometmq.client.api.broker import BrokerApi
+from cometmq.client.api.offsets import OffsetApi
 from cometmq.client.hub import Hub
-from cometmq.client.offsets import BrokerOffsets
 from cometmq.client.queries import MessageQueries, is_offset_message_id
-from cometmq.codec.bodies.cluster import decode_cluster_info
-from cometmq.codec.bodies.conflicts import decode_conflicts
-from cometmq.codec.bodies.connection import ConsumerConnections, decode_consumer_connections
-from cometmq.codec.bodies.group_config import decode_group_table
+from cometmq.codec.bodies.connection import ConsumerConnections
 from cometmq.codec.bodies.heartbeat import BROADCASTING
-from cometmq.codec.bodies.lock import decode_locks_file
-from cometmq.codec.bodies.running import QueueState, decode_running
-from cometmq.codec.bodies.topic_list import decode_topic_list
-from cometmq.codec.fields import encode_fields
-from cometmq.codec.headers.client import ConsumerGroupRequest
-from cometmq.codec.headers.console import RunningRequest
+from cometmq.codec.bodies.running import QueueState
 from cometmq.codec.properties import encode_properties
-from cometmq.codec.remoting import Command
 from cometmq.codec.sql92 import sql92_filter
 from cometmq.model import names
 from cometmq.model import properties as keys_of
-from cometmq.model.codes import RequestCode
 from cometmq.model.errors import BrokerRefused, CometError, MessageError, TopicNotFound
 from cometmq.model.flags import is_readable
 from cometmq.model.message import StoredMessage
@@ -126,7 +118,8 @@ class Explainer:
         """Over this hub's connections."""
         self._hub = hub
         self._queries = MessageQueries(hub)
-        self._offsets = BrokerOffsets(hub)
+        self._offsets = OffsetApi(hub)
+        self._api = BrokerApi(hub)
 
     async def explain(self, message_id: str, group: str, topic: str | None) -> Explanation:
         """Look at everything.
@@ -191,18 +184,18 @@ class Explainer:
 
     async def _other_topics(self, group: str, looked_at: list[str]) -> list[str]:
         """Topics in which the group has offsets, then all: its members may be gone, or want another one."""
-        fields = encode_fields(ConsumerGroupRequest(group))
+        addresses = (await self._hub.nameserver_api.readable_brokers()).values()
+        answers = await side_by_side(
+            lambda address: self._api.topics_of_group(address, group), addresses
+        )
         found: dict[str, None] = {}
-        for address in await self._masters():
-            command = Command(RequestCode.QUERY_TOPICS_BY_CONSUMER, fields=fields)
-            try:
-                answer = await self._hub.ask(address, command)
-            except BrokerRefused:
+        for topics in answers:
+            if isinstance(topics, BrokerRefused):
                 continue
-            found.update(dict.fromkeys(decode_topic_list(answer.body).topics))
-        command = Command(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER)
-        answer = await self._hub.nameservers.ask(command)
-        found.update(dict.fromkeys(sorted(decode_topic_list(answer.body).topics)))
+            if isinstance(topics, CometError):
+                raise topics
+            found.update(dict.fromkeys(topics))
+        found.update(dict.fromkeys(await self._hub.nameserver_api.topics()))
         wanted = [
             topic
             for topic in found
@@ -242,30 +235,21 @@ class Explainer:
 
     async def _members(self, group: str) -> ConsumerConnections:
         """The group as the broker sees it that has most of its members."""
-        command = Command(
-            RequestCode.GET_CONSUMER_CONNECTION_LIST,
-            fields=encode_fields(ConsumerGroupRequest(group)),
+        addresses = (await self._hub.nameserver_api.readable_brokers()).values()
+        answers = await side_by_side(
+            lambda address: self._api.consumer_connections(address, group), addresses
         )
         seen = [ConsumerConnections()]
-        for address in await self._masters():
-            try:
-                answer = await self._hub.ask(address, command)
-            except BrokerRefused:
+        for members in answers:
+            if isinstance(members, BrokerRefused) or members is None:
                 continue  # Nobody of the group is connected there.
-            seen.append(decode_consumer_connections(answer.body))
+            if isinstance(members, CometError):
+                raise members
+            seen.append(members)
         return max(seen, key=lambda each: len(each.connections))
 
-    async def _masters(self) -> list[str]:
-        answer = await self._hub.nameservers.ask(Command(RequestCode.GET_BROKER_CLUSTER_INFO))
-        brokers = decode_cluster_info(answer.body).brokers.values()
-        addresses = [broker.master_or_any() for broker in brokers]
-        return [address for address in addresses if address is not None]
-
     async def _group(self, case: _Case) -> Finding:
-        answer = await self._hub.ask(
-            case.address, Command(RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG)
-        )
-        config = decode_group_table(answer.body).groups.get(case.group)
+        config = (await self._api.groups(case.address)).get(case.group)
         if config is None:
             return _stops("group", f"the broker {case.address} does not know {case.group!r}")
         if not config.is_consume_enabled:
@@ -273,10 +257,11 @@ class Explainer:
         return _fine("group", f"{case.group!r} may consume")
 
     async def _conflicts(self, case: _Case) -> Finding:
-        answer = await self._own_request(case, RequestCode.GET_GROUP_CONFLICTS)
-        if answer is None:
+        try:
+            conflicts = await self._api.conflicts(case.address, case.group)
+        except BrokerRefused:
             return _unknown("agreement", "this broker does not compare members")
-        for conflict in decode_conflicts(answer.body):
+        for conflict in conflicts:
             sides = " | ".join(
                 f"{', '.join(side.clients)}: {side.says}" for side in conflict.sides
             )
@@ -337,21 +322,18 @@ class Explainer:
         )
 
     async def _state(self, case: _Case, client_id: str) -> QueueState | None:
-        command = Command(
-            RequestCode.GET_CONSUMER_RUNNING_INFO,
-            fields=encode_fields(RunningRequest(case.group, client_id)),
-        )
         try:
-            answer = await self._hub.ask(case.address, command)
-            return decode_running(answer.body).queues.get(case.message.queue)
+            state = await self._api.running_state(case.address, case.group, client_id)
+            return state.queues.get(case.message.queue)
         except CometError:
             return None
 
     async def _lock(self, case: _Case) -> Finding:
-        answer = await self._own_request(case, RequestCode.GET_QUEUE_LOCKS)
-        if answer is None:
+        try:
+            locks = await self._api.queue_locks(case.address, case.group)
+        except BrokerRefused:
             return _unknown("lock", "this broker does not tell who holds locks")
-        holder = decode_locks_file(answer.body).get((case.group, case.message.queue))
+        holder = locks.get((case.group, case.message.queue))
         if holder is None:
             return _fine("lock", "nobody holds a lock of the queue")
         if holder not in {each.client_id for each in case.members.connections}:
@@ -360,13 +342,6 @@ class Explainer:
                 f"{holder} holds the queue's lock and is gone; it ends within 60 s",
             )
         return _fine("lock", f"{holder} holds the queue's lock")
-
-    async def _own_request(self, case: _Case, code: RequestCode) -> Command | None:
-        fields = encode_fields(ConsumerGroupRequest(case.group))
-        try:
-            return await self._hub.ask(case.address, Command(code, fields=fields))
-        except BrokerRefused:
-            return None
 
 
 def _is_plain(topic: str) -> bool:

@@ -11,13 +11,13 @@ from collections.abc import Callable, Iterable
 from typing import Protocol
 
 from cometmq.client.answer_bodies import read_body
+from cometmq.client.api.offsets import OffsetApi
 from cometmq.client.asked_work import AskedWork
 from cometmq.client.assigned import Assigned
 from cometmq.client.counts import SAMPLE_SECONDS, Counts
 from cometmq.client.hub import Hub
 from cometmq.client.namespace import namespace_of
 from cometmq.client.offset_store import ClusterOffsets, LocalOffsets, OffsetStore, Progress
-from cometmq.client.offsets import BrokerOffsets
 from cometmq.client.periodic import repeat
 from cometmq.client.pop_loop import PopLoop, Popping
 from cometmq.client.pops import Popper
@@ -161,7 +161,7 @@ class GroupMember:
             self._gate,
             self.counts,
             hub.clock,
-            StartOffset(self.progress, BrokerOffsets(hub), settings, hub.clock).find,
+            StartOffset(self.progress, OffsetApi(hub), settings, hub.clock).find,
             deliver,
             discard,
         )
@@ -404,7 +404,7 @@ class GroupMember:
 def _store_for(hub: Hub, settings: ConsumerSettings, group: str) -> OffsetStore:
     if settings.is_broadcasting:
         return LocalOffsets(settings.offsets_path(hub.ip, group))
-    return ClusterOffsets(BrokerOffsets(hub), group, is_written=settings.is_auto_commit)
+    return ClusterOffsets(OffsetApi(hub), group, is_written=settings.is_auto_commit)
 
 
 def _open_gate() -> asyncio.Event:

@@ -11,11 +11,13 @@ Next: cometmq.client.routes
 import asyncio
 import logging
 import random
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, NoReturn, Protocol
 from weakref import WeakSet
 
-from cometmq.client.answer_bodies import OWN_SIZE_MAX, read_body
+from cometmq.client.answer_bodies import OWN_SIZE_MAX
+from cometmq.client.api.members import MemberApi
+from cometmq.client.api.nameserver import NameserverApi
 from cometmq.client.identity import checked_ip, make_client_id, own_ip
 from cometmq.client.nameservers import Nameservers
 from cometmq.client.periodic import repeat
@@ -25,20 +27,13 @@ from cometmq.client.settings import (
     environment_credentials,
     nameserver_addresses,
 )
-from cometmq.codec.bodies.cluster import decode_cluster_info
-from cometmq.codec.bodies.heartbeat import (
-    ConsumerPart,
-    Heartbeat,
-    ProducerPart,
-    encode_heartbeat,
-)
-from cometmq.codec.fields import encode_fields
-from cometmq.codec.headers.client import UnregisterClient
+from cometmq.codec.bodies.heartbeat import ConsumerPart, Heartbeat, ProducerPart
 from cometmq.codec.remoting import Command
 from cometmq.model.clock import Clock
-from cometmq.model.codes import RequestCode, ResponseCode, request_name
+from cometmq.model.codes import ResponseCode, request_name
 from cometmq.model.errors import BrokerNotFound, BrokerRefused, CometError, TopicNotFound
 from cometmq.model.names import DEFAULT_TOPIC
+from cometmq.model.queue import MessageQueue
 from cometmq.model.route import MASTER_ID
 from cometmq.net.answer import Answer
 from cometmq.net.channel import Channel
@@ -92,6 +87,7 @@ class Hub:
         channels: connections to brokers and nameservers.
         routes: what is known of topics.
         nameservers: who is asked for routes.
+        nameserver_api: what they are asked.
     """
 
     def __init__(
@@ -122,12 +118,12 @@ class Hub:
             on_lost=lambda _channel: self._lost.set(),
             credentials=self.settings.credentials or environment_credentials(),
         )
+        timeout_ms = self.settings.request_timeout_ms
         self.nameservers = Nameservers(
-            addresses,
-            self.channels,
-            timeout_ms=self.settings.request_timeout_ms,
-            chance=self.chance,
+            addresses, self.channels, timeout_ms=timeout_ms, chance=self.chance
         )
+        self.nameserver_api = NameserverApi(self.nameservers)
+        self._member_api = MemberApi(self)
         self.tasks = Tasks(self.client_id)
         self._members: list[Member] = []
         self._asking: dict[tuple[str, int], asyncio.Task[KnownTopic]] = {}
@@ -183,14 +179,11 @@ class Hub:
                 self._is_cluster_known = False
                 self.routes.forget_cluster()
         is_producer = isinstance(member.heartbeat_part(), ProducerPart)
-        header = UnregisterClient(
-            self.client_id,
-            producer_group=member.group if is_producer else None,
-            consumer_group=None if is_producer else member.group,
-        )
-        command = Command(RequestCode.UNREGISTER_CLIENT, fields=encode_fields(header))
         open_addresses = set(self.channels.open_addresses()) - set(self.nameservers.addresses)
-        await asyncio.gather(*(self._tell(address, command) for address in open_addresses))
+        refused = await self._member_api.leave(
+            open_addresses, self.client_id, member.group, is_producer=is_producer
+        )
+        _log_refusals(f"that {member.group} is left", refused)
 
     # --- routes
 
@@ -249,7 +242,7 @@ class Hub:
             return await self._fetch_route(topic)
         except TopicNotFound as not_found:
             try:
-                default = await self.nameservers.route(DEFAULT_TOPIC)
+                default = await self.nameserver_api.route(DEFAULT_TOPIC)
             except TopicNotFound:
                 raise not_found from None
         route = inherited_route(default, queues_max=default_queues)
@@ -257,7 +250,7 @@ class Hub:
         return self._known(topic)
 
     async def _fetch_route(self, topic: str) -> KnownTopic:
-        route = await self.nameservers.route(topic)
+        route = await self.nameserver_api.route(topic)
         if self.routes.is_new(topic, route):
             _log.debug("route of %s: %s", topic, route)
             if route.queue_count() <= _QUEUES_AT_ONCE:
@@ -294,10 +287,7 @@ class Hub:
         Java's client takes those of the default topic's route, which not every broker has.
         """
         try:
-            answer = await self.nameservers.ask(Command(RequestCode.GET_BROKER_CLUSTER_INFO))
-            info = await read_body(
-                decode_cluster_info, answer.body, "the cluster's brokers", size_max=OWN_SIZE_MAX
-            )
+            info = await self.nameserver_api.cluster(size_max=OWN_SIZE_MAX)
         except CometError as error:
             _log.warning("the brokers there are are not known; asking again later: %s", error)
             return
@@ -366,11 +356,33 @@ class Hub:
             raise BrokerRefused(answer.code, answer.remark or "", address)
         return answer
 
-    async def _tell(self, address: str, command: Command) -> None:
-        try:
-            await self.ask(address, command)
-        except CometError as error:
-            _log.info("%s was not told %s: %s", address, command.code, error)
+    async def tell(self, address: str, command: Command) -> None:
+        """Send a request that nobody answers.
+
+        Raises:
+            NetError: there is nobody.
+        """
+        await self.channels.oneway(address, command)
+
+    async def broker_of(self, queue: MessageQueue) -> str:
+        """The address of a queue's broker.
+
+        Raises:
+            TopicNotFound, BrokerNotFound: nobody knows it.
+            NetError, BrokerRefused, CodecError: the nameservers cannot be asked.
+        """
+        if self.routes.get(queue.topic) is None:
+            await self.known(queue.topic)
+        return self.address(queue.broker_name)
+
+    async def channel_of(self, queue: MessageQueue) -> Channel:
+        """The connection to a queue's broker; raises what `broker_of` raises, and NetError."""
+        return await self.channels.get(await self.broker_of(queue))
+
+    @property
+    def request_timeout_ms(self) -> int:
+        """How long the answer to a request may take that does not wait at the broker."""
+        return self.settings.request_timeout_ms
 
     # --- heartbeats
 
@@ -383,11 +395,10 @@ class Hub:
             return
         if self._everywhere and not self._is_cluster_known:
             await self._learn_cluster()
-        body = encode_heartbeat(Heartbeat(self.client_id, producers, consumers))
-        command = Command(RequestCode.HEART_BEAT, body=body)
         # A slave is only read from.
         addresses = self.routes.addresses(only_masters=not consumers)
-        await asyncio.gather(*(self._tell(address, command) for address in addresses))
+        heartbeat = Heartbeat(self.client_id, producers, consumers)
+        _log_refusals("a heartbeat", await self._member_api.beat(addresses, heartbeat))
 
     async def _keep_known(self) -> NoReturn:
         """Heartbeats for ever: each interval, and sooner while a broker that should know us is away."""
@@ -438,3 +449,9 @@ class Hub:
             + (f" of {group!r}" if group else "")
             + f" that answers {request_name(command.code)}",
         )
+
+
+def _log_refusals(what: str, refused: Mapping[str, CometError | None]) -> None:
+    for address, error in refused.items():
+        if error is not None:
+            _log.info("%s was not told %s: %s", address, what, error)

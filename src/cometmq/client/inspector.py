@@ -11,20 +11,14 @@ Next: cometmq.client.explain
 from types import TracebackType
 from typing import Self
 
+from cometmq.client.api.asking import all_of, side_by_side
+from cometmq.client.api.broker import BrokerApi
 from cometmq.client.explain import Explainer, Explanation
 from cometmq.client.hub import Hub
 from cometmq.client.settings import ClientSettings
-from cometmq.codec.bodies.cluster import decode_cluster_info
-from cometmq.codec.bodies.conflicts import Conflict, decode_conflicts
-from cometmq.codec.bodies.lock import decode_locks_file
-from cometmq.codec.fields import encode_fields
-from cometmq.codec.headers.client import MaybeGroupRequest
-from cometmq.codec.headers.transaction import ResumeCheck
+from cometmq.codec.bodies.conflicts import Conflict
 from cometmq.codec.host import decode_host
 from cometmq.codec.message_id import decode_message_id
-from cometmq.codec.remoting import Command
-from cometmq.model.codes import RequestCode
-from cometmq.model.names import TRANS_CHECK_MAX_TIME_TOPIC
 from cometmq.model.queue import MessageQueue
 
 
@@ -49,6 +43,7 @@ class AsyncInspector:
     ) -> None:
         self._hub = hub or Hub(nameservers, settings)
         self._owns_hub = hub is None
+        self._api = BrokerApi(self._hub)
         self._explainer = Explainer(self._hub)
 
     def __repr__(self) -> str:
@@ -97,8 +92,11 @@ class AsyncInspector:
     async def conflicts(self, group: str | None = None) -> list[Conflict]:
         """Members that contradict each other, of one group or of all; Java's brokers refuse to say."""
         found: dict[Conflict, None] = {}
-        for answer in await self._ask_all(RequestCode.GET_GROUP_CONFLICTS, group):
-            found.update(dict.fromkeys(decode_conflicts(answer.body)))
+        addresses = (await self._hub.nameserver_api.readable_brokers()).values()
+        for conflicts in all_of(
+            await side_by_side(lambda address: self._api.conflicts(address, group), addresses)
+        ):
+            found.update(dict.fromkeys(conflicts))
         return list(found)
 
     async def queue_locks(
@@ -106,8 +104,11 @@ class AsyncInspector:
     ) -> dict[tuple[str, MessageQueue], str]:
         """Who holds queues for consumption in order, by group and queue; not of Java's brokers."""
         found: dict[tuple[str, MessageQueue], str] = {}
-        for answer in await self._ask_all(RequestCode.GET_QUEUE_LOCKS, group):
-            found.update(decode_locks_file(answer.body))
+        addresses = (await self._hub.nameserver_api.readable_brokers()).values()
+        for locks in all_of(
+            await side_by_side(lambda address: self._api.queue_locks(address, group), addresses)
+        ):
+            found.update(locks)
         return found
 
     async def resume_transaction(self, offset_message_id: str) -> None:
@@ -117,16 +118,4 @@ class AsyncInspector:
             offset_message_id: of the message in TRANS_CHECK_MAX_TIME_TOPIC.
         """
         host, _offset = decode_message_id(offset_message_id)
-        header = ResumeCheck(offset_message_id, TRANS_CHECK_MAX_TIME_TOPIC)
-        command = Command(RequestCode.RESUME_CHECK_HALF_MESSAGE, fields=encode_fields(header))
-        await self._hub.ask(decode_host(host), command)
-
-    async def _ask_all(self, code: RequestCode, group: str | None) -> list[Command]:
-        answer = await self._hub.nameservers.ask(Command(RequestCode.GET_BROKER_CLUSTER_INFO))
-        command = Command(code, fields=encode_fields(MaybeGroupRequest(group)))
-        addresses = [
-            address
-            for broker in decode_cluster_info(answer.body).brokers.values()
-            if (address := broker.master_or_any()) is not None
-        ]
-        return [await self._hub.ask(address, command) for address in addresses]
+        await self._api.resume_check(decode_host(host), offset_message_id)

@@ -1,20 +1,16 @@
 """The nameservers a client may ask: one is kept while it answers, the next is taken when it does not.
 
 They know nothing of each other and all brokers register with each of them, so any will do.
+
+Next: cometmq.client.api.nameserver
 """
 
 import random
 from collections.abc import Sequence
 
-from cometmq.client.answer_bodies import OWN_SIZE_MAX, read_body
-from cometmq.client.routes import check_route
-from cometmq.codec.bodies.route import decode_topic_route
-from cometmq.codec.fields import encode_fields
-from cometmq.codec.headers.nameserver import RouteRequest
 from cometmq.codec.remoting import Command
-from cometmq.model.codes import RequestCode, ResponseCode
-from cometmq.model.errors import BrokerRefused, CodecError, NetError, TopicNotFound
-from cometmq.model.route import TopicRoute
+from cometmq.model.codes import ResponseCode
+from cometmq.model.errors import BrokerRefused, NetError
 from cometmq.net.channels import Channels
 
 
@@ -54,13 +50,14 @@ class Nameservers:
                 )
             except NetError as error:
                 failure = error
-                self._turn_to_next()
+                self.turn_to_next()
         assert failure is not None, "there is always one address"
         if len(self.addresses) > 1:
             failure.add_note(f"asked all nameservers: {', '.join(self.addresses)}")
         raise failure
 
-    def _turn_to_next(self) -> None:
+    def turn_to_next(self) -> None:
+        """Ask another one first from now on."""
         self._chosen = (self._chosen + 1) % len(self.addresses)
 
     async def ask(self, command: Command) -> Command:
@@ -75,29 +72,13 @@ class Nameservers:
             raise BrokerRefused(answer.code, answer.remark or "", self.current)
         return answer
 
-    async def route(self, topic: str) -> TopicRoute:
-        """The route of a topic.
+    async def ask_all(self, command: Command) -> None:
+        """Ask every nameserver, for they know nothing of each other.
 
         Raises:
-            TopicNotFound: the nameserver knows none.
-            NetError, BrokerRefused, CodecError: as `ask`.
+            NetError, BrokerRefused, CodecError: of the first that did not do it.
         """
-        fields = encode_fields(RouteRequest(topic, accept_standard_json_only=True))
-        answer = await self.call(Command(RequestCode.GET_ROUTEINFO_BY_TOPIC, fields=fields))
-        if answer.code == ResponseCode.TOPIC_NOT_EXIST:
-            raise TopicNotFound(
-                f"the nameserver {self.current} has no route of the topic {topic!r}; create it "
-                "(cometmq topic create), or send to it where brokers create topics themselves"
-            )
-        if answer.code != ResponseCode.SUCCESS:
-            raise BrokerRefused(answer.code, answer.remark or "", self.current)
-        try:
-            what = f"the route of the topic {topic!r} of {self.current}"
-            route = await read_body(
-                decode_topic_route, answer.body, what, size_max=OWN_SIZE_MAX
-            )
-            check_route(topic, route)
-        except CodecError:
-            self._turn_to_next()  # Another one may know better.
-            raise
-        return route
+        for address in self.addresses:
+            answer = await self._channels.call(address, command, timeout_ms=self._timeout_ms)
+            if answer.code != ResponseCode.SUCCESS:
+                raise BrokerRefused(answer.code, answer.remark or "", address)

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Protocol
 
-from cometmq.client.offsets import BrokerOffsets
+from cometmq.client.api.offsets import OffsetApi
 from cometmq.codec.bodies.queue_offsets import decode_queue_offsets, encode_queue_offsets
 from cometmq.model.errors import CodecError
 from cometmq.model.queue import MessageQueue
@@ -28,9 +28,9 @@ class OffsetStore(Protocol):
 
 
 class ClusterOffsets:
-    """A clustering group's offsets, at the brokers. Raises what `BrokerOffsets` raises."""
+    """A clustering group's offsets, at the brokers. Raises what `OffsetApi` raises."""
 
-    def __init__(self, offsets: BrokerOffsets, group: str, *, is_written: bool = True) -> None:
+    def __init__(self, offsets: OffsetApi, group: str, *, is_written: bool = True) -> None:
         """Of this group; not `is_written`: its user commits by hand."""
         self._offsets = offsets
         self._group = group
@@ -43,7 +43,7 @@ class ClusterOffsets:
     async def write(self, changed: dict[MessageQueue, int], *, is_answered: bool) -> None:
         """Tell the brokers; what got lost on the way is told again by the next pull."""
         if self._is_written:
-            await self._offsets.commit_all(self._group, changed, is_answered=is_answered)
+            await self._offsets.commit_all(self._group, changed, answered=is_answered)
 
 
 class LocalOffsets:

@@ -11,23 +11,22 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from cometmq.client.api.consuming import ConsumeApi, PoppedRecords
 from cometmq.client.hub import Hub
 from cometmq.client.namespace import NO_NAMESPACE, Namespace
 from cometmq.client.received import GROWTH_AT_ONCE, GROWTH_MAX, Room
-from cometmq.codec.bodies.batch_ack import BatchAck, encode_batch_ack
-from cometmq.codec.fields import decode_fields, encode_fields
+from cometmq.codec.bodies.batch_ack import BatchAck
 from cometmq.codec.headers.pop import (
     AckRequest,
     ChangeInvisibleTimeRequest,
-    ChangeInvisibleTimeResponse,
     NotificationRequest,
     PopRequest,
     PopResponse,
 )
 from cometmq.codec.receipt import Receipt, decode_starts, kind_of, parse_receipt, real_topic
-from cometmq.codec.record import Record, decode_records
+from cometmq.codec.record import Record
 from cometmq.codec.remoting import Command
-from cometmq.model.codes import RequestCode, ResponseCode
+from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import BrokerRefused, ClientError, CodecError, RequestError
 from cometmq.model.message import StoredMessage
 from cometmq.model.properties import FIRST_POP_TIME, POP_CK
@@ -37,10 +36,6 @@ from cometmq.model.subscription import Subscription
 _log = logging.getLogger(__name__)
 
 ANY_QUEUE = -1
-_MARGIN_MS = 10_000  # What an answer may take beyond the wait.
-_NOTHING = (
-    ResponseCode.POLLING_TIMEOUT, ResponseCode.POLLING_FULL, ResponseCode.PULL_NOT_FOUND,
-)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +59,24 @@ class PopAsk:
     queue_id: int = ANY_QUEUE
 
 
+class _Introduced:
+    """Asks on connections where brokers are told at once who we are (`Hub.channel`)."""
+
+    def __init__(self, hub: Hub) -> None:
+        self._hub = hub
+
+    async def ask(
+        self, address: str, command: Command, *, timeout_ms: float | None = None
+    ) -> Command:
+        """See `api.asking.Asks`."""
+        channel = await self._hub.channel(address)
+        timeout_ms = timeout_ms or self._hub.settings.request_timeout_ms
+        answer = await channel.call(command, timeout_ms=timeout_ms)
+        if answer.code != ResponseCode.SUCCESS:
+            raise BrokerRefused(answer.code, answer.remark or "", address)
+        return answer
+
+
 class Popper:
     """Pops and acknowledges for one consumer group.
 
@@ -82,6 +95,7 @@ class Popper:
     ) -> None:
         """Over this hub's connections; for the others see the attributes."""
         self._hub = hub
+        self._api = ConsumeApi(_Introduced(hub))
         self._group = group
         self.body_size_max = body_size_max
         self.namespace = namespace
@@ -106,13 +120,8 @@ class Popper:
             exp=wanted.expression,
             broker_name=broker_name,
         )
-        answer = await self._call(
-            broker_name, RequestCode.POP_MESSAGE, header, wait_ms=ask.wait_ms
-        )
-        if answer.code in _NOTHING:
-            return []
-        self._check(broker_name, answer)
-        return await self._messages(broker_name, ask, answer)
+        popped = await self._api.pop(self._hub.address(broker_name), header)
+        return [] if popped is None else await self._messages(broker_name, ask, popped)
 
     async def notified(self, broker_name: str, topic: str, wait_ms: int) -> bool:
         """Whether a broker has something to pop within this time.
@@ -123,11 +132,7 @@ class Popper:
         header = NotificationRequest(
             self._group, topic, ANY_QUEUE, wait_ms, self._hub.clock.now_ms()
         )
-        answer = await self._call(
-            broker_name, RequestCode.NOTIFICATION, header, wait_ms=wait_ms
-        )
-        self._check(broker_name, answer)
-        return answer.fields.get("hasMsg") == "true"
+        return await self._api.notified(self._hub.address(broker_name), header)
 
     async def ack(self, messages: Sequence[StoredMessage]) -> None:
         """Messages of one broker are done with.
@@ -139,16 +144,15 @@ class Popper:
         receipts = [receipt_of(message) for message in messages]
         name = receipts[0].broker_name
         if len(messages) > 1:
-            body = encode_batch_ack(name, self._batches(messages, receipts))
-            answer = await self._send(name, Command(RequestCode.BATCH_ACK_MESSAGE, body=body))
+            acks = self._batches(messages, receipts)
+            await self._api.ack_many(self._hub.address(name), name, acks)
         else:
             (message,), (receipt,) = messages, receipts
             topic = self._real_topic(message, receipt)
             header = AckRequest(
                 self._group, topic, receipt.queue_id, str(receipt), receipt.queue_offset, name
             )
-            answer = await self._call(name, RequestCode.ACK_MESSAGE, header)
-        self._check(name, answer)
+            await self._api.ack(self._hub.address(name), header)
 
     async def change_invisibility(
         self, message: StoredMessage, invisible_ms: int
@@ -165,13 +169,8 @@ class Popper:
             self._group, topic, receipt.queue_id, str(receipt), receipt.queue_offset,
             invisible_ms, receipt.broker_name,
         )  # fmt: skip
-        code = RequestCode.CHANGE_MESSAGE_INVISIBLETIME
-        answer = await self._call(receipt.broker_name, code, header)
-        self._check(receipt.broker_name, answer)
-        try:
-            told = decode_fields(ChangeInvisibleTimeResponse, answer.fields)
-        except RequestError as error:
-            raise CodecError(f"the answer to {code.name}: {error}") from None
+        address = self._hub.address(receipt.broker_name)
+        told = await self._api.change_invisibility(address, header)
         changed = receipt._replace(
             start_offset=receipt.queue_offset,
             pop_time_ms=told.pop_time,
@@ -184,36 +183,14 @@ class Popper:
         """The topic that a message lies in."""
         return real_topic(self.namespace.wrap(message.topic), self._group, receipt.kind)
 
-    # --- asking
-
-    async def _call(
-        self, broker_name: str, code: RequestCode, header: object, *, wait_ms: int = 0
-    ) -> Command:
-        command = Command(int(code), fields=encode_fields(header))
-        return await self._send(broker_name, command, wait_ms=wait_ms)
-
-    async def _send(self, broker_name: str, command: Command, *, wait_ms: int = 0) -> Command:
-        channel = await self._hub.channel(self._hub.address(broker_name))
-        timeout_ms = wait_ms + _MARGIN_MS if wait_ms else self._hub.settings.request_timeout_ms
-        return await channel.call(command, timeout_ms=timeout_ms)
-
-    def _check(self, broker_name: str, answer: Command) -> None:
-        if answer.code != ResponseCode.SUCCESS:
-            address = self._hub.address(broker_name)
-            raise BrokerRefused(answer.code, answer.remark or "", address)
-
     # --- messages and their handles
 
     async def _messages(
-        self, broker_name: str, ask: PopAsk, answer: Command
+        self, broker_name: str, ask: PopAsk, given: PoppedRecords
     ) -> list[StoredMessage]:
         wanted = ask.subscription
-        try:
-            told = decode_fields(PopResponse, answer.fields)
-        except RequestError as error:
-            raise CodecError(f"the answer to a pop of {wanted.topic}: {error}") from None
+        told, records = given
         starts = decode_starts(told.start_offset_info or "")
-        records = decode_records(answer.body, most=ask.max_count)
         popped = _Popped(self, broker_name, wanted, told, starts)
         messages, left = popped.unpack(records, Room(GROWTH_AT_ONCE))
         if left:

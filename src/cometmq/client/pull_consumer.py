@@ -19,11 +19,11 @@ from contextlib import aclosing
 from types import TracebackType
 from typing import Self
 
+from cometmq.client.api.offsets import OffsetApi
 from cometmq.client.group_member import GroupMember
 from cometmq.client.hub import Hub
 from cometmq.client.inbox import Inbox
 from cometmq.client.namespace import namespace_of
-from cometmq.client.offsets import BrokerOffsets
 from cometmq.client.pull_loop import PullLoop
 from cometmq.client.pulls import Ask, Puller
 from cometmq.client.ranges import RangeReader
@@ -67,7 +67,7 @@ class AsyncPullConsumer:
         self._hub = hub or Hub(nameservers, self._settings)
         self._owns_hub = hub is None
         self._puller = Puller(self._hub, group)
-        self._offsets = BrokerOffsets(self._hub)
+        self._offsets = OffsetApi(self._hub)
         self._is_running = False
         self._inbox = Inbox()
         self._member = GroupMember(
@@ -366,7 +366,7 @@ class AsyncPullConsumer:
                 answer.
         """
         self._check_running()
-        return await self._offsets.offset_by_time(queue, timestamp_ms, is_upper=is_upper)
+        return await self._offsets.offset_by_time(queue, timestamp_ms, upper=is_upper)
 
     async def committed(self, queue: MessageQueue) -> int | None:
         """The next offset that this group will consume; None when it never committed one.

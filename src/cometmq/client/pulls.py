@@ -9,12 +9,11 @@ Next: cometmq.client.received
 import asyncio
 from dataclasses import dataclass
 
+from cometmq.client.api.consuming import pull_command
 from cometmq.client.hub import Hub
 from cometmq.client.results import PULL_STATUSES, PullStatus, RawPull
-from cometmq.codec.fields import encode_fields
 from cometmq.codec.headers.pull import PullRequest
 from cometmq.codec.remoting import Command
-from cometmq.model.codes import RequestCode
 from cometmq.model.errors import BrokerRefused, CodecError
 from cometmq.model.flags import PULL_COMMIT_OFFSET, PULL_SUBSCRIPTION, PULL_SUSPEND
 from cometmq.model.queue import MessageQueue
@@ -113,7 +112,7 @@ class Puller:
             max_msg_bytes=ask.max_bytes,
             broker_name=queue.broker_name,
         )
-        return Command(RequestCode.PULL_MESSAGE, fields=encode_fields(header))
+        return pull_command(header)
 
     async def start(
         self, queue: MessageQueue, offset: int, ask: Ask

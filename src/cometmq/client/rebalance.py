@@ -9,15 +9,10 @@ Next: cometmq.client.allocation
 import logging
 from collections.abc import Iterable
 
-from cometmq.client.answer_bodies import OWN_SIZE_MAX, read_body
+from cometmq.client.api.members import MemberApi
 from cometmq.client.assigned import Assigned
 from cometmq.client.hub import Hub
 from cometmq.client.settings import ConsumerSettings
-from cometmq.codec.bodies.consumer import decode_consumer_ids
-from cometmq.codec.fields import encode_fields
-from cometmq.codec.headers.client import ConsumerGroupRequest
-from cometmq.codec.remoting import Command
-from cometmq.model.codes import RequestCode
 from cometmq.model.errors import BrokerRefused, CometError, TopicNotFound
 from cometmq.model.names import is_retry_topic
 from cometmq.model.queue import MessageQueue
@@ -42,6 +37,7 @@ class Shares:
         self.is_complete = False
         self.assigned: Assigned | None = None
         self._hub = hub
+        self._api = MemberApi(hub)
         self._group = group
         self._is_broadcasting = settings.is_broadcasting
         self._allocate = settings.allocation
@@ -95,8 +91,4 @@ class Shares:
 
     async def _members(self, topic: str) -> tuple[str, ...]:
         addresses = await self._addresses(topic)
-        header = ConsumerGroupRequest(self._group)
-        command = Command(RequestCode.GET_CONSUMER_LIST_BY_GROUP, fields=encode_fields(header))
-        answer = await self._hub.ask(self._hub.chance.choice(addresses), command)
-        what = f"the list of members of {self._group}"
-        return await read_body(decode_consumer_ids, answer.body, what, size_max=OWN_SIZE_MAX)
+        return await self._api.members(self._hub.chance.choice(addresses), self._group)

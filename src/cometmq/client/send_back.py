@@ -7,16 +7,15 @@ the listener again after 5 s. Follows DefaultMQPushConsumerImpl.sendMessageBack 
 
 import logging
 
+from cometmq.client.api.consuming import ConsumeApi
 from cometmq.client.hub import Hub
 from cometmq.client.identity import make_unique_ids
 from cometmq.client.parcel import Packer
 from cometmq.client.send import Sender
 from cometmq.client.settings import ProducerSettings
-from cometmq.codec.fields import encode_fields
 from cometmq.codec.headers.send_back import SendBackRequest
-from cometmq.codec.remoting import Command
 from cometmq.model import properties as keys_of
-from cometmq.model.codes import RequestCode, ResponseCode
+from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import BrokerRefused, CometError
 from cometmq.model.message import Message, StoredMessage
 from cometmq.model.names import INNER_PRODUCER_GROUP, retry_topic
@@ -43,6 +42,7 @@ class SendBack:
 
     def __init__(self, hub: Hub, group: str, retries_max: int) -> None:
         self._hub = hub
+        self._api = ConsumeApi(hub)
         self._group = group
         self._retries_max = RETRIES_DEFAULT if retries_max < 0 else retries_max
         settings = ProducerSettings()
@@ -88,8 +88,7 @@ class SendBack:
             unit_mode=False,
             max_reconsume_times=self._retries_max,
         )
-        command = Command(RequestCode.CONSUMER_SEND_MSG_BACK, fields=encode_fields(header))
-        await self._hub.ask(self._hub.address(broker_name), command, timeout_ms=5000)
+        await self._api.send_back(self._hub.address(broker_name), header)
 
     async def send_anew(
         self, message: StoredMessage, reason: object = "its last try was in vain"

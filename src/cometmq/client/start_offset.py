@@ -3,8 +3,8 @@
 Follows RebalancePushImpl.computePullFromWhereWithException of RocketMQ 5.3.3.
 """
 
+from cometmq.client.api.offsets import OffsetApi
 from cometmq.client.offset_store import Progress
-from cometmq.client.offsets import BrokerOffsets
 from cometmq.client.settings import ConsumeFrom, ConsumerSettings
 from cometmq.model.clock import Clock
 from cometmq.model.names import is_retry_topic
@@ -27,7 +27,7 @@ class StartOffset:
     def __init__(
         self,
         progress: Progress,
-        offsets: BrokerOffsets,
+        offsets: OffsetApi,
         settings: ConsumerSettings,
         clock: Clock,
     ) -> None:

@@ -19,6 +19,7 @@ from enum import IntEnum
 from types import TracebackType
 from typing import Any, NamedTuple, Protocol, Self
 
+from cometmq.client.api.transactions import HalfMessage, TransactionApi
 from cometmq.client.asked_work import AskedWork
 from cometmq.client.choose_queue import Pick
 from cometmq.client.hub import Hub
@@ -26,13 +27,12 @@ from cometmq.client.parcel import Packer
 from cometmq.client.received import unpack
 from cometmq.client.results import SendResult, SendStatus
 from cometmq.client.send import Sender
-from cometmq.codec.fields import decode_fields, encode_fields
-from cometmq.codec.headers.transaction import CheckTransaction, EndTransaction
+from cometmq.codec.fields import decode_fields
+from cometmq.codec.headers.transaction import CheckTransaction
 from cometmq.codec.message_id import decode_message_id
 from cometmq.codec.record import decode_record
 from cometmq.codec.remoting import Command
 from cometmq.model import properties as keys_of
-from cometmq.model.codes import RequestCode
 from cometmq.model.errors import (
     BrokerNotFound,
     CometError,
@@ -126,6 +126,7 @@ class Transactions:
     ) -> None:
         self._group = group
         self._hub = hub
+        self._api = TransactionApi(hub, group)
         self._packer = packer
         self._listener = listener
         self._body_size_max = body_size_max
@@ -193,22 +194,17 @@ class Transactions:
         if known is not None:
             known.state = state
         _, commitlog_offset = decode_message_id(half.offset_message_id)
-        header = EndTransaction(
-            self._group,
-            half.queue_offset,
-            commitlog_offset,
-            int(state),
-            half.message_id,
-            topic=half.queue.topic,
-            from_transaction_check=False,
-            transaction_id=half.transaction_id or half.message_id,
-            broker_name=half.queue.broker_name,
-        )
-        command = Command(
-            RequestCode.END_TRANSACTION, fields=encode_fields(header), remark=remark or None
-        )
+        broker_name = half.queue.broker_name
         try:
-            await self._hub.ask(self._hub.address(half.queue.broker_name), command)
+            await self._api.end(
+                self._hub.address(broker_name),
+                HalfMessage(
+                    half.message_id, half.queue.topic, broker_name,
+                    half.queue_offset, commitlog_offset, half.transaction_id,
+                ),
+                state,
+                remark=remark,
+            )  # fmt: skip
         except (NetError, BrokerNotFound) as error:
             _log.warning(
                 "the end (%s) of the transaction %s did not reach its broker, which will ask: %s",
@@ -276,25 +272,8 @@ class Transactions:
         self, asked: CheckTransaction, message: StoredMessage, channel: Channel
     ) -> None:
         state, remark = await self._state_of(message, channel)
-        header = EndTransaction(
-            self._group,
-            asked.tran_state_table_offset,
-            asked.commit_log_offset,
-            int(state),
-            message.message_id,
-            topic=asked.topic,
-            from_transaction_check=True,
-            transaction_id=asked.transaction_id,
-            broker_name=asked.broker_name,
-        )
         try:
-            channel.oneway(
-                Command(
-                    RequestCode.END_TRANSACTION,
-                    fields=encode_fields(header),
-                    remark=remark or None,
-                )
-            )
+            self._api.answer_check(channel, asked, state, message.message_id, remark)
         except CometError as error:
             _log.warning("the check of %s was not answered: %s", message.message_id, error)
 

@@ -10,21 +10,16 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable
 
-from cometmq.client.answer_bodies import read_body
+from cometmq.client.api.members import MemberApi
 from cometmq.client.hub import Hub
 from cometmq.client.periodic import repeat
 from cometmq.client.settings import PushSettings
-from cometmq.codec.bodies.lock import LockRequest, decode_locked, encode_lock_request
-from cometmq.codec.remoting import Command
-from cometmq.model.codes import RequestCode
-from cometmq.model.errors import CodecError, CometError
+from cometmq.codec.bodies.lock import LockRequest
+from cometmq.model.errors import CometError
 from cometmq.model.queue import MessageQueue
 from cometmq.net.tasks import Tasks
 
 _log = logging.getLogger(__name__)
-
-# 65,536 queues with a name of 127 bytes each.
-_LOCKED_SIZE_MAX = 16 << 20
 
 
 class HeldQueues:
@@ -46,6 +41,7 @@ class HeldQueues:
         lost: Callable[[list[MessageQueue]], None],
     ) -> None:
         self._hub = hub
+        self._api = MemberApi(hub)
         self._group = group
         self._settings = settings
         self._lost = lost
@@ -96,7 +92,7 @@ class HeldQueues:
         given = [queue for queue in queues if self._until.pop(queue, None) is not None]
         await asyncio.gather(
             *(
-                self._call(RequestCode.UNLOCK_BATCH_MQ, broker_name, part)
+                self._unlock(broker_name, part)
                 for broker_name, part in _by_broker(given).items()
             )
         )
@@ -125,28 +121,20 @@ class HeldQueues:
         self, broker_name: str, queues: list[MessageQueue]
     ) -> set[MessageQueue] | None:
         """The queues that a broker says are locked; None where it says nothing that can be read."""
-        answer = await self._call(RequestCode.LOCK_BATCH_MQ, broker_name, queues)
-        if answer is None:
-            return None
         try:
-            what = f"the answer of {broker_name} to LOCK_BATCH_MQ"
-            return set(
-                await read_body(decode_locked, answer.body, what, size_max=_LOCKED_SIZE_MAX)
-            )
-        except CodecError as error:
+            return await self._api.lock(self._hub.address(broker_name), self._request(queues))
+        except CometError as error:
             _log.warning("locks of %s at %s: %s", self._group, broker_name, error)
             return None
 
-    async def _call(
-        self, code: RequestCode, broker_name: str, queues: list[MessageQueue]
-    ) -> Command | None:
-        request = LockRequest(self._group, self._hub.client_id, tuple(queues))
-        command = Command(code, body=encode_lock_request(request))
+    async def _unlock(self, broker_name: str, queues: list[MessageQueue]) -> None:
         try:
-            return await self._hub.ask(self._hub.address(broker_name), command)
+            await self._api.unlock(self._hub.address(broker_name), self._request(queues))
         except CometError as error:
-            _log.warning("%s of %s at %s: %s", code.name, self._group, broker_name, error)
-            return None
+            _log.warning("locks of %s stay at %s: %s", self._group, broker_name, error)
+
+    def _request(self, queues: list[MessageQueue]) -> LockRequest:
+        return LockRequest(self._group, self._hub.client_id, tuple(queues))
 
 
 def _by_broker(queues: Iterable[MessageQueue]) -> dict[str, list[MessageQueue]]:

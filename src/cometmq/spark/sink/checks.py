@@ -13,14 +13,15 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from cometmq.client.api.transactions import TransactionApi
 from cometmq.client.hub import Hub
 from cometmq.client.namespace import namespace_of
 from cometmq.client.settings import ClientSettings
 from cometmq.client.sync.portal import portal
 from cometmq.client.transactions import TransactionState
 from cometmq.codec.bodies.heartbeat import ProducerPart
-from cometmq.codec.fields import decode_fields, encode_fields
-from cometmq.codec.headers.transaction import CheckTransaction, EndTransaction
+from cometmq.codec.fields import decode_fields
+from cometmq.codec.headers.transaction import CheckTransaction
 from cometmq.codec.record import decode_record
 from cometmq.codec.remoting import Command
 from cometmq.model import properties as keys_of
@@ -78,6 +79,7 @@ class LedgerMember:
         self.group = group
         self._ledgers = ledgers
         self._hub = hub
+        self._api = TransactionApi(hub, group)
         self._tasks = Tasks(f"{group} checks")
 
     def heartbeat_part(self) -> ProducerPart:
@@ -106,19 +108,7 @@ class LedgerMember:
         asked = decode_fields(CheckTransaction, command.fields)
         try:
             state = await asyncio.to_thread(self._state, asked, command.body)
-            header = EndTransaction(
-                self.group,
-                asked.tran_state_table_offset,
-                asked.commit_log_offset,
-                int(state),
-                asked.msg_id or "",
-                topic=asked.topic,
-                from_transaction_check=True,
-                transaction_id=asked.transaction_id,
-                broker_name=asked.broker_name,
-            )
-            fields = encode_fields(header)
-            channel.oneway(Command(RequestCode.END_TRANSACTION, fields=fields))
+            self._api.answer_check(channel, asked, state, asked.msg_id or "")
         except (CometError, OSError, ValueError) as error:
             log.warning("the check of %s was not answered: %s", asked.msg_id, error)
 

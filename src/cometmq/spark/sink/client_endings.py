@@ -3,26 +3,21 @@
 Next: cometmq.spark.sink.checks
 """
 
-import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
+from cometmq.client.api.asking import all_of, side_by_side
+from cometmq.client.api.messages import MessageApi
+from cometmq.client.api.transactions import HalfMessage, TransactionApi
 from cometmq.client.hub import Hub
 from cometmq.client.namespace import NO_NAMESPACE, Namespace
-from cometmq.client.queries import ALL_TIME
 from cometmq.client.sync.portal import portal
 from cometmq.client.transactions import TransactionState
-from cometmq.codec.fields import encode_fields
-from cometmq.codec.headers.query import QueryMessageRequest
-from cometmq.codec.headers.transaction import EndTransaction
 from cometmq.codec.record import decode_records
-from cometmq.codec.remoting import Command
 from cometmq.model import properties as keys_of
-from cometmq.model.codes import RequestCode, ResponseCode
-from cometmq.model.errors import BrokerRefused, CometError
+from cometmq.model.errors import CometError
 from cometmq.model.flags import TRANSACTION_COMMIT, TRANSACTION_MASK
 from cometmq.spark.sink.halves import Halves
 
-_AT_ONCE = 256
 _FOUND_MAX = 8  # Messages of one id: one, unless somebody made more by hand.
 
 
@@ -38,29 +33,29 @@ class ClientEndings:
     def __init__(self, hub: Hub, group: str, namespace: Namespace = NO_NAMESPACE) -> None:
         self._hub = hub
         self._namespace = namespace
-        self._group = group
+        self._transactions = TransactionApi(hub, group)
+        self._messages = MessageApi(hub)
 
     def end(
         self, halves: Halves, state: TransactionState, *, is_late: bool
     ) -> Sequence[CometError | None]:
         """Commit or roll back; what went wrong, for each."""
 
-        def command(index: int) -> Command:
-            header = EndTransaction(
-                self._group,
+        async def end(index: int) -> None:
+            half = HalfMessage(
+                halves.ids[index],
+                self._namespace.wrap(halves.topic),
+                halves.broker,
                 halves.queue_offsets[index],
                 halves.log_offsets[index],
-                int(state),
-                halves.ids[index],
-                topic=self._namespace.wrap(halves.topic),
-                from_transaction_check=is_late,
-                transaction_id=halves.ids[index],
-                broker_name=halves.broker,
             )
-            return Command(RequestCode.END_TRANSACTION, fields=encode_fields(header))
+            address = await self._address(halves)
+            await self._transactions.end(address, half, state, is_late=is_late)
 
-        answers: list[Command | CometError] = portal().call(self._ask_all, halves, command)
-        return [answer if isinstance(answer, CometError) else None for answer in answers]
+        answers: list[CometError | None] = portal().call(
+            side_by_side, end, range(len(halves.ids))
+        )
+        return answers
 
     def committed(self, halves: Halves) -> Sequence[bool]:
         """Whether each is there as a message.
@@ -69,55 +64,28 @@ class ClientEndings:
             CometError: its broker cannot be asked.
         """
 
-        def command(index: int) -> Command:
-            request = QueryMessageRequest(
+        async def is_committed(message_id: str) -> bool:
+            found = await self._messages.find(
+                await self._address(halves),
                 self._namespace.wrap(halves.topic),
-                halves.ids[index],
-                _FOUND_MAX,
-                0,
-                ALL_TIME,
-                "true",
+                message_id,
+                count_max=_FOUND_MAX,
+                is_id=True,
             )
-            return Command(RequestCode.QUERY_MESSAGE, fields=encode_fields(request))
+            return found is not None and _is_committed(found.records, message_id)
 
-        answers: list[Command | CometError] = portal().call(self._ask_all, halves, command)
-        return [
-            _is_committed(answer, message_id)
-            for answer, message_id in zip(answers, halves.ids, strict=True)
-        ]
+        answers: list[bool | CometError] = portal().call(side_by_side, is_committed, halves.ids)
+        return all_of(answers)
 
-    async def _ask_all(
-        self, halves: Halves, command: Callable[[int], Command]
-    ) -> list[Command | CometError]:
-        """The answer to each, or what stood in its place."""
-        answers: list[Command | CometError] = []
-        for start in range(0, len(halves.ids), _AT_ONCE):
-            indexes = range(start, min(start + _AT_ONCE, len(halves.ids)))
-            answers += await asyncio.gather(
-                *(self._ask(halves, command(index)) for index in indexes)
-            )
-        return answers
-
-    async def _ask(self, halves: Halves, command: Command) -> Command | CometError:
-        try:
-            await self._hub.known(self._namespace.wrap(halves.topic))
-            return await self._hub.ask(self._hub.address(halves.broker), command)
-        except CometError as error:
-            return error
+    async def _address(self, halves: Halves) -> str:
+        await self._hub.known(self._namespace.wrap(halves.topic))
+        return self._hub.address(halves.broker)
 
 
-def _is_committed(answer: Command | CometError, message_id: str) -> bool:
-    """Whether the found messages have a committed one.
-
-    Raises:
-        CometError: there was no answer.
-    """
-    if isinstance(answer, BrokerRefused) and answer.code == ResponseCode.QUERY_NOT_FOUND:
-        return False
-    if isinstance(answer, CometError):
-        raise answer
+def _is_committed(records: bytes, message_id: str) -> bool:
+    """Whether the found messages have a committed one."""
     return any(
         record.sys_flag & TRANSACTION_MASK == TRANSACTION_COMMIT
         and record.properties().get(keys_of.UNIQ_KEY) == message_id
-        for record in decode_records(answer.body)
+        for record in decode_records(records)
     )

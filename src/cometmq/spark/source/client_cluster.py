@@ -10,6 +10,7 @@ from collections.abc import (
     Awaitable,
     Callable,
     Collection,
+    Iterable,
     Iterator,
     Mapping,
     Sequence,
@@ -21,24 +22,22 @@ from time import sleep
 from typing import Any, NamedTuple, cast
 
 from cometmq.client import AsyncPullConsumer
+from cometmq.client.api.asking import all_of, side_by_side
+from cometmq.client.api.messages import MessageApi
+from cometmq.client.api.offsets import OffsetApi
 from cometmq.client.hub import Hub
 from cometmq.client.namespace import namespace_of
-from cometmq.client.offsets import BrokerOffsets
 from cometmq.client.results import PullStatus, RawPull
 from cometmq.client.routes import KnownTopic
 from cometmq.client.settings import ClientSettings, ConsumerSettings
 from cometmq.client.sync.portal import portal
-from cometmq.codec.bodies.cluster import decode_cluster_info
-from cometmq.codec.bodies.missing_brokers import MissingBroker, decode_missing_brokers
-from cometmq.codec.bodies.topic_list import decode_topic_list
-from cometmq.codec.fields import encode_fields
-from cometmq.codec.headers.query import QueryMessageRequest
+from cometmq.codec.bodies.cluster import ClusterInfo
+from cometmq.codec.bodies.missing_brokers import MissingBroker
 from cometmq.codec.record import decode_records
-from cometmq.codec.remoting import Command
-from cometmq.model.codes import RequestCode, ResponseCode
 from cometmq.model.errors import (
     BrokerNotFound,
     BrokerRefused,
+    ClientClosed,
     CometError,
     NetError,
     TopicNotFound,
@@ -46,7 +45,7 @@ from cometmq.model.errors import (
 from cometmq.model.queue import MessageQueue
 from cometmq.model.route import MASTER_ID
 from cometmq.spark.pool import shared
-from cometmq.spark.source.cluster import Indexed, PullPlan, SourceCluster
+from cometmq.spark.source.cluster import Answers, Indexed, PullPlan, SourceCluster, Value
 from cometmq.spark.source.members import members_of
 from cometmq.spark.source.settings import SourceSettings
 
@@ -54,7 +53,6 @@ log = logging.getLogger(__name__)
 
 # Messages that a broker tells of one key: defaultQueryMaxNum of MessageStoreConfig, RocketMQ 5.3.3.
 INDEXED_MAX = 32
-ALL_TIME = (1 << 63) - 1  # Long.MAX_VALUE: until now, and whatever clocks say.
 
 # What is gathered at once: about what is decoded at once (`pull.WINDOW_ROWS`, `WINDOW_BYTES`), so
 # that a read holds two such windows.
@@ -86,11 +84,13 @@ class ClientSourceCluster:
         self._namespace = namespace_of(settings.namespace)
         self._suggested: dict[MessageQueue, int] = {}
         self._reading = 0
+        self._is_closed = False
         signing = ClientSettings(credentials=settings.credentials)
         self._hub = Hub(";".join(settings.name_servers), signing)
         named = ConsumerSettings(namespace=settings.namespace)
         self._consumer = AsyncPullConsumer(group=settings.group, settings=named, hub=self._hub)
-        self._offsets = BrokerOffsets(self._hub)
+        self._offsets = OffsetApi(self._hub)
+        self._messages = MessageApi(self._hub)
         portal().call(self._hub.start)
         portal().call(self._consumer.start)
 
@@ -101,32 +101,31 @@ class ClientSourceCluster:
 
     def close(self) -> None:
         """Close the connections."""
+        self._is_closed = True
         portal().call(self._consumer.close)
         portal().call(self._hub.close)
 
     def topics(self) -> Sequence[str]:
         """All topics that the nameserver knows, of the namespace and of the system."""
-        command = Command(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER)
-        known = decode_topic_list(self._ask_nameserver(command).body).topics
+        known: list[str] = self._ask(self._hub.nameserver_api.topics)
         short = ((self._namespace.unwrap(topic), topic) for topic in known)
         return [name for name, topic in short if self._namespace.wrap(name) == topic]
 
     def brokers(self) -> Collection[str]:
         """The brokers that are registered."""
-        command = Command(RequestCode.GET_BROKER_CLUSTER_INFO)
-        return decode_cluster_info(self._ask_nameserver(command).body).brokers.keys()
+        info: ClusterInfo = self._ask(self._hub.nameserver_api.cluster)
+        return info.brokers.keys()
 
     def missing_brokers(self) -> Sequence[MissingBroker]:
         """Brokers that the nameserver remembers and that are away; RocketMQ's own tells nothing."""
         try:
-            answer = self._ask_nameserver(Command(RequestCode.GET_MISSING_BROKERS))
+            missing: Sequence[MissingBroker] = self._ask(
+                self._hub.nameserver_api.missing_brokers
+            )
         except BrokerRefused as refused:
             log.debug("nobody knows who is missing: %s", refused)
             return ()
-        return [
-            replace(broker, queues=self._short(broker.queues))
-            for broker in decode_missing_brokers(answer.body)
-        ]
+        return [replace(broker, queues=self._short(broker.queues)) for broker in missing]
 
     def _short(self, topics: Mapping[str, int]) -> dict[str, int]:
         """Numbers by topic, of the topics of the namespace and under their short names."""
@@ -150,7 +149,7 @@ class ClientSourceCluster:
     ) -> Mapping[str, Sequence[MessageQueue] | TopicNotFound]:
         """The readable queues of each topic, as the nameserver has them now."""
         found: list[KnownTopic | TopicNotFound] = self._ask(
-            _each, self._hub.fresh, list(map(self._namespace.wrap, topics)), TopicNotFound
+            self._fresh, list(map(self._namespace.wrap, topics))
         )
         return {
             topic: known
@@ -159,34 +158,74 @@ class ClientSourceCluster:
             for topic, known in zip(topics, found, strict=True)
         }
 
-    def min_offset(self, queue: MessageQueue) -> int:
-        """The first offset that the queue still holds."""
-        return int(self._ask(self._consumer.min_offset, self._full(queue)))
-
-    def max_offset(self, queue: MessageQueue) -> int:
-        """The next offset that the queue will write."""
-        return int(self._ask(self._consumer.max_offset, self._full(queue)))
+    def min_offsets(self, queues: Sequence[MessageQueue]) -> Answers[int]:
+        """The first offset that each queue still holds."""
+        return self._of_each(self._offsets.min_offsets, queues, self._settings.retries)
 
     def max_offsets(
-        self, queues: Sequence[MessageQueue]
-    ) -> Mapping[MessageQueue, int | NetError | BrokerNotFound]:
-        """The next offset of each of many queues, or why its broker cannot be asked."""
-        found: list[int | NetError | BrokerNotFound] = self._ask(
-            _each,
-            self._consumer.max_offset,
-            list(map(self._full, queues)),
-            (NetError, BrokerNotFound),
+        self, queues: Sequence[MessageQueue], *, patient: bool = False
+    ) -> Answers[int]:
+        """The next offset that each queue will write; `patient`: asked again where nobody answers."""
+        retries = self._settings.retries if patient else 0
+        return self._of_each(self._offsets.max_offsets, queues, retries)
+
+    def offsets_by_time(self, times_ms: Mapping[MessageQueue, int]) -> Answers[int]:
+        """The first message of each queue stored at or after its time; its end where there is none."""
+        times = {self._full(queue): at for queue, at in times_ms.items()}
+        return self._of_each(
+            lambda queues: self._offsets.offsets_by_time(
+                {each: times[each] for each in queues}
+            ),
+            times_ms,
+            self._settings.retries,
         )
-        return dict(zip(queues, found, strict=True))
 
-    def offset_by_time(self, queue: MessageQueue, timestamp_ms: int) -> int:
-        """The first message stored at or after a time; the maximum when there is none."""
-        return int(self._ask(self._consumer.offset_by_time, self._full(queue), timestamp_ms))
+    def committed_offsets(self, queues: Sequence[MessageQueue]) -> Answers[int | None]:
+        """What the group has committed in each queue, or None."""
+        group = self._consumer.group
+        return self._of_each(
+            lambda each: self._offsets.committed_offsets(group, each),
+            queues,
+            self._settings.retries,
+        )
 
-    def committed_offset(self, queue: MessageQueue) -> int | None:
-        """What the group has committed, or None."""
-        offset: int | None = self._ask(self._consumer.committed, self._full(queue))
-        return offset
+    def _of_each(
+        self,
+        ask: Callable[
+            [Collection[MessageQueue]], Awaitable[Mapping[MessageQueue, Value | CometError]]
+        ],
+        queues: Iterable[MessageQueue],
+        retries: int,
+    ) -> Answers[Value]:
+        """Ask about many queues, and again some times about those whose brokers do not answer."""
+        if self._is_closed:  # Its connections would be made again, and left open.
+            raise ClientClosed("this cluster of the source was closed")
+        short = {self._full(queue): queue for queue in queues}
+        found: dict[MessageQueue, Value | CometError] = {}
+        left = list(short)
+        for tries_left in range(retries, -1, -1):
+            found.update(portal().call(ask, left))
+            left = [each for each in short if isinstance(found[each], NetError)]
+            if not left:
+                break
+            if tries_left:
+                sleep(self._settings.retry_interval_ms / 1000)
+        answers: dict[MessageQueue, Value | NetError | BrokerNotFound] = {}
+        for full, answer in found.items():
+            if isinstance(answer, CometError) and not isinstance(
+                answer, NetError | BrokerNotFound
+            ):
+                raise answer
+            answers[short[full]] = answer
+        return answers
+
+    async def _fresh(self, topics: Sequence[str]) -> list[KnownTopic | TopicNotFound]:
+        found: list[KnownTopic | TopicNotFound] = []
+        for answer in await side_by_side(self._hub.fresh, topics):
+            if isinstance(answer, CometError) and not isinstance(answer, TopicNotFound):
+                raise answer
+            found.append(answer)
+        return found
 
     def commit(self, offsets: Mapping[MessageQueue, int]) -> None:
         """Store where the group goes on, for all queues whose brokers can be reached."""
@@ -263,7 +302,7 @@ class ClientSourceCluster:
     async def _first_pulls(
         self, asked: Sequence[tuple[MessageQueue, int, int]], plan: PullPlan
     ) -> list[RawPull | None]:
-        answers = await _each(partial(self._first_pull, plan), asked, CometError)
+        answers = await side_by_side(partial(self._first_pull, plan), asked)
         return [None if isinstance(each, CometError) else each for each in answers]
 
     async def _first_pull(
@@ -299,22 +338,21 @@ class ClientSourceCluster:
         await self._offsets.commit_all(self._consumer.group, full)
 
     async def _indexed(self, topic: str, key: str, *, is_id: bool) -> Indexed | None:
-        unique = "true" if is_id else None
         full = self._namespace.wrap(topic)
-        request = QueryMessageRequest(full, key, INDEXED_MAX, 0, ALL_TIME, unique)
-        command = Command(RequestCode.QUERY_MESSAGE, fields=encode_fields(request))
         route = await self._hub.fresh(full)
         names = sorted({queue.broker_name for queue in route.read_queues})
+        answers = await side_by_side(
+            lambda name: self._messages.find(
+                self._hub.address(name), full, key, count_max=INDEXED_MAX, is_id=is_id
+            ),
+            names,
+        )
         places: set[tuple[MessageQueue, int]] = set()
         until_ms: dict[str, int] = {}
-        for name in names:
-            try:
-                answer = await self._hub.ask(self._hub.address(name), command)
-            except BrokerRefused as refused:
-                if refused.code == ResponseCode.QUERY_NOT_FOUND:
-                    continue
-                raise
-            records = decode_records(answer.body)
+        for name, found in zip(names, all_of(answers), strict=True):
+            if found is None:
+                continue
+            records = decode_records(found.records)
             if len(records) >= INDEXED_MAX:
                 return None
             places.update(
@@ -322,12 +360,8 @@ class ClientSourceCluster:
                 for each in records
                 if each.topic == full
             )
-            until_ms[name] = int(answer.fields["indexLastUpdateTimestamp"])
+            until_ms[name] = found.indexed_until_ms
         return Indexed(frozenset(places), until_ms) if places else None
-
-    def _ask_nameserver(self, command: Command) -> Command:
-        answer: Command = self._ask(self._hub.nameservers.ask, command)
-        return answer
 
     def _ask(self, function: Callable[..., Any], *args: Any) -> Any:
         """Ask, and again some times where nobody answers."""
@@ -337,19 +371,6 @@ class ClientSourceCluster:
             except NetError:
                 sleep(self._settings.retry_interval_ms / 1000)
         return portal().call(function, *args)
-
-
-async def _each(
-    ask: Callable[[Any], Awaitable[Any]],
-    subjects: Sequence[Any],
-    allowed: type[CometError] | tuple[type[CometError], ...],
-) -> list[Any]:
-    """What is answered about each, all asked at once; an error of another kind is raised."""
-    answers = await asyncio.gather(*map(ask, subjects), return_exceptions=True)
-    for answer in answers:
-        if isinstance(answer, BaseException) and not isinstance(answer, allowed):
-            raise answer
-    return answers
 
 
 class Gathering(NamedTuple):

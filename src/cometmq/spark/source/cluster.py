@@ -10,7 +10,7 @@ Next: cometmq.spark.source.client_cluster
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypeVar
 
 from cometmq.client.results import RawPull
 from cometmq.codec.bodies.missing_brokers import MissingBroker
@@ -66,8 +66,31 @@ class Indexed(NamedTuple):
     until_ms: Mapping[str, int]
 
 
+Value = TypeVar("Value")
+
+# What is said about many queues, asked side by side, or why the broker of one cannot be asked.
+Answers = Mapping[MessageQueue, Value | NetError | BrokerNotFound]
+
+
+def all_known(answers: Answers[Value]) -> dict[MessageQueue, Value]:
+    """The answers, where there is one for each queue.
+
+    Raises:
+        NetError, BrokerNotFound: the first that stands in the place of one.
+    """
+    known: dict[MessageQueue, Value] = {}
+    for queue, answer in answers.items():
+        if isinstance(answer, NetError | BrokerNotFound):
+            raise answer
+        known[queue] = answer
+    return known
+
+
 class SourceCluster(Protocol):
-    """A cluster as the source sees it. Every call may raise `CometError`."""
+    """A cluster as the source sees it. Every call may raise `CometError`.
+
+    What is asked about many queues is asked side by side: a thousand of them take two round trips.
+    """
 
     def topics(self) -> Sequence[str]:
         """All topics, the system's too."""
@@ -86,22 +109,19 @@ class SourceCluster(Protocol):
     ) -> Mapping[str, Sequence[MessageQueue] | TopicNotFound]:
         """The readable queues of each topic, as the nameserver has them now."""
 
-    def min_offset(self, queue: MessageQueue) -> int:
-        """The first offset that the queue still holds."""
-
-    def max_offset(self, queue: MessageQueue) -> int:
-        """The next offset that the queue will write."""
+    def min_offsets(self, queues: Sequence[MessageQueue]) -> Answers[int]:
+        """The first offset that each queue still holds."""
 
     def max_offsets(
-        self, queues: Sequence[MessageQueue]
-    ) -> Mapping[MessageQueue, int | NetError | BrokerNotFound]:
-        """The next offset of each of many queues, or why its broker cannot be asked."""
+        self, queues: Sequence[MessageQueue], *, patient: bool = False
+    ) -> Answers[int]:
+        """The next offset that each queue will write; `patient`: asked again where nobody answers."""
 
-    def offset_by_time(self, queue: MessageQueue, timestamp_ms: int) -> int:
-        """The first message stored at or after a time; the maximum when there is none."""
+    def offsets_by_time(self, times_ms: Mapping[MessageQueue, int]) -> Answers[int]:
+        """The first message of each queue stored at or after its time; its end where there is none."""
 
-    def committed_offset(self, queue: MessageQueue) -> int | None:
-        """What the source's group has committed, or None."""
+    def committed_offsets(self, queues: Sequence[MessageQueue]) -> Answers[int | None]:
+        """What the source's group has committed in each queue, or None."""
 
     def commit(self, offsets: Mapping[MessageQueue, int]) -> None:
         """Store where the source's group goes on, for all queues whose brokers can be reached.

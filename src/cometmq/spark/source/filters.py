@@ -14,7 +14,7 @@ from cometmq.model.names import is_system_topic
 from cometmq.model.queue import MessageQueue
 from cometmq.model.subscription import ALL
 from cometmq.spark.push_down import LEAST, MOST, STORE_TIME_MARGIN_MS, Conditions
-from cometmq.spark.source.cluster import Indexed, SourceCluster
+from cometmq.spark.source.cluster import Indexed, SourceCluster, all_known
 from cometmq.spark.source.planning import QueueRange
 from cometmq.spark.source.settings import SourceSettings
 
@@ -50,7 +50,7 @@ class Narrowing(Conditions):
             replace(each, start=max(each.start, low), end=min(each.end, high + 1))
             for each in ranges
         ]
-        timed = [self._timed(each, cluster) for each in parts if each.end > each.start]
+        timed = self._timed([each for each in parts if each.end > each.start], cluster)
         parts = [each for each in timed if each.end > each.start]
         return self._named(parts, cluster) if is_index_asked else parts
 
@@ -65,15 +65,28 @@ class Narrowing(Conditions):
             return settings
         return replace(settings, expression=" || ".join(tags))
 
-    def _timed(self, part: QueueRange, cluster: SourceCluster) -> QueueRange:
-        """The part of a range that was stored when the query wants it."""
+    def _timed(
+        self, parts: Sequence[QueueRange], cluster: SourceCluster
+    ) -> Sequence[QueueRange]:
+        """The parts of ranges that were stored when the query wants it."""
         low, high = self.span("storeTimestamp")
-        start, end = part.start, part.end
+        queues = {each.queue for each in parts}
+        starts: dict[MessageQueue, int] = {}
+        ends: dict[MessageQueue, int] = {}
         if low > STORE_TIME_MARGIN_MS:
-            start = cluster.offset_by_time(part.queue, low - STORE_TIME_MARGIN_MS)
+            times = dict.fromkeys(queues, low - STORE_TIME_MARGIN_MS)
+            starts = all_known(cluster.offsets_by_time(times))
         if STORE_TIME_MARGIN_MS <= high < MOST - STORE_TIME_MARGIN_MS:
-            end = cluster.offset_by_time(part.queue, high + STORE_TIME_MARGIN_MS + 1)
-        return replace(part, start=max(part.start, start), end=min(part.end, end))
+            times = dict.fromkeys(queues, high + STORE_TIME_MARGIN_MS + 1)
+            ends = all_known(cluster.offsets_by_time(times))
+        return [
+            replace(
+                each,
+                start=max(each.start, starts.get(each.queue, each.start)),
+                end=min(each.end, ends.get(each.queue, each.end)),
+            )
+            for each in parts
+        ]
 
     def _named(self, parts: Sequence[QueueRange], cluster: SourceCluster) -> list[QueueRange]:
         """The offsets that the index names, where the query wants certain ids or keys."""
@@ -102,18 +115,22 @@ def _looked_up(
         known = [each for each in found if each is not None]
         if len(known) < len(found):
             return None
-        for part in parts:
-            if part.queue.topic == topic:
-                ranges.extend(_places_in(part, known, cluster))
+        ours = [each for each in parts if each.queue.topic == topic]
+        times = {each.queue: _indexed_until(each.queue, known) for each in ours}
+        tails = all_known(cluster.offsets_by_time(times))
+        for part in ours:
+            ranges.extend(_places_in(part, known, tails[part.queue]))
     return ranges
 
 
-def _places_in(
-    part: QueueRange, known: Sequence[Indexed], cluster: SourceCluster
-) -> Iterator[QueueRange]:
-    """The places that lie in a range, and its end that the index may not cover yet."""
-    until_ms = min(each.until_ms.get(part.queue.broker_name, 0) for each in known)
-    tail = cluster.offset_by_time(part.queue, max(until_ms - STORE_TIME_MARGIN_MS, 0))
+def _indexed_until(queue: MessageQueue, known: Sequence[Indexed]) -> int:
+    """Until when the index surely has the messages of a queue, ms since 1970."""
+    until_ms = min(each.until_ms.get(queue.broker_name, 0) for each in known)
+    return max(until_ms - STORE_TIME_MARGIN_MS, 0)
+
+
+def _places_in(part: QueueRange, known: Sequence[Indexed], tail: int) -> Iterator[QueueRange]:
+    """The places that lie in a range, and its end that the index may not cover yet, from `tail` on."""
     tail = min(max(tail, part.start), part.end)
     places = {place for each in known for place in each.places}
     for offset in sorted(offset for queue, offset in places if queue == part.queue):

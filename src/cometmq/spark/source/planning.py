@@ -12,7 +12,7 @@ from pyspark.sql.datasource import InputPartition
 
 from cometmq.model.errors import BrokerNotFound, NetError, SettingsError, TopicNotFound
 from cometmq.model.queue import MessageQueue
-from cometmq.spark.source.cluster import SourceCluster
+from cometmq.spark.source.cluster import Answers, SourceCluster, Value, all_known
 from cometmq.spark.source.missing import BrokerSilent
 from cometmq.spark.source.offsets import (
     COMMITTED,
@@ -135,35 +135,78 @@ def resolve(bound: Bound, queues: Sequence[MessageQueue], cluster: SourceCluster
             late as asked.
         BrokerSilent: a broker cannot be asked.
     """
-    found: Offsets = {}
+    wanted = _wanted(bound, queues, cluster)
+    times = {queue: at for queue, (at, _) in wanted.items() if at is not None}
+    places = {queue: offset for queue, (at, offset) in wanted.items() if at is None}
+    _check_numbers(places)
+    at_time = _spoken(cluster.offsets_by_time(times), queues)
+    first = _spoken(cluster.min_offsets(_those(places, EARLIEST)), queues)
+    # An explicit offset is held against the end, and a time that must not be too late.
+    ending = [queue for queue, offset in places.items() if offset != EARLIEST]
+    ending += () if bound.is_late_allowed else times
+    ends = _spoken(cluster.max_offsets(ending, patient=True), queues)
+    for queue, (at, offset) in wanted.items():
+        if at is not None and queue in ends and at_time[queue] >= ends[queue]:
+            raise SettingsError(
+                f"{queue} has no message stored at or after {at} ms; "
+                "startingOffsetsByTimestampStrategy=latest begins at its end"
+            )
+        if at is None and offset > ends.get(queue, offset):
+            raise SettingsError(
+                f"offset {offset} lies beyond {queue}, which ends at {ends[queue]}"
+            )
+    named = {EARLIEST: first, LATEST: ends}
+    return {
+        queue: at_time[queue] if at is not None else named.get(offset, places)[queue]
+        for queue, (at, offset) in wanted.items()
+    }
+
+
+def _wanted(
+    bound: Bound, queues: Sequence[MessageQueue], cluster: SourceCluster
+) -> dict[MessageQueue, tuple[int | None, int]]:
+    """For each queue the time that is wanted of it, or else the offset, EARLIEST or LATEST."""
+    wanted: dict[MessageQueue, tuple[int | None, int]] = {}
     for queue in queues:
-        try:
-            found[queue] = _resolve(bound, queue, cluster)
-        except (NetError, BrokerNotFound) as error:
-            raise BrokerSilent(of_broker(queue.broker_name, queues), error) from error
-    return found
+        at, offset = bound.named(queue)
+        wanted[queue] = at, bound.otherwise if offset is None else offset
+    if bound.offsets is None:
+        by_group = [queue for queue, want in wanted.items() if want == (None, COMMITTED)]
+        committed = _spoken(cluster.committed_offsets(by_group), queues)
+        for queue, offset in committed.items():
+            wanted[queue] = None, EARLIEST if offset is None else offset
+    return wanted
+
+
+def _those(places: Mapping[MessageQueue, int], offset: int) -> list[MessageQueue]:
+    return [queue for queue, each in places.items() if each == offset]
+
+
+def _check_numbers(places: Mapping[MessageQueue, int]) -> None:
+    for queue, offset in places.items():
+        if offset < 0 and offset not in (EARLIEST, LATEST):
+            raise SettingsError(f"{offset} is no offset of {queue}; -2 is earliest, -1 latest")
+
+
+def _spoken(
+    answers: Answers[Value], queues: Sequence[MessageQueue]
+) -> dict[MessageQueue, Value]:
+    """The answers.
+
+    Raises:
+        BrokerSilent: there is none for one of the queues.
+    """
+    known: dict[MessageQueue, Value] = {}
+    for queue, answer in answers.items():
+        if isinstance(answer, NetError | BrokerNotFound):
+            raise BrokerSilent(of_broker(queue.broker_name, queues), answer) from answer
+        known[queue] = answer
+    return known
 
 
 def of_broker(name: str, queues: Iterable[MessageQueue]) -> list[MessageQueue]:
     """The queues of one broker."""
     return [queue for queue in queues if queue.broker_name == name]
-
-
-def _resolve(bound: Bound, queue: MessageQueue, cluster: SourceCluster) -> int:
-    timestamp, offset = bound.named(queue)
-    if timestamp is not None:
-        return _at_time(bound, queue, timestamp, cluster)
-    if offset is None:
-        offset = bound.otherwise
-    if offset == COMMITTED and bound.offsets is None:
-        committed = cluster.committed_offset(queue)
-        offset = EARLIEST if committed is None else committed
-    if offset == EARLIEST:
-        return cluster.min_offset(queue)
-    if offset == LATEST:
-        return cluster.max_offset(queue)
-    _check_explicit(offset, queue, cluster)
-    return offset
 
 
 # Messages stored so long before a stream's start count as newer: clocks differ.
@@ -181,44 +224,37 @@ def late_of(bound: Bound, cluster: SourceCluster, now_ms: int) -> Late | None:
 
 
 def begin_late(
-    queue: MessageQueue, late: Late | None, bound: Bound, cluster: SourceCluster
-) -> int:
-    """Where a queue begins that was not there when the stream first started.
+    queues: Sequence[MessageQueue], late: Late | None, bound: Bound, cluster: SourceCluster
+) -> Offsets:
+    """Where queues begin that were not there when the stream first started.
 
     Args:
-        queue: it.
+        queues: they.
         late: what the first start noted.
         bound: what the user named, for queues one by one.
-        cluster: where it is.
+        cluster: where they are.
+
+    Raises:
+        NetError, BrokerNotFound: a broker cannot be asked.
     """
-    if late is None or queue.broker_name in late.brokers:
-        return cluster.min_offset(queue)
-    if late.at == COMMITTED:
-        committed = cluster.committed_offset(queue)
-        return cluster.min_offset(queue) if committed is None else committed
-    timestamp, offset = bound.named(queue)
-    if offset not in (None, LATEST):
-        return cluster.min_offset(queue)
-    at = late.at if timestamp is None or bound.timestamp_ms is not None else timestamp
-    return cluster.offset_by_time(queue, at)
-
-
-def _check_explicit(offset: int, queue: MessageQueue, cluster: SourceCluster) -> None:
-    if offset < 0:
-        raise SettingsError(f"{offset} is no offset of {queue}; -2 is earliest, -1 latest")
-    end = cluster.max_offset(queue)
-    if offset > end:
-        raise SettingsError(f"offset {offset} lies beyond {queue}, which ends at {end}")
-
-
-def _at_time(bound: Bound, queue: MessageQueue, timestamp: int, cluster: SourceCluster) -> int:
-    offset = cluster.offset_by_time(queue, timestamp)
-    if not bound.is_late_allowed and offset >= cluster.max_offset(queue):
-        raise SettingsError(
-            f"{queue} has no message stored at or after {timestamp} ms; "
-            "startingOffsetsByTimestampStrategy=latest begins at its end"
-        )
-    return offset
+    begins: dict[MessageQueue, int | None] = dict.fromkeys(queues)  # None: at its beginning.
+    away = [queue for queue in queues if late and queue.broker_name not in late.brokers]
+    if late is not None and late.at == COMMITTED:
+        begins.update(all_known(cluster.committed_offsets(away)))
+    elif late is not None:
+        times = {}
+        for queue in away:
+            timestamp, offset = bound.named(queue)
+            if offset in (None, LATEST):
+                is_own = timestamp is not None and bound.timestamp_ms is None
+                times[queue] = timestamp if is_own and timestamp is not None else late.at
+        begins.update(all_known(cluster.offsets_by_time(times)))
+    first = [queue for queue, offset in begins.items() if offset is None]
+    return {
+        queue: offset
+        for queue, offset in (begins | all_known(cluster.min_offsets(first))).items()
+        if offset is not None
+    }
 
 
 def between(starts: Mapping[MessageQueue, int], ends: Offsets) -> list[QueueRange]:

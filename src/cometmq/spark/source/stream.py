@@ -225,9 +225,7 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             # A queue that has grown since its end was asked for does not begin behind it.
             return {queue: min(begin, self._latest[queue]) for queue, begin in begins.items()}
         starting = self._settings.starting
-        return {
-            queue: planning.begin_late(queue, known.late, starting, cluster) for queue in new
-        }
+        return planning.begin_late(new, known.late, starting, cluster)
 
     def _settled(self, known: Offsets) -> Offsets:
         """The latest offsets, also of queues that are not there or went back."""

@@ -1,0 +1,168 @@
+"""How a request gets its answer: what the layer of requests needs of a client, and many requests side by side.
+
+Next: cometmq.client.api.offsets
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import NamedTuple, Protocol, TypeVar
+
+from cometmq.codec.fields import decode_fields
+from cometmq.codec.remoting import Command
+from cometmq.model.codes import ResponseCode
+from cometmq.model.errors import BrokerRefused, CodecError, CometError, RequestError
+from cometmq.model.queue import MessageQueue
+from cometmq.net.channel import Channel
+
+Subject = TypeVar("Subject")
+Value = TypeVar("Value")
+Header = TypeVar("Header")
+
+# Requests under way at once: 1,000 queues are two waves, and a broker sees no more than 512 x 300 bytes in a turn.
+AT_ONCE = 512
+
+
+class Asks(Protocol):
+    """Who sends requests to brokers."""
+
+    async def ask(
+        self, address: str, command: Command, *, timeout_ms: float | None = None
+    ) -> Command:
+        """The answer of a broker.
+
+        Raises:
+            BrokerRefused: it is an error.
+            NetError, CodecError: there is none.
+        """
+        ...
+
+
+class Finds(Asks, Protocol):
+    """Who knows the brokers of queues, too."""
+
+    async def broker_of(self, queue: MessageQueue) -> str:
+        """The address of a queue's broker.
+
+        Raises:
+            TopicNotFound, BrokerNotFound: nobody knows it.
+            NetError, BrokerRefused, CodecError: the nameservers cannot be asked.
+        """
+        ...
+
+    async def tell(self, address: str, command: Command) -> None:
+        """Send a request that nobody answers.
+
+        Raises:
+            NetError: there is nobody.
+        """
+        ...
+
+    async def channel_of(self, queue: MessageQueue) -> Channel:
+        """The connection to a queue's broker; raises what `broker_of` raises."""
+        ...
+
+    @property
+    def request_timeout_ms(self) -> int:
+        """How long an answer may take."""
+        ...
+
+
+def read_fields(header: type[Header], answer: Command, what: str) -> Header:
+    """The fields of an answer.
+
+    Raises:
+        CodecError: one is missing or wrong; `what` says of which answer.
+    """
+    try:
+        return decode_fields(header, answer.fields)
+    except RequestError as error:
+        raise CodecError(f"{what}: {error.remark}") from None
+
+
+async def side_by_side(
+    ask: Callable[[Subject], Awaitable[Value]], subjects: Iterable[Subject]
+) -> list[Value | CometError]:
+    """What is answered about each, or the error in its place; at most `AT_ONCE` are asked at once.
+
+    Args:
+        ask: about one.
+        subjects: what is asked about.
+
+    Raises:
+        BaseException: one that is none of ours.
+    """
+    answers: list[Value | CometError] = []
+    wanted = list(subjects)
+    for start in range(0, len(wanted), AT_ONCE):
+        part = wanted[start : start + AT_ONCE]
+        for answer in await asyncio.gather(*map(ask, part), return_exceptions=True):
+            if isinstance(answer, BaseException) and not isinstance(answer, CometError):
+                raise answer
+            answers.append(answer)
+    return answers
+
+
+def all_of(answers: Iterable[Value | CometError]) -> list[Value]:
+    """The answers, where there is one to each.
+
+    Raises:
+        CometError: the first that stands in the place of an answer.
+    """
+    values: list[Value] = []
+    for answer in answers:
+        if isinstance(answer, CometError):
+            raise answer
+        values.append(answer)
+    return values
+
+
+async def ask_each(
+    finds: Finds, asked: Sequence[tuple[MessageQueue, Command]]
+) -> list[Command | CometError]:
+    """The answer of the broker of each queue, or what stands in its place.
+
+    `AT_ONCE` are under way; each is a future of its channel and no task.
+    """
+    # One queue stands for all of its topic at its broker.
+    places = {(queue.topic, queue.broker_name): queue for queue, _ in asked}
+    found = await side_by_side(finds.channel_of, places.values())
+    channels = dict(zip(places, found, strict=True))
+    answers: list[Command | CometError] = []
+    for start in range(0, len(asked), AT_ONCE):
+        under_way = [
+            _start(channels[queue.topic, queue.broker_name], command, finds.request_timeout_ms)
+            for queue, command in asked[start : start + AT_ONCE]
+        ]
+        waiting = [each for each in under_way if isinstance(each, _Started)]
+        await asyncio.gather(*(each.answer for each in waiting), return_exceptions=True)
+        answers += [
+            each.outcome() if isinstance(each, _Started) else each for each in under_way
+        ]
+    return answers
+
+
+class _Started(NamedTuple):
+    address: str
+    answer: asyncio.Future[Command]
+
+    def outcome(self) -> Command | CometError:
+        error = self.answer.exception()
+        if error is None:
+            answer = self.answer.result()
+            if answer.code == ResponseCode.SUCCESS:
+                return answer
+            return BrokerRefused(answer.code, answer.remark or "", self.address)
+        if isinstance(error, CometError):
+            return error
+        raise error
+
+
+def _start(
+    channel: Channel | CometError, command: Command, timeout_ms: int
+) -> _Started | CometError:
+    if isinstance(channel, CometError):
+        return channel
+    try:
+        return _Started(channel.address, channel.start_call(command, timeout_ms=timeout_ms))
+    except CometError as error:
+        return error

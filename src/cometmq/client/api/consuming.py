@@ -1,0 +1,102 @@
+"""Requests of a consumer: pull, pop, acknowledge, hide a message longer, give it back.
+
+Next: cometmq.client.pulls
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from cometmq.client.api.asking import Asks, read_fields
+from cometmq.codec.bodies.batch_ack import BatchAck, encode_batch_ack
+from cometmq.codec.fields import encode_fields
+from cometmq.codec.headers.pop import (
+    AckRequest,
+    ChangeInvisibleTimeRequest,
+    ChangeInvisibleTimeResponse,
+    NotificationRequest,
+    PopRequest,
+    PopResponse,
+)
+from cometmq.codec.headers.pull import PullRequest
+from cometmq.codec.headers.send_back import SendBackRequest
+from cometmq.codec.record import Record, decode_records
+from cometmq.codec.remoting import Command
+from cometmq.model.codes import RequestCode, ResponseCode
+from cometmq.model.errors import BrokerRefused
+
+_MARGIN_MS = 10_000  # What an answer may take beyond the wait.
+_SEND_BACK_TIMEOUT_MS = (
+    5000  # consumerSendMessageBack of DefaultMQPushConsumerImpl, RocketMQ 5.3.3.
+)
+_NOTHING = (
+    ResponseCode.POLLING_TIMEOUT, ResponseCode.POLLING_FULL, ResponseCode.PULL_NOT_FOUND,
+)  # fmt: skip
+
+
+class PoppedRecords(NamedTuple):
+    """What a pop gave: the records, and what their handles are made of."""
+
+    fields: PopResponse
+    records: Sequence[Record]
+
+
+class ConsumeApi:
+    """Asks one broker for messages. Its methods raise BrokerRefused, NetError and CodecError."""
+
+    def __init__(self, asks: Asks) -> None:
+        """Over these connections."""
+        self._asks = asks
+
+    async def pop(self, address: str, header: PopRequest) -> PoppedRecords | None:
+        """The next messages that a group may have; None where none came within `poll_time`."""
+        command = Command(RequestCode.POP_MESSAGE, fields=encode_fields(header))
+        try:
+            answer = await self._asks.ask(
+                address, command, timeout_ms=_waiting(header.poll_time)
+            )
+        except BrokerRefused as refused:
+            if refused.code in _NOTHING:
+                return None
+            raise
+        fields = read_fields(PopResponse, answer, f"the answer to a pop of {header.topic}")
+        return PoppedRecords(fields, decode_records(answer.body, most=header.max_msg_nums))
+
+    async def notified(self, address: str, header: NotificationRequest) -> bool:
+        """Whether a broker has something to pop within `poll_time`."""
+        command = Command(RequestCode.NOTIFICATION, fields=encode_fields(header))
+        answer = await self._asks.ask(address, command, timeout_ms=_waiting(header.poll_time))
+        return answer.fields.get("hasMsg") == "true"
+
+    async def ack(self, address: str, header: AckRequest) -> None:
+        """A popped message is done with."""
+        command = Command(RequestCode.ACK_MESSAGE, fields=encode_fields(header))
+        await self._asks.ask(address, command)
+
+    async def ack_many(self, address: str, broker_name: str, acks: Iterable[BatchAck]) -> None:
+        """Popped messages are done with, those of one check point in one part."""
+        body = encode_batch_ack(broker_name, acks)
+        await self._asks.ask(address, Command(RequestCode.BATCH_ACK_MESSAGE, body=body))
+
+    async def change_invisibility(
+        self, address: str, header: ChangeInvisibleTimeRequest
+    ) -> ChangeInvisibleTimeResponse:
+        """Hide a popped message for another time; what its new handle is made of."""
+        code = RequestCode.CHANGE_MESSAGE_INVISIBLETIME
+        command = Command(code, fields=encode_fields(header))
+        answer = await self._asks.ask(address, command)
+        return read_fields(ChangeInvisibleTimeResponse, answer, f"the answer to {code.name}")
+
+    async def send_back(self, address: str, header: SendBackRequest) -> None:
+        """Have a message given again later, or put into the dead letters."""
+        command = Command(RequestCode.CONSUMER_SEND_MSG_BACK, fields=encode_fields(header))
+        await self._asks.ask(address, command, timeout_ms=_SEND_BACK_TIMEOUT_MS)
+
+
+def pull_command(header: PullRequest) -> Command:
+    """PULL_MESSAGE 11. Whoever pulls in a loop starts it on a channel and reads the answer itself."""
+    return Command(RequestCode.PULL_MESSAGE, fields=encode_fields(header))
+
+
+def _waiting(wait_ms: int) -> int | None:
+    """How long the answer to a request may take that waits at the broker; None: as any other."""
+    return wait_ms + _MARGIN_MS if wait_ms else None

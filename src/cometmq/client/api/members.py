@@ -1,0 +1,91 @@
+"""Requests of a member of a group: heartbeats, leaving, who else is there, which queues are whose, and their locks.
+
+Next: cometmq.client.rebalance
+"""
+
+from collections.abc import Iterable
+
+from cometmq.client.answer_bodies import OWN_SIZE_MAX, read_body
+from cometmq.client.api.asking import Asks, side_by_side
+from cometmq.codec.bodies.assignment import (
+    Assignment,
+    AssignmentQuery,
+    decode_assignments,
+    encode_assignment_query,
+)
+from cometmq.codec.bodies.consumer import decode_consumer_ids
+from cometmq.codec.bodies.heartbeat import Heartbeat, encode_heartbeat
+from cometmq.codec.bodies.lock import LockRequest, decode_locked, encode_lock_request
+from cometmq.codec.fields import encode_fields
+from cometmq.codec.headers.client import ConsumerGroupRequest, UnregisterClient
+from cometmq.codec.remoting import Command
+from cometmq.model.codes import RequestCode
+from cometmq.model.errors import CometError
+from cometmq.model.queue import MessageQueue
+
+# 65,536 queues with a name of 127 bytes each.
+_LOCKED_SIZE_MAX = 16 << 20
+
+
+class MemberApi:
+    """Asks one broker as a member. Its methods raise BrokerRefused, NetError and CodecError."""
+
+    def __init__(self, asks: Asks) -> None:
+        """Over these connections."""
+        self._asks = asks
+
+    async def beat(
+        self, addresses: Iterable[str], heartbeat: Heartbeat
+    ) -> dict[str, CometError | None]:
+        """Tell brokers which groups live here; what each of them said against it."""
+        command = Command(RequestCode.HEART_BEAT, body=encode_heartbeat(heartbeat))
+        return await self._tell(addresses, command)
+
+    async def leave(
+        self, addresses: Iterable[str], client_id: str, group: str, *, is_producer: bool
+    ) -> dict[str, CometError | None]:
+        """Tell brokers that a producer or a consumer of a group is gone; what each said against it."""
+        header = UnregisterClient(
+            client_id,
+            producer_group=group if is_producer else None,
+            consumer_group=None if is_producer else group,
+        )
+        command = Command(RequestCode.UNREGISTER_CLIENT, fields=encode_fields(header))
+        return await self._tell(addresses, command)
+
+    async def members(self, address: str, group: str) -> tuple[str, ...]:
+        """The client ids of a consumer group's members."""
+        header = ConsumerGroupRequest(group)
+        command = Command(RequestCode.GET_CONSUMER_LIST_BY_GROUP, fields=encode_fields(header))
+        answer = await self._asks.ask(address, command)
+        what = f"the list of members of {group}"
+        return await read_body(decode_consumer_ids, answer.body, what, size_max=OWN_SIZE_MAX)
+
+    async def assignment(self, address: str, query: AssignmentQuery) -> list[Assignment] | None:
+        """A member's queues, where the broker shares them out; None where it does not know the group yet."""
+        command = Command(RequestCode.QUERY_ASSIGNMENT, body=encode_assignment_query(query))
+        answer = await self._asks.ask(address, command)
+        what = f"the share of {query.group} in {query.topic}"
+        return await read_body(decode_assignments, answer.body, what, size_max=OWN_SIZE_MAX)
+
+    async def lock(self, address: str, request: LockRequest) -> set[MessageQueue]:
+        """Lock queues for a member, or renew its locks; the queues that are its own now."""
+        command = Command(RequestCode.LOCK_BATCH_MQ, body=encode_lock_request(request))
+        answer = await self._asks.ask(address, command)
+        what = f"the answer of {address} to LOCK_BATCH_MQ"
+        return set(await read_body(decode_locked, answer.body, what, size_max=_LOCKED_SIZE_MAX))
+
+    async def unlock(self, address: str, request: LockRequest) -> None:
+        """Give locks of queues back."""
+        command = Command(RequestCode.UNLOCK_BATCH_MQ, body=encode_lock_request(request))
+        await self._asks.ask(address, command)
+
+    async def _tell(
+        self, addresses: Iterable[str], command: Command
+    ) -> dict[str, CometError | None]:
+        told = list(addresses)
+        answers = await side_by_side(lambda address: self._asks.ask(address, command), told)
+        return {
+            address: answer if isinstance(answer, CometError) else None
+            for address, answer in zip(told, answers, strict=True)
+        }

@@ -1,0 +1,112 @@
+"""Requests to nameservers: routes, clusters, topics.
+
+Next: cometmq.client.nameservers
+"""
+
+from cometmq.client.answer_bodies import OWN_SIZE_MAX, read_body
+from cometmq.client.nameservers import Nameservers
+from cometmq.client.routes import check_route
+from cometmq.codec.bodies.cluster import ClusterInfo, decode_cluster_info
+from cometmq.codec.bodies.missing_brokers import MissingBroker, decode_missing_brokers
+from cometmq.codec.bodies.route import decode_topic_route
+from cometmq.codec.bodies.topic_list import decode_topic_list
+from cometmq.codec.fields import encode_fields
+from cometmq.codec.headers.nameserver import DeleteTopicInNameserver, RouteRequest
+from cometmq.codec.remoting import Command
+from cometmq.model.codes import RequestCode, ResponseCode
+from cometmq.model.errors import BrokerNotFound, BrokerRefused, CodecError, TopicNotFound
+from cometmq.model.route import TopicRoute
+
+
+class NameserverApi:
+    """Asks whichever nameserver answers. Its methods raise NetError, BrokerRefused and CodecError."""
+
+    def __init__(self, nameservers: Nameservers) -> None:
+        """Over these connections."""
+        self._nameservers = nameservers
+
+    async def route(self, topic: str) -> TopicRoute:
+        """The route of a topic.
+
+        Raises:
+            TopicNotFound: the nameserver knows none.
+        """
+        fields = encode_fields(RouteRequest(topic, accept_standard_json_only=True))
+        command = Command(RequestCode.GET_ROUTEINFO_BY_TOPIC, fields=fields)
+        answer = await self._nameservers.call(command)
+        current = self._nameservers.current
+        if answer.code == ResponseCode.TOPIC_NOT_EXIST:
+            raise TopicNotFound(
+                f"the nameserver {current} has no route of the topic {topic!r}; create it "
+                "(cometmq topic create), or send to it where brokers create topics themselves"
+            )
+        if answer.code != ResponseCode.SUCCESS:
+            raise BrokerRefused(answer.code, answer.remark or "", current)
+        try:
+            what = f"the route of the topic {topic!r} of {current}"
+            route = await read_body(
+                decode_topic_route, answer.body, what, size_max=OWN_SIZE_MAX
+            )
+            check_route(topic, route)
+        except CodecError:
+            self._nameservers.turn_to_next()  # Another one may know better.
+            raise
+        return route
+
+    async def cluster(self, *, size_max: int | None = None) -> ClusterInfo:
+        """All brokers that are registered, and their clusters; `size_max` bounds the answer, bytes."""
+        command = Command(RequestCode.GET_BROKER_CLUSTER_INFO)
+        answer = await self._nameservers.ask(command)
+        what = "the cluster's brokers"
+        return await read_body(decode_cluster_info, answer.body, what, size_max=size_max)
+
+    async def masters(self, cluster: str | None = None) -> dict[str, str]:
+        """Addresses of the masters of a cluster, or of all, by broker name.
+
+        Raises:
+            BrokerNotFound: there is none.
+        """
+        known = await self.cluster()
+        names = (
+            known.broker_names.get(cluster, ()) if cluster is not None else tuple(known.brokers)
+        )
+        masters = {
+            name: address
+            for name in names
+            if name in known.brokers
+            and (address := known.brokers[name].addresses.get(0)) is not None
+        }
+        if not masters:
+            there = ", ".join(known.broker_names) or "none"
+            raise BrokerNotFound(
+                f"no master of {cluster or 'any cluster'!r} is registered; clusters: {there}"
+            )
+        return masters
+
+    async def readable_brokers(self) -> dict[str, str]:
+        """An address of each broker group by its name: the master's, or any where it is away."""
+        brokers = (await self.cluster()).brokers.values()
+        found = {broker.broker_name: broker.master_or_any() for broker in brokers}
+        return {name: address for name, address in found.items() if address is not None}
+
+    async def topics(self) -> list[str]:
+        """Names of all topics, sorted, the system's among them."""
+        command = Command(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER)
+        answer = await self._nameservers.ask(command)
+        topics = await read_body(decode_topic_list, answer.body, "the list of topics")
+        return sorted(topics.topics)
+
+    async def missing_brokers(self) -> tuple[MissingBroker, ...]:
+        """Brokers that the nameserver remembers and that are away.
+
+        Raises:
+            BrokerRefused: a nameserver of RocketMQ's own tells nothing.
+        """
+        answer = await self._nameservers.ask(Command(RequestCode.GET_MISSING_BROKERS))
+        return decode_missing_brokers(answer.body)
+
+    async def delete_topic(self, topic: str, cluster: str | None) -> None:
+        """Have every nameserver forget a topic, of one cluster or of all."""
+        header = DeleteTopicInNameserver(topic, cluster)
+        command = Command(RequestCode.DELETE_TOPIC_IN_NAMESRV, fields=encode_fields(header))
+        await self._nameservers.ask_all(command)
