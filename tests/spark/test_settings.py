@@ -89,7 +89,6 @@ def test_a_wrong_option_says_which_and_what_is_right(options, says):
 @pytest.mark.parametrize(
     ("name", "text", "what"),
     [
-        ("rocketmq.tls.enable", "true", "TLS"),
         ("rocketmq.unitName", "u", "the name of a unit"),
     ],
 )

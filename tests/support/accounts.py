@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -44,15 +45,22 @@ def inner_setting() -> dict[str, object]:
 
 @contextmanager
 def guarded_cluster(
-    folder: Path, *accounts: Mapping[str, object], **settings: object
+    folder: Path,
+    *accounts: Mapping[str, object],
+    both: Mapping[str, object] | None = None,
+    **settings: object,
 ) -> Iterator[tuple[processes.Program, processes.Program]]:
-    """A nameserver and a broker that both ask for rights, with an admin, the broker's own account, and these."""
+    """A nameserver and a broker that both ask for rights, with an admin, the broker's own account, and these.
+
+    `both` are settings of both, `settings` of the broker.
+    """
     own = (account(ADMIN, admin=True), account(INNER, admin=True))
     for name in ("nameserver", "broker"):
         write_accounts(folder / name / "plain_acl.yml", *own, *accounts)
-    names = processes.nameserver(folder / "nameserver", aclEnable="true")
+    own_settings: dict[str, Any] = {"aclEnable": "true", **(both or {})}
+    names = processes.nameserver(folder / "nameserver", **own_settings)
     with names:
-        conf = {"aclEnable": "true", **inner_setting(), **settings}
+        conf = {"aclEnable": "true", **inner_setting(), **(both or {}), **settings}
         broker = processes.broker(folder / "broker", names.address, settings=conf)
         (folder / "broker" / "broker.conf").chmod(0o600)
         broker.is_ready = broker.has_booted

@@ -11,12 +11,13 @@ from pathlib import Path
 from cometmq.model.credentials import Credentials, read_credentials
 from cometmq.model.errors import SettingsError
 from cometmq.model.settings import Layer, secret_names, setting
+from cometmq.net.tls_keys import TlsKeys, tls_layers
 
 ACL_ENABLE, ACL_FOLDER, ROCKETMQ_HOME = "aclEnable", "aclFolder", "rocketmqHome"
 
 
 @dataclass(frozen=True, slots=True)
-class AccessKeys:
+class AccessKeys(TlsKeys):
     """Who may ask a server.
 
     Attributes:
@@ -59,6 +60,8 @@ class AccessKeys:
             SettingsError: it cannot be used.
         """
         self.credentials()
+        self.server_tls()
+        self.client_tls()
         if self.is_acl_enabled:
             self.account_folder()
 
@@ -73,10 +76,21 @@ class AccessKeys:
         return read_credentials(self.inner_credentials, "innerClientAuthenticationCredentials")
 
 
+def further_layers(
+    layers: Sequence[Layer], conf: str | None, environment: Mapping[str, str]
+) -> list[Layer]:
+    """What other files say, and where they are; the weakest of layers. Arguments as in `folder_layers`.
+
+    Raises:
+        SettingsError: the file that `tls.config.file` names cannot be read.
+    """
+    return [*folder_layers(layers, conf, environment), *tls_layers(layers)]
+
+
 def folder_layers(
     layers: Iterable[Layer], conf: str | None, environment: Mapping[str, str]
 ) -> list[Layer]:
-    """Where the files of accounts are when `aclFolder` does not say it; the weakest of layers.
+    """Where the files of accounts are when `aclFolder` does not say it.
 
     Args:
         layers: all others.
@@ -96,18 +110,17 @@ def folder_layers(
     return [Layer("beside the configuration", {ACL_FOLDER: str(folder.absolute())})]
 
 
-def check_secret_file(kind: type, layers: Sequence[Layer], conf: str | None) -> None:
-    """Refuse a configuration file that holds a secret and can be read by others.
+def check_secret_files(kind: type, layers: Sequence[Layer]) -> None:
+    """Refuse configuration files that hold a secret and can be read by others.
 
     Raises:
         SettingsError: it is one.
     """
     secrets = secret_names(kind)
     for layer in layers:
-        if conf is None or layer.origin not in (conf, f"{conf}.overlay"):
-            continue
-        held = [key for key in layer.values if key in secrets]
-        if held and os.stat(layer.origin).st_mode & 0o007:  # noqa: PTH116
+        held = [key for key, text in layer.values.items() if key in secrets and text.strip()]
+        # What has no file's path is the environment, or made by the program.
+        if held and layer.origin.startswith("/") and os.stat(layer.origin).st_mode & 0o007:  # noqa: PTH116
             raise SettingsError(
                 f"{layer.origin} holds {', '.join(held)}, and others may read it: chmod 600"
             )

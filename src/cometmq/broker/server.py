@@ -141,7 +141,7 @@ class Broker:
         self._accounts = self._read_accounts()
         self._load_tables()
         self._server = self._bind()
-        self._channels = Channels(self._clock, credentials=settings.credentials())
+        self._channels = self._make_channels()
         self._replicas = self._make_replicas()
         self._registrar = self._make_registrar()
         parts = self._make_parts()
@@ -189,6 +189,12 @@ class Broker:
         tasks.spawn(follow(files), "files")
         self._closing.push_async_callback(tasks.close)
         return files
+
+    def _make_channels(self) -> Channels:
+        settings = self.settings
+        return Channels(
+            self._clock, credentials=settings.credentials(), tls=settings.client_tls()
+        )
 
     def _gate(self) -> AccessGate | None:
         if self._accounts is None:
@@ -242,6 +248,7 @@ class Broker:
             self._clock,
             connections_max=settings.connections_max,
             idle_seconds_max=settings.idle_seconds_max,
+            tls=settings.server_tls(),
         )
         self._closing.push_async_callback(server.close)
         self.port = server.bind(host, settings.listen_port)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
-from cometmq.access.keys import check_secret_file, folder_layers
+from cometmq.access.keys import check_secret_files, further_layers
 from cometmq.broker.consume_keys import ConsumeKeys
 from cometmq.broker.unsupported_keys import UNSUPPORTED_KEYS
 from cometmq.model.errors import SettingsError
@@ -229,8 +229,9 @@ def load_settings(
     layers.append(environment_layer(BrokerSettings, environ))
     layers.append(asked_by_environment(UNSUPPORTED_KEYS, environ))
     layers.append(flags_layer(BrokerSettings, arguments))
-    check_secret_file(BrokerSettings, layers, path)
-    return settings_of([*folder_layers(layers, path, environ), *layers])
+    layers = [*further_layers(layers, path, environ), *layers]
+    check_secret_files(BrokerSettings, layers)
+    return settings_of(layers)
 
 
 def settings_of(layers: Sequence[Layer]) -> tuple[BrokerSettings, list[str]]:

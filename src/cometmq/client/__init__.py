@@ -65,6 +65,7 @@ if TYPE_CHECKING:
     from cometmq.model.credentials import Credentials
     from cometmq.model.message import Message, StoredMessage
     from cometmq.model.queue import MessageQueue
+    from cometmq.model.tls import TlsSettings
 
 __all__ = [
     "Admin",
@@ -104,6 +105,7 @@ __all__ = [
     "SimpleConsumer",
     "SimpleSettings",
     "StoredMessage",
+    "TlsSettings",
     "Transaction",
     "TransactionListener",
     "TransactionResult",
@@ -145,6 +147,7 @@ _NAMES = {
     "cometmq.model.credentials": "Credentials",
     "cometmq.model.message": "Message StoredMessage",
     "cometmq.model.queue": "MessageQueue",
+    "cometmq.model.tls": "TlsSettings",
 }
 __getattr__ = later(
     __name__, {name: module for module, names in _NAMES.items() for name in names.split()}

@@ -25,6 +25,7 @@ from cometmq.client.routes import KnownTopic, RouteTable, inherited_route, known
 from cometmq.client.settings import (
     ClientSettings,
     environment_credentials,
+    environment_tls,
     nameserver_addresses,
 )
 from cometmq.codec.bodies.heartbeat import ConsumerPart, Heartbeat, ProducerPart
@@ -117,6 +118,7 @@ class Hub:
             connect_timeout_ms=self.settings.connect_timeout_ms,
             on_lost=lambda _channel: self._lost.set(),
             credentials=self.settings.credentials or environment_credentials(),
+            tls=self.settings.tls or environment_tls(),
         )
         timeout_ms = self.settings.request_timeout_ms
         self.nameservers = Nameservers(

@@ -16,6 +16,7 @@ from cometmq.codec.compression import LEVEL_DEFAULT, Compression
 from cometmq.model.credentials import Credentials
 from cometmq.model.errors import SettingsError
 from cometmq.model.names import TRACE_TOPIC, topic_fault
+from cometmq.model.tls import TlsSettings
 
 NAMESERVERS_VARIABLE = "NAMESRV_ADDR"  # As every RocketMQ client and tool reads it.
 NAMESERVERS_DEFAULT = "127.0.0.1:9876"
@@ -67,6 +68,24 @@ def environment_credentials() -> Credentials | None:
     return Credentials(access_key, secret_key, os.environ.get(CREDENTIAL_VARIABLES[2]) or None)
 
 
+def environment_tls() -> TlsSettings | None:
+    """What COMETMQ_TLS=true and COMETMQ_TLS_CA_FILE, _CERT_FILE and _KEY_FILE say: for who has no `tls` in its settings.
+
+    Raises:
+        SettingsError: COMETMQ_TLS is neither true nor false.
+    """
+    said = os.environ.get("COMETMQ_TLS", "").strip().lower()
+    if said not in ("", "true", "false"):
+        raise SettingsError(f"COMETMQ_TLS={said} must be true or false")
+    if said != "true":
+        return None
+    ca_file, cert_file, key_file = (
+        os.environ.get(f"COMETMQ_TLS_{name}") or None
+        for name in ("CA_FILE", "CERT_FILE", "KEY_FILE")
+    )
+    return TlsSettings(ca_file=ca_file, cert_file=cert_file, key_file=key_file)
+
+
 class ConsumeFrom(StrEnum):
     """Where a group begins in a queue in which it has no offset yet (ConsumeFromWhere).
 
@@ -97,6 +116,7 @@ class ClientSettings:
         is_telemetry_enabled: make spans of OpenTelemetry (pip install cometmq[otel]).
         credentials: what all requests are signed with, where servers have access control (AclClientRPCHook). None:
             `environment_credentials`.
+        tls: how all connections are encrypted (useTLS, with tls.client.*). None: `environment_tls`.
     """
 
     instance_name: str = ""
@@ -110,6 +130,7 @@ class ClientSettings:
     trace_topic: str = TRACE_TOPIC
     is_telemetry_enabled: bool = False
     credentials: Credentials | None = None
+    tls: TlsSettings | None = None
 
     def __post_init__(self) -> None:
         """Look at every value.

@@ -100,7 +100,7 @@ class SettingKey:
     @property
     def flag_name(self) -> str:
         """`listenPort` is --listen-port."""
-        return "--" + _HUMP.sub("-", self.name).lower()
+        return "--" + _HUMP.sub("-", self.name).replace(".", "-").lower()
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +166,7 @@ def read_settings(
 
 def environment_name(key: str) -> str:
     """The variable of a key: `listenPort` is COMETMQ_LISTEN_PORT."""
-    return ENVIRONMENT_PREFIX + _HUMP.sub("_", key).upper()
+    return ENVIRONMENT_PREFIX + _HUMP.sub("_", key).replace(".", "_").upper()
 
 
 def environment_layer(kind: type, environment: Mapping[str, str]) -> Layer:

@@ -72,9 +72,7 @@ def judge(table: Iterable[Unsupported], layers: Sequence[Layer]) -> list[str]:
 # Of RocketMQ's brokers and nameservers alike. Java reads most of them as system properties; whoever writes them into a
 # file wants them, too.
 TLS = Unsupported(
-    ("useTLS", "tls.enable", "tlsEnable", "tls.server.mode", "tls.server.need.client.auth"),
-    "there is no TLS yet, and clients would talk in the clear; take the key out and put a TLS proxy or a "
-    "private network in front",
-    # tls.server.mode: permissive, RocketMQ's default, allows both.
-    asks=lambda text: text.lower() in ("true", "enforcing", "require"),
+    ("useTLS", "tlsEnable"),
+    "no key of this name makes TLS, and clients would talk in the clear; name a certificate in tls.server.certPath and "
+    "tls.server.keyPath",
 )

@@ -74,7 +74,10 @@ class NameServer:
         """
         settings = self._settings.current
         server = Server(
-            self._dispatcher(), self._clock, idle_seconds_max=settings.idle_seconds_max
+            self._dispatcher(),
+            self._clock,
+            idle_seconds_max=settings.idle_seconds_max,
+            tls=settings.server_tls(),
         )
         self.port = await server.start(settings.listen_host, settings.listen_port)
         self._server = server

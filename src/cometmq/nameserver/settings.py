@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from cometmq.access.keys import AccessKeys, check_secret_file, folder_layers
+from cometmq.access.keys import AccessKeys, check_secret_files, further_layers
 from cometmq.model.settings import environment_layer, flags_layer, read_settings, setting
 from cometmq.model.unsupported import TLS, judge
 from cometmq.store.conf_file import ConfFile
@@ -115,8 +115,8 @@ def read_nameserver_settings(
         environment_layer(NameServerSettings, environment),
         flags_layer(NameServerSettings, arguments),
     ]
-    check_secret_file(NameServerSettings, layers, path)
-    layers = [*folder_layers(layers, path, environment), *layers]
+    layers = [*further_layers(layers, path, environment), *layers]
+    check_secret_files(NameServerSettings, layers)
     settings, warnings = read_settings(
         NameServerSettings, layers, also_known=KEYS_WITHOUT_EFFECT.union(TLS.keys)
     )

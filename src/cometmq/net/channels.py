@@ -1,6 +1,7 @@
 """Outgoing connections by address: made on first use, shared, and made again after a loss."""
 
 import asyncio
+import ssl
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -9,7 +10,9 @@ from cometmq.codec.signer import Signer
 from cometmq.model.clock import Clock
 from cometmq.model.credentials import Credentials
 from cometmq.model.errors import ConnectError, ConnectionLost
+from cometmq.model.tls import TlsSettings
 from cometmq.net.channel import Channel, RequestHandler
+from cometmq.net.tls import client_context
 
 CONNECT_TIMEOUT_MS = 3000  # connectTimeoutMillis of NettyClientConfig.
 
@@ -51,15 +54,20 @@ class Channels:
         on_lost: Callable[[Channel], None] | None = None,
         connect_timeout_ms: int = CONNECT_TIMEOUT_MS,
         credentials: Credentials | None = None,
+        tls: TlsSettings | None = None,
     ) -> None:
         """`on_request` handles what brokers ask of us here; `on_lost` is told of each that ended.
 
-        What is asked is signed with `credentials`.
+        What is asked is signed with `credentials`. With `tls` all connections are encrypted.
+
+        Raises:
+            SettingsError: a file of `tls` cannot be used.
         """
         self._clock = clock
         self._on_request = on_request
         self._on_lost = on_lost
         self._connect_timeout_ms = connect_timeout_ms
+        self._tls = None if tls is None else client_context(tls)
         self._signer = None if credentials is None else Signer(credentials)
         self._open: dict[str, Channel] = {}
         self._connecting: dict[str, asyncio.Task[Channel]] = {}
@@ -109,11 +117,16 @@ class Channels:
 
         try:
             async with asyncio.timeout(self._connect_timeout_ms / 1000):
-                _, channel = await loop.create_connection(make, host.strip("[]"), int(port))
+                _, channel = await loop.create_connection(
+                    make, host.strip("[]"), int(port), ssl=self._tls
+                )
         except TimeoutError:
             raise ConnectError(
                 f"{address} did not accept a connection within {self._connect_timeout_ms} ms"
             ) from None
+        except ssl.SSLError as error:
+            why = getattr(error, "verify_message", "") or error.reason or error
+            raise ConnectError(f"no TLS with {address}: {why}") from error
         except (OSError, ValueError) as error:
             raise ConnectError(
                 f"cannot connect to {address}: {error}; is it running there?"

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from cometmq.net.network import Bound, OnAccepted
+from cometmq.net.tls import ServerTls
 
 # What the sockets of a connection hold that nobody has read, in each direction, bytes.
 SOCKET_SIZE = 256 << 10
@@ -122,8 +123,9 @@ class _MemoryAccepted:
         self.local_ip: str = transport.get_extra_info("sockname")[0]
         self._transport = transport
 
-    async def attach(self, protocol: asyncio.Protocol) -> None:
-        """See `Accepted`."""
+    async def attach(self, protocol: asyncio.Protocol, tls: ServerTls | None = None) -> None:
+        """See `Accepted`; nobody listens to memory."""
+        assert tls is None, "no TLS in memory"
         await asyncio.sleep(0)
         self._transport.start(protocol)
 

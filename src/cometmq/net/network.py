@@ -11,6 +11,8 @@ import asyncio
 from collections.abc import Callable
 from typing import Protocol
 
+from cometmq.net.tls import ServerTls
+
 
 class Accepted(Protocol):
     """A connection that was accepted, and of which nothing is read yet."""
@@ -30,12 +32,16 @@ class Accepted(Protocol):
         """Its descriptor's number, by which is seen how many are open."""
         ...
 
-    async def attach(self, protocol: asyncio.Protocol) -> None:
-        """Let a protocol have what comes."""
+    async def attach(self, protocol: asyncio.Protocol, tls: ServerTls | None = None) -> None:
+        """Let a protocol have what comes, decrypted where it is TLS and `tls` is there.
+
+        Raises:
+            NetError, OSError: it is not served.
+        """
         ...
 
     def close(self) -> None:
-        """Turn it away; only before `attach`."""
+        """Turn it away; only before `attach`, or when that has failed."""
         ...
 
 

@@ -115,6 +115,7 @@ class Peer(asyncio.Protocol):
         self._transport = cast("asyncio.Transport", transport)
         self._transport.set_write_buffer_limits(high=WRITE_BUFFER_MAX)
         self._writer = SocketWriter(self._transport)
+        self.is_encrypted = transport.get_extra_info("sslcontext") is not None
         if self._is_unwanted:  # The server closes, or has given its place to another.
             self._writer.abort()
 

@@ -16,6 +16,7 @@ from cometmq.net.loop import loop_network
 from cometmq.net.network import Accepted, Bound
 from cometmq.net.peer import Peer
 from cometmq.net.tasks import Tasks
+from cometmq.net.tls import ServerTls, follow_certificate
 from cometmq.net.turn import Turn
 
 _log = logging.getLogger(__name__)
@@ -54,8 +55,9 @@ class Server:
         partial_size_max: int = PARTIAL_SIZE_MAX,
         unread_size_max: int = UNREAD_SIZE_MAX,
         idle_seconds_max: float = IDLE_SECONDS_MAX,
+        tls: ServerTls | None = None,
     ) -> None:
-        """Nothing listens yet; see `start`."""
+        """Nothing listens yet; see `start`. Without `tls` it is plain."""
         self.dispatcher = dispatcher
         self.clock = clock
         self.tasks = Tasks("server")
@@ -68,6 +70,8 @@ class Server:
             "answers that it does not read", unread_size_max, Peer.unread_size, clock
         )
         self._idle_seconds_max = idle_seconds_max
+        self._tls = tls
+        self._attaching = Tasks("accept")
         self._connections = Connections(connections_max, clock)
         self._all_gone = asyncio.Event()
         self._all_gone.set()
@@ -112,6 +116,8 @@ class Server:
         if not self._listening:
             self._connections.limit_to_descriptors()
             self.tasks.spawn(self._close_idle(), "idle")
+            if self._tls is not None:
+                self.tasks.spawn(follow_certificate(self._tls), "certificate")
         while self._bound:
             bound = self._bound.pop(0)
             self._listening.append(bound)
@@ -123,6 +129,7 @@ class Server:
             bound.close()
         self._bound.clear()
         self._listening.clear()
+        await self._attaching.close()
         for peer in self._connections:
             peer.close()
         await self._wait_gone()
@@ -143,15 +150,20 @@ class Server:
             accepted.close()
             return
         self._all_gone.clear()
-        self.tasks.spawn(self._connect(peer, accepted), "accept")
+        self._attaching.spawn(self._connect(peer, accepted), "accept")
 
     async def _connect(self, peer: Peer, accepted: Accepted) -> None:
         """Let a peer have what comes on an accepted connection."""
         try:
-            await accepted.attach(peer)
-        except BaseException:
+            await accepted.attach(peer, self._tls)
+        except (NetError, OSError) as error:
             # Its transport never was, or tells the peer of its end by itself.
             self.forget(peer)
+            accepted.close()
+            _log.info("%s is not served: %s", peer.address, error)
+        except BaseException:
+            self.forget(peer)
+            accepted.close()
             raise
 
     # --- asked by peers

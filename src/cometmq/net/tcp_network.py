@@ -9,6 +9,7 @@ import socket
 
 from cometmq.net.listener import Listener
 from cometmq.net.network import Bound, OnAccepted
+from cometmq.net.tls import HANDSHAKE_SECONDS, SHUTDOWN_SECONDS, ServerTls
 
 
 class TcpNetwork:
@@ -71,10 +72,20 @@ class _AcceptedSocket:
         self.number = connection.fileno()
         self._connection = connection
 
-    async def attach(self, protocol: asyncio.Protocol) -> None:
+    async def attach(self, protocol: asyncio.Protocol, tls: ServerTls | None = None) -> None:
         """See `Accepted`."""
         loop = asyncio.get_running_loop()
-        await loop.connect_accepted_socket(lambda: protocol, self._connection)
+        context = None if tls is None else await tls.context_for(self._connection)
+        if context is None:
+            await loop.connect_accepted_socket(lambda: protocol, self._connection)
+        else:
+            await loop.connect_accepted_socket(
+                lambda: protocol,
+                self._connection,
+                ssl=context,
+                ssl_handshake_timeout=HANDSHAKE_SECONDS,
+                ssl_shutdown_timeout=SHUTDOWN_SECONDS,
+            )
 
     def close(self) -> None:
         """See `Accepted`."""

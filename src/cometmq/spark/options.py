@@ -14,6 +14,7 @@ from typing import Any
 from cometmq.model.credentials import Credentials
 from cometmq.model.errors import SettingsError
 from cometmq.model.names import group_fault, topic_fault
+from cometmq.model.tls import TlsSettings
 from cometmq.spark.columns.schema import nearest
 
 # What Spark itself puts among the options of a source or sink; lower case, as Spark hands them.
@@ -225,11 +226,6 @@ def _not_built(what: str) -> Callable[[str], None]:
     return refuse
 
 
-def _no_tls(text: str) -> None:
-    if truth(text):
-        raise ValueError("TLS is not built yet; remove the option")
-
-
 # Settings of the client below, under the names that RocketMQ's users know (ClientConfig,
 # AclClientRPCHook and TlsSystemConfig of RocketMQ 5.3.3).
 PASSED_ON = (
@@ -237,7 +233,10 @@ PASSED_ON = (
     Option("rocketmq.accessKey", text, None, "The user that requests are signed as, where there is access control. Default: COMETMQ_ACCESS_KEY in the environment of driver and executors."),
     Option("rocketmq.secretKey", text, None, "What they are signed with. Default: COMETMQ_SECRET_KEY."),
     Option("rocketmq.securityToken", text, None, "Of a temporary access. Default: COMETMQ_SECURITY_TOKEN."),
-    Option("rocketmq.tls.enable", _no_tls, "false", "Encrypted connections. `true` is not built yet: an error."),
+    Option("rocketmq.tls.enable", truth, "false", "Encrypted connections; the servers' certificates and host names are checked. Also COMETMQ_TLS=true in the environment of driver and executors."),
+    Option("rocketmq.tls.caFile", text, None, "Who signs the servers' certificates, a PEM file on driver and executors. Default: whom the machine trusts."),
+    Option("rocketmq.tls.certFile", text, None, "The client's own certificate, where servers ask for one."),
+    Option("rocketmq.tls.keyFile", text, None, "Its key."),
     Option("rocketmq.unitName", _not_built("the name of a unit"), None, "For clusters in units. Not built yet: an error."),
 )  # fmt: skip
 
@@ -256,6 +255,22 @@ def credentials_of(value: Mapping[str, Any]) -> Credentials | None:
             "options 'rocketmq.accessKey' and 'rocketmq.secretKey' go together: give both, or none"
         )
     return Credentials(access_key, secret_key, value["rocketmq.securityToken"] or None)
+
+
+def tls_of(value: Mapping[str, Any]) -> TlsSettings | None:
+    """How the connections of a read or write are encrypted.
+
+    Raises:
+        SettingsError: a file is named, and TLS is not enabled.
+    """
+    files = [value[f"rocketmq.tls.{name}"] for name in ("caFile", "certFile", "keyFile")]
+    if value["rocketmq.tls.enable"]:
+        return TlsSettings(*files)
+    if any(files):
+        raise SettingsError(
+            "option 'rocketmq.tls.enable' is not true, and a file for TLS is named"
+        )
+    return None
 
 
 def require(value: Mapping[str, Any], name: str, example: str = "localhost:9876") -> None:

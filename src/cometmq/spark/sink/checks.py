@@ -29,6 +29,7 @@ from cometmq.model.codes import RequestCode
 from cometmq.model.credentials import Credentials
 from cometmq.model.errors import CometError
 from cometmq.model.names import HALF_TOPIC
+from cometmq.model.tls import TlsSettings
 from cometmq.net.channel import Channel
 from cometmq.net.tasks import Tasks
 from cometmq.spark.sink.encode import SPARK_RUN
@@ -137,6 +138,7 @@ class TransactionChecks:
         ledger_dir: the sink's option `ledgerDir`.
         namespace: its option `rocketmq.namespace`.
         credentials: what its requests are signed with.
+        tls: how its connections are encrypted.
     """
 
     def __init__(
@@ -147,8 +149,9 @@ class TransactionChecks:
         ledger_dir: str | Path,
         namespace: str = "",
         credentials: Credentials | None = None,
+        tls: TlsSettings | None = None,
     ) -> None:
-        self.hub = Hub(nameservers, ClientSettings(credentials=credentials))
+        self.hub = Hub(nameservers, ClientSettings(credentials=credentials, tls=tls))
         group = namespace_of(namespace).wrap(group)
         self._member = LedgerMember(group, Ledgers(Path(ledger_dir)), self.hub)
 

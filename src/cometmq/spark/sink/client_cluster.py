@@ -44,7 +44,7 @@ def sink_cluster(settings: SinkSettings) -> SinkCluster:
     """The cluster that a sink writes, connected."""
     key = (
         "sink", settings.name_servers, settings.namespace, settings.group, settings.timeout_ms,
-        settings.retries, settings.is_transactional, settings.credentials,
+        settings.retries, settings.is_transactional, settings.credentials, settings.tls,
     )  # fmt: skip
     return shared(key, lambda: ClientSinkCluster(settings))
 
@@ -58,6 +58,7 @@ def limits_of(settings: SinkSettings) -> ProducerSettings:
         # The broker's own limit decides, and its answer names it.
         body_size_max=2**31 - 1,
         credentials=settings.credentials,
+        tls=settings.tls,
     )
 
 

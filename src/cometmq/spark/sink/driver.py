@@ -33,6 +33,7 @@ class Driver:
             group=settings.group,
             ledger_dir=folder,
             credentials=settings.credentials,
+            tls=settings.tls,
         )
         self._checks.__enter__()
         hub = self._checks.hub
@@ -63,7 +64,7 @@ class Driver:
 def driver(settings: SinkSettings) -> Driver:
     """The driver's side of a write, connected."""
     key = ("driver", settings.name_servers, settings.namespace, settings.group,
-           settings.ledger_folder, settings.delivery_timeout_ms, settings.immunity_ms, settings.credentials)  # fmt: skip
+           settings.ledger_folder, settings.delivery_timeout_ms, settings.immunity_ms, settings.credentials, settings.tls)  # fmt: skip
     return shared(key, lambda: Driver(settings))
 
 

@@ -11,7 +11,8 @@ from typing import Any
 from cometmq.client.namespace import namespace_of
 from cometmq.model.credentials import Credentials
 from cometmq.model.errors import SettingsError
-from cometmq.spark.options import credentials_of, read_options, require
+from cometmq.model.tls import TlsSettings
+from cometmq.spark.options import credentials_of, read_options, require, tls_of
 from cometmq.spark.sink.options import (
     AT_LEAST_ONCE,
     IDEMPOTENT,
@@ -29,6 +30,7 @@ class SinkSettings:
     topic: str | None
     namespace: str
     credentials: Credentials | None
+    tls: TlsSettings | None
     group: str
     delivery: str
     id_column: str | None
@@ -67,6 +69,7 @@ class SinkSettings:
             topic=value["topic"],
             namespace=value["rocketmq.namespace"],
             credentials=credentials_of(value),
+            tls=tls_of(value),
             group=namespace_of(value["rocketmq.namespace"]).wrap(value["group"]),
             delivery=delivery,
             id_column=value["idColumn"],

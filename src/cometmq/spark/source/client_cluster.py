@@ -66,7 +66,7 @@ def source_cluster(settings: SourceSettings) -> SourceCluster:
     """The cluster that a source reads, connected."""
     retries = settings.retries, settings.retry_interval_ms
     key = (
-        "source", settings.name_servers, settings.namespace, settings.group, retries, settings.credentials,
+        "source", settings.name_servers, settings.namespace, settings.group, retries, settings.credentials, settings.tls,
     )  # fmt: skip
     return shared(key, lambda: ClientSourceCluster(settings), settings.pool)
 
@@ -85,7 +85,7 @@ class ClientSourceCluster:
         self._suggested: dict[MessageQueue, int] = {}
         self._reading = 0
         self._is_closed = False
-        signing = ClientSettings(credentials=settings.credentials)
+        signing = ClientSettings(credentials=settings.credentials, tls=settings.tls)
         self._hub = Hub(";".join(settings.name_servers), signing)
         named = ConsumerSettings(namespace=settings.namespace)
         self._consumer = AsyncPullConsumer(group=settings.group, settings=named, hub=self._hub)

@@ -13,8 +13,9 @@ from cometmq.model.credentials import Credentials
 from cometmq.model.errors import ExpressionError, SettingsError, SubscriptionError
 from cometmq.model.queue import MessageQueue
 from cometmq.model.subscription import ALL, TAG, parse_subscription
+from cometmq.model.tls import TlsSettings
 from cometmq.spark.columns.schema import PropertiesFormat
-from cometmq.spark.options import credentials_of, moment_fault, read_options, require
+from cometmq.spark.options import credentials_of, moment_fault, read_options, require, tls_of
 from cometmq.spark.pool import PoolLimits
 from cometmq.spark.sink.options import SINK_OPTIONS
 from cometmq.spark.source.cluster import ReadFrom
@@ -80,6 +81,7 @@ class SourceSettings:
     is_committing: bool
     namespace: str
     credentials: Credentials | None
+    tls: TlsSettings | None
     read_from: ReadFrom
     pull_rows: int
     pull_depth: int
@@ -121,6 +123,7 @@ class SourceSettings:
             is_committing=value["commitOffsets"] == "batch",
             namespace=value["rocketmq.namespace"],
             credentials=credentials_of(value),
+            tls=tls_of(value),
             read_from=ReadFrom(value["readFrom"]),
             pull_rows=value["pull.batchSize"],
             pull_depth=value["pull.pipelineDepth"],

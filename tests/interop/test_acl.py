@@ -1,0 +1,217 @@
+"""ACL 1.0 with official programs: their signed clients and tools at our servers, our clients at their broker."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+
+import pytest
+
+from cometmq.client import (
+    Admin,
+    ClientSettings,
+    ConsumerSettings,
+    Credentials,
+    Message,
+    Producer,
+    ProducerSettings,
+    PullConsumer,
+    TlsSettings,
+)
+from cometmq.model.errors import CometError, TopicNotFound
+from tests.interop import reference
+from tests.support import certificates
+from tests.support.accounts import ADMIN, CANARY, account, guarded_cluster, write_accounts
+from tests.support.processes import wait_until
+
+pytestmark = [pytest.mark.java, pytest.mark.timeout(600)]
+
+CUSTOMER = Credentials("customer", f"{CANARY}-customer")
+RIGHTS = account(
+    CUSTOMER,
+    topicPerms=["orders=PUB|SUB", "more=SUB"],
+    groupPerms=["readers=SUB"],
+)
+SAID = (
+    "send",
+    "batch",
+    "byUniqueKey",
+    "byKey",
+    "secret",
+    "secretBatch",
+    "transaction",
+    "consumed",
+)
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("guarded")
+    with guarded_cluster(folder, RIGHTS) as (names, broker):
+        make_topics(names, ClientSettings(credentials=ADMIN))
+        yield names, broker
+
+
+def make_topics(names, settings):
+    with Admin(names.address, settings=settings) as admin:
+        for topic in ("orders", "secret"):
+            admin.create_topic(topic, queues=2)
+
+
+@pytest.fixture(scope="module")
+def encrypted(tmp_path_factory):
+    """The same over TLS alone, for clients that show a certificate."""
+    folder = tmp_path_factory.mktemp("encrypted")
+    ca = certificates.authority(folder)
+    cert, key = certificates.signed(ca, "server")
+    own_cert, own_key = certificates.signed(ca, "own")
+    both = {
+        "tls.server.certPath": cert, "tls.server.keyPath": key, "tls.server.need.client.auth": "require",
+        "tls.server.trustCertPath": ca, "tls.enable": "true", "tls.client.trustCertPath": ca,
+        "tls.client.certPath": own_cert, "tls.client.keyPath": own_key,
+    }  # fmt: skip
+    with guarded_cluster(folder, RIGHTS, both=both) as (names, _):
+        tls = TlsSettings(ca_file=str(ca), cert_file=str(own_cert), key_file=str(own_key))
+        make_topics(names, ClientSettings(credentials=ADMIN, tls=tls))
+        yield names, ca, own_cert, own_key
+
+
+def signed_client(folder, nameserver, credentials, *, version, header="JSON", more=()):
+    """What `java/src/signed/Signed.java` says, by name."""
+    source = reference.HERE / "java" / "src" / "signed" / "Signed.java"
+    classes = folder / f"classes-{version}"
+    path = f"{reference.jars(version)}/*"
+    if not classes.exists():
+        javac = [
+            reference.java("javac"),
+            "-nowarn",
+            "-cp",
+            path,
+            "-d",
+            str(classes),
+            str(source),
+        ]
+        subprocess.run(javac, check=True, timeout=120)
+    done = subprocess.run(
+        [
+            reference.java(), "-Xmx256m", "-XX:+UseSerialGC", *reference.OPENS, f"-Duser.home={folder}",
+            f"-Drocketmq.client.logRoot={folder}", f"-Drocketmq.serialize.type={header}",
+            *more, "-cp", f"{classes}:{path}", "signed.Signed",
+        ],
+        env={
+            **os.environ,
+            "NAMESRV": nameserver,
+            "ACCESS_KEY": credentials.access_key,
+            "SECRET_KEY": credentials.secret_key,
+        },
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )  # fmt: skip
+    said = dict(line.split("=", 1) for line in done.stdout.splitlines() if "=" in line)
+    assert set(SAID) <= set(said), done.stdout + done.stderr
+    return said
+
+
+@pytest.mark.parametrize(
+    ("version", "header"), [("5.3.3", "JSON"), ("4.9.7", "JSON"), ("5.3.3", "ROCKETMQ")]
+)
+def test_a_signed_java_client_does_what_it_may_and_no_more(cluster, tmp_path, version, header):
+    names, _ = cluster
+    said = signed_client(tmp_path, names.address, CUSTOMER, version=version, header=header)
+    assert said["send"] == said["batch"] == "SEND_OK"
+    assert said["byUniqueKey"] == "m9"
+    assert int(said["byKey"]) >= 1
+    assert said["transaction"] == "COMMIT_MESSAGE"
+    assert said["consumed"] == "13 true"
+    for name in ("secret", "secretBatch"):
+        assert CANARY not in said[name]
+        # Its route is refused already, so that no broker of it is known.
+        assert "No route info" in said[name] or said[name].startswith("code 16 ")
+
+
+@pytest.mark.parametrize("version", ["5.3.3", "4.9.7"])
+def test_a_signed_java_client_speaks_tls_with_a_certificate_of_its_own(
+    encrypted, tmp_path, version
+):
+    names, ca, cert, key = encrypted
+    more = [
+        "-Dtls.enable=true", "-Dtls.test.mode.enable=false", "-Dtls.client.authServer=true", f"-Dtls.client.trustCertPath={ca}",
+        f"-Dtls.client.certPath={cert}", f"-Dtls.client.keyPath={key}", "-Dtls.config.file=/nowhere",
+    ]  # fmt: skip
+    said = signed_client(tmp_path, names.address, CUSTOMER, version=version, more=more)
+    assert said["send"] == said["batch"] == "SEND_OK"
+    assert said["consumed"] == "13 true"
+    assert "SEND_OK" not in said["secret"]
+
+
+def test_a_java_client_with_a_wrong_secret_sends_nothing(cluster, tmp_path):
+    names, broker = cluster
+    wrong = Credentials(CUSTOMER.access_key, "another-secret")
+    said = signed_client(tmp_path, names.address, wrong, version="5.3.3")
+    assert said["consumed"] == "0 false"
+    assert "SEND_OK" not in said.values()
+    assert CANARY not in broker.log.read_text()
+
+
+def test_mqadmin_signs_with_its_tools_file(cluster, tmp_path):
+    names, _ = cluster
+    refused = reference.mqadmin(tmp_path, names.address, "topicList")
+    assert "access key" in refused
+    tools = tmp_path / "home" / "conf" / "tools.yml"
+    tools.write_text(f"accessKey: {ADMIN.access_key}\nsecretKey: {ADMIN.secret_key}\n")
+    assert "orders" in reference.mqadmin(tmp_path, names.address, "topicList").split()
+    made = reference.mqadmin(
+        tmp_path, names.address, "updateTopic", "-c", "DefaultCluster", "-t", "more"
+    )
+    assert "success" in made
+    config = reference.mqadmin(
+        tmp_path, names.address, "getBrokerConfig", "-c", "DefaultCluster"
+    )
+    assert "aclEnable" in config
+    assert CANARY not in config
+
+
+def test_our_client_signs_at_a_java_broker(tmp_path):
+    """4.9.7, whose broker has ACL 1.0; what is refused there has a code and words of its own."""
+    write_accounts(
+        tmp_path / "broker/home/conf/plain_acl.yml",
+        account(ADMIN, admin=True),
+        RIGHTS,
+    )
+    names = reference.nameserver(tmp_path / "nameserver").start()
+    broker = reference.broker(
+        tmp_path / "broker", names.address, version="4.9.7", settings={"aclEnable": "true"}
+    )
+    try:
+        broker.start()
+        reference.wait_registered(names.address)
+        with Admin(names.address, settings=ClientSettings(credentials=ADMIN)) as admin:
+            for topic in ("orders", "secret"):
+                admin.create_topic(topic, queues=1)
+        limits = ProducerSettings(credentials=CUSTOMER, retries=0)
+        with Producer(names.address, group="senders", settings=limits) as producer:
+            sent = wait_until(lambda: _sent(producer), seconds=30, what="a send")
+            with pytest.raises(CometError, match="secret"):
+                producer.send(Message("secret", b"x"))
+        settings = ConsumerSettings(credentials=CUSTOMER)
+        with PullConsumer(names.address, group="readers", settings=settings) as consumer:
+            assert [each.body for each in consumer.fetch(sent.queue, 0).messages] == [b"ours"]
+        wrong = ProducerSettings(credentials=Credentials("customer", "wrong-secret"), retries=0)
+        with (
+            Producer(names.address, group="senders", settings=wrong) as producer,
+            pytest.raises(CometError, match="signature"),
+        ):
+            producer.send(Message("orders", b"x"))
+    finally:
+        broker.kill()
+        names.kill()
+
+
+def _sent(producer):
+    """The result of a send, once the route of the new topic is known."""
+    try:
+        return producer.send(Message("orders", b"ours"))
+    except TopicNotFound:
+        return None

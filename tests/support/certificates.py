@@ -1,0 +1,45 @@
+"""Certificates for tests, made by OpenSSL: an authority, and what it signs."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+
+def _openssl(*words: object) -> None:
+    subprocess.run(["openssl", *map(str, words)], check=True, capture_output=True, timeout=60)
+
+
+def authority(folder: Path, name: str = "ca") -> Path:
+    """The certificate of a new authority; its key is beside it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    cert, key = folder / f"{name}.pem", folder / f"{name}.key"
+    _openssl(
+        "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2",
+        "-subj", f"/CN={name}", "-keyout", key, "-out", cert,
+        "-addext", "keyUsage=critical,keyCertSign",
+    )  # fmt: skip
+    return cert
+
+
+def signed(
+    ca: Path,
+    name: str,
+    *,
+    host: str = "IP:127.0.0.1,DNS:localhost",
+    days: int = 2,
+    password: str = "",
+) -> tuple[Path, Path]:
+    """A certificate that an authority signed for a host, and its key."""
+    cert, key, request = (ca.with_name(f"{name}.{end}") for end in ("pem", "key", "csr"))
+    secret = ["-passout", f"pass:{password}"] if password else ["-nodes"]
+    _openssl(
+        "req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", *secret, "-subj", f"/CN={name}",
+        "-keyout", key, "-out", request, "-addext", f"subjectAltName={host}",
+    )  # fmt: skip
+    _openssl(
+        "x509", "-req", "-in", request, "-CA", ca, "-CAkey", ca.with_suffix(".key"), "-CAcreateserial",
+        "-days", days, "-copy_extensions", "copy", "-out", cert,
+    )  # fmt: skip
+    key.chmod(0o600)
+    return cert, key

@@ -1,0 +1,90 @@
+"""Settings of TLS: what cannot work is refused at the start, by its key, with what to write."""
+
+from __future__ import annotations
+
+import pytest
+
+from cometmq.model.errors import SettingsError
+from cometmq.model.tls import TlsSettings
+from cometmq.nameserver.settings import read_nameserver_settings
+from cometmq.net.tls import TlsMode
+from tests.support import certificates
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("certificates")
+    return certificates.signed(certificates.authority(folder), "server")
+
+
+def read(tmp_path, text, *flags):
+    conf = tmp_path / "namesrv.conf"
+    conf.write_text(text)
+    conf.chmod(0o600)
+    return read_nameserver_settings(str(conf), flags, {})[0]
+
+
+def test_a_certificate_alone_means_enforcing_and_none_means_plain(tmp_path, pair):
+    cert, key = pair
+    named = f"tls.server.certPath={cert}\ntls.server.keyPath={key}\n"
+    assert read(tmp_path, named).server_tls().mode is TlsMode.enforcing
+    assert (
+        read(tmp_path, named + "tls.server.mode=permissive\n").server_tls().mode
+        is TlsMode.permissive
+    )
+    assert read(tmp_path, named + "tls.server.mode=disabled\n").server_tls() is None
+    assert read(tmp_path, "").server_tls() is None
+    assert read(tmp_path, "tls.server.mode=permissive\n").server_tls() is None
+    (tmp_path / "tls.properties").write_text(named)
+    by_file = read(tmp_path, f"tls.config.file={tmp_path}/tls.properties\n")
+    assert by_file.server_tls().mode is TlsMode.enforcing
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("tls.server.mode=enforcing\n", "needs a certificate and its key"),
+        ("tls.server.mode=sometimes\n", "one of disabled, permissive, enforcing"),
+        ("tls.server.certPath={cert}\n", "needs a certificate and its key"),
+        ("tls.server.certPath={cert}\ntls.server.keyPath=/nowhere.key\n", "No such file"),
+        ("tls.server.certPath={cert}\ntls.server.keyPath={cert}\n", "belong together|others may read"),
+        ("tls.server.need.client.auth=require\n", "without TLS"),
+        ("tls.server.certPath={cert}\ntls.server.keyPath={key}\ntls.server.need.client.auth=require\n", "trustCertPath"),
+        ("tls.test.mode.enable=true\n", "no certificate is made for tests"),
+        ("tls.config.file=/nowhere.properties\n", "No such file"),
+        ("useTLS=true\n", "useTLS=true"),
+    ],
+)  # fmt: skip
+def test_what_cannot_work_is_refused(tmp_path, pair, text, words):
+    cert, key = pair
+    with pytest.raises(SettingsError, match=words):
+        read(tmp_path, text.format(cert=cert, key=key))
+
+
+def test_a_key_that_others_may_read_is_refused(tmp_path, pair):
+    cert, key = pair
+    copy = tmp_path / "open.key"
+    copy.write_bytes(key.read_bytes())
+    copy.chmod(0o644)
+    with pytest.raises(SettingsError, match="chmod 600"):
+        read(tmp_path, f"tls.server.certPath={cert}\ntls.server.keyPath={copy}\n")
+
+
+def test_a_password_is_no_flag_and_is_not_shown(tmp_path):
+    with pytest.raises(SettingsError, match="is a secret") as caught:
+        read(tmp_path, "", "--tls-server-key-password", "s3cret")
+    assert "s3cret" not in str(caught.value)
+    conf = tmp_path / "open.conf"
+    conf.write_text("tls.server.keyPassword=s3cret\n")
+    conf.chmod(0o644)
+    with pytest.raises(SettingsError, match="others may read it") as caught:
+        read_nameserver_settings(str(conf), (), {})
+    assert "s3cret" not in str(caught.value)
+
+
+def test_what_a_client_cannot_mean_is_refused():
+    with pytest.raises(SettingsError, match="key_file without cert_file"):
+        TlsSettings(key_file="x")
+    with pytest.raises(SettingsError, match="ca_file"):
+        TlsSettings(ca_file="")
+    assert "s3cret" not in repr(TlsSettings(key_password="s3cret"))
