@@ -21,6 +21,7 @@ _log = logging.getLogger(__name__)
 # An address for documents (RFC 5737), beyond every network of this machine.
 _FAR_AWAY = ("192.0.2.1", 9)
 _ALL = {4: "0.0.0.0", 6: "::"}  # noqa: S104  Said in the log; see above.
+UNSPECIFIED_HOSTS = frozenset(_ALL.values())
 
 
 class Addresses(NamedTuple):

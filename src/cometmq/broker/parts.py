@@ -22,6 +22,7 @@ from cometmq.broker.long_polls import LongPolls
 from cometmq.broker.machines.runner import World
 from cometmq.broker.members import Members
 from cometmq.broker.offsets import Offsets
+from cometmq.broker.replicas.state import ReplicationState
 from cometmq.broker.reroute import Reroute
 from cometmq.broker.settings import BrokerSettings
 from cometmq.broker.topics import Topics
@@ -53,6 +54,7 @@ class Parts:
         turns: where work that may take long waits for its turn.
         inner: puts of the broker's own messages.
         reroutes: to be appended to by who stores sends elsewhere.
+        replication: tells how the copies of the log stand.
         config_file: gives a file of the folder config by its name.
         accounts: of ACL 1.0, where it is on.
     """
@@ -77,6 +79,7 @@ class Parts:
     turns: Turns
     inner: InnerPuts
     config_file: Callable[[str], ConfigFile]
+    replication: Callable[[], ReplicationState]
     accounts: AccountFiles | None = None
     reroutes: list[Reroute] = field(default_factory=list)
 

@@ -41,9 +41,9 @@ from cometmq.broker.offered_topics import OfferedTopics
 from cometmq.broker.offsets import Offsets
 from cometmq.broker.parts import Parts
 from cometmq.broker.registrar import Registrar, RegistrarSettings
-from cometmq.broker.replicas.allowed_addresses import AllowedAddresses, members_by_nameservers
+from cometmq.broker.replicas.copier import LogCopier
 from cometmq.broker.replicas.masters import MasterPort
-from cometmq.broker.replicas.terms import copy_rule, link_terms
+from cometmq.broker.replicas.opening import ReplicasOpening
 from cometmq.broker.requests import request_table
 from cometmq.broker.service.groups import GroupAdministration, GroupComparison
 from cometmq.broker.service.lookup import MessageLookup
@@ -53,7 +53,7 @@ from cometmq.broker.service.topics import TopicAdministration
 from cometmq.broker.settings import FAST_PORT_DISTANCE, BrokerRole, BrokerSettings
 from cometmq.broker.topics import Topics
 from cometmq.broker.turns import Turns
-from cometmq.codec.headers.nameserver import BrokerIdentity
+from cometmq.codec.headers.nameserver import BrokerIdentity, RegisterBrokerResponse
 from cometmq.codec.host import encode_host
 from cometmq.codec.message_id import UniqueIds
 from cometmq.model.clock import Clock
@@ -76,7 +76,6 @@ POOL_THREADS = 4  # Reads that wait for the device; more would only wait for eac
 _HOUSEKEEPING_SECONDS = 1.0
 _HOUSEKEEPING_PERIOD_SECONDS = 0.2  # So late a long poll that found nothing may be answered.
 _MEMBERS_SECONDS = 10  # ClientHousekeepingService scans as often.
-HA_PORT_DISTANCE = 1
 
 
 class Broker:
@@ -142,7 +141,7 @@ class Broker:
         self._load_tables()
         self._server = self._bind()
         self._channels = self._make_channels()
-        self._replicas = self._make_replicas()
+        self._replicas = self._open_replicas()
         self._registrar = self._make_registrar()
         parts = self._make_parts()
         self._features = [make(parts) for make in FEATURES]
@@ -261,35 +260,28 @@ class Broker:
         self._store.store_host = encode_host(self.address)
         return server
 
-    def _make_replicas(self) -> MasterPort:
-        """The port where slaves fetch the log; it listens where somebody could be let in."""
-        settings = self.settings
-        find = members_by_nameservers(
-            settings.nameserver_addresses,
-            settings.broker_name,
-            NameserverChannels(self._channels),
-        )
-        port = MasterPort(
+    def _open_replicas(self) -> MasterPort | LogCopier:
+        """The port where slaves fetch the log, or what fetches the master's."""
+        opening = ReplicasOpening(
+            self.settings,
             self._store,
-            rule=copy_rule(settings),
-            terms=link_terms(settings),
-            allowed=AllowedAddresses(settings.ha_allowed, find, self._clock),
+            NameserverChannels(self._channels),
             clock=self._clock,
             pool=self._pool,
         )
-        port.begin(slave_timeout_ms=settings.slave_timeout_ms)
-        if not settings.nameserver_addresses and not settings.ha_allowed:
-            return port
-        # Where any free port was asked for, any is as good for slaves.
-        beside = self.port + HA_PORT_DISTANCE if settings.listen_port else 0
-        try:
-            self.ha_port = port.bind(self.listen_host, settings.ha_port or beside)
-        except NetError as error:
-            if settings.ha_port or settings.broker_role is BrokerRole.SYNC_MASTER:
-                raise
-            _log.warning("slaves cannot fetch the log, and are told of no port: %s", error)
-        self._closing.push_async_callback(port.close)
-        return port
+        if self.settings.broker_role is BrokerRole.SLAVE:
+            copier = opening.copier(self.listen_host, on_written=self._flusher.written)
+            self._closing.push_async_callback(copier.close)
+            return copier
+        master = opening.master()
+        self.ha_port = opening.bind(master, self.listen_host, beside=self.port)
+        self._closing.push_async_callback(master.close)
+        return master
+
+    def _master_told(self, master: RegisterBrokerResponse) -> None:
+        """A nameserver named this slave's master."""
+        if isinstance(self._replicas, LogCopier) and self.settings.ha_master is None:
+            self._replicas.master_told(master.ha_server_addr or "")
 
     def _ha_address(self) -> str:
         """Where slaves fetch the log; empty: nowhere."""
@@ -332,6 +324,7 @@ class Broker:
             ),
             config_file=self._config_file,
             accounts=self._accounts,
+            replication=self._replicas.state,
         )
 
     def _make_pulls(self) -> Pulls:
@@ -439,6 +432,7 @@ class Broker:
             pool=self._pool,
         )
         self._topics.on_change.append(registrar.changed)
+        registrar.on_master.append(self._master_told)
         self._in_force.on_change.append(self._look_at_permission)
         return registrar
 

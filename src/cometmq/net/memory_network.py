@@ -50,7 +50,7 @@ class MemoryNetwork:
         return bound
 
     async def connect(
-        self, make: Callable[[], Any], host: str, port: int
+        self, make: Callable[[], Any], host: str, port: int, own_ip: str = _OWN_IP
     ) -> "tuple[MemoryTransport, Any]":
         """Connect a protocol that `make` makes to an address; both, as a loop's `create_connection`.
 
@@ -63,7 +63,7 @@ class MemoryNetwork:
                 break
         else:
             raise _refuse(errno.ECONNREFUSED, (host, port))
-        here, there = (_OWN_IP, self._free_port()), (host, port)
+        here, there = (own_ip, self._free_port()), (host, port)
         to_server, to_client = _Pipe(), _Pipe()
         near = MemoryTransport(self._loop, (here, there), reads=to_client, writes=to_server)
         far = MemoryTransport(self._loop, (there, here), reads=to_server, writes=to_client)

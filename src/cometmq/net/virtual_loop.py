@@ -115,7 +115,16 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         return called
 
     async def create_connection(  # type: ignore[override]
-        self, protocol_factory: Callable[[], Any], host: str, port: int
+        self,
+        protocol_factory: Callable[[], Any],
+        host: str,
+        port: int,
+        *,
+        ssl: object = None,
+        local_addr: tuple[str, int] | None = None,
     ) -> tuple[asyncio.Transport, Any]:
-        """Connect to a program on this loop."""
-        return await self.network.connect(protocol_factory, host, port)
+        """Connect to a program on this loop; there is no TLS in memory."""
+        assert ssl is None, "connections in memory have no TLS"
+        if local_addr is None:
+            return await self.network.connect(protocol_factory, host, port)
+        return await self.network.connect(protocol_factory, host, port, local_addr[0])

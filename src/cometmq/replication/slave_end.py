@@ -115,6 +115,11 @@ class SlaveEnd:
         self.is_joined = end == start
         self.master_flushed = 0
 
+    @property
+    def is_copying(self) -> bool:
+        """Whether what comes is the log."""
+        return self._step is SlaveStep.COPYING
+
     def received(self, content: bytes, now: float) -> Iterator[LogPiece]:
         """Bytes came from the master: the pieces of its log among them; all of them must be taken.
 

@@ -20,7 +20,7 @@ from cometmq.codec.record import (
 )
 from cometmq.kernel import pack_records
 from cometmq.model.clock import Clock
-from cometmq.model.errors import RecordIllegal
+from cometmq.model.errors import RecordIllegal, StoreReadOnly
 from cometmq.model.flags import BORN_HOST_V6, STORE_HOST_V6
 from cometmq.store.batch import Arrival, Batch, Put, PutResult
 from cometmq.store.commitlog import CommitLog, Piece
@@ -54,6 +54,7 @@ class Appender:
     Attributes:
         store_host: this broker as records name it, 8 or 20 bytes.
         store_ms: store timestamp of the last batch.
+        is_copy: the log is a copy of a master's, so nothing is put here.
     """
 
     def __init__(self, log: CommitLog, settings: StoreSettings, clock: Clock) -> None:
@@ -63,6 +64,7 @@ class Appender:
         self._delay_levels_ms = settings.delay_levels_ms
         self._record_size_max = log.chain.file_size - BLANK_TAIL_SIZE
         self.store_ms = 0
+        self.is_copy = False
         self.set_store_host(NO_HOST)
 
     def set_store_host(self, host: bytes) -> None:
@@ -89,8 +91,11 @@ class Appender:
         Raises:
             RecordIllegal: one of them is longer than a log file, or a number out of range.
             StoreFull: no room for another file.
+            StoreReadOnly: the log is a copy of a master's, and would be one no more.
             OSError: the disk failed. In each case nothing has been stored.
         """
+        if self.is_copy:
+            raise StoreReadOnly("this broker is a slave; send to its master")
         results: list[PutResult] = []
         arrivals: list[Arrival] = []
         if self._appends_crc:

@@ -63,6 +63,8 @@ class FilesAhead:
             OSError: it could not be made.
         """
         with self._making:
+            if self._spares and self._spares[0].start != start:
+                self._drop()  # They were for an empty log, which begins elsewhere after all.
             if self._spares:
                 return self._spares.pop(0)
             return self._make(FilePlan(self._chain.paths(start), start))
@@ -138,10 +140,11 @@ class FilesAhead:
     def close(self) -> None:
         """Close the spares; nothing was written to them, and they are removed."""
         with self._making:
-            for file in reversed(self._spares):
-                file.close()
-                with suppress(
-                    OSError
-                ):  # Left over, the next start takes it for the log's last.
-                    self._disk.unlink(file.path)
-            self._spares.clear()
+            self._drop()
+
+    def _drop(self) -> None:
+        for file in reversed(self._spares):
+            file.close()
+            with suppress(OSError):  # Left over, the next start takes it for the log's last.
+                self._disk.unlink(file.path)
+        self._spares.clear()

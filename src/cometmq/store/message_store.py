@@ -150,7 +150,9 @@ class MessageStore:
         self.change_read_ahead = reading.change_read_ahead
 
         self.wait_confirmed, self.wait_flushed = flushing.wait_confirmed, flushing.wait_flushed
-        self.replica_side = ReplicaSide(self._log, background.flushing, self._dispatcher)
+        self.replica_side = ReplicaSide(
+            self._log, appender=self._appender, flushing=flushing, dispatcher=self._dispatcher
+        )
         self.flush_target, self.flush_files = background.flush_target, flushing.flush_files
         self.flushed, self.flush_failed = background.flushed, background.flush_failed
         self.file_ahead_needed = background.file_ahead_needed

@@ -5,6 +5,7 @@ Next: cometmq.store.raw_log
 
 from collections.abc import Callable
 
+from cometmq.store.appender import Appender
 from cometmq.store.commitlog import CommitLog
 from cometmq.store.disk import Buffer
 from cometmq.store.dispatch import LogDispatcher
@@ -14,8 +15,16 @@ from cometmq.store.flushing import Flushing
 class ReplicaSide:
     """What replication needs of one store besides `append_raw` and `read_log`."""
 
-    def __init__(self, log: CommitLog, flushing: Flushing, dispatcher: LogDispatcher) -> None:
+    def __init__(
+        self,
+        log: CommitLog,
+        *,
+        appender: Appender,
+        flushing: Flushing,
+        dispatcher: LogDispatcher,
+    ) -> None:
         self._log = log
+        self._appender = appender
         self._positions = log.positions
         self._flushing = flushing
         self._dispatcher = dispatcher
@@ -39,6 +48,10 @@ class ReplicaSide:
     def undispatched(self) -> int:
         """Bytes that are written and not in their queues yet."""
         return self._positions.written - self._positions.dispatched
+
+    def begin_copying(self) -> None:
+        """From now on the log is a copy of a master's: it grows by `append_raw` alone, and puts are refused."""
+        self._appender.is_copy = True
 
     def on_moved(self, told: Callable[[], None]) -> None:
         """Have somebody told whenever the log may have been written or flushed, before anything is shown."""

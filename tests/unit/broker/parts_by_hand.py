@@ -17,6 +17,7 @@ from cometmq.broker.long_polls import LongPolls
 from cometmq.broker.members import Members
 from cometmq.broker.offsets import Offsets
 from cometmq.broker.parts import Parts
+from cometmq.broker.replicas.state import ReplicationState
 from cometmq.broker.settings import BrokerSettings
 from cometmq.broker.topics import Topics
 from cometmq.broker.turns import Turns
@@ -30,6 +31,10 @@ from tests.support.hand_clock import HandClock
 from tests.support.hand_world import HandWorld
 
 HOST = bytes([127, 0, 0, 1, 0, 0, 39, 15])
+# A master without slaves.
+ALONE = ReplicationState(
+    is_master=True, max_offset=0, copies=(), in_sync=1, needed=1, refused=0, master=None
+)
 
 
 @contextmanager
@@ -87,6 +92,7 @@ def make_parts(
             store=store, lanes=lanes, counters=counters, on_written=lambda: None
         ),
         config_file=file,
+        replication=lambda: ALONE,
     )  # fmt: skip
 
 

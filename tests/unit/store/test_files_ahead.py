@@ -114,3 +114,19 @@ def locked_kib() -> int:
     status = Path("/proc/self/status").read_text()
     line = next(line for line in status.splitlines() if line.startswith("VmLck"))
     return int(line.split()[1])
+
+
+def test_a_file_made_ahead_for_an_empty_log_is_not_taken_for_one_that_begins_later():
+    """A slave of a master whose oldest files are gone begins in the middle."""
+    source = open_store(disk=FakeDisk())
+    for _ in range(9):
+        put(source, b"x" * 1950)
+    content = source.read_log(FILE, FILE)
+    assert content is not None
+    disk = FakeDisk()
+    copy = open_store(disk=disk)
+    run_jobs(copy)
+    assert file_count(disk) == 1
+    assert copy.append_raw(FILE, bytes(content)) == source.max_offset
+    assert copy.min_offset == FILE
+    assert disk.list_names("/store/commitlog") == [f"{FILE:020d}"]

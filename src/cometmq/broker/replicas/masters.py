@@ -203,7 +203,8 @@ class MasterPort:
                 and other.member == link.member
                 and link.end.broker_id is not None
             ):
-                other.fail("the same slave has connected anew")
+                _log.info("slave %s has connected anew", other.name)
+                other.close()
 
     def acked(self, link: SlaveLink) -> None:
         """A slave has more of the log than before."""

@@ -1,0 +1,211 @@
+"""Keeps a slave copying its master's log: connects, compares, copies, and connects again.
+
+Next: cometmq.broker.replicas.master_link
+"""
+
+import asyncio
+import logging
+import secrets
+from collections.abc import Callable
+from concurrent.futures import Executor
+
+from cometmq.broker.replicas.master_link import MasterLink
+from cometmq.broker.replicas.state import MasterState, ReplicationState
+from cometmq.codec.replication import CHANCE_SIZE
+from cometmq.model.clock import Clock
+from cometmq.model.errors import CopyingStopped
+from cometmq.net.tasks import Tasks
+from cometmq.replication.slave_end import SlaveEnd, joint_start
+from cometmq.replication.terms import LinkTerms
+from cometmq.store.message_store import MessageStore
+
+_log = logging.getLogger(__name__)
+
+# Between two tries: the first one after a connection that stood, later ones, and where the logs do not fit.
+_AGAIN_SECONDS = 1.0
+_RETRY_SECONDS = 5.0  # DefaultHAClient of RocketMQ 5.3.3.
+_LOOK_AGAIN_SECONDS = 60.0
+_CONNECT_SECONDS = 5.0
+
+
+class LogCopier:
+    """Copies the log of a master into a store, from `serve` to `close`."""
+
+    def __init__(
+        self,
+        store: MessageStore,
+        *,
+        broker_id: int,
+        own_ip: str | None,
+        terms: LinkTerms,
+        clock: Clock,
+        pool: Executor,
+        on_written: Callable[[], None],
+    ) -> None:
+        """Nobody is connected to yet.
+
+        Args:
+            store: where the log goes; nothing else may be put there.
+            broker_id: of this slave.
+            own_ip: the address that it connects from; None: any.
+            terms: of connections.
+            clock: time.
+            pool: reads what the log has.
+            on_written: flushes what was appended.
+        """
+        self._store = store
+        self._side = store.replica_side
+        self._broker_id = broker_id
+        self._own_ip = own_ip
+        self._terms = terms
+        self._clock = clock
+        self._pool = pool
+        self._on_written = on_written
+        self._address = ""
+        self._is_told = asyncio.Event()
+        self._link: MasterLink | None = None
+        self._last: MasterLink | None = None
+        self._stopped: str | None = None
+        self._error: str | None = None
+        self._tasks = Tasks("copier")
+
+    def serve(self) -> None:
+        """Copy from now on, as soon as a master is known; nothing else is put into the store."""
+        self._side.begin_copying()
+        self._side.on_moved(self._moved)
+        self._tasks.spawn(self._run(), "run")
+
+    async def close(self) -> None:
+        """Copy nothing any more."""
+        await self._tasks.close()
+        if self._last is not None:
+            await asyncio.wait([self._last.gone], timeout=1)
+
+    def master_told(self, address: str) -> None:
+        """The master's HA port is at `address`, "ip:port"; another one than before is connected to at once."""
+        if not address or address == self._address:
+            return
+        _log.info("the master's log is at %s", address)
+        self._address = address
+        self._stopped = self._error = None
+        self._is_told.set()
+        if self._link is not None:
+            self._link.close()
+
+    def state(self) -> ReplicationState:
+        """How the copy stands."""
+        link, end = self._link, self._store.max_offset
+        seen = link or self._last
+        master = MasterState(
+            address=self._address,
+            max_offset=end,
+            master_flushed=seen.end.master_flushed if seen is not None else 0,
+            is_active=link is not None and link.is_active,
+            transferred_per_second=link.bytes_per_second if link is not None else 0,
+            read_ms=seen.read_ms if seen is not None else 0,
+            written_ms=seen.written_ms if seen is not None else 0,
+            stopped=None if link is not None and link.is_active else self._stopped,
+            error=link.trouble if link is not None else self._error,
+        )
+        return ReplicationState(
+            is_master=False,
+            max_offset=end,
+            copies=(),
+            in_sync=1,
+            needed=1,
+            refused=0,
+            master=master,
+        )
+
+    def _moved(self) -> None:
+        if self._link is not None:
+            self._link.moved()
+
+    async def _run(self) -> None:
+        while True:
+            await self._is_told.wait()
+            self._is_told.clear()
+            pause = await self._copy(self._address)
+            if self._address:
+                # Another address ends the pause.
+                try:
+                    async with asyncio.timeout(pause):
+                        await self._is_told.wait()
+                except TimeoutError:
+                    self._is_told.set()
+
+    async def _copy(self, address: str) -> float:
+        """Copy as long as one connection lasts; gives the seconds until the next one."""
+        link = await self._connect(address)
+        if link is None:
+            return _RETRY_SECONDS
+        self._last = self._link = link
+        try:
+            await asyncio.shield(link.gone)
+        finally:
+            self._link = None
+            link.close()
+        if isinstance(link.why, CopyingStopped):
+            self._stop(link.why)
+            return _LOOK_AGAIN_SECONDS
+        if link.end.is_copying and link.end.is_joined:
+            self._stopped = self._error = None
+        self._say(str(link.why or "the master closed the connection"))
+        return _AGAIN_SECONDS if link.read_ms else _RETRY_SECONDS
+
+    def _stop(self, why: CopyingStopped) -> None:
+        """Say once why nothing is copied, and what helps."""
+        stopped = (
+            f"{why}. Nothing is copied any more, and this slave stays readable. See which of the two is "
+            "right (`cometmq store compare` with copies of both stores), and start the other with an empty "
+            "storePathRootDir"
+        )
+        if stopped != self._stopped:
+            _log.error("copying from %s has stopped: %s", self._address, stopped)
+        self._stopped = self._error = stopped
+
+    def _say(self, error: str) -> None:
+        if error != self._error:
+            _log.warning("not copying from master %s: %s", self._address, error)
+        self._error = error
+
+    async def _connect(self, address: str) -> MasterLink | None:
+        store, size = self._store, self._side.file_size
+        end = store.max_offset
+        start = joint_start(store.min_offset, end, size)
+        loop = asyncio.get_running_loop()
+        joint = await loop.run_in_executor(self._pool, self._read, start, end)
+
+        def make() -> MasterLink:
+            machine = SlaveEnd(
+                self._terms,
+                broker_id=self._broker_id,
+                start=start,
+                end=end,
+                file_size=size,
+                chance=secrets.token_bytes(CHANCE_SIZE),
+                now=self._clock.monotonic(),
+            )
+            return MasterLink(
+                machine, joint, store=store, clock=self._clock, on_written=self._on_written
+            )
+
+        host, _, port = address.rpartition(":")
+        own = None if self._own_ip is None else (self._own_ip, 0)
+        try:
+            async with asyncio.timeout(_CONNECT_SECONDS):
+                _, link = await loop.create_connection(
+                    make, host.strip("[]"), int(port), local_addr=own
+                )
+        except (OSError, ValueError) as error:  # A timeout is one, too.
+            self._say(f"cannot connect: {str(error) or 'it does not answer'}")
+            return None
+        return link
+
+    def _read(self, start: int, end: int) -> bytes:
+        """What this log has there. In a thread."""
+        pieces = []
+        while start < end and (piece := self._store.read_log(start, end - start)) is not None:
+            pieces.append(bytes(piece))
+            start += len(piece)
+        return b"".join(pieces)

@@ -1,0 +1,201 @@
+"""A connection to a master, at its slave: the machine, its transport, and bytes on their way into the store.
+
+Next: cometmq.replication.slave_end
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from cometmq.broker.replicas.intake import LogIntake
+from cometmq.broker.replicas.rate import ByteRate
+from cometmq.model.clock import Clock
+from cometmq.model.errors import CopyingStopped, LinkError, StoreError
+from cometmq.replication.slave_end import LogPiece, SlaveEnd
+from cometmq.store.message_store import MessageStore
+
+_log = logging.getLogger(__name__)
+
+TICK_SECONDS = 0.5
+# A store that takes nothing for now (a full disk, a checkpoint under way) is asked again so soon.
+_RETRY_SECONDS = 0.5
+
+
+class MasterLink(asyncio.Protocol):
+    """One connection.
+
+    Attributes:
+        end: the machine.
+        gone: done when it is closed.
+        why: what ended it; None: the master, or nobody yet.
+        trouble: why bytes that came are not taken just now; None: they are.
+        read_ms: when bytes came last, ms since 1970; 0: never.
+        written_ms: when this end wrote last, the same.
+    """
+
+    def __init__(
+        self,
+        end: SlaveEnd,
+        joint: bytes,
+        *,
+        store: MessageStore,
+        clock: Clock,
+        on_written: Callable[[], None],
+    ) -> None:
+        """`joint` is what this log has from `end.start` on; `on_written` flushes what was appended."""
+        self.end = end
+        self.gone: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.why: LinkError | None = None
+        self.trouble: str | None = None
+        self.read_ms = self.written_ms = 0
+        self._joint = joint
+        self._store = store
+        self._clock = clock
+        self._on_written = on_written
+        self._intake = LogIntake(store, store.max_offset)
+        self._rate = ByteRate()
+        self._loop = asyncio.get_running_loop()
+        self._transport: asyncio.Transport | None = None
+        self._is_work_near = False
+        self._timer: asyncio.TimerHandle | None = None
+
+    @property
+    def is_active(self) -> bool:
+        """Whether bytes may come, and the two logs fit."""
+        return self._transport is not None and self.end.is_copying and self.end.is_joined
+
+    @property
+    def bytes_per_second(self) -> int:
+        """Of the log, in the last whole second."""
+        return self._rate.per_second(self._clock.monotonic())
+
+    # --- asyncio
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """The connection stands: ask for the log."""
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        self._report()
+        self._timer = self._loop.call_later(TICK_SECONDS, self._tick)
+
+    def data_received(self, content: bytes) -> None:
+        """Bytes of the log came, or what goes before them."""
+        self.read_ms = self._clock.now_ms()
+        try:
+            for piece in self.end.received(content, self._clock.monotonic()):
+                self._take(piece)
+        except LinkError as error:
+            self._end(error)
+            return
+        self._report()
+        self._go_on()
+
+    def connection_lost(self, _error: Exception | None) -> None:
+        """It is gone."""
+        self._transport = None
+        if self._timer is not None:
+            self._timer.cancel()
+        if not self.gone.done():
+            self.gone.set_result(None)
+
+    def close(self) -> None:
+        """Close it."""
+        if self._transport is not None:
+            self._transport.abort()
+
+    # --- what it does
+
+    def moved(self) -> None:
+        """The log was written or flushed: more may be acknowledged, and read."""
+        self._report()
+        self._go_on()
+
+    def _tick(self) -> None:
+        self._timer = self._loop.call_later(TICK_SECONDS, self._tick)
+        try:
+            self.end.tick(self._clock.monotonic())
+        except LinkError as error:
+            if self._transport is None or self._transport.is_reading():
+                self._end(error)
+                return
+        self._report()
+        self._go_on()
+
+    def _end(self, error: LinkError) -> None:
+        self.why = self.why or error
+        self.close()
+
+    def _report(self) -> None:
+        if self._transport is None or self._transport.is_closing():
+            return
+        confirmed = self._store.positions.confirmed
+        outgoing = self.end.outgoing(confirmed, self._clock.monotonic())
+        if outgoing:
+            self._transport.write(outgoing)
+            self.written_ms = self._clock.now_ms()
+
+    def _take(self, piece: LogPiece) -> None:
+        """Compare what is known, and keep what is new.
+
+        Raises:
+            CopyingStopped: the two logs differ.
+        """
+        if not piece.is_known:
+            if (
+                self.end.is_java
+                and self._store.replica_side.is_empty
+                and not self._intake.is_held
+            ):
+                _log.warning(
+                    "a Java master gives an empty slave its last file only: this log begins at physical "
+                    "offset %d", piece.offset,
+                )  # fmt: skip
+            self._rate.count(len(piece.content), self._clock.monotonic())
+            self._intake.took(piece.offset, piece.content)
+            return
+        at = piece.offset - self.end.start
+        known = memoryview(self._joint)[at : at + len(piece.content)]
+        if known != piece.content:
+            same = next(
+                index
+                for index, (ours, theirs) in enumerate(zip(known, piece.content, strict=True))
+                if ours != theirs
+            )
+            raise self.end.differ(piece.offset + same)
+        self.end.compared(piece.offset + len(piece.content))
+        if self.end.is_joined:
+            self._joint = b""
+
+    def _go_on(self) -> None:
+        """Append what is due, in a turn of its own, and read as long as there is room."""
+        transport = self._transport
+        if transport is None or transport.is_closing():
+            return
+        if self._intake.is_due and self._intake.has_room and not self._is_work_near:
+            self._is_work_near = True
+            self._loop.call_soon(self._work)
+        if self._intake.is_full:
+            if transport.is_reading():
+                transport.pause_reading()
+        elif not transport.is_reading():
+            transport.resume_reading()
+
+    def _work(self) -> None:
+        self._is_work_near = False
+        self.trouble = None
+        if self._transport is None:
+            return
+        try:
+            self._intake.append()
+        except CopyingStopped as error:
+            self._end(error)
+            return
+        except StoreError as error:
+            # What came waits, nothing more is read, and the master knows how far we are.
+            self.trouble = str(error)
+            self._is_work_near = True
+            self._loop.call_later(_RETRY_SECONDS, self._work)
+            return
+        self._store.dispatch_pending()  # Which tells `moved`.
+        self._on_written()
+        self._go_on()

@@ -1,0 +1,110 @@
+"""Makes what a broker has for copies of its settings: a port for slaves, or a copier of its master's log.
+
+Next: cometmq.broker.replicas.masters
+"""
+
+import logging
+from collections.abc import Callable
+from concurrent.futures import Executor
+
+from cometmq.broker.addresses import UNSPECIFIED_HOSTS
+from cometmq.broker.nameserver_calls import NameserverCalls
+from cometmq.broker.replicas.allowed_addresses import AllowedAddresses, members_by_nameservers
+from cometmq.broker.replicas.copier import LogCopier
+from cometmq.broker.replicas.masters import MasterPort
+from cometmq.broker.replicas.terms import copy_rule, link_terms
+from cometmq.broker.settings import BrokerRole, BrokerSettings
+from cometmq.model.clock import Clock
+from cometmq.model.errors import NetError
+from cometmq.store.message_store import MessageStore
+
+_log = logging.getLogger(__name__)
+
+HA_PORT_DISTANCE = 1  # BrokerStartup of RocketMQ 5.3.3.
+
+
+class ReplicasOpening:
+    """Makes either, for one broker."""
+
+    def __init__(
+        self,
+        settings: BrokerSettings,
+        store: MessageStore,
+        calls: NameserverCalls,
+        *,
+        clock: Clock,
+        pool: Executor,
+    ) -> None:
+        self._settings = settings
+        self._store = store
+        self._calls = calls
+        self._clock = clock
+        self._pool = pool
+
+    def master(self) -> MasterPort:
+        """A master's port, not bound yet; sends wait for copies from now on, where the settings want it.
+
+        Raises:
+            SettingsError: the secret cannot be used.
+        """
+        settings = self._settings
+        find = members_by_nameservers(
+            settings.nameserver_addresses, settings.broker_name, self._calls
+        )
+        port = MasterPort(
+            self._store,
+            rule=copy_rule(settings),
+            terms=link_terms(settings),
+            allowed=AllowedAddresses(settings.ha_allowed, find, self._clock),
+            clock=self._clock,
+            pool=self._pool,
+        )
+        port.begin(slave_timeout_ms=settings.slave_timeout_ms)
+        return port
+
+    def bind(self, port: MasterPort, host: str, *, beside: int) -> int:
+        """Take the HA port; gives which one it is, 0 where there is none.
+
+        Args:
+            port: of this broker.
+            host: where it listens.
+            beside: the broker's own port.
+
+        Raises:
+            NetError: it is taken, and somebody relies on it.
+        """
+        settings = self._settings
+        if not settings.nameserver_addresses and not settings.ha_allowed:
+            return 0  # Nobody could be let in.
+        # Where any free port was asked for, any is as good for slaves.
+        default = beside + HA_PORT_DISTANCE if settings.listen_port else 0
+        try:
+            return port.bind(host, settings.ha_port or default)
+        except NetError as error:
+            if settings.ha_port or settings.broker_role is BrokerRole.SYNC_MASTER:
+                raise
+            _log.warning("slaves cannot fetch the log, and are told of no port: %s", error)
+            return 0
+
+    def copier(self, host: str, *, on_written: Callable[[], None]) -> LogCopier:
+        """A slave's copier, which begins when it is told to.
+
+        Args:
+            host: where it listens, which it connects from, too.
+            on_written: flushes what was appended.
+
+        Raises:
+            SettingsError: the secret cannot be used.
+        """
+        settings = self._settings
+        copier = LogCopier(
+            self._store,
+            broker_id=settings.broker_id,
+            own_ip=None if host in UNSPECIFIED_HOSTS else host,
+            terms=link_terms(settings),
+            clock=self._clock,
+            pool=self._pool,
+            on_written=on_written,
+        )
+        copier.master_told(settings.ha_master or "")
+        return copier

@@ -1,0 +1,240 @@
+"""A slave of ours at a master of ours, under virtual time: one log, or none."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager
+
+import pytest
+
+from cometmq.broker.settings import BrokerRole
+from cometmq.broker.store_keys import FlushDiskType
+from cometmq.model.codes import RequestCode, ResponseCode
+from cometmq.model.errors import StoreReadOnly
+from cometmq.replication.terms import LinkTerms
+from cometmq.store.settings import StoreSettings
+from tests.support.replica import Replica, log_of
+from tests.support.store_puts import make_put
+from tests.unit.broker.conftest import eventually, serve
+from tests.unit.broker.replicas.slaves import ByteSlave
+from tests.unit.broker.test_sends import long_fields
+
+SETTINGS = StoreSettings(commitlog_file_size=1 << 20)
+
+
+@asynccontextmanager
+async def master(path, role=BrokerRole.ASYNC_MASTER, **settings):
+    async with serve(path, broker_role=role, ha_allowed="127.0.0.1", **settings) as served:
+        yield served
+
+
+@asynccontextmanager
+async def slave_of(served, path, settings=SETTINGS, **more):
+    replica = await Replica(path, settings, **more).start(f"127.0.0.1:{served.broker.ha_port}")
+    try:
+        yield replica
+    finally:
+        await replica.close()
+
+
+async def send(served, body=b"body", topic="Orders"):
+    answer = await served.ask(RequestCode.SEND_MESSAGE, long_fields(topic), body)
+    return answer.code
+
+
+async def test_an_empty_slave_gets_everything_and_shows_it(tmp_path):
+    async with master(tmp_path / "m") as served:
+        for number in range(40):
+            await send(served, bytes([number]) * 90_000)  # Four files, with blank ends.
+        store = served.broker._store
+        async with slave_of(served, tmp_path / "s") as slave:
+            await slave.reaches(store.max_offset)
+            assert slave.log() == log_of(store)
+            queue = slave.store.queue("Orders", 0)
+            assert queue is not None
+            assert queue.max_offset == 40
+            await send(served)
+            await slave.reaches(store.max_offset)
+            assert slave.log() == log_of(store)
+            assert slave.master.is_active
+            assert served.broker._replicas.state().copies[0].broker_id == 1
+
+
+async def test_a_slave_that_was_away_goes_on_from_where_it_was(tmp_path):
+    async with master(tmp_path / "m") as served:
+        store = served.broker._store
+        for number in range(5):
+            async with slave_of(served, tmp_path / "s") as slave:
+                await send(served, b"%d" % number)
+                await slave.reaches(store.max_offset)
+            await send(served, b"it is away")
+        async with slave_of(served, tmp_path / "s") as slave:
+            await slave.reaches(store.max_offset)
+            assert slave.log() == log_of(store)
+
+
+async def test_a_master_that_was_away_is_connected_to_again(tmp_path):
+    port = 12_345
+    async with master(tmp_path / "m", ha_port=port) as served:
+        await send(served)
+        replica = await Replica(tmp_path / "s", SETTINGS).start(f"127.0.0.1:{port}")
+        await replica.reaches(served.broker._store.max_offset)
+    await eventually(lambda: replica.master.error)
+    assert not replica.master.is_active
+    async with master(tmp_path / "m", ha_port=port) as served:
+        await send(served)
+        await replica.reaches(served.broker._store.max_offset)
+        assert replica.log() == log_of(served.broker._store)
+        await replica.close()
+
+
+@pytest.mark.parametrize("flush", list(FlushDiskType))
+async def test_a_sync_master_and_its_slave_promise_two_copies(tmp_path, flush):
+    is_sync = flush is FlushDiskType.SYNC_FLUSH
+    settings = StoreSettings(commitlog_file_size=1 << 20, flush_sync=is_sync)
+    async with master(tmp_path / "m", BrokerRole.SYNC_MASTER, flush_disk_type=flush) as served:
+        assert await send(served) == ResponseCode.SLAVE_NOT_AVAILABLE
+        async with slave_of(served, tmp_path / "s", settings) as slave:
+            await slave.reaches(served.broker._store.max_offset)
+            for number in range(10):
+                assert await send(served, b"%d" % number) == ResponseCode.SUCCESS
+                end = served.broker._store.max_offset
+                assert slave.store.max_offset == end
+                assert slave.store.flushed_offset == end or not is_sync
+        assert await send(served) == ResponseCode.SLAVE_NOT_AVAILABLE
+
+
+async def test_two_slaves_of_one_address_are_two_copies(tmp_path):
+    sync = BrokerRole.SYNC_MASTER
+    async with (
+        master(tmp_path / "m", sync, replicas_needed=3) as served,
+        slave_of(served, tmp_path / "1", broker_id=1) as first,
+    ):
+        await eventually(lambda: first.master.is_active)
+        assert await send(served) == ResponseCode.SLAVE_NOT_AVAILABLE
+        async with slave_of(served, tmp_path / "2", broker_id=2) as second:
+            await second.reaches(served.broker._store.max_offset)
+            assert await send(served) == ResponseCode.SUCCESS
+
+
+async def test_the_same_slave_twice_is_one_and_the_newer_connection_counts(tmp_path):
+    sync = BrokerRole.SYNC_MASTER
+    async with (
+        master(tmp_path / "m", sync, replicas_needed=3) as served,
+        slave_of(served, tmp_path / "1"),
+        slave_of(served, tmp_path / "2"),
+    ):
+        await asyncio.sleep(3)
+        assert served.broker._replicas.state().in_sync == 2
+        assert await send(served) == ResponseCode.SLAVE_NOT_AVAILABLE
+
+
+async def own_history(path, *bodies):
+    """A store of another master, closed."""
+    async with master(path) as served:
+        for body in bodies:
+            await send(served, body)
+        return served.broker._store.max_offset
+
+
+@pytest.mark.parametrize("bodies", [[b"A", b"B"], [b"a", b"b"]])
+async def test_3388_two_histories_are_never_mixed_and_it_is_said_once(tmp_path, caplog, bodies):
+    """Also where the records are as long, at the same places."""
+    end = await own_history(tmp_path / "s", *bodies)
+    async with master(tmp_path / "m") as served:
+        for body in (b"a", b"x", b"c"):
+            await send(served, body)
+        async with slave_of(served, tmp_path / "s") as slave:
+            await eventually(lambda: slave.master.stopped)
+            before = slave.log()
+            await asyncio.sleep(300)
+            stopped = slave.master.stopped
+            assert stopped is not None
+            assert "another history: the two logs differ at physical offset" in stopped
+            assert "cometmq store compare" in stopped
+            assert slave.log() == before
+            assert slave.store.max_offset == end
+            assert not slave.master.is_active
+            queue = slave.store.queue("Orders", 0)
+            assert queue is not None
+            assert queue.max_offset == 2, "it stays readable"
+    lines = [record for record in caplog.records if "has stopped" in record.message]
+    assert len(lines) == 1
+
+
+async def test_3349_a_slave_that_is_ahead_stops_and_is_no_copy(tmp_path):
+    await own_history(tmp_path / "s", b"1", b"2", b"3")
+    async with master(tmp_path / "m", BrokerRole.SYNC_MASTER) as served:
+        await send(served, b"1")
+        async with slave_of(served, tmp_path / "s") as slave:
+            await eventually(lambda: slave.master.stopped)
+            assert "ahead: this log ends at" in slave.master.stopped
+            assert served.broker._replicas.state().in_sync == 1
+            assert await send(served) == ResponseCode.SLAVE_NOT_AVAILABLE
+            # The master's log grows past the slave's end: that makes one history of two no more.
+            for _ in range(5):
+                await send(served, b"more")
+            await asyncio.sleep(120)
+            assert "another history" in slave.master.stopped
+
+
+async def test_a_slave_behind_the_oldest_file_stops(tmp_path):
+    async with master(tmp_path / "m") as served:
+        await send(served)
+        store = served.broker._store
+        async with slave_of(served, tmp_path / "s") as slave:
+            await slave.reaches(store.max_offset)
+        for _ in range(30):
+            await send(served, bytes(90_000))
+        first = store._log.chain.drop_first()
+        first.unlink()
+        async with slave_of(served, tmp_path / "s") as slave:
+            await eventually(lambda: slave.master.stopped)
+            assert f"its master has nothing before {1 << 20}" in slave.master.stopped
+        async with slave_of(served, tmp_path / "new") as slave:
+            await slave.reaches(store.max_offset)
+            assert slave.store.min_offset == 1 << 20
+            assert slave.log() == log_of(store)
+
+
+async def test_records_longer_than_a_piece_and_a_frame_come_whole(tmp_path):
+    size = 16 << 20
+    settings = StoreSettings(commitlog_file_size=size)
+    async with master(
+        tmp_path / "m", commitlog_file_size=size, ha_frame_size=100_000
+    ) as served:
+        for body in (bytes(4_000_000), b"small", bytes(300_000), bytes(4_000_000)):
+            assert await send(served, body) == ResponseCode.SUCCESS
+        async with slave_of(served, tmp_path / "s", settings) as slave:
+            await slave.reaches(served.broker._store.max_offset)
+            assert slave.log() == log_of(served.broker._store)
+
+
+async def test_a_secret_lets_in_who_knows_it_and_nobody_else(tmp_path):
+    secret = tmp_path / "secret"
+    secret.write_bytes(b"0123456789abcdef")
+    secret.chmod(0o600)
+    terms = LinkTerms(secret=b"0123456789abcdef")
+    async with master(tmp_path / "m", ha_secret_file=str(secret)) as served:
+        await send(served)
+        stranger = await ByteSlave.connect(served.broker.ha_port)
+        stranger.report(0)
+        await eventually(lambda: stranger.is_closed)
+        assert stranger.received == b""
+        async with slave_of(served, tmp_path / "none") as without:
+            await eventually(lambda: without.master.error)
+            assert "haSecretFile" in without.master.error
+            assert without.store.max_offset == 0
+        async with slave_of(served, tmp_path / "s", terms=terms) as slave:
+            await slave.reaches(served.broker._store.max_offset)
+
+
+async def test_nothing_but_the_masters_log_gets_into_a_slaves(tmp_path):
+    async with master(tmp_path / "m") as served:
+        await send(served)
+        async with slave_of(served, tmp_path / "s") as slave:
+            await slave.reaches(served.broker._store.max_offset)
+            with pytest.raises(StoreReadOnly, match="this broker is a slave"):
+                slave.store.put_many([make_put(slave.store)])
+            await send(served)
+            await slave.reaches(served.broker._store.max_offset)

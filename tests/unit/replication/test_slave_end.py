@@ -1,0 +1,254 @@
+"""A connection to a master at its slave, by bytes and a clock that the test turns."""
+
+from contextlib import suppress
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cometmq.codec.replication import (
+    CHALLENGE,
+    FRAME_BODY_MAX,
+    FRAME_HEAD,
+    MAGIC,
+    NEEDS_PROOF,
+    NO_PROOF,
+    REPLY,
+    REPORT,
+    VERSION,
+    WELCOME,
+    Verdict,
+)
+from cometmq.model.errors import CopyingStopped, LinkError
+from cometmq.replication.master_end import SECOND_WORD_SECONDS, MasterEnd
+from cometmq.replication.slave_end import JOINT_SIZE, SlaveEnd, joint_start
+from cometmq.replication.terms import LinkTerms, LogBounds
+
+SECRET = b"0123456789abcdef"
+FILE_SIZE = 1 << 30
+LOG = bytes(range(256)) * 40
+BOUNDS = LogBounds(0, len(LOG), len(LOG), len(LOG), FILE_SIZE)
+
+
+def slave_end(start: int, end: int, terms: LinkTerms | None = None) -> SlaveEnd:
+    return SlaveEnd(
+        terms or LinkTerms(),
+        broker_id=3,
+        start=start,
+        end=end,
+        file_size=FILE_SIZE,
+        chance=b"s" * 32,
+        now=0.0,
+    )
+
+
+def master_end(terms: LinkTerms | None = None) -> MasterEnd:
+    return MasterEnd(terms or LinkTerms(frame_size=1_000), chance=b"m" * 32, now=0.0)
+
+
+def challenged(end: SlaveEnd) -> SlaveEnd:
+    """Up to the welcome of a master of ours."""
+    end.outgoing(0, 0.0)
+    assert not list(end.received(CHALLENGE.pack(MAGIC, VERSION, 0, b"m" * 32), 0.0))
+    assert len(end.outgoing(0, 0.0)) == REPLY.size
+    return end
+
+
+def welcome(oldest: int, end: int, file_size: int = FILE_SIZE) -> bytes:
+    return WELCOME.pack(MAGIC, VERSION, Verdict.WELCOME, oldest, end, end, file_size, NO_PROOF)
+
+
+def frame(offset: int, body: bytes) -> bytes:
+    return FRAME_HEAD.pack(offset, len(body)) + body
+
+
+@pytest.mark.parametrize(
+    ("oldest", "end", "start"),
+    [
+        (0, 0, 0),
+        (0, 100, 0),
+        (0, FILE_SIZE, FILE_SIZE - JOINT_SIZE),
+        (0, FILE_SIZE + 10, FILE_SIZE),
+        (FILE_SIZE, FILE_SIZE + 100, FILE_SIZE),
+        (0, 3 * JOINT_SIZE, 2 * JOINT_SIZE),
+        (7 * FILE_SIZE, 7 * FILE_SIZE, 7 * FILE_SIZE),
+    ],
+)
+def test_a_slave_asks_from_the_last_record_on_within_one_file(oldest, end, start):
+    assert joint_start(oldest, end, FILE_SIZE) == start
+
+
+def test_it_says_where_it_begins_twice_which_a_java_master_takes_for_its_report():
+    assert slave_end(40, 100).outgoing(100, 0.0) == REPORT.pack(40) * 2
+
+
+def test_nothing_behind_the_joint_is_acknowledged_before_it_fits():
+    end = slave_end(40, 100)
+    end.outgoing(100, 0.0)
+    pieces = list(end.received(frame(40, LOG[40:110]), 0.0))
+    assert [(piece.offset, bytes(piece.content), piece.is_known) for piece in pieces] == [
+        (40, LOG[40:100], True),
+        (100, LOG[100:110], False),
+    ]
+    assert end.outgoing(100, 0.0) == b""
+    end.compared(99)
+    assert end.outgoing(100, 0.0) == b""
+    end.compared(100)
+    assert end.outgoing(100, 0.0) == REPORT.pack(100)
+    assert end.outgoing(100, 4.9) == b""
+    assert end.outgoing(100, 5.0) == REPORT.pack(100)
+    assert end.outgoing(110, 5.0) == REPORT.pack(110)
+
+
+@pytest.mark.parametrize("step", [1, 5, 13, 4_096])
+def test_what_comes_is_the_same_however_it_is_cut(step):
+    content = frame(0, LOG[:700]) + frame(700, b"") + frame(700, LOG[700:])
+    end = slave_end(0, 0)
+    found = b""
+    for at in range(0, len(content), step):
+        for piece in end.received(content[at : at + step], 0.0):
+            assert piece.offset == len(found)
+            found += bytes(piece.content)
+    assert found == LOG
+    assert end.is_java
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        frame(0, b"")[:8] + (-1).to_bytes(4, signed=True),
+        FRAME_HEAD.pack(0, FRAME_BODY_MAX + 1),
+        FRAME_HEAD.pack(-1, 10),
+        frame(50, LOG[50:60]),
+    ],
+)
+def test_a_frame_that_cannot_be_closes(said):
+    end = slave_end(40, 100)
+    with pytest.raises(LinkError):
+        list(end.received(said, 0.0))
+
+
+@pytest.mark.parametrize(
+    ("oldest", "end", "size", "said"),
+    [
+        (0, 99, FILE_SIZE, "ahead: this log ends at 100, and its master's at 99"),
+        (
+            41,
+            200,
+            FILE_SIZE,
+            "behind: this log ends at 100, and its master has nothing before 41",
+        ),
+        (0, 200, 1 << 20, "mappedFileSizeCommitLog=1073741824"),
+    ],
+)
+def test_3349_a_log_that_is_no_beginning_of_the_masters_stops_the_copying(
+    oldest, end, size, said
+):
+    slave = challenged(slave_end(40, 100))
+    with pytest.raises(CopyingStopped, match=said):
+        list(slave.received(welcome(oldest, end, size), 0.0))
+
+
+def test_3388_a_java_master_that_has_nothing_where_this_log_has_something_stops_it_too():
+    end = slave_end(40, 100)
+    assert not list(end.received(frame(40, b""), 5.0))
+    with pytest.raises(CopyingStopped, match="ahead or behind"):
+        list(end.received(frame(40, b""), 10.0))
+
+
+def test_an_idle_java_master_stops_nobody_who_has_joined():
+    end = slave_end(0, 0)
+    for seconds in range(5, 60, 5):
+        assert not list(end.received(frame(0, b""), float(seconds)))
+        end.tick(float(seconds))
+    with pytest.raises(LinkError, match="nothing came from the master for 20 s"):
+        end.tick(75.0)
+
+
+def test_the_first_frame_of_a_java_master_says_where_an_empty_log_begins():
+    end = slave_end(0, 0)
+    (piece,) = end.received(frame(FILE_SIZE, LOG), 0.0)
+    assert (piece.offset, end.next) == (FILE_SIZE, FILE_SIZE + len(LOG))
+    with pytest.raises(LinkError):
+        list(end.received(frame(0, LOG), 0.0))
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "said"),
+    [
+        (SECRET, None, "the proof of the master is wrong"),
+        (SECRET, SECRET[::-1], "does not take the proof"),
+    ],
+)
+def test_both_prove_that_they_know_the_secret(ours, theirs, said):
+    slave, master = (
+        slave_end(0, 0, LinkTerms(secret=ours)),
+        master_end(LinkTerms(secret=theirs)),
+    )
+    master.received(slave.outgoing(0, 0.0), BOUNDS, 0.0)
+    list(slave.received(master.outgoing(0.0), 0.0))
+    with suppress(LinkError):
+        master.received(slave.outgoing(0, 0.0), BOUNDS, 0.0)
+    with pytest.raises(LinkError, match=said):
+        list(slave.received(master.outgoing(0.0), 0.0))
+
+
+def test_who_has_no_secret_is_told_that_one_is_asked_for():
+    challenge = CHALLENGE.pack(MAGIC, VERSION, NEEDS_PROOF, b"m" * 32)
+    with pytest.raises(LinkError, match="set haSecretFile as it is set there"):
+        list(slave_end(0, 0).received(challenge, 0.0))
+
+
+def test_with_a_secret_a_java_master_is_not_believed():
+    with pytest.raises(LinkError, match="a Java master cannot"):
+        list(slave_end(0, 0, LinkTerms(secret=SECRET)).received(frame(0, LOG), 0.0))
+
+
+@given(
+    start=st.integers(0, len(LOG)),
+    secret=st.sampled_from([None, SECRET]),
+    cuts=st.lists(st.integers(30, 3_000), min_size=1, max_size=20),
+)
+def test_two_ends_copy_a_log_however_their_bytes_are_cut(start, secret, cuts):
+    terms = LinkTerms(frame_size=700, secret=secret)
+    joint = max(start - 100, 0)
+    slave, master = slave_end(joint, start, terms), master_end(terms)
+    copied, to_master, to_slave, turn = bytearray(LOG[:joint]), b"", b"", 0
+    while master.acked < len(LOG):
+        turn += 1
+        assert turn < 10_000
+        cut = cuts[turn % len(cuts)]
+        to_master += slave.outgoing(len(copied) if slave.is_joined else 0, 0.0)
+        master.received(to_master[:cut], BOUNDS, 0.0)
+        to_master = to_master[cut:]
+        to_slave += master.outgoing(0.0)
+        if len(to_slave) < 2_000 and (span := master.wanted(BOUNDS)) is not None:
+            to_slave += master.frame_head(span.size, 0.0)
+            to_slave += LOG[span.offset : span.offset + span.size]
+        for piece in slave.received(to_slave[:cut], 0.0):
+            assert piece.is_known is (piece.offset < start)
+            copied += piece.content
+            slave.compared(len(copied))
+        to_slave = to_slave[cut:]
+    assert bytes(copied) == LOG
+    assert master.broker_id == 3
+
+
+@given(st.lists(st.binary(max_size=200), max_size=20))
+def test_garbage_at_either_end_is_a_typed_error_and_no_byte_of_the_log(pieces):
+    master = master_end()
+    try:
+        for now, piece in enumerate(pieces):
+            master.received(piece, BOUNDS, float(now))
+            master.tick(BOUNDS, now + SECOND_WORD_SECONDS / 2)
+    except LinkError:
+        pass
+    else:
+        assert master.acked <= len(LOG)
+    slave = slave_end(40, 100)
+    try:
+        for now, piece in enumerate(pieces):
+            for found in slave.received(piece, float(now)):
+                assert found.offset >= 40
+    except LinkError:
+        pass
