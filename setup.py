@@ -14,6 +14,7 @@ kernel = cythonize(
             extra_compile_args=["-O2", "-g0"],
         )
         for name in (
+            "_acks",
             "_answers",
             "_calls",
             "_entries",
@@ -22,6 +23,7 @@ kernel = cythonize(
             "_messages",
             "_packing",
             "_queue_ends",
+            "_reads",
             "_sends",
             "_walk",
         )

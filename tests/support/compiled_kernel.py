@@ -1,11 +1,13 @@
 """Every function of the compiled kernel, whichever kernel runs; ImportError where it was not built."""
 
+from cometmq.kernel._acks import plain_acks
 from cometmq.kernel._answers import encode_answers, encode_requests
 from cometmq.kernel._entries import choose_entries, gather, show_entries
 from cometmq.kernel._frames import read_commands
 from cometmq.kernel._index import index_insert, index_keys, java_hash_many, record_keys
 from cometmq.kernel._packing import count_records, pack_records
 from cometmq.kernel._queue_ends import QueueEnd
+from cometmq.kernel._reads import plain_fields, plain_read
 from cometmq.kernel._sends import plain_batch, plain_sends
 
 __all__ = [
@@ -19,7 +21,10 @@ __all__ = [
     "index_keys",
     "java_hash_many",
     "pack_records",
+    "plain_acks",
     "plain_batch",
+    "plain_fields",
+    "plain_read",
     "plain_sends",
     "read_commands",
     "record_keys",

@@ -11,6 +11,8 @@ from functools import cache
 from types import NoneType, UnionType
 from typing import Any, NamedTuple, TypeVar, get_args, get_type_hints
 
+from cometmq.kernel import plain_fields
+from cometmq.kernel.rows import FieldRow
 from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import RequestError
 
@@ -23,6 +25,7 @@ class _Field(NamedTuple):
     read: Callable[[str], Any]
     write: Callable[[Any], str]
     is_required: bool
+    row: FieldRow
 
 
 def wire(name: str) -> dict[str, str]:
@@ -36,9 +39,15 @@ def decode_fields(header: type[Header], values: dict[str, str]) -> Header:
     Raises:
         RequestError: INVALID_PARAMETER, naming the missing or wrong field.
     """
-    read: dict[str, Any] = {}
     # mypy takes the hash of a dataclass's values for that of the class.
-    for attribute, name, reader, _, is_required in _layout(header):  # type: ignore[arg-type]
+    plain = plain_fields(values, _rows(header))  # type: ignore[arg-type]
+    return header(*plain) if plain is not None else _decode_carefully(header, values)
+
+
+def _decode_carefully(header: type[Header], values: dict[str, str]) -> Header:
+    """The same for any values; says what is wrong with one."""
+    read: dict[str, Any] = {}
+    for attribute, name, reader, _, is_required, _ in _layout(header):  # type: ignore[arg-type]
         text = values.get(name)
         if text is None:
             if is_required:
@@ -70,6 +79,12 @@ def encode_fields(header: Any) -> dict[str, str]:
 
 
 @cache
+def _rows(header: type) -> tuple[FieldRow, ...]:
+    """The fields of a header as the kernel wants them."""
+    return tuple(part.row for part in _layout(header))
+
+
+@cache
 def _layout(header: type) -> tuple[_Field, ...]:
     hints = get_type_hints(header)
     layout = []
@@ -78,9 +93,11 @@ def _layout(header: type) -> tuple[_Field, ...]:
         if isinstance(kind, UnionType):
             kind = next(option for option in get_args(kind) if option is not NoneType)
         read, write = _CODINGS[kind]
-        has_default = part.default is not MISSING or part.default_factory is not MISSING
+        assert part.default_factory is MISSING, "a default is text, a number or None"
+        is_required = part.default is MISSING
         name = part.metadata.get("wire") or _camel(part.name)
-        layout.append(_Field(part.name, name, read, write, not has_default))
+        row = (name, _KINDS[kind], is_required, None if is_required else part.default)
+        layout.append(_Field(part.name, name, read, write, is_required, row))
     return tuple(layout)
 
 
@@ -114,6 +131,7 @@ def _read_str(text: Any) -> str:
     return text if isinstance(text, str) else str(text)
 
 
+_KINDS: dict[type, str] = {str: "s", int: "i", bool: "b"}
 _CODINGS: dict[type, tuple[Callable[[Any], Any], Callable[[Any], str]]] = {
     str: (_read_str, str),
     int: (_read_int, str),

@@ -1,6 +1,6 @@
 """Hot loops on bytes and ints: what they mean in plain Python, and a compiled twin.
 
-`reference`, `records`, `wanted`, `keys`, `sends`, `requests`, `messages` and `calls` say what each function does,
+`reference`, `records`, `wanted`, `keys`, `sends`, `requests`, `messages`, `acks`, `reads` and `calls` say what each function does,
 `layouts` which bytes stand where, `queue_ends` what it knows of a queue, `rows` which tuples go in and out;
 the modules with an underscore do the same, compiled, and run where the package was built with a C compiler.
 COMETMQ_KERNEL=reference or =fast chooses one for certain (docs/design/0017).
@@ -15,6 +15,7 @@ KERNEL = os.environ.get("COMETMQ_KERNEL", "")
 try:
     if KERNEL == "reference":
         raise ImportError  # noqa: TRY301  The plain kernel was asked for.
+    from cometmq.kernel._acks import plain_acks
     from cometmq.kernel._answers import encode_answers, encode_requests
     from cometmq.kernel._calls import begin_writing
     from cometmq.kernel._entries import choose_entries, gather, show_entries
@@ -23,6 +24,7 @@ try:
     from cometmq.kernel._messages import plain_messages, plain_properties
     from cometmq.kernel._packing import count_records, pack_records
     from cometmq.kernel._queue_ends import QueueEnd
+    from cometmq.kernel._reads import plain_fields, plain_read
     from cometmq.kernel._sends import plain_batch, plain_sends
     from cometmq.kernel._walk import (
         copy_pieces,
@@ -37,10 +39,12 @@ try:
 except ImportError:
     if KERNEL == "fast":
         raise
+    from cometmq.kernel.acks import plain_acks
     from cometmq.kernel.calls import begin_writing
     from cometmq.kernel.keys import index_keys, record_keys
     from cometmq.kernel.messages import plain_messages, plain_properties
     from cometmq.kernel.queue_ends import QueueEnd
+    from cometmq.kernel.reads import plain_fields, plain_read
     from cometmq.kernel.records import copy_pieces, crcs_match, plain_records, record_places
     from cometmq.kernel.reference import (
         choose_entries,
@@ -82,9 +86,12 @@ __all__ = [
     "index_keys",
     "java_hash_many",
     "pack_records",
+    "plain_acks",
     "plain_batch",
+    "plain_fields",
     "plain_messages",
     "plain_properties",
+    "plain_read",
     "plain_records",
     "plain_sends",
     "read_commands",

@@ -10,7 +10,7 @@ from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 
 from cometmq.kernel._bytes cimport put_bytes, put_u32
 from cometmq.kernel._layouts cimport FRAME_HEAD_SIZE
-from cometmq.kernel._text cimport PyUnicode_AsUTF8AndSize
+from cometmq.kernel._text cimport PyUnicode_AsUTF8AndSize, decimal_size, put_decimal
 from cometmq.kernel.sends import (
     END as END_TEXT,
     KEY as KEY_TEXT,
@@ -33,38 +33,6 @@ cdef Py_ssize_t OFFSET_SIZE = len(_offset), KEY_SIZE = len(_key)
 cdef Py_ssize_t MIDDLE_SIZE = len(_middle), END_SIZE = len(_end)
 
 
-cdef uint8_t *put_decimal(uint8_t *at, int64_t value) noexcept nogil:
-    cdef uint8_t digits[20]
-    cdef int count = 0
-    cdef uint64_t rest = value
-    if value < 0:
-        at[0] = c"-"
-        at += 1
-        rest = 0 - rest
-    while True:
-        digits[count] = c"0" + rest % 10
-        rest //= 10
-        count += 1
-        if rest == 0:
-            break
-    while count:
-        count -= 1
-        at[0] = digits[count]
-        at += 1
-    return at
-
-
-cdef int _digits(int64_t value) noexcept nogil:
-    cdef int count = 1 + (value < 0)
-    cdef uint64_t rest = value
-    if value < 0:
-        rest = 0 - rest
-    while rest >= 10:
-        rest //= 10
-        count += 1
-    return count
-
-
 cdef bint _is_plain_key(str key):
     cdef Py_ssize_t size, i
     cdef const char *at
@@ -82,8 +50,8 @@ cdef Py_ssize_t _header_size(tuple one, tuple result) except -1:
     if one[1] is None:
         return 0
     return (
-        len(<str>one[1]) + 16 + OFFSET_SIZE + _digits(<int64_t>result[0]) + KEY_SIZE
-        + len(<str>one[2]) + MIDDLE_SIZE + _digits(<int64_t>one[0]) + END_SIZE
+        len(<str>one[1]) + 16 + OFFSET_SIZE + decimal_size(<int64_t>result[0]) + KEY_SIZE
+        + len(<str>one[2]) + MIDDLE_SIZE + decimal_size(<int64_t>one[0]) + END_SIZE
     )
 
 
@@ -151,8 +119,8 @@ cdef uint8_t *_put_text(uint8_t *at, object text) except NULL:
 
 cdef Py_ssize_t _send_header_size(tuple item) except -1:
     return (
-        _text_size(item[0]) + _digits(<int64_t>item[1]) + _text_size(item[2])
-        + _text_size(item[3]) + _digits(<int64_t>item[4]) + _text_size(item[5])
+        _text_size(item[0]) + decimal_size(<int64_t>item[1]) + _text_size(item[2])
+        + _text_size(item[3]) + decimal_size(<int64_t>item[4]) + _text_size(item[5])
     )
 
 

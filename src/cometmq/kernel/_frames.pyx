@@ -8,7 +8,7 @@ A frame that is not plain JSON comes out as its positions, and the Python side r
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.unicode cimport PyUnicode_DecodeUTF8
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
-from libc.string cimport memchr, memcmp
+from libc.string cimport memcmp
 
 from cometmq.kernel._bytes cimport get_u32
 from cometmq.kernel._layouts cimport (
@@ -17,100 +17,118 @@ from cometmq.kernel._layouts cimport (
     FRAME_HEAD_SIZE,
     HEADER_SIZE_MAX,
 )
-from cometmq.kernel._text cimport get_decimal
+from cometmq.kernel._text cimport PyUnicode_AsUTF8AndSize, get_decimal
 from cometmq.kernel.reference import length_error
 
+cdef extern from "Python.h":
+    int PyUnicode_IS_ASCII(object text)
 
-cdef class _Scan:
-    """Where a header is being read; any surprise makes `is_good` false for good."""
+cdef enum:
+    KNOWN_COUNT = 256
+    KNOWN_SIZE_MAX = 64
+    LANGUAGE_SLOT = KNOWN_COUNT  # Behind those of fields.
 
-    cdef const uint8_t *at
-    cdef const uint8_t *end
-    cdef const uint8_t *name
-    cdef Py_ssize_t name_size
-    cdef bint is_good
+# Names of fields, each with its last value: of a turn's requests most are those of the one before, and a text that is
+# there costs a tenth of one that is made, hashed and freed. They take 256 places of at most 64 bytes each.
+cdef list _names = [None] * KNOWN_COUNT
+cdef list _values = [None] * (KNOWN_COUNT + 1)
 
-    cdef bint take(self, uint8_t expected) noexcept:
-        if self.at < self.end and self.at[0] == expected:
-            self.at += 1
-            return True
-        return False
+# The characters at which a JSON string ends, or is no plain one.
+cdef uint8_t[256] _stops
+_stops[:] = [code < 0x20 or code in b'"\\' for code in range(256)]
 
-    cdef int64_t number(self):
-        cdef const uint8_t *start = self.at
-        cdef bint is_good = False
-        cdef int64_t value
-        while self.at < self.end and (c"0" <= self.at[0] <= c"9" or self.at[0] == c"-"):
-            self.at += 1
-        value = get_decimal(start, self.at - start, &is_good)
-        if not is_good or not -0x80000000 <= value <= 0x7FFFFFFF:
-            self.is_good = False
-        return value
 
-    cdef void take_name(self) noexcept:
-        """A JSON string that is compared and not kept; one with an escape is a surprise."""
-        if not self.take(c'"'):
-            self.is_good = False
-            return
-        self.name = self.at
-        while self.at < self.end and self.at[0] != c'"':
-            self.is_good = self.is_good and self.at[0] >= 0x20 and self.at[0] != c"\\"
-            self.at += 1
-        self.name_size = self.at - self.name
-        if not self.take(c'"'):
-            self.is_good = False
+cdef struct Scan:
+    # Where a header is being read; any surprise makes `is_good` false for good.
+    const uint8_t *at
+    const uint8_t *end
+    bint is_good
 
-    cdef bint is_name(self, const char *name, Py_ssize_t size) noexcept:
-        return self.name_size == size and memcmp(self.name, name, size) == 0
 
-    cdef str text(self):
-        """A JSON string; \\u escapes below 128 and the short ones are understood."""
-        cdef const uint8_t *start
-        cdef bint is_escaped = False
-        if not self.take(c'"'):
-            self.is_good = False
-            return ""
-        start = self.at
-        while self.at < self.end and self.at[0] != c'"':
-            if self.at[0] < 0x20:
-                break
-            if self.at[0] == c"\\":
-                is_escaped = True
-                self.at += 1
-            self.at += 1
-        if self.at >= self.end or self.at[0] != c'"':
-            self.is_good = False
-            return ""
-        self.at += 1
-        if is_escaped:
-            return self.unescaped(start, self.at - 1)
-        return PyUnicode_DecodeUTF8(<const char *>start, self.at - 1 - start, NULL)
+cdef inline bint take(Scan *scan, uint8_t expected) noexcept:
+    if scan.at < scan.end and scan.at[0] == expected:
+        scan.at += 1
+        return True
+    return False
 
-    cdef str unescaped(self, const uint8_t *start, const uint8_t *end):
-        cdef bytes room = PyBytes_FromStringAndSize(NULL, end - start)
-        cdef uint8_t *first = <uint8_t *>PyBytes_AS_STRING(room)
-        cdef uint8_t *out = first
-        cdef int code
-        while start < end:
-            if start[0] != c"\\":
-                out[0] = start[0]
-                start += 1
-            elif start + 6 <= end and start[1] == c"u" and start[2] == c"0" and start[3] == c"0":
-                code = hex_digit(start[4]) * 16 + hex_digit(start[5])
-                if not 0 <= code < 128 or hex_digit(start[4]) < 0 or hex_digit(start[5]) < 0:
-                    self.is_good = False
-                    return ""
-                out[0] = code
-                start += 6
-            else:
-                code = short_escape(start[1]) if start + 2 <= end else 0
-                if not code:
-                    self.is_good = False
-                    return ""
-                out[0] = code
-                start += 2
-            out += 1
-        return PyUnicode_DecodeUTF8(<const char *>first, out - first, NULL)
+
+cdef inline int64_t take_number(Scan *scan) noexcept:
+    cdef const uint8_t *start = scan.at
+    cdef const uint8_t *at = scan.at
+    cdef bint is_good = False
+    cdef int64_t value
+    while at < scan.end and (c"0" <= at[0] <= c"9" or at[0] == c"-"):
+        at += 1
+    scan.at = at
+    value = get_decimal(start, at - start, &is_good)
+    if not is_good or not -0x80000000 <= value <= 0x7FFFFFFF:
+        scan.is_good = False
+    return value
+
+
+cdef inline const uint8_t *take_plain(Scan *scan, Py_ssize_t *size) noexcept:
+    """What is between two quotes; NULL, and nothing is taken, where an escape is in it or it does not end.
+
+    A header is within a bytes object, behind which stands a zero, at which it ends in any case.
+    """
+    cdef const uint8_t *start = scan.at + 1
+    cdef const uint8_t *at = start
+    if scan.at >= scan.end or scan.at[0] != c'"':
+        return NULL
+    while not _stops[at[0]]:
+        at += 1
+    if at >= scan.end or at[0] != c'"':
+        return NULL
+    size[0] = at - start
+    scan.at = at + 1
+    return start
+
+
+cdef inline bint is_name(const uint8_t *at, Py_ssize_t size, const char *name, Py_ssize_t name_size) noexcept:
+    return size == name_size and memcmp(at, name, size) == 0
+
+
+cdef str _careful_text(Scan *scan):
+    """A JSON string with escapes; \\u escapes below 128 and the short ones are understood."""
+    cdef const uint8_t *start
+    if not take(scan, c'"'):
+        scan.is_good = False
+        return ""
+    start = scan.at
+    while scan.at < scan.end and scan.at[0] != c'"' and scan.at[0] >= 0x20:
+        scan.at += 1 + (scan.at[0] == c"\\")
+    if scan.at >= scan.end or scan.at[0] != c'"':
+        scan.is_good = False
+        return ""
+    scan.at += 1
+    return _unescaped(scan, start, scan.at - 1)
+
+
+cdef str _unescaped(Scan *scan, const uint8_t *start, const uint8_t *end):
+    cdef bytes room = PyBytes_FromStringAndSize(NULL, end - start)
+    cdef uint8_t *first = <uint8_t *>PyBytes_AS_STRING(room)
+    cdef uint8_t *out = first
+    cdef int code
+    while start < end:
+        if start[0] != c"\\":
+            out[0] = start[0]
+            start += 1
+        elif start + 6 <= end and start[1] == c"u" and start[2] == c"0" and start[3] == c"0":
+            code = hex_digit(start[4]) * 16 + hex_digit(start[5])
+            if not 0 <= code < 128 or hex_digit(start[4]) < 0 or hex_digit(start[5]) < 0:
+                scan.is_good = False
+                return ""
+            out[0] = code
+            start += 6
+        else:
+            code = short_escape(start[1]) if start + 2 <= end else 0
+            if not code:
+                scan.is_good = False
+                return ""
+            out[0] = code
+            start += 2
+        out += 1
+    return PyUnicode_DecodeUTF8(<const char *>first, out - first, NULL)
 
 
 cdef inline int hex_digit(uint8_t digit) noexcept nogil:
@@ -136,22 +154,56 @@ cdef inline int short_escape(uint8_t letter) noexcept nogil:
     return 0
 
 
-cdef dict _fields(_Scan scan):
+cdef inline bint _is_known(str text, const uint8_t *at, Py_ssize_t size) except -1:
+    """Whether this text, of ASCII, is what stands there."""
+    cdef Py_ssize_t known_size
+    cdef const char *known = PyUnicode_AsUTF8AndSize(text, &known_size)
+    return known_size == size and memcmp(known, at, size) == 0
+
+
+cdef inline str _text(list known, Py_ssize_t slot, const uint8_t *at, Py_ssize_t size):
+    """The text that stands there, which may be a known one; it is one from now on."""
+    cdef str text = <str>known[slot]
+    if text is not None and _is_known(text, at, size):
+        return text
+    text = PyUnicode_DecodeUTF8(<const char *>at, size, NULL)
+    if size <= KNOWN_SIZE_MAX and PyUnicode_IS_ASCII(text):
+        known[slot] = text
+    return text
+
+
+cdef int _take_field(Scan *scan, dict fields) except -1:
+    """A name and its value."""
+    cdef Py_ssize_t size, slot = 0
+    cdef str name, value
+    cdef const uint8_t *at = take_plain(scan, &size)
+    if at is NULL:
+        name = _careful_text(scan)
+    else:
+        if size:
+            slot = (size * 31 + at[0] * 7 + at[size - 1]) % KNOWN_COUNT
+        name = _text(_names, slot, at, size)
+    if not take(scan, c":"):
+        scan.is_good = False
+        return 0
+    at = take_plain(scan, &size)
+    value = _careful_text(scan) if at is NULL else _text(_values, slot, at, size)
+    fields[name] = value
+    return 0
+
+
+cdef dict _fields(Scan *scan):
     cdef dict fields = {}
-    cdef str name
-    if not scan.take(c"{"):
+    if not take(scan, c"{"):
         scan.is_good = False
         return fields
-    if scan.take(c"}"):
+    if take(scan, c"}"):
         return fields
     while scan.is_good:
-        name = scan.text()
-        if not scan.take(c":"):
-            break
-        fields[name] = scan.text()
-        if scan.take(c"}"):
+        _take_field(scan, fields)
+        if take(scan, c"}"):
             return fields
-        if not scan.take(c","):
+        if not take(scan, c","):
             break
     scan.is_good = False
     return fields
@@ -159,39 +211,44 @@ cdef dict _fields(_Scan scan):
 
 cdef object _command(const uint8_t *start, const uint8_t *end, dict languages, bytes body):
     """The command of a header that has what official clients write; None for any other."""
-    cdef _Scan scan = _Scan.__new__(_Scan)
+    cdef Scan scan
+    cdef const uint8_t *at
+    cdef Py_ssize_t size = 0
     cdef object code = None, flag = None, opaque = None, version = None, language = None
     cdef object fields = None
     scan.at, scan.end, scan.is_good = start, end, True
-    if not scan.take(c"{"):
+    if not take(&scan, c"{"):
         return None
     while True:
-        scan.take_name()
-        if not scan.is_good or not scan.take(c":"):
+        at = take_plain(&scan, &size)
+        if at is NULL or not take(&scan, c":"):
             return None
-        if scan.is_name(b"code", 4):
-            code = scan.number()
-        elif scan.is_name(b"extFields", 9):
-            fields = _fields(scan)
-        elif scan.is_name(b"flag", 4):
-            flag = scan.number()
-        elif scan.is_name(b"language", 8):
-            language = languages.get(scan.text())
-        elif scan.is_name(b"opaque", 6):
-            opaque = scan.number()
-        elif scan.is_name(b"version", 7):
-            version = scan.number()
-        elif scan.is_name(b"serializeTypeCurrentRPC", 23):
-            scan.take_name()
-            if not scan.is_name(b"JSON", 4):
+        if is_name(at, size, b"code", 4):
+            code = take_number(&scan)
+        elif is_name(at, size, b"extFields", 9):
+            fields = _fields(&scan)
+        elif is_name(at, size, b"flag", 4):
+            flag = take_number(&scan)
+        elif is_name(at, size, b"language", 8):
+            at = take_plain(&scan, &size)
+            if at is NULL:
+                return None
+            language = languages.get(_text(_values, LANGUAGE_SLOT, at, size))
+        elif is_name(at, size, b"opaque", 6):
+            opaque = take_number(&scan)
+        elif is_name(at, size, b"version", 7):
+            version = take_number(&scan)
+        elif is_name(at, size, b"serializeTypeCurrentRPC", 23):
+            at = take_plain(&scan, &size)
+            if at is NULL or not is_name(at, size, b"JSON", 4):
                 return None
         else:
             return None
         if not scan.is_good:
             return None
-        if scan.take(c"}"):
+        if take(&scan, c"}"):
             break
-        if not scan.take(c","):
+        if not take(&scan, c","):
             return None
     if scan.at != scan.end or code is None or flag is None or opaque is None:
         return None

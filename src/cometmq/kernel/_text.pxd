@@ -1,5 +1,5 @@
 # Numbers in text, Java's hashes, and values in a record's block of properties.
-from libc.stdint cimport int64_t, uint8_t, uint32_t
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memchr, memcmp
 
 cdef extern from "Python.h":
@@ -54,3 +54,37 @@ cdef inline int64_t get_decimal(const uint8_t *at, Py_ssize_t size, bint *is_goo
         value = value * 10 + (at[i] - c"0")
         i += 1
     return -value if is_negative else value
+
+
+cdef inline uint8_t *put_decimal(uint8_t *at, int64_t value) noexcept nogil:
+    """Write a number as JSON does; gives the place behind it."""
+    cdef uint8_t digits[20]
+    cdef int count = 0
+    cdef uint64_t rest = value
+    if value < 0:
+        at[0] = c"-"
+        at += 1
+        rest = 0 - rest
+    while True:
+        digits[count] = c"0" + rest % 10
+        rest //= 10
+        count += 1
+        if rest == 0:
+            break
+    while count:
+        count -= 1
+        at[0] = digits[count]
+        at += 1
+    return at
+
+
+cdef inline int decimal_size(int64_t value) noexcept nogil:
+    """How many bytes that takes."""
+    cdef int count = 1 + (value < 0)
+    cdef uint64_t rest = value
+    if value < 0:
+        rest = 0 - rest
+    while rest >= 10:
+        rest //= 10
+        count += 1
+    return count

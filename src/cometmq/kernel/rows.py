@@ -30,6 +30,9 @@ SendRow = tuple[str, int, str, str, int, str, bytes]
 # What becomes a frame: a frame, or a send.
 Outgoing = bytes | SendRow
 
+# name, kind ("s" text, "i" whole number, "b" truth value), whether it is required, default: a field of a header.
+FieldRow = tuple[str, str, bool, Any]
+
 # --- sends
 
 

@@ -18,7 +18,7 @@ from functools import partial
 from typing import NamedTuple
 
 from cometmq.codec.queue_entry import BLANK_SIZE, GAP_CODE, QUEUE_ENTRY, QUEUE_ENTRY_SIZE
-from cometmq.kernel import choose_entries, count_records, gather
+from cometmq.kernel import choose_entries, count_records, gather, plain_read
 from cometmq.kernel.rows import Run
 from cometmq.store.commitlog import CommitLog
 from cometmq.store.consume_queue import ConsumeQueue
@@ -33,6 +33,7 @@ _SPAN_GAP = 4096
 _SPAN_SIZE = 128 << 10
 # One record that a queue entry says to be longer is looked at before so much is read.
 _BELIEVED_SIZE_MAX = 16 << 20
+_PLACE_SIZE = 8  # Of a physical offset, with which an entry begins.
 _READ_AHEAD_SIZE = 1 << 20  # What a cold reader will want next: 16 answers of 64 KiB.
 
 Match = Container[int] | Callable[[int], bool]
@@ -181,7 +182,33 @@ class Reader:
                 entries = bytes(entries) + queue.tail_entries(stop, rest) if rest else entries
         if entries is None:
             return self._cold(wanted)
-        return self._answer(wanted, entries, may_wait=False)
+        return self._plain(wanted, entries) or self._answer(wanted, entries, may_wait=False)
+
+    def _plain(self, wanted: Wanted, entries: Buffer) -> GetResult | None:
+        """The answer where all that is wanted lies in one warm file and is as its entries say; else None."""
+        _, offset, _, low, high, count_max, size_max, match = wanted
+        if not entries:
+            return None
+        log = self._log
+        first = int.from_bytes(entries[:_PLACE_SIZE])
+        file = log.chain.find(first) if first >= log.warm_from else None
+        if file is None:
+            return None
+        count_max, size_max = self._limits(first, count_max, size_max)
+        try:
+            view = file.view
+        except OSError:  # See _records.
+            return None
+        read = plain_read(
+            entries, count_max, size_max, log.chain.start, match, view, file.start
+        )
+        if read is None:
+            return None
+        records, count, looked, end = read
+        return GetResult(
+            GetStatus.FOUND, offset + looked, low, high, [memoryview(records)], count,
+            len(records), log.positions.written - end > self._in_memory_bytes,
+        )  # fmt: skip
 
     def _cold(self, wanted: Wanted) -> GetResult:
         """A result that says that its reader must wait."""

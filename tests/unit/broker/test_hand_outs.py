@@ -386,7 +386,7 @@ class AnyOrder(RuleBasedStateMachine):
         offset = data.draw(st.sampled_from(sorted(self.hidden)))
         point = self.point(offset)
         left = point.left()
-        self.books.machine.acknowledge_places(point, range(len(point.body.offsets)))
+        self.books.machine.acknowledge_bits(point, point.all_bits)
         for each in left:
             self.done_with(each)
 

@@ -207,7 +207,7 @@ class HandOuts:
         if known is not None:  # It was written anew.
             known.revive_queue = point.revive_queue
             self._place(known, written)
-            self._acknowledge(known, point.acknowledged)
+            self.acknowledge_bits(known, point.acknowledged)
             return
         self._place(point, written)
         if point.state is State.OPEN:
@@ -230,18 +230,14 @@ class HandOuts:
         if point is None:
             return
         known = point.body.offsets
-        self.acknowledge_places(
-            point, [known.index(offset) for offset in offsets if offset in known]
-        )
-
-    def acknowledge_places(self, point: CheckPoint, places: Iterable[int]) -> None:
-        """Messages of an open check point are done with, by their places in it."""
         bits = 0
-        for place in places:
-            bits |= 1 << place
-        self._acknowledge(point, bits)
+        for offset in offsets:
+            if offset in known:
+                bits |= 1 << known.index(offset)
+        self.acknowledge_bits(point, bits)
 
-    def _acknowledge(self, point: CheckPoint, bits: int) -> None:
+    def acknowledge_bits(self, point: CheckPoint, bits: int) -> None:
+        """Messages of an open check point are done with, by their places in it."""
         if bits & ~point.acknowledged:
             assert point.state is State.OPEN, "nothing is left of the others"
             point.acknowledged |= bits

@@ -1,0 +1,122 @@
+"""The same as test_kernel_twins for requests that read: fields of headers, records that queue entries name."""
+
+import shutil
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cometmq.codec.fields import _decode_carefully, decode_fields
+from cometmq.codec.headers.pull import PullRequest
+from cometmq.kernel import layouts, reads, reference
+from cometmq.model.errors import RequestError
+
+try:
+    from tests.support import compiled_kernel as fast
+except ImportError:
+    if shutil.which("cc") or shutil.which("gcc"):
+        raise
+    pytest.skip("no C compiler here, so no compiled kernel", allow_module_level=True)
+
+VALUES = st.one_of(
+    st.integers(-(1 << 70), 1 << 70).map(str),
+    st.sampled_from(
+        ["true", "false", "True", "0", "-0", "007", "+1", " 1", "1_0", "9" * 18, "9" * 19, "", "-", "٣", "ü", 1, True, None]
+    ),
+)  # fmt: skip
+ROWS = (
+    ("s", "s", True, None), ("i", "i", True, None), ("b", "b", False, True),
+    ("n", "i", False, None), ("t", "s", False, "x"),
+)  # fmt: skip
+
+
+@given(st.dictionaries(st.sampled_from("sibntz"), VALUES))
+def test_fields_are_the_same(values):
+    assert fast.plain_fields(values, ROWS) == reads.plain_fields(values, ROWS)
+
+
+@given(
+    st.fixed_dictionaries(
+        {"consumerGroup": st.just("G"), "topic": VALUES, "queueId": VALUES},
+        optional=dict.fromkeys(
+            ("queueOffset", "maxMsgNums", "sysFlag", "commitOffset", "bname", "subscription"), VALUES
+        ),
+    )
+)  # fmt: skip
+def test_a_header_is_what_it_is_when_read_with_care(values):
+    """What the quick way gives is what the careful one does; what it leaves, the other refuses or reads."""
+
+    def read(decode):
+        try:
+            return decode(PullRequest, values)
+        except RequestError as error:
+            return error.code, error.remark
+
+    assert read(decode_fields) == read(_decode_carefully)
+
+
+BASE = 1_000
+
+
+def a_log(sizes: list[int]) -> tuple[bytearray, list[int]]:
+    """Records of these sizes, one behind the other, of which only what is looked at is written."""
+    log, places = bytearray(), []
+    for size in sizes:
+        place = BASE + len(log)
+        record = bytearray(b"\1" * size)
+        layouts.RECORD_MARK.struct.pack_into(record, 0, size, layouts.MAGIC_V1)
+        record[28:36] = place.to_bytes(8)
+        places.append(place)
+        log += record
+    return log, places
+
+
+@given(
+    st.data(),
+    st.lists(st.integers(91, 200), min_size=1, max_size=8),
+    st.integers(1, 9), st.integers(0, 900), st.sampled_from([0, BASE, BASE + 150]),
+    st.one_of(st.none(), st.just({1})),
+)  # fmt: skip
+def test_records_of_entries_are_the_same(data, sizes, count_max, size_max, log_start, codes):
+    """Chosen, out of order, deleted, damaged; and where something comes out it is what the careful way gives."""
+    log, places = a_log(sizes)
+    rows = list(zip(places, sizes, strict=True))
+    taken = data.draw(
+        st.lists(
+            st.one_of(
+                st.sampled_from(rows),
+                st.sampled_from(
+                    [(0, 100), (BASE, 91), (-5, 100), (BASE, layouts.BLANK_SIZE), (1 << 62, 100), (BASE, 0), (BASE, -1)]
+                ),
+            ),
+            max_size=8,
+        )
+        if data.draw(st.booleans())
+        else st.just(rows)
+    )  # fmt: skip
+    code = st.sampled_from([1, 1, 2, layouts.GAP_CODE])
+    entries = b"".join(
+        layouts.QUEUE_ENTRY.struct.pack(place, size, data.draw(code)) for place, size in taken
+    )
+    if data.draw(st.booleans()) and log:
+        log[data.draw(st.integers(0, len(log) - 1))] ^= 1
+    match = None if codes is None else codes.__contains__
+    view = memoryview(log).toreadonly()
+    given = (entries, count_max, size_max, log_start, match, view, BASE)
+    found = fast.plain_read(*given)
+    assert found == reads.plain_read(*given)
+    if found is not None:
+        runs, count, size, looked, removed = reference.choose_entries(*given[:5])
+        records = reference.gather(view, BASE, runs)
+        assert found == (records, count, looked, runs[-1][1])
+        assert (len(records), removed, reference.count_records(records)) == (size, False, count)
+
+
+@pytest.mark.parametrize("count", [0, 1_024, 1_025])
+def test_many_entries_are_left_to_the_careful_way(count):
+    log, (place,) = a_log([100])
+    entries = layouts.QUEUE_ENTRY.struct.pack(place, 100, 1) + bytes(20) * (count - 1)
+    for twin in (fast, reads):
+        read = twin.plain_read(entries[: 20 * count], 9, 999, 0, None, memoryview(log), BASE)
+        assert (read is None) == (count != 1_024)
+        assert twin.plain_read(entries[:19], 9, 999, 0, None, memoryview(log), BASE) is None
