@@ -21,7 +21,7 @@ RULES = [(rule, fits) for rules, fits in TABLES for rule in rules]
 OF_BROKERS_MACHINE = {
     17, 18, 21, 25, 26, 28, 43, 45, 50, 51, 52, 53, 60, 61, 200, 201, 202, 203, 204, 207, 208, 215, 222, 223, 225, 300, 303, 305, 306,
     307, 308, 309, 314, 315, 316, 317, 321, 323, 328, 329, 343, 345, 351, 352, 353, 401, 402, 513, 2004, 30001, 30002,
-    200056,
+    200056, 3001, 3002, 3003, 3004, 3005, 3006, 3007, 3008, 3009, 3010,
 }  # fmt: skip
 OF_NAMESERVERS_MACHINE = {100, 102, 205, 216, 318, 319, 327}
 # Names in a request that say something about a message, not what is done to a topic or group.

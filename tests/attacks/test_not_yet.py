@@ -23,7 +23,6 @@ BROKER_CODES = {
     "replication": range(905, 909),
     "controller": (1007, 1008),
     "cold-reads": range(2001, 2004),
-    "auth-2": range(3001, 3011),
 }
 
 

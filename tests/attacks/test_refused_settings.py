@@ -15,7 +15,8 @@ from tests.support import processes
 CREATE_TOPIC, INVALID_PARAMETER = 17, 29
 
 REFUSED: tuple[dict[str, object], ...] = (
-    {"authenticationEnabled": "true"},
+    {"authorizationEnabled": "true"},
+    {"authenticationEnabled": "true", "authenticationProvider": "org.example.Mine"},
     {"brokerRole": "SYNC_MASTER", "totalReplicas": 2, "inSyncReplicas": 3},
     {"storeType": "defaultRocksDB"},
     {"configManagerVersion": "v2"},

@@ -99,7 +99,7 @@ def test_settings_are_those_of_a_broker_conf() -> None:
     [
         ({"flushDiskType": "SOMETIMES"}, "flushDiskType=SOMETIMES must be one of"),
         ({"aclEnable": True}, "name the folder of plain_acl.yml in aclFolder"),
-        ({"authenticationEnabled": True}, "there are no users and policies yet"),
+        ({"authorizationEnabled": True}, "without authenticationEnabled=true"),
         ({"listenPort": 1}, "listenPort: set by the arguments of Embedded"),
     ],
 )

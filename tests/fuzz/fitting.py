@@ -165,6 +165,24 @@ _MODE = {
 }
 _CHECK = {"clientId": "fuzz@1", "group": "FuzzGroup", "subscriptionData": _SUBSCRIPTION}
 
+_USER = {"username": "fuzz", "password": "fuzz", "userType": "Normal", "userStatus": "enable"}
+_ACL = {
+    "subject": "User:fuzz",
+    "policies": [
+        {
+            "policyType": "Custom",
+            "entries": [
+                {
+                    "resource": "Topic:FuzzTopic",
+                    "actions": ["Pub"],
+                    "sourceIps": ["10.0.0.0/8"],
+                    "decision": "Allow",
+                }
+            ],
+        }
+    ],
+}
+
 # What the broker takes: the fields of each code, and its body where that has a form.
 BROKER: dict[int, tuple[Mapping[str, str], object]] = {
     10: (_SEND, b"body"), 310: (_SEND_V2, b"body"), 320: (_SEND_V2 | {"m": "truth"}, b"batch"),
@@ -218,6 +236,11 @@ BROKER: dict[int, tuple[Mapping[str, str], object]] = {
     370: ({"topic": "topic", "recallHandle": "id", "producerGroup": "group"}, None),
     400: ({}, _ASSIGNMENT), 401: ({}, _MODE), 402: ({}, None), 513: ({"topic": "topic"}, _TOPIC_CONFIG),
     2004: ({"READ_AHEAD_MODE": "count"}, None), 30001: ({"consumerGroup": "group"}, None), 30002: ({}, None),
+    3001: ({"username": "word"}, _USER), 3002: ({"username": "word"}, _USER), 3003: ({"username": "word"}, None),
+    3004: ({"username": "word"}, None), 3005: ({"filter": "word"}, None),
+    3006: ({"subject": "word"}, _ACL), 3007: ({"subject": "word"}, _ACL),
+    3008: ({"subject": "word", "policyType": "word", "resource": "word"}, None),
+    3009: ({"subject": "word"}, None), 3010: ({"subjectFilter": "word", "resourceFilter": "word"}, None),
     200050: (_POP, None), 200051: (_ACK, None), 200052: (_GROUP_QUEUE | {"maxMsgNums": "count"}, None),
     200053: (_ACK | {"invisibleTime": "hidden"}, None),
     200054: (_GROUP_QUEUE | {"pollTime": "wait", "bornTime": "time", "order": "truth", "attemptId": "id"}, None),

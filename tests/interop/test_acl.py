@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 
@@ -20,7 +21,7 @@ from cometmq.client import (
 )
 from cometmq.model.errors import CometError, TopicNotFound
 from tests.interop import reference
-from tests.support import certificates
+from tests.support import certificates, processes
 from tests.support.accounts import ADMIN, CANARY, account, guarded_cluster, write_accounts
 from tests.support.processes import wait_until
 
@@ -215,3 +216,59 @@ def _sent(producer):
         return producer.send(Message("orders", b"ours"))
     except TopicNotFound:
         return None
+
+
+def make_customer(tmp_path, names):
+    """The customer with his rights, by the tools of 5.3.3; no column of theirs shows a password."""
+
+    def mqadmin(*words):
+        said = reference.mqadmin(tmp_path, names.address, *words, "-c", "DefaultCluster")
+        assert CANARY not in said
+        return said
+
+    (tmp_path / "home" / "conf").mkdir(parents=True)
+    tools = tmp_path / "home" / "conf" / "tools.yml"
+    tools.write_text(f"accessKey: {ADMIN.access_key}\nsecretKey: {ADMIN.secret_key}\n")
+    made = mqadmin(
+        "createUser",
+        "-u",
+        CUSTOMER.access_key,
+        "-p",
+        CUSTOMER.secret_key,
+        "-t",
+        "Normal",
+    )
+    assert "success" in made
+    for resources, actions in (
+        ("Topic:orders", "Pub,Sub,Get"),
+        ("Group:readers", "Sub,Get"),
+    ):
+        words = ("-r", resources, "-a", actions, "-d", "Allow")
+        assert "success" in mqadmin("createAcl", "-s", "User:customer", *words)
+    listed = mqadmin("listUser")
+    assert "******" in listed
+    assert "customer" in listed
+    assert "Topic:orders" in mqadmin("getAcl", "-s", "User:customer")
+
+
+def test_mqadmin_makes_users_and_policies_and_java_clients_have_them(tmp_path):
+    """Auth 2.0 as 5.3.3: users by its tools, then its client with their rights; no column shows a password."""
+    keys = {"username": ADMIN.access_key, "password": ADMIN.secret_key}
+    inner = {"accessKey": ADMIN.access_key, "secretKey": ADMIN.secret_key}
+    settings = {
+        "authenticationEnabled": "true", "authorizationEnabled": "true",
+        "initAuthenticationUser": json.dumps(keys), "innerClientAuthenticationCredentials": json.dumps(inner),
+    }  # fmt: skip
+    with processes.nameserver(tmp_path / "nameserver") as names:
+        broker = processes.broker(tmp_path / "broker", names.address, settings=settings)
+        (tmp_path / "broker" / "broker.conf").chmod(0o600)
+        with broker:
+            make_topics(names, ClientSettings(credentials=ADMIN))
+
+            make_customer(tmp_path, names)
+            said = signed_client(tmp_path, names.address, CUSTOMER, version="5.3.3")
+    assert said["send"] == said["batch"] == "SEND_OK"
+    assert said["consumed"] == "13 true"
+    assert said["byUniqueKey"] == "m9"
+    assert said["secret"].startswith("code 16 ")
+    assert said["secretBatch"].startswith("code 16 ")

@@ -5,18 +5,16 @@ Comments of the file are lost, as in RocketMQ; its mode stays. Follows PlainPerm
 Next: cometmq.access.account_files
 """
 
-import os
 import threading
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import yaml
 
 from cometmq.access.account_files import AccountFiles
 from cometmq.access.account_text import ACCOUNTS, DATA_VERSION, GLOBAL_WHITE, read_accounts
+from cometmq.access.owner_file import write_whole_file
 from cometmq.model.clock import Clock
 from cometmq.model.errors import SettingsError
 
@@ -148,7 +146,7 @@ class AccountEdits:
             texts = {**self._files.texts, path: read_accounts(written, path)}
             if not len(self._files.joined(texts)):
                 raise SettingsError("no account would be left, and nobody could ask any more")
-            _write(path, written)
+            write_whole_file(path, written)
             self._files.take(texts)
 
 
@@ -180,31 +178,6 @@ def _load(path: str) -> dict[str, Any]:
     if content is not None and not isinstance(content, dict):
         raise SettingsError(f"{path} is no table of keys and values; mend it first")
     return content or {}
-
-
-def _write(path: str, content: bytes) -> None:
-    """Replace a file; readable by its owner alone, or by whom it was before."""
-    fresh = f"{path}.tmp"
-    with suppress(FileNotFoundError):
-        os.unlink(fresh)  # noqa: PTH108
-    fd = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    try:
-        with os.fdopen(fd, "wb") as file:
-            with suppress(FileNotFoundError):
-                os.fchmod(file.fileno(), os.stat(path).st_mode & 0o777)  # noqa: PTH116
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(fresh, path)  # noqa: PTH105
-    except OSError:
-        with suppress(OSError):
-            os.unlink(fresh)  # noqa: PTH108
-        raise
-    folder = os.open(Path(path).parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
 
 
 def versions(files: AccountFiles) -> Mapping[str, tuple[int, int]]:

@@ -80,7 +80,11 @@ class Account:
 
 
 class Accounts:
-    """All accounts of a folder's files, at one time."""
+    """All accounts of a folder's files, at one time.
+
+    Attributes:
+        accounts: by their names.
+    """
 
     def __init__(
         self,
@@ -90,16 +94,16 @@ class Accounts:
         is_white_unsigned: bool = False,
     ) -> None:
         """`white` are the global white addresses; they count where `is_white_unsigned`."""
-        self._accounts = accounts
+        self.accounts = accounts
         self._white = tuple(white) if is_white_unsigned else ()
         self._is_white_unsigned = is_white_unsigned
 
     def __len__(self) -> int:
-        return len(self._accounts)
+        return len(self.accounts)
 
     def find(self, name: str) -> Account | None:
         """See `UserTable`."""
-        return self._accounts.get(name)
+        return self.accounts.get(name)
 
     def is_unasked(self, ip: str) -> bool:
         """See `UserTable`: a global white address, where such need not sign."""
@@ -110,3 +114,11 @@ class Accounts:
         if not self._is_white_unsigned or not isinstance(user, Account):
             return False
         return user.white is not None and user.white.holds(ip)
+
+    def is_open(self, _code: int) -> bool:
+        """See `UserTable`: no code is."""
+        return False
+
+    def is_right_spared(self, _code: int) -> bool:
+        """See `UserTable`: of no code."""
+        return False

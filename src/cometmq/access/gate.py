@@ -79,15 +79,16 @@ class AccessGate:
         """
         table = self._users.current
         peer.user = None
-        if table.is_unasked(peer.ip):
+        if table.is_unasked(peer.ip) or self._is_open(table, rule, peer):
             return
         user = self._user(table, rule, request, peer)
         peer.user = user
         is_admins = rule.right is Right.ADMINISTRATOR
-        if user.is_super and not is_admins:
+        is_free = user.is_super or table.is_right_spared(rule.code)
+        if is_free and not is_admins:
             return
         touched = rule.accesses(request[6], request[7])
-        if not user.is_super:
+        if not is_free:
             if not (touched or rule.is_asked_again or rule.right is Right.ANYBODY):
                 raise _refused(
                     rule, peer, user, "the request names nothing that a right could be for"
@@ -106,6 +107,12 @@ class AccessGate:
             and any(access.actions & _CHANGES for access in touched)
         ):
             raise _refused(rule, peer, user, _IN_THE_CLEAR)
+
+    @staticmethod
+    def _is_open(table: UserTable, rule: RequestRule, peer: Peer) -> bool:
+        """Whether nobody is asked for: what only its own machine may do without access control, it alone may do so."""
+        is_others = rule.right in (Right.ADMINISTRATOR, Right.BROKER)
+        return table.is_open(rule.code) and (peer.is_on_own_machine or not is_others)
 
     def _user(
         self, table: UserTable, rule: RequestRule, request: Command | RawCommand, peer: Peer

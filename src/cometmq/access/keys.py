@@ -8,16 +8,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from cometmq.access.auth_keys import AuthKeys
 from cometmq.model.credentials import Credentials, read_credentials
 from cometmq.model.errors import SettingsError
 from cometmq.model.settings import Layer, secret_names, setting
-from cometmq.net.tls_keys import TlsKeys, tls_layers
+from cometmq.net.tls_keys import tls_layers
 
 ACL_ENABLE, ACL_FOLDER, ROCKETMQ_HOME = "aclEnable", "aclFolder", "rocketmqHome"
+MIGRATE = "migrateAuthFromV1Enabled"
 
 
 @dataclass(frozen=True, slots=True)
-class AccessKeys(TlsKeys):
+class AccessKeys(AuthKeys):
     """Who may ask a server.
 
     Attributes:
@@ -41,6 +43,11 @@ class AccessKeys(TlsKeys):
         "", key="innerClientAuthenticationCredentials", is_secret=True
     )
 
+    @property
+    def is_guarded(self) -> bool:
+        """Whether there is access control."""
+        return self.is_acl_enabled or self.is_authentication_enabled
+
     def account_folder(self) -> str:
         """Where the files of accounts are.
 
@@ -49,7 +56,7 @@ class AccessKeys(TlsKeys):
         """
         if not self.acl_folder:
             raise SettingsError(
-                f"{ACL_ENABLE}=true without a configuration file: name the folder of plain_acl.yml in {ACL_FOLDER}"
+                "accounts are wanted, and there is no configuration file that they could be beside: name the folder of plain_acl.yml in {ACL_FOLDER}"
             )
         return self.acl_folder
 
@@ -62,7 +69,12 @@ class AccessKeys(TlsKeys):
         self.credentials()
         self.server_tls()
         self.client_tls()
-        if self.is_acl_enabled:
+        self.check_auth()
+        if self.is_acl_enabled and self.is_authentication_enabled:
+            raise SettingsError(
+                "aclEnable=true and authenticationEnabled=true: one of them; migrateAuthFromV1Enabled=true makes users of accounts"
+            )
+        if self.is_acl_enabled or (self.is_authentication_enabled and self.is_migrated):
             self.account_folder()
 
     def credentials(self) -> Credentials | None:
@@ -98,7 +110,8 @@ def folder_layers(
         environment: of the process.
     """
     values = {key: text.strip() for layer in layers for key, text in layer.values.items()}
-    if values.get(ACL_ENABLE, "").lower() != "true" or values.get(ACL_FOLDER):
+    is_wanted = any(values.get(key, "").lower() == "true" for key in (ACL_ENABLE, MIGRATE))
+    if not is_wanted or values.get(ACL_FOLDER):
         return []
     home = values.get(ROCKETMQ_HOME) or environment.get("ROCKETMQ_HOME")
     if home:

@@ -21,11 +21,6 @@ class User(Asker, Protocol):
         """Whether he may ask at all."""
         ...
 
-    @property
-    def is_super(self) -> bool:
-        """Whether he may do everything."""
-        ...
-
 
 class UserTable(Protocol):
     """All users at one time; what changes is another table."""
@@ -40,4 +35,12 @@ class UserTable(Protocol):
 
     def is_unsigned(self, user: User, ip: str) -> bool:
         """Whether a user need not sign from an address."""
+        ...
+
+    def is_open(self, code: int) -> bool:
+        """Whether requests of a code need no user."""
+        ...
+
+    def is_right_spared(self, code: int) -> bool:
+        """Whether requests of a code need a user, and no right."""
         ...

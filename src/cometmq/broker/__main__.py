@@ -102,7 +102,7 @@ async def _serve(settings: BrokerSettings, warnings: list[str]) -> int:
             "LISTENING ON %s: %s",
             broker.listen_host,
             "who reaches this address is asked for his rights"
-            if settings.is_acl_enabled
+            if settings.is_guarded
             else "everybody who reaches this address may send and consume; "
             "administrative requests are taken from this machine only",
         )

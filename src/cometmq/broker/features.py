@@ -25,6 +25,7 @@ from cometmq.broker.handlers.static_topics import StaticTopicHandler
 from cometmq.broker.handlers.statistics import StatisticsHandler
 from cometmq.broker.handlers.timer import TimerHandler
 from cometmq.broker.handlers.transactions import TransactionHandler
+from cometmq.broker.handlers.users import UserHandler
 from cometmq.broker.other_queues import OtherQueues
 from cometmq.broker.parts import Feature, Parts, asked_by
 from cometmq.broker.pop.feature import AssignmentFeature, PopFeature
@@ -51,6 +52,7 @@ FEATURES: tuple[Callable[[Parts], Feature], ...] = (
     RelayHandler,
     ConfigurationHandler,
     AccountHandler,
+    UserHandler,
     asked_by(CleaningHandler, Cleaning),
     Standstill,
 )

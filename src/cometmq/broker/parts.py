@@ -14,6 +14,7 @@ from random import Random
 from typing import Protocol, TypeVar
 
 from cometmq.access.account_files import AccountFiles
+from cometmq.access.auth_users import AuthFile
 from cometmq.broker.counters import Counters
 from cometmq.broker.groups import Groups
 from cometmq.broker.inner_puts import InnerPuts
@@ -57,6 +58,7 @@ class Parts:
         replication: tells how the copies of the log stand.
         config_file: gives a file of the folder config by its name.
         accounts: of ACL 1.0, where it is on.
+        users: of Auth 2.0, where it is on.
     """
 
     settings: BrokerSettings
@@ -81,6 +83,7 @@ class Parts:
     config_file: Callable[[str], ConfigFile]
     replication: Callable[[], ReplicationState]
     accounts: AccountFiles | None = None
+    users: AuthFile | None = None
     reroutes: list[Reroute] = field(default_factory=list)
 
 

@@ -13,8 +13,8 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
 from ipaddress import ip_address
 
-from cometmq.access.account_files import AccountFiles, follow
-from cometmq.access.gate import AccessGate
+from cometmq.access.account_files import follow
+from cometmq.access.guard import AccessGuard, access_guard
 from cometmq.broker.addresses import addresses_of
 from cometmq.broker.admission import Admission
 from cometmq.broker.counters import Counters
@@ -137,7 +137,7 @@ class Broker:
         self._world = LoopWorld(self._pool, self._store)
         self._machines = Machines(self._world, "broker")
         self._requests = Machines(self._world, "requests")
-        self._accounts = self._read_accounts()
+        self._guard = self._make_guard()
         self._load_tables()
         self._server = self._bind()
         self._channels = self._make_channels()
@@ -146,7 +146,7 @@ class Broker:
         parts = self._make_parts()
         self._features = [make(parts) for make in FEATURES]
         answers = [*self._make_answers(parts), *(feature.answers for feature in self._features)]
-        self._server.dispatcher.serve(request_table(answers, self._gate()))
+        self._server.dispatcher.serve(request_table(answers, self._guard.gate))
         self._flusher.start()
         closing.push_async_callback(self._flusher.close)
         for feature in self._features:
@@ -177,29 +177,22 @@ class Broker:
         self._pool = ThreadPoolExecutor(POOL_THREADS, "broker-pool")
         closing.callback(self._pool.shutdown)
 
-    def _read_accounts(self) -> AccountFiles | None:
-        """The accounts of ACL 1.0, where it is on, which are followed from now on."""
+    def _make_guard(self) -> AccessGuard:
+        """What asks for rights, where there is access control; files of accounts are followed from now on."""
         settings = self.settings
-        if not settings.is_acl_enabled:
-            return None
-        folder = settings.account_folder()
-        files = AccountFiles(folder, is_white_unsigned=settings.is_white_unsigned)
-        tasks = Tasks("accounts")
-        tasks.spawn(follow(files), "files")
-        self._closing.push_async_callback(tasks.close)
-        return files
+        folder = f"{settings.store_directory}/config"
+        guard = access_guard(settings, folder=folder, cluster=settings.cluster_name)
+        if guard.accounts is not None:
+            tasks = Tasks("accounts")
+            tasks.spawn(follow(guard.accounts), "files")
+            self._closing.push_async_callback(tasks.close)
+        return guard
 
     def _make_channels(self) -> Channels:
         settings = self.settings
         return Channels(
             self._clock, credentials=settings.credentials(), tls=settings.client_tls()
         )
-
-    def _gate(self) -> AccessGate | None:
-        if self._accounts is None:
-            return None
-        without_tls = self.settings.is_admin_without_tls
-        return AccessGate(self._accounts, is_admin_without_tls=without_tls)
 
     def _config_file(self, name: str) -> ConfigFile:
         return ConfigFile(f"{self.settings.store_directory}/config/{name}", self._disk)
@@ -323,7 +316,8 @@ class Broker:
                 on_written=self._flusher.written,
             ),
             config_file=self._config_file,
-            accounts=self._accounts,
+            accounts=self._guard.accounts,
+            users=self._guard.users,
             replication=self._replicas.state,
         )
 

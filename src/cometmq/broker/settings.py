@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
+from cometmq.access.auth_keys import AUTH_KEYS_WITHOUT_EFFECT
 from cometmq.access.keys import check_secret_files, further_layers
 from cometmq.broker.consume_keys import ConsumeKeys
 from cometmq.broker.unsupported_keys import UNSUPPORTED_KEYS
@@ -240,7 +241,9 @@ def settings_of(layers: Sequence[Layer]) -> tuple[BrokerSettings, list[str]]:
     Raises:
         SettingsError: a value cannot be used, or asks for what would be missed.
     """
-    known = KEYS_WITHOUT_EFFECT.union(*(each.keys for each in UNSUPPORTED_KEYS))
+    known = KEYS_WITHOUT_EFFECT.union(
+        AUTH_KEYS_WITHOUT_EFFECT, *(each.keys for each in UNSUPPORTED_KEYS)
+    )
     settings, warnings = read_settings(BrokerSettings, layers, also_known=known)
     settings.check_access()
     settings.check_replicas()

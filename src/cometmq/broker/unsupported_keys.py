@@ -19,11 +19,6 @@ def _is_rocksdb(text: str) -> bool:
 
 UNSUPPORTED_KEYS = (
     # --- refused
-    Unsupported(
-        ("authenticationEnabled", "authorizationEnabled"),
-        "there are no users and policies yet, and without them the broker would be open; take the key out and use "
-        "aclEnable, or guard its port",
-    ),
     TLS,
     Unsupported(
         ("enableDLegerCommitLog",),

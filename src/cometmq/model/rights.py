@@ -66,6 +66,11 @@ class Asker(Protocol):
         """What he calls himself."""
         ...
 
+    @property
+    def is_super(self) -> bool:
+        """Whether he may do everything."""
+        ...
+
     def may(self, access: Access, right: Right, ip: str) -> bool:
         """Whether he may do a thing, asked by a request of this right from an address."""
         ...

@@ -7,8 +7,9 @@ import asyncio
 import logging
 import os
 
-from cometmq.access.account_files import AccountFiles, follow
+from cometmq.access.account_files import follow
 from cometmq.access.gate import AccessGate
+from cometmq.access.guard import access_guard
 from cometmq.model.clock import Clock
 from cometmq.model.settings import SettingsInForce
 from cometmq.nameserver.expiry import Expiry
@@ -89,7 +90,7 @@ class NameServer:
                 "listening on %s for everyone who reaches it; %s",
                 self.address,
                 "rights are asked for"
-                if settings.is_acl_enabled
+                if settings.is_guarded
                 else "requests that change something are taken from this machine only",
             )
         return self.port
@@ -111,14 +112,11 @@ class NameServer:
         return Dispatcher(request_table(answers, self._gate()))
 
     def _gate(self) -> AccessGate | None:
-        """What asks for rights, where ACL 1.0 is on; its files are followed from now on."""
-        settings = self._settings.current
-        if not settings.is_acl_enabled:
-            return None
-        folder = settings.account_folder()
-        files = AccountFiles(folder, is_white_unsigned=settings.is_white_unsigned)
-        self._tasks.spawn(follow(files), "accounts")
-        return AccessGate(files, is_admin_without_tls=settings.is_admin_without_tls)
+        """What asks for rights, where there is access control; files of accounts are followed from now on."""
+        guard = access_guard(self._settings.current, folder=None)
+        if guard.accounts is not None:
+            self._tasks.spawn(follow(guard.accounts), "accounts")
+        return guard.gate
 
     async def _scan(self) -> None:
         while True:

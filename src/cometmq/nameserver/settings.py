@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from cometmq.access.auth_keys import AUTH_KEYS_WITHOUT_EFFECT
 from cometmq.access.keys import AccessKeys, check_secret_files, further_layers
 from cometmq.model.settings import environment_layer, flags_layer, read_settings, setting
 from cometmq.model.unsupported import TLS, judge
@@ -118,7 +119,9 @@ def read_nameserver_settings(
     layers = [*further_layers(layers, path, environment), *layers]
     check_secret_files(NameServerSettings, layers)
     settings, warnings = read_settings(
-        NameServerSettings, layers, also_known=KEYS_WITHOUT_EFFECT.union(TLS.keys)
+        NameServerSettings,
+        layers,
+        also_known=KEYS_WITHOUT_EFFECT.union(TLS.keys, AUTH_KEYS_WITHOUT_EFFECT),
     )
     settings.check_access()
     return settings, conf, warnings + judge((TLS,), layers)

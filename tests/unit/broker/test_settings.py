@@ -127,8 +127,8 @@ def test_directories_and_hours_are_lists(tmp_path):
 
 
 def test_what_would_leave_the_broker_open_is_refused_and_what_is_missing_is_noted(tmp_path):
-    with pytest.raises(SettingsError, match="authenticationEnabled"):
-        load(tmp_path, "authenticationEnabled=true\n")
+    with pytest.raises(SettingsError, match="authorizationEnabled=true without"):
+        load(tmp_path, "authorizationEnabled=true\n")
     with pytest.raises(SettingsError, match="enableDLegerCommitLog"):
         load(tmp_path, "enableDLegerCommitLog=true\n")
     with pytest.raises(SettingsError, match="enableControllerMode"):
@@ -139,8 +139,8 @@ def test_what_would_leave_the_broker_open_is_refused_and_what_is_missing_is_note
 
 
 def test_the_environment_is_not_passed_over_where_it_asks_for_protection(tmp_path):
-    with pytest.raises(SettingsError, match="environment: authenticationEnabled=true"):
-        load(tmp_path, "", environment={"COMETMQ_AUTHENTICATION_ENABLED": "true"})
+    with pytest.raises(SettingsError, match="authorizationEnabled=true without"):
+        load(tmp_path, "", environment={"COMETMQ_AUTHORIZATION_ENABLED": "true"})
 
 
 def test_what_asks_for_nothing_says_nothing(tmp_path):

@@ -1,0 +1,115 @@
+"""What a server asks requests with: made of its settings.
+
+Next: cometmq.access.gate
+"""
+
+import os
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from cometmq.access.account_files import AccountFiles
+from cometmq.access.accounts import Account, Permission
+from cometmq.access.auth_users import AuthFile, AuthUser
+from cometmq.access.gate import AccessGate
+from cometmq.access.keys import AccessKeys
+from cometmq.access.policies import ALL, ALLOW, CUSTOM, DEFAULT, DENY, read_policies
+from cometmq.model.errors import SettingsError
+
+AUTH_FILE = "auth.json"
+
+
+class AccessGuard(NamedTuple):
+    """The gate of a server, and what is behind it.
+
+    Attributes:
+        gate: asks requests; None: there is no access control.
+        accounts: those of ACL 1.0.
+        users: those of Auth 2.0.
+    """
+
+    gate: AccessGate | None = None
+    accounts: AccountFiles | None = None
+    users: AuthFile | None = None
+
+
+def access_guard(settings: AccessKeys, *, folder: str | None, cluster: str = "") -> AccessGuard:
+    """What asks requests, as settings say.
+
+    Args:
+        settings: of the server.
+        folder: of users and policies, where settings name none.
+        cluster: its name.
+
+    Raises:
+        SettingsError: something cannot be used; the message says which.
+        OSError: users could not be written.
+    """
+    without_tls = settings.is_admin_without_tls
+    if settings.is_acl_enabled:
+        accounts = AccountFiles(
+            settings.account_folder(), is_white_unsigned=settings.is_white_unsigned
+        )
+        gate = AccessGate(accounts, is_admin_without_tls=without_tls)
+        return AccessGuard(gate, accounts=accounts)
+    if not settings.is_authentication_enabled:
+        return AccessGuard()
+    users = _users(settings, settings.auth_path or folder, cluster)
+    gate = AccessGate(users, is_admin_without_tls=without_tls)
+    return AccessGuard(gate, users=users)
+
+
+def _users(settings: AccessKeys, folder: str | None, cluster: str) -> AuthFile:
+    if folder is None:
+        raise SettingsError(
+            "authenticationEnabled=true: name the folder of users and policies in authConfigPath"
+        )
+    Path(folder).mkdir(parents=True, exist_ok=True)
+    users = AuthFile(
+        os.path.join(folder, AUTH_FILE),  # noqa: PTH118
+        cluster=cluster,
+        is_authorized=settings.is_authorization_enabled,
+        unasked=settings.open_codes(),
+        unauthorized=settings.spared_codes(),
+    )
+    first, inner = settings.first_user(), settings.credentials()
+    if first is not None:
+        users.ensure_super(*first)
+    if inner is not None:
+        users.ensure_super(inner.access_key, inner.secret_key)
+    if settings.is_migrated:
+        accounts = AccountFiles(settings.account_folder()).current.accounts
+        users.add_all({name: user_of(users, account) for name, account in accounts.items()})
+    if not any(user.is_super and user.is_enabled for user in users.current.users.values()):
+        raise SettingsError(
+            f"authenticationEnabled=true, and {users.path} has no Super user: nobody could make users; name one in "
+            "initAuthenticationUser"
+        )
+    return users
+
+
+def user_of(users: AuthFile, account: Account) -> AuthUser:
+    """The user that an account of ACL 1.0 becomes, by the rules of AuthMigrator of RocketMQ 5.3.3; white addresses are dropped."""
+    custom = [_entry(f"Topic:{name}", held) for name, held in account.topics.items()]
+    custom += [_entry(f"Group:{name}", held) for name, held in account.groups.items()]
+    default = [
+        _entry("Topic:*", account.default_topic), _entry("Group:*", account.default_group),
+    ]  # fmt: skip
+    policies = read_policies(
+        [
+            {"policyType": CUSTOM, "entries": custom},
+            {"policyType": DEFAULT, "entries": default},
+        ]
+    )
+    return users.made(
+        name=account.name,
+        secret=account.secret,
+        is_super=account.is_super,
+        policies=policies,
+    )
+
+
+def _entry(resource: str, held: Permission) -> dict[str, Any]:
+    if not held:
+        return {"resource": resource, "actions": [ALL], "decision": DENY}
+    actions = sorted(action.value for action in held)
+    return {"resource": resource, "actions": actions, "decision": ALLOW}

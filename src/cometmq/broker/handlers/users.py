@@ -1,0 +1,210 @@
+"""Requests 3001 to 3010: users and policies of Auth 2.0, changed and asked for. None of them tells a password.
+
+The words of refusals are those of RocketMQ 5.3.3 (AdminBrokerProcessor, AuthenticationMetadataManagerImpl,
+AuthorizationMetadataManagerImpl) where there are some.
+
+Next: cometmq.access.auth_users
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import orjson
+
+from cometmq.access.auth_users import (
+    POLICY_NOT_EXIST,
+    SUPER,
+    AuthFile,
+    AuthUser,
+    name_of,
+    no_user,
+)
+from cometmq.access.policies import CUSTOM, read_policies
+from cometmq.broker.parts import Feature, Parts
+from cometmq.codec.remoting import Command
+from cometmq.model.codes import RequestCode, ResponseCode
+from cometmq.model.errors import RequestError, SettingsError
+from cometmq.net.answer import Answer
+from cometmq.net.peer import Peer
+
+_audit = logging.getLogger("cometmq.audit")
+
+_BODY_MAX = 1 << 20
+# What stands for a password in answers: a tool that copies users would make it one.
+_HIDDEN = "******"
+
+
+class UserHandler(Feature):
+    """Handles what is asked of users and their policies."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._known = parts.users
+        self.answers = {
+            RequestCode.AUTH_CREATE_USER: self.create_user,
+            RequestCode.AUTH_UPDATE_USER: self.update_user,
+            RequestCode.AUTH_DELETE_USER: self.delete_user,
+            RequestCode.AUTH_GET_USER: self.get_user,
+            RequestCode.AUTH_LIST_USER: self.list_users,
+            RequestCode.AUTH_CREATE_ACL: self.put_policies,
+            RequestCode.AUTH_UPDATE_ACL: self.put_policies,
+            RequestCode.AUTH_DELETE_ACL: self.delete_policies,
+            RequestCode.AUTH_GET_ACL: self.get_policies,
+            RequestCode.AUTH_LIST_ACL: self.list_policies,
+        }
+
+    async def create_user(self, command: Command, peer: Peer) -> Answer:
+        """AUTH_CREATE_USER 3001."""
+        return await self._put_user(command, peer, is_new=True)
+
+    async def update_user(self, command: Command, peer: Peer) -> Answer:
+        """AUTH_UPDATE_USER 3002."""
+        return await self._put_user(command, peer, is_new=False)
+
+    def _put_user(
+        self, command: Command, peer: Peer, *, is_new: bool
+    ) -> Coroutine[Any, Any, Answer]:
+        users, name = self._users(), _username(command)
+        values = _json(command)
+        wants_super = str(values.get("userType") or "").lower() == SUPER.lower()
+        self._check_super(users, name, peer, wants_super=wants_super)
+        if values.get("password") == _HIDDEN:
+            raise _invalid(
+                f"password: {_HIDDEN} stands in answers in its place, so a copy has none; name the password"
+            )
+        return _done(lambda: users.put_user(name, values, is_new=is_new), f"user {name}", peer)
+
+    async def delete_user(self, command: Command, peer: Peer) -> Answer:
+        """AUTH_DELETE_USER 3003."""
+        users, name = self._users(), _username(command)
+        self._check_super(users, name, peer, wants_super=False)
+        user = users.current.find(name)
+        supers = [each for each in users.current.users.values() if each.is_super]
+        if user is not None and supers == [user]:
+            raise _invalid("the last Super user stays: nobody could make users any more")
+        return await _done(lambda: users.delete_user(name), f"user {name}", peer)
+
+    def get_user(self, command: Command, _peer: Peer) -> Answer:
+        """AUTH_GET_USER 3004."""
+        user = self._users().current.find(_username(command))
+        if user is None:
+            raise no_user()
+        return Answer(body=orjson.dumps(user.to_json()))
+
+    def list_users(self, command: Command, _peer: Peer) -> Answer:
+        """AUTH_LIST_USER 3005."""
+        part = command.fields.get("filter") or ""
+        found = [
+            user.to_json() for user in self._users().current.users.values() if part in user.name
+        ]
+        return Answer(body=orjson.dumps(found) if found else b"")
+
+    async def put_policies(self, command: Command, peer: Peer) -> Answer:
+        """AUTH_CREATE_ACL 3006 and AUTH_UPDATE_ACL 3007."""
+        users = self._users()
+        body = _json(command)
+        name = _subject(command, body)
+        try:
+            policies = read_policies(body.get("policies"))
+        except SettingsError as error:
+            raise _invalid(str(error)) from None
+        return await _done(
+            lambda: users.put_policies(name, policies), f"the policies of {name}", peer
+        )
+
+    async def delete_policies(self, command: Command, peer: Peer) -> Answer:
+        """AUTH_DELETE_ACL 3008."""
+        users, name = self._users(), _subject(command, {})
+        policy = command.fields.get("policyType") or CUSTOM
+        resource = command.fields.get("resource")
+        return await _done(
+            lambda: users.delete_policies(name, policy, resource),
+            f"the policies of {name}",
+            peer,
+        )
+
+    def get_policies(self, command: Command, _peer: Peer) -> Answer:
+        """AUTH_GET_ACL 3009."""
+        user = self._users().current.find(_subject(command, {}))
+        if user is None or not user.policies.entries:
+            raise RequestError(POLICY_NOT_EXIST, "The acl is not exist")
+        return Answer(body=orjson.dumps(_acl(user)))
+
+    def list_policies(self, command: Command, _peer: Peer) -> Answer:
+        """AUTH_LIST_ACL 3010."""
+        subject = command.fields.get("subjectFilter") or ""
+        resource = command.fields.get("resourceFilter") or ""
+        found = [
+            _acl(user)
+            for user in self._users().current.users.values()
+            if subject in f"User:{user.name}"
+            and any(resource in each.resource for one in user.policies.entries.values() for each in one)
+        ]  # fmt: skip
+        return Answer(body=orjson.dumps(found) if found else b"")
+
+    def _users(self) -> AuthFile:
+        if self._known is None:
+            raise RequestError(
+                ResponseCode.SYSTEM_ERROR,
+                "there are no users: Auth 2.0 is off; set authenticationEnabled=true",
+            )
+        return self._known
+
+    def _check_super(
+        self, users: AuthFile, name: str, peer: Peer, *, wants_super: bool
+    ) -> None:
+        target = users.current.find(name)
+        is_about_super = wants_super or (target is not None and target.is_super)
+        if is_about_super and peer.user is not None and not peer.user.is_super:
+            raise RequestError(
+                ResponseCode.SYSTEM_ERROR,
+                "The super user can only be update by super user",
+            )
+
+
+def _username(command: Command) -> str:
+    name = command.fields.get("username")
+    if not isinstance(name, str) or not name.strip():
+        raise _invalid("The username is blank")
+    return name
+
+
+def _subject(command: Command, body: dict[str, Any]) -> str:
+    try:
+        return name_of(command.fields.get("subject") or body.get("subject"))
+    except SettingsError as error:
+        raise _invalid(str(error)) from None
+
+
+def _json(command: Command) -> dict[str, Any]:
+    if len(command.body) > _BODY_MAX:
+        raise _invalid(f"a body of {len(command.body)} bytes; {_BODY_MAX} is the most")
+    try:
+        value = orjson.loads(command.body)
+    except ValueError:
+        value = None
+    if not isinstance(value, dict):
+        raise _invalid("the body has to be a JSON object")
+    return value
+
+
+def _acl(user: AuthUser) -> dict[str, Any]:
+    return {"subject": f"User:{user.name}", "policies": user.policies.to_json()}
+
+
+def _invalid(remark: str) -> RequestError:
+    return RequestError(ResponseCode.INVALID_PARAMETER, remark)
+
+
+async def _done(work: Callable[[], None], what: str, peer: Peer) -> Answer:
+    who = "nobody who is known" if peer.user is None else peer.user.name
+    try:
+        await asyncio.to_thread(work)
+    except SettingsError as error:
+        raise _invalid(f"{error}; nothing is changed") from None
+    except OSError as error:
+        why = error.strerror or "it cannot be written"
+        raise RequestError(ResponseCode.SYSTEM_ERROR, f"{why}; nothing is changed") from None
+    _audit.info("user %s at %s changed %s", who, peer.address, what)
+    return Answer()
