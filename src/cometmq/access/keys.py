@@ -56,7 +56,7 @@ class AccessKeys(AuthKeys):
         """
         if not self.acl_folder:
             raise SettingsError(
-                "accounts are wanted, and there is no configuration file that they could be beside: name the folder of plain_acl.yml in {ACL_FOLDER}"
+                f"accounts are wanted, and there is no configuration file that they could be beside: name the folder of plain_acl.yml in {ACL_FOLDER}"
             )
         return self.acl_folder
 

@@ -8,24 +8,44 @@ who has heard a request can send it again, so that only TLS helps against that.
 Next: cometmq.codec.signer
 """
 
-import hmac
-from base64 import b64encode
+from binascii import b2a_base64
 from collections.abc import Callable, Mapping
 from functools import lru_cache
+from hashlib import sha1
 from operator import itemgetter
+from typing import TYPE_CHECKING
 
 from cometmq.model.errors import CodecError
+
+if TYPE_CHECKING:
+    from hashlib import _Hash as Hash
 
 ACCESS_KEY = "AccessKey"
 SECURITY_TOKEN = "SecurityToken"  # noqa: S105  The name of a field.
 SIGNATURE = "Signature"
 # Clients up to 4.9.3 add it behind the signature.
 UNIQUE_KEY_QUERY = "_UNIQUE_KEY_QUERY"
+_BLOCK_SIZE = 64  # Of SHA-1, bytes.
 
 
 def signature(secret: bytes, content: bytes) -> bytes:
     """The signature of a content, as it stands in a field."""
-    return b64encode(hmac.digest(secret, content, "sha1"))
+    # By hand, of what is the same for all contents: half of the time of `hmac.digest`.
+    inner, outer = _keyed(secret)
+    inner, outer = inner.copy(), outer.copy()
+    inner.update(content)
+    outer.update(inner.digest())
+    return b2a_base64(outer.digest(), newline=False)
+
+
+@lru_cache(maxsize=4096)
+def _keyed(secret: bytes) -> "tuple[Hash, Hash]":
+    """Both hashes of HMAC, behind the key (RFC 2104)."""
+    if len(secret) > _BLOCK_SIZE:
+        secret = sha1(secret).digest()  # noqa: S324  What the protocol signs with.
+    block = secret.ljust(_BLOCK_SIZE, b"\0")
+    inner, outer = (bytes(byte ^ pad for byte in block) for pad in (0x36, 0x5C))
+    return sha1(inner), sha1(outer)  # noqa: S324
 
 
 def signed_content(
@@ -42,19 +62,19 @@ def signed_content(
         CodecError: a field is no text.
     """
     try:
-        names = tuple(name for name in fields if name not in (SIGNATURE, without))
-        values = _in_order(names)(fields) if names else ()
-        return "".join(values).encode() + body
+        return "".join(_in_order(tuple(fields), without)(fields)).encode() + body
     except (TypeError, UnicodeEncodeError) as error:
         raise CodecError("a field of the header is no text, and cannot be signed") from error
 
 
 @lru_cache(maxsize=512)  # A client's requests of a kind have the same fields.
-def _in_order(names: tuple[str, ...]) -> Callable[[Mapping[str, str]], tuple[str, ...]]:
+def _in_order(
+    names: tuple[str, ...], without: str | None
+) -> Callable[[Mapping[str, str]], tuple[str, ...]]:
+    signed = [name for name in names if name not in (SIGNATURE, without)]
     # Java compares UTF-16.
-    names = tuple(sorted(names, key=lambda name: name.encode("utf-16-be", "surrogatepass")))
-    if len(names) == 1:
-        only = names[0]
-        return lambda fields: (fields[only],)
-    found: Callable[[Mapping[str, str]], tuple[str, ...]] = itemgetter(*names)
+    signed.sort(key=lambda name: name.encode("utf-16-be", "surrogatepass"))
+    if len(signed) < 2:
+        return lambda fields: tuple(fields[name] for name in signed)
+    found: Callable[[Mapping[str, str]], tuple[str, ...]] = itemgetter(*signed)
     return found

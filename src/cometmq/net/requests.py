@@ -8,7 +8,7 @@ table as it is, so that a plain send is not looked at twice (docs/design/0044-on
 Next: cometmq.net.dispatcher
 """
 
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
@@ -89,6 +89,8 @@ class RequestRule:
         Raises:
             CodecError: its body cannot be read.
         """
+        if len(self.finders) == 1:  # Of a send.
+            return list(self.finders[0].find(fields, body))
         return [access for finder in self.finders for access in finder.find(fields, body)]
 
 
@@ -223,10 +225,9 @@ def topic(field: str, *actions: Action) -> Finder:
     """
     wanted = frozenset(actions)
 
-    def find(fields: Mapping[str, str], _body: bytes) -> Iterator[Access]:
+    def find(fields: Mapping[str, str], _body: bytes) -> tuple[Access, ...]:
         name = fields.get(field)
-        if name:
-            yield topic_access(name, wanted)
+        return (topic_access(name, wanted),) if name else ()
 
     return Finder(said("topic", f"`{field}`", actions), find)
 
@@ -235,10 +236,9 @@ def group(field: str, *actions: Action) -> Finder:
     """The group that a field names."""
     wanted = frozenset(actions)
 
-    def find(fields: Mapping[str, str], _body: bytes) -> Iterator[Access]:
+    def find(fields: Mapping[str, str], _body: bytes) -> tuple[Access, ...]:
         name = fields.get(field)
-        if name:
-            yield Access(Resource.GROUP, name, wanted)
+        return (Access(Resource.GROUP, name, wanted),) if name else ()
 
     return Finder(said("group", f"`{field}`", actions), find)
 
