@@ -46,7 +46,8 @@ class TimerWheel:
         self.path = path
         # Of memory that nothing was written to there is none; a bytearray would be all written.
         self._slots = mmap.mmap(-1, WHEEL_SIZE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-        self._changed: set[int] = set()
+        self._pages: set[int] = set()  # Numbers of those that were ever written to,
+        self._changed: set[int] = set()  # and of those since the last save.
 
     def load(self) -> None:
         """Read the file, if there is one.
@@ -67,13 +68,19 @@ class TimerWheel:
                     "and it is made again from timerlog"
                 )
             for offset in range(0, size, _READ_SIZE):
-                piece = self._disk.pread(fd, min(_READ_SIZE, size - offset), offset)
-                for start in range(0, len(piece), _PAGE_SIZE):
-                    page = piece[start : start + _PAGE_SIZE]
-                    if page != _NO_SLOTS[: len(page)]:
-                        self._slots[offset + start : offset + start + len(page)] = page
+                self._take(self._disk.pread(fd, min(_READ_SIZE, size - offset), offset), offset)
         finally:
             self._disk.close(fd)
+
+    def _take(self, piece: bytes, offset: int) -> None:
+        """Take a piece of the file; of most wheels most was never written."""
+        if piece == bytes(len(piece)):
+            return
+        for start in range(0, len(piece), _PAGE_SIZE):
+            page = piece[start : start + _PAGE_SIZE]
+            if page != _NO_SLOTS[: len(page)]:
+                self._slots[offset + start : offset + start + len(page)] = page
+                self._pages.add((offset + start) // _PAGE_SIZE)
 
     # --- slots
 
@@ -88,6 +95,7 @@ class TimerWheel:
         time = time_ms // self.precision_ms
         at = time % WHEEL_SLOTS * TIMER_SLOT_SIZE
         TIMER_SLOT.pack_into(self._slots, at, time, first, last, count, 0)
+        self._pages.add(at // _PAGE_SIZE)
         self._changed.add(at // _PAGE_SIZE)
 
     def revise(self, time_ms: int, position: int) -> None:
@@ -122,13 +130,12 @@ class TimerWheel:
         """The slots that were ever used, with their places."""
         view = memoryview(self._slots)
         per_page = _PAGE_SIZE // TIMER_SLOT_SIZE
-        for offset in range(0, WHEEL_SIZE, _PAGE_SIZE):
-            page = bytes(view[offset : offset + _PAGE_SIZE])
-            if page == _NO_SLOTS:
-                continue
-            for number, found in enumerate(TIMER_SLOT.iter_unpack(page)):
+        for number in sorted(self._pages):
+            # A copy: who asks may write meanwhile.
+            page = bytes(view[number * _PAGE_SIZE : (number + 1) * _PAGE_SIZE])
+            for place, found in enumerate(TIMER_SLOT.iter_unpack(page)):
                 if found[0] > 0:
-                    yield offset // _PAGE_SIZE * per_page + number, TimerSlot._make(found)
+                    yield number * per_page + place, TimerSlot._make(found)
 
     # --- the file
 
