@@ -13,6 +13,7 @@ from functools import partial
 
 from cometmq.broker.byte_quota import ByteQuotas
 from cometmq.broker.machines.on_loop import Machines
+from cometmq.broker.machines.runner import NEVER
 from cometmq.broker.machines.steps import Steps, elsewhere
 from cometmq.broker.parts import Feature, Parts
 from cometmq.broker.topic_limits import Limits, first_kept, limited_topics
@@ -45,6 +46,8 @@ class Cleaning(Feature):
             rest_seconds=_LOOK_SECONDS,
             period_seconds=_LOOK_SECONDS,
         )
+        self._parts.topics.on_change.append(lambda _topic: self._rounds.wake())
+        self._parts.store.cleaner.wake_with(self._rounds.wake)
 
     async def close(self) -> None:
         """End, with a step that is under way."""
@@ -62,8 +65,13 @@ class Cleaning(Feature):
             yield from self._apply_limits()
         if step is not None:
             return store.cleaner.pause_ms / 1000
+        if clock.is_steady and store.cleaner.is_at_rest and not self._is_limiting():
+            return NEVER
         due = min(store.cleaner.next_round_at, self._limits_at)
         return max(due - clock.monotonic(), _LOOK_SECONDS)
+
+    def _is_limiting(self) -> bool:
+        return bool(limited_topics(self._parts.topics.table().topics))
 
     def _apply_limits(self) -> Steps[None]:
         """Raise the min offsets of queues whose topics have limits."""

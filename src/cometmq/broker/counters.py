@@ -4,6 +4,7 @@ Follows StoreStatsService of RocketMQ 5.3.3 in names and windows. The hot path o
 """
 
 from collections import deque
+from collections.abc import Callable
 
 WINDOWS_SECONDS = (10, 60, 600)
 
@@ -19,6 +20,8 @@ class Counters:
         get_size: bytes of their records.
         found: pulls that got messages.
         missed: pulls that got none.
+        is_quiet: whether no message was counted since the last sample: another one would say nothing new.
+        on_work: each is told when one is counted after that.
     """
 
     def __init__(self) -> None:
@@ -29,6 +32,8 @@ class Counters:
         self.get_size = 0
         self.found = 0
         self.missed = 0
+        self.is_quiet = False
+        self.on_work: list[Callable[[], None]] = []
         self._samples: deque[tuple[float, int, int, int, int]] = deque(
             maxlen=WINDOWS_SECONDS[-1] + 1
         )
@@ -37,6 +42,8 @@ class Counters:
         """So many messages were stored, of so many bytes together."""
         self.put_count += count
         self.put_size += size
+        if self.is_quiet:
+            self._wake()
 
     def count_put_failed(self, count: int) -> None:
         """So many sends were refused by the store."""
@@ -48,25 +55,41 @@ class Counters:
             self.found += 1
             self.get_count += count
             self.get_size += size
+            if self.is_quiet:
+                self._wake()
         else:
             self.missed += 1
 
-    def sample(self, now: float) -> None:
-        """Remember the totals; once a second."""
-        self._samples.append((now, self.put_count, self.get_count, self.found, self.missed))
+    def _wake(self) -> None:
+        self.is_quiet = False
+        for tell in self.on_work:
+            tell()
 
-    def rates(self) -> dict[str, tuple[float, ...]]:
-        """Messages put, got, pulls found and missed a second, in each window."""
+    def sample(self, now: float) -> None:
+        """Remember the totals; once a second, unless it `is_quiet`."""
+        totals = (self.put_count, self.get_count, self.found, self.missed)
+        if not self._samples or self._samples[-1][1:] != totals:
+            self._samples.append((now, *totals))
+        self.is_quiet = True
+
+    def rates(self, now: float) -> dict[str, tuple[float, ...]]:
+        """Messages put, got, pulls found and missed a second, in each window that ends now (monotonic seconds)."""
+        totals = (self.put_count, self.get_count, self.found, self.missed)
         names = ("put", "get", "found", "missed")
+        beginnings = [self._before(now - window, now) for window in WINDOWS_SECONDS]
         return {
-            name: tuple(self._rate(index, window) for window in WINDOWS_SECONDS)
-            for index, name in enumerate(names, start=1)
+            name: tuple(
+                (total - before[column]) / (now - before[0]) if before[0] < now else 0.0
+                for before in beginnings
+            )
+            for column, (name, total) in enumerate(zip(names, totals, strict=True), start=1)
         }
 
-    def _rate(self, column: int, window: int) -> float:
-        if len(self._samples) < 2:
-            return 0.0
-        last = self._samples[-1]
-        first = self._samples[max(0, len(self._samples) - 1 - window)]
-        seconds = last[0] - first[0]
-        return (last[column] - first[column]) / seconds if seconds > 0 else 0.0
+    def _before(self, start: float, now: float) -> tuple[float, int, int, int, int]:
+        """The totals at the start of a window, or at the first sample where that came later; and when that was."""
+        before = (now, 0, 0, 0, 0)
+        for sample in reversed(self._samples):
+            before = (max(sample[0], start), *sample[1:])
+            if sample[0] <= start:
+                break
+        return before

@@ -15,6 +15,7 @@ import logging
 from typing import Any
 
 from cometmq.broker.busy_poll import BusyPoll
+from cometmq.broker.machines.runner import NEVER
 from cometmq.broker.worker import start_worker
 from cometmq.model.clock import Clock
 from cometmq.store.checkpoint import CheckpointJob
@@ -90,7 +91,8 @@ class Flusher:
         if self._timer is not None:
             self._timer.cancel()
         self._is_at_rest = seconds > TICK_SECONDS
-        self._timer = self._loop.call_later(seconds, self._tick)
+        if seconds < NEVER:
+            self._timer = self._loop.call_later(seconds, self._tick)
 
     def _tick(self) -> None:
         is_at_rest = False
@@ -107,7 +109,12 @@ class Flusher:
         except Exception:  # noqa: BLE001
             # A fault here must not end flushing for good; the next tick tries again.
             _log.exception("the store's timer failed")
-        self._tick_in(REST_SECONDS if is_at_rest else TICK_SECONDS)
+        self._tick_in(self._rest_seconds() if is_at_rest else TICK_SECONDS)
+
+    def _rest_seconds(self) -> float:
+        """Where time is virtual nobody else fills the disk meanwhile: it is looked at again with the next write."""
+        is_refusing = self._store.refusal is not None
+        return REST_SECONDS if is_refusing or not self._clock.is_steady else NEVER
 
     def _flush_written(self) -> None:
         """Flush here and now, or in the thread where flushes are slow at present."""

@@ -54,7 +54,7 @@ class Groups:
         self._clock = clock
         self._groups: dict[str, GroupConfig] = {}
         self._forbidden: dict[str, Mapping[str, int]] = {}
-        self._saver = Saver(file, self._snapshot, pool)
+        self.saver = Saver(file, self._snapshot, pool)
         self._groups_max = groups_max
         self._allowance = Allowance(
             clock, at_once=NEW_GROUPS_AT_ONCE, per_second=NEW_GROUPS_PER_SECOND
@@ -157,15 +157,15 @@ class Groups:
 
     def save_if_dirty(self) -> None:
         """Try again to save what could not be saved."""
-        self._saver.save_if_dirty()
+        self.saver.save_if_dirty()
 
     async def close(self) -> None:
         """Bring everything to disk."""
-        await self._saver.close()
+        await self.saver.close()
 
     def _changed(self) -> asyncio.Future[None]:
         self.version = self.version.next(self._clock.now_ms())
-        return self._saver.save_soon()
+        return self.saver.save_soon()
 
     def _snapshot(self) -> Callable[[], str]:
         table = self.table()

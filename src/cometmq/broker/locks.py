@@ -48,6 +48,9 @@ class QueueLocks:
         self._sizes: dict[str, int] = {}
         self._size = 0
         self._blind_until = -math.inf
+        self.on_first: Callable[[], None] = lambda: (
+            None
+        )  # Told when there is a lock and there was none.
         self._saver = Saver(file, self._snapshot, pool)
 
     def load(self) -> None:
@@ -122,6 +125,8 @@ class QueueLocks:
             locks[queue] = (client_id, now + LOCK_SECONDS)
             obtained.append(queue)
         if locks:
+            if not self._groups:
+                self.on_first()
             self._groups[group] = locks
         return obtained, self._saver.save_soon() if is_changed else None
 
@@ -142,10 +147,11 @@ class QueueLocks:
         ]
         self._drop([(group, queue) for queue in given])
 
-    def expire(self) -> None:
-        """Forget locks that nobody renewed."""
+    def expire(self) -> float:
+        """Forget locks that nobody renewed; gives when the next one may be (monotonic seconds), infinite if there is none."""
         now = self._clock.monotonic()
         self._drop([(group, queue) for group, queue, (_, until) in self._all() if until <= now])
+        return min((until for _, _, (_, until) in self._all()), default=math.inf)
 
     def _drop(self, gone: list[tuple[str, MessageQueue]]) -> None:
         for group, queue in gone:

@@ -93,6 +93,7 @@ class Members:
 
     Attributes:
         on_heartbeat: told of each consumer that says what it wants, when it is in its group.
+        on_first: told when there is a member and there was none.
         on_left: told of a group's name and the connection of a consumer that has left it.
     """
 
@@ -101,6 +102,7 @@ class Members:
     ) -> None:
         """`is_notified` says whether members of a group are told of changes."""
         self.on_heartbeat: list[OnHeartbeat] = []
+        self.on_first: Callable[[], None] = lambda: None
         self.on_left: list[Callable[[str, ClientPeer], None]] = []
         self._clock = clock
         self._timeout_seconds = timeout_ms / 1000
@@ -204,6 +206,8 @@ class Members:
     def _held_by(self, peer: ClientPeer) -> _Share:
         held = self._held.get(peer)
         if held is None:
+            if not self._held:
+                self.on_first()
             held = self._held[peer] = _Share()
             peer.on_close.append(self._peer_closed)
         return held
@@ -238,8 +242,12 @@ class Members:
         if consumer_group:
             self._drop_consumer(peer, consumer_group)
 
-    def expire(self) -> None:
-        """Close the connections of clients that have been silent too long; each minute is enough."""
+    def expire(self) -> float:
+        """Close the connections of clients that have been silent too long; each minute is enough.
+
+        Returns:
+            Monotonic seconds at which the next one of now may be; infinite where there is none.
+        """
         oldest = self._clock.monotonic() - self._timeout_seconds
         clients = [
             client
@@ -252,6 +260,9 @@ class Members:
         for client in clients:
             if client.seen < oldest:
                 client.peer.close()
+        seen = [client.seen for client in clients if client.seen >= oldest]
+        # Those that are being closed stay until they are: they are looked at again, as often as others.
+        return min(seen, default=math.inf if not clients else oldest) + self._timeout_seconds
 
     def _peer_closed(self, peer: ClientPeer) -> None:
         held = self._held.get(peer, _Share())

@@ -64,7 +64,7 @@ class Offsets:
         self._offsets: dict[str, dict[int, int]] = {}
         self._resets: dict[str, dict[int, int]] = {}
         self._size = 0
-        self._saver = Saver(file, self._snapshot, pool)
+        self.saver = Saver(file, self._snapshot, pool)
 
     def load(self) -> None:
         """Read the file.
@@ -95,7 +95,7 @@ class Offsets:
         known = queues.get(queue_id)
         if known != offset:  # Each pull tells it, changed or not.
             queues[queue_id] = offset
-            self._saver.is_dirty = True
+            self.saver.changed()
             if known is None:
                 self._size += _OFFSET_SIZE
 
@@ -164,7 +164,7 @@ class Offsets:
                 self._size -= _size_of(key, self._offsets[key])
             self._offsets[key] = offsets
             self._size += _size_of(key, offsets)
-            self._saver.is_dirty = True
+            self.saver.changed()
 
     def consumed_counts(self) -> dict[str, int]:
         """The sum of the offsets of each "topic@group"; its growth is what was consumed. Any thread."""
@@ -189,7 +189,7 @@ class Offsets:
         for key in [key for key in self._offsets if is_gone(key)]:
             self._size -= _size_of(key, self._offsets.pop(key))
             self._resets.pop(key, None)
-            self._saver.is_dirty = True
+            self.saver.changed()
 
     def table(self) -> OffsetTable:
         """All of them, as they are now."""
@@ -198,11 +198,11 @@ class Offsets:
 
     def save_if_dirty(self) -> None:
         """Save what was committed since the last save; the caller's timer decides when."""
-        self._saver.save_if_dirty()
+        self.saver.save_if_dirty()
 
     async def close(self) -> None:
         """Bring everything to disk."""
-        await self._saver.close()
+        await self.saver.close()
 
     def _snapshot(self) -> Callable[[], str]:
         self._version = self._version.next(self._clock.now_ms())

@@ -14,6 +14,7 @@ Next: cometmq.nameserver.handlers.registration
 """
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from concurrent.futures import Executor
@@ -311,7 +312,9 @@ class _Link:
         self.address = address
         self.is_up = False
         self._registrar = registrar
-        self._asked = asyncio.Event()
+        self._is_asked = False
+        self._woken = asyncio.Event()
+        self._watching: asyncio.Future[None] | None = None  # Done when the connection is lost.
         # Done when the round that begins next has ended, well or badly.
         self._next_round: asyncio.Future[None] | None = None
         self._has_complained = False
@@ -329,20 +332,25 @@ class _Link:
         """Want a registration; the future of its round."""
         if self._next_round is None:
             self._next_round = asyncio.get_running_loop().create_future()
-        self._asked.set()
+        self._is_asked = True
+        self._woken.set()
         return self._next_round
 
     async def run(self) -> None:
         """Register whenever asked, when the period is over, and when the nameserver was lost."""
-        while True:
-            self._asked.clear()
-            current, self._next_round = self._next_round, None
-            try:
-                await self._register()
-            finally:
-                if current is not None and not current.done():
-                    current.set_result(None)
-            await self._wait()
+        try:
+            while True:
+                self._is_asked = False
+                current, self._next_round = self._next_round, None
+                try:
+                    await self._register()
+                finally:
+                    if current is not None and not current.done():
+                        current.set_result(None)
+                await self._wait()
+        finally:
+            if self._watching is not None:
+                self._watching.cancel()
 
     async def _register(self) -> None:
         names, self._changed = self._changed, set()
@@ -379,22 +387,25 @@ class _Link:
 
     async def _wait(self) -> None:
         """Until somebody asks, the period is over, or the nameserver was lost."""
-        waiting: list[asyncio.Future[Any]] = [asyncio.ensure_future(self._asked.wait())]
-        try:
-            if not self.is_up:
-                await asyncio.wait(waiting, timeout=_RETRY_SECONDS)
-                return
-            waiting.append(asyncio.ensure_future(self._registrar.lost(self.address)))
-            done, _ = await asyncio.wait(
-                waiting,
-                timeout=self._registrar.settings.period_seconds,
-                return_when=asyncio.FIRST_COMPLETED,
-            )
-            if done == {waiting[1]}:
-                await asyncio.wait(waiting[:1], timeout=_LOST_SECONDS)
-        finally:
-            for each in waiting:
-                each.cancel()
+        if not self.is_up:
+            await self._wait_asked(_RETRY_SECONDS)
+            return
+        if self._watching is None or self._watching.done():
+            # One for as long as the connection stands, and not one for each period.
+            self._watching = asyncio.ensure_future(self._registrar.lost(self.address))
+            self._watching.add_done_callback(lambda _: self._woken.set())
+        await self._wait_asked(self._registrar.settings.period_seconds)
+        if self._watching.done() and not self._is_asked:
+            await self._wait_asked(_LOST_SECONDS)
+
+    async def _wait_asked(self, seconds: float) -> None:
+        """Until somebody asks, the connection is lost, or this time is over."""
+        self._woken.clear()
+        if self._is_asked:
+            return
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._woken.wait()
 
     async def leave(self) -> None:
         """Tell the nameserver that this broker goes."""

@@ -45,16 +45,25 @@ class Saver:
 
     Attributes:
         is_dirty: whether something has changed that no save has brought to disk.
+        on_dirty: each is told when the first such change comes.
     """
 
     def __init__(self, file: ConfigFile, snapshot: Snapshot, pool: Executor) -> None:
         self.is_dirty = False
+        self.on_dirty: list[Callable[[], None]] = []
         self._file = file
         self._snapshot = snapshot
         self._pool = pool
         self._running: asyncio.Future[None] | None = None
         self._next: asyncio.Future[None] | None = None
         self._pause: asyncio.TimerHandle | None = None
+
+    def changed(self) -> None:
+        """Something has changed; `save_if_dirty` saves it."""
+        if not self.is_dirty:
+            self.is_dirty = True
+            for tell in self.on_dirty:
+                tell()
 
     def save_soon(self) -> asyncio.Future[None]:
         """Save the table as it is now; done when it is on disk, RequestError when it cannot be."""
@@ -104,7 +113,7 @@ class Saver:
         if error is None:
             waiter.set_result(None)
         else:
-            self.is_dirty = True
+            self.changed()
             _log.error("cannot write %s: %s", self._file.path, error)
             waiter.set_exception(
                 RequestError(

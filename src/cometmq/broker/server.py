@@ -31,11 +31,13 @@ from cometmq.broker.handlers.query import QueryHandler
 from cometmq.broker.handlers.runtime import RuntimeHandler
 from cometmq.broker.handlers.send import SendHandler
 from cometmq.broker.handlers.topic import TopicHandler
+from cometmq.broker.housekeeping import PERIOD_SECONDS, Housekeeping
 from cometmq.broker.inner_puts import InnerPuts
 from cometmq.broker.lanes import Lanes
 from cometmq.broker.locks import QueueLocks
 from cometmq.broker.long_polls import LongPolls
 from cometmq.broker.machines.on_loop import LoopWorld, Machines
+from cometmq.broker.machines.runner import NEVER
 from cometmq.broker.members import Members
 from cometmq.broker.offered_topics import OfferedTopics
 from cometmq.broker.offsets import Offsets
@@ -73,9 +75,6 @@ from cometmq.store.real_disk import RealDisk
 _log = logging.getLogger(__name__)
 
 POOL_THREADS = 4  # Reads that wait for the device; more would only wait for each other.
-_HOUSEKEEPING_SECONDS = 1.0
-_HOUSEKEEPING_PERIOD_SECONDS = 0.2  # So late a long poll that found nothing may be answered.
-_MEMBERS_SECONDS = 10  # ClientHousekeepingService scans as often.
 
 
 class Broker:
@@ -430,50 +429,37 @@ class Broker:
         self._in_force.on_change.append(self._look_at_permission)
         return registrar
 
+    def _look_for_withdrawal(self) -> float:
+        self._look_at_permission()
+        return NEVER
+
     def _look_at_permission(self) -> None:
         if self._offered.look():
             self._lanes.forget_all()
             self._registrar.changed()
 
     def _keep_house(self) -> None:
-        """What is done now and then; no part of it waits."""
-        clock, settings = self._clock, self.settings
-        due = {"sample": 0.0, "members": 0.0, "offsets": 0.0}
-        periods = {
-            "sample": 1.0,
-            "members": _MEMBERS_SECONDS,
-            "offsets": settings.flush_offsets_interval_ms / 1000,
-        }
-
-        def is_due(what: str, now: float) -> bool:
-            if now < due[what]:
-                return False
-            due[what] = now + periods[what]
-            return True
-
-        def step() -> float:
-            now = clock.monotonic()
-            self._polls.expire(now)
-            self._look_at_permission()
-            if is_due("sample", now):
-                self._counters.sample(now)
-            if is_due("members", now):
-                self._members.expire()
-                self._locks.expire()
-            if is_due("offsets", now):
-                self._offsets.save_if_dirty()
-                self._topics.save_if_dirty()
-                self._groups.save_if_dirty()
-            return _HOUSEKEEPING_SECONDS
-
+        """What is done now and then."""
+        housekeeping = Housekeeping(
+            self._clock,
+            polls=self._polls,
+            counters=self._counters,
+            members=self._members,
+            locks=self._locks,
+            savers=(self._offsets.saver, self._topics.saver, self._groups.saver),
+            save_seconds=self.settings.flush_offsets_interval_ms / 1000,
+        )
         keeper = self._machines.keep(
             "housekeeping",
-            step,
-            first_seconds=_HOUSEKEEPING_PERIOD_SECONDS,
-            period_seconds=_HOUSEKEEPING_PERIOD_SECONDS,
+            housekeeping.step,
+            first_seconds=PERIOD_SECONDS,
+            period_seconds=PERIOD_SECONDS,
         )
-        self._polls.on_due = keeper.wake_at
-        self._store.flags.on_raise = keeper.wake  # Producers may have to be told.
+        housekeeping.woken_by(keeper)
+        withdrawal = self._machines.keep(
+            "withdrawal", self._look_for_withdrawal, period_seconds=PERIOD_SECONDS
+        )
+        self._store.flags.on_raise = withdrawal.wake  # Producers may have to be told.
 
     async def close(self) -> None:
         """Leave the nameservers, end connections, bring everything to disk, give the store up.

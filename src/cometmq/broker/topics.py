@@ -72,7 +72,7 @@ class Topics:
         self._size = 0
         self._derived_count = 0  # Retry and dead-letter topics.
         self._system: set[str] = set()
-        self._saver = Saver(file, self._snapshot, pool)
+        self.saver = Saver(file, self._snapshot, pool)
         self._unsaved: dict[str, asyncio.Future[None]] = {}
 
     def load(self) -> None:
@@ -189,7 +189,7 @@ class Topics:
         # It may be on disk since this turn of the loop: `_saved` comes behind the turn then.
         if saving.exception() is None:
             return None
-        return self._await_save(name, self._saver.save_soon())
+        return self._await_save(name, self.saver.save_soon())
 
     # --- changing
 
@@ -278,15 +278,15 @@ class Topics:
 
     def save_if_dirty(self) -> None:
         """Try again to save what could not be saved."""
-        self._saver.save_if_dirty()
+        self.saver.save_if_dirty()
 
     async def close(self) -> None:
         """Bring everything to disk."""
-        await self._saver.close()
+        await self.saver.close()
 
     def _changed(self, name: str | None = None) -> asyncio.Future[None]:
         self.version = self.version.next(self.clock.now_ms())
-        saving = self._saver.save_soon()
+        saving = self.saver.save_soon()
         if name is not None:
             self._await_save(name, saving)
             for listener in self.on_change:

@@ -21,7 +21,11 @@ SAVE_SECONDS = 10.0  # transactionMetricFlushInterval.
 
 
 class WaitingCounts:
-    """The counts of one kind."""
+    """The counts of one kind.
+
+    Attributes:
+        saver: brings them to disk.
+    """
 
     def __init__(self, parts: Parts, file_name: str, member: str) -> None:
         """`member`: TIMER or TRANSACTION of the codec. Nothing is known until `load`."""
@@ -30,7 +34,7 @@ class WaitingCounts:
         self._member = member
         self._version = DataVersion(parts.clock.now_ms())
         self._counts: dict[str, tuple[int, int]] = {}
-        self._saver = Saver(self._file, self._snapshot, parts.pool)
+        self.saver = Saver(self._file, self._snapshot, parts.pool)
 
     def load(self) -> None:
         """Read the file; one that means nothing is begun anew."""
@@ -50,7 +54,7 @@ class WaitingCounts:
         for topic in topics:
             count, _ = self._counts.get(topic, (0, 0))
             self._counts[topic] = max(count + step, 0), now_ms
-            self._saver.is_dirty = True
+            self.saver.changed()
 
     def set_all(self, counts: Mapping[str, int]) -> None:
         """So many wait, and of other topics none."""
@@ -59,7 +63,7 @@ class WaitingCounts:
             count = counts.get(topic, 0)
             if self._counts.get(topic, (-1, 0))[0] != count:
                 self._counts[topic] = count, now_ms
-                self._saver.is_dirty = True
+                self.saver.changed()
 
     def text(self) -> str:
         """The table as its file has it."""
@@ -67,11 +71,11 @@ class WaitingCounts:
 
     def save_if_dirty(self) -> None:
         """Save what has changed; wanted each `SAVE_SECONDS`."""
-        self._saver.save_if_dirty()
+        self.saver.save_if_dirty()
 
     async def close(self) -> None:
         """Bring the counts to disk."""
-        await self._saver.close()
+        await self.saver.close()
 
     def _snapshot(self) -> Callable[[], str]:
         self._version = self._version.next(self._clock.now_ms())

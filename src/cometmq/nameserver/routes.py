@@ -10,6 +10,7 @@ Next: cometmq.nameserver.lookup
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from math import inf
 from typing import Any, NamedTuple, Protocol
 
 from cometmq.codec.bodies.missing_brokers import MissingBroker
@@ -104,6 +105,7 @@ class RouteTable:
         mappings: TopicQueueMappingInfo by topic and broker name (static topics, 5.x).
         missing: brokers that were here and are not.
         leaving: of these, by name, those that may still stand in `topics`; see `queues_of`.
+        on_come: called when one is alive that may be silent sooner than those of before.
         on_leave: called when there is something to `sweep`; without it that is done at once.
     """
 
@@ -115,6 +117,7 @@ class RouteTable:
     mappings: dict[str, dict[str, Mapping[str, Any]]] = field(default_factory=dict)
     missing: MissingBrokers = field(default_factory=MissingBrokers)
     leaving: dict[str, Leaving] = field(default_factory=dict)
+    on_come: Callable[[], object] = lambda: None
     on_leave: Callable[[], object] | None = None
 
     # --- brokers come and stay
@@ -252,9 +255,10 @@ class RouteTable:
         connection: Connection,
     ) -> None:
         timeout_ms = header.heartbeat_timeout_millis
-        if key not in self.live:
+        known = self.live.get(key)
+        if known is None:
             _log.info("%s id %d registered: %s", header.broker_name, header.broker_id, key)
-        self.live[key] = LiveBroker(
+        live = self.live[key] = LiveBroker(
             version=registration.table.version,
             ha_address=header.ha_server_addr,
             timeout=(SILENCE_MS_MAX if timeout_ms is None else timeout_ms) / 1000,
@@ -262,6 +266,8 @@ class RouteTable:
             connection=connection,
             filter_servers=registration.filter_servers,
         )
+        if known is None or live.timeout < known.timeout:
+            self.on_come()
 
     def _master_of(
         self, header: RegisterBroker, addresses: Mapping[int, str]
@@ -291,6 +297,10 @@ class RouteTable:
         """Brokers that have been silent for longer than their timeout."""
         now = self.clock.monotonic()
         return [key for key, live in self.live.items() if live.last_heard + live.timeout < now]
+
+    def next_silent(self) -> float:
+        """When the first of those of now may have been silent for too long: monotonic seconds, infinite for none."""
+        return min((live.last_heard + live.timeout for live in self.live.values()), default=inf)
 
     def of_connection(self, connection: Connection) -> list[BrokerKey]:
         """Brokers that registered last on this connection.

@@ -4,8 +4,10 @@ Next: cometmq.nameserver.handlers.registration
 """
 
 import asyncio
+import contextlib
 import logging
 import os
+from math import inf
 
 from cometmq.access.account_files import follow
 from cometmq.access.gate import AccessGate
@@ -57,6 +59,7 @@ class NameServer:
         self._conf = conf or ConfFile(None, RealDisk())
         self._expiry = Expiry(self.routes)
         self._has_left = asyncio.Event()
+        self._has_come = asyncio.Event()
         self._tasks = Tasks("nameserver")
         self._server: Server | None = None
 
@@ -83,6 +86,7 @@ class NameServer:
         self.port = await server.start(settings.listen_host, settings.listen_port)
         self._server = server
         self.routes.on_leave = self._has_left.set
+        self.routes.on_come = self._has_come.set
         self._tasks.spawn(self._scan(), "expiry")
         self._tasks.spawn(self._sweep(), "sweep")
         if settings.bind_address is not None:
@@ -119,9 +123,16 @@ class NameServer:
         return guard.gate
 
     async def _scan(self) -> None:
+        """Remove silent brokers: when the first may be, and once a period at most."""
         while True:
             await asyncio.sleep(self._settings.current.scan_interval_ms / 1000)
+            self._has_come.clear()
             self._expiry.scan()
+            pause = self.routes.next_silent() - self._clock.monotonic()
+            with contextlib.suppress(TimeoutError):
+                # One that came may be silent sooner than those that were known.
+                async with asyncio.timeout(pause if pause < inf else None):
+                    await self._has_come.wait()
 
     async def _sweep(self) -> None:
         """Take out what brokers leave behind, with everybody else's requests between two steps."""

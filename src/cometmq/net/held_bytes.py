@@ -42,6 +42,7 @@ class HeldBytes:
 
     Attributes:
         total: their sum as last told.
+        on_first: told when one holds something and none did.
     """
 
     def __init__(
@@ -56,6 +57,7 @@ class HeldBytes:
             clock: time.
         """
         self.total = 0
+        self.on_first: Callable[[], None] = lambda: None
         self._what = what
         self._bytes_max = bytes_max
         self._measure = measure
@@ -68,6 +70,8 @@ class HeldBytes:
         if held is None:
             if not size:
                 return
+            if not self._held:
+                self.on_first()
             held = self._held[peer] = _Held(0, self._clock.monotonic())
         elif not size:
             self.total -= held.size
@@ -79,6 +83,10 @@ class HeldBytes:
         held.size = size
         if self.total > self._bytes_max:
             self._close_some()
+
+    def __bool__(self) -> bool:
+        """Whether somebody holds something."""
+        return bool(self._held)
 
     def close_stuck(self) -> None:
         """Close those that have not got on since the last look; for bytes that should grow until they are whole."""

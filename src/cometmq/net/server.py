@@ -29,6 +29,8 @@ UNREAD_SIZE_MAX = 32 << 20
 # Both sides close a silent connection after 120 s (serverChannelMaxIdleTimeSeconds).
 IDLE_SECONDS_MAX = 120
 _IDLE_SCAN_SECONDS = 10
+# Of the time that a connection may be silent: so much later than that it is closed at most.
+_IDLE_SCAN_SHARE = 0.25
 # How long closing waits for answers that are on their way.
 _CLOSE_SECONDS_MAX = 2
 
@@ -73,6 +75,8 @@ class Server:
         self._tls = tls
         self._attaching = Tasks("accept")
         self._connections = Connections(connections_max, clock)
+        self._look: asyncio.TimerHandle | None = None
+        self._look_at = 0.0  # When that is due, seconds of the loop.
         self._all_gone = asyncio.Event()
         self._all_gone.set()
         self._bound: list[Bound] = []
@@ -115,7 +119,9 @@ class Server:
         """Accept connections at every address that was bound."""
         if not self._listening:
             self._connections.limit_to_descriptors()
-            self.tasks.spawn(self._close_idle(), "idle")
+            self._loop = asyncio.get_running_loop()
+            self._look_by(_IDLE_SCAN_SECONDS)
+            self.half_frames.on_first = lambda: self._look_by(_IDLE_SCAN_SECONDS)
             if self._tls is not None:
                 self.tasks.spawn(follow_certificate(self._tls), "certificate")
         while self._bound:
@@ -136,6 +142,8 @@ class Server:
         for peer in self._connections:
             peer.abort()  # It does not read its answers.
         await self._wait_gone()
+        if self._look is not None:
+            self._look.cancel()
         await self.tasks.close()
 
     async def _wait_gone(self) -> None:
@@ -178,10 +186,27 @@ class Server:
         """A frame was refused."""
         self.bad_frames += 1
 
-    async def _close_idle(self) -> None:
-        while True:
-            await asyncio.sleep(_IDLE_SCAN_SECONDS)
+    def _look_by(self, seconds: float) -> None:
+        """Look for silent connections by then, or sooner where that was due anyway."""
+        due = self._loop.time() + seconds
+        if self._look is not None:
+            if self._look_at <= due:
+                return
+            self._look.cancel()
+        self._look_at = due
+        self._look = self._loop.call_later(seconds, self._look_around)
+
+    def _look_around(self) -> None:
+        self._look = None
+        try:
             self.close_silent()
+        finally:
+            # Often while frames are half here; else when somebody may have been silent for long.
+            is_any_half = bool(self.half_frames)
+            seconds = (
+                _IDLE_SCAN_SECONDS if is_any_half else self._idle_seconds_max * _IDLE_SCAN_SHARE
+            )
+            self._look_by(seconds)
 
     def close_silent(self) -> None:
         """Close connections that have been silent or in the middle of a frame too long; called every few seconds."""

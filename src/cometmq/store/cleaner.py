@@ -82,6 +82,17 @@ class Cleaner:
         self._held: WeakSet[LogFile] = WeakSet()  # Removed, and still read by somebody.
         self._followed_to = -1  # Up to which start of the log the others have followed.
 
+    @property
+    def is_at_rest(self) -> bool:
+        """Whether nothing can go, whatever the time is, until the log has one more file or somebody asks."""
+        chain = self._log.chain
+        is_over = self._round is None and self._hanged is None and not self._asked_rounds
+        return is_over and len(chain.files) < 2 and chain.start == self._followed_to
+
+    def wake_with(self, wake: Callable[[], None]) -> None:
+        """Call this when there is a file more, and so perhaps one that can go."""
+        self._log.chain.on_append = wake
+
     def ask(self) -> None:
         """Let expired files go whatever the hour is, for some rounds; the first begins at once."""
         self._asked_rounds = ASKED_ROUNDS

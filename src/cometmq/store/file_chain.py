@@ -9,7 +9,7 @@ Next: cometmq.store.commitlog
 """
 
 import errno
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from cometmq.model.errors import StoreDamaged
 from cometmq.store.disk import Disk
@@ -54,6 +54,7 @@ class FileChain:
         self.directories = list(dict.fromkeys((*directories, *read_only_directories)))
         self.full_directories: set[str] = set()
         self.file_size = file_size
+        self.on_append: Callable[[], None] = lambda: None  # Told when there is one more file.
         self.files: list[LogFile] = []
 
     @property
@@ -151,6 +152,7 @@ class FileChain:
         self.files.append(file)
         if self._is_random:
             file.read_randomly()
+        self.on_append()
 
     def change_reading(self, *, is_random: bool) -> None:
         """How the system reads these files and those that come, from now on."""

@@ -63,7 +63,7 @@ async def eventually_saved(served):
     fields = {"consumerGroup": "g", "topic": "Orders", "queueId": "0", "commitOffset": "0"}
     await served.ask(RequestCode.UPDATE_CONSUMER_OFFSET, fields)
     served.broker._offsets.save_if_dirty()
-    await eventually(lambda: served.broker._offsets._saver._running is None)
+    await eventually(lambda: served.broker._offsets.saver._running is None)
 
 
 async def test_what_is_done_is_not_read_again_at_a_start(tmp_path):

@@ -171,7 +171,7 @@ async def test_an_offset_that_cannot_be_committed_is_refused(served, fields, cod
 
 async def test_a_table_that_cannot_be_saved_says_so_and_is_saved_later(tmp_path, monkeypatch):
     async with serve(tmp_path, flush_offsets_interval_ms=100) as served:
-        file = served.broker._topics._saver._file
+        file = served.broker._topics.saver._file
         real = file.save
 
         def full(_text):

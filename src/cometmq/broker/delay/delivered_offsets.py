@@ -42,20 +42,21 @@ class DeliveredOffsets:
             self._saved = table
             self.offsets = dict(table.offsets)
 
-    def save(self) -> Steps[None]:
-        """Save the offsets as they are now, once all that was delivered is on the device.
+    def save(self) -> Steps[bool]:
+        """Save the offsets as they are now, once all that was delivered is on the device; whether they are saved.
 
         Raises:
             OSError: the file could not be written; nothing of it is counted as saved.
         """
         if self.offsets == self._saved.offsets:
-            return
+            return True
         offsets = dict(self.offsets)
         if not (yield from on_device()):
-            return  # The next call tries again.
+            return False  # The next call tries again.
         table = DelayOffsets(self._saved.version.next(self._clock.now_ms()), offsets)
         yield from elsewhere(lambda: self._file.save(encode_delay_offsets(table)))
         self._saved = table
+        return self.offsets == offsets
 
     def text(self) -> str:
         """The file's text, with the offsets as they are now."""

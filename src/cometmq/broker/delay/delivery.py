@@ -8,7 +8,7 @@ Next: cometmq.broker.delay.delivered_offsets
 """
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from cometmq.broker.delay.delivered_offsets import DeliveredOffsets
@@ -70,7 +70,11 @@ class Due:
 
 
 class DelayedDelivery:
-    """Delivers what is due: a machine of all levels."""
+    """Delivers what is due: a machine of all levels.
+
+    Attributes:
+        on_delivered: told that there is an offset to save.
+    """
 
     def __init__(
         self,
@@ -86,6 +90,7 @@ class DelayedDelivery:
         self._levels = [
             Level(number, delay_ms) for number, delay_ms in enumerate(delays_ms, start=1)
         ]
+        self.on_delivered: Callable[[], None] = lambda: None
         self._delivered = delivered
         self._store = store
         self._inner = inner
@@ -183,6 +188,7 @@ class DelayedDelivery:
         # Nothing waits between the put and this: no message is delivered twice by a cancel.
         self._delivered.offsets[level.number] = found.next_offset
         level.due_ms = found.due_ms
+        self.on_delivered()
 
     def _read_due(self, level: Level, offset: int) -> Due:
         """The head of a level's queue as far as it is due. In the pool."""

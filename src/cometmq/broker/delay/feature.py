@@ -9,6 +9,7 @@ from cometmq.broker.delay.delivered_offsets import DeliveredOffsets
 from cometmq.broker.delay.delivery import LOOK_SECONDS, DelayedDelivery
 from cometmq.broker.delay.levels import Levels
 from cometmq.broker.machines.on_loop import Machines
+from cometmq.broker.machines.runner import NEVER
 from cometmq.broker.machines.steps import Steps
 from cometmq.broker.parts import Feature, Parts
 from cometmq.model.names import SCHEDULE_TOPIC
@@ -49,7 +50,9 @@ class DelayLevels(Feature):
         )
         for queue in self._delivery.queues():
             self._parts.polls.watch(queue, lambda _: delivery.wake())
-        self._machines.keep("offsets", self._save, first_seconds=self._save_seconds)
+        self._delivery.on_delivered = self._machines.keep(
+            "offsets", self._save, period_seconds=self._save_seconds
+        ).wake
 
     async def close(self) -> None:
         """Stop, and save how far it came."""
@@ -60,8 +63,8 @@ class DelayLevels(Feature):
             _log.error("delayOffset.json cannot be written: %s", error)
 
     def _save(self) -> Steps[float]:
-        yield from self._delivered.save()
-        return self._save_seconds
+        is_saved = yield from self._delivered.save()
+        return NEVER if is_saved else self._save_seconds
 
     @property
     def _save_seconds(self) -> float:

@@ -96,7 +96,7 @@ class RuntimeHandler:
         }
 
     def _rates(self) -> dict[str, str]:
-        rates = self._counters.rates()
+        rates = self._counters.rates(self._clock.monotonic())
         names = {
             "put": "putTps", "found": "getFoundTps", "missed": "getMissTps",
             "get": "getTransferredTps",

@@ -4,6 +4,8 @@ Next: cometmq.broker.service.statistics
 """
 
 from cometmq.broker.machines.on_loop import Machines
+from cometmq.broker.machines.runner import NEVER
+from cometmq.broker.machines.steps import Steps
 from cometmq.broker.parts import Feature, Parts
 from cometmq.broker.service.broker_stats import BrokerStats
 from cometmq.broker.service.queue_entries import QueueEntries
@@ -43,6 +45,7 @@ class StatisticsHandler(Feature):
     def __init__(self, parts: Parts) -> None:
         self._address, self._groups = parts.address, parts.groups
         self._offsets, self._members = parts.offsets, parts.members
+        self._counters = parts.counters
         self._rates = ConsumeRateSamples(parts.offsets, parts.clock)
         self._statistics = ProgressStatistics(
             broker_name=parts.settings.broker_name,
@@ -78,16 +81,28 @@ class StatisticsHandler(Feature):
     async def start(self) -> None:
         """Begin to sample."""
         self._broker_stats.begin()
-        self._machines.keep("rates", self._sample_rates)
-        self._machines.keep("growth", self._broker_stats.sample, first_seconds=SAMPLE_SECONDS)
+        rates = self._machines.keep("rates", self._sample_rates, period_seconds=SAMPLE_SECONDS)
+        growth = self._machines.keep(
+            "growth",
+            self._sample_growth,
+            first_seconds=SAMPLE_SECONDS,
+            period_seconds=SAMPLE_SECONDS,
+        )
+        self._offsets.saver.on_dirty += [rates.wake, growth.wake]
+        self._counters.on_work.append(growth.wake)
 
     async def close(self) -> None:
         """Sample no more, and finish what is on its way."""
         await self._machines.close()
 
     def _sample_rates(self) -> float:
-        self._rates.sample()
-        return SAMPLE_SECONDS
+        is_changing = self._rates.sample()
+        return SAMPLE_SECONDS if is_changing or self._offsets.saver.is_dirty else NEVER
+
+    def _sample_growth(self) -> Steps[float]:
+        yield from self._broker_stats.sample()
+        is_over = self._counters.is_quiet and not self._offsets.saver.is_dirty
+        return NEVER if is_over else SAMPLE_SECONDS
 
     async def topic(self, command: Command, _peer: Peer) -> Answer:
         """GET_TOPIC_STATS_INFO 202."""

@@ -12,6 +12,7 @@ from cometmq.broker.handlers.assignment import AssignmentHandler
 from cometmq.broker.handlers.nameservers import NameserverChannels
 from cometmq.broker.handlers.pop import PopHandler
 from cometmq.broker.machines.on_loop import Machines
+from cometmq.broker.machines.runner import NEVER
 from cometmq.broker.machines.steps import Steps, on_device
 from cometmq.broker.parts import Feature, Parts
 from cometmq.broker.pop.acks import Acks
@@ -35,7 +36,6 @@ _PERIOD_SECONDS = PERIOD_MS / 1000
 # before its offset may be said): older check points are in them.
 _OFFSETS_AGE_MS = 30_000
 _ORDERS_SECONDS = 5.0
-_OTHERS_SECONDS = 5.0  # So late is noticed what somebody else wrote into the revive topic.
 _FLUSH_SECONDS_MAX = 5  # What a close waits for; without it groups are said to be less far.
 
 
@@ -99,7 +99,10 @@ class PopFeature(Feature):
             )
             for name, step in (("records", self._keep), ("revive", self._hand_on))
         )
-        self._machines.keep("orders", self._save_orders, first_seconds=_ORDERS_SECONDS)
+        orders = self._machines.keep(
+            "orders", self._save_orders, period_seconds=_ORDERS_SECONDS
+        )
+        self._orders.saver.on_dirty.append(orders.wake)
         self._waiting.on_hold = records.wake
 
         def wake() -> None:
@@ -107,6 +110,8 @@ class PopFeature(Feature):
             revive.wake()
 
         self._hand_outs.on_work = wake
+        for queue in self._journal.queues():
+            self._parts.polls.watch(queue, lambda _: revive.wake())
 
     async def close(self) -> None:
         """Put on record what is known, and say how far groups are: all of it is on disk then."""
@@ -140,7 +145,7 @@ class PopFeature(Feature):
 
     def _save_orders(self) -> float:
         self._orders.save_if_dirty()
-        return _ORDERS_SECONDS
+        return NEVER
 
     def _hand_on(self) -> Steps[float]:
         """What falls due, and what others wrote into the revive topic."""
@@ -148,8 +153,8 @@ class PopFeature(Feature):
         clock = self._parts.clock
         yield from self._revive.hand_on(self._hand_outs.pop_due(clock.now_ms()))
         due_ms = self._hand_outs.next_due_ms()
-        pause = _OTHERS_SECONDS if due_ms is None else seconds_until(clock, due_ms)
-        return min(max(pause, _PERIOD_SECONDS), _OTHERS_SECONDS)
+        pause = NEVER if due_ms is None else seconds_until(clock, due_ms)
+        return max(pause, _PERIOD_SECONDS)
 
 
 def _pop_time(point: CheckPoint) -> int:

@@ -32,6 +32,7 @@ from cometmq.codec.record import Record
 from cometmq.model.errors import CodecError, StoreError
 from cometmq.model.properties import TAGS, TIMER_DELIVER_MS
 from cometmq.store.appender import PutResult
+from cometmq.store.consume_queue import ConsumeQueue
 
 _log = logging.getLogger(__name__)
 
@@ -70,6 +71,11 @@ class Journal:
         queue = self._parts.store.queue(self._topic.name, queue_id)
         least = 0 if queue is None else queue.min_offset
         return least if last_done is None else max(last_done + 1, least)
+
+    def queues(self) -> list[ConsumeQueue]:
+        """The queues of the revive topic: what others write there is to be read."""
+        count = self._topic.queue_count
+        return [self._parts.store.queue_to_watch(self._topic.name, n) for n in range(count)]
 
     # --- reading
 

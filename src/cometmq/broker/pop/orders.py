@@ -24,14 +24,18 @@ NOT_FOUND, OUTDATED = -1, -2
 
 
 class Orders:
-    """The queues that are popped in order."""
+    """The queues that are popped in order.
+
+    Attributes:
+        saver: brings them to disk.
+    """
 
     def __init__(self, parts: Parts) -> None:
         """Nothing is known until `load`."""
         self._clock = parts.clock
         self._file = parts.config_file("consumerOrderInfo.json")
         self._states: dict[Place, OrderState] = {}
-        self._saver = Saver(self._file, self._snapshot, parts.pool)
+        self.saver = Saver(self._file, self._snapshot, parts.pool)
 
     def load(self) -> None:
         """Read the file.
@@ -80,7 +84,7 @@ class Orders:
             tuple(offsets), pop_time_ms, invisible_ms, self._clock.now_ms(),
             attempt_id=attempt_id, counts=counts,
         )  # fmt: skip
-        self._saver.is_dirty = True
+        self.saver.changed()
         return counts
 
     def acknowledge(self, place: Place, offset: int, pop_time_ms: int) -> int:
@@ -93,7 +97,7 @@ class Orders:
         if offset not in state.offsets:
             return NOT_FOUND
         state.acknowledged |= 1 << state.offsets.index(offset)
-        self._saver.is_dirty = True
+        self.saver.changed()
         for index, each in enumerate(state.offsets):
             if not state.acknowledged >> index & 1:
                 return each
@@ -104,20 +108,20 @@ class Orders:
         state = self._states.get(place)
         if state is not None and state.pop_time_ms == pop_time_ms and offset in state.offsets:
             state.visible[offset] = at_ms
-            self._saver.is_dirty = True
+            self.saver.changed()
 
     def forget(self, place: Place) -> None:
         """The group's offset was reset."""
         if self._states.pop(place, None) is not None:
-            self._saver.is_dirty = True
+            self.saver.changed()
 
     def save_if_dirty(self) -> None:
         """Save what changed since the last time."""
-        self._saver.save_if_dirty()
+        self.saver.save_if_dirty()
 
     async def close(self) -> None:
         """Bring everything to disk."""
-        await self._saver.close()
+        await self.saver.close()
 
     def _snapshot(self) -> Callable[[], str]:
         oldest = self._clock.now_ms() - _FORGOTTEN_MS

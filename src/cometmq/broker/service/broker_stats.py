@@ -12,7 +12,6 @@ from cometmq.broker.counters import Counters
 from cometmq.broker.machines.steps import Steps, turn_end
 from cometmq.broker.offsets import Offsets
 from cometmq.broker.service.growth import GrowthSamples
-from cometmq.broker.service.rates import SAMPLE_SECONDS
 from cometmq.broker.topics import Topics
 from cometmq.codec.bodies.stats import StatsWindow
 from cometmq.codec.headers.console import BrokerStatsRequest
@@ -106,8 +105,8 @@ class BrokerStats:
         yield f"{BROKER_PUTS} {self._cluster}", self._counters.put_count
         yield f"{BROKER_GETS} {self._cluster}", self._counters.get_count
 
-    def sample(self) -> Steps[float]:
-        """Note every number as it is now; gives the seconds until the next time."""
+    def sample(self) -> Steps[None]:
+        """Note every number as it is now, each 10 s while they grow."""
         now = self._clock.monotonic()
         seen: set[str] = set()
         for number, (key, value) in enumerate(self._totals()):
@@ -117,4 +116,3 @@ class BrokerStats:
             if number % _TOPICS_AT_ONCE == 0:
                 yield from turn_end()
         self._samples.forget(seen)
-        return SAMPLE_SECONDS

@@ -23,9 +23,10 @@ class ConsumeRateSamples:
             maxlen=int(WINDOW_SECONDS / SAMPLE_SECONDS)
         )
 
-    def sample(self) -> None:
-        """Remember how far all groups are; every SAMPLE_SECONDS."""
+    def sample(self) -> bool:
+        """Remember how far all groups are; every SAMPLE_SECONDS while that changes: whether it did within the window."""
         self._samples.append((self._clock.monotonic(), self._offsets.consumed_counts()))
+        return any(counts != self._samples[0][1] for _, counts in self._samples)
 
     def rate(self, group: str, topic: str) -> float:
         """Messages a second that a group consumed of a topic within the last minute. Any thread."""
@@ -34,7 +35,12 @@ class ConsumeRateSamples:
         known = [(at, counts[key]) for at, counts in list(self._samples) if key in counts]
         if not known:
             return 0.0
-        began, first = known[0]
-        seconds = self._clock.monotonic() - began
+        at = self._clock.monotonic()
+        # Nothing is sampled while nothing changes, so the last sample before the window says how it began.
+        began, first = [
+            *known[:1],
+            *(each for each in known if each[0] <= at - WINDOW_SECONDS),
+        ][-1]
+        seconds = min(at - began, WINDOW_SECONDS)
         now = self._offsets.consumed_count(key)
         return max((first if now is None else now) - first, 0) / seconds if seconds > 0 else 0.0

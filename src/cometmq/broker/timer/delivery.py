@@ -10,6 +10,7 @@ import logging
 from collections.abc import Callable, Iterable
 
 from cometmq.broker.inner_puts import InnerMessage, InnerPuts
+from cometmq.broker.machines.runner import NEVER
 from cometmq.broker.machines.steps import Steps, elsewhere, on_device
 from cometmq.broker.redelivery import BATCH_COUNT_MAX, put_deliverable
 from cometmq.broker.settings import BrokerSettings
@@ -231,6 +232,8 @@ class TimedDelivery:
         """Leave slots that are over, up to the next one with messages; whether one was left."""
         files, precision_ms = self.files, self._settings.timer_precision_ms
         begin_ms = files.read_ms
+        if not self.files.waiting_count:
+            files.pass_unused(now_ms)
         for _ in range(_EMPTY_SLOTS_AT_ONCE):
             if files.read_ms + precision_ms > now_ms or files.go_on():
                 break
@@ -258,8 +261,12 @@ class TimedDelivery:
                 self.files.log.drop_before(self._store.min_offset)
             except (OSError, CodecError) as error:
                 _log.warning("a file of timerlog stays: %s", error)
-        # At rest it is woken by `on_change`.
-        return max(pause, self._drop_at - self._clock.monotonic()) if is_at_rest else pause
+        if not is_at_rest:
+            return pause
+        # At rest it is woken by `on_change`; the last file stays.
+        if not self.files.log.may_drop:
+            return NEVER
+        return max(pause, self._drop_at - self._clock.monotonic())
 
     def save(self) -> Steps[bool]:
         """Save how far it is, once what that says was delivered is on the device; whether it is saved.

@@ -6,6 +6,7 @@ Next: cometmq.broker.timer.delivery
 import logging
 
 from cometmq.broker.machines.on_loop import Machines
+from cometmq.broker.machines.runner import NEVER
 from cometmq.broker.parts import Feature, Parts
 from cometmq.broker.timer.delivery import LOOK_SECONDS, TimedDelivery
 from cometmq.broker.timer.recall import Recall
@@ -66,7 +67,8 @@ class Timer(Feature):
         self._counts.load()
         wheel = self._machines.keep("wheel", self._delivery.turn, period_seconds=LOOK_SECONDS)
         self._parts.polls.watch(self._delivery.queue(), lambda _: wheel.wake())
-        self._machines.keep("counts", self._save_counts, first_seconds=SAVE_SECONDS)
+        counts = self._machines.keep("counts", self._save_counts, period_seconds=SAVE_SECONDS)
+        self._counts.saver.on_dirty.append(counts.wake)
         interval = settings.timer_flush_interval_ms / 1000
         self._delivery.on_change = self._machines.keep(
             "files",
@@ -95,7 +97,7 @@ class Timer(Feature):
     def _save_counts(self) -> float:
         self._count()
         self._counts.save_if_dirty()
-        return SAVE_SECONDS
+        return NEVER
 
     def facts(self) -> dict[str, str]:
         """How far it is: seconds behind, messages not in the wheel yet, those in it, rates."""

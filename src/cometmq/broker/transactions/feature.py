@@ -9,6 +9,8 @@ from collections import Counter
 from collections.abc import Callable
 
 from cometmq.broker.machines.on_loop import Machines
+from cometmq.broker.machines.runner import NEVER
+from cometmq.broker.machines.steps import Steps
 from cometmq.broker.parts import Feature, Parts
 from cometmq.broker.queue_cursor import QueueCursor
 from cometmq.broker.reroute import Sent
@@ -25,6 +27,7 @@ from cometmq.model.codes import RequestCode, ResponseCode
 from cometmq.model.errors import RequestError
 from cometmq.model.flags import PERM_READ_WRITE, TRANSACTION_MASK
 from cometmq.model.names import HALF_TOPIC, OP_HALF_TOPIC, TRANSACTION_GROUP
+from cometmq.store.consume_queue import ConsumeQueue
 
 _log = logging.getLogger(__name__)
 
@@ -89,8 +92,12 @@ class Transactions(Feature):
         if self._table.open:
             _log.info("%d transactions are open", len(self._table.open))
         interval = self._settings.transaction_check_interval_ms / 1000
-        self._machines.keep(
-            "checks", self._checks.check, first_seconds=interval, rest_seconds=interval
+        checks = self._machines.keep(
+            "checks",
+            self._check,
+            first_seconds=interval,
+            rest_seconds=interval,
+            period_seconds=interval,
         )
         positions = self._machines.keep(
             "positions",
@@ -98,9 +105,14 @@ class Transactions(Feature):
             first_seconds=_POSITIONS_SECONDS,
             period_seconds=_POSITIONS_SECONDS,
         )
-        ops = self._parts.store.queue_to_watch(OP_HALF_TOPIC, 0)
-        self._parts.polls.watch(ops, lambda _: positions.wake())
-        self._machines.keep("counts", self._save_counts, first_seconds=SAVE_SECONDS)
+        counts = self._machines.keep("counts", self._save_counts, period_seconds=SAVE_SECONDS)
+
+        def wake(_queue: ConsumeQueue) -> None:
+            for machine in (checks, positions, counts):
+                machine.wake()
+
+        for topic in (HALF_TOPIC, OP_HALF_TOPIC):
+            self._parts.polls.watch(self._parts.store.queue_to_watch(topic, 0), wake)
 
     async def close(self) -> None:
         """Finish what is on its way."""
@@ -115,7 +127,11 @@ class Transactions(Feature):
     def _save_counts(self) -> float:
         self._count()
         self._counts.save_if_dirty()
-        return SAVE_SECONDS
+        return NEVER
+
+    def _check(self) -> Steps[float]:
+        pause = yield from self._checks.check()
+        return pause if self._table.open else NEVER
 
     # --- sends
 
@@ -185,7 +201,10 @@ class Transactions(Feature):
         is_said, before = self._commit_positions(), self._seen
         self._seen = (*self._queues.positions(), self._parts.store.max_offset)
         is_at_rest = is_said and self._seen[:2] == before[:2]
-        return _POSITIONS_SECONDS_AT_REST if is_at_rest else _POSITIONS_SECONDS
+        if not is_at_rest:
+            return _POSITIONS_SECONDS
+        # Checks read halves, and what an index has ends some of them: both without a write that wakes.
+        return _POSITIONS_SECONDS_AT_REST if self._table.open else NEVER
 
     def _commit_positions(self) -> bool:
         """Offsets of a second ago, once the log that they rest on is on the disk; whether it is."""

@@ -44,6 +44,10 @@ _READ_AT_ONCE_MAX = 64 << 10
 WAITING_BYTES_MAX = 64 << 20
 
 
+_Told = tuple[RegisterBroker, int, bytes]
+_Read = tuple[Registration, Mapping[str, QueueData]]
+
+
 class RegistrationHandlers:
     """Handlers of what brokers send."""
 
@@ -60,6 +64,7 @@ class RegistrationHandlers:
         self._settings = settings
         self._reading = asyncio.Lock()
         self._waiting_bytes = 0
+        self._last: tuple[_Told, _Read] | None = None  # What was told last, and what that says.
         self.answers: Answers = {
             RequestCode.REGISTER_BROKER: self.handle_register,
             RequestCode.UNREGISTER_BROKER: self.handle_unregister,
@@ -73,7 +78,7 @@ class RegistrationHandlers:
         """REGISTER_BROKER 103. Many topics take long to read; that is done beside the loop."""
         header = decode_fields(RegisterBroker, command.fields)
         if len(command.body) <= _READ_AT_ONCE_MAX and not header.compressed:
-            registration, queues = _read(header, command)
+            registration, queues = self._read_at_once(header, command)
             return self._register(header, registration, queues, command, peer)
         if self._waiting_bytes + len(command.body) > WAITING_BYTES_MAX:
             raise RequestError(
@@ -81,6 +86,13 @@ class RegistrationHandlers:
                 f"registrations of {self._waiting_bytes} bytes wait to be read; register again soon",
             )
         return self._register_later(header, command, peer)
+
+    def _read_at_once(self, header: RegisterBroker, command: Command) -> _Read:
+        """What a broker tells; a lone one tells the same again and again."""
+        told = (header, command.version, bytes(command.body))
+        if self._last is None or self._last[0] != told:
+            self._last = (told, _read(header, command))
+        return self._last[1]
 
     async def _register_later(
         self, header: RegisterBroker, command: Command, peer: Peer
@@ -164,9 +176,7 @@ class RegistrationHandlers:
         return Answer()
 
 
-def _read(
-    header: RegisterBroker, command: Command
-) -> tuple[Registration, Mapping[str, QueueData]]:
+def _read(header: RegisterBroker, command: Command) -> _Read:
     """What a broker tells; any thread."""
     if header.body_crc32 and header.body_crc32 != body_crc(command.body):
         raise RequestError(

@@ -221,6 +221,10 @@ class TimerFiles:
         self.read_ms += self._precision_ms
         return self.wheel.slot(self.read_ms) is not EMPTY_SLOT
 
+    def pass_unused(self, now_ms: int) -> None:
+        """Go on over slots that are over and that nobody ever used; the present one is delivered."""
+        self.read_ms = self.wheel.next_used_page(self.read_ms, self.floor(now_ms))
+
     # --- saving
 
     def save_job(self, now_ms: int) -> SaveJob | None:

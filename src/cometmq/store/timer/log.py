@@ -173,6 +173,11 @@ class TimerLog:
         if self.chain.files and self.end < self.chain.end:
             self.chain.files[-1].clear_from(self.end)
 
+    @property
+    def may_drop(self) -> bool:
+        """Whether there is a file that can go some time; the last one stays."""
+        return len(self.chain.files) > 1
+
     def drop_before(self, physical_offset: int) -> None:
         """Let files go whose messages all lie before this place of the commitlog.
 
@@ -181,7 +186,7 @@ class TimerLog:
         """
         size = self.chain.file_size
         last = (size - TIMER_BLANK_SIZE) // TIMER_UNIT_SIZE * TIMER_UNIT_SIZE - TIMER_UNIT_SIZE
-        while len(self.chain.files) > 1:
+        while self.may_drop:
             oldest = self.chain.files[0]
             if decode_unit(oldest.view, last).physical_offset >= physical_offset:
                 return

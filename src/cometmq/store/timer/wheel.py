@@ -90,6 +90,17 @@ class TimerWheel:
         found = TIMER_SLOT.unpack_from(self._slots, time % WHEEL_SLOTS * TIMER_SLOT_SIZE)
         return TimerSlot._make(found) if found[0] == time else EMPTY_SLOT
 
+    def next_used_page(self, from_ms: int, until_ms: int) -> int:
+        """A time before which no slot was ever used, if it is later than `from_ms`; `until_ms` at most."""
+        time, until = from_ms // self.precision_ms, until_ms // self.precision_ms
+        per_page = _PAGE_SIZE // TIMER_SLOT_SIZE
+        while time < until:
+            place = time % WHEEL_SLOTS
+            if place // per_page in self._pages:
+                break
+            time += per_page - place % per_page
+        return max(min(time, until) * self.precision_ms, from_ms)
+
     def put(self, time_ms: int, *, first: int, last: int, count: int) -> None:
         """Make this the slot of a time."""
         time = time_ms // self.precision_ms

@@ -1,0 +1,83 @@
+"""What a broker does now and then: late pulls, samples, silent clients, saves.
+
+A machine that sleeps until one of them is due. Where nothing was counted, nobody is a member and nothing is to be
+saved it sleeps until that changes; whoever changes it wakes the machine.
+
+Next: cometmq.broker.counters
+"""
+
+from collections.abc import Sequence
+
+from cometmq.broker.counters import Counters
+from cometmq.broker.locks import QueueLocks
+from cometmq.broker.long_polls import LongPolls
+from cometmq.broker.machines.runner import NEVER, KeptMachine
+from cometmq.broker.members import Members
+from cometmq.broker.saving import Saver
+from cometmq.model.clock import Clock
+
+PERIOD_SECONDS = 0.2  # So late a long poll that found nothing may be answered.
+SAMPLE_SECONDS = 1.0
+MEMBERS_SECONDS = 10.0  # ClientHousekeepingService scans as often.
+
+
+class Housekeeping:
+    """The machine; no part of it waits."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        *,
+        polls: LongPolls,
+        counters: Counters,
+        members: Members,
+        locks: QueueLocks,
+        savers: Sequence[Saver],
+        save_seconds: float,
+    ) -> None:
+        """`savers` of tables that may be on disk so many seconds late."""
+        self._clock = clock
+        self._polls = polls
+        self._counters = counters
+        self._members = members
+        self._locks = locks
+        self._savers = savers
+        self._save_seconds = save_seconds
+        self._sample_at = self._expire_at = self._save_at = 0.0
+
+    def woken_by(self, machine: KeptMachine) -> None:
+        """Have everybody who brings work wake the machine that takes its steps."""
+        self._polls.on_due = machine.wake_at
+        self._counters.on_work.append(machine.wake)
+        self._members.on_first = self._locks.on_first = machine.wake
+        for saver in self._savers:
+            saver.on_dirty.append(machine.wake)
+
+    def step(self) -> float:
+        """Do what is due; gives the seconds until more is."""
+        now = self._clock.monotonic()
+        self._polls.expire(now)
+        return min(self._sample(now), self._expire(now), self._save(now)) - now
+
+    def _sample(self, now: float) -> float:
+        if now >= self._sample_at:
+            self._sample_at = now + SAMPLE_SECONDS
+            self._counters.sample(now)
+        return NEVER if self._counters.is_quiet else self._sample_at
+
+    def _expire(self, now: float) -> float:
+        """Who is silent goes; one that came meanwhile is not silent sooner than those of before."""
+        if now >= self._expire_at:
+            due = min(self._members.expire(), self._locks.expire())
+            self._expire_at = max(due, now + MEMBERS_SECONDS) if due < NEVER else now
+            return self._expire_at if due < NEVER else NEVER
+        return self._expire_at
+
+    def _save(self, now: float) -> float:
+        if not any(saver.is_dirty for saver in self._savers):
+            return NEVER
+        if now >= self._save_at:
+            self._save_at = now + self._save_seconds
+            for saver in self._savers:
+                saver.save_if_dirty()
+        return self._save_at
