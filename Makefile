@@ -4,6 +4,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 PYTEST := $(BIN)/python -m pytest
+# Two files at a time; ARGS="-n 0" for one after the other, as --pdb needs it.
+TWO := -n 2 --dist loadfile
 ARGS ?=
 
 .DEFAULT_GOAL := help
@@ -50,11 +52,11 @@ tidy: setup ## sizes, names, docstrings, the chain of Next: lines
 	$(BIN)/python tools/sync_layouts.py --check
 
 test: setup ## unit, property, golden, arch and e2e tests; or those that ARGS names: ARGS="tests/unit -x"
-	$(PYTEST) $(if $(filter tests/%,$(ARGS)),,tests/unit tests/property tests/golden tests/arch tests/e2e) $(ARGS)
+	$(PYTEST) $(TWO) $(if $(filter tests/%,$(ARGS)),,tests/unit tests/property tests/golden tests/arch tests/e2e) $(ARGS)
 
 plain: setup ## the package without a C compiler: it builds, and the plain kernel passes
 	CC=/bin/false $(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir .cache/plain .
-	COMETMQ_KERNEL=reference $(PYTEST) tests/unit/kernel tests/unit/wire tests/unit/store \
+	COMETMQ_KERNEL=reference $(PYTEST) $(TWO) tests/unit/kernel tests/unit/wire tests/unit/store \
 		tests/unit/broker tests/golden tests/crash/test_store_power_cut.py $(ARGS)
 
 static: lint types arch tidy ## what can be said of the code without running it
@@ -66,25 +68,25 @@ docs: setup ## the pages as a site, in build/site; fails where a link leads nowh
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet
 
 e2e: setup ## real processes from the command line
-	$(PYTEST) tests/e2e $(ARGS)
+	$(PYTEST) $(TWO) tests/e2e $(ARGS)
 
 golden: setup ## the stores and frames that Java wrote
 	$(PYTEST) tests/golden $(ARGS)
 
 attacks: setup ## one bad peer, and a good client beside it that must not notice
-	$(PYTEST) tests/attacks -n 2 --dist loadfile $(ARGS)
+	$(PYTEST) $(TWO) tests/attacks $(ARGS)
 
 crash: setup ## kill -9, and what was acknowledged must be there
-	$(PYTEST) tests/crash -n 2 --dist loadfile $(ARGS)
+	$(PYTEST) $(TWO) tests/crash $(ARGS)
 
 interop: setup ## official Java clients and servers (needs a JDK 17 and Maven)
-	$(PYTEST) tests/interop -n 2 --dist loadfile $(ARGS)
+	$(PYTEST) $(TWO) tests/interop $(ARGS)
 
 cluster: setup ## jobs on a standalone Spark cluster, with CometMQ installed from its wheel
 	$(PYTEST) tests/cluster -s $(ARGS)
 
 spark: setup ## the data sources and jobs on a local Spark
-	$(PYTEST) tests/spark $(ARGS)
+	$(PYTEST) $(TWO) tests/spark $(ARGS)
 
 fuzz: setup ## 100,000 broken frames and 20,000 requests that fit their codes, against real servers
 	$(PYTEST) tests/fuzz $(ARGS)
