@@ -15,6 +15,7 @@ from cometmq.broker.delay.delivered_offsets import DeliveredOffsets
 from cometmq.broker.inner_puts import InnerMessage, InnerPuts
 from cometmq.broker.machines.runner import NEVER
 from cometmq.broker.machines.steps import Steps, elsewhere
+from cometmq.broker.put_marks import PutMarks
 from cometmq.broker.redelivery import (
     BATCH_COUNT_MAX,
     BATCH_SIZE_MAX,
@@ -46,12 +47,14 @@ class Level:
         delay_ms: how long its messages wait.
         due_ms: when its head is due; None: not known.
         rests_until: monotonic seconds before which it is left alone, after an error.
+        marks: its offsets before the last deliveries.
     """
 
     number: int
     delay_ms: int
     due_ms: int | None = None
     rests_until: float = 0.0
+    marks: PutMarks[int] = field(default_factory=PutMarks)
 
 
 @dataclass(slots=True)
@@ -96,6 +99,7 @@ class DelayedDelivery:
         self._inner = inner
         self._topics = topics
         self._clock = clock
+        self._truncations = 0
 
     def correct_offsets(self) -> None:
         """Bring offsets that lie outside of their queues back (correctDelayOffset)."""
@@ -109,6 +113,24 @@ class DelayedDelivery:
                     "delayOffset.json has %d for level %d, whose queue holds %d to %d; going on "
                     "at %d", offset, number, low, high, offsets[number],
                 )  # fmt: skip
+
+    def truncated(self, end: int) -> None:
+        """The log ends here now: what was delivered behind it is delivered again, and what came there never came."""
+        self._truncations += 1
+        offsets = self._delivered.offsets
+        for level in self._levels:
+            level.due_ms = None
+            queue = self._store.queue(SCHEDULE_TOPIC, level.number - 1)
+            high = queue.max_offset if queue is not None else 0
+            before = level.marks.go_back(end)
+            known = offsets.get(level.number, 0)
+            offset = min(known, high, known if before is None else before)
+            if offset != known:
+                _log.warning(
+                    "delay level %d goes back from %d to %d", level.number, known, offset
+                )
+                offsets[level.number] = offset
+        self.on_delivered()
 
     def queues(self) -> list[ConsumeQueue]:
         """The queues of the levels: what comes into one is to wake the machine."""
@@ -178,13 +200,16 @@ class DelayedDelivery:
 
     def _deliver_batch(self, level: Level) -> Steps[None]:
         offset = self._delivered.offsets.get(level.number, 0)
+        truncations = self._truncations
         found = yield from elsewhere(lambda: self._read_due(level, offset))
         messages = [
             message
             for record in found.records
             if record is not None and (message := self._message(record)) is not None
         ]
-        put_deliverable(self._inner, messages)
+        if self._truncations != truncations:
+            return  # What was read may be gone; the next look reads again.
+        level.marks.note_put(put_deliverable(self._inner, messages), offset)
         # Nothing waits between the put and this: no message is delivered twice by a cancel.
         self._delivered.offsets[level.number] = found.next_offset
         level.due_ms = found.due_ms

@@ -50,6 +50,7 @@ class DelayLevels(Feature):
         )
         for queue in self._delivery.queues():
             self._parts.polls.watch(queue, lambda _: delivery.wake())
+        self._parts.store.on_truncated += [self._delivery.truncated, lambda _: delivery.wake()]
         self._delivery.on_delivered = self._machines.keep(
             "offsets", self._save, period_seconds=self._save_seconds
         ).wake

@@ -110,8 +110,14 @@ class PopFeature(Feature):
             revive.wake()
 
         self._hand_outs.on_work = wake
+        self._parts.store.on_truncated.append(self.truncated)
         for queue in self._journal.queues():
             self._parts.polls.watch(queue, lambda _: revive.wake())
+
+    def truncated(self, end: int) -> None:
+        """The log ends here now: nothing behind it is handed out, and what was handed out before it stays so."""
+        self._journal.truncated(end)
+        self._orders.truncated(self._journal.end_of)
 
     async def close(self) -> None:
         """Put on record what is known, and say how far groups are: all of it is on disk then."""
@@ -139,7 +145,7 @@ class PopFeature(Feature):
         self._write_and_say()
         self._waiting.wake_ordered()
         self._waiting.expire(clock.monotonic())
-        if not self._hand_outs.is_at_rest:
+        if not (self._hand_outs.is_at_rest and self._journal.is_whole):
             return _PERIOD_SECONDS
         return max(self._waiting.pause_seconds(clock.monotonic()), _PERIOD_SECONDS)
 

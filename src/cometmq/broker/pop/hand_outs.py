@@ -12,7 +12,7 @@ Next: cometmq.broker.pop.journal
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from enum import IntEnum, auto
 from heapq import heapify, heappop, heappush
 from itertools import islice
@@ -28,6 +28,8 @@ BEHIND_MAX = 100_000
 _NEEDED_SHARE = 4
 # Periods in the heap of ends in which nothing ends any more, beyond as many as have something.
 GONE_MAX = 1_000
+
+_NEVER = 1 << 63  # Beyond any log.
 
 # Topic, group, queue, start offset, time of the pop.
 Key = tuple[str, str, int, int, int]
@@ -48,12 +50,14 @@ class Event(IntEnum):
     ALL_ACKNOWLEDGED = auto()
     HANDED_ON = auto()  # What was left is in the retry topic, or nobody wants it.
     NOT_NEEDED = auto()
+    TAKEN_BACK = auto()  # The log was truncated before where it was handed on.
 
 
 _NEXT = {
     (State.OPEN, Event.ALL_ACKNOWLEDGED): State.DONE,
     (State.OPEN, Event.HANDED_ON): State.DONE,
     (State.DONE, Event.NOT_NEEDED): State.FORGOTTEN,
+    (State.DONE, Event.TAKEN_BACK): State.OPEN,
 }
 
 
@@ -64,6 +68,7 @@ class CheckPoint:
         body: which, to whom, until when.
         revive_queue: of its record.
         acknowledged: bits, the lowest for its first message.
+        handed_on: those of them that were not acknowledged, but handed on.
         recorded: those of them that are on record.
         state: how far it is.
         place: queue offset of its record; -1: it has none yet.
@@ -75,6 +80,7 @@ class CheckPoint:
         "acknowledged",
         "body",
         "end",
+        "handed_on",
         "is_said",
         "place",
         "recorded",
@@ -86,6 +92,7 @@ class CheckPoint:
         self.body = body
         self.revive_queue = revive_queue
         self.acknowledged = self.recorded = body.acknowledged
+        self.handed_on = 0
         # One without messages, and one that was acknowledged when it was written, has nothing left.
         self.state = State.DONE if self.acknowledged == self.all_bits else State.OPEN
         self.place = -1
@@ -290,6 +297,7 @@ class HandOuts:
     def handed_on(self, point: CheckPoint, written: Written) -> None:
         """What was left of it has gone where it goes; `written` is the record that says so."""
         point.end = max(point.end, written.physical_offset + written.size)
+        point.handed_on = point.all_bits & ~point.acknowledged
         point.acknowledged = point.all_bits
         self._changed.pop(point, None)
         self._close(point, Event.HANDED_ON)
@@ -309,6 +317,57 @@ class HandOuts:
                 if len(self._ends) > 2 * len(self._by_end) + GONE_MAX:
                     self._ends = list(self._by_end)
                     heapify(self._ends)
+
+    # --- the log is truncated
+
+    def truncated(self, end: int, end_of: Callable[[str, int], int]) -> list[CheckPoint]:
+        """The log ends here now. What lies behind is let go; what was said there of the rest is not on record.
+
+        Args:
+            end: physical offset.
+            end_of: the queue offset behind the last message of a topic's queue.
+
+        Returns:
+            Check points whose records have to be written anew.
+        """
+        known = {*self._by_key.values(), *(point for each in self._needed for _, point in each)}
+        for point in known:
+            if point.state is State.DONE and point.handed_on and point.end > end:
+                point.acknowledged &= ~point.handed_on
+                _move(point, Event.TAKEN_BACK)
+                self._open(point, point.due_ms)
+            if point.state is State.OPEN:
+                behind = end_of(point.body.topic, point.body.queue_id)
+                offsets = point.body.offsets
+                gone = sum(1 << n for n, offset in enumerate(offsets) if offset >= behind)
+                self.acknowledge_bits(point, gone)
+        for place, unsaid in list(self._unsaid.items()):
+            self._unsaid[place] = deque(self._left_unsaid(unsaid, end, end_of(*place[1:])))
+            if not self._unsaid[place]:
+                del self._unsaid[place]
+        self.on_work()
+        # Acknowledgements may lie behind the new end; with a record anew nobody has to know which do.
+        return [
+            point
+            for point in known
+            if point.state is State.OPEN and (point.end > end or point.recorded)
+        ]
+
+    @staticmethod
+    def _left_unsaid(unsaid: Iterable[_Unsaid], end: int, behind: int) -> Iterator[_Unsaid]:
+        for each in unsaid:
+            if each.behind > behind:
+                if each.point is not None:
+                    each.point.is_said = True  # By nobody: its messages are gone.
+            elif each.end > end:
+                yield each._replace(end=_NEVER)  # It is said when the point is done with.
+            else:
+                yield each
+
+    def forget_places(self, revive_queue: int, behind: int) -> None:
+        """The revive queue ends here now: no record stands there any more."""
+        needed = self._needed[revive_queue]
+        self._needed[revive_queue] = deque(each for each in needed if each[0] < behind)
 
     # --- what goes out: records
 

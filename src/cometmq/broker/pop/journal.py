@@ -12,11 +12,12 @@ Next: cometmq.broker.pop.revive
 """
 
 import logging
+from collections import deque
 
 from cometmq.broker.inner_puts import InnerMessage
 from cometmq.broker.machines.steps import Steps
 from cometmq.broker.parts import Parts
-from cometmq.broker.pop.hand_outs import CheckPoint, HandOuts, Place, Written
+from cometmq.broker.pop.hand_outs import CheckPoint, HandOuts, Place, State, Written
 from cometmq.broker.queue_cursor import QueueCursor
 from cometmq.codec.bodies.pop_journal import (
     ACK_TAG,
@@ -60,6 +61,9 @@ class Journal:
         self._parts = parts
         self._topic = topic
         self._next_queue = 0
+        self._anew: deque[CheckPoint] = (
+            deque()
+        )  # To be written anew: their records are behind a new end.
         # Where the reading of each queue goes on.
         self._cursors = [
             QueueCursor(parts.store, parts.pool, name, queue_id, offset=self._begin(queue_id))
@@ -161,8 +165,44 @@ class Journal:
                 self.hand_outs.recorded(point, bits)
                 self.passed(point, result)
 
+    def truncated(self, end: int) -> None:
+        """The log ends here now: know nothing of what lies behind, and put on record again what was there."""
+        topic = self._topic.name
+        self._anew = deque(self.hand_outs.truncated(end, self.end_of))
+        for queue_id, cursor in enumerate(self._cursors):
+            behind = self.end_of(topic, queue_id)
+            cursor.offset = min(cursor.offset, behind)
+            self.hand_outs.forget_places(queue_id, behind)
+            last_done = self._parts.offsets.get(REVIVE_GROUP, topic, queue_id)
+            if last_done is not None and last_done >= behind:
+                self._parts.offsets.commit(
+                    REVIVE_GROUP, topic, queue_id, offset=max(behind - 1, 0)
+                )
+
+    def end_of(self, topic: str, queue_id: int) -> int:
+        """The queue offset behind the last message of a queue."""
+        queue = self._parts.store.queue(topic, queue_id)
+        return 0 if queue is None else queue.max_offset
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether nothing has to be written anew that was behind a new end of the log."""
+        return not self._anew
+
+    def _rewrite_truncated(self) -> None:
+        for _ in range(min(len(self._anew), _PUT_MAX)):
+            point = self._anew[0]
+            if point.state is State.OPEN:
+                (result,) = self._parts.inner.put(self._check_point(point))
+                self.hand_outs.rewritten(point, self.passed(point, result))
+            self._anew.popleft()
+
     def rewrite_old(self) -> None:
-        """Write open check points that lie far back anew, so that a start need not read so far."""
+        """Write open check points anew that lie far back, so that a start need not read so far, or not there any more."""
+        try:
+            self._rewrite_truncated()
+        except StoreError:
+            return
         for queue_id, cursor in enumerate(self._cursors):
             for _ in range(_PUT_MAX):
                 point = self.hand_outs.pop_far_behind(queue_id, cursor.offset)

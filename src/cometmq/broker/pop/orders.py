@@ -110,6 +110,13 @@ class Orders:
             state.visible[offset] = at_ms
             self.saver.changed()
 
+    def truncated(self, end_of: Callable[[str, int], int]) -> None:
+        """The log was truncated: a queue that had handed out what is gone is open again; `end_of` says what is left."""
+        for place, state in list(self._states.items()):
+            _, topic, queue_id = place
+            if state.offsets and state.offsets[-1] >= end_of(topic, queue_id):
+                self.forget(place)
+
     def forget(self, place: Place) -> None:
         """The group's offset was reset."""
         if self._states.pop(place, None) is not None:

@@ -65,7 +65,7 @@ class Revive:
             and self._parts.groups.peek(body.group) is not None
         )
         records = (yield from self._read(point)) if is_wanted else []
-        # What was acknowledged while it was read is not given again.
+        # What was acknowledged while it was read, or truncated, is not given again.
         left = set(point.left())
         bits = (
             point.all_bits & ~point.recorded

@@ -12,10 +12,11 @@ from collections.abc import Callable, Iterable
 from cometmq.broker.inner_puts import InnerMessage, InnerPuts
 from cometmq.broker.machines.runner import NEVER
 from cometmq.broker.machines.steps import Steps, elsewhere, on_device
+from cometmq.broker.put_marks import PutMarks
 from cometmq.broker.redelivery import BATCH_COUNT_MAX, put_deliverable
 from cometmq.broker.settings import BrokerSettings
 from cometmq.broker.timer.running import NEVER_WAITED, RunningSlot, delivery
-from cometmq.broker.timer.waiting import TimerQueue
+from cometmq.broker.timer.waiting import Arrived, TimerQueue
 from cometmq.broker.topics import Topics
 from cometmq.codec.properties import find_property
 from cometmq.codec.record import Record
@@ -68,6 +69,13 @@ class TimedDelivery:
         self._count = count
         self._queue = TimerQueue(store, settings.timer_precision_ms)
         self._known_until = 0
+        # What stood before the last deliveries: queue offset, slot, end of timerlog.
+        self._marks: PutMarks[tuple[int, int, int]] = PutMarks()
+        self._truncate_to: int | None = (
+            None  # The log ends here now, and the files do not know it yet.
+        )
+        self._truncations = 0
+        self._is_at_files = False  # A save or a truncation is under way.
         self._added = self._delivered = 0
         self._rates = (0.0, 0.0)  # A second: messages that came in, and that went.
         self._drop_at = clock.monotonic() + _DROP_SECONDS
@@ -128,6 +136,38 @@ class TimedDelivery:
             begin_ms += precision_ms
         return begin_ms
 
+    # --- the log is truncated
+
+    def truncated(self, end: int) -> None:
+        """The log ends here now: the next turn lets go what lies behind, before anything else."""
+        self._truncations += 1
+        self._truncate_to = end if self._truncate_to is None else min(end, self._truncate_to)
+
+    def _follow(self, end: int) -> Steps[None]:
+        """Let go what lies behind a new end of the log; what was delivered there is delivered again.
+
+        Raises:
+            OSError: the disk failed; the next turn tries again.
+        """
+        files, truncations = self.files, self._truncations
+        _, high = self._queue.bounds()
+        last = (files.queue_offset, files.read_ms, files.log.end)
+        offset, read_ms, position = self._marks.go_back(end) or last
+        # Until it is done: it may fail, or the log be truncated once more.
+        self._marks.note(end + 1, (offset, read_ms, position))
+        self._is_at_files = True
+        try:
+            yield from elsewhere(lambda: files.truncate(end, read_ms, position))
+        finally:
+            self._is_at_files = False
+        self._marks.go_back(end)
+        self._known_until = files.queue_offset = min(files.queue_offset, high)
+        files.queue_offset = min(offset, high)
+        self._slot = self._slot_that_runs()
+        if self._truncations == truncations:
+            self._truncate_to = None
+        self.on_change()
+
     # --- messages come and go
 
     def queue(self) -> ConsumeQueue:
@@ -140,6 +180,10 @@ class TimedDelivery:
         Raises:
             StoreError, CodecError, OSError: it could not be done; nothing of it is counted as done.
         """
+        if self._truncate_to is not None:
+            if self._is_at_files:
+                return LOOK_SECONDS
+            yield from self._follow(self._truncate_to)
         is_busy = False
         if not self._settings.is_timer_enqueue_stopped:
             is_busy |= yield from self._enqueue()
@@ -169,8 +213,17 @@ class TimedDelivery:
         files = self.files
         if not self._queue.has_any_from(files.queue_offset):
             return False
-        offset = files.queue_offset
+        offset, truncations = files.queue_offset, self._truncations
         arrived = yield from elsewhere(lambda: self._queue.read(offset))
+        if (
+            self._truncations == truncations
+        ):  # Else what was read may be gone; the next turn reads again.
+            self._take(arrived, offset)
+        return True
+
+    def _take(self, arrived: Arrived, offset: int) -> None:
+        """Put a batch of the topic into the wheel; it was read from this offset on."""
+        files = self.files
         # A clock that was set back must not put anything into a slot that is over.
         now_ms = max(self._clock.now_ms(), files.read_ms)
         to_come, due_now, topics = [], [], []
@@ -185,7 +238,7 @@ class TimedDelivery:
                     topics.append(find_property(record.property_block, _REAL_TOPIC) or "")
             elif not waiting.is_delete:
                 due_now.append(record)
-        put_deliverable(self._inner, self._deliveries(due_now))
+        self._put(self._deliveries(due_now))
         # Nothing can fail from here on, so no message comes into the wheel twice.
         for waiting in to_come:
             files.add(waiting, now_ms)
@@ -194,7 +247,11 @@ class TimedDelivery:
         files.queue_offset = arrived.next_offset
         if files.known and files.queue_offset >= self._known_until:
             files.known.clear()
-        return True
+
+    def _put(self, messages: list[InnerMessage]) -> None:
+        files = self.files
+        before = (files.queue_offset, files.read_ms, files.log.end)
+        self._marks.note_put(put_deliverable(self._inner, messages), before)
 
     def _deliveries(self, records: list[Record]) -> list[InnerMessage]:
         """Messages that were due when they came."""
@@ -209,17 +266,21 @@ class TimedDelivery:
 
     def _dequeue(self, now_ms: int) -> Steps[bool]:
         """Deliver a batch of what is due; whether there was one."""
-        slot = self._slot
+        slot, truncations = self._slot, self._truncations
         self.files.log.write()  # What cannot be read back cannot be delivered.
         if slot.time_ms > now_ms:
             return False
         if slot.has_more:
             last = self.files.wheel.slot(slot.time_ms).last
             slot.add((yield from elsewhere(lambda: slot.gather(last))))
+            if self._truncations != truncations:
+                return True
         positions = slot.due(now_ms, BATCH_COUNT_MAX)
         if positions:
             leaving = yield from elsewhere(lambda: slot.messages(positions))
-            put_deliverable(self._inner, leaving.messages)
+            if self._truncations != truncations:
+                return True
+            self._put(leaving.messages)
             slot.delivered(leaving.taken)
             self._delivered += leaving.taken
             self._count(leaving.topics, -1)
@@ -275,16 +336,19 @@ class TimedDelivery:
             OSError: it could not be saved; all of it is still to be saved.
         """
         files = self.files
+        if self._is_at_files or self._truncate_to is not None:
+            return False
         job = files.save_job(self._clock.now_ms())
         if job is None:
             return True
-        is_saved = False
+        is_saved, self._is_at_files = False, True
         try:
             if (yield from on_device()):
                 yield from elsewhere(lambda: files.run(job))
                 files.saved(job)
                 is_saved = True
         finally:  # Also where the steps are stopped.
+            self._is_at_files = False
             if not is_saved:
                 files.saving_failed(job)
         return is_saved

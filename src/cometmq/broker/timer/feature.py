@@ -67,6 +67,7 @@ class Timer(Feature):
         self._counts.load()
         wheel = self._machines.keep("wheel", self._delivery.turn, period_seconds=LOOK_SECONDS)
         self._parts.polls.watch(self._delivery.queue(), lambda _: wheel.wake())
+        self._parts.store.on_truncated += [self._delivery.truncated, lambda _: wheel.wake()]
         counts = self._machines.keep("counts", self._save_counts, period_seconds=SAVE_SECONDS)
         self._counts.saver.on_dirty.append(counts.wake)
         interval = settings.timer_flush_interval_ms / 1000

@@ -82,6 +82,7 @@ class TransactionEnds:
         transaction = self._table.find(record.queue_offset, key)
         if transaction is not None:
             yield from self._queues.look_up(transaction)
+        self._check_known()
         if transaction is not None and transaction.is_open:
             message = None
             if event is TransactionEvent.COMMIT:
@@ -98,6 +99,13 @@ class TransactionEnds:
         if transaction is not None and transaction.key in self._table.open:
             yield from self._queues.join(transaction)
         return None
+
+    def _check_known(self) -> None:
+        """Refuse where the log was truncated since the queues were read."""
+        if not self._queues.is_known:
+            raise RequestError(
+                ResponseCode.SYSTEM_BUSY, "the log was truncated; end the transaction again"
+            )
 
     def _check(
         self, request: EndTransaction, record: Record, properties: dict[str, str]

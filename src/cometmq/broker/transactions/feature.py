@@ -12,6 +12,7 @@ from cometmq.broker.machines.on_loop import Machines
 from cometmq.broker.machines.runner import NEVER
 from cometmq.broker.machines.steps import Steps
 from cometmq.broker.parts import Feature, Parts
+from cometmq.broker.put_marks import PutMarks
 from cometmq.broker.queue_cursor import QueueCursor
 from cometmq.broker.reroute import Sent
 from cometmq.broker.transactions.checks import StateChecks
@@ -75,14 +76,14 @@ class Transactions(Feature):
         self._asked = 0
         # Positions, and the end of the log when they were taken: offsets that may not pass the disk.
         self._seen = (halves.offset, ops.offset, 0)
+        self._marks: PutMarks[tuple[int, int]] = (
+            PutMarks()
+        )  # Positions before each part of the log.
 
     def _cursor(self, topic: str) -> QueueCursor:
         """Where the last life of this store began to compare, as far as the queue goes."""
         parts = self._parts
-        offset = parts.offsets.get(TRANSACTION_GROUP, topic, 0)
-        queue = parts.store.queue(topic, 0)
-        low, high = (0, 0) if queue is None else (queue.min_offset, queue.max_offset)
-        start = low if offset is None else min(max(offset, low), high)
+        start = self._clipped(topic, parts.offsets.get(TRANSACTION_GROUP, topic, 0) or 0)
         return QueueCursor(parts.store, parts.pool, topic, 0, offset=start)
 
     async def start(self) -> None:
@@ -111,13 +112,15 @@ class Transactions(Feature):
             for machine in (checks, positions, counts):
                 machine.wake()
 
+        self._parts.store.on_truncated += [self.truncated, lambda _: checks.wake()]
         for topic in (HALF_TOPIC, OP_HALF_TOPIC):
             self._parts.polls.watch(self._parts.store.queue_to_watch(topic, 0), wake)
 
     async def close(self) -> None:
         """Finish what is on its way."""
         await self._machines.close()
-        self._commit_positions()
+        if self._queues.is_known:
+            self._commit_positions()
         self._count()
         await self._counts.close()
 
@@ -198,13 +201,38 @@ class Transactions(Feature):
     # --- where a start begins
 
     def _keep_positions(self) -> float:
+        if not self._queues.is_known:
+            return _POSITIONS_SECONDS
         is_said, before = self._commit_positions(), self._seen
-        self._seen = (*self._queues.positions(), self._parts.store.max_offset)
+        self._see()
         is_at_rest = is_said and self._seen[:2] == before[:2]
         if not is_at_rest:
             return _POSITIONS_SECONDS
         # Checks read halves, and what an index has ends some of them: both without a write that wakes.
         return _POSITIONS_SECONDS_AT_REST if self._table.open else NEVER
+
+    def _see(self) -> None:
+        half_offset, op_offset, log_end = self._seen
+        self._seen = (*self._queues.positions(), self._parts.store.max_offset)
+        if self._seen[2] > log_end:
+            self._marks.note(self._seen[2], (half_offset, op_offset))
+
+    def truncated(self, end: int) -> None:
+        """The log ends here now: what is open is what it says, read from where it was before."""
+        positions = self._marks.go_back(end) or self._seen[:2]
+        low_half, low_op = (
+            self._clipped(*each)
+            for each in zip((HALF_TOPIC, OP_HALF_TOPIC), positions, strict=True)
+        )
+        self._queues.begin_again(low_half, low_op)
+        for topic, offset in ((HALF_TOPIC, low_half), (OP_HALF_TOPIC, low_op)):
+            self._parts.offsets.commit(TRANSACTION_GROUP, topic, 0, offset=offset)
+        self._seen = (low_half, low_op, end)
+
+    def _clipped(self, topic: str, offset: int) -> int:
+        queue = self._parts.store.queue(topic, 0)
+        low, high = (0, 0) if queue is None else (queue.min_offset, queue.max_offset)
+        return min(max(offset, low), high)
 
     def _commit_positions(self) -> bool:
         """Offsets of a second ago, once the log that they rest on is on the disk; whether it is."""

@@ -32,7 +32,7 @@ from cometmq.broker.transactions.table import (
 from cometmq.codec.record import Record, decode_record
 from cometmq.model import properties as keys_of
 from cometmq.model.clock import Clock
-from cometmq.model.errors import CodecError, CometError, RecordIllegal, StoreError
+from cometmq.model.errors import CodecError, CometError, RecordIllegal, StoreBusy, StoreError
 from cometmq.model.flags import PERM_READ_WRITE, TRANSACTION_COMMIT, TRANSACTION_MASK
 from cometmq.model.names import HALF_TOPIC, OP_HALF_TOPIC
 from cometmq.model.topic import TopicConfig
@@ -90,8 +90,26 @@ class TransactionQueues:
         self._topics = topics
         self._clock = clock
         self._ends: dict[Transaction, _End] = {}
+        # After a truncation: from which half and op to read again; and whether that is under way.
+        self._load_from: tuple[int, int] | None = None
+        self._is_loading = False
 
     # --- reading
+
+    @property
+    def is_known(self) -> bool:
+        """Whether the table says what the log does; not between a truncation and the next `catch_up`."""
+        return self._load_from is None and not self._is_loading
+
+    def begin_again(self, half_offset: int, op_offset: int) -> None:
+        """The log was truncated: read both queues again from here; ends on their way have not come."""
+        ends, self._ends = self._ends, {}
+        for end in ends.values():
+            end.error = StoreBusy(
+                "the log was truncated before the transaction had ended; end it again"
+            )
+        self._load_from = (half_offset, op_offset)
+        self._table.begin_again(next_op=op_offset)
 
     def load(self) -> Steps[None]:
         """Read both queues to their ends; before anything else.
@@ -102,7 +120,7 @@ class TransactionQueues:
         while records := (yield from self._ops_read.next_records()):
             for record in records:
                 self._table.feed_op(record.queue_offset, decode_op(record.body))
-        yield from self.catch_up()
+        yield from self._read_halves()
         self._table.loaded()
 
     def catch_up(self) -> Steps[None]:
@@ -111,6 +129,26 @@ class TransactionQueues:
         Raises:
             CodecError, OSError: as `load`.
         """
+        while self._is_loading:
+            yield from turn_end()
+        while self._load_from is not None:
+            yield from self._load_again(*self._load_from)
+        yield from self._read_halves()
+
+    def _load_again(self, half_offset: int, op_offset: int) -> Steps[None]:
+        """Read as at a start; where that fails, or the log is truncated meanwhile, it is to be done anew."""
+        begun = self._load_from
+        self._halves.offset, self._ops_read.offset = half_offset, op_offset
+        self._table.begin_again(next_op=op_offset)
+        self._is_loading = True
+        try:
+            yield from self.load()
+            if self._load_from is begun:
+                self._load_from = None
+        finally:
+            self._is_loading = False
+
+    def _read_halves(self) -> Steps[None]:
         while not self._halves.is_at_end:
             for record in (yield from self._halves.next_records()):
                 self._feed(record)

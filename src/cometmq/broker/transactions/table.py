@@ -179,6 +179,26 @@ class TransactionTable:
         found.stored_ms = copy.stored_ms
         self._track(found, offset)
 
+    def begin_again(self, *, next_op: int) -> None:
+        """The log was truncated: know nothing, and be told all of it again from here on.
+
+        Who holds a transaction of before finds that it is not open.
+        """
+        for transaction in self.open.values():
+            transaction.state = _S.GIVEN_UP
+        for known in (
+            self.open,
+            self.unmarked,
+            self._ended,
+            self._by_offset,
+            self._order,
+            self._done,
+            self._ops,
+        ):
+            known.clear()
+        self._next_op = next_op
+        self._is_loading = True
+
     def loaded(self) -> None:
         """Both queues were read to their ends: what comes from now on is new."""
         self._done.clear()  # All that the ops tell of was read.

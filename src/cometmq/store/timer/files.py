@@ -130,8 +130,33 @@ class TimerFiles:
         begin_ms = self.check.read_ms or (self.floor(now_ms) if not self.log.end else 0)
         self.read_ms = max(begin_ms, oldest_ms)
         self.queue_offset = self.check.queue_offset
+        self._count_waiting()
+
+    def _count_waiting(self) -> None:
         waiting = self.wheel.waiting(self.read_ms)
         self.waiting_count = sum(slot.unit_count for slot in waiting)
+
+    def truncate(self, physical_offset: int, read_ms: int, log_position: int) -> None:
+        """The commitlog ends here now: no unit leads behind it. Any thread, while nobody adds, reads or saves.
+
+        Args:
+            physical_offset: its new end.
+            read_ms: slots from here on are to be delivered, again where they were.
+            log_position: messages of units from here on will be given by the topic again: they are known.
+
+        Raises:
+            OSError: the disk failed; it is to be done again.
+        """
+        self.log.write()
+        position = self.log.first_from(physical_offset)
+        self.log.go_back(self.log.end if position is None else position)
+        self._mend_wheel()  # Also of what a try before this one has left, which failed.
+        self.read_ms = min(self.read_ms, read_ms)
+        self._count_waiting()
+        end = self.log.end
+        for position, unit in self.log.scan(log_position):
+            if log_position <= position < end:
+                self.known.add(unit.physical_offset)
 
     def _load_files(self) -> bool:
         """Load wheel and log; False where the wheel has to be set by all of the log."""

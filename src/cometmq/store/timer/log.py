@@ -7,6 +7,7 @@ Next: cometmq.store.timer.files
 """
 
 import errno
+from bisect import bisect_left
 from collections.abc import Iterator
 
 from cometmq.codec.timer_files import (
@@ -162,6 +163,37 @@ class TimerLog:
                 yield file.start + at, unit
                 at += TIMER_UNIT_SIZE
             self.end = self.written = file.end
+
+    def first_from(self, physical_offset: int) -> int | None:
+        """Position of the first unit whose message lies at this place of the commitlog or behind it; None for none.
+
+        Units came in the order of their messages. All must be written.
+        """
+        found = None
+        for file in reversed(self.chain.files):
+            count = (min(file.end, self.end) - file.start) // TIMER_UNIT_SIZE
+            while count and is_blank(file.view, (count - 1) * TIMER_UNIT_SIZE):
+                count -= 1
+
+            def place_of(number: int, view: memoryview = file.view) -> int:
+                return decode_unit(view, number * TIMER_UNIT_SIZE).physical_offset
+
+            number = bisect_left(range(count), physical_offset, key=place_of)
+            if number < count:
+                found = file.start + number * TIMER_UNIT_SIZE
+            if number:
+                break
+        return found
+
+    def go_back(self, position: int) -> None:
+        """End at a position; what lies behind is gone.
+
+        Raises:
+            OSError: the disk failed.
+        """
+        self.end = self.written = position
+        self.flushed = min(self.flushed, position)
+        self.cut()
 
     def cut(self) -> None:
         """Remove whatever lies behind the end, so that no later scan takes it for units.

@@ -14,6 +14,7 @@ from cometmq.broker.delay.delivery import LOOK_SECONDS, DelayedDelivery
 from cometmq.broker.delay.levels import Levels
 from cometmq.broker.inner_puts import InnerMessage
 from cometmq.broker.machines.runner import KeptMachine
+from cometmq.broker.machines.steps import Elsewhere
 from cometmq.codec.bodies.delay_offset import decode_delay_offsets
 from cometmq.model.topic import TopicConfig
 from cometmq.store.config_file import ConfigFile
@@ -38,6 +39,7 @@ class Delays:
             inner=broker.inner, topics=broker.topics, clock=broker.clock,
         )  # fmt: skip
         self.delivery.correct_offsets()
+        broker.store.on_truncated.append(self.delivery.truncated)
         machine = KeptMachine(
             broker.world, "delivery", self.delivery.deliver, period_seconds=LOOK_SECONDS
         )
@@ -216,3 +218,54 @@ def test_each_comes_in_its_time_across_kills_and_none_is_lost(data, seed):
     delays.broker.world.pass_time(40)
     assert set(delays.orders()) == set(sent)
     assert is_killed or len(delays.orders()) == len(sent)
+
+
+def truncated(delays: Delays, body: bytes, queue: tuple[str, int]) -> None:
+    """The log is cut before a message."""
+    place = next(r.physical_offset for r in delays.broker.records(*queue) if r.body == body)
+    delays.broker.store.truncate(place)
+
+
+def test_what_was_delivered_behind_a_new_end_is_delivered_again():
+    delays = Delays()
+    for number in range(3):
+        delays.send(b"%d" % number, 2)
+        delays.broker.world.pass_time(6)
+    assert delays.orders() == [b"0", b"1", b"2"]
+    truncated(delays, b"1", ("Orders", 1))
+    assert delays.orders() == [b"0"]
+    assert delays.delivered.offsets[2] == 1
+    delays.send(b"3", 1)  # It wakes the machine, as the feature does.
+    delays.broker.world.pass_time(6)
+    # The wait of 2 lay behind the new end, too.
+    assert delays.orders() == [b"0", b"1", b"3"]
+
+
+def test_what_came_behind_a_new_end_never_comes_and_what_comes_then_does():
+    delays = Delays()
+    for body in (b"stays", b"goes", b"goes, too"):
+        delays.send(body, 3)
+    truncated(delays, b"goes", ("SCHEDULE_TOPIC_XXXX", 2))
+    delays.broker.world.pass_time(1)
+    delays.send(b"new", 3)
+    delays.broker.world.pass_time(12)
+    assert delays.orders() == [b"stays", b"new"]
+
+
+def test_what_was_read_before_the_log_was_truncated_is_not_delivered():
+    delays = Delays()
+    delays.send(b"stays", 1)
+    delays.send(b"goes", 1)
+    # The look has its work elsewhere when the end is taken back.
+    delays.broker.clock.turn(1.5)
+    steps = delays.delivery.deliver()
+    wait = next(steps)
+    assert isinstance(wait, Elsewhere)
+    result = wait.work()
+    truncated(delays, b"goes", ("SCHEDULE_TOPIC_XXXX", 0))
+    with pytest.raises(StopIteration):  # noqa: PT012  The last of some sends ends them.
+        while True:
+            wait = steps.send(result)
+            assert isinstance(wait, Elsewhere)
+            result = wait.work()
+    assert delays.orders() == [b"stays"]

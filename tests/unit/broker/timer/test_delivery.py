@@ -51,6 +51,7 @@ class Timed:
             )
             machine.begin()
             broker.wake(machine, [self.delivery.queue()])
+            broker.store.on_truncated += [self.delivery.truncated, lambda _: machine.wake()]
 
     def _count(self, topics: Iterable[str], step: int) -> None:
         for topic in topics:
@@ -294,3 +295,97 @@ def test_each_comes_in_its_time_across_kills_and_none_is_lost(data, seed):
     timed.world.pass_time(8)
     assert set(timed.orders()) == set(sent)
     assert is_killed or len(timed.orders()) == len(sent)
+
+
+def truncate(
+    timed: Timed, body: bytes, topic: str = "rmq_sys_wheel_timer", queue_id: int = 0
+) -> None:
+    """The log is cut before a message."""
+    records = timed.broker.records(topic, queue_id)
+    timed.broker.store.truncate(next(r.physical_offset for r in records if r.body == body))
+
+
+def test_what_waits_behind_a_new_end_of_the_log_never_comes_and_what_comes_then_does():
+    timed = Timed()
+    for number in range(200):  # Of two files of timerlog.
+        timed.send(b"%d" % number, START + 20_000 + number)
+    timed.world.pass_time(1)
+    assert timed.delivery.facts()["timerCongestNum"] == "200"
+    truncate(timed, b"50")
+    timed.world.pass_time(1)
+    assert timed.delivery.facts()["timerCongestNum"] == "50"
+    for number in range(300, 310):
+        timed.send(b"%d" % number, START + 20_000 + number)
+    timed.world.pass_time(30)
+    assert timed.orders() == [b"%d" % number for number in [*range(50), *range(300, 310)]]
+    assert timed.delivery.facts()["timerCongestNum"] == "0"
+    timed.save()
+    timed = timed.killed()
+    timed.world.pass_time(30)
+    assert len(timed.orders()) == 60
+
+
+def test_what_was_delivered_behind_a_new_end_of_the_log_is_delivered_again():
+    timed = Timed()
+    timed.send(b"first", START + 2_300)
+    timed.send(b"second", START + 5_300)
+    timed.send(b"third", START + 60_000)
+    timed.world.pass_time(10)
+    timed.send(b"at once", START)
+    timed.world.pass_time(1)
+    assert timed.orders() == [b"first", b"second", b"at once"]
+    truncate(timed, b"second", "Orders", 1)
+    assert timed.orders() == [b"first"]
+    timed.world.pass_time(1)
+    assert timed.orders() == [b"first", b"second"]
+    timed.world.pass_time(60)
+    assert timed.orders() == [b"first", b"second", b"third"]
+    assert timed.delivery.is_empty
+
+
+def test_what_was_due_when_it_came_and_went_behind_a_new_end_comes_again_and_nothing_twice():
+    timed = Timed()
+    for number in range(3):
+        timed.send(b"%d" % number, START + 60_000)
+    timed.world.pass_time(1)
+    timed.send(b"at once", START)
+    timed.send(b"waits", START + 60_000)
+    timed.world.pass_time(1)
+    assert timed.orders() == [b"at once"]
+    truncate(timed, b"at once", "Orders", 1)
+    timed.world.pass_time(1)
+    assert timed.orders() == [b"at once"]
+    timed.world.pass_time(70)
+    assert sorted(timed.orders()) == [b"0", b"1", b"2", b"at once", b"waits"]
+
+
+def test_files_that_cannot_follow_the_log_do_so_the_next_time():
+    timed = Timed()
+    timed.send(b"stays", START + 9_000)
+    timed.send(b"goes", START + 9_000)
+    timed.world.pass_time(1)
+    truncate(timed, b"goes")
+    timed.broker.disk.fail("clear_from", code=errno.EIO)
+    timed.world.pass_time(0.5)
+    assert timed.delivery._truncate_to is not None, "it failed, and is to be done again"
+    timed.world.pass_time(1)
+    assert timed.delivery.facts()["timerCongestNum"] == "1"
+    timed.world.pass_time(9)
+    assert timed.orders() == [b"stays"]
+
+
+def test_nothing_is_saved_between_a_new_end_of_the_log_and_the_files_that_follow_it():
+    timed = Timed(is_running=False)
+    timed.send(b"stays", START + 9_000)
+    timed.send(b"goes", START + 9_000)
+    timed.world.run(timed.delivery.turn())
+    timed.save()
+    before = decode_check(timed.broker.disk.content(f"{PATH}/config/timercheck"))
+    timed.broker.store.on_truncated.append(timed.delivery.truncated)
+    truncate(timed, b"goes")
+    assert timed.world.run(timed.delivery.save()) is False
+    timed.world.run(timed.delivery.turn())
+    assert timed.world.run(timed.delivery.save()) is True
+    after = decode_check(timed.broker.disk.content(f"{PATH}/config/timercheck"))
+    assert (before.queue_offset, after.queue_offset) == (2, 1)
+    assert after.log_flushed < before.log_flushed

@@ -16,7 +16,7 @@ from cometmq.codec.headers.transaction import CheckTransaction
 from cometmq.codec.message_id import encode_message_id
 from cometmq.codec.record import Record
 from cometmq.model.codes import ResponseCode
-from cometmq.model.errors import RecordIllegal, RequestError, StoreError
+from cometmq.model.errors import RecordIllegal, RequestError, StoreBusy, StoreError
 from cometmq.model.flags import TRANSACTION_COMMIT, TRANSACTION_MASK
 from cometmq.model.names import HALF_TOPIC, OP_HALF_TOPIC, TRANS_CHECK_MAX_TIME_TOPIC
 from tests.support.hand_world import Outcome
@@ -372,3 +372,69 @@ def test_whatever_happens_in_whatever_order_each_is_committed_once_or_never(data
     paid = [record.properties()["UNIQ_KEY"] for record in life.broker.records("Paid", 1)]
     assert sorted(paid) == [key for key, how in books.says.items() if how == COMMIT]
     assert life.killed(is_read_anew=True).table.open == {}
+
+
+def is_known(life: Life) -> bool:
+    """Whether the table says what the log does."""
+    return life.queues.is_known
+
+
+def truncate(life: Life, end: int, *, read_from: tuple[int, int] = (0, 0)) -> None:
+    """The log is cut, and all that is known comes from what is left, as the feature has it."""
+    life.broker.store.on_truncated.append(lambda _: life.queues.begin_again(*read_from))
+    life.broker.store.truncate(end)
+
+
+def test_an_end_behind_a_new_end_of_the_log_never_was_and_can_come_again():
+    life = begin()
+    halves = [life.half(number) for number in range(3)]
+    life.end(halves[0], COMMIT)
+    end = life.broker.store.max_offset
+    life.end(halves[1], COMMIT)
+    life.end(halves[2], ROLLBACK)
+    later = life.half(3)
+    truncate(life, end)
+    assert life.paid() == [b"0"]
+    assert not is_known(life)
+    life.end(halves[1], ROLLBACK)
+    life.end(halves[2], COMMIT)
+    assert life.paid() == [b"0", b"2"]
+    assert is_known(life)
+    assert life.table.open == {}
+    with pytest.raises(RequestError, match="Find prepared transaction message failed"):
+        life.end(later, COMMIT)
+    with pytest.raises(RequestError, match="was rolled back before"):
+        life.end(halves[1], COMMIT)
+    life = life.killed(is_read_anew=True)
+    assert life.table.open == {}
+
+
+def test_an_end_that_was_on_its_way_when_the_log_was_truncated_is_told_so():
+    life = begin()
+    half = life.half(1)
+    end = life.broker.store.max_offset
+    life.half(2)
+    outcome = life.world.begin(life.ends.end(half.end(COMMIT)))
+    truncate(life, end)
+    life.world.settle()
+    with pytest.raises(StoreBusy, match="end it again"):
+        outcome.get()
+    assert life.paid() == []
+    life.end(half, COMMIT)
+    assert life.paid() == [b"1"]
+
+
+def test_a_check_finds_what_is_left_after_the_log_was_truncated():
+    life = begin()
+    life.half(1)
+    end = life.broker.store.max_offset
+    life.half(2)
+    life.broker.clock.turn(100)
+    life.check()
+    assert [header.msg_id for header, _ in life.asked] == [key_of(1), key_of(2)]
+    truncate(life, end)
+    life.asked.clear()
+    life.check()
+    assert [header.msg_id for header, _ in life.asked] == [key_of(1)]
+    life.answer(life.asked[0], COMMIT)
+    assert life.paid() == [b"1"]
