@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+import subprocess
+import sys
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 
 from cometmq.broker.flusher import Flusher
 from cometmq.broker.replicas.copier import LogCopier
 from cometmq.broker.replicas.state import MasterState
-from cometmq.net.loop import loop_clock
+from cometmq.net.loop import loop_clock, run
 from cometmq.replication.terms import LinkTerms
 from cometmq.store.message_store import MessageStore
 from cometmq.store.settings import StoreSettings
@@ -88,3 +93,37 @@ def log_of(store: MessageStore, start: int = 0) -> bytes:
     while (piece := store.read_log(start + len(found), 1 << 20)) is not None:
         found += bytes(piece)
     return found
+
+
+@contextmanager
+def copying(
+    folder: Path, master: str, *, file_size: int = 64 << 20
+) -> Iterator[subprocess.Popen[bytes]]:
+    """A process that does nothing but copy into `folder`/store, from the HA port at `master`; killed in the end."""
+    folder.mkdir(parents=True, exist_ok=True)
+    command = [
+        sys.executable,
+        "-m",
+        "tests.support.replica",
+        str(folder / "store"),
+        master,
+        str(file_size),
+    ]
+    with (folder / "slave.log").open("ab") as log:
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+async def copy_for_ever(path: str, master: str, file_size: int) -> None:
+    """Copy until the process is killed, with files as tests of whole brokers have them."""
+    await Replica(Path(path), StoreSettings(commitlog_file_size=file_size)).start(master)
+    await asyncio.Event().wait()
+
+
+if __name__ == "__main__":
+    logging.basicConfig(level=logging.INFO)
+    run(copy_for_ever(sys.argv[1], sys.argv[2], int(sys.argv[3])))

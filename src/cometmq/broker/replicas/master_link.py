@@ -6,6 +6,7 @@ Next: cometmq.replication.slave_end
 import asyncio
 import logging
 from collections.abc import Callable
+from typing import cast
 
 from cometmq.broker.replicas.intake import LogIntake
 from cometmq.broker.replicas.rate import ByteRate
@@ -73,8 +74,7 @@ class MasterLink(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """The connection stands: ask for the log."""
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's is no subclass.
         self._report()
         self._timer = self._loop.call_later(TICK_SECONDS, self._tick)
 

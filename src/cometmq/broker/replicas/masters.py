@@ -154,15 +154,19 @@ class MasterPort:
         """Let a connection of an unknown address in where a nameserver knows it by now."""
         try:
             await self._allowed.look()
+        except BaseException:
+            accepted.close()
+            raise
         finally:
             self._waiting -= 1
-            if not self._allowed.has(accepted.remote[0]):
-                self._turn_away(
-                    accepted,
-                    "no member of this group is known there; a slave registers at the nameserver, or "
-                    "haAllowedAddresses names it",
-                )
-        await self._connect(accepted)
+        if self._allowed.has(accepted.remote[0]):
+            await self._connect(accepted)
+            return
+        self._turn_away(
+            accepted,
+            "no member of this group is known there; a slave registers at the nameserver, or "
+            "haAllowedAddresses names it",
+        )
 
     async def _connect(self, accepted: Accepted) -> None:
         end = MasterEnd(

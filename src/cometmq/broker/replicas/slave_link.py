@@ -7,7 +7,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 from concurrent.futures import Executor
-from typing import Protocol
+from typing import Protocol, cast
 
 from cometmq.broker.replicas.rate import ByteRate
 from cometmq.broker.replicas.state import CopyState
@@ -96,8 +96,7 @@ class SlaveLink(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """The connection stands."""
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's is no subclass.
 
     def data_received(self, content: bytes) -> None:
         """Reports came, or what goes before them."""
@@ -124,6 +123,8 @@ class SlaveLink(asyncio.Protocol):
 
     def tick(self) -> None:
         """Time has passed."""
+        if self._transport is None or self._transport.is_closing():
+            return
         was_copying, acked = self.end.is_copying, self.end.acked
         self._do(lambda: self.end.tick(self._port.bounds(), self._port.now()))
         self._told(is_new=not was_copying, acked=acked)
