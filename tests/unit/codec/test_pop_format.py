@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cometmq.codec import fastjson
 from cometmq.codec.bodies.batch_ack import BatchAck, decode_batch_ack, encode_batch_ack
 from cometmq.codec.bodies.order_state import (
     OrderState,
@@ -79,6 +80,28 @@ def test_the_page_shows_the_file_of_queues_in_order():
     text = encode_order_states({("g", "Orders", 0): state})
     assert re.sub(r"\s", "", text) == ORDER
     assert decode_order_states(text) == {("g", "Orders", 0): state}
+
+
+@given(
+    st.lists(st.text(max_size=5), min_size=3, max_size=3), st.integers(0, 1 << 40),
+    st.integers(0, 32), st.integers(0, (1 << 32) - 1), st.integers(0, 1 << 40),
+)  # fmt: skip
+def test_a_check_point_of_neighbours_is_written_as_any_other(names, start, count, bits, place):
+    """Their body is put together; one with a gap, whose body fastjson's writer makes, differs in the messages alone."""
+    topic, group, broker = names
+    point = CheckPointBody(
+        topic, group, 3, start, tuple(range(start, start + count)), POP_MS, 60_000, bits, broker
+    )
+    gap = replace(point, offsets=(*point.offsets[1:], start + 40))
+    pages = [encode_check_point(each, revive_offset=place) for each in (point, gap)]
+    bodies = [fastjson.loads(page) for page in pages]
+    assert list(bodies[0]) == list(bodies[1])
+    for body, page in zip(bodies, pages, strict=True):
+        assert page == fastjson.dumps(body, sort_keys=True)
+    assert bodies[0].pop("d") == list(range(count))
+    assert bodies[0].pop("n") == count
+    del bodies[1]["d"], bodies[1]["n"]
+    assert bodies[0] == bodies[1]
 
 
 @given(

@@ -141,6 +141,7 @@ class PopFeature(Feature):
 
     def _keep(self) -> float:
         """What is put off, each 100 ms while there is any; no part of it waits."""
+        self._hand_outs.look()
         clock = self._parts.clock
         self._write_and_say()
         self._waiting.wake_ordered()
@@ -155,6 +156,7 @@ class PopFeature(Feature):
 
     def _hand_on(self) -> Steps[float]:
         """What falls due, and what others wrote into the revive topic."""
+        self._hand_outs.look()
         yield from self._journal.read_on()
         clock = self._parts.clock
         yield from self._revive.hand_on(self._hand_outs.pop_due(clock.now_ms()))

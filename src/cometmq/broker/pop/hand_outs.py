@@ -123,6 +123,8 @@ class CheckPoint:
 
     def offsets_of(self, bits: int) -> tuple[int, ...]:
         """The queue offsets that these bits stand for."""
+        if bits == self.all_bits:
+            return self.body.offsets
         return tuple(
             offset for place, offset in enumerate(self.body.offsets) if bits >> place & 1
         )
@@ -166,12 +168,13 @@ class HandOuts:
     """All that is handed out.
 
     Attributes:
-        on_work: told when something came in that time, or a write, has to follow.
+        on_work: told when something came in that time, or a write, has to follow; once, until somebody looks.
     """
 
     def __init__(self, revive_queues: int) -> None:
         """Nothing is; the revive topic has so many queues."""
         self.on_work: Callable[[], None] = lambda: None
+        self._is_told = False
         # Those with acknowledgements that are not on record, in the order in which they came.
         self._changed: dict[CheckPoint, None] = {}
         self._by_key: dict[Key, CheckPoint] = {}
@@ -193,6 +196,15 @@ class HandOuts:
 
     def __getitem__(self, key: Key) -> CheckPoint:
         return self._by_key[key]
+
+    def look(self) -> None:
+        """Whoever does the work looks at what there is: of what comes from now on it is told again."""
+        self._is_told = False
+
+    def _tell(self) -> None:
+        if not self._is_told:
+            self._is_told = True
+            self.on_work()
 
     # --- what comes in: hand-outs and their records
 
@@ -224,7 +236,7 @@ class HandOuts:
         point.place = written.queue_offset
         point.end = written.physical_offset + written.size
         self._needed[point.revive_queue].append((point.place, point))
-        self.on_work()
+        self._tell()
 
     def _open(self, point: CheckPoint, at_ms: int) -> None:
         assert point.state is State.OPEN
@@ -248,9 +260,8 @@ class HandOuts:
         if bits & ~point.acknowledged:
             assert point.state is State.OPEN, "nothing is left of the others"
             point.acknowledged |= bits
-            if not self._changed:
-                self.on_work()
             self._changed[point] = None
+            self._tell()
             if point.acknowledged == point.all_bits:
                 self._close(point, Event.ALL_ACKNOWLEDGED)
 
@@ -304,7 +315,7 @@ class HandOuts:
 
     def _close(self, point: CheckPoint, event: Event) -> None:
         _move(point, event)
-        self.on_work()
+        self._tell()
         # The key may be another's by now: a check point that was read twice is known once.
         self._by_key.pop(point.key, None)
         period = _period(point.due_ms)
@@ -444,7 +455,7 @@ class HandOuts:
         if point is not None:
             end, point.is_said = point.end, False
         self._unsaid.setdefault(place, deque()).append(_Unsaid(point, end, behind))
-        self.on_work()
+        self._tell()
 
     def reset(self, place: Place) -> None:
         """A group's offset is set, whatever was before."""

@@ -239,11 +239,13 @@ class Journal:
         self, point: CheckPoint, tag: str, body: bytes, *, deliver_ms: int
     ) -> InnerMessage:
         # Java's have a unique key, too, which nothing reads: without one they are not indexed.
+        deliver = str(deliver_ms)
         return InnerMessage(
             topic=self._topic,
             queue_id=point.revive_queue,
             body=body,
-            properties={TAGS: tag, TIMER_DELIVER_MS: str(deliver_ms)},
+            properties={TAGS: tag, TIMER_DELIVER_MS: deliver},
+            block=f"{TAGS}\1{tag}\2{TIMER_DELIVER_MS}\1{deliver}\2".encode(),
             born_ms=self._parts.clock.now_ms(),
             born_host=self._parts.store.store_host,
         )

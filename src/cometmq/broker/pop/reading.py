@@ -158,21 +158,23 @@ class PopReader:
     def _topic(self, pop: Pop, taken: Taken, topic: TopicConfig, first: int) -> Steps[None]:
         count = topic.read_queues
         for number in range(count):
-            yield from self._queue(pop, taken, topic.name, (first + number) % count)
+            queue_id = (first + number) % count
+            if taken.count < pop.request.max_msg_nums:
+                yield from self._queue(pop, taken, topic.name, queue_id)
+            else:
+                self._leave(pop, taken, (pop.request.consumer_group, topic.name, queue_id))
 
     def _queue(self, pop: Pop, taken: Taken, topic: str, queue_id: int) -> Steps[None]:
         request, busy = pop.request, self._offsets.busy
         place = (request.consumer_group, topic, queue_id)
+        if taken.effort.is_over or place in busy or taken.count >= request.max_msg_nums:
+            self._leave(pop, taken, place)
+            return
         offset = self._begin(place, request)
         queue = self._store.queue(topic, queue_id)
         if queue is None:
             return
         if request.order and self._orders.is_closed(place, request.attempt_id):
-            return
-        is_over = taken.effort.is_over
-        if is_over or place in busy or taken.count >= request.max_msg_nums:
-            taken.is_unfinished |= is_over and offset < queue.max_offset
-            taken.left += max(queue.max_offset - offset, 0)
             return
         if offset == queue.max_offset:
             return
@@ -191,6 +193,20 @@ class PopReader:
             self._pass_over(place, result.next_offset, is_ordered=request.order)
             taken.is_unfinished |= result.next_offset < result.max_offset
         taken.left += max(result.max_offset - result.next_offset, 0)
+
+    def _leave(self, pop: Pop, taken: Taken, place: Place) -> None:
+        """Count what is left in a queue of which nothing is taken."""
+        request = pop.request
+        offset = self._begin(place, request)
+        queue = self._store.queue(place[1], place[2])
+        if queue is None or (
+            request.order and self._orders.is_closed(place, request.attempt_id)
+        ):
+            return
+        left = queue.max_offset - offset
+        if left > 0:
+            taken.left += left
+            taken.is_unfinished |= taken.effort.is_over
 
     def _begin(self, place: Place, request: PopRequest) -> int:
         group, topic, queue_id = place
