@@ -8,6 +8,7 @@ Next: cometmq.access.account_files
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import yaml
@@ -143,6 +144,8 @@ class AccountEdits:
             ]
             written = yaml.safe_dump(content, sort_keys=False, allow_unicode=True).encode()
             # Seen before it is written: what would be refused is never in the file.
+            # Who asks learns the name of the file, and not where it lies.
+            read_accounts(written, Path(path).name)
             texts = {**self._files.texts, path: read_accounts(written, path)}
             if not len(self._files.joined(texts)):
                 raise SettingsError("no account would be left, and nobody could ask any more")
@@ -174,9 +177,9 @@ def _load(path: str) -> dict[str, Any]:
     except FileNotFoundError:
         content = None
     except yaml.YAMLError:
-        raise SettingsError(f"{path} is no YAML now; mend it first") from None
+        raise SettingsError(f"{Path(path).name} is no YAML now; mend it first") from None
     if content is not None and not isinstance(content, dict):
-        raise SettingsError(f"{path} is no table of keys and values; mend it first")
+        raise SettingsError(f"{Path(path).name} is no table of keys and values; mend it first")
     return content or {}
 
 

@@ -12,6 +12,7 @@ import logging
 import os
 from typing import Protocol
 
+from cometmq.access.login_failures import FAILURES_MAX, LoginFailures
 from cometmq.access.user import User, UserTable
 from cometmq.codec.remoting import Command, RawCommand
 from cometmq.codec.signature import (
@@ -41,6 +42,7 @@ _STRANGER = (
     "no known user has signed this: see that the access key is known and enabled here, and that both sides "
     "have the same secret key"
 )
+_TOO_MANY = f"{FAILURES_MAX} signatures of this address were wrong; new connections of it are not looked at for a minute"
 _IN_THE_CLEAR = (
     "what an administrator changes from another machine is taken over TLS only, since who hears a signature can use it "
     "again; use TLS, or set adminWithoutTls=true"
@@ -61,9 +63,19 @@ class UsersInForce(Protocol):
 class AccessGate:
     """Lets pass what a user has signed and may do."""
 
-    def __init__(self, users: UsersInForce, *, is_admin_without_tls: bool = False) -> None:
-        """Changes by administrators of other machines need TLS, or `is_admin_without_tls`."""
+    def __init__(
+        self,
+        users: UsersInForce,
+        *,
+        is_admin_without_tls: bool = False,
+        failures: LoginFailures | None = None,
+    ) -> None:
+        """Changes by administrators of other machines need TLS, or `is_admin_without_tls`.
+
+        `failures` count wrong signatures of other machines; without them nobody does.
+        """
         self._users = users
+        self._failures = failures
         self._is_admin_without_tls = is_admin_without_tls
 
     def is_asked(self, _rule: RequestRule) -> bool:
@@ -126,9 +138,15 @@ class AccessGate:
             user = None
         if user is not None and table.is_unsigned(user, peer.ip):
             return user
+        failures = None if peer.is_on_own_machine or peer.has_signed else self._failures
+        if failures is not None and failures.is_too_many(peer.network):
+            raise _refused(rule, peer, None, _TOO_MANY)
         secret = _NOBODYS_SECRET if user is None else user.secret
         if not _is_signed(secret, fields, body) or user is None:
+            if failures is not None:
+                failures.note(peer.network)
             raise _refused(rule, peer, None, _STRANGER)
+        peer.has_signed = True
         return user
 
 

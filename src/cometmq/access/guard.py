@@ -12,7 +12,9 @@ from cometmq.access.accounts import Account, Permission
 from cometmq.access.auth_users import AuthFile, AuthUser
 from cometmq.access.gate import AccessGate
 from cometmq.access.keys import AccessKeys
+from cometmq.access.login_failures import LoginFailures
 from cometmq.access.policies import ALL, ALLOW, CUSTOM, DEFAULT, DENY, read_policies
+from cometmq.model.clock import Clock
 from cometmq.model.errors import SettingsError
 
 AUTH_FILE = "auth.json"
@@ -32,11 +34,14 @@ class AccessGuard(NamedTuple):
     users: AuthFile | None = None
 
 
-def access_guard(settings: AccessKeys, *, folder: str | None, cluster: str = "") -> AccessGuard:
+def access_guard(
+    settings: AccessKeys, clock: Clock, *, folder: str | None, cluster: str = ""
+) -> AccessGuard:
     """What asks requests, as settings say.
 
     Args:
         settings: of the server.
+        clock: time.
         folder: of users and policies, where settings name none.
         cluster: its name.
 
@@ -49,12 +54,14 @@ def access_guard(settings: AccessKeys, *, folder: str | None, cluster: str = "")
         accounts = AccountFiles(
             settings.account_folder(), is_white_unsigned=settings.is_white_unsigned
         )
-        gate = AccessGate(accounts, is_admin_without_tls=without_tls)
+        gate = AccessGate(
+            accounts, is_admin_without_tls=without_tls, failures=LoginFailures(clock)
+        )
         return AccessGuard(gate, accounts=accounts)
     if not settings.is_authentication_enabled:
         return AccessGuard()
     users = _users(settings, settings.auth_path or folder, cluster)
-    gate = AccessGate(users, is_admin_without_tls=without_tls)
+    gate = AccessGate(users, is_admin_without_tls=without_tls, failures=LoginFailures(clock))
     return AccessGuard(gate, users=users)
 
 

@@ -23,6 +23,8 @@ class AccessKeys(AuthKeys):
     """Who may ask a server.
 
     Attributes:
+        connections_per_address_max: connections of one address (IPv6: of a /64) that is not the own machine; more are refused;
+            not a key of RocketMQ.
         is_acl_enabled: ACL 1.0 of RocketMQ 4.9: requests are signed by accounts of `plain_acl.yml` and
             `acl/**/*.yml`; differs: batch sends and reads are asked about, too (operate/security.md).
         acl_folder: where these files are; without it `conf` below `rocketmqHome` or ROCKETMQ_HOME, else the folder of
@@ -35,6 +37,7 @@ class AccessKeys(AuthKeys):
             not taken as a flag.
     """
 
+    connections_per_address_max: int = setting(200, key="connectionsPerAddressMax", least=1)
     is_acl_enabled: bool = setting(default=False, key=ACL_ENABLE)
     acl_folder: str | None = setting(None)
     is_white_unsigned: bool = setting(default=False, key="aclWhiteAddressesUnsigned")

@@ -180,7 +180,9 @@ class Broker:
         """What asks for rights, where there is access control; files of accounts are followed from now on."""
         settings = self.settings
         folder = f"{settings.store_directory}/config"
-        guard = access_guard(settings, folder=folder, cluster=settings.cluster_name)
+        guard = access_guard(
+            settings, self._clock, folder=folder, cluster=settings.cluster_name
+        )
         if guard.accounts is not None:
             tasks = Tasks("accounts")
             tasks.spawn(follow(guard.accounts), "files")
@@ -238,6 +240,7 @@ class Broker:
             Dispatcher(),
             self._clock,
             connections_max=settings.connections_max,
+            connections_per_address_max=settings.connections_per_address_max,
             idle_seconds_max=settings.idle_seconds_max,
             tls=settings.server_tls(),
         )

@@ -80,6 +80,7 @@ class NameServer:
         server = Server(
             self._dispatcher(),
             self._clock,
+            connections_per_address_max=settings.connections_per_address_max,
             idle_seconds_max=settings.idle_seconds_max,
             tls=settings.server_tls(),
         )
@@ -117,7 +118,7 @@ class NameServer:
 
     def _gate(self) -> AccessGate | None:
         """What asks for rights, where there is access control; files of accounts are followed from now on."""
-        guard = access_guard(self._settings.current, folder=None)
+        guard = access_guard(self._settings.current, self._clock, folder=None)
         if guard.accounts is not None:
             self._tasks.spawn(follow(guard.accounts), "accounts")
         return guard.gate

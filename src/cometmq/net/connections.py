@@ -30,6 +30,8 @@ SPOKEN_SECONDS = 40.0
 # Looking through all connections takes about 2 ms of 10,000: once in this time, and then for so many newcomers.
 _LOOK_SECONDS = 0.1
 _FOUND_MAX = 256
+# Of one address that is not this machine, where nothing else is said.
+COUNT_MAX = 200
 # The network of those that come from this machine.
 OWN_MACHINE = "this machine"
 
@@ -37,9 +39,18 @@ OWN_MACHINE = "this machine"
 class Connections:
     """Those that are open now."""
 
-    def __init__(self, count_max: int, clock: Clock) -> None:
-        """`count_max` is what the settings say; descriptors may bound it further, see `limit_to_descriptors`."""
+    def __init__(
+        self, count_max: int, clock: Clock, *, of_network_max: int = COUNT_MAX
+    ) -> None:
+        """Begin without any.
+
+        Args:
+            count_max: what the settings say; descriptors may bound it further, see `limit_to_descriptors`.
+            clock: time.
+            of_network_max: of one address (IPv6: of a /64) that is not this machine.
+        """
         self._count_max = count_max
+        self._of_network_max = of_network_max
         self._number_max = 1 << 30
         self._clock = clock
         self._peers: set[Peer] = set()
@@ -75,6 +86,14 @@ class Connections:
                 are left, whoever has them.
         """
         count = len(self._peers)
+        of_network = self._of_network[peer.network]
+        if of_network >= self._of_network_max and peer.network != OWN_MACHINE:
+            _log.warning(
+                "refusing a connection from %s: it has %d already; raise connectionsPerAddressMax where many "
+                "clients share an address",
+                peer.network, of_network,
+            )  # fmt: skip
+            return False
         is_full = count >= self._count_max or (
             # Where files have taken them, a quarter is left to connections all the same.
             number >= self._number_max and count >= self._number_max // 4

@@ -55,6 +55,7 @@ class Peer(asyncio.Protocol):
         ip: its address alone, IPv4 as IPv4.
         is_on_own_machine: whether it sits on this machine.
         is_encrypted: whether it talks over TLS.
+        has_signed: whether a request of it had a good signature.
         user: who asked last, where users are known (access.gate); for a handler that runs now.
         is_paused: whether it reads slower than we answer.
         is_closed: whether the connection is gone.
@@ -83,6 +84,7 @@ class Peer(asyncio.Protocol):
         self.network = network_of(self.ip, is_own=self.is_on_own_machine)
         self.is_encrypted = False
         self.user: Asker | None = None
+        self.has_signed = False
         self.is_paused = False
         self.is_closed = False
         self.on_close: list[Callable[[Peer], None]] = []

@@ -9,7 +9,7 @@ import logging
 
 from cometmq.model.clock import Clock
 from cometmq.model.errors import NetError
-from cometmq.net.connections import Connections
+from cometmq.net.connections import COUNT_MAX, Connections
 from cometmq.net.dispatcher import Dispatcher
 from cometmq.net.held_bytes import HeldBytes
 from cometmq.net.loop import loop_network
@@ -48,12 +48,13 @@ class Server:
         unread_answers: answers that peers have not read.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  A bound each.
         self,
         dispatcher: Dispatcher,
         clock: Clock,
         *,
         connections_max: int = CONNECTIONS_MAX,
+        connections_per_address_max: int = COUNT_MAX,
         partial_size_max: int = PARTIAL_SIZE_MAX,
         unread_size_max: int = UNREAD_SIZE_MAX,
         idle_seconds_max: float = IDLE_SECONDS_MAX,
@@ -74,7 +75,9 @@ class Server:
         self._idle_seconds_max = idle_seconds_max
         self._tls = tls
         self._attaching = Tasks("accept")
-        self._connections = Connections(connections_max, clock)
+        self._connections = Connections(
+            connections_max, clock, of_network_max=connections_per_address_max
+        )
         self._look: asyncio.TimerHandle | None = None
         self._look_at = 0.0  # When that is due, seconds of the loop.
         self._all_gone = asyncio.Event()

@@ -50,3 +50,17 @@ def test_another_address_always_gets_in_and_the_own_one_waits_for_a_silent_one()
     clock.turn(60)
     assert connections.admit(Sitter("10.0.0.1", clock.monotonic()), 5)
     assert [one.dropped for one in crowd].count(True) == 2
+
+
+def test_one_address_has_so_many_and_the_own_machine_as_many_as_there_are():
+    clock = HandClock()
+    connections: Any = Connections(100, clock, of_network_max=3)
+    taken = [connections.admit(Sitter("10.0.0.1", 0.0), 5) for _ in range(5)]
+    assert taken == [True, True, True, False, False]
+    assert connections.admit(Sitter("10.0.0.2", 0.0), 5)
+    assert all(connections.admit(Sitter(OWN_MACHINE, 0.0), 5) for _ in range(20))
+    gone = next(iter(connections))
+    while gone.network != "10.0.0.1":
+        gone = next(peer for peer in connections if peer.network == "10.0.0.1")
+    connections.forget(gone)
+    assert connections.admit(Sitter("10.0.0.1", 0.0), 5)
