@@ -94,6 +94,7 @@ def _layout(header: type) -> tuple[_Field, ...]:
             kind = next(option for option in get_args(kind) if option is not NoneType)
         read, write = _CODINGS[kind]
         assert part.default_factory is MISSING, "a default is text, a number or None"
+        assert not part.kw_only, "a header is made of its values in their order"
         is_required = part.default is MISSING
         name = part.metadata.get("wire") or _camel(part.name)
         row = (name, _KINDS[kind], is_required, None if is_required else part.default)

@@ -1,9 +1,13 @@
 """Custom headers: names, types, what is missing and what is wrong."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
+from importlib import import_module
+from pkgutil import iter_modules
+from typing import Any
 
 import pytest
 
+from cometmq.codec import headers
 from cometmq.codec.fields import decode_fields, encode_fields
 from cometmq.codec.headers.pull import PullRequest
 from cometmq.codec.headers.send import SendRequestV2
@@ -63,3 +67,26 @@ def test_a_wrong_truth_value_is_refused():
 
 def test_unknown_fields_are_left_alone():
     assert decode_fields(PullRequest, PULL | {"new": "1"}) == decode_fields(PullRequest, PULL)
+
+
+def all_headers() -> list[Any]:
+    modules = [
+        import_module(f"{headers.__name__}.{each.name}")
+        for each in iter_modules(headers.__path__)
+    ]
+    return [
+        value
+        for module in modules
+        for value in vars(module).values()
+        if is_dataclass(value) and value.__module__ == module.__name__
+    ]
+
+
+@pytest.mark.parametrize("header", all_headers(), ids=lambda header: str(header.__name__))
+def test_every_header_is_read_from_its_fields(header):
+    sent = header(**{each.name: given_for(each.type) for each in fields(header)})
+    assert decode_fields(header, encode_fields(sent)) == sent
+
+
+def given_for(kind: object) -> object:
+    return {"int": 7, "bool": True}.get(str(getattr(kind, "__name__", kind)).split(" ")[0], "x")

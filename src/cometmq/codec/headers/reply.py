@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from cometmq.model.names import DEFAULT_TOPIC
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class PushReply:
     """A reply; the body is the message's.
 
