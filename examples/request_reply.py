@@ -13,7 +13,7 @@ from cometmq.client import (
     PushSettings,
     StoredMessage,
 )
-from cometmq.model.errors import RequestTimeout
+from cometmq.errors import RequestTimeout
 
 NAMESERVER = sys.argv[1] if len(sys.argv) > 1 else None  # None: NAMESRV_ADDR, or localhost.
 PRICES = {b"apple": b"0.30", b"pear": b"0.45"}

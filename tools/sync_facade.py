@@ -6,6 +6,7 @@ and docstrings, each of one line that hands the call to the portal (`client/sync
 | in `AsyncX` | in `X` |
 | --- | --- |
 | `async def f(...) -> T`, `def f(...) -> asyncio.Future[T]` | `portal.call`, gives T |
+| the latter | also `f_async`: `portal.start`, gives concurrent.futures.Future[T] |
 | `async def f(...) -> AsyncIterator[T]` | `portal.iterate`, gives Iterator[T] |
 | `__aenter__`, `__aexit__`, `__aiter__` | `__enter__`, `__exit__`, `__iter__` |
 | a property, a plain method | read directly; `portal.call` |
@@ -94,6 +95,7 @@ def make(source: str, module: str) -> str:
     names = [node.name for node in classes] + _constants(tree)
     parts = [
         f'"""{title}: {made_by}."""',
+        "import concurrent.futures",
         "from collections.abc import Iterator",
         f"from cometmq.client.{module} import {', '.join(names)}",
         "from cometmq.client.sync.portal import portal",
@@ -148,7 +150,24 @@ def _method(item: Function, owner: str) -> tuple[str, bool]:
     if returned != "None":
         line = f"        result: {returned} = {value}\n        return result"
     head = f"    def {name}({_arguments(item)}) -> {returned}:\n{_docstring(item, 8)}\n"
-    return f"{head}{line}\n", True
+    return f"{head}{line}\n{_without_waiting(item)}", True
+
+
+def _without_waiting(item: Function) -> str:
+    """The second twin of what gives a future: it gives one, too."""
+    if not _returned(item).startswith("asyncio.Future["):
+        return ""
+    returned = _returned(item).replace("asyncio.", "concurrent.futures.")
+    text = (
+        f'        """`{item.name}` without waiting: the future gets its result or its error.\n\n'
+        f"        Raises:\n            ClientClosed: called from an async listener, or in a process "
+        f'forked since.\n        """\n'
+    )
+    return (
+        f"    def {item.name}_async({_arguments(item)}) -> {returned}:\n{text}"
+        f"        result: {returned} = self._portal.start(self._client.{_call(item)})\n"
+        f"        return result\n"
+    )
 
 
 def _repr(item: Function, _owner: str) -> str:

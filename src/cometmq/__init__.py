@@ -1,11 +1,16 @@
-"""CometMQ: Apache RocketMQ, compatible on the wire and on disk, as Python software."""
+"""CometMQ: Apache RocketMQ, compatible on the wire and on disk, as Python software.
 
+All names of `cometmq.client` can be imported from here, each when it is asked for; errors from `cometmq.errors`.
+"""
+
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
+    from cometmq.client import *  # noqa: F403  Its `__all__` says what that is.
     from cometmq.embedded.virtual import Virtual
 
 
@@ -29,3 +34,18 @@ def virtual(
     from cometmq.embedded.virtual import Virtual
 
     return Virtual(data_dir, settings=settings, seed=seed)
+
+
+def __getattr__(name: str) -> object:
+    """A name of `cometmq.client`; most who import the package want one part of it."""
+    if not name.startswith("_"):
+        client = import_module("cometmq.client")
+        if name in client.__all__:
+            found: object = getattr(client, name)
+            globals()[name] = found
+            return found
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *import_module("cometmq.client").__all__})

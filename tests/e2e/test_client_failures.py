@@ -226,10 +226,10 @@ async def test_sends_under_way_end_when_the_producer_closes(cluster):
 async def test_a_client_that_is_not_running_says_so(cluster):
     producer = AsyncProducer(cluster.names.address)
     with pytest.raises(ClientClosed, match="start"):
-        producer.send(MESSAGE)
+        await producer.send(MESSAGE)
     async with producer:
         await producer.send(MESSAGE)
     with pytest.raises(ClientClosed):
-        producer.send(MESSAGE)
+        await producer.send(MESSAGE)
     with pytest.raises(ClientClosed):
         await AsyncPullConsumer(cluster.names.address).queues(TOPIC)

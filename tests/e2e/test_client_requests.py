@@ -113,7 +113,7 @@ async def test_a_request_that_cannot_be_sent_fails_at_once(cluster):
 async def test_a_message_that_asks_nothing_cannot_be_replied_to(cluster, echo):
     async with AsyncProducer(cluster.nameserver) as producer:
         with pytest.raises(MessageError, match="asks for no reply"):
-            producer.reply(echo[0], b"?")
+            await producer.reply(echo[0], b"?")
 
 
 async def test_who_replies_too_late_is_told(cluster, echo):

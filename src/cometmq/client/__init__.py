@@ -25,7 +25,9 @@ if TYPE_CHECKING:
         round_robin,
     )
     from cometmq.client.concurrent import Verdict
+    from cometmq.client.counts import TopicCounts
     from cometmq.client.explain import Explanation, Finding
+    from cometmq.client.hub import Hub
     from cometmq.client.in_processes import InProcesses
     from cometmq.client.inspector import AsyncInspector
     from cometmq.client.producer import AsyncProducer
@@ -62,10 +64,20 @@ if TYPE_CHECKING:
         TransactionResult,
         TransactionState,
     )
+    from cometmq.codec.bodies.cluster import ClusterInfo
+    from cometmq.codec.bodies.conflicts import Conflict, Side
+    from cometmq.codec.bodies.connection import ClientConnection, ConsumerConnections
+    from cometmq.codec.bodies.running import ConsumeRates
+    from cometmq.codec.bodies.stats import QueueProgress
+    from cometmq.codec.compression import Compression
     from cometmq.model.credentials import Credentials
+    from cometmq.model.group import GroupConfig
     from cometmq.model.message import Message, StoredMessage
     from cometmq.model.queue import MessageQueue
+    from cometmq.model.route import BrokerData, QueueData, TopicRoute
+    from cometmq.model.subscription import Sql92, Subscription
     from cometmq.model.tls import TlsSettings
+    from cometmq.model.topic import TopicConfig
 
 __all__ = [
     "Admin",
@@ -76,14 +88,23 @@ __all__ = [
     "AsyncPushConsumer",
     "AsyncSimpleConsumer",
     "AsyncTransaction",
+    "BrokerData",
+    "ClientConnection",
     "ClientSettings",
+    "ClusterInfo",
+    "Compression",
+    "Conflict",
     "ConsistentHash",
     "ConsumeFrom",
+    "ConsumeRates",
+    "ConsumerConnections",
     "ConsumerSettings",
     "Credentials",
     "Explanation",
     "Finding",
     "FixedQueues",
+    "GroupConfig",
+    "Hub",
     "InProcesses",
     "Inspector",
     "MachineRooms",
@@ -97,15 +118,23 @@ __all__ = [
     "PullStatus",
     "PushConsumer",
     "PushSettings",
+    "QueueData",
+    "QueueProgress",
     "QueueRange",
     "RawPull",
     "Selector",
     "SendResult",
     "SendStatus",
+    "Side",
     "SimpleConsumer",
     "SimpleSettings",
+    "Sql92",
     "StoredMessage",
+    "Subscription",
     "TlsSettings",
+    "TopicConfig",
+    "TopicCounts",
+    "TopicRoute",
     "Transaction",
     "TransactionListener",
     "TransactionResult",
@@ -126,7 +155,9 @@ _NAMES = {
     "cometmq.client.allocation": "ConsistentHash FixedQueues MachineRooms NearbyRoom allocate_averagely allocate_in_circle",
     "cometmq.client.choose_queue": "Selector at_random by_hash nearby_room round_robin",
     "cometmq.client.concurrent": "Verdict",
+    "cometmq.client.counts": "TopicCounts",
     "cometmq.client.explain": "Explanation Finding",
+    "cometmq.client.hub": "Hub",
     "cometmq.client.in_processes": "InProcesses",
     "cometmq.client.inspector": "AsyncInspector",
     "cometmq.client.producer": "AsyncProducer",
@@ -144,10 +175,20 @@ _NAMES = {
     "cometmq.client.sync.simple_consumer": "SimpleConsumer",
     "cometmq.client.sync.transaction": "Transaction",
     "cometmq.client.transactions": "AsyncTransaction TransactionListener TransactionResult TransactionState",
+    "cometmq.codec.bodies.cluster": "ClusterInfo",
+    "cometmq.codec.bodies.conflicts": "Conflict Side",
+    "cometmq.codec.bodies.connection": "ClientConnection ConsumerConnections",
+    "cometmq.codec.bodies.running": "ConsumeRates",
+    "cometmq.codec.bodies.stats": "QueueProgress",
+    "cometmq.codec.compression": "Compression",
     "cometmq.model.credentials": "Credentials",
+    "cometmq.model.group": "GroupConfig",
     "cometmq.model.message": "Message StoredMessage",
     "cometmq.model.queue": "MessageQueue",
+    "cometmq.model.route": "BrokerData QueueData TopicRoute",
+    "cometmq.model.subscription": "Sql92 Subscription",
     "cometmq.model.tls": "TlsSettings",
+    "cometmq.model.topic": "TopicConfig",
 }
 __getattr__ = later(
     __name__, {name: module for module, names in _NAMES.items() for name in names.split()}

@@ -3,7 +3,7 @@
     async with AsyncProducer("127.0.0.1:9876") as producer:
         result = await producer.send(Message("orders", b"...", tag="paid", keys="order-17"))
 
-`send` gives a future at once and makes no task: await it, or gather many of them. Those of one turn
+`send` gives a future at once and makes no task: await it, or gather many of them; it has every error, too. Those of one turn
 of the loop leave in one write for each broker. `cometmq.client.Producer` is the same for threads.
 
 Next: cometmq.client.parcel
@@ -33,7 +33,7 @@ from cometmq.client.transactions import (
     Transactions,
 )
 from cometmq.model.codes import RequestCode
-from cometmq.model.errors import ClientClosed
+from cometmq.model.errors import ClientClosed, CometError
 from cometmq.model.message import Message, StoredMessage
 from cometmq.model.names import check_group
 from cometmq.model.queue import MessageQueue
@@ -166,6 +166,8 @@ class AsyncProducer:
     ) -> asyncio.Future[SendResult]:
         """Send a message; its result comes when a broker has acknowledged it.
 
+        Whatever goes wrong is raised where the result is awaited, and nowhere else.
+
         Args:
             message: what to send.
             queue: the very queue it must go to; then it is tried once only.
@@ -173,11 +175,24 @@ class AsyncProducer:
             timeout_ms: for all attempts together; None: the settings'.
 
         Raises:
-            ClientClosed, MessageError: before anything is sent.
+            ClientClosed, MessageError: nothing was sent.
             SendFailed: no attempt was acknowledged; it may be stored all the same.
             BrokerRefused: the broker does not take this message.
             TopicNotFound, NetError: there is nobody to send it to.
         """
+        try:
+            return self._begin(message, queue, selector, timeout_ms)
+        except CometError as error:
+            return _failed(error)
+
+    def _begin(
+        self,
+        message: Message,
+        queue: MessageQueue | None,
+        selector: Selector | None,
+        timeout_ms: int | None,
+    ) -> asyncio.Future[SendResult]:
+        """Begin a send; raises what stands before it is begun."""
         sender = self._sender or self._running()
         pick = None
         if queue is not None or selector is not None:
@@ -209,11 +224,11 @@ class AsyncProducer:
 
         Raises:
             SendFailed: after all have settled, when some failed; how many, and the first reason.
-            ClientClosed, MessageError: as in `send`.
+            ClientClosed, MessageError: at the first message that cannot be sent; those before it are.
         """
 
         def send(message: Message) -> asyncio.Future[SendResult]:
-            return self.send(message, queue=queue, selector=selector, timeout_ms=timeout_ms)
+            return self._begin(message, queue, selector, timeout_ms)
 
         return await send_all(messages, send, window=window)
 
@@ -235,8 +250,11 @@ class AsyncProducer:
             MessageError: several topics, a delay, or too long.
             ClientClosed, SendFailed, BrokerRefused, TopicNotFound, NetError: as `send`.
         """
-        sender = self._running()
-        parcel = self._packer.pack_batch(messages)
+        try:
+            sender = self._running()
+            parcel = self._packer.pack_batch(messages)
+        except CometError as error:
+            return _failed(error)
         return sender.start(parcel, only(queue), timeout_ms)
 
     def send_encoded(
@@ -261,8 +279,11 @@ class AsyncProducer:
             MessageError: empty or too long.
             ClientClosed, SendFailed, BrokerRefused, TopicNotFound, NetError: as `send`.
         """
-        sender = self._running()
-        parcel = self._packer.pack_encoded(topic, batch_body, properties)
+        try:
+            sender = self._running()
+            parcel = self._packer.pack_encoded(topic, batch_body, properties)
+        except CometError as error:
+            return _failed(error)
         return sender.start(parcel, only(queue), timeout_ms)
 
     async def send_oneway(
@@ -335,10 +356,13 @@ class AsyncProducer:
             BrokerRefused: who asked is not there any more.
             ClientClosed, SendFailed, TopicNotFound, NetError: as `send`.
         """
-        sender = self._running()
-        message, back = make_reply(request, body, properties or {})
-        code = int(RequestCode.SEND_REPLY_MESSAGE_V2)
-        parcel = self._packer.pack(message, back, code=code)
+        try:
+            sender = self._running()
+            message, back = make_reply(request, body, properties or {})
+            code = int(RequestCode.SEND_REPLY_MESSAGE_V2)
+            parcel = self._packer.pack(message, back, code=code)
+        except CometError as error:
+            return _failed(error)
         return sender.start(parcel, at_broker(request.queue.broker_name), timeout_ms)
 
     # --- transactions
@@ -400,3 +424,10 @@ class AsyncProducer:
             ClientClosed, NetError, BrokerRefused: the nameservers cannot be asked.
         """
         return list(await self._running().queues(self._namespace.wrap(topic)))
+
+
+def _failed(error: CometError) -> asyncio.Future[SendResult]:
+    """What a send gives that could not even begin."""
+    result: asyncio.Future[SendResult] = asyncio.get_running_loop().create_future()
+    result.set_exception(error)
+    return result

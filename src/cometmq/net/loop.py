@@ -1,6 +1,6 @@
 """The event loop of a program, and what comes with it: its clock, its network, its chance.
 
-Programs run on uvloop, with the system's time and sockets. On a virtual loop (net.virtual_loop) time, network and
+Programs run on uvloop, where it is there, with the system's time and sockets. On a virtual loop (net.virtual_loop) time, network and
 chance are its own: whoever needs one asks here instead of making it.
 """
 
@@ -9,8 +9,6 @@ import random
 import secrets
 from collections.abc import Coroutine
 from typing import Any, TypeVar
-
-import uvloop
 
 from cometmq.model.clock import Clock
 from cometmq.net.clock import SystemClock
@@ -21,9 +19,18 @@ from cometmq.net.virtual_loop import VirtualLoop
 Result = TypeVar("Result")
 
 
+def new_loop() -> asyncio.AbstractEventLoop:
+    """An event loop of uvloop's; asyncio's own where that is absent (there is none for Windows)."""
+    try:
+        import uvloop
+    except ImportError:
+        return asyncio.new_event_loop()
+    return uvloop.new_event_loop()
+
+
 def run(main: Coroutine[Any, Any, Result]) -> Result:
-    """Run `main` on a fresh uvloop event loop and return what it returns."""
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+    """Run `main` on a fresh event loop and return what it returns."""
+    with asyncio.Runner(loop_factory=new_loop) as runner:
         return runner.run(main)
 
 

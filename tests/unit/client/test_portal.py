@@ -126,3 +126,66 @@ def test_a_client_from_before_a_fork_says_so_and_one_made_in_the_child_works():
     os.close(writer)
     assert b"fork" in said
     assert own == b"42"
+
+
+def begun(value: int) -> asyncio.Future[int]:
+    made = asyncio.get_running_loop().create_future()
+    if value < 0:
+        made.set_exception(ZeroDivisionError("as asked"))
+    else:
+        made.set_result(2 * value)
+    return made
+
+
+def test_what_is_started_is_run_in_its_order_and_gives_futures():
+    order: list[int] = []
+
+    def note(value: int) -> asyncio.Future[int]:
+        order.append(value)
+        return begun(value)
+
+    started = [portal().start(note, number) for number in range(1000)]
+    assert [each.result(10) for each in started] == [2 * number for number in range(1000)]
+    assert order == list(range(1000))
+    with pytest.raises(ZeroDivisionError, match="as asked"):
+        portal().start(begun, -1).result(10)
+    with pytest.raises(TypeError):
+        portal().start(begun).result(10)
+
+
+def test_what_is_started_can_be_cancelled_until_its_turn():
+    ran = threading.Event()
+    held, go_on = threading.Event(), threading.Event()
+
+    def hold() -> asyncio.Future[int]:
+        held.set()
+        go_on.wait(10)
+        return begun(1)
+
+    def late() -> asyncio.Future[int]:
+        ran.set()
+        return begun(2)
+
+    first = portal().start(hold)
+    assert held.wait(10)
+    second = portal().start(late)
+    assert second.cancel()
+    go_on.set()
+    assert first.result(10) == 2
+    assert portal().call(double, 1) == 2  # The turn of the second is over.
+    assert not ran.is_set()
+
+
+def test_many_threads_start_and_all_are_answered():
+    results: list[int] = []
+
+    def many() -> None:
+        started = [portal().start(begun, number) for number in range(500)]
+        results.extend(each.result(10) for each in started)
+
+    threads = [threading.Thread(target=many) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(results) == sorted(2 * number for number in range(500) for _ in range(4))

@@ -4,9 +4,12 @@ Next: cometmq.client.sync.portal
 """
 
 import asyncio
+import concurrent.futures
 import threading
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
+
+from cometmq.model.errors import ClientClosed
 
 Value = TypeVar("Value")
 
@@ -62,6 +65,29 @@ class Handoff:
         """On the loop: nobody waits any more."""
         if self._under_way is not None:
             self._under_way.cancel()
+
+
+def begin(
+    result: "concurrent.futures.Future[Any]", function: Callable[[], asyncio.Future[Any]]
+) -> None:
+    """On the loop: run a function that gives a future, and have `result` become what that becomes."""
+    if not result.set_running_or_notify_cancel():
+        return
+
+    def settle(done: asyncio.Future[Any]) -> None:
+        if done.cancelled():
+            result.set_exception(ClientClosed("the client's loop was closed meanwhile"))
+        elif (error := done.exception()) is not None:
+            result.set_exception(error)
+        else:
+            result.set_result(done.result())
+
+    try:
+        given = function()
+    except BaseException as error:  # noqa: BLE001  It belongs to the caller.
+        result.set_exception(error)
+        return
+    given.add_done_callback(settle)
 
 
 async def _wait(given: Awaitable[Value]) -> Value:

@@ -6,20 +6,22 @@ import. Design note: docs/design/0003-sync-facade.md.
 """
 
 import atexit
+import concurrent.futures
 import os
 import threading
+from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator
-from functools import cache
+from functools import cache, partial
 from typing import Any, TypeVar, cast
 
-import uvloop
-
-from cometmq.client.sync.handoff import Handoff
+from cometmq.client.sync.handoff import Handoff, begin
 from cometmq.model.errors import ClientClosed
+from cometmq.net.loop import new_loop
 
 Value = TypeVar("Value")
 
 _STOP_SECONDS_MAX = 5.0
+_AT_ONCE = 256  # What was started, run in one turn of the loop: some ms of sends.
 
 
 class Portal:
@@ -28,7 +30,9 @@ class Portal:
     def __init__(self) -> None:
         """Start the thread."""
         self._pid = os.getpid()
-        self._loop = uvloop.new_event_loop()
+        self._started: deque[Callable[[], None]] = deque()
+        self._is_woken = False
+        self._loop = new_loop()
         self._thread = threading.Thread(
             target=self._loop.run_forever, name="cometmq-clients", daemon=True
         )
@@ -42,15 +46,7 @@ class Portal:
             ClientClosed: called from the loop itself, or in a process forked since.
             BaseException: whatever the function raises.
         """
-        if threading.current_thread() is self._thread:
-            raise ClientClosed(
-                "a blocking client was called from the thread on which it works (an async "
-                "listener?); use its Async twin there"
-            )
-        if os.getpid() != self._pid:
-            raise ClientClosed(
-                "this client was made before fork(); make a new one in this process"
-            )
+        self._check_usable()
         call = Handoff(function, args, kwargs)
         try:
             self._loop.call_soon_threadsafe(call.start, self._loop)
@@ -72,6 +68,34 @@ class Portal:
             raise ClientClosed(
                 "this client was made before fork(); make a new one in this process"
             )
+
+    def start(
+        self, function: Callable[..., Any], *args: Any, **kwargs: Any
+    ) -> "concurrent.futures.Future[Any]":
+        """Run a function on the loop and give the future of what it gives; nobody waits here.
+
+        Those that are started while the loop is busy are run in one turn of it, in their order. A future can be
+        cancelled until its turn has come.
+
+        Raises:
+            ClientClosed: called from the loop itself, or in a process forked since.
+        """
+        self._check_usable()
+        result: concurrent.futures.Future[Any] = concurrent.futures.Future()
+        self._started.append(partial(begin, result, partial(function, *args, **kwargs)))
+        if not self._is_woken:
+            self._is_woken = True
+            self._loop.call_soon_threadsafe(self._run_started)
+        return result
+
+    def _run_started(self) -> None:
+        # Before it looks: what is added from now on wakes the loop again.
+        self._is_woken = False
+        for _ in range(min(len(self._started), _AT_ONCE)):
+            self._started.popleft()()
+        if self._started and not self._is_woken:
+            self._is_woken = True
+            self._loop.call_soon(self._run_started)
 
     def iterate(
         self, function: Callable[..., AsyncIterator[Value]], *args: Any, **kwargs: Any

@@ -1,5 +1,6 @@
 """The blocking `Producer`: made by tools/sync_facade.py from cometmq.client.producer; do not edit."""
 
+import concurrent.futures
 from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self
@@ -11,7 +12,10 @@ from cometmq.client.results import SendResult
 from cometmq.client.settings import ProducerSettings
 from cometmq.client.sync.portal import portal
 from cometmq.client.sync.transaction import Transaction
-from cometmq.client.transactions import TransactionListener, TransactionResult
+from cometmq.client.transactions import (
+    TransactionListener,
+    TransactionResult,
+)
 from cometmq.model.message import Message, StoredMessage
 from cometmq.model.queue import MessageQueue
 
@@ -96,6 +100,8 @@ class Producer:
     ) -> SendResult:
         """Send a message; its result comes when a broker has acknowledged it.
 
+        Whatever goes wrong is raised where the result is awaited, and nowhere else.
+
         Args:
             message: what to send.
             queue: the very queue it must go to; then it is tried once only.
@@ -103,12 +109,30 @@ class Producer:
             timeout_ms: for all attempts together; None: the settings'.
 
         Raises:
-            ClientClosed, MessageError: before anything is sent.
+            ClientClosed, MessageError: nothing was sent.
             SendFailed: no attempt was acknowledged; it may be stored all the same.
             BrokerRefused: the broker does not take this message.
             TopicNotFound, NetError: there is nobody to send it to.
         """
         result: SendResult = self._portal.call(
+            self._client.send, message, queue=queue, selector=selector, timeout_ms=timeout_ms
+        )
+        return result
+
+    def send_async(
+        self,
+        message: Message,
+        *,
+        queue: MessageQueue | None = None,
+        selector: Selector | None = None,
+        timeout_ms: int | None = None,
+    ) -> concurrent.futures.Future[SendResult]:
+        """`send` without waiting: the future gets its result or its error.
+
+        Raises:
+            ClientClosed: called from an async listener, or in a process forked since.
+        """
+        result: concurrent.futures.Future[SendResult] = self._portal.start(
             self._client.send, message, queue=queue, selector=selector, timeout_ms=timeout_ms
         )
         return result
@@ -136,7 +160,7 @@ class Producer:
 
         Raises:
             SendFailed: after all have settled, when some failed; how many, and the first reason.
-            ClientClosed, MessageError: as in `send`.
+            ClientClosed, MessageError: at the first message that cannot be sent; those before it are.
         """
         result: list[SendResult] = self._portal.call(
             self._client.send_many,
@@ -171,6 +195,23 @@ class Producer:
         )
         return result
 
+    def send_batch_async(
+        self,
+        messages: Sequence[Message],
+        *,
+        queue: MessageQueue | None = None,
+        timeout_ms: int | None = None,
+    ) -> concurrent.futures.Future[SendResult]:
+        """`send_batch` without waiting: the future gets its result or its error.
+
+        Raises:
+            ClientClosed: called from an async listener, or in a process forked since.
+        """
+        result: concurrent.futures.Future[SendResult] = self._portal.start(
+            self._client.send_batch, messages, queue=queue, timeout_ms=timeout_ms
+        )
+        return result
+
     def send_encoded(
         self,
         topic: str,
@@ -194,6 +235,30 @@ class Producer:
             ClientClosed, SendFailed, BrokerRefused, TopicNotFound, NetError: as `send`.
         """
         result: SendResult = self._portal.call(
+            self._client.send_encoded,
+            topic,
+            queue,
+            batch_body,
+            properties=properties,
+            timeout_ms=timeout_ms,
+        )
+        return result
+
+    def send_encoded_async(
+        self,
+        topic: str,
+        queue: MessageQueue | None,
+        batch_body: bytes,
+        *,
+        properties: str = "",
+        timeout_ms: int | None = None,
+    ) -> concurrent.futures.Future[SendResult]:
+        """`send_encoded` without waiting: the future gets its result or its error.
+
+        Raises:
+            ClientClosed: called from an async listener, or in a process forked since.
+        """
+        result: concurrent.futures.Future[SendResult] = self._portal.start(
             self._client.send_encoded,
             topic,
             queue,
@@ -265,6 +330,24 @@ class Producer:
             ClientClosed, SendFailed, TopicNotFound, NetError: as `send`.
         """
         result: SendResult = self._portal.call(
+            self._client.reply, request, body, properties=properties, timeout_ms=timeout_ms
+        )
+        return result
+
+    def reply_async(
+        self,
+        request: StoredMessage,
+        body: bytes,
+        *,
+        properties: Mapping[str, str] | None = None,
+        timeout_ms: int | None = None,
+    ) -> concurrent.futures.Future[SendResult]:
+        """`reply` without waiting: the future gets its result or its error.
+
+        Raises:
+            ClientClosed: called from an async listener, or in a process forked since.
+        """
+        result: concurrent.futures.Future[SendResult] = self._portal.start(
             self._client.reply, request, body, properties=properties, timeout_ms=timeout_ms
         )
         return result
