@@ -48,6 +48,11 @@ class ByteSlave(asyncio.Protocol):
         assert self._transport is not None
         self._transport.write(content)
 
+    def pause(self) -> None:
+        """Read nothing any more."""
+        assert self._transport is not None
+        self._transport.pause_reading()
+
     def close(self) -> None:
         assert self._transport is not None
         self._transport.abort()

@@ -228,3 +228,21 @@ async def test_a_named_port_that_is_taken_stops_the_start_with_its_key(tmp_path)
         with pytest.raises(Exception, match=f"haListenPort={taken}: cannot listen"):
             async with master(tmp_path / "second", ha_port=taken):
                 pass
+
+
+async def test_a_slave_that_never_reads_holds_one_frame_and_disturbs_no_other(tmp_path):
+    async with master(tmp_path, ha_frame_size=200_000) as served:
+        deaf = await slave_of(served, acks=False)
+        deaf.pause()
+        for _ in range(40):
+            await send(served, body=bytes(90_000))
+        good = await slave_of(served)
+        assert (await send(served)).code == OK
+        assert good.end == served.broker._store.max_offset
+        (held,) = [
+            link._transport.get_write_buffer_size()
+            for link in served.broker._replicas._links
+            if link.end.acked == 0
+        ]
+        assert held <= 200_000 + (64 << 10)
+        assert len(deaf.received) == 0
