@@ -8,7 +8,7 @@
 Next: cometmq.client.nameservers
 """
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Self, TypeVar
 
@@ -328,6 +328,61 @@ class AsyncAdmin:
             lambda address: self._brokers.progress(address, group, topic), None
         )
         return {queue: each for queues in answers.values() for queue, each in queues.items()}
+
+    async def lag(self, group: str, topic: str | None = None) -> dict[MessageQueue, int]:
+        """Messages that a group has not consumed yet, by queue.
+
+        Args:
+            group: the consumer group.
+            topic: of the queues; None: all topics in which the group has offsets.
+
+        Raises:
+            BrokerNotFound: no broker is there.
+        """
+        progress = await self.group_progress(group, topic)
+        return {queue: each.lag for queue, each in progress.items()}
+
+    async def reset_offsets(
+        self, group: str, topic: str, timestamp_ms: int | None
+    ) -> dict[MessageQueue, int]:
+        """Have a group go on elsewhere, in all queues of a topic; its members are sent there.
+
+        Args:
+            group: the consumer group; the brokers must know it.
+            topic: of the queues.
+            timestamp_ms: at the first message stored then or later, ms since 1970; 0: at the first there is;
+                None: at the end.
+
+        Returns:
+            The offset at which it goes on, by queue.
+
+        Raises:
+            TopicNotFound: the nameserver knows none.
+            BrokerNotFound: a broker of the topic has no master now.
+            BrokerRefused: a broker does not know the group.
+        """
+        at_ms = -1 if timestamp_ms is None else timestamp_ms
+        queues = (await self._hub.known(topic)).read_queues
+        offsets: dict[MessageQueue, int] = {}
+        for name in sorted({queue.broker_name for queue in queues}):
+            address = self._hub.address(name)
+            moved = await self._brokers.reset_offsets(address, group, topic, at_ms)
+            if moved is None:  # Nobody is there to move: its offsets are stored.
+                ours = [queue for queue in queues if queue.broker_name == name]
+                moved = await self._store_offsets(group, ours, timestamp_ms)
+            offsets.update(moved)
+        return offsets
+
+    async def _store_offsets(
+        self, group: str, queues: Sequence[MessageQueue], timestamp_ms: int | None
+    ) -> dict[MessageQueue, int]:
+        if timestamp_ms is None:
+            found = await self._offsets.max_offsets(queues)
+        else:
+            found = await self._offsets.offsets_by_time(dict.fromkeys(queues, timestamp_ms))
+        offsets = dict(zip(queues, all_of(found.values()), strict=True))
+        await self._offsets.commit_all(group, offsets)
+        return offsets
 
     async def recall(self, handle: str) -> str:
         """Take back a message that waits for its time; its message id.

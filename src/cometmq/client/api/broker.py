@@ -19,6 +19,7 @@ from cometmq.codec.bodies.connection import (
 )
 from cometmq.codec.bodies.group_config import decode_group_table, encode_group_config
 from cometmq.codec.bodies.lock import decode_locks_file
+from cometmq.codec.bodies.queue_offsets import decode_queue_offsets
 from cometmq.codec.bodies.running import RunningState, decode_running
 from cometmq.codec.bodies.stats import QueueProgress, decode_consume_stats
 from cometmq.codec.bodies.topic_config import decode_topic_config
@@ -29,7 +30,11 @@ from cometmq.codec.headers.client import (
     MaybeGroupRequest,
     ProducerGroupRequest,
 )
-from cometmq.codec.headers.console import ConsumeStatsRequest, RunningRequest
+from cometmq.codec.headers.console import (
+    ConsumeStatsRequest,
+    ResetOffsetRequest,
+    RunningRequest,
+)
 from cometmq.codec.headers.topic import CreateTopic, DeleteGroup, TopicRequest
 from cometmq.codec.headers.transaction import ResumeCheck
 from cometmq.codec.remoting import Command
@@ -125,6 +130,23 @@ class BrokerApi:
         answer = await self._ask(address, RequestCode.GET_CONSUME_STATS, header)
         what = f"the progress of {group} at {address}"
         return (await read_body(decode_consume_stats, answer.body, what)).queues
+
+    async def reset_offsets(
+        self, address: str, group: str, topic: str, timestamp_ms: int
+    ) -> dict[MessageQueue, int] | None:
+        """Send a group to the first message of each queue stored at a time or later; -1: to the ends.
+
+        Returns:
+            Where it goes on; None where its members would have to move themselves and none is there.
+        """
+        header = ResetOffsetRequest(topic, group, timestamp_ms)
+        try:
+            answer = await self._ask(address, RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, header)
+        except BrokerRefused as refused:
+            if refused.code == ResponseCode.CONSUMER_NOT_ONLINE:
+                return None
+            raise
+        return decode_queue_offsets(answer.body)
 
     # --- who is there
 

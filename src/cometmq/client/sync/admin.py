@@ -278,6 +278,43 @@ class Admin:
         )
         return result
 
+    def lag(self, group: str, topic: str | None = None) -> dict[MessageQueue, int]:
+        """Messages that a group has not consumed yet, by queue.
+
+        Args:
+            group: the consumer group.
+            topic: of the queues; None: all topics in which the group has offsets.
+
+        Raises:
+            BrokerNotFound: no broker is there.
+        """
+        result: dict[MessageQueue, int] = self._portal.call(self._client.lag, group, topic)
+        return result
+
+    def reset_offsets(
+        self, group: str, topic: str, timestamp_ms: int | None
+    ) -> dict[MessageQueue, int]:
+        """Have a group go on elsewhere, in all queues of a topic; its members are sent there.
+
+        Args:
+            group: the consumer group; the brokers must know it.
+            topic: of the queues.
+            timestamp_ms: at the first message stored then or later, ms since 1970; 0: at the first there is;
+                None: at the end.
+
+        Returns:
+            The offset at which it goes on, by queue.
+
+        Raises:
+            TopicNotFound: the nameserver knows none.
+            BrokerNotFound: a broker of the topic has no master now.
+            BrokerRefused: a broker does not know the group.
+        """
+        result: dict[MessageQueue, int] = self._portal.call(
+            self._client.reset_offsets, group, topic, timestamp_ms
+        )
+        return result
+
     def recall(self, handle: str) -> str:
         """Take back a message that waits for its time; its message id.
 
