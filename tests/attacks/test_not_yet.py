@@ -20,7 +20,7 @@ BROKER_CODES = {
     "filter-classes": (301, 302),
     "rocksdb": (354, 355),
     "container": (902, 903),
-    "replication": range(905, 909),
+    "acting-master": (905, 908),
     "controller": (1007, 1008),
     "cold-reads": range(2001, 2004),
 }

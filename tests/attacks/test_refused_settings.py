@@ -27,7 +27,7 @@ REFUSED: tuple[dict[str, object], ...] = (
 )
 WARNED: dict[str, object] = {
     "metricsExporterType": "PROM",
-    "enableSlaveActingMaster": "true",
+    "enableRemoteEscape": "true",
     "duplicationEnable": "true",
     "enableConsumeQueueExt": "true",
     "fetchNamesrvAddrByAddressServer": "true",

@@ -218,6 +218,7 @@ BROKER: dict[int, tuple[Mapping[str, str], object]] = {
     208: ({"consumerGroup": "group", "topic": "topic", "topicList": "word"}, None),
     215: ({"topic": "topic"}, None),
     222: (_TOPIC_GROUP | {"timestamp": "time", "queueId": "queue", "offset": "offset", "isForce": "truth"}, None),
+    906: ({"masterHaAddress": "address", "masterFlushOffset": "offset", "masterAddress": "address"}, None), 907: ({}, None),
     223: (_TOPIC_GROUP | {"clientAddr": "address"}, None),
     225: ({}, {"groupConfigList": [_GROUP_CONFIG]}),
     300: ({"topic": "topic"}, None), 303: (_TOPIC_GROUP, None), 305: ({}, None), 306: ({}, None),

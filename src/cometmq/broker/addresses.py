@@ -7,12 +7,16 @@ RocketMQ always does, and says so; `bindAddress` chooses one.
 
 import errno
 import logging
+import os
 import socket
 from collections.abc import Iterable
 from ipaddress import ip_address
+from random import Random
 from typing import NamedTuple
 
 from cometmq.broker.settings import LOOPBACK, BrokerSettings
+from cometmq.codec.message_id import UniqueIds
+from cometmq.model.clock import Clock
 from cometmq.model.errors import SettingsError
 from cometmq.net.loop import loop_network
 
@@ -107,3 +111,10 @@ def _is_ip(text: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+def unique_ids_of(ip: str, chance: Random, *, clock: Clock) -> UniqueIds:
+    """Unique ids for messages that come without one, as a client at this address makes them."""
+    return UniqueIds(
+        ip=ip_address(ip).packed, pid=os.getpid(), loader=chance.getrandbits(32), clock=clock
+    )

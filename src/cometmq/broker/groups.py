@@ -133,6 +133,30 @@ class Groups:
         self._groups.pop(name, None)
         return self._changed()
 
+    def take(self, table: GroupTable, *, is_whole: bool) -> list[str]:
+        """Have the groups of a master, what they may not read, and the version of its table.
+
+        Args:
+            table: its groups.
+            is_whole: what it does not have goes here, but for the system's own.
+
+        Returns:
+            The groups that went.
+        """
+        gone = [
+            name
+            for name in (self._groups.keys() - table.groups.keys() if is_whole else ())
+            if not is_system_group(name)
+        ]
+        fresh = {**self._groups, **table.groups}
+        for name in gone:
+            del fresh[name]
+        forbidden = dict(table.forbidden)
+        if (fresh, forbidden, table.version) != (self._groups, self._forbidden, self.version):
+            self._groups, self._forbidden, self.version = fresh, forbidden, table.version
+            self.saver.save_soon()
+        return gone
+
     # --- topics that a group may not read
 
     def is_readable(self, name: str, topic: str) -> bool:

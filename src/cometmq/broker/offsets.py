@@ -9,7 +9,7 @@ Next: cometmq.store.config_file
 """
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Executor
 
 from cometmq.broker.saving import Saver
@@ -64,6 +64,8 @@ class Offsets:
         self._offsets: dict[str, dict[int, int]] = {}
         self._resets: dict[str, dict[int, int]] = {}
         self._size = 0
+        # Of a slave: what groups committed here, beyond what its master said last; None: not a slave's.
+        self._grown: dict[str, dict[int, int]] | None = None
         self.saver = Saver(file, self._snapshot, pool)
 
     def load(self) -> None:
@@ -95,6 +97,8 @@ class Offsets:
         known = queues.get(queue_id)
         if known != offset:  # Each pull tells it, changed or not.
             queues[queue_id] = offset
+            if self._grown is not None and (known is None or offset > known):
+                self._grown.setdefault(key, {})[queue_id] = offset
             self.saver.changed()
             if known is None:
                 self._size += _OFFSET_SIZE
@@ -134,6 +138,52 @@ class Offsets:
         if not queues:
             del self._resets[key]
         return offset
+
+    # --- of a slave
+
+    def follow(self) -> None:
+        """From now on what is committed here is remembered, until the master has it."""
+        self._grown = {}
+
+    def grown(self) -> dict[str, dict[int, int]]:
+        """What groups committed here beyond what the master said last, by "topic@group" and queue."""
+        return {key: dict(queues) for key, queues in (self._grown or {}).items()}
+
+    @property
+    def has_grown(self) -> bool:
+        """Whether anything was."""
+        return bool(self._grown)
+
+    def take(self, theirs_by_key: Iterable[tuple[str, Mapping[int, int]]]) -> int:
+        """Take a master's offsets, a smaller one than before too, since a reset goes back.
+
+        What groups committed here since the master was lost stays until the master is as far. Only what
+        its topics and groups take along is forgotten here (`forget_topic`, `forget_group`).
+
+        Returns:
+            How many groups in topics found no room.
+        """
+        refused, grown = 0, self._grown or {}
+        for key, theirs in theirs_by_key:
+            queues = self._offsets.get(key)
+            if queues is None:
+                if self._size >= OFFSETS_SIZE_MAX:
+                    refused += 1
+                    continue
+                queues = self._offsets[key] = {}
+                self._size += _size_of(key, queues)
+            here = grown.get(key, {})
+            for queue_id, offset in theirs.items():
+                if here.get(queue_id, -1) > offset:
+                    continue
+                here.pop(queue_id, None)
+                self._size += 0 if queue_id in queues else _OFFSET_SIZE
+                if queues.get(queue_id) != offset:
+                    queues[queue_id] = offset
+                    self.saver.changed()
+            if not here:
+                grown.pop(key, None)
+        return refused
 
     # --- all of a group or topic
 
@@ -189,6 +239,8 @@ class Offsets:
         for key in [key for key in self._offsets if is_gone(key)]:
             self._size -= _size_of(key, self._offsets.pop(key))
             self._resets.pop(key, None)
+            if self._grown is not None:
+                self._grown.pop(key, None)
             self.saver.changed()
 
     def table(self) -> OffsetTable:

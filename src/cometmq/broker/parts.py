@@ -7,7 +7,7 @@ so `broker.server` lists features and knows none of them.
 Next: cometmq.broker.server
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from random import Random
@@ -26,6 +26,7 @@ from cometmq.broker.offsets import Offsets
 from cometmq.broker.replicas.state import ReplicationState
 from cometmq.broker.reroute import Reroute
 from cometmq.broker.settings import BrokerSettings
+from cometmq.broker.slave.master_table import MasterTable
 from cometmq.broker.topics import Topics
 from cometmq.broker.turns import Turns
 from cometmq.model.clock import Clock
@@ -92,9 +93,11 @@ class Feature:
 
     Attributes:
         answers: the requests that it answers, by code; who may send them says broker.requests.
+        master_tables: what it has of a master where this broker is a slave.
     """
 
     answers: Mapping[int, Handler | BatchHandler] = {}
+    master_tables: Sequence[MasterTable] = ()
 
     def facts(self) -> Mapping[str, str]:
         """What it adds to the numbers that consoles show (GET_BROKER_RUNTIME_INFO)."""
@@ -102,6 +105,10 @@ class Feature:
 
     async def start(self) -> None:
         """The broker's tables are loaded and its ports are taken; nobody has been served yet."""
+
+    async def follow(self) -> None:
+        """Start as a slave: nothing of it writes into the log, which is its master's. As a master, where it never does."""
+        await self.start()
 
     async def close(self) -> None:
         """Nobody is served any more; the store is still open."""

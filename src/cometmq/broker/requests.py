@@ -8,7 +8,7 @@ administrative requests are taken from this machine only, since RocketMQ's worst
 Next: cometmq.broker.request_bodies
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from cometmq.broker import request_bodies as in_body
 from cometmq.model.codes import RequestCode, request_name
@@ -178,6 +178,8 @@ _OPERATION = (
     Rule(Code.AUTH_GET_ACL, ADMINISTRATOR, (cluster(GET),)),
     Rule(Code.AUTH_LIST_ACL, ADMINISTRATOR, (cluster(GET),)),
     Rule(Code.GET_BROKER_RUNTIME_INFO, ADMINISTRATOR, (cluster(GET),)),
+    Rule(Code.EXCHANGE_BROKER_HA_INFO, ADMINISTRATOR, (cluster(GET),)),
+    Rule(Code.GET_BROKER_HA_STATUS, ADMINISTRATOR, (cluster(GET),)),
     Rule(Code.CLEAN_EXPIRED_CONSUMEQUEUE, ADMINISTRATOR, (cluster(UPDATE),)),
     Rule(Code.CLEAN_UNUSED_TOPIC, ADMINISTRATOR, (cluster(UPDATE),)),
     Rule(Code.DELETE_EXPIRED_COMMITLOG, ADMINISTRATOR, (cluster(UPDATE),)),
@@ -208,6 +210,34 @@ RULES = (
     *_STATISTICS,
     *_OPERATION,
 )  # fmt: skip
+
+
+# What a slave copies of its master, and asks to know how far that is: its group's slaves may, from wherever they are.
+OF_SLAVES = frozenset(
+    {
+        Code.GET_ALL_TOPIC_CONFIG,
+        Code.GET_BROKER_RUNTIME_INFO,
+        Code.GET_ALL_CONSUMER_OFFSET,
+        Code.GET_ALL_DELAY_OFFSET,
+        Code.GET_TIMER_CHECK_POINT,
+        Code.GET_TIMER_METRICS,
+        Code.GET_ALL_SUBSCRIPTIONGROUP_CONFIG,
+        Code.GET_ALL_MESSAGE_REQUEST_MODE,
+        Code.EXCHANGE_BROKER_HA_INFO,
+    }
+)
+
+
+def own_machine_gate(is_slave: Callable[[str], bool]) -> Gate:
+    """The gate without access control: administration comes from this machine, and copies go to slaves of this group, too.
+
+    `is_slave` knows the addresses of the group's slaves.
+    """
+
+    def may(rule: RequestRule, peer: Peer) -> bool:
+        return rule.code in OF_SLAVES and is_slave(peer.ip)
+
+    return OwnMachineGate(_refusal, may)
 
 
 def request_table(answers: Iterable[Answers], gate: Gate | None = None) -> RequestTable:

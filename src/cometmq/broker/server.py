@@ -8,14 +8,12 @@ Next: cometmq.net.server
 """
 
 import logging
-import os
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
-from ipaddress import ip_address
 
 from cometmq.access.account_files import follow
 from cometmq.access.guard import AccessGuard, access_guard
-from cometmq.broker.addresses import addresses_of
+from cometmq.broker.addresses import addresses_of, unique_ids_of
 from cometmq.broker.admission import Admission
 from cometmq.broker.counters import Counters
 from cometmq.broker.fast_failure import ColdReads
@@ -24,12 +22,15 @@ from cometmq.broker.flusher import Flusher
 from cometmq.broker.groups import Groups
 from cometmq.broker.handlers.client import ClientHandler
 from cometmq.broker.handlers.group import GroupHandler
+from cometmq.broker.handlers.masters import MasterChannel
 from cometmq.broker.handlers.nameservers import NameserverChannels
 from cometmq.broker.handlers.offset import OffsetHandler
 from cometmq.broker.handlers.pull import PullHandler
 from cometmq.broker.handlers.query import QueryHandler
+from cometmq.broker.handlers.replicas import ReplicaHandler
 from cometmq.broker.handlers.runtime import RuntimeHandler
 from cometmq.broker.handlers.send import SendHandler
+from cometmq.broker.handlers.slave import slave_answers
 from cometmq.broker.handlers.topic import TopicHandler
 from cometmq.broker.housekeeping import PERIOD_SECONDS, Housekeeping
 from cometmq.broker.inner_puts import InnerPuts
@@ -46,25 +47,25 @@ from cometmq.broker.registrar import Registrar, RegistrarSettings
 from cometmq.broker.replicas.copier import LogCopier
 from cometmq.broker.replicas.masters import MasterPort
 from cometmq.broker.replicas.opening import ReplicasOpening
-from cometmq.broker.requests import request_table
+from cometmq.broker.requests import own_machine_gate, request_table
 from cometmq.broker.service.groups import GroupAdministration, GroupComparison
 from cometmq.broker.service.lookup import MessageLookup
 from cometmq.broker.service.offsets import CommittedOffsets, QueueBounds
 from cometmq.broker.service.pull import Pulls
 from cometmq.broker.service.topics import TopicAdministration
 from cometmq.broker.settings import FAST_PORT_DISTANCE, BrokerRole, BrokerSettings
+from cometmq.broker.slave.metadata import MasterMetadata, metadata_of
 from cometmq.broker.topics import Topics
 from cometmq.broker.turns import Turns
 from cometmq.codec.headers.nameserver import BrokerIdentity, RegisterBrokerResponse
 from cometmq.codec.host import encode_host
-from cometmq.codec.message_id import UniqueIds
 from cometmq.model.clock import Clock
 from cometmq.model.errors import NetError
 from cometmq.model.settings import SettingsInForce
 from cometmq.net.channels import Channels
 from cometmq.net.dispatcher import Dispatcher
 from cometmq.net.loop import loop_chance
-from cometmq.net.requests import Answers
+from cometmq.net.requests import Answers, RequestTable
 from cometmq.net.server import Server
 from cometmq.net.tasks import Tasks
 from cometmq.store.config_file import ConfigFile
@@ -144,12 +145,12 @@ class Broker:
         self._registrar = self._make_registrar()
         parts = self._make_parts()
         self._features = [make(parts) for make in FEATURES]
-        answers = [*self._make_answers(parts), *(feature.answers for feature in self._features)]
-        self._server.dispatcher.serve(request_table(answers, self._guard.gate))
+        self._metadata = self._make_metadata(parts) if settings.is_slave else None
+        self._server.dispatcher.serve(self._make_table(parts))
         self._flusher.start()
         closing.push_async_callback(self._flusher.close)
         for feature in self._features:
-            await feature.start()
+            await (feature.follow() if settings.is_slave else feature.start())
             closing.push_async_callback(feature.close)
         closing.push_async_callback(self._requests.close)
         # The peers go before the features do, which answer them.
@@ -161,7 +162,32 @@ class Broker:
         ):
             closing.push_async_callback(close)
         self._replicas.serve()
+        if self._metadata is not None:
+            self._machines.keep("metadata", self._metadata.step)
         await self._server.serve()
+
+    def _make_table(self, parts: Parts) -> RequestTable:
+        """What is answered in this role."""
+        settings = self.settings
+        features = (feature.answers for feature in self._features)
+        answers: list[Answers] = [
+            *self._make_answers(parts),
+            self._make_status(),
+            *features,
+        ]
+        if settings.is_slave:
+            answers = slave_answers(answers, is_read=settings.is_slave_read)
+        gate = self._guard.gate or own_machine_gate(self._replicas.knows)
+        return request_table(answers, gate)
+
+    def _make_status(self) -> Answers:
+        return ReplicaHandler(
+            self._replicas.state,
+            metadata=self._metadata,
+            store=self._store,
+            address=self.address,
+            ha_address=self._ha_address,
+        ).answers
 
     def _open_store(self) -> None:
         """The store, and the threads that read what is not in memory."""
@@ -254,6 +280,16 @@ class Broker:
             _log.warning("the second port is not served: %s", error)
         self._store.store_host = encode_host(self.address)
         return server
+
+    def _make_metadata(self, parts: Parts) -> MasterMetadata:
+        """What keeps a slave's tables like its master's."""
+        return metadata_of(
+            parts,
+            [table for feature in self._features for table in feature.master_tables],
+            master=lambda: self._registrar.master.master_addr,
+            ask=MasterChannel(self._channels),
+            replication=self._replicas.state,
+        )
 
     def _open_replicas(self) -> MasterPort | LogCopier:
         """The port where slaves fetch the log, or what fetches the master's."""
@@ -384,7 +420,7 @@ class Broker:
         admission = Admission(
             parts,
             lanes=lanes,
-            unique_ids=self._unique_ids(),
+            unique_ids=unique_ids_of(self._ip, loop_chance(), clock=self._clock),
             chance=loop_chance(),  # Picks queues.
         )
         return SendHandler(
@@ -394,14 +430,6 @@ class Broker:
             counters=self._counters,
             turns=parts.turns,
             on_written=self._flusher.written,
-        )
-
-    def _unique_ids(self) -> UniqueIds:
-        return UniqueIds(
-            ip=ip_address(self._ip).packed,
-            pid=os.getpid(),
-            loader=loop_chance().getrandbits(32),
-            clock=self._clock,
         )
 
     def _make_registrar(self) -> Registrar:

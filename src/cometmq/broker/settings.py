@@ -53,8 +53,8 @@ class BrokerSettings(ConsumeKeys):
     Attributes:
         cluster_name: the cluster it belongs to.
         broker_name: one name for a master and its slaves.
-        broker_id: 0 is a master; slaves are not there yet.
-        broker_role: ASYNC_MASTER or SYNC_MASTER; SLAVE is refused, for it is not there yet.
+        broker_id: 0 is the master; its slaves have 1 and more.
+        broker_role: ASYNC_MASTER, SYNC_MASTER, or SLAVE.
         nameservers: where it registers, `host:port;host:port`.
         broker_ip: the address that clients are told; differs: without it and without
             `bindAddress` that is loopback.
@@ -91,7 +91,7 @@ class BrokerSettings(ConsumeKeys):
         is_fast_failure: requests that waited too long are refused with SYSTEM_BUSY.
         pull_wait_ms_max: longest wait of a pull of old messages for a thread, ms.
         busy_timeout_ms: what was sent while the broker stood still for longer is refused, ms.
-        is_slave_read: consumers that are far behind are sent to a slave.
+        is_slave_read: of a master: consumers that are far behind are sent to a slave; of a slave: it is read.
         client_timeout_ms: a client without heartbeats for longer is dropped, ms.
         is_transaction_refused: half messages are refused.
         transaction_timeout_ms: producers are asked about halves that are older, ms.
@@ -175,16 +175,27 @@ class BrokerSettings(ConsumeKeys):
         return tuple(part.strip() for part in self.nameservers.split(";") if part.strip())
 
     def check_role(self) -> None:
-        """Refuse to be what it cannot be yet.
+        """Refuse an id that is another role's.
 
         Raises:
-            SettingsError: a slave, which would take messages as a second master of its name.
+            SettingsError: it would be a second master of its name, or a slave that nobody takes for one.
         """
-        if self.broker_role is BrokerRole.SLAVE or self.broker_id:
+        role, number = self.broker_role.name, self.broker_id
+        if self.is_slave and not number:
             raise SettingsError(
-                f"brokerRole={self.broker_role.name}, brokerId={self.broker_id}: slaves are not "
-                "supported yet; a master has brokerId=0 and ASYNC_MASTER or SYNC_MASTER"
+                f"brokerRole={role}, brokerId=0: 0 is the master's id; write brokerId=1, or another "
+                "number above 0 that no other slave of this brokerName has"
             )
+        if number and not self.is_slave:
+            raise SettingsError(
+                f"brokerId={number}, brokerRole={role}: an id above 0 is a slave's; write brokerId=0, or "
+                "brokerRole=SLAVE"
+            )
+
+    @property
+    def is_slave(self) -> bool:
+        """Whether it copies a master's log."""
+        return self.broker_role is BrokerRole.SLAVE
 
 
 # Keys that users set for parts this broker does not have; a warning would only be noise in a file that

@@ -214,6 +214,41 @@ class Topics:
             self._count(known, -1)
         return self._changed(name)
 
+    def take(self, table: TopicTable, *, is_whole: bool) -> list[str]:
+        """Have the topics of a master, and the version of its table.
+
+        Args:
+            table: its topics.
+            is_whole: what it does not have goes here, but for the system's own.
+
+        Returns:
+            The topics that went.
+        """
+        gone = [
+            name
+            for name in (self._topics.keys() - table.topics.keys() if is_whole else ())
+            if not self.is_system(name)
+        ]
+        changed = [
+            config for name, config in table.topics.items() if self._topics.get(name) != config
+        ]
+        if not (gone or changed) and self.version == table.version:
+            return []
+        for config in changed:
+            known = self._topics.get(config.name)
+            if known is not None:
+                self._count(known, -1)
+            self._topics[config.name] = config
+            self._count(config, 1)
+        for name in gone:
+            self._count(self._topics.pop(name), -1)
+        self.version = table.version
+        self.saver.save_soon()
+        for name in (*gone, *(config.name for config in changed)):
+            for listener in self.on_change:
+                listener(name)
+        return gone
+
     def _count(self, config: TopicConfig, sign: int) -> None:
         self._size += sign * topic_size(config)
         self._derived_count += sign * names.is_derived_topic(config.name)

@@ -30,6 +30,17 @@ UNSUPPORTED_KEYS = (
         "a controller is not asked yet, and this broker would be a master beside the one that it elects; "
         "start RocketMQ with this file, or take the key out and give the broker a brokerName of its own",
     ),
+    Unsupported(
+        ("enableSlaveActingMaster",),
+        "no slave takes a lost master's place by itself yet; take the key out, and make a slave the master by hand "
+        "(brokerRole and brokerId in its file, and a restart)",
+    ),
+    Unsupported(
+        ("brokerConfigPaths", "brokerContainerIP"),
+        "a BrokerContainer runs several brokers in one process, and this program runs one; start "
+        "`cometmq broker` once for each of their files",
+        asks=is_set,
+    ),
     Unsupported(("storeType",), _ELSEWHERE, asks=_is_rocksdb),
     Unsupported(("configManagerVersion",), _ELSEWHERE, asks=lambda text: text.lower() == "v2"),
     Unsupported(
@@ -49,8 +60,8 @@ UNSUPPORTED_KEYS = (
         is_refused=False,
     ),
     Unsupported(
-        ("enableSlaveActingMaster", "enableRemoteEscape", "duplicationEnable"),
-        "there are no slaves yet",
+        ("enableRemoteEscape", "duplicationEnable"),
+        "no slave acts as a master",
         is_refused=False,
     ),
     Unsupported(

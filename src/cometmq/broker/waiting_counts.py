@@ -65,6 +65,12 @@ class WaitingCounts:
                 self._counts[topic] = count, now_ms
                 self.saver.changed()
 
+    def take(self, table: WaitingTable) -> None:
+        """Have the counts of a master, and the version of its table."""
+        if (table.version, table.counts) != (self._version, self._counts):
+            self._version, self._counts = table.version, dict(table.counts)
+            self.saver.changed()
+
     def text(self) -> str:
         """The table as its file has it."""
         return encode_waiting(WaitingTable(self._version, self._counts), self._member)

@@ -113,9 +113,14 @@ class Gate(Protocol):
 class OwnMachineGate:
     """The gate without access control: administration comes from this machine only."""
 
-    def __init__(self, words: Callable[[RequestRule, "Peer"], str]) -> None:
-        """`words` say why somebody else is refused."""
+    def __init__(
+        self,
+        words: Callable[[RequestRule, "Peer"], str],
+        may: Callable[[RequestRule, "Peer"], bool] = lambda _rule, _peer: False,
+    ) -> None:
+        """`words` say why somebody else is refused, unless `may` knows him."""
         self._words = words
+        self._may = may
 
     def is_asked(self, rule: RequestRule) -> bool:
         """Only administration is."""
@@ -123,7 +128,11 @@ class OwnMachineGate:
 
     def check(self, rule: RequestRule, _request: Command | RawCommand, peer: "Peer") -> None:
         """Look where the peer sits."""
-        if rule.right is Right.ADMINISTRATOR and not peer.is_on_own_machine:
+        if (
+            rule.right is Right.ADMINISTRATOR
+            and not peer.is_on_own_machine
+            and not self._may(rule, peer)
+        ):
             raise RequestError(ResponseCode.NO_PERMISSION, self._words(rule, peer))
 
 

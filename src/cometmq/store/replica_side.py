@@ -45,6 +45,11 @@ class ReplicaSide:
         return self._positions.sendable
 
     @property
+    def dispatched_ms(self) -> int:
+        """When the newest message that is visible was stored, ms since 1970; 0: not known."""
+        return self._dispatcher.dispatched_ms
+
+    @property
     def undispatched(self) -> int:
         """Bytes that are written and not in their queues yet."""
         return self._positions.written - self._positions.dispatched

@@ -133,9 +133,9 @@ def test_what_would_leave_the_broker_open_is_refused_and_what_is_missing_is_note
         load(tmp_path, "enableDLegerCommitLog=true\n")
     with pytest.raises(SettingsError, match="enableControllerMode"):
         load(tmp_path, "enableControllerMode=true\n")
-    _, warnings = load(tmp_path, "enableSlaveActingMaster=true\nenableLmq=false\n")
+    _, warnings = load(tmp_path, "enableRemoteEscape=true\nenableLmq=false\n")
     assert len(warnings) == 1
-    assert "enableSlaveActingMaster" in warnings[0]
+    assert "enableRemoteEscape" in warnings[0]
 
 
 def test_the_environment_is_not_passed_over_where_it_asks_for_protection(tmp_path):
@@ -158,7 +158,7 @@ messageStorePlugIn=
 
 
 @pytest.mark.parametrize(
-    "line", ["fetchNamesrvAddrByAddressServer=true", "enableSlaveActingMaster=true"]
+    "line", ["fetchNamesrvAddrByAddressServer=true", "enableRemoteEscape=true"]
 )
 def test_a_setting_without_effect_is_named_in_a_warning(tmp_path, line):
     _, warnings = load(tmp_path, f"{line}\n")
@@ -210,10 +210,35 @@ def test_a_secret_that_others_can_read_is_refused(tmp_path):
         link_terms(settings)
 
 
-def test_a_slave_is_refused(tmp_path):
-    settings, _ = load(tmp_path, "brokerRole=SLAVE\nbrokerId=1\n")
-    with pytest.raises(SettingsError, match="slaves"):
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("brokerRole=SLAVE\n", "brokerRole=SLAVE, brokerId=0: .* write brokerId=1"),
+        ("brokerId=2\n", "brokerId=2, brokerRole=ASYNC_MASTER: .* write brokerId=0"),
+    ],
+)
+def test_an_id_of_another_role_is_refused_with_what_to_write(tmp_path, text, told):
+    settings, _ = load(tmp_path, text)
+    with pytest.raises(SettingsError, match=told):
         settings.check_role()
+
+
+def test_a_slave_is_one(tmp_path):
+    settings, warnings = load(tmp_path, "brokerRole=SLAVE\nbrokerId=1\n")
+    settings.check_role()
+    assert (settings.is_slave, warnings) == (True, [])
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("enableSlaveActingMaster=true", "by hand"),
+        ("brokerConfigPaths=/a/broker.conf:/b/broker.conf", "once for each"),
+    ],
+)
+def test_what_no_slave_does_yet_is_refused_with_what_to_use_today(tmp_path, line, told):
+    with pytest.raises(SettingsError, match=told):
+        load(tmp_path, line + "\n")
 
 
 def test_the_page_of_settings_is_up_to_date():

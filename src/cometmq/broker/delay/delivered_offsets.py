@@ -58,6 +58,23 @@ class DeliveredOffsets:
         self._saved = table
         return self.offsets == offsets
 
+    def take(self, table: DelayOffsets) -> Steps[None]:
+        """Save the offsets of a master, whose deliveries are in the log here; none goes back.
+
+        Raises:
+            OSError: the file could not be written; nothing of it is counted as saved.
+        """
+        levels = {*self.offsets, *table.offsets}
+        offsets = {
+            level: max(self.offsets.get(level, 0), table.offsets.get(level, 0))
+            for level in sorted(levels)
+        }
+        if offsets == self._saved.offsets:
+            return
+        taken = DelayOffsets(table.version, offsets)
+        yield from elsewhere(lambda: self._file.save(encode_delay_offsets(taken)))
+        self._saved, self.offsets = taken, dict(offsets)
+
     def text(self) -> str:
         """The file's text, with the offsets as they are now."""
         return encode_delay_offsets(DelayOffsets(self._saved.version, self.offsets))

@@ -12,6 +12,9 @@ from cometmq.broker.machines.on_loop import Machines
 from cometmq.broker.machines.runner import NEVER
 from cometmq.broker.machines.steps import Steps
 from cometmq.broker.parts import Feature, Parts
+from cometmq.broker.slave.master_table import MasterTable
+from cometmq.codec.bodies.delay_offset import decode_delay_offsets
+from cometmq.model.codes import RequestCode
 from cometmq.model.names import SCHEDULE_TOPIC
 
 _log = logging.getLogger(__name__)
@@ -36,6 +39,14 @@ class DelayLevels(Feature):
             clock=parts.clock,
         )
         self._machines = Machines(parts.world, "delay levels")
+        self.master_tables = (
+            MasterTable(
+                RequestCode.GET_ALL_DELAY_OFFSET,
+                decode_delay_offsets,
+                lambda table, _is_whole: self._delivered.take(table),
+                needs_log=True,
+            ),
+        )
 
     async def start(self) -> None:
         """Take up where the file says.
@@ -54,6 +65,14 @@ class DelayLevels(Feature):
         self._delivery.on_delivered = self._machines.keep(
             "offsets", self._save, period_seconds=self._save_seconds
         ).wake
+
+    async def follow(self) -> None:
+        """Know how far the master is, and deliver nothing.
+
+        Raises:
+            CodecError: delayOffset.json means nothing; the message names it.
+        """
+        self._delivered.load()
 
     async def close(self) -> None:
         """Stop, and save how far it came."""

@@ -11,7 +11,15 @@ import math
 from collections.abc import Callable, Generator
 from typing import Any, Generic, Protocol, TypeVar
 
-from cometmq.broker.machines.steps import Confirmed, Elsewhere, OnDevice, Steps, TurnEnd, Wait
+from cometmq.broker.machines.steps import (
+    CallBack,
+    Confirmed,
+    Elsewhere,
+    OnDevice,
+    Steps,
+    TurnEnd,
+    Wait,
+)
 from cometmq.model.errors import CometError
 from cometmq.store.positions import Durability
 
@@ -110,6 +118,8 @@ class StepsRun(Generic[T]):
                 self._world.confirmed(end_offset, self.go_on)
             case TurnEnd():
                 self._world.call_soon(self.go_on)
+            case CallBack(begin):
+                begin(self.go_on)
 
     def stop(self, stopped: Callable[[], None]) -> None:
         """Go no further than the present wait; `stopped` is called when nothing of it is done any more.

@@ -45,7 +45,17 @@ class TurnEnd:
     """The end of this turn of the loop: others had their part of it, and may have joined."""
 
 
-Wait = Elsewhere | OnDevice | Confirmed | TurnEnd
+@dataclass(frozen=True, slots=True)
+class CallBack:
+    """Something that is begun, and calls back when it is over, never within `begin`: with its result, or None and its error.
+
+    Steps that are stopped meanwhile are left at once, and what comes later is dropped.
+    """
+
+    begin: Callable[[Callable[[Any, BaseException | None], None]], None]
+
+
+Wait = Elsewhere | OnDevice | Confirmed | TurnEnd | CallBack
 # Yields waits, is sent what came of each, and returns what its caller wants.
 Steps = Generator[Wait, Any, T]
 
@@ -66,6 +76,13 @@ def confirmed(end_offset: int) -> Steps[Durability]:
     """Wait until the log is confirmed up to an offset; gives OK, or why it is not."""
     durability: Durability = yield Confirmed(end_offset)
     return durability
+
+
+def called_back(
+    begin: Callable[[Callable[[Any, BaseException | None], None]], None],
+) -> Steps[Any]:
+    """Begin something and wait until it calls back; gives its result, raises its error."""
+    return (yield CallBack(begin))
 
 
 def turn_end() -> Steps[None]:

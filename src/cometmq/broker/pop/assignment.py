@@ -94,6 +94,12 @@ class Assignments:
         self._modes[config.topic, config.group] = config
         await asyncio.shield(self._saver.save_soon())
 
+    def take(self, modes: Mapping[tuple[str, str], RequestModeConfig]) -> None:
+        """Have the modes of a master, and no others."""
+        if modes != self._modes:
+            self._modes = dict(modes)
+            self._saver.save_soon()
+
     def all_modes(self) -> Mapping[tuple[str, str], RequestModeConfig]:
         """All modes, by topic and group."""
         return self._modes

@@ -4,7 +4,7 @@ Next: cometmq.broker.pop.popping
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from cometmq.broker.handlers.ack_batch import AckBatch
@@ -27,6 +27,8 @@ from cometmq.broker.pop.reading import PopReader
 from cometmq.broker.pop.revive import Revive
 from cometmq.broker.pop.waiting import PopLongPolls
 from cometmq.broker.route_lookup import RouteLookup
+from cometmq.broker.slave.master_table import MasterTable
+from cometmq.codec.bodies.assignment import RequestModeConfig, decode_request_modes
 from cometmq.model.clock import seconds_until
 from cometmq.model.codes import RequestCode
 
@@ -37,6 +39,9 @@ _PERIOD_SECONDS = PERIOD_MS / 1000
 _OFFSETS_AGE_MS = 30_000
 _ORDERS_SECONDS = 5.0
 _FLUSH_SECONDS_MAX = 5  # What a close waits for; without it groups are said to be less far.
+
+
+RequestModes = Mapping[tuple[str, str], RequestModeConfig]
 
 
 class PopFeature(Feature):
@@ -68,6 +73,7 @@ class PopFeature(Feature):
         acks = Acks(parts, journal=self._journal, orders=self._orders, waiting=self._waiting)
         peeking = Peeking(parts, popping, reader, self._offsets, parts.chance)
         self._machines = Machines(parts.world, "pop")
+        self._is_running = False
         self.answers = {
             **PopHandler(popping, peeking, acks, self._machines).answers,
             RequestCode.ACK_MESSAGE: AckBatch(self._hand_outs, acks),
@@ -83,6 +89,7 @@ class PopFeature(Feature):
             CodecError: consumerOrderInfo.json means nothing.
             OSError: the disk failed.
         """
+        self._is_running = True
         self._orders.load()
         oldest = self._parts.offsets.table().version.timestamp - _OFFSETS_AGE_MS
         found = await self._machines.run(self._journal.read_on())
@@ -119,9 +126,14 @@ class PopFeature(Feature):
         self._journal.truncated(end)
         self._orders.truncated(self._journal.end_of)
 
+    async def follow(self) -> None:
+        """What was handed out is in the log, and known again when this broker becomes the master."""
+
     async def close(self) -> None:
         """Put on record what is known, and say how far groups are: all of it is on disk then."""
         await self._machines.close()
+        if not self._is_running:
+            return
         self._write_and_say()
         await self._flushed()
         self._write_and_say()
@@ -177,6 +189,13 @@ class AssignmentFeature(Feature):
         routes = RouteLookup(parts.settings, NameserverChannels(parts.channels))
         self._assignments = Assignments(parts, routes.read_queues)
         self.answers = AssignmentHandler(self._assignments).answers
+        self.master_tables = (
+            MasterTable(
+                RequestCode.GET_ALL_MESSAGE_REQUEST_MODE,
+                lambda body: decode_request_modes(body.decode(errors="replace")),
+                self._take_modes,
+            ),
+        )
 
     async def start(self) -> None:
         """Read the modes.
@@ -185,6 +204,10 @@ class AssignmentFeature(Feature):
             CodecError: their file means nothing.
         """
         self._assignments.load()
+
+    def _take_modes(self, modes: RequestModes, _is_whole: bool) -> Steps[None]:  # noqa: FBT001  See MasterTable.
+        self._assignments.take(modes)
+        yield from ()
 
     async def close(self) -> None:
         """Bring the modes to disk."""

@@ -41,15 +41,26 @@ class AllowedAddresses:
         """Whether an address may, as far as is known."""
         return ip in self._members or any(ip_address(ip) in each for each in self._networks)
 
+    def knows(self, ip: str) -> bool:
+        """As `has`; about an address that is not known nameservers are asked, for the next time."""
+        if self.has(ip):
+            return True
+        self._begin_look()
+        return False
+
     async def look(self) -> None:
         """Ask for the members again, unless that was done a moment ago."""
+        self._begin_look()
+        if self._looking is not None:
+            await asyncio.shield(self._looking)
+
+    def _begin_look(self) -> None:
         now = self._clock.monotonic()
-        if self._looking is None:
-            if self._looked_at is not None and now - self._looked_at < LOOK_SECONDS:
-                return
+        if self._looking is not None:
+            return
+        if self._looked_at is None or now - self._looked_at >= LOOK_SECONDS:
             self._looked_at = now
             self._looking = asyncio.ensure_future(self._look())
-        await asyncio.shield(self._looking)
 
     async def _look(self) -> None:
         try:

@@ -92,6 +92,10 @@ class LogCopier:
         if self._link is not None:
             self._link.close()
 
+    def knows(self, _ip: str) -> bool:
+        """A slave has no slaves."""
+        return False
+
     def state(self) -> ReplicationState:
         """How the copy stands."""
         link, end = self._link, self._store.max_offset

@@ -129,6 +129,10 @@ class MasterPort:
             master=None,
         )
 
+    def knows(self, ip: str) -> bool:
+        """Whether a slave of this group sits there; about an unknown address nameservers are asked, for the next time."""
+        return self._allowed.knows(ip)
+
     # --- who comes
 
     def _accepted(self, accepted: Accepted) -> None:

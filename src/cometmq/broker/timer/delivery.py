@@ -230,8 +230,12 @@ class TimedDelivery:
         for waiting, record in arrived.messages:
             if offset < self._known_until and waiting.physical_offset in files.known:
                 continue
-            if offset < self._known_until and waiting.due_ms < files.delivered_ms:
-                continue  # The timer's files were made again.
+            if (
+                offset < self._known_until
+                and record.queue_offset < files.delivered_until
+                and waiting.due_ms < files.delivered_ms
+            ):
+                continue  # The timer's files were made again, or another broker's timer ran.
             if waiting.out_ms >= files.floor(now_ms):
                 to_come.append(waiting)
                 if not waiting.is_delete:

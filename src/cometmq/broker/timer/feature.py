@@ -7,13 +7,16 @@ import logging
 
 from cometmq.broker.machines.on_loop import Machines
 from cometmq.broker.machines.runner import NEVER
+from cometmq.broker.machines.steps import Steps, elsewhere
 from cometmq.broker.parts import Feature, Parts
+from cometmq.broker.slave.master_table import MasterTable
 from cometmq.broker.timer.delivery import LOOK_SECONDS, TimedDelivery
 from cometmq.broker.timer.recall import Recall
 from cometmq.broker.timer.times import Times
 from cometmq.broker.waiting_counts import SAVE_SECONDS, WaitingCounts
-from cometmq.codec.bodies.waiting_counts import TIMER
-from cometmq.codec.timer_files import TimerCheck
+from cometmq.codec.bodies.waiting_counts import TIMER, WaitingTable, decode_waiting
+from cometmq.codec.timer_files import TimerCheck, decode_check
+from cometmq.model.codes import RequestCode
 from cometmq.store.timer.files import TimerFiles
 
 _log = logging.getLogger(__name__)
@@ -52,6 +55,9 @@ class Timer(Feature):
             count=self._counts.add,
         )
         self._machines = Machines(parts.world, "timer")
+        self._is_running = False
+        if settings.is_timer_on:
+            self.master_tables = self._tables()
 
     async def start(self) -> None:
         """Take up the files, where the timer is on.
@@ -64,6 +70,7 @@ class Timer(Feature):
         if not settings.is_timer_on:
             return
         await self._machines.run(self._delivery.open())
+        self._is_running = True
         self._counts.load()
         wheel = self._machines.keep("wheel", self._delivery.turn, period_seconds=LOOK_SECONDS)
         self._parts.polls.watch(self._delivery.queue(), lambda _: wheel.wake())
@@ -78,10 +85,46 @@ class Timer(Feature):
             period_seconds=interval,
         ).wake
 
+    def _tables(self) -> tuple[MasterTable, ...]:
+        """What a slave has of its master's timer."""
+        return (
+            MasterTable(
+                RequestCode.GET_TIMER_METRICS,
+                lambda body: decode_waiting(body.decode(errors="replace"), TIMER),
+                self._take_counts,
+            ),
+            MasterTable(
+                RequestCode.GET_TIMER_CHECK_POINT,
+                decode_check,
+                self._take_check,
+                needs_log=True,
+            ),
+        )
+
+    async def follow(self) -> None:
+        """Know how far the master is, and deliver nothing; a wheel is made of the topic when it becomes the master."""
+        if self._parts.settings.is_timer_on:
+            self._counts.load()
+            await self._machines.run(elsewhere(self._files.load_check))
+            self._machines.keep("counts", self._save_taken_counts, first_seconds=SAVE_SECONDS)
+
+    def _take_counts(self, table: WaitingTable, _is_whole: bool) -> Steps[None]:  # noqa: FBT001  See MasterTable.
+        self._counts.take(table)
+        yield from ()
+
+    def _take_check(self, check: TimerCheck, _is_whole: bool) -> Steps[None]:  # noqa: FBT001  See MasterTable.
+        yield from elsewhere(lambda: self._files.take_check(check))
+
+    def _save_taken_counts(self) -> float:
+        self._counts.save_if_dirty()
+        return SAVE_SECONDS
+
     async def close(self) -> None:
         """Stop, and save how far it came."""
         await self._machines.close()
-        if self._parts.settings.is_timer_on:
+        if not self._is_running:
+            await self._counts.close()
+        else:
             try:
                 await self._machines.run(self._delivery.save())
             except OSError as error:

@@ -73,6 +73,7 @@ class Transactions(Feature):
         parts.reroutes.append(self._reroute)
         self._counts = WaitingCounts(parts, "transactionMetrics", TRANSACTION)
         self._machines = Machines(parts.world, "transactions")
+        self._is_running = False
         self._asked = 0
         # Positions, and the end of the log when they were taken: offsets that may not pass the disk.
         self._seen = (halves.offset, ops.offset, 0)
@@ -90,6 +91,7 @@ class Transactions(Feature):
         """Read what is open."""
         self._counts.load()
         await self._machines.run(self._queues.load())
+        self._is_running = True
         if self._table.open:
             _log.info("%d transactions are open", len(self._table.open))
         interval = self._settings.transaction_check_interval_ms / 1000
@@ -116,9 +118,14 @@ class Transactions(Feature):
         for topic in (HALF_TOPIC, OP_HALF_TOPIC):
             self._parts.polls.watch(self._parts.store.queue_to_watch(topic, 0), wake)
 
+    async def follow(self) -> None:
+        """What is open is the master's to end: read when this broker becomes one."""
+
     async def close(self) -> None:
         """Finish what is on its way."""
         await self._machines.close()
+        if not self._is_running:
+            return
         if self._queues.is_known:
             self._commit_positions()
         self._count()

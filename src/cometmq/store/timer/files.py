@@ -32,6 +32,7 @@ from cometmq.store.timer.wheel import SLOTS_TOTAL, Page, TimerWheel
 
 _log = logging.getLogger(__name__)
 
+_ALL = (1 << 63) - 1
 _BLANK_SLOTS = 60  # TIMER_BLANK_SLOTS: what a roll leaves free at the wheel's end.
 
 
@@ -75,7 +76,8 @@ class TimerFiles:
         queue_offset: messages of the timer's topic before this one were added.
         waiting_count: messages in the wheel, less those that take one back.
         known: physical offsets of messages that were added although the check says otherwise.
-        delivered_ms: where all is added again, slots before this time are over.
+        delivered_ms: where all is added again, slots before this time are over,
+        delivered_until: for messages of the timer's topic before this one.
     """
 
     def __init__(
@@ -89,6 +91,7 @@ class TimerFiles:
         self.waiting_count = 0
         self.known: set[int] = set()
         self.delivered_ms = 0
+        self.delivered_until = _ALL
         self._root = root
         self._disk = disk
         self._check_path = f"{root}/config/timercheck"
@@ -110,7 +113,11 @@ class TimerFiles:
         Raises:
             OSError: the disk failed.
         """
-        self._load_check()
+        self.load_check()
+        if self.check.master_queue_offset > self.check.queue_offset:
+            # A slave was here: another broker delivered what is due before, of what it had in its wheel.
+            self.delivered_ms = self.check.read_ms
+            self.delivered_until = self.check.master_queue_offset
         is_whole = self._load_files()
         flushed = self.check.log_flushed if is_whole else 0
         for position, unit in self.log.scan(max(flushed - self.log.chain.file_size, 0)):
@@ -180,8 +187,9 @@ class TimerFiles:
         self.log.forget()
         self.wheel.forget_from(0)
         self.known.clear()
+        if self.delivered_until == _ALL:
+            self.delivered_ms = self.check.read_ms
         self.check = TimerCheck(read_ms=self.check.read_ms)
-        self.delivered_ms = self.check.read_ms
 
     def _say_aside(self, trouble: str, paths: list[str]) -> None:
         kept = [
@@ -193,7 +201,12 @@ class TimerFiles:
             ", ".join(kept),
         )
 
-    def _load_check(self) -> None:
+    def load_check(self) -> None:
+        """Read what was saved last.
+
+        Raises:
+            OSError: the disk failed.
+        """
         try:
             self.check = decode_check(read_file(self._disk, self._check_path))
         except FileNotFoundError:
@@ -281,13 +294,35 @@ class TimerFiles:
         self.log.flush(job.log_end)
         if job.pages:
             self.wheel.write(job.pages)
+        self._write_check(job.check)
+
+    def take_check(self, theirs: TimerCheck) -> None:
+        """Keep how far a master's timer is, whose log is here, and how far the own files were. May wait; any thread.
+
+        Raises:
+            OSError: the disk failed.
+        """
+        check = self.check
+        fresh = check._replace(
+            read_ms=max(check.read_ms, theirs.read_ms),
+            # A Java master says in the other one how far its own master was.
+            master_queue_offset=max(check.master_queue_offset, theirs.queue_offset),
+            state_version=theirs.state_version,
+            timestamp=theirs.timestamp,
+            counter=theirs.counter,
+        )
+        if fresh != check:
+            self._write_check(fresh)
+            self.check = fresh
+
+    def _write_check(self, check: TimerCheck) -> None:
         self._disk.make_directory(self._check_path.rpartition("/")[0])
         fd = self._disk.open(self._check_path, create=True)
         try:
             if self._disk.size(fd) < TIMER_CHECK_SIZE:
                 self._disk.resize(fd, TIMER_CHECK_SIZE)
                 self._disk.sync_directory(self._check_path.rpartition("/")[0])
-            write_whole(self._disk, fd, encode_check(job.check), 0)
+            write_whole(self._disk, fd, encode_check(check), 0)
             self._disk.fdatasync(fd)
         finally:
             self._disk.close(fd)

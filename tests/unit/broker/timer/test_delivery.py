@@ -16,7 +16,7 @@ from cometmq.broker.machines.runner import KeptMachine
 from cometmq.broker.timer.delivery import LOOK_SECONDS, TimedDelivery
 from cometmq.broker.timer.running import delete_key
 from cometmq.broker.timer.times import timer_topic
-from cometmq.codec.timer_files import decode_check
+from cometmq.codec.timer_files import TimerCheck, decode_check
 from cometmq.model.topic import TopicConfig
 from cometmq.store.timer.files import TimerFiles
 from tests.support.hand_broker import PATH, HandBroker
@@ -389,3 +389,31 @@ def test_nothing_is_saved_between_a_new_end_of_the_log_and_the_files_that_follow
     after = decode_check(timed.broker.disk.content(f"{PATH}/config/timercheck"))
     assert (before.queue_offset, after.queue_offset) == (2, 1)
     assert after.log_flushed < before.log_flushed
+
+
+def test_what_was_a_slave_delivers_what_its_master_did_not():
+    """Before the master's time, and in its wheel: delivered there, and a copy of it is in the log here."""
+    slave = Timed(is_running=False)
+    for body, seconds in ((b"delivered", 5), (b"late", 100), (b"not yet read", 6)):
+        slave.send(body, START + seconds * 1_000)
+    files = slave.delivery.files
+    told = TimerCheck(read_ms=START + 10_000, queue_offset=2, counter=7)
+    files.take_check(told)
+    files.take_check(told._replace(read_ms=START + 9_000, queue_offset=1))  # Nothing goes back.
+    promoted = slave.killed(clock=HandClock(START + 20_000))
+    promoted.world.pass_time(1)
+    assert promoted.orders() == [b"not yet read"]
+    promoted.world.pass_time(79.1)
+    assert promoted.orders() == [b"not yet read", b"late"]
+
+
+def test_a_master_that_was_killed_delivers_what_came_late_although_its_time_is_over():
+    """Its own check says that it was its own wheel: what is behind that is delivered as ever."""
+    timed = Timed()
+    timed.world.pass_time(30)
+    timed.save()
+    timed.broker.clock.turn(0.5)
+    timed.send(b"past", START + 5_000)
+    again = timed.killed()
+    again.world.pass_time(1)
+    assert again.orders() == [b"past"]

@@ -1,0 +1,31 @@
+"""A table that a master has and its slave has, too: who owns it says how it is read and taken.
+
+Next: cometmq.broker.slave.metadata
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from cometmq.broker.machines.steps import Steps
+
+
+def _never_changes() -> None:
+    return None
+
+
+class MasterTable(NamedTuple):
+    """One of them.
+
+    Attributes:
+        code: of the request that gives it.
+        decode: reads its body; in any thread. CodecError: it means nothing.
+        take: has what was read here; True: the logs fit, and what the master does not have goes.
+        state: changes when the table has changed here, and the same body is to be taken once more.
+        needs_log: it speaks of what the master put into its log, and is not true here before that has come.
+    """
+
+    code: int
+    decode: Callable[[bytes], Any]
+    take: Callable[[Any, bool], Steps[None]]
+    state: Callable[[], object] = _never_changes
+    needs_log: bool = False

@@ -1,0 +1,132 @@
+"""The tables that every slave has of its master: topics, consumer offsets, groups. Features bring the others.
+
+Next: cometmq.broker.slave.metadata
+"""
+
+import logging
+from collections.abc import Sequence
+from itertools import islice
+
+from cometmq.broker.groups import Groups
+from cometmq.broker.machines.steps import Steps, turn_end
+from cometmq.broker.offsets import OFFSETS_SIZE_MAX, Offsets
+from cometmq.broker.slave.master_table import MasterTable
+from cometmq.broker.topics import QUEUES_MAX, Topics
+from cometmq.codec.bodies.consumer_offset import OffsetTable, decode_offset_table
+from cometmq.codec.bodies.group_config import GroupTable, decode_group_table
+from cometmq.codec.bodies.json_object import load_object
+from cometmq.codec.bodies.topic_config import TopicTable, topic_table
+from cometmq.model.codes import RequestCode
+from cometmq.model.errors import CodecError
+from cometmq.model.names import group_fault, topic_fault
+from cometmq.store.message_store import MessageStore
+
+_log = logging.getLogger(__name__)
+
+# Offsets of so many groups in topics are taken in one turn of the loop, some 2 ms.
+_OFFSETS_AT_ONCE = 2_000
+
+
+class OwnTables:
+    """Takes them into the broker's own."""
+
+    def __init__(
+        self, *, topics: Topics, groups: Groups, offsets: Offsets, store: MessageStore
+    ) -> None:
+        """Nothing is changed yet."""
+        self._topics = topics
+        self._groups = groups
+        self._offsets = offsets
+        self._store = store
+
+    def all(self) -> Sequence[MasterTable]:
+        """All of them, in Java's order (SlaveSynchronize.syncAll)."""
+        topics, groups, offsets = self._topics, self._groups, self._offsets
+        return (
+            MasterTable(
+                RequestCode.GET_ALL_TOPIC_CONFIG,
+                read_topics,
+                self._take_topics,
+                state=lambda: topics.version,
+            ),
+            MasterTable(
+                RequestCode.GET_ALL_CONSUMER_OFFSET,
+                decode_offset_table,
+                self._take_offsets,
+                # Something was committed here: the same body may settle it.
+                state=lambda: object() if offsets.has_grown else None,
+            ),
+            MasterTable(
+                RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG,
+                read_groups,
+                self._take_groups,
+                state=lambda: groups.version,
+            ),
+        )
+
+    def _take_topics(self, table: TopicTable, is_whole: bool) -> Steps[None]:  # noqa: FBT001  See MasterTable.
+        for name in self._topics.take(table, is_whole=is_whole):
+            _log.info("topic %s is deleted, as at the master", name)
+            self._offsets.forget_topic(name)
+            try:
+                self._store.delete_topic(name)
+            except OSError as error:
+                _log.error("files of the deleted topic %s remain: %s", name, error)
+            yield from turn_end()
+
+    def _take_groups(self, table: GroupTable, is_whole: bool) -> Steps[None]:  # noqa: FBT001  See MasterTable.
+        for name in self._groups.take(table, is_whole=is_whole):
+            _log.info("group %s is deleted, as at the master", name)
+            self._offsets.forget_group(name)
+            yield from turn_end()
+
+    def _take_offsets(self, table: OffsetTable, _is_whole: bool) -> Steps[None]:  # noqa: FBT001  See MasterTable.
+        waiting, refused = iter(table.offsets.items()), 0
+        while some := list(islice(waiting, _OFFSETS_AT_ONCE)):
+            refused += self._offsets.take(some)
+            yield from turn_end()
+        if refused:
+            _log.warning(
+                "offsets of %d groups in topics are not copied: all may take %d bytes; delete groups "
+                "that nobody uses", refused, OFFSETS_SIZE_MAX,
+            )  # fmt: skip
+
+
+def read_topics(body: bytes) -> TopicTable:
+    """The topics of a master; each must have a name and queues that can be here, too.
+
+    Raises:
+        CodecError: one cannot, or lies in mapped queues (static topics of 5.x); or it is no table of topics.
+    """
+    read = load_object(body, "topic table")
+    mapped = list(read.member("topicQueueMappingDetailMap").names())
+    if mapped:
+        raise CodecError(
+            f"the master has static topics ({', '.join(map(str, mapped[:3]))}), which are not served here; "
+            "delete them, or let a Java broker be its slave"
+        )
+    table = topic_table(read)
+    for name, config in table.topics.items():
+        fault = topic_fault(name, is_any_length=True)
+        if fault is None and config.name != name:
+            fault = f"topic {name} calls itself {config.name!r:.40}"
+        counts = (config.read_queues, config.write_queues)
+        if fault is None and not (min(counts) >= 0 and max(counts) <= QUEUES_MAX):
+            fault = f"topic {name} has {counts[0]} read and {counts[1]} write queues"
+        if fault is not None:
+            raise CodecError(fault)
+    return table
+
+
+def read_groups(body: bytes) -> GroupTable:
+    """The groups of a master.
+
+    Raises:
+        CodecError: one has no legal name, or it is no table of groups.
+    """
+    table = decode_group_table(body)
+    for name in table.groups:
+        fault = group_fault(name)
+        if fault is not None:
+            raise CodecError(fault)
+    return table

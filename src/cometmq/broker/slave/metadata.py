@@ -1,0 +1,265 @@
+"""What a slave has of its master beside the log: topics, groups, offsets, modes, how far delays and the timer are.
+
+Each 3 s the master is asked for each table (Java: 10 s in 4.9, 60 s in 5.x). A body that is the same as the last one is not
+even read. What says how far deliveries are waits until the log here goes as far as the master's went then: else a slave
+that is made the master would believe deliveries that it does not have. Offsets that groups committed here while
+the master was gone are told to it, one UPDATE_CONSUMER_OFFSET each, until it is as far.
+
+Next: cometmq.broker.slave.master_tables
+"""
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from hashlib import blake2b
+from typing import Any, NamedTuple, Protocol
+
+from cometmq.broker.client_peer import PeerAnswer
+from cometmq.broker.machines.steps import Steps, called_back, elsewhere
+from cometmq.broker.offsets import Offsets
+from cometmq.broker.parts import Parts
+from cometmq.broker.replicas.state import ReplicationState
+from cometmq.broker.slave.master_table import MasterTable
+from cometmq.broker.slave.master_tables import OwnTables
+from cometmq.codec.bodies.consumer_offset import TOPIC_GROUP_SEPARATOR
+from cometmq.codec.bodies.kv import decode_kv_table
+from cometmq.codec.fields import encode_fields
+from cometmq.codec.headers.offset import UpdateConsumerOffset
+from cometmq.model.clock import Clock
+from cometmq.model.codes import RequestCode, ResponseCode, request_name
+from cometmq.model.errors import BrokerRefused, CodecError, CometError
+
+_log = logging.getLogger(__name__)
+
+PERIOD_SECONDS = 3.0
+# Offsets that are told in one round; the others come with the next ones.
+TOLD_MAX = 1_000
+
+
+class AskMaster(Protocol):
+    """Asks a master something."""
+
+    def __call__(
+        self,
+        address: str,
+        code: int,
+        fields: Mapping[str, str],
+        done: Callable[[PeerAnswer | None, BaseException | None], None],
+    ) -> None:
+        """Ask; `done` is called later, with the answer, whatever its code, or with a CometError."""
+        ...
+
+
+class _Late(NamedTuple):
+    """Tables that wait for the log."""
+
+    log_end: int
+    read: list[tuple[MasterTable, Any]]
+
+
+class MasterMetadata:
+    """Keeps a slave's tables like its master's; a machine.
+
+    Attributes:
+        copied_ms: when a round was last done to its end, ms since 1970; 0: never.
+        error: why the last round was not; None: it was.
+    """
+
+    def __init__(
+        self,
+        tables: Sequence[MasterTable],
+        *,
+        master: Callable[[], str | None],
+        ask: AskMaster,
+        offsets: Offsets,
+        log_end: Callable[[], int],
+        is_joined: Callable[[], bool],
+        clock: Clock,
+    ) -> None:
+        """Nothing is asked yet.
+
+        Args:
+            tables: in the order in which they are asked for.
+            master: gives the master's address; None: nobody has named it yet.
+            ask: asks it.
+            offsets: those of consumers, which are told to it, too.
+            log_end: how far the log here goes, physical offset.
+            is_joined: whether the log here is known to be the master's; only then anything is taken away.
+            clock: all time.
+        """
+        self.copied_ms = 0
+        self.error: str | None = None
+        self._tables = tables
+        self._master = master
+        self._ask = ask
+        self._offsets = offsets
+        self._log_end = log_end
+        self._is_joined = is_joined
+        self._clock = clock
+        self._taken: dict[int, tuple[bytes, bool, object]] = {}
+        self._late: _Late | None = None
+        self._refused: set[int] = set()
+
+    def step(self) -> Steps[float]:
+        """A round; gives the seconds until the next one, whatever came of this one."""
+        master = self._master()
+        if master is None:
+            self._failed("no nameserver names a master of this broker's name")
+            return PERIOD_SECONDS
+        try:
+            yield from self._copy(master)
+        except (CometError, OSError) as error:
+            self._failed(f"{master}: {error}")
+        else:
+            if self.error is not None or not self.copied_ms:
+                _log.info("topics, groups and offsets are copied from the master %s", master)
+            self.error, self.copied_ms = None, self._clock.now_ms()
+        return PERIOD_SECONDS
+
+    def _failed(self, why: str) -> None:
+        if self.error is None:
+            _log.warning(
+                "topics, groups and offsets are not copied from the master: %s; next try in %g s",
+                why,
+                PERIOD_SECONDS,
+            )
+        self.error = why
+
+    def _copy(self, master: str) -> Steps[None]:
+        for table in self._tables:
+            if not table.needs_log:
+                yield from self._copy_table(master, table)
+        yield from self._tell_offsets(master)
+        if self._late is None:
+            yield from self._read_late(master)
+        yield from self._take_late()
+
+    # --- asking
+
+    def _call(
+        self, master: str, code: int, fields: Mapping[str, str] | None = None
+    ) -> Steps[PeerAnswer]:
+        answer: PeerAnswer = yield from called_back(
+            lambda done: self._ask(master, code, fields or {}, done)
+        )
+        if answer.code != ResponseCode.SUCCESS:
+            raise BrokerRefused(answer.code, answer.remark or "", master)
+        return answer
+
+    def _body(self, master: str, code: int) -> Steps[bytes | None]:
+        """The table's body; None where this master has none, or an older one has no such request."""
+        try:
+            body = (yield from self._call(master, code)).body
+        except BrokerRefused as refused:
+            if refused.code not in (
+                ResponseCode.SYSTEM_ERROR,
+                ResponseCode.REQUEST_CODE_NOT_SUPPORTED,
+            ):
+                raise
+            if code not in self._refused:
+                self._refused.add(code)
+                _log.info("the master has no answer to %s: %s", request_name(code), refused)
+            return None
+        self._refused.discard(code)
+        return body or None
+
+    # --- tables
+
+    def _copy_table(self, master: str, table: MasterTable) -> Steps[None]:
+        body = yield from self._body(master, table.code)
+        if body is None:
+            return
+        digest = yield from elsewhere(lambda: blake2b(body, digest_size=16).digest())
+        is_whole = self._is_joined()
+        if self._taken.get(table.code) == (digest, is_whole, table.state()):
+            return
+        value = yield from self._read(table, body)
+        yield from table.take(value, is_whole)
+        self._taken[table.code] = digest, is_whole, table.state()
+
+    def _read(self, table: MasterTable, body: bytes) -> Steps[Any]:
+        try:
+            return (yield from elsewhere(partial(table.decode, body)))
+        except CodecError as error:
+            raise CodecError(f"its answer to {request_name(table.code)}: {error}") from None
+
+    def _read_late(self, master: str) -> Steps[None]:
+        read = []
+        for table in self._tables:
+            if table.needs_log:
+                body = yield from self._body(master, table.code)
+                if body is not None:
+                    read.append((table, (yield from self._read(table, body))))
+        if not read:
+            return
+        # Asked behind them: what they tell of is before this end.
+        answer = yield from self._call(master, RequestCode.GET_BROKER_RUNTIME_INFO)
+        end = decode_kv_table(answer.body).get("commitLogMaxOffset", "")
+        if not end.isdecimal():
+            raise CodecError(
+                f"its answer to GET_BROKER_RUNTIME_INFO: commitLogMaxOffset is {end!r:.40}"
+            )
+        self._late = _Late(int(end), read)
+
+    def _take_late(self) -> Steps[None]:
+        late = self._late
+        if late is None or self._log_end() < late.log_end or not self._is_joined():
+            return
+        self._late = None
+        for table, value in late.read:
+            yield from table.take(value, True)  # noqa: FBT003  See MasterTable.
+
+    # --- offsets that grew here
+
+    def _tell_offsets(self, master: str) -> Steps[None]:
+        told = 0
+        for key, queues in self._offsets.grown().items():
+            topic, _, group = key.partition(TOPIC_GROUP_SEPARATOR)
+            for queue_id, offset in queues.items():
+                if told == TOLD_MAX:
+                    return
+                told += 1
+                yield from self._tell(
+                    master, UpdateConsumerOffset(group, topic, queue_id, offset)
+                )
+        if told:
+            _log.info("told the master %s of %d offsets that were committed here", master, told)
+
+    def _tell(self, master: str, request: UpdateConsumerOffset) -> Steps[None]:
+        try:
+            yield from self._call(
+                master, RequestCode.UPDATE_CONSUMER_OFFSET, encode_fields(request)
+            )
+        except BrokerRefused as refused:
+            _log.warning(
+                "the master does not take an offset that was committed here: %s", refused
+            )
+
+
+def metadata_of(
+    parts: Parts,
+    more: Sequence[MasterTable],
+    *,
+    master: Callable[[], str | None],
+    ask: AskMaster,
+    replication: Callable[[], ReplicationState],
+) -> MasterMetadata:
+    """What keeps a slave's tables, and `more` that its features bring, like its master's; see `MasterMetadata`."""
+    parts.offsets.follow()
+    own = OwnTables(
+        topics=parts.topics, groups=parts.groups, offsets=parts.offsets, store=parts.store
+    )
+
+    def is_joined() -> bool:
+        state = replication().master
+        return state is not None and state.is_active
+
+    return MasterMetadata(
+        (*own.all(), *more),
+        master=master,
+        ask=ask,
+        offsets=parts.offsets,
+        log_end=lambda: parts.store.max_offset,
+        is_joined=is_joined,
+        clock=parts.clock,
+    )

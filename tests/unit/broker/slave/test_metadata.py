@@ -1,0 +1,385 @@
+"""What a slave has of its master: tables by values, on a hand clock; the master is a table of answers."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+import pytest
+
+from cometmq.broker.delay.delivered_offsets import DeliveredOffsets
+from cometmq.broker.slave.master_table import MasterTable
+from cometmq.broker.slave.master_tables import OwnTables
+from cometmq.broker.slave.metadata import PERIOD_SECONDS, MasterMetadata
+from cometmq.codec.bodies.consumer_offset import OffsetTable, encode_offset_table
+from cometmq.codec.bodies.delay_offset import (
+    DelayOffsets,
+    decode_delay_offsets,
+    encode_delay_offsets,
+)
+from cometmq.codec.bodies.group_config import GroupTable, encode_group_table
+from cometmq.codec.bodies.kv import encode_kv_table
+from cometmq.codec.bodies.topic_config import TopicTable, encode_topic_table
+from cometmq.model.codes import RequestCode as Code
+from cometmq.model.codes import ResponseCode
+from cometmq.model.data_version import DataVersion
+from cometmq.model.errors import ConnectError
+from cometmq.model.group import GroupConfig
+from cometmq.model.topic import TopicConfig
+from cometmq.store.config_file import ConfigFile
+from cometmq.store.real_disk import RealDisk
+from tests.support.hand_clock import HandClock
+from tests.unit.broker.parts_by_hand import load_tables, make_parts, parts_by_hand
+
+MASTER = "10.0.0.1:10911"
+OTHER_VERSION = DataVersion(5, 5)
+
+
+@dataclass
+class Told:
+    """An answer."""
+
+    body: bytes = b""
+    code: int = ResponseCode.SUCCESS
+    remark: str | None = None
+    fields: dict[str, str] = field(default_factory=dict)
+
+
+class Master:
+    """A master as its slave sees it: an answer for each code; a code without one is not supported."""
+
+    def __init__(self, world) -> None:
+        self.world = world
+        self.answers: dict[int, Told | Exception] = {}
+        self.asked: list[tuple[int, dict[str, str]]] = []
+        self.version = 1
+        self.give(offsets={}, topics=[], groups=[])
+
+    def give(self, *, topics=None, groups=None, offsets=None) -> None:
+        """Change some of its tables."""
+        self.version += 1
+        version = DataVersion(1_000, self.version)
+        if topics is not None:
+            table = TopicTable(version, {name: TopicConfig(name) for name in topics})
+            self.answers[Code.GET_ALL_TOPIC_CONFIG] = Told(encode_topic_table(table))
+        if groups is not None:
+            groups_table = GroupTable(version, {name: GroupConfig(name) for name in groups})
+            self.answers[Code.GET_ALL_SUBSCRIPTIONGROUP_CONFIG] = Told(
+                encode_group_table(groups_table)
+            )
+        if offsets is not None:
+            self.answers[Code.GET_ALL_CONSUMER_OFFSET] = Told(
+                encode_offset_table(OffsetTable(version, offsets))
+            )
+
+    def __call__(self, address, code, fields, done) -> None:
+        assert address == MASTER
+        self.asked.append((code, dict(fields)))
+        answer = self.answers.get(
+            code, Told(code=ResponseCode.REQUEST_CODE_NOT_SUPPORTED, remark="no such request")
+        )
+
+        def later() -> None:
+            if isinstance(answer, Exception):
+                done(None, answer)
+            else:
+                done(answer, None)
+
+        self.world.call_soon(later)
+
+
+class Slave:
+    """A slave's tables and the machine that keeps them."""
+
+    def __init__(self, parts, more: tuple[MasterTable, ...] = ()) -> None:
+        self.parts = parts
+        self.master = Master(parts.world)
+        self.address: str | None = MASTER
+        self.is_joined = True
+        self.log_end = 0
+        parts.offsets.follow()
+        tables = OwnTables(
+            topics=parts.topics, groups=parts.groups, offsets=parts.offsets, store=parts.store
+        ).all()
+        self.metadata = MasterMetadata(
+            (*tables, *more),
+            master=lambda: self.address,
+            ask=self.master,
+            offsets=parts.offsets,
+            log_end=lambda: self.log_end,
+            is_joined=lambda: self.is_joined,
+            clock=parts.clock,
+        )
+
+    def round(self) -> None:
+        pause = self.parts.world.run(self.metadata.step())
+        assert pause == PERIOD_SECONDS
+
+    def topics(self) -> set[str]:
+        topics = self.parts.topics
+        return {name for name in topics.table().topics if not topics.is_system(name)}
+
+    def told(self) -> list[dict[str, str]]:
+        return [
+            fields for code, fields in self.master.asked if code == Code.UPDATE_CONSUMER_OFFSET
+        ]
+
+
+@pytest.fixture
+async def slave(tmp_path):
+    with parts_by_hand(tmp_path, HandClock()) as parts:
+        load_tables(parts)
+        yield Slave(parts)
+        for table in (parts.topics, parts.groups, parts.offsets, parts.locks):
+            await table.close()
+
+
+async def test_topics_groups_and_offsets_are_the_masters_and_on_disk(slave, tmp_path):
+    slave.master.give(
+        topics=["Orders", "%RETRY%G"], groups=["G"], offsets={"Orders@G": {0: 7, 1: 9}}
+    )
+    slave.round()
+    assert slave.metadata.error is None
+    assert slave.metadata.copied_ms == slave.parts.clock.now_ms()
+    assert slave.topics() == {"Orders", "%RETRY%G"}
+    assert slave.parts.groups.peek("G") is not None
+    assert slave.parts.offsets.of("G", "Orders") == {0: 7, 1: 9}
+    # The version is the master's, by which nameservers and Java brokers compare tables.
+    assert slave.parts.topics.version == DataVersion(1_000, slave.master.version)
+    slave.parts.offsets.save_if_dirty()
+    for table in (slave.parts.topics, slave.parts.groups, slave.parts.offsets):
+        await table.close()
+    with ThreadPoolExecutor(1) as pool:
+        again = make_parts(slave.parts.store, slave.parts.settings, slave.parts.clock, pool)
+        load_tables(again)
+        assert again.topics.get("Orders") is not None
+        assert again.groups.peek("G") is not None
+        assert again.offsets.of("G", "Orders") == {0: 7, 1: 9}
+        for table in (again.topics, again.groups, again.offsets, again.locks):
+            await table.close()
+
+
+async def test_what_was_deleted_at_the_master_goes_with_its_offsets_and_queues(slave):
+    slave.master.give(topics=["Gone", "Kept"], groups=["Old", "G"])
+    slave.master.give(offsets={"Gone@G": {0: 1}, "Kept@Old": {0: 2}, "Kept@G": {0: 3}})
+    slave.round()
+    slave.parts.store.queue_to_watch("Gone", 0)
+    slave.master.give(topics=["Kept"], groups=["G"], offsets={"Kept@G": {0: 4}})
+    slave.round()
+    assert slave.topics() == {"Kept"}
+    assert slave.parts.groups.peek("Old") is None
+    assert slave.parts.offsets.table().offsets == {"Kept@G": {0: 4}}
+    assert slave.parts.store.queue("Gone", 0) is None
+    # The system's own stay, whatever a master lists.
+    assert slave.parts.topics.get("TBW102") is not None
+    assert slave.parts.groups.peek("TOOLS_CONSUMER") is not None
+
+
+async def test_nothing_goes_while_the_logs_are_not_known_to_fit(slave):
+    """A master that came back with an empty directory must not empty its slave."""
+    slave.master.give(topics=["Orders"], groups=["G"])
+    slave.round()
+    slave.is_joined = False
+    slave.master.give(topics=["New"], groups=[])
+    slave.round()
+    assert slave.topics() == {"Orders", "New"}
+    assert slave.parts.groups.peek("G") is not None
+    slave.is_joined = True
+    slave.round()
+    assert slave.topics() == {"New"}
+    assert slave.parts.groups.peek("G") is None
+
+
+async def test_a_body_that_is_the_same_is_read_once_and_again_when_something_changed_here(
+    slave, monkeypatch
+):
+    slave.master.give(topics=["Orders"])
+    slave.round()
+    reads = []
+    monkeypatch.setattr(slave.parts.topics, "take", lambda *_, **__: reads.append("topics"))
+    slave.round()
+    assert reads == []
+    monkeypatch.undo()
+    slave.parts.topics.delete("Orders")
+    slave.round()
+    assert slave.topics() == {"Orders"}
+
+
+async def test_a_reset_at_the_master_goes_back_here_too(slave):
+    slave.master.give(offsets={"T@G": {0: 100}})
+    slave.round()
+    slave.master.give(offsets={"T@G": {0: 10}})
+    slave.round()
+    assert slave.parts.offsets.get("G", "T", 0) == 10
+
+
+async def test_what_was_committed_here_is_told_to_the_master_until_it_is_as_far(slave):
+    slave.master.give(offsets={"T@G": {0: 100, 1: 5}})
+    slave.round()
+    slave.master.answers[Code.GET_ALL_TOPIC_CONFIG] = ConnectError("gone")
+    slave.parts.offsets.commit("G", "T", 0, offset=150)
+    slave.parts.offsets.commit("H", "T", 3, offset=7)
+    slave.round()
+    assert slave.told() == []
+    slave.master.give(topics=[])  # It is back, and stands where it stood.
+    slave.master.answers[Code.UPDATE_CONSUMER_OFFSET] = Told()
+    slave.round()
+    assert slave.parts.offsets.get("G", "T", 0) == 150
+    assert slave.told() == [
+        {"consumerGroup": "G", "topic": "T", "queueId": "0", "commitOffset": "150"},
+        {"consumerGroup": "H", "topic": "T", "queueId": "3", "commitOffset": "7"},
+    ]
+    # Its consumers went on there meanwhile: that counts, and nothing more is told.
+    slave.master.give(offsets={"T@G": {0: 160, 1: 5}, "T@H": {3: 7}})
+    slave.round()
+    assert len(slave.told()) == 2
+    assert slave.parts.offsets.get("G", "T", 0) == 160
+    assert not slave.parts.offsets.has_grown
+
+
+async def test_a_smaller_offset_that_was_committed_here_is_not_told(slave):
+    slave.master.give(offsets={"T@G": {0: 100}})
+    slave.round()
+    slave.parts.offsets.commit("G", "T", 0, offset=50)
+    slave.round()
+    assert slave.told() == []
+
+
+async def test_an_offset_that_the_master_refuses_stops_no_other(slave):
+    slave.master.answers[Code.UPDATE_CONSUMER_OFFSET] = Told(
+        code=ResponseCode.INVALID_PARAMETER, remark="no such topic"
+    )
+    slave.parts.offsets.commit("G", "T", 0, offset=1)
+    slave.parts.offsets.commit("G", "T", 1, offset=1)
+    slave.round()
+    assert len(slave.told()) == 2
+    assert slave.metadata.error is None
+
+
+GARBAGE = {
+    "no JSON": b"\xff\x00",
+    "no object": b"[1]",
+    "half of it": encode_topic_table(TopicTable(OTHER_VERSION, {"T": TopicConfig("T")}))[:-9],
+    "a topic that is a path": encode_topic_table(
+        TopicTable(OTHER_VERSION, {"../x": TopicConfig("../x")})
+    ),
+    "queues beyond memory": encode_topic_table(
+        TopicTable(OTHER_VERSION, {"T": TopicConfig("T", 1 << 30, 1)})
+    ),
+    "a topic under another's name": b'{"topicConfigTable":{"A":{"topicName":"B"}}}',
+    "static topics": b'{"topicConfigTable":{},"topicQueueMappingDetailMap":{"S":{}}}',
+}
+
+
+@pytest.mark.parametrize("case", GARBAGE)
+async def test_a_table_that_means_nothing_is_refused_by_name_and_changes_nothing(
+    slave, case, caplog
+):
+    slave.master.give(topics=["Orders"])
+    slave.round()
+    slave.master.answers[Code.GET_ALL_TOPIC_CONFIG] = Told(GARBAGE[case])
+    slave.round()
+    slave.round()
+    assert slave.topics() == {"Orders"}
+    assert "GET_ALL_TOPIC_CONFIG" in slave.metadata.error
+    said = [each for each in caplog.records if "not copied" in each.getMessage()]
+    assert len(said) == 1  # Once, not each three seconds.
+
+
+async def test_no_master_and_a_master_that_is_gone_are_said_once_and_tried_again(slave, caplog):
+    slave.address = None
+    slave.round()
+    assert "no nameserver" in slave.metadata.error
+    slave.address = MASTER
+    slave.master.answers[Code.GET_ALL_TOPIC_CONFIG] = ConnectError("cannot connect")
+    slave.round()
+    assert MASTER in slave.metadata.error
+    slave.master.give(topics=["Orders"])
+    slave.round()
+    assert slave.metadata.error is None
+    assert slave.topics() == {"Orders"}
+
+
+async def test_a_master_of_before_a_request_gives_what_it_has(slave):
+    """4.9 has neither 402 nor the timer's; a Java broker without delay offsets answers with code 1."""
+    slave.master.answers[Code.GET_ALL_CONSUMER_OFFSET] = Told(
+        code=ResponseCode.SYSTEM_ERROR, remark="No consumer offset in this broker"
+    )
+    slave.master.give(topics=["Orders"], groups=["G"])
+    slave.round()
+    assert slave.metadata.error is None
+    assert slave.parts.groups.peek("G") is not None
+
+
+class DelaySlave(Slave):
+    """A slave that has its master's delay offsets, too."""
+
+    def __init__(self, parts) -> None:
+        file = parts.config_file("delayOffset.json")
+        self.path = file.path
+        self.delivered = DeliveredOffsets(file, clock=parts.clock)
+        table = MasterTable(
+            Code.GET_ALL_DELAY_OFFSET,
+            decode_delay_offsets,
+            lambda read, _is_whole: self.delivered.take(read),
+            needs_log=True,
+        )
+        super().__init__(parts, (table,))
+
+    def give(self, offset: int, *, log_end: int) -> None:
+        """How far the master's level 3 is, and its log."""
+        text = encode_delay_offsets(DelayOffsets(DataVersion(1, 1), {3: offset}))
+        self.master.answers[Code.GET_ALL_DELAY_OFFSET] = Told(text.encode())
+        self.master.answers[Code.GET_BROKER_RUNTIME_INFO] = Told(
+            encode_kv_table({"commitLogMaxOffset": str(log_end)})
+        )
+
+
+@pytest.fixture
+async def delays(tmp_path):
+    with parts_by_hand(tmp_path, HandClock()) as parts:
+        load_tables(parts)
+        yield DelaySlave(parts)
+        for each in (parts.topics, parts.groups, parts.offsets, parts.locks):
+            await each.close()
+
+
+async def test_deliveries_are_believed_when_the_log_holds_them(delays):
+    """A slave that knew of a delivery before it had its message would lose it, made the master then."""
+    delays.give(5, log_end=1_000)
+    delays.log_end = 999
+    delays.round()
+    assert delays.delivered.offsets == {}
+    delays.give(6, log_end=2_000)  # It goes on and on; what waits is not asked for again.
+    delays.round()
+    delays.log_end = 1_000
+    delays.round()
+    assert delays.delivered.offsets == {3: 5}
+    saved = ConfigFile(delays.path, RealDisk()).load(decode_delay_offsets)
+    assert saved is not None
+    assert saved.offsets == {3: 5}
+
+
+async def test_deliveries_are_not_believed_of_another_log_and_never_go_back(delays):
+    delays.give(6, log_end=10)
+    delays.log_end = 10
+    delays.is_joined = False
+    delays.round()
+    assert delays.delivered.offsets == {}
+    delays.is_joined = True
+    delays.round()
+    assert delays.delivered.offsets == {3: 6}
+    delays.give(4, log_end=10)
+    delays.round()
+    assert delays.delivered.offsets == {3: 6}
+
+
+@pytest.mark.parametrize("end", ["", "x", "-1"])
+async def test_a_master_that_does_not_say_how_far_its_log_goes_is_not_believed(delays, end):
+    delays.give(6, log_end=0)
+    delays.master.answers[Code.GET_BROKER_RUNTIME_INFO] = Told(
+        encode_kv_table({"commitLogMaxOffset": end})
+    )
+    delays.round()
+    assert delays.delivered.offsets == {}
+    assert "commitLogMaxOffset" in delays.metadata.error
