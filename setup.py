@@ -17,6 +17,8 @@ kernel = cythonize(
             "_acks",
             "_answers",
             "_calls",
+            "_column_records",
+            "_columns",
             "_entries",
             "_frames",
             "_index",
@@ -25,6 +27,7 @@ kernel = cythonize(
             "_queue_ends",
             "_reads",
             "_sends",
+            "_taking",
             "_walk",
         )
     ],

@@ -42,6 +42,8 @@ BUILT_IN = (
     frozenset,
     array,
     Struct,
+    re.Pattern,
+    re.Match,
 )
 # Of memory views and buffers in compiled code.
 OF_BUFFERS = {"shape", "buf", "len"}

@@ -18,6 +18,13 @@ try:
     from cometmq.kernel._acks import plain_acks
     from cometmq.kernel._answers import encode_answers, encode_requests
     from cometmq.kernel._calls import begin_writing
+    from cometmq.kernel._column_records import (
+        answer_columns,
+        pack_columns,
+        show_columns,
+        take_back,
+    )
+    from cometmq.kernel._columns import SendBatch
     from cometmq.kernel._entries import choose_entries, gather, show_entries
     from cometmq.kernel._frames import read_commands
     from cometmq.kernel._index import index_insert, index_keys, java_hash_many, record_keys
@@ -26,6 +33,7 @@ try:
     from cometmq.kernel._queue_ends import QueueEnd
     from cometmq.kernel._reads import plain_fields, plain_read
     from cometmq.kernel._sends import plain_batch, plain_sends
+    from cometmq.kernel._taking import take_sends
     from cometmq.kernel._walk import (
         copy_pieces,
         crcs_match,
@@ -41,6 +49,13 @@ except ImportError:
         raise
     from cometmq.kernel.acks import plain_acks
     from cometmq.kernel.calls import begin_writing
+    from cometmq.kernel.column_records import (
+        answer_columns,
+        pack_columns,
+        show_columns,
+        take_back,
+    )
+    from cometmq.kernel.columns import SendBatch, take_sends
     from cometmq.kernel.keys import index_keys, record_keys
     from cometmq.kernel.messages import plain_messages, plain_properties
     from cometmq.kernel.queue_ends import QueueEnd
@@ -73,7 +88,9 @@ __all__ = [
     "MAGIC_V2",
     "RECORD_SIZE_MIN",
     "QueueEnd",
+    "SendBatch",
     "WalkEnd",
+    "answer_columns",
     "begin_writing",
     "choose_entries",
     "copy_pieces",
@@ -85,6 +102,7 @@ __all__ = [
     "index_insert",
     "index_keys",
     "java_hash_many",
+    "pack_columns",
     "pack_records",
     "plain_acks",
     "plain_batch",
@@ -97,9 +115,12 @@ __all__ = [
     "read_commands",
     "record_keys",
     "record_places",
+    "show_columns",
     "show_entries",
     "split_frames",
     "stored_keys",
+    "take_back",
+    "take_sends",
     "walk_records",
     "wanted_entries",
     "why_no_record",

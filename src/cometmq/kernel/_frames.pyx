@@ -17,7 +17,12 @@ from cometmq.kernel._layouts cimport (
     FRAME_HEAD_SIZE,
     HEADER_SIZE_MAX,
 )
-from cometmq.kernel._text cimport PyUnicode_AsUTF8AndSize, get_decimal
+from cometmq.kernel._text cimport (
+    PyUnicode_AsUTF8AndSize,
+    get_decimal,
+    hex_digit,
+    short_escape,
+)
 from cometmq.kernel.reference import length_error
 
 cdef extern from "Python.h":
@@ -129,29 +134,6 @@ cdef str _unescaped(Scan *scan, const uint8_t *start, const uint8_t *end):
             start += 2
         out += 1
     return PyUnicode_DecodeUTF8(<const char *>first, out - first, NULL)
-
-
-cdef inline int hex_digit(uint8_t digit) noexcept nogil:
-    if c"0" <= digit <= c"9":
-        return digit - c"0"
-    digit |= 0x20
-    return digit - c"a" + 10 if c"a" <= digit <= c"f" else -1
-
-
-cdef inline int short_escape(uint8_t letter) noexcept nogil:
-    if letter == c'"' or letter == c"\\" or letter == c"/":
-        return letter
-    if letter == c"n":
-        return 10
-    if letter == c"t":
-        return 9
-    if letter == c"r":
-        return 13
-    if letter == c"b":
-        return 8
-    if letter == c"f":
-        return 12
-    return 0
 
 
 cdef inline bint _is_known(str text, const uint8_t *at, Py_ssize_t size) except -1:

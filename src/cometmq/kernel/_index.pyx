@@ -6,6 +6,7 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
 from cometmq.kernel._bytes cimport put_u32, put_u64
+from cometmq.kernel._columns cimport Row, SendBatch
 from cometmq.kernel._layouts cimport (
     INDEX_ENTRY_KEY_HASH_AT,
     INDEX_ENTRY_PHYSICAL_OFFSET_AT,
@@ -98,18 +99,19 @@ cdef class _Keys:
 
     cdef int add(self, object given, object offset, object store_ms) except -1:
         """The keys that a block of properties names."""
-        cdef Py_ssize_t size = 0, start
         cdef bytes block = given if type(given) is bytes else bytes(given)
-        cdef const uint8_t *at = last_value(
-            <const uint8_t *>PyBytes_AS_STRING(block), PyBytes_GET_SIZE(block),
-            b"UNIQ_KEY\1", 9, &size,
+        return self.add_block(
+            <const uint8_t *>PyBytes_AS_STRING(block), PyBytes_GET_SIZE(block), offset, store_ms
         )
+
+    cdef int add_block(
+        self, const uint8_t *block, Py_ssize_t block_size, object offset, object store_ms
+    ) except -1:
+        cdef Py_ssize_t size = 0, start
+        cdef const uint8_t *at = last_value(block, block_size, b"UNIQ_KEY\1", 9, &size)
         if at is not NULL:
             self.found.append((_key_hash(self.begun, self.topic, at, size), offset, store_ms))
-        at = last_value(
-            <const uint8_t *>PyBytes_AS_STRING(block), PyBytes_GET_SIZE(block),
-            b"KEYS\1", 5, &size,
-        )
+        at = last_value(block, block_size, b"KEYS\1", 5, &size)
         while at is not NULL and size:
             start = 0
             while start < size and at[start] != c" ":
@@ -123,6 +125,21 @@ cdef class _Keys:
         return 0
 
 
+cdef int _add_rows(_Keys keys, SendBatch batch, object store_ms) except -1:
+    cdef Py_ssize_t index
+    cdef Row *row
+    cdef bytes block, last_block = None
+    for index in range(batch.packed):
+        row, block = batch.rows + index, <bytes>(<tuple>batch.lanes[index])[1]
+        if block is not last_block:  # All queues of a topic have the same.
+            last_block = block
+            keys.begin(block[1 if len(block) <= TOPIC_BLOCK_V1_MAX else 2 :])
+        keys.add_block(
+            batch.text + row.block_at, row.block_size, row.physical_offset, store_ms
+        )
+    return 0
+
+
 def index_keys(list waiting):
     """See `cometmq.kernel.keys.index_keys`."""
     cdef _Keys keys = _Keys()
@@ -132,7 +149,12 @@ def index_keys(list waiting):
     cdef bytes block, last_block = None
     cdef Py_ssize_t index
     for batch in waiting:
-        puts, results, store_ms = batch[0], <list>batch[1], batch[2]
+        puts, store_ms = batch[0], batch[2]
+        if isinstance(puts, SendBatch):
+            _add_rows(keys, <SendBatch>puts, store_ms)
+            last_block = None
+            continue
+        results = <list>batch[1]
         if len(puts) != len(results):
             raise ValueError("a result for each put")
         for index in range(len(results)):

@@ -88,3 +88,26 @@ cdef inline int decimal_size(int64_t value) noexcept nogil:
         rest //= 10
         count += 1
     return count
+
+
+cdef inline int hex_digit(uint8_t digit) noexcept nogil:
+    if c"0" <= digit <= c"9":
+        return digit - c"0"
+    digit |= 0x20
+    return digit - c"a" + 10 if c"a" <= digit <= c"f" else -1
+
+
+cdef inline int short_escape(uint8_t letter) noexcept nogil:
+    if letter == c'"' or letter == c"\\" or letter == c"/":
+        return letter
+    if letter == c"n":
+        return 10
+    if letter == c"t":
+        return 9
+    if letter == c"r":
+        return 13
+    if letter == c"b":
+        return 8
+    if letter == c"f":
+        return 12
+    return 0

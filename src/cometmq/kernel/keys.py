@@ -9,6 +9,7 @@ Next: cometmq.kernel.reference
 from collections.abc import Sequence
 from typing import Any
 
+from cometmq.kernel.columns import SendBatch
 from cometmq.kernel.layouts import TOPIC_BLOCK_V1_MAX
 from cometmq.kernel.reference import java_hash_many
 from cometmq.kernel.rows import Buffer, End, Key, PutBatch
@@ -35,6 +36,12 @@ def index_keys(waiting: list[PutBatch[End]]) -> list[Key]:
     texts: list[bytes] = []
     places: list[tuple[int, int]] = []
     for puts, results, store_ms in waiting:
+        if isinstance(puts, SendBatch):
+            for topic, block, (_, offset, _) in puts.keyed():
+                found = hashed_texts(_topic_of(topic) + b"#", block)
+                texts += found
+                places += [(offset, store_ms)] * len(found)
+            continue
         for put, (_, offset, _) in zip(puts, results, strict=True):
             if put[11] != NOT_INDEXED:
                 found = hashed_texts(_topic_of(put[1]) + b"#", put[3])

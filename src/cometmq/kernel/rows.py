@@ -79,8 +79,9 @@ Run = tuple[int, int]
 # a message was missing from the log.
 Chosen = tuple[list[Run], int, int, int, bool]
 
-# Messages, where they lie, their store time in ms: of a batch whose keys are to be found.
-PutBatch = tuple[Sequence[Put[End]], Sequence[PutResult], int]
+# Messages, where they lie, their store time in ms: of a batch whose keys are to be found. Of messages that are
+# columns those (a `SendBatch`) alone, for they know where they lie.
+PutBatch = tuple[Sequence[Put[End]] | Any, Sequence[PutResult], int]
 
 # Java's hash of "topic#key", physical offset, store time in ms.
 Key = tuple[int, int, int]

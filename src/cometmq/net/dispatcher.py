@@ -3,7 +3,7 @@
 Most handlers take one command and return its answer. A batch handler takes all commands of its
 codes that a turn brought (sends), so that they are stored with one write; its `written` runs after
 their answers are on the wire, which is when consumers are served (decision 3c). A handler gets the requests of
-a connection in their order; a batch handler after all others.
+a connection in their order; a batch handler after all others. What an intake took is done before all of them.
 
 Next: cometmq.broker.handlers.send
 """
@@ -18,7 +18,14 @@ from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import RequestError
 from cometmq.model.flags import ONEWAY, RESPONSE
 from cometmq.net.answer import Answer, answer_to_error
-from cometmq.net.requests import BatchHandler, Handler, Read, RequestTable, refuse_all
+from cometmq.net.requests import (
+    BatchHandler,
+    Handler,
+    Intake,
+    Read,
+    RequestTable,
+    refuse_all,
+)
 
 if TYPE_CHECKING:
     from cometmq.net.peer import Peer
@@ -31,18 +38,24 @@ PENDING_MAX = 4096
 
 
 class Dispatcher:
-    """Hands the commands of one server to what its table says."""
+    """Hands the commands of one server to what its table says.
+
+    Attributes:
+        intake: takes requests as bytes, before they are commands; None where the table has none.
+    """
 
     def __init__(self, table: RequestTable | None = None) -> None:
         """Without a table every request is answered REQUEST_CODE_NOT_SUPPORTED."""
         self._handlers: Mapping[int, Handler] = {}
         self._batches: Mapping[int, BatchHandler] = {}
+        self.intake: Intake | None = None
         if table is not None:
             self.serve(table)
 
     def serve(self, table: RequestTable) -> None:
         """Answer by this table from now on; another role of the server is another table."""
         self._handlers, self._batches = table.handlers, table.batches
+        self.intake = table.intake
 
     def handle(self, reads: list[Read], is_over: Callable[[], bool]) -> None:
         """Handle commands of one turn; what is left when their peer stops reading, or it takes too long, goes back to it.
@@ -51,10 +64,13 @@ class Dispatcher:
             reads: them.
             is_over: whether it takes too long; asked in front of each that is handled by itself.
         """
+        self.handle_taken()
         batches = self._batches
         gathered: dict[BatchHandler, list[Read]] = {}
         for read in reads:
             peer, commands = read
+            if not commands:
+                continue  # All that it sent was taken.
             peer.gather()
             if len(commands) == 1 and not commands[0][1] & RESPONSE:
                 only = batches.get(commands[0][0])
@@ -71,6 +87,13 @@ class Dispatcher:
                 peer.flush()
         for batch in gathered:
             _end_batch(batch)
+
+    def handle_taken(self) -> None:
+        """Do what the intake has taken: it came before all that its connections sent behind it."""
+        intake = self.intake
+        if intake is not None and intake.count:
+            intake.handle()
+            _end_batch(intake)
 
     def handle_one(self, commands: list[RawCommand], peer: "Peer") -> bool:
         """Handle the one request that a turn brought; False where no batch handler takes it, and nothing was done."""
@@ -127,7 +150,7 @@ def run_batch(batch: BatchHandler, reads: list[Read]) -> None:
             refuse_all(commands, peer, error)
 
 
-def _end_batch(batch: BatchHandler) -> None:
+def _end_batch(batch: BatchHandler | Intake) -> None:
     try:
         batch.written()
     except Exception:  # noqa: BLE001

@@ -23,7 +23,7 @@ from cometmq.net.connections import network_of
 from cometmq.net.own_machine import is_own_machine, plain_ip
 from cometmq.net.socket_writer import SocketWriter
 from cometmq.net.tasks import Tasks
-from cometmq.net.turn import SMALL_TURN
+from cometmq.net.turn import COUNT_MAX, SMALL_TURN
 from cometmq.wire.connection import Connection
 
 if TYPE_CHECKING:
@@ -105,9 +105,12 @@ class Peer(asyncio.Protocol):
         self._gathered_size = 0
         self._is_gathering = False
         self._turn = server.turn
+        self._dispatcher = server.dispatcher
         self._is_in_turn = False
         self._is_held = False  # It is not read, until what came is handled.
         self._unread = b""  # As it came.
+        self._joined = b""  # From the begin of a frame on, of which the intake has had a share.
+        self._joined_at = 0  # Where in it the next frame begins.
         self._backlog: list[RawCommand] = []  # Decoded, of which a share is handled at a time.
 
     # --- the socket's side
@@ -126,11 +129,16 @@ class Peer(asyncio.Protocol):
         self.has_read = True
         turn = self._turn
         if turn.lone_reads and len(data) <= SMALL_TURN:
-            commands = self._decode(data)
-            is_whole = self._wire.fault is None
-            if len(commands) == 1 and is_whole and turn.handle_one(commands, self):
+            commands = self._decode(data, COUNT_MAX)
+            is_whole, intake = self._wire.fault is None, self._dispatcher.intake
+            is_taken = intake is not None and intake.count
+            if is_taken and is_whole and not commands and not self._joined:
+                turn.handle_taken()
                 return
-            if commands or not is_whole:
+            is_one = len(commands) == 1 and is_whole and not is_taken
+            if is_one and turn.handle_one(commands, self):
+                return
+            if commands or is_taken or not is_whole:
                 turn.handle_alone(commands, self)
             return
         self._unread += data
@@ -143,14 +151,23 @@ class Peer(asyncio.Protocol):
             turn.join(self, len(data))
 
     def next_requests(self, count: int) -> list[RawCommand]:
-        """Give the next requests, at most so many; called by the turn, which calls `end_share` when they are handled."""
+        """Give the next requests, at most so many; called by the turn, which calls `end_share` when they are handled.
+
+        Some may have gone to the dispatcher's intake instead, which come before those that are given.
+        """
         self._is_in_turn = False
         if self.is_paused or self.is_closed:
             return []
         commands, self._backlog = self._backlog, []
-        if self._unread and len(commands) < count:
-            decoded = self._decode(self._next_bytes())
-            commands = commands + decoded if commands else decoded
+        if len(commands) < count:
+            # Behind others that wait none may be taken, for they come first.
+            taken_max = 0 if commands else count
+            if self._joined:
+                data, self._joined = self._joined, b""
+                self._turn.gone(len(data) - self._joined_at)
+                commands += self._split(data, self._joined_at, taken_max)
+            elif self._unread:
+                commands += self._decode(self._next_bytes(), taken_max)
         if len(commands) > count:
             commands, self._backlog = commands[:count], commands[count:]
         return commands
@@ -159,7 +176,7 @@ class Peer(asyncio.Protocol):
         """Go on reading where all is done; True where something is left for another share."""
         if self.is_closed or self.is_paused:
             return False
-        if self._backlog or self._unread:
+        if self._backlog or self._unread or self._joined:
             self._is_in_turn = True
             return True
         if self._wire.fault is not None:
@@ -181,9 +198,20 @@ class Peer(asyncio.Protocol):
         self._turn.gone(len(data))
         return data
 
-    def _decode(self, data: bytes) -> list[RawCommand]:
-        wire = self._wire
-        commands = wire.receive_data(data)
+    def _decode(self, data: bytes, taken_max: int) -> list[RawCommand]:
+        """Give the requests that are whole now, but for so many that the intake may take from the first on."""
+        return self._split(self._wire.join(data), 0, taken_max)
+
+    def _split(self, data: bytes, position: int, taken_max: int) -> list[RawCommand]:
+        wire, intake = self._wire, self._dispatcher.intake
+        if data and taken_max and intake is not None:
+            before = intake.count
+            position = intake.take(data, position, self, taken_max)
+            if intake.count - before == taken_max and position < len(data):
+                self._joined, self._joined_at = data, position
+                self._turn.kept(len(data) - position)
+                position = len(data)
+        commands = wire.read(data, position) if position < len(data) else []
         if wire.bad_frames:
             self._refuse_bad_frames()
         if wire.fault is not None:
@@ -197,7 +225,9 @@ class Peer(asyncio.Protocol):
 
     def _forget_unread(self) -> None:
         self._turn.gone(len(self._unread))
-        self._unread = b""
+        if self._joined:
+            self._turn.gone(len(self._joined) - self._joined_at)
+        self._unread = self._joined = b""
 
     def _close_faulty(self) -> None:
         self._server.count_bad_frame()

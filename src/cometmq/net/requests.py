@@ -53,6 +53,38 @@ class BatchHandler(Protocol):
         ...
 
 
+class Intake(Protocol):
+    """Takes requests from a connection's bytes, before they are commands: those that a batch handler knows at a glance.
+
+    Attributes:
+        count: how many it has taken that are not done.
+    """
+
+    count: int
+
+    def take(self, data: bytes, position: int, peer: "Peer", count_max: int) -> int:
+        """Take requests from a frame on, up to one that it does not know at a glance; gives the position behind them.
+
+        At most so many. What it takes it may keep the bytes of.
+        """
+        ...
+
+    def handle(self) -> None:
+        """Do all that were taken, and write their answers."""
+        ...
+
+    def written(self) -> None:
+        """Called once the answers are written."""
+        ...
+
+
+@runtime_checkable
+class TakesBytes(Protocol):
+    """A batch handler that may have an intake."""
+
+    intake: Intake | None
+
+
 def refuse_all(commands: list[RawCommand], peer: "Peer", error: BaseException) -> None:
     """Answer requests with an error."""
     answer = answer_to_error(error, commands[0])
@@ -143,6 +175,7 @@ class RequestTable:
         rules: by code.
         handlers: what answers single requests, by code; behind the gate where it is asked.
         batches: likewise for what is taken a turn at once.
+        intake: takes requests of a batch handler as bytes, where no gate asks about any of them.
     """
 
     def __init__(
@@ -152,7 +185,9 @@ class RequestTable:
         self.rules = {int(rule.code): rule for rule in rules}
         self.handlers: dict[int, Handler] = {}
         self.batches: dict[int, BatchHandler] = {}
+        self.intake: Intake | None = None
         behind: dict[BatchHandler, BatchHandler] = {}
+        asked: set[BatchHandler] = set()
         for part in answers:
             for code, answer in part.items():
                 assert code in self.rules, f"no rule for {code}"
@@ -164,12 +199,17 @@ class RequestTable:
                     # Codes of one handler stay one batch: it stores them with one write.
                     gated = behind.setdefault(answer, _GatedBatch(answer, self.rules, gate))
                     self.batches[int(code)] = gated if is_asked else answer
+                    if is_asked:
+                        asked.add(answer)
                 else:
                     self.handlers[int(code)] = (
                         _gated(answer, rule, gate) if is_asked else answer
                     )
         missing = self.rules.keys() - self.handlers.keys() - self.batches.keys()
         assert not missing, f"nobody answers {sorted(missing)}"
+        for batch in self.batches.values():
+            if isinstance(batch, TakesBytes) and batch not in asked:
+                self.intake = batch.intake
 
 
 def _gated(handler: Handler, rule: RequestRule, gate: Gate) -> Handler:

@@ -93,6 +93,11 @@ class Turn:
         self.lone_reads -= 1
         return True
 
+    def handle_taken(self) -> None:
+        """Handle a read that the dispatcher's intake took."""
+        self.lone_reads -= 1
+        self._dispatcher.handle_taken()
+
     def handle_alone(self, commands: "list[RawCommand]", peer: "Peer") -> None:
         """Handle a small read that nobody came with; what takes too long goes on in a turn."""
         self.lone_reads -= 1
@@ -105,6 +110,10 @@ class Turn:
 
     def _is_over(self) -> bool:
         return self._clock.monotonic() >= self._ends
+
+    def kept(self, size: int) -> None:
+        """Count bytes in again that wait for another share."""
+        self._bytes += size
 
     def gone(self, size: int) -> None:
         """Count bytes out that wait no more."""
@@ -172,12 +181,18 @@ class Turn:
         share = count_max if few else max(count_max // len(waiting), least_share)
         reads: list[Read] = []
         count, least = 0, self._bytes - SIZE_MAX
+        intake = self._dispatcher.intake
+        taken = 0 if intake is None else intake.count
         for _ in range(len(waiting)):
             peer = waiting.popleft()
             commands = peer.next_requests(share)
-            if commands:
+            some = len(commands)
+            if intake is not None and intake.count > taken:
+                some += intake.count - taken
+                taken = intake.count
+            if some:
                 reads.append((peer, commands))
-                count += len(commands)
+                count += some
                 if count >= count_max:
                     break
             elif peer.end_share():

@@ -8,7 +8,7 @@ Next: cometmq.store.commitlog
 """
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from cometmq.codec import property_crc
 from cometmq.codec.host import HOST_V4_SIZE, HOST_V6_SIZE, NO_HOST
@@ -18,13 +18,14 @@ from cometmq.codec.record import (
     blank_tail,
     topic_block,
 )
-from cometmq.kernel import pack_records
+from cometmq.kernel import pack_columns, pack_records, take_back
 from cometmq.model.clock import Clock
 from cometmq.model.errors import RecordIllegal, StoreReadOnly
 from cometmq.model.flags import BORN_HOST_V6, STORE_HOST_V6
-from cometmq.store.batch import Arrival, Batch, Put, PutResult
+from cometmq.store.batch import Arrival, Batch, Columns, Put, PutResult
 from cometmq.store.commitlog import CommitLog, Piece
 from cometmq.store.disk import Buffer
+from cometmq.store.log_file import LogFile
 from cometmq.store.settings import StoreSettings
 
 __all__ = ["Appender", "Put", "PutResult", "delay_of_level", "encode_topic_block"]
@@ -32,6 +33,10 @@ __all__ = ["Appender", "Put", "PutResult", "delay_of_level", "encode_topic_block
 _new_tuple = tuple.__new__
 _SHORT_SIZE = 2  # The size of the properties, in front of them.
 _CLOCK_STEP_BACK_MS = 60_000  # More than this is a correction of a clock that ran ahead.
+
+# Lays records out from one on, from a position up to an end, and adds their bytes; gives the first that had no
+# room, and the position behind the last.
+Pack = Callable[[int, int, int, list[Buffer]], tuple[int, int]]
 
 
 def encode_topic_block(topic: str) -> bytes:
@@ -113,7 +118,45 @@ class Appender:
             raise
         written = self._log.positions.written
         # Half the time of `Batch(...)`, on the path of each message that comes alone.
-        return _new_tuple(Batch, (written, self.store_ms, results, puts, arrivals, None))
+        return _new_tuple(Batch, (written, self.store_ms, results, puts, arrivals, None, None))
+
+    def append_columns(self, sends: Columns) -> Batch:
+        """Write a batch of plain sends, which know then where they lie.
+
+        Raises:
+            RecordIllegal: one of them is longer than a log file, or its queue's number out of range.
+            StoreFull: no room for another file.
+            OSError: the disk failed. In each case nothing has been stored.
+        """
+        assert not self._appends_crc, "records with CRCs of their properties are made of puts"
+
+        def pack(first: int, position: int, end: int, content: list[Buffer]) -> tuple[int, int]:
+            return pack_columns(
+                sends,
+                first,
+                position,
+                end,
+                self._layouts,
+                self.store_ms,
+                self.store_host,
+                content,
+            )
+
+        try:
+            self._tick()
+            file, position = self._log.tail_file(), self._log.positions.written
+            pieces = self._lay_out(
+                pack, lambda index: self._size_of(sends.puts()[index]), sends.count,
+                file, position, file.end - BLANK_TAIL_SIZE,
+            )  # fmt: skip
+            self._log.commit(pieces)
+        except BaseException as error:
+            take_back(sends)
+            if isinstance(error, (struct.error, OverflowError)):
+                raise RecordIllegal(f"a field out of its range: {error}") from error
+            raise
+        written = self._log.positions.written
+        return _new_tuple(Batch, (written, self.store_ms, [], (), [], None, sends))
 
     def _pack(
         self,
@@ -125,25 +168,43 @@ class Appender:
     ) -> list[Piece]:
         """Lay the records out, in as many files as it takes; gives their bytes."""
         some = puts if isinstance(puts, list) else list(puts)
-        now_ms = self._clock.now_ms()
-        if not 0 < self.store_ms - now_ms < _CLOCK_STEP_BACK_MS:
-            self.store_ms = now_ms  # A clock that is set back a little does not set it back.
+        self._tick()
         file, position = self._log.tail_file(), self._log.positions.written
-        start, end = position, file.end - BLANK_TAIL_SIZE
+        end = file.end - BLANK_TAIL_SIZE
         if is_together and position + self._size_of_all(some) > end:
             end = position  # None of them goes into this file.
-        pieces: list[Piece] = []
-        content: list[Buffer] = []
-        packed, count = 0, len(some)
-        while True:
-            packed, position = pack_records(
-                some, packed, position, end, self._layouts, self.store_ms,
+
+        def pack(first: int, position: int, end: int, content: list[Buffer]) -> tuple[int, int]:
+            return pack_records(
+                some, first, position, end, self._layouts, self.store_ms,
                 self.store_host, self._due_ms, content, arrivals, results,
             )  # fmt: skip
+
+        return self._lay_out(
+            pack, lambda index: self._size_of(some[index]), len(some), file, position, end
+        )
+
+    def _tick(self) -> None:
+        """Take the time of the batch; a clock that is set back a little does not set it back."""
+        now_ms = self._clock.now_ms()
+        if not 0 < self.store_ms - now_ms < _CLOCK_STEP_BACK_MS:
+            self.store_ms = now_ms
+
+    def _lay_out(
+        self, pack: Pack, size_of: Callable[[int], int], count: int,
+        file: LogFile, position: int, end: int,
+    ) -> list[Piece]:  # fmt: skip
+        """Pack records from a position on, up to an end in that file; gives their bytes, file by file."""
+        pieces: list[Piece] = []
+        content: list[Buffer] = []
+        start, packed = position, 0
+        while True:
+            packed, position = pack(packed, position, end, content)
             if packed == count:
-                pieces.append((file, start, b"".join(content)))
+                whole = content[0] if len(content) == 1 else b"".join(content)
+                pieces.append((file, start, whole))
                 return pieces
-            self._check_size(self._size_of(some[packed]))
+            self._check_size(size_of(packed))
             content.append(blank_tail(file.end - position))
             pieces.append((file, start, b"".join(content)))
             content.clear()

@@ -10,13 +10,15 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from cometmq.codec.record import Record
-from cometmq.kernel import rows
+from cometmq.kernel import SendBatch, rows
 from cometmq.store.consume_queue import ConsumeQueue
 
 # Their fields: cometmq.kernel.rows.
 Put = rows.Put[ConsumeQueue]
 PutResult = rows.PutResult
 Arrival = rows.Arrival[ConsumeQueue]
+# Plain sends, without an object of each.
+Columns = SendBatch[ConsumeQueue]
 
 
 class Batch(NamedTuple):
@@ -30,6 +32,7 @@ class Batch(NamedTuple):
         arrivals: the queue entries that are due.
         records: the records themselves where they came as bytes; None: a put knows them as above, and
             they need not be decoded.
+        columns: the messages where they are columns, which know results, puts and arrivals; None: they are puts.
     """
 
     end_offset: int
@@ -38,6 +41,18 @@ class Batch(NamedTuple):
     puts: Sequence[Put]
     arrivals: list[Arrival]
     records: Sequence[Record] | None = None
+    columns: Columns | None = None
+
+    @property
+    def start(self) -> int:
+        """Physical offset of the first record."""
+        if self.columns is not None:
+            return self.columns.start
+        return self.records[0].physical_offset if self.records else self.results[0][1]
+
+    def due_entries(self) -> list[Arrival]:
+        """The queue entries of its messages; none of records."""
+        return self.arrivals if self.columns is None else self.columns.arrivals()
 
 
 def batch_of(records: Sequence[Record]) -> Batch:

@@ -21,7 +21,7 @@ from weakref import WeakSet
 from cometmq.codec.checkpoint import Checkpoint
 from cometmq.codec.queue_entry import QueueEntry
 from cometmq.codec.record import Record
-from cometmq.kernel import show_entries
+from cometmq.kernel import show_columns, show_entries
 from cometmq.model.names import LMQ_PREFIX
 from cometmq.store.batch import Batch
 from cometmq.store.checkpoint import NOTHING_DONE, CheckpointFiles
@@ -109,9 +109,16 @@ class DerivedQueues:
     def feed(self, batch: Batch) -> None:
         """Append queue entries, and tell who waits for them."""
         watched: dict[ConsumeQueue, list[int]] = {}
-        end_offset, _, _, _, arrivals, records = batch
-        if records is None:
-            full: list[ConsumeQueue] = []
+        full: list[ConsumeQueue]
+        end_offset, _, _, _, arrivals, records, columns = batch
+        if columns is not None:
+            full = []
+            show_columns(columns, self._queues.dirty, TAIL_SIZE_MAX, full, watched)
+            self._queues.entries += columns.count
+            if full:
+                self._write_full(full)
+        elif records is None:
+            full = []
             show_entries(arrivals, self._queues.dirty, TAIL_SIZE_MAX, full, watched)
             self._queues.entries += len(arrivals)
             if full:

@@ -72,14 +72,18 @@ class Index:
     def add(self, batch: Batch) -> None:
         """A put has become visible; its keys can be found from the next `build` on."""
         assert not self.is_held
-        _, store_ms, results, puts, _, _ = batch
+        end_offset, store_ms, results, puts, _, _, columns = batch
         if not self._waiting:
-            self._waiting_from = results[0][1]
-        self._waiting.append((puts, results, store_ms))
-        self._waiting_count += len(results)
+            self._waiting_from = batch.start
+        if columns is not None:
+            self._waiting.append((columns, results, store_ms))
+            self._waiting_count += columns.count
+        else:
+            self._waiting.append((puts, results, store_ms))
+            self._waiting_count += len(results)
         if (
             self._waiting_count >= WAITING_MESSAGES_MAX
-            or results[-1][1] - self._waiting_from >= WAITING_BYTES_MAX
+            or end_offset - self._waiting_from >= WAITING_BYTES_MAX
         ):
             self.build()
 

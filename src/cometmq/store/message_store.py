@@ -31,6 +31,7 @@ from cometmq.model.errors import (
 from cometmq.store.acceptance import Acceptance
 from cometmq.store.appender import Appender, Put, PutResult
 from cometmq.store.background import Background
+from cometmq.store.batch import Batch, Columns
 from cometmq.store.batch_queues import BatchQueue
 from cometmq.store.consume_queue import ConsumeQueue
 from cometmq.store.derived import Step
@@ -95,12 +96,8 @@ class MessageStore:
         self._appender = Appender(self._log, settings, clock)
         self._raw = RawLog(self._log, settings)
         self._dispatcher = LogDispatcher(self.positions, directory.derived)
-        self.index = Index(
-            disk,
-            f"{path}/index",
-            IndexShape(settings.index.slots, settings.index.entries),
-            clock=clock,
-        )
+        shape = IndexShape(settings.index.slots, settings.index.entries)
+        self.index = Index(disk, f"{path}/index", shape, clock=clock)
         derived_index = directory.derive_index(self.index)
         self._reading = ReadSide(directory, settings)
         self._background = Background(
@@ -138,11 +135,8 @@ class MessageStore:
         self.queue, self.queue_to_watch = reading.queue, reading.queue_to_watch
         self.queues_of, self.queue_counts = reading.queues_of, reading.queue_counts
         self.topics, self.batch_topics = reading.topics, reading.batch_topics
-        self.get, self.entries, self.mended_entry = (
-            reading.get,
-            reading.entries,
-            reading.mended_entry,
-        )
+        self.get, self.entries = reading.get, reading.entries
+        self.mended_entry = reading.mended_entry
         self.read_record, self.store_time_at = reading.read_record, reading.store_time_at
         self.earliest_store_time = reading.earliest_store_time
         self.offset_by_time = reading.offset_by_time
@@ -163,10 +157,8 @@ class MessageStore:
         self.clean_due, self.tick = background.clean_due, background.tick
         self.is_at_rest = background.is_at_rest
         self.poison = background.poison
-        self.refuse_for_now, self.take_again = (
-            self._acceptance.pause,
-            self._acceptance.resume,
-        )
+        self.refuse_for_now = self._acceptance.pause
+        self.take_again = self._acceptance.resume
 
     def _queue_stuck(self, queue: ConsumeQueue) -> None:
         self._upkeep.queue_stuck(queue)
@@ -311,21 +303,28 @@ class MessageStore:
                 why.
             RecordIllegal: one of them cannot be stored; none was.
         """
+        if not puts and self.flags.refusal is None:
+            return []
+        return self._put(lambda: self._appender.append(puts, is_together=is_together)).results
+
+    def put_columns(self, sends: Columns) -> None:
+        """Append plain sends as `put_many` does puts; they know then where they lie. Not where properties get a CRC."""
+        self._put(lambda: self._appender.append_columns(sends))
+
+    def _put(self, append: Callable[[], Batch]) -> Batch:
         if self.flags.refusal is not None:
             raise self._acceptance.refusal()
-        if not puts:
-            return []
         if self.positions.dispatched < self._dispatcher.raw_end:
             raise StoreBusy("records that came as bytes of the log are not confirmed yet")
         try:
-            batch = self._appender.append(puts, is_together=is_together)
+            batch = append()
         except StoreFull as error:
             self._upkeep.room.file_failed(str(error))
             raise
         except OSError as error:
             raise self._write_failed(error) from error
         self._dispatcher.waiting.append(batch)
-        return batch.results
+        return batch
 
     def put_batch(self, puts: Sequence[Put]) -> list[PutResult]:
         """Append the messages of a batch message: the same, in one file.
@@ -425,13 +424,8 @@ class MessageStore:
             begin_ms: from this store time on; the index knows times to the second.
             end_ms: up to this store time.
         """
-        wanted = self.index.search(
-            topic,
-            key,
-            max_count=min(max_count, self.settings.index.answer_count_max),
-            begin_ms=begin_ms,
-            end_ms=end_ms,
-        )
+        most = min(max_count, self.settings.index.answer_count_max)
+        wanted = self.index.search(topic, key, max_count=most, begin_ms=begin_ms, end_ms=end_ms)
         return MessageSearch(wanted, self.read_record, bytes_max=ANSWER_BYTES_MAX)
 
     # --- delete, positions

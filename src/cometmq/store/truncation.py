@@ -213,10 +213,10 @@ class Truncation:
         self._dispatcher.waiting = deque(kept)
         self._dispatcher.raw_end = kept[-1].end_offset if kept and kept[-1].records else 0
         for batch in self._waiting:
-            for queue, *_ in batch.arrivals:
+            for queue, *_ in batch.due_entries():
                 queue.next_offset = queue.max_offset
         for batch in kept:
-            for queue, offset, *_ in batch.arrivals:
+            for queue, offset, *_ in batch.due_entries():
                 queue.next_offset = offset + 1
         self._waiting, self._kept = deque(), []
 
@@ -224,8 +224,7 @@ class Truncation:
         """What of a batch that is not visible yet lies before the new end; None: nothing."""
         if batch.end_offset <= end:
             return batch
-        records = batch.records
-        start = records[0].physical_offset if records else batch.results[0][1]
+        start = batch.start
         found = []
         while start < end and (file := self._log.chain.find(start)) is not None:
             chunk = file.read(start, min(end, file.end) - start)

@@ -96,6 +96,11 @@ class Connection(Generic[Waiter]):
 
         After it, `bad_frames` tells what was skipped, and `fault` whether the stream is lost.
         """
+        data = self.join(data)
+        return self.read(data, 0) if data else []
+
+    def join(self, data: bytes) -> bytes:
+        """Take the bytes of one read, and give what is to be read now: from the begin of a frame on; nothing while one lacks more."""
         if self._skipped:
             taken = min(self._skipped, len(data))
             self._skipped -= taken
@@ -103,12 +108,19 @@ class Connection(Generic[Waiter]):
         if self.buffered:
             self._keep(data)
             if self.buffered < self._needed:
-                return []
+                return b""
             data = b"".join(self._partial)
             self._partial.clear()
             self.buffered = 0
+        return data
+
+    def read(self, data: bytes, position: int) -> list[RawCommand]:
+        """Give the commands of what `join` gave, from a frame on; what is not whole is kept.
+
+        After it, `bad_frames` tells what was skipped, and `fault` whether the stream is lost.
+        """
         commands: list[RawCommand] = []
-        position, size = 0, len(data)
+        size = len(data)
         try:
             while position < size:
                 items, position, are_commands = read_commands(

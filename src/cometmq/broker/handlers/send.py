@@ -18,6 +18,7 @@ from cometmq.broker.counters import Counters
 from cometmq.broker.handlers.big_batches import BigBatches, is_big
 from cometmq.broker.handlers.plain_sends import PlainSends
 from cometmq.broker.handlers.send_answers import Pending, as_late, as_one, encode_answers
+from cometmq.broker.handlers.send_intake import SendIntake
 from cometmq.broker.handlers.turn_sends import Sends
 from cometmq.broker.lanes import Lanes
 from cometmq.broker.turns import Turns
@@ -61,6 +62,16 @@ class SendHandler(BatchHandler):
         self._big_batches = BigBatches(
             turns, self._host, store_piece=self._store_piece, finish=self._finish
         )
+        self.intake: SendIntake | None = None
+        if not store.settings.append_property_crc:  # Those records are made of puts.
+            self.intake = SendIntake(
+                store=store,
+                lanes=lanes,
+                admission=admission,
+                counters=counters,
+                refuse=self._refuse_taken,
+                written=self.written,
+            )
         self.answers: Answers = {
             RequestCode.SEND_MESSAGE: self,
             RequestCode.SEND_MESSAGE_V2: self,
@@ -188,6 +199,13 @@ class SendHandler(BatchHandler):
             admitted.saving.add_done_callback(saved)
 
     # --- storing and answering
+
+    def _refuse_taken(self, sends: Sends, error: Exception) -> None:
+        """Answer what the intake had taken and could not store; of a record that is illegal the others are stored."""
+        if isinstance(error, RecordIllegal):
+            self._store_and_answer(sends)
+        else:
+            self._refuse_sends(sends, error)
 
     def _store_and_answer(self, sends: Sends) -> None:
         puts = sends.puts

@@ -1,0 +1,257 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False
+# cython: cdivision=True, embedsignature=True
+"""The compiled twin of `column_records`: records, queue entries, answers and keys of sends that are columns."""
+
+from cpython.buffer cimport PyBuffer_FillInfo
+from cpython.bytearray cimport PyByteArray_AS_STRING, PyByteArray_GET_SIZE, PyByteArray_Resize
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+
+from cometmq.kernel._bytes cimport put_bytes, put_u16, put_u32, put_u64
+from cometmq.kernel._columns cimport Row, SendBatch
+from cometmq.kernel._layouts cimport (
+    CRC_MASK,
+    FRAME_HEAD_SIZE,
+    MAGIC_V1,
+    MAGIC_V2,
+    QUEUE_ENTRY_PHYSICAL_OFFSET_AT,
+    QUEUE_ENTRY_SIZE,
+    QUEUE_ENTRY_SIZE_AT,
+    QUEUE_ENTRY_TAGS_CODE_AT,
+    RECORD_FIXED_SIZE,
+    TOPIC_BLOCK_V1_MAX,
+)
+from cometmq.kernel._queue_ends cimport QueueEnd
+from cometmq.kernel._text cimport PyUnicode_AsUTF8AndSize, decimal_size, put_decimal
+from cometmq.kernel.crc import crc32
+from cometmq.kernel.sends import (
+    END as END_TEXT,
+    KEY as KEY_TEXT,
+    MIDDLE as MIDDLE_TEXT,
+    OFFSET as OFFSET_TEXT,
+    encode_answers as _encode_any_answers,
+)
+
+cdef extern from "Python.h":
+    int PyUnicode_IS_ASCII(object text)
+
+cdef extern from *:
+    void __builtin_prefetch(const void *at) nogil
+
+cdef enum:
+    OFFSET_DIGITS = 16  # Of the physical offset in a message id.
+    ROWS_AHEAD = 8  # So many queues are on their way from memory while one is worked on.
+    CACHE_LINE = 64
+
+cdef const char *HEX_DIGITS = b"0123456789ABCDEF"
+cdef bytes _offset = OFFSET_TEXT.encode(), _key = KEY_TEXT.encode()
+cdef bytes _middle = MIDDLE_TEXT.encode(), _end = END_TEXT.encode()
+cdef const char *OFFSET = _offset
+cdef const char *KEY = _key
+cdef const char *MIDDLE = _middle
+cdef const char *END = _end
+cdef Py_ssize_t OFFSET_SIZE = len(_offset), KEY_SIZE = len(_key)
+cdef Py_ssize_t MIDDLE_SIZE = len(_middle), END_SIZE = len(_end)
+
+
+cdef class _Window:
+    """Bytes of somebody else's, for a function that takes a buffer: one object for all bodies."""
+
+    cdef const uint8_t *at
+    cdef Py_ssize_t size
+
+    def __getbuffer__(self, Py_buffer *view, int flags):
+        PyBuffer_FillInfo(view, self, <void *>self.at, self.size, 1, flags)
+
+
+cdef inline void _fetch_queue(SendBatch batch, Py_ssize_t index):
+    """Have the processor fetch the queue of a send: of very many none is in a cache."""
+    cdef char *queue
+    if index < batch.count:
+        queue = <char *><void *>(<tuple>batch.lanes[index])[0]
+        __builtin_prefetch(queue)
+        __builtin_prefetch(queue + CACHE_LINE)
+
+
+cdef inline uint8_t *_put_record(
+    uint8_t *at, SendBatch batch, Row *row, bytes topic, bytes born_host, tuple layout,
+    int32_t queue_id, int64_t store_ms, bytes store_host, uint32_t crc,
+) noexcept:
+    """Write one record, fields as `layouts.RECORD_HEAD` has them; gives where the next begins."""
+    cdef Py_ssize_t topic_size = PyBytes_GET_SIZE(topic), suffix_size = PyBytes_GET_SIZE(batch.suffix)
+    at = put_u32(at, <uint32_t>row.size)
+    at = put_u32(at, MAGIC_V1 if topic_size <= TOPIC_BLOCK_V1_MAX else MAGIC_V2)
+    at = put_u32(at, crc & CRC_MASK)
+    at = put_u32(at, <uint32_t>queue_id)
+    at = put_u32(at, <uint32_t>row.flag)
+    at = put_u64(at, <uint64_t>row.queue_offset)
+    at = put_u64(at, <uint64_t>row.physical_offset)
+    at = put_u32(at, <uint32_t><int32_t>layout[2])
+    at = put_u64(at, <uint64_t>row.born_ms)
+    at = put_bytes(at, PyBytes_AS_STRING(born_host), PyBytes_GET_SIZE(born_host))
+    at = put_u64(at, <uint64_t>store_ms)
+    at = put_bytes(at, PyBytes_AS_STRING(store_host), PyBytes_GET_SIZE(store_host))
+    at = put_u32(at, <uint32_t>row.tried)
+    at = put_u64(at, 0)
+    at = put_u32(at, <uint32_t>row.body_size)
+    at = put_bytes(at, row.body, row.body_size)
+    at = put_bytes(at, PyBytes_AS_STRING(topic), topic_size)
+    at = put_u16(at, <uint32_t>(row.block_size + suffix_size))
+    at = put_bytes(at, batch.text + row.block_at, row.block_size)
+    return put_bytes(at, PyBytes_AS_STRING(batch.suffix), suffix_size)
+
+
+cdef int64_t _size_rows(
+    SendBatch batch, Py_ssize_t first, Py_ssize_t *last, int64_t room, dict layouts, bytes store_host
+) except -1:
+    """The sizes of the records that there is room for; gives their sum."""
+    cdef int64_t total = 0
+    cdef Py_ssize_t index, host = -1, fixed_size = 0, suffix_size = PyBytes_GET_SIZE(batch.suffix)
+    cdef Row *row
+    last[0] = first
+    for index in range(first, batch.count):
+        row = batch.rows + index
+        if row.host != host:
+            host = row.host
+            fixed_size = (<tuple>layouts[len(<bytes>batch.hosts[host])])[1]
+            if fixed_size != RECORD_FIXED_SIZE + len(<bytes>batch.hosts[host]) + len(store_host):
+                raise ValueError("a layout for hosts of another kind")
+        row.size = (
+            fixed_size + row.body_size + row.block_size + suffix_size
+            + PyBytes_GET_SIZE(<bytes>(<tuple>batch.lanes[index])[1])
+        )
+        if total + row.size > room:
+            break
+        total += row.size
+        last[0] = index + 1
+    return total
+
+
+def pack_columns(
+    SendBatch batch not None, Py_ssize_t first, int64_t position, int64_t end, dict layouts,
+    int64_t store_ms, bytes store_host, list content,
+):
+    """See `cometmq.kernel.column_records.pack_columns`."""
+    cdef Py_ssize_t index, last = first, host = -1
+    cdef int64_t total = _size_rows(batch, first, &last, end - position, layouts, store_host)
+    cdef Row *row
+    cdef tuple lane, last_lane = None, layout = None
+    cdef bytes room, topic = None, born_host = None
+    cdef QueueEnd queue = None
+    cdef int64_t queue_offset = 0
+    cdef int32_t queue_id = 0
+    cdef uint8_t *at
+    cdef _Window window = _Window.__new__(_Window)
+    if last == first:
+        return first, position
+    room = PyBytes_FromStringAndSize(NULL, total)
+    at = <uint8_t *>PyBytes_AS_STRING(room)
+    for index in range(first, min(first + ROWS_AHEAD, last)):
+        _fetch_queue(batch, index)
+    for index in range(first, last):
+        _fetch_queue(batch, index + ROWS_AHEAD)
+        row, lane = batch.rows + index, <tuple>batch.lanes[index]
+        if row.host != host:
+            host = row.host
+            born_host = <bytes>batch.hosts[host]
+            layout = <tuple>layouts[len(born_host)]
+        if lane is not last_lane:
+            last_lane, queue, topic = lane, <QueueEnd?>lane[0], <bytes>lane[1]
+            queue_id = queue.queue_id
+        queue_offset = queue.next_offset
+        row.queue_offset, row.physical_offset = queue_offset, position
+        window.at, window.size = row.body, row.body_size
+        at = _put_record(
+            at, batch, row, topic, born_host, layout, queue_id, store_ms, store_host, crc32(window)
+        )
+        queue.next_offset = queue_offset + 1
+        batch.packed = index + 1
+        position += row.size
+    content.append(room)
+    return last, position
+
+
+def take_back(SendBatch batch not None):
+    """See `cometmq.kernel.column_records.take_back`."""
+    cdef QueueEnd queue
+    cdef Py_ssize_t index
+    for index in range(batch.packed):
+        queue = <QueueEnd?>(<tuple>batch.lanes[index])[0]
+        queue.next_offset -= 1
+    batch.packed = 0
+
+
+def show_columns(
+    SendBatch batch not None, dict dirty, Py_ssize_t tail_size_max, list full, dict watched
+):
+    """See `cometmq.kernel.column_records.show_columns`."""
+    cdef Py_ssize_t index, size
+    cdef Row *row
+    cdef QueueEnd queue
+    cdef bytearray tail
+    cdef uint8_t *at
+    for index in range(min(ROWS_AHEAD, batch.packed)):
+        _fetch_queue(batch, index)
+    for index in range(batch.packed):
+        _fetch_queue(batch, index + ROWS_AHEAD)
+        row, queue = batch.rows + index, <QueueEnd?>(<tuple>batch.lanes[index])[0]
+        tail = queue.tail
+        size = PyByteArray_GET_SIZE(tail)
+        if size == 0:
+            dirty[queue] = None
+        PyByteArray_Resize(tail, size + QUEUE_ENTRY_SIZE)
+        at = <uint8_t *>PyByteArray_AS_STRING(tail) + size
+        put_u64(at + QUEUE_ENTRY_PHYSICAL_OFFSET_AT, <uint64_t>row.physical_offset)
+        put_u32(at + QUEUE_ENTRY_SIZE_AT, <uint32_t>row.size)
+        put_u64(at + QUEUE_ENTRY_TAGS_CODE_AT, <uint64_t>row.tags_code)
+        queue.max_offset = row.queue_offset + 1
+        if size + QUEUE_ENTRY_SIZE >= tail_size_max:
+            full.append(queue)
+        if queue.watched:
+            watched.setdefault(queue, []).append(row.tags_code)
+
+
+cdef inline Py_ssize_t _header_size(Row *row, str start):
+    return (
+        len(start) + OFFSET_DIGITS + OFFSET_SIZE + decimal_size(row.queue_offset) + KEY_SIZE
+        + row.key_size + MIDDLE_SIZE + decimal_size(row.opaque) + END_SIZE
+    )
+
+
+def answer_columns(SendBatch batch not None, Py_ssize_t first, Py_ssize_t last):
+    """See `cometmq.kernel.column_records.answer_columns`."""
+    cdef Py_ssize_t index, size, part = 0, total = 0
+    cdef Row *row
+    cdef str start
+    cdef bytes room
+    cdef uint8_t *at
+    cdef int shift
+    if not 0 <= first <= last <= batch.packed:
+        raise IndexError("sends that are packed")
+    for index in range(first, last):
+        row, start = batch.rows + index, <str?>(<tuple>batch.lanes[index])[2]
+        if not PyUnicode_IS_ASCII(start):
+            return _encode_any_answers(batch.pending(first, last), batch.results(first, last))
+        if not row.is_oneway:
+            total += FRAME_HEAD_SIZE + _header_size(row, start)
+    room = PyBytes_FromStringAndSize(NULL, total)
+    at = <uint8_t *>PyBytes_AS_STRING(room)
+    for index in range(first, last):
+        row, start = batch.rows + index, <str>(<tuple>batch.lanes[index])[2]
+        if row.is_oneway:
+            continue
+        size = _header_size(row, start)
+        at = put_u32(at, <uint32_t>(size + 4))
+        at = put_u32(at, <uint32_t>size)
+        at = put_bytes(at, PyUnicode_AsUTF8AndSize(start, &part), len(start))
+        for shift in range(60, -4, -4):
+            at[0] = HEX_DIGITS[(<uint64_t>row.physical_offset >> shift) & 15]
+            at += 1
+        at = put_bytes(at, OFFSET, OFFSET_SIZE)
+        at = put_decimal(at, row.queue_offset)
+        at = put_bytes(at, KEY, KEY_SIZE)
+        at = put_bytes(at, batch.text + row.key_at, row.key_size)
+        at = put_bytes(at, MIDDLE, MIDDLE_SIZE)
+        at = put_decimal(at, row.opaque)
+        at = put_bytes(at, END, END_SIZE)
+    return room

@@ -1,0 +1,39 @@
+# The columns of sends, as the compiled kernel has them: a row of numbers and places for each.
+from libc.stdint cimport int64_t, int32_t, uint8_t
+
+
+cdef struct Row:
+    const uint8_t *body  # In one of the batch's buffers.
+    Py_ssize_t body_size
+    Py_ssize_t block_at  # The properties, in the batch's text.
+    Py_ssize_t block_size
+    Py_ssize_t key_at  # Their unique key, in the same.
+    Py_ssize_t key_size
+    int64_t tags_code
+    int64_t born_ms
+    int32_t flag
+    int32_t tried
+    int32_t opaque
+    int32_t is_oneway
+    Py_ssize_t host  # Its number among the batch's hosts.
+    int64_t queue_offset  # These three are known once it is packed.
+    int64_t physical_offset
+    int64_t size
+
+
+cdef class SendBatch:
+    cdef readonly Py_ssize_t count
+    cdef Py_ssize_t packed
+    cdef Row *rows
+    cdef Py_ssize_t room
+    cdef uint8_t *text
+    cdef Py_ssize_t text_size
+    cdef Py_ssize_t text_room
+    cdef bytes suffix
+    cdef list lanes
+    cdef list hosts
+    cdef list buffers
+
+    cdef Row *new_row(self) except NULL
+    cdef uint8_t *room_for(self, Py_ssize_t size) except NULL
+    cdef bytes block(self, Row *row)

@@ -1,0 +1,1 @@
+from cometmq.kernel.columns import SendBatch as SendBatch

@@ -1,0 +1,115 @@
+"""What becomes of sends that are columns, in plain Python: records, queue entries, answers.
+
+The same bytes as `sends.pack_records`, `show_entries` and `encode_answers` make of puts. Compiled: `_column_records`.
+
+Next: cometmq.store.appender
+"""
+
+from cometmq.kernel.columns import SendBatch
+from cometmq.kernel.crc import crc32
+from cometmq.kernel.layouts import (
+    CRC_MASK,
+    MAGIC_V1,
+    MAGIC_V2,
+    QUEUE_ENTRY,
+    SHORT_SIZE,
+    TOPIC_BLOCK_V1_MAX,
+)
+from cometmq.kernel.rows import Buffer, End, HeadRow
+from cometmq.kernel.sends import encode_answers
+
+
+def pack_columns(  # noqa: PLR0913, PLR0917  As `pack_records`.
+    batch: SendBatch[End],
+    first: int,
+    position: int,
+    end: int,
+    layouts: dict[int, HeadRow],
+    store_ms: int,
+    store_host: bytes,
+    content: list[Buffer],
+) -> tuple[int, int]:
+    """Lay records out, as many as there is room for; the batch knows then where they lie.
+
+    Args:
+        batch: the sends.
+        first: where to begin: all before it are packed.
+        position: physical offset of the first record.
+        end: physical offset that no record may pass.
+        layouts: by the size of the born host.
+        store_ms: the time of them all.
+        store_host: this broker.
+        content: gets the records' bytes.
+
+    Returns:
+        The index of the first send that was not laid out, and the physical offset behind the last.
+
+    Raises:
+        struct.error, OverflowError: a queue offset that is none; `take_back` puts right what was packed.
+    """
+    pieces: list[Buffer] = []
+    for index in range(first, batch.count):
+        queue, topic, _, _ = batch.lanes[index]
+        host, body, properties = batch.host(index), batch.body(index), batch.block(index)
+        pack, fixed_size, bits = layouts[len(host)]
+        size = fixed_size + len(body) + len(topic) + len(properties)
+        if position + size > end:
+            break
+        *_, born_ms, flag, tried, _, _ = batch.row(index)
+        queue_offset = queue.next_offset
+        head = pack(
+            size, MAGIC_V1 if len(topic) <= TOPIC_BLOCK_V1_MAX else MAGIC_V2,
+            crc32(body) & CRC_MASK, queue.queue_id, flag, queue_offset, position, bits, born_ms,
+            host, store_ms, store_host, tried, 0, len(body),
+        )  # fmt: skip
+        pieces += (head, body, topic, len(properties).to_bytes(SHORT_SIZE), properties)
+        batch.places.extend((queue_offset, position, size))
+        queue.next_offset = queue_offset + 1
+        batch.packed = index + 1
+        position += size
+    if pieces:
+        content.append(b"".join(pieces))
+        first = batch.packed
+    return first, position
+
+
+def take_back(batch: SendBatch[End]) -> None:
+    """Give back the queue offsets of what was packed and could not be written; nothing is packed then."""
+    for lane in batch.lanes[: batch.packed]:
+        lane[0].next_offset -= 1
+    batch.packed = 0
+    del batch.places[:]
+
+
+def show_columns(
+    batch: SendBatch[End],
+    dirty: dict[End, None],
+    tail_size_max: int,
+    full: list[End],
+    watched: dict[End, list[int]],
+) -> None:
+    """Append the queue entries of what is packed to the tails of their queues; see `sends.show_entries`."""
+    pack = QUEUE_ENTRY.struct.pack
+    for queue, queue_offset, physical_offset, size, tags_code in batch.arrivals():
+        tail = queue.tail
+        if not tail:
+            dirty[queue] = None
+        tail += pack(physical_offset, size, tags_code)
+        queue.max_offset = queue_offset + 1
+        if len(tail) >= tail_size_max:
+            full.append(queue)
+        if queue.watched:
+            watched.setdefault(queue, []).append(tags_code)
+
+
+def answer_columns(batch: SendBatch[End], first: int, last: int) -> bytes:
+    """The frames that answer some of those that are packed, one behind the other.
+
+    Raises:
+        IndexError: they are not packed.
+    """
+    if not 0 <= first <= last <= batch.packed:
+        raise IndexError("sends that are packed")
+    if first == last:
+        return b""
+    return encode_answers(batch.pending(first, last), batch.results(first, last))

@@ -1,0 +1,172 @@
+"""Sends as columns: the compiled kernel and the plain one take the same, and make the same of it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import struct
+from typing import Any
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from cometmq.codec.record import RECORD_HEADS
+from cometmq.kernel import column_records, columns, keys, queue_ends
+from tests.support.send_frames import FORMS, SENDS, Sent, frame_of
+
+try:
+    from tests.support import compiled_kernel as fast
+except ImportError:
+    # Without a compiler there is one kernel; with one, a twin that was not built is a fault.
+    if shutil.which("cc") or shutil.which("gcc"):
+        raise
+    pytest.skip("no C compiler here, so no compiled kernel", allow_module_level=True)
+
+SUFFIX = b"MSG_REGION\1R\2TRACE_ON\1true\2"
+HOSTS = (bytes(range(8)), bytes(range(20)))
+STORE_HOST = b"storehos"
+LAYOUTS = {
+    8: (RECORD_HEADS[0].pack, RECORD_HEADS[0].size + 2, 0),
+    20: (RECORD_HEADS[16].pack, RECORD_HEADS[16].size + 2, 16),
+}
+LIMITS = 1 << 20, 1 << 24, 1 << 16
+TAIL_SIZE_MAX = 60
+
+
+class Plain:
+    """The plain kernel, by the names of the compiled one."""
+
+    QueueEnd = queue_ends.QueueEnd
+    SendBatch = columns.SendBatch
+    take_sends = staticmethod(columns.take_sends)
+    pack_columns = staticmethod(column_records.pack_columns)
+    take_back = staticmethod(column_records.take_back)
+    show_columns = staticmethod(column_records.show_columns)
+    answer_columns = staticmethod(column_records.answer_columns)
+    index_keys = staticmethod(keys.index_keys)
+
+
+def worked(kernel: Any, reads: list[bytes], count_max: int, room: int) -> list[object]:
+    """All that a kernel makes of the bytes of some connections."""
+    queues = [kernel.QueueEnd(number) for number in range(3)]
+    queues[1].watched, queues[2].next_offset = True, 1 << 40
+    start = '{"code":0,"extFields":{"queueId":"0","msgId":"C0A8'
+    straight = {
+        topic: {
+            str(number): (queue, bytes([len(topic)]) + topic.encode(), start, 0)
+            for number, queue in enumerate(queues)
+        }
+        for topic in ("Orders", "Bills", "T" * 100)
+    }
+    batch = kernel.SendBatch(SUFFIX)
+    seen: list[object] = []
+    for number, data in enumerate(reads):
+        position = kernel.take_sends(
+            batch, data, 0, count_max, HOSTS[number % 2], straight, *LIMITS
+        )
+        seen += [position, batch.count, len(batch)]
+    seen += [without_queues(batch.puts()), batch.pending(0, 99)]
+    content: list[bytes] = []
+    packed, position = kernel.pack_columns(
+        batch, 0, 1000, 1000 + room, LAYOUTS, 1700, STORE_HOST, content
+    )
+    if packed < batch.count:
+        seen += [packed, position, b"".join(content), batch.results(0, 99)]
+        kernel.take_back(batch)
+        seen += [batch.results(0, 99), [queue.next_offset for queue in queues]]
+        content.clear()
+        packed, position = kernel.pack_columns(
+            batch, 0, 5000, 1 << 40, LAYOUTS, 1700, STORE_HOST, content
+        )
+    return seen + seen_of(kernel, batch, queues) + [packed, position, b"".join(content)]
+
+
+def seen_of(kernel: Any, batch: Any, queues: list[Any]) -> list[object]:
+    """What a kernel makes of sends that are packed."""
+    dirty: dict[Any, None] = {}
+    full: list[Any] = []
+    watched: dict[Any, list[int]] = {}
+    packed = batch.count
+    kernel.show_columns(batch, dirty, TAIL_SIZE_MAX, full, watched)
+    seen: list[object] = [batch.start, batch.results(0, 99)]
+    seen += [without_queues(batch.arrivals()), [queue.queue_id for queue in [*dirty, *full]]]
+    seen += [{queue.queue_id: codes for queue, codes in watched.items()}]
+    seen += [(queue.next_offset, queue.max_offset, bytes(queue.tail)) for queue in queues]
+    middle = packed // 2
+    seen += [
+        kernel.answer_columns(batch, 0, middle),
+        kernel.answer_columns(batch, middle, packed),
+    ]
+    if packed:
+        seen.append(batch.end_of(packed))
+    return [*seen, kernel.index_keys([(batch, [], 1700)])]
+
+
+def without_queues(rows: list[Any]) -> list[Any]:
+    return [(row[0].queue_id, *row[1:]) for row in rows]
+
+
+@given(
+    st.lists(st.lists(st.tuples(SENDS, FORMS), max_size=5), min_size=1, max_size=3),
+    st.integers(0, 40),
+    st.integers(1, 6),
+    st.integers(0, 2000),
+)
+@settings(max_examples=400, deadline=None)
+def test_both_take_the_same_sends_and_make_the_same_of_them(reads, cut, count_max, room):
+    whole = [b"".join(frame_of(sent, form) for sent, form in read) for read in reads]
+    whole[-1] = whole[-1][: len(whole[-1]) - cut] if cut < len(whole[-1]) else whole[-1]
+    assert worked(fast, whole, count_max, room) == worked(Plain, whole, count_max, room)
+
+
+PLAIN = Sent(
+    310, 0, 7,
+    {
+        "a": "p", "b": "Orders", "c": "TBW102", "d": "4", "e": "1", "f": "0", "g": "1700000000000",
+        "h": "0", "i": "UNIQ_KEY\1A1\2WAIT\1true\2TAGS\1TagA\2", "j": "0", "k": "false", "m": "false",
+    },
+    b"body",
+)  # fmt: skip
+HEADERS = [frame_of(PLAIN, form)[8 : -len(PLAIN.body)] for form in ("json", "binary")]
+
+
+@pytest.mark.parametrize("form", ["json", "raw", "binary"])
+def test_what_official_clients_write_is_taken(form):
+    data = frame_of(PLAIN, form) * 3
+    for kernel in (fast, Plain):
+        assert worked(kernel, [data], 9, 0)[:3] == [len(data), 3, 3]
+
+
+@given(st.sampled_from([0, 1]), st.integers(0, 400), st.binary(max_size=3), st.integers(0, 3))
+@example(0, 1, b"\xff", 1)
+@settings(max_examples=1000, deadline=None)
+def test_a_damaged_header_means_the_same_to_both(kind, at, garbage, removed):
+    header = HEADERS[kind]
+    at %= len(header)
+    header = header[:at] + garbage + header[at + removed :]
+    data = struct.pack(">iI", 4 + len(header) + 4, kind << 24 | len(header)) + header + b"body"
+    assert worked(fast, [data], 9, 0) == worked(Plain, [data], 9, 0)
+
+
+@given(st.binary(max_size=64))
+@settings(deadline=None)
+def test_garbage_is_left_by_both(data):
+    assert worked(fast, [data], 9, 0) == worked(Plain, [data], 9, 0)
+
+
+@pytest.mark.parametrize("kernel", [fast, Plain], ids=["compiled", "plain"])
+def test_an_answer_before_its_record_is_an_error(kernel):
+    batch = kernel.SendBatch(SUFFIX)
+    with pytest.raises(IndexError):
+        kernel.answer_columns(batch, 0, 1)
+    with pytest.raises(IndexError):
+        batch.end_of(1)
+
+
+@pytest.mark.parametrize("kernel", [fast, Plain], ids=["compiled", "plain"])
+def test_a_key_that_needs_an_escape_is_left(kernel):
+    odd = PLAIN._replace(fields=PLAIN.fields | {"i": 'UNIQ_KEY\1a"b\2'})
+    data = frame_of(odd, "json")
+    assert json.loads(data[8 : -len(odd.body)])["extFields"]["i"] == 'UNIQ_KEY\1a"b\2'
+    assert worked(kernel, [data], 9, 0)[:2] == [0, 0]

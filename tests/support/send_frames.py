@@ -1,0 +1,172 @@
+"""Frames of sends in every form that a peer may give them, from what official clients write to what nobody does."""
+
+from __future__ import annotations
+
+import json
+import struct
+from typing import NamedTuple
+
+from hypothesis import strategies as st
+
+KEY = "7F0000010000000118B4AAC200000001"
+
+
+class Sent(NamedTuple):
+    """A send as values."""
+
+    code: int
+    flag: int
+    opaque: int
+    fields: dict[str, str]
+    body: bytes
+
+
+TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=5)
+NAMES = st.one_of(
+    st.sampled_from([
+        "UNIQ_KEY", "TAGS", "KEYS", "WAIT", "DELAY", "TRAN_MSG", "POP_CK", "TIMER_DELAY_MS", "XTAGS",
+        "INNER_MULTI_DISPATCH", "XUNIQ_KEY", "NODELAY", "XWAIT", "a_b", "CLUSTER",
+    ]),
+    TEXTS,
+)  # fmt: skip
+VALUES = st.one_of(
+    st.sampled_from(
+        ["true", "false", "0", KEY, "TagA", "a b", "k1  k2", "é", "日本", "💥", ""]
+    ),
+    TEXTS,
+)
+
+
+def block_of(pairs: list[tuple[str, str]], end: str) -> str:
+    """A block of properties, as clients join it or nearly."""
+    return "\2".join(f"{name}\1{value}" for name, value in pairs) + (end if pairs else "")
+
+
+_PLAIN_PAIRS = st.lists(
+    st.tuples(st.sampled_from(["KEYS", "color", "n"]), st.sampled_from(["k1 k2", "é", "x_y"])),
+    max_size=2,
+)
+BLOCKS = st.one_of(
+    st.builds(
+        lambda before, key, tag, behind: block_of(
+            [*before, ("UNIQ_KEY", key), ("TAGS", tag), ("WAIT", "true"), *behind], "\2"
+        ),
+        _PLAIN_PAIRS,
+        st.sampled_from([KEY, "A1", "a-b", "é"]),
+        st.sampled_from(["TagA", "B", "日本"]),
+        _PLAIN_PAIRS,
+    ),
+    st.builds(
+        lambda before, behind, end: block_of([*before, ("UNIQ_KEY", KEY), *behind], end),
+        st.lists(st.tuples(NAMES, VALUES), max_size=3),
+        st.lists(st.tuples(NAMES, VALUES), max_size=3),
+        st.sampled_from(["\2", "\2", "", "\2\2"]),
+    ),
+    st.text(st.sampled_from("\1\2aUNIQ_KEYTAGSDL\0é"), max_size=20),
+)
+NUMBERS = st.one_of(
+    st.just("0"),
+    st.integers(-3, 9).map(str),
+    st.integers(-(1 << 70), 1 << 70).map(str),
+    st.sampled_from(
+        ["", " 1", "+1", "01", "1_0", "x", "-0", "1700000000000", "2147483648", "9" * 18]
+    ),
+)
+FIELDS = st.fixed_dictionaries(
+    {
+        "a": st.just("producers"),
+        "b": st.sampled_from(["Orders", "Orders", "Bills", "T" * 100, "Nobody", "é"]),
+        "e": st.one_of(st.sampled_from(["0", "1", "2"]), NUMBERS),
+        "f": st.sampled_from(["0", "0", "0", "0", "1", "00", ""]),
+        "g": st.one_of(st.just("1700000000000"), NUMBERS),
+        "h": st.one_of(st.just("0"), NUMBERS),
+        "i": BLOCKS,
+    },
+    optional={
+        "c": st.just("TBW102"),
+        "d": st.just("4"),
+        "j": st.one_of(st.just("0"), NUMBERS),
+        "k": st.sampled_from(["true", "false"]),
+        "l": st.integers(-1, 20).map(str),
+        "m": st.sampled_from(["false", "false", "true", "FALSE", ""]),
+        "n": st.sampled_from(["broker-a", "é"]),
+        "AccessKey": st.just("me"),
+    },
+)
+ANY = st.builds(
+    Sent,
+    st.sampled_from([310, 310, 310, 10, 34, 320]),
+    st.sampled_from([0, 0, 0, 0, 2, 1, -1]),
+    st.one_of(st.integers(0, 99), st.integers(-(1 << 31), (1 << 31) - 1)),
+    FIELDS,
+    st.one_of(st.binary(min_size=1, max_size=12), st.binary(max_size=1)),
+)
+_PLAIN_FIELDS = {
+    "a": "producers", "b": "Orders", "c": "TBW102", "d": "4", "e": "0", "f": "0", "g": "1700000000000",
+    "h": "0", "j": "0", "k": "false", "m": "false", "n": "broker-a",
+}  # fmt: skip
+# One thing of a plain send is another, at most.
+NEARLY_PLAIN = st.builds(
+    lambda queue_id, block, opaque, flag, body, any_, name: Sent(
+        310, flag, opaque,
+        _PLAIN_FIELDS | {"e": queue_id, "i": block} | ({name: any_[name]} if name in any_ else {}),
+        body,
+    ),
+    st.sampled_from(["0", "1", "2"]),
+    st.sampled_from([
+        f"UNIQ_KEY\1{KEY}\2WAIT\1true\2TAGS\1TagA\2", f"KEYS\1k1 k2\2UNIQ_KEY\1{KEY}\2", "UNIQ_KEY\1A1\2n\1é\2",
+        f"TAGS\1日本\2UNIQ_KEY\1{KEY}\2",
+    ]),
+    st.integers(0, 1 << 20),
+    st.sampled_from([0, 0, 0, 2]),
+    st.binary(min_size=1, max_size=12),
+    FIELDS,
+    st.sampled_from(["", "", "", "", "b", "e", "g", "h", "i", "i", "j", "m"]),
+)  # fmt: skip
+SENDS = st.one_of(NEARLY_PLAIN, NEARLY_PLAIN, NEARLY_PLAIN, ANY)
+# As official clients write it; with characters as they are; binary; otherwise in a way that JSON allows.
+FORMS = st.sampled_from(
+    ["json", "json", "json", "raw", "binary", "binary", "wide", "escaped", "twice", "more", "remark", "order"]
+)  # fmt: skip
+
+
+def frame_of(sent: Sent, form: str) -> bytes:
+    """The frame of a send in one of the forms."""
+    kind, header = (1, _binary(sent)) if form == "binary" else (0, _json(sent, form))
+    size = len(header)
+    return struct.pack(">iI", 4 + size + len(sent.body), kind << 24 | size) + header + sent.body
+
+
+def _json(sent: Sent, form: str) -> bytes:
+    code, flag, opaque, fields, _ = sent
+    head = {
+        "code": code,
+        "extFields": fields,
+        "flag": flag,
+        "language": "JAVA",
+        "opaque": opaque,
+    }
+    head |= {"serializeTypeCurrentRPC": "JSON", "version": 453}
+    if form == "remark":
+        head["remark"] = "words"
+    if form == "order":
+        head["extFields"] = dict(reversed(fields.items()))
+        head = dict(reversed(head.items()))
+    separators = (", ", ": ") if form == "wide" else (",", ":")
+    text = json.dumps(head, separators=separators, ensure_ascii=form != "raw")
+    if form == "escaped":
+        text = text.replace('"b":', '"\\u0062":').replace("Orders", "Order\\u0073")
+    if form == "twice":
+        text = text.replace('"extFields":{', '"extFields":{"e":"1",', 1)
+    if form == "more":
+        text = text.replace('"extFields":{', '"extFields":{"x":"y","more":"fields",', 1)
+    return text.encode("utf-8", "surrogatepass")
+
+
+def _binary(sent: Sent) -> bytes:
+    code, flag, opaque, fields, _ = sent
+    packed = b"".join(
+        struct.pack(">h", len(name)) + name.encode() + struct.pack(">i", len(value.encode())) + value.encode()
+        for name, value in fields.items()
+    )  # fmt: skip
+    return struct.pack(">hbhiiii", code, 0, 453, opaque, flag, 0, len(packed)) + packed

@@ -1,0 +1,167 @@
+"""An intake takes requests from the bytes of connections, in front of what becomes commands, in shares, and only ungated."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from cometmq.codec.remoting import Command, encode_command
+from cometmq.model.rights import Right
+from cometmq.net.answer import Answer
+from cometmq.net.peer import Peer
+from cometmq.net.requests import OwnMachineGate, RequestRule, RequestTable
+from cometmq.net.server import Server
+from cometmq.net.turn import COUNT_MAX, LONE_TURNS
+from tests.support.hand_clock import HandClock
+from tests.support.tables import answering
+from tests.unit.net.test_turn import Wire
+
+TAKEN, ASK = 310, 9001
+
+
+def frame(opaque: int, *, body: bytes = b"", code: int = TAKEN) -> bytes:
+    return encode_command(Command(code, opaque=opaque, body=body))
+
+
+class Taking:
+    """Takes frames of its code without a body, and notes in which order all is handled."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.intake = self
+        self.order: list[tuple[str, int]] = []
+        self._taken: list[tuple[Peer, int]] = []
+
+    def take(self, data: bytes, position: int, peer: Peer, count_max: int) -> int:
+        mark, before = b'"code":310', self.count
+        while self.count - before < count_max and len(data) - position >= 8:
+            end = position + 4 + int.from_bytes(data[position : position + 4])
+            piece = data[position:end]
+            if end > len(data) or mark not in piece or not piece.endswith(b"}"):
+                break
+            opaque = int(piece.partition(b'"opaque":')[2].partition(b",")[0])
+            self._taken.append((peer, opaque))
+            self.count += 1
+            position = end
+        return position
+
+    def handle(self, reads: Any = None) -> None:
+        if reads is None:
+            taken, self._taken, self.count = self._taken, [], 0
+            for peer, opaque in taken:
+                self.order.append(("taken", opaque))
+                peer.write_at_once(frame(opaque))
+            return
+        for peer, commands in reads:
+            for command in commands:
+                self.order.append(("batch", command[2]))
+                peer.answer(command, Answer(0))
+
+    def written(self) -> None:
+        """Nobody is told."""
+
+
+class Hall:
+    """A server with such an intake, and connections to it."""
+
+    def __init__(self) -> None:
+        self.taking = Taking()
+        table: dict[int, Any] = {TAKEN: self.taking, ASK: self.ask}
+        self.server = Server(answering(table), HandClock())
+
+    def ask(self, command: Command, _peer: Peer) -> Answer:
+        self.taking.order.append(("single", command.opaque))
+        return Answer(0)
+
+    def connect(self) -> tuple[Peer, Wire]:
+        peer, wire = Peer(self.server, ("127.0.0.1", 4321), "127.0.0.1"), Wire()
+        peer.connection_made(wire)
+        return peer, wire
+
+    def opaques(self, what: str) -> list[int]:
+        return [opaque for kind, opaque in self.taking.order if kind == what]
+
+
+@pytest.fixture
+async def hall() -> Hall:
+    return Hall()
+
+
+async def turns(count: int) -> None:
+    for _ in range(count):
+        await asyncio.sleep(0)
+
+
+async def test_what_is_taken_comes_first_and_the_rest_keeps_its_order(hall):
+    peer, _ = hall.connect()
+    other, _ = hall.connect()
+    peer.data_received(
+        frame(1) + frame(2) + frame(3, code=ASK) + frame(4, body=b"x") + frame(5)
+    )
+    other.data_received(frame(6))
+    await turns(1)
+    assert hall.taking.order == [
+        ("taken", 1), ("taken", 2), ("taken", 6), ("single", 3), ("batch", 4), ("batch", 5),
+    ]  # fmt: skip
+
+
+async def test_a_frame_that_comes_in_pieces_is_taken_when_it_is_whole(hall):
+    peer, _ = hall.connect()
+    data = frame(1) + frame(2)
+    for byte in range(len(data)):
+        peer.data_received(data[byte : byte + 1])
+        await turns(2)
+    assert hall.taking.order == [("taken", 1), ("taken", 2)]
+
+
+async def test_more_than_a_share_is_taken_in_turns_and_in_order(hall):
+    peer, _ = hall.connect()
+    count = 3 * COUNT_MAX
+    peer.data_received(b"".join(map(frame, range(count))) + frame(count, code=ASK))
+    await turns(1)
+    peer.data_received(frame(count + 1))
+    await turns(60)
+    assert hall.opaques("taken") == [*range(count), count + 1]
+    assert hall.opaques("single") == [count]
+    assert peer.is_read
+    assert hall.server.turn._bytes == 0
+
+
+async def test_one_that_comes_alone_is_taken_as_it_comes(hall):
+    peer, wire = hall.connect()
+    for number in range(LONE_TURNS + 1):
+        peer.data_received(frame(number))
+        await turns(1)
+    wire.answers()
+    peer.data_received(frame(99))
+    assert hall.opaques("taken")[-1] == 99
+    peer.data_received(frame(100) + frame(101, code=ASK) + frame(102))
+    assert hall.taking.order[-3:] == [("taken", 100), ("single", 101), ("batch", 102)]
+
+
+async def test_bytes_that_wait_are_forgotten_with_their_connection(hall):
+    peer, _ = hall.connect()
+    peer.data_received(b"".join(map(frame, range(2 * COUNT_MAX))))
+    await turns(1)
+    peer.connection_lost(None)
+    await turns(5)
+    assert hall.server.turn._bytes == 0
+
+
+def test_a_gate_that_asks_about_a_code_leaves_no_intake():
+    """What is taken is no command, so nobody could be asked."""
+    taking = Taking()
+
+    class Gate(OwnMachineGate):
+        """Asks about one of two codes."""
+
+        def is_asked(self, rule: RequestRule) -> bool:
+            return rule.code == TAKEN + 1
+
+    rules = [RequestRule(code, Right.ANYBODY, (), is_batch=True) for code in (TAKEN, TAKEN + 1)]
+    answers: dict[int, Any] = {TAKEN: taking, TAKEN + 1: taking}
+    words = "refused"
+    assert RequestTable(rules, [answers], Gate(lambda *_: words)).intake is None
+    assert RequestTable(rules, [answers], OwnMachineGate(lambda *_: words)).intake is taking
