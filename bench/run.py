@@ -1,6 +1,6 @@
 """Measures Java, CometMQ and the floor in turn, three rounds in one session, and writes the tables.
 
-Usage: python -m bench.run [--section broker|alone|crowd|store|recovery|spark|spark-store|clients|timed] [--rounds 3] [--seconds 8] [--systems java,cometmq,floor]
+Usage: python -m bench.run [--section broker|alone|columns|crowd|store|recovery|spark|spark-store|clients|timed] [--rounds 3] [--seconds 8] [--systems java,cometmq,floor]
                            [--results FOLDER] [--dry]
 
 Machines are noisy, so only ratios within one round mean something; the table shows their medians. Run
@@ -29,7 +29,7 @@ from bench.recovery_work import do_recovery
 from bench.store_work import do_store
 from bench.systems import COMETMQ, FLOOR, JAVA, running
 from bench.timed import TIMED_MESSAGES, do_timed
-from bench.work import do_all, do_alone
+from bench.work import do_all, do_alone, do_columns
 from tests.interop.reference import VERSION, java
 
 RESULTS = Path(__file__).resolve().parent / "results"
@@ -137,6 +137,8 @@ def do_section(
     with running(name, folder) as system:
         if section == "alone":
             return do_alone(system, seconds=given.seconds)
+        if section == "columns":
+            return do_columns(system, seconds=given.seconds)
         return do_all(system, seconds=given.seconds, with_memory=number == 0)
 
 

@@ -66,6 +66,20 @@ ALONE_LINES = [
 ]  # fmt: skip
 
 
+COLUMNS_LINES = [
+    Line("send 128 B, 4 connections, window 256: throughput, of the floor's", "send 128", "per_second", 0.75, against=FLOOR),
+    Line(f"the same: {PROCESSOR}", "send 128", "processor_us", None, against=FLOOR, at_least=False, unit=" us"),
+    Line("send 1 KiB, 4 connections, window 256: throughput, of the floor's", "send 1024", "per_second", 0.5, against=FLOOR),
+    Line(f"send 128 B with keys, 4 connections, window 256: {PROCESSOR}", "send keys", "processor_us", None, at_least=False, unit=" us"),
+    Line("send 128 B, 64 connections, window 1: throughput", "crowd 64", "per_second", 1.8),
+    Line(f"the same: {PROCESSOR}", "crowd 64", "processor_us", 0.25, at_least=False, unit=" us"),
+    Line("send 128 B, 1 connection, window 1, on one core: p50, against the floor", "on one core", "p50_us", 1.5, against=FLOOR, at_least=False, unit=" us"),
+    Line("pull, 4 connections: throughput", "pull", "per_second", 3.0),
+    Line(f"the same: {PROCESSOR}", "pull", "processor_us", None, at_least=False, unit=" us"),
+    Line(f"pop of 32 and an acknowledgement of each message, 4 connections: {PROCESSOR}", "pop", "processor_us", None, at_least=False, unit=" us"),
+]  # fmt: skip
+
+
 CROWD = (16, 64, 256, 1000)
 CROWD_LINES = [
     line
@@ -162,6 +176,7 @@ SECTIONS = {
     for section in (
         Section("broker", LINES),
         Section("alone", ALONE_LINES),
+        Section("columns", COLUMNS_LINES),
         Section("crowd", CROWD_LINES, (JAVA, COMETMQ)),
         Section("store", STORE_LINES),
         Section("recovery", RECOVERY_LINES),

@@ -176,6 +176,29 @@ def do_all(system: Running, *, seconds: int, with_memory: bool) -> dict[str, Mea
     return work.rows
 
 
+def do_columns(system: Running, *, seconds: int) -> dict[str, Measured]:
+    """What a message costs by itself: many at once, one at a time, in a crowd, and read."""
+    work = Round(system, seconds)
+    warm = warm_up(system)
+    for size, row, topic in ((128, "send 128", "Small"), (1024, "send 1024", "Large")):
+        work.send(row, topic=topic, conns=4, window=256, size=size, secs=seconds)
+    if system.name != FLOOR:
+        work.send(
+            "send keys", topic="Keyed", conns=4, window=256, size=128, secs=seconds, keys=True
+        )
+        work.send("crowd 64", topic="Crowd", conns=64, window=1, size=128, secs=seconds)
+        run_loadgen("pull", system.broker.address, topic="Small", conns=4, secs=min(3, warm))
+        work.pull("pull", topic="Small")
+        pop_all(work)
+    os.sync()
+    first, *_ = sorted(os.sched_getaffinity(0))
+    with awake(), placed(system.group, server={first}, load={first}):
+        work.send("on one core", topic="Alone", conns=1, window=1, size=128, secs=seconds)
+    if system.name != FLOOR:
+        work.read_back()
+    return work.rows
+
+
 def pop_all(work: Round) -> None:
     """Messages popped and acknowledged, after others to warm."""
     fill(work, "PopWarm", POPPED_MESSAGES // 5)
