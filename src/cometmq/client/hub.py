@@ -367,7 +367,9 @@ class Hub:
         await self.channels.oneway(address, command)
 
     async def broker_of(self, queue: MessageQueue) -> str:
-        """The address of a queue's broker.
+        """The address of who has a queue: its master, or one of its slaves while that is away.
+
+        Offsets that a slave is told come back to the master with it (findBrokerAddressInSubscribe of RocketMQ 5.3.3).
 
         Raises:
             TopicNotFound, BrokerNotFound: nobody knows it.
@@ -375,7 +377,10 @@ class Hub:
         """
         if self.routes.get(queue.topic) is None:
             await self.known(queue.topic)
-        return self.address(queue.broker_name)
+        address = self.routes.address_to_read(queue.broker_name)
+        if address is None:
+            raise self.not_found(queue.broker_name)
+        return address
 
     async def channel_of(self, queue: MessageQueue) -> Channel:
         """The connection to a queue's broker; raises what `broker_of` raises, and NetError."""

@@ -1,0 +1,163 @@
+"""A master, its slave and a nameserver as programs: what the slave has, answers and gives back."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from cometmq.client import (
+    Admin,
+    ConsumerSettings,
+    Message,
+    MessageQueue,
+    Producer,
+    PullConsumer,
+)
+from cometmq.model.codes import RequestCode, ResponseCode
+from cometmq.model.errors import NetError
+from cometmq.model.group import GroupConfig
+from tests.support import processes
+from tests.support.frames import ask
+from tests.support.processes import Program, wait_until
+
+TOPIC, GROUP = "orders", "reports"
+QUEUE = MessageQueue(TOPIC, "broker-a", 0)
+COUNT = 300
+LOG = "store/commitlog/00000000000000000000"
+
+
+@pytest.fixture
+def names(tmp_path):
+    with processes.nameserver(tmp_path) as program:
+        yield program.address
+
+
+@pytest.fixture
+def master(tmp_path, names):
+    with processes.broker(tmp_path / "master", names) as program:
+        yield program
+
+
+def slave_of(folder: Path, names: str, **settings: object) -> Program:
+    role = {"brokerRole": "SLAVE", "brokerId": 1, "slaveReadEnable": "true", **settings}
+    return processes.broker(folder / "slave", names, settings=role)
+
+
+def fill(names: str) -> None:
+    with Admin(names) as admin:
+        admin.create_topic(TOPIC, queues=1)
+        admin.create_group(GroupConfig(GROUP))
+    with Producer(names) as producer:
+        for number in range(COUNT):
+            producer.send(Message(TOPIC, b"%d" % number))
+
+
+def end_of_log(folder: Path) -> bytes:
+    """The log's bytes up to its last record: what is behind it are zeros."""
+    log = folder / LOG
+    return log.read_bytes().rstrip(b"\0") if log.exists() else b""
+
+
+def table(folder: Path, file: str, name: str) -> dict[str, object]:
+    path = folder / "slave" / "store" / "config" / file
+    return json.loads(path.read_text())[name] if path.exists() else {}
+
+
+def wait_for_copy(folder: Path) -> None:
+    wait_until(
+        lambda: end_of_log(folder / "slave") == end_of_log(folder / "master") != b"",
+        seconds=20,
+        what="the same log at both",
+    )
+    wait_until(
+        lambda: TOPIC in table(folder, "topics.json", "topicConfigTable"),
+        seconds=20,
+        what="the topic at the slave",
+    )
+
+
+def is_answered(consumer: PullConsumer) -> bool:
+    """Whether the client has found out who answers now."""
+    try:
+        consumer.fetch(QUEUE, 0, max_count=1)
+    except NetError:
+        return False
+    return True
+
+
+def test_a_slave_has_what_its_master_has_and_refuses_what_is_its_masters(
+    tmp_path, names, master
+):
+    fill(names)
+    with slave_of(tmp_path, names) as slave:
+        wait_for_copy(tmp_path)
+        assert GROUP in table(tmp_path, "subscriptionGroup.json", "subscriptionGroupTable")
+        status = json.loads(ask(master.address, RequestCode.GET_BROKER_HA_STATUS)[1])
+        assert status["inSyncSlaveNums"] == 1
+        copied = json.loads(ask(slave.address, RequestCode.GET_BROKER_HA_STATUS)[1])
+        assert copied["haClientRuntimeInfo"]["active"]
+        refusals = {
+            RequestCode.SEND_MESSAGE: ResponseCode.SERVICE_NOT_AVAILABLE,
+            RequestCode.END_TRANSACTION: ResponseCode.SLAVE_NOT_AVAILABLE,
+            RequestCode.UPDATE_AND_CREATE_TOPIC: ResponseCode.SYSTEM_ERROR,
+            RequestCode.POP_MESSAGE: ResponseCode.SERVICE_NOT_AVAILABLE,
+        }
+        said = {code: ask(slave.address, code)[0]["code"] for code in refusals}
+        assert said == refusals
+
+
+def test_a_consumer_goes_on_at_the_slave_and_its_offsets_come_back_to_the_master(
+    tmp_path, names, master
+):
+    fill(names)
+    settings = ConsumerSettings(route_interval_ms=500)
+    with (
+        slave_of(tmp_path, names),
+        PullConsumer(names, group=GROUP, settings=settings) as consumer,
+    ):
+        wait_for_copy(tmp_path)
+        first = consumer.fetch(QUEUE, 0, max_count=32)
+        consumer.commit(QUEUE, first.next_offset)
+        master.kill()
+        got = [message.body for message in first.messages]
+        offset = first.next_offset
+        wait_until(lambda: is_answered(consumer), seconds=20, what="the slave in the route")
+        while len(got) < COUNT:
+            pull = consumer.fetch(QUEUE, offset, max_count=32)
+            got += [message.body for message in pull.messages]
+            offset = pull.next_offset
+        assert got == [b"%d" % number for number in range(COUNT)]
+        consumer.commit(QUEUE, offset)
+        with processes.broker(tmp_path / "master", names, port=master.port) as again:
+            wait_until(
+                lambda: (
+                    ask(
+                        again.address,
+                        RequestCode.QUERY_CONSUMER_OFFSET,
+                        {"consumerGroup": GROUP, "topic": TOPIC, "queueId": "0"},
+                    )[0]
+                    .get("extFields", {})
+                    .get("offset")
+                    == str(COUNT)
+                ),
+                seconds=20,
+                what="the offset at the master",
+            )
+
+
+def test_a_slave_is_made_the_master_by_hand(tmp_path, names, master):
+    fill(names)
+    with slave_of(tmp_path, names):
+        wait_for_copy(tmp_path)
+        master.kill()
+    with (
+        processes.broker(tmp_path / "slave", names),
+        Producer(names) as producer,
+        PullConsumer(names, group=GROUP) as consumer,
+    ):
+        producer.send(Message(TOPIC, b"new"))
+        assert consumer.max_offset(QUEUE) == COUNT + 1
+        pull = consumer.fetch(QUEUE, COUNT - 1)
+        assert [message.body for message in pull.messages] == [b"299", b"new"]
