@@ -18,9 +18,9 @@ from typing import Any
 
 from bench.spark_work import FEW_ROWS, FEW_TOPIC, FORMATS, Measured, Sources, sources
 from bench.systems import COMETMQ, KAFKA
-from cometmq.spark.store import archive, rebuild
-from cometmq.spark.store.folder import StoreFolder
-from cometmq.spark.store.plan import LogRange, plan_tasks
+from cometmq.offline import archive, rebuild
+from cometmq.offline.folder import StoreFolder
+from cometmq.offline.plan import LogRange, plan_tasks
 from cometmq.spark.store.verify import VerifyRules, verify_task
 from cometmq.store.settings import IndexSettings, StoreSettings
 from tests.support.big_store import make_big_store

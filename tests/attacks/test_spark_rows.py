@@ -20,7 +20,7 @@ from cometmq.client import Admin, Message, Producer, PullConsumer
 from cometmq.model.codes import RequestCode
 from cometmq.model.errors import CometError
 from cometmq.spark import session
-from cometmq.spark.columns.schema import message_schema
+from cometmq.spark.schema import message_schema
 from cometmq.spark.source.batch import RocketMQReader
 from cometmq.spark.source.settings import SourceSettings
 from tests.support import processes

@@ -8,9 +8,9 @@ import pytest
 
 from cometmq.codec.property_crc import is_crc_right
 from cometmq.kernel import walk_records
-from cometmq.store.offline.found import find_store
-from cometmq.store.offline.repair import repair
-from cometmq.store.offline.verify import verify
+from cometmq.offline.found import find_store
+from cometmq.offline.repair import repair
+from cometmq.offline.verify import verify
 from cometmq.store.settings import StoreSettings
 from tests.support.fake_disk import FakeDisk
 from tests.support.hand_clock import HandClock

@@ -12,9 +12,9 @@ from cometmq.codec.record import decode_record
 from cometmq.kernel import WalkEnd, walk_records
 from cometmq.model.errors import StoreDamaged, StoreLocked
 from cometmq.model.flags import TRANSACTION_MASK, TRANSACTION_ROLLBACK
-from cometmq.store.offline.found import find_store
-from cometmq.store.offline.repair import DAMAGED_TOPIC, RepairPlan, plan_repair, repair
-from cometmq.store.offline.verify import verify
+from cometmq.offline.found import find_store
+from cometmq.offline.repair import DAMAGED_TOPIC, RepairPlan, plan_repair, repair
+from cometmq.offline.verify import verify
 from cometmq.store.real_disk import RealDisk
 from tests.support.fake_disk import FakeDisk
 from tests.support.hand_clock import HandClock

@@ -10,10 +10,10 @@ import pytest
 
 from cometmq.codec.record import Record
 from cometmq.model.errors import StoreDamaged
+from cometmq.offline.repair import repair
 from cometmq.store.batch import Batch
 from cometmq.store.derived import Step
 from cometmq.store.directory import StoreDirectory
-from cometmq.store.offline.repair import repair
 from cometmq.store.stored_record import SECTOR_SIZE, has_lost_sector
 from tests.crash.test_store_recovery import flush_only
 from tests.support.fake_disk import FakeDisk

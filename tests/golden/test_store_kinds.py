@@ -18,12 +18,12 @@ from cometmq.codec.other_queues import (
 from cometmq.codec.record import Record, decode_record, decode_records
 from cometmq.model.errors import RecordIllegal
 from cometmq.model.java_hash import java_hash
+from cometmq.offline.compare import Comparer
+from cometmq.offline.found import find_store, with_found_sizes
+from cometmq.offline.verify import verify
 from cometmq.store.batch_queues import entry_of
 from cometmq.store.consume_queue import ConsumeQueue
 from cometmq.store.message_store import MessageStore
-from cometmq.store.offline.compare import Comparer
-from cometmq.store.offline.found import find_store, with_found_sizes
-from cometmq.store.offline.verify import verify
 from cometmq.store.real_disk import RealDisk
 from tests.support.hand_clock import HandClock
 from tests.support.store_puts import make_put, read_all, run_jobs

@@ -10,9 +10,9 @@ from cometmq.codec.other_queues import extended_place
 from cometmq.codec.queue_entry import QUEUE_ENTRY
 from cometmq.codec.record import decode_records
 from cometmq.model.java_hash import java_hash
+from cometmq.offline.found import find_store
+from cometmq.offline.verify import verify
 from cometmq.store.message_store import MessageStore
-from cometmq.store.offline.found import find_store
-from cometmq.store.offline.verify import verify
 from cometmq.store.real_disk import RealDisk
 from tests.golden.test_store_kinds import (
     EXPECTED,

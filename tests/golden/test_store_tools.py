@@ -1,4 +1,4 @@
-"""`cometmq.store.offline` on the stores that Java wrote: sound as they are, every change noticed.
+"""`cometmq.offline` on the stores that Java wrote: sound as they are, every change noticed.
 
 Repair builds queues, index and checkpoint from the log alone, byte for byte as Java left them.
 """
@@ -13,12 +13,12 @@ import pytest
 from cometmq.codec.index_file import decode_header, entry_position, slot_position
 from cometmq.codec.queue_entry import QUEUE_ENTRY
 from cometmq.codec.record import decode_record
-from cometmq.store.offline import index_check, log_scan, queue_check
-from cometmq.store.offline.compare import Comparer, open_for_reading
-from cometmq.store.offline.found import find_store
-from cometmq.store.offline.repair import repair
-from cometmq.store.offline.summary import summarize
-from cometmq.store.offline.verify import Verdict, verify
+from cometmq.offline import index_check, log_scan, queue_check
+from cometmq.offline.compare import Comparer, open_for_reading
+from cometmq.offline.found import find_store
+from cometmq.offline.repair import repair
+from cometmq.offline.summary import summarize
+from cometmq.offline.verify import Verdict, verify
 from cometmq.store.real_disk import RealDisk
 from tests.golden.test_golden_stores import LEVELS_MS, STORES, directory, name
 from tests.support.hand_clock import HandClock

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from cometmq.store.offline.found import find_store
-from cometmq.store.offline.log_scan import LogScan
+from cometmq.offline.found import find_store
+from cometmq.offline.log_scan import LogScan
 from cometmq.store.real_disk import RealDisk
 from tests.interop import peer, reference
 from tests.support import processes

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from cometmq.net.clock import SystemClock
-from cometmq.spark.store import archive, restore
-from cometmq.spark.store.folder import StoreFolder
-from cometmq.spark.store.plan import LogRange
-from cometmq.spark.store.store_sizes import chosen_sizes, kept_sizes, sizes_of
+from cometmq.offline import archive, restore
+from cometmq.offline.folder import StoreFolder
+from cometmq.offline.plan import LogRange
+from cometmq.offline.store_sizes import chosen_sizes, kept_sizes, sizes_of
 from tests.interop import peer, reference
 from tests.support import processes
 from tests.support.load import send_all

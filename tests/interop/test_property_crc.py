@@ -10,8 +10,8 @@ import pytest
 
 from cometmq.codec.property_crc import is_crc_right
 from cometmq.kernel import walk_records
-from cometmq.store.offline.found import find_store, with_found_sizes
-from cometmq.store.offline.verify import verify
+from cometmq.offline.found import find_store, with_found_sizes
+from cometmq.offline.verify import verify
 from cometmq.store.real_disk import RealDisk
 from tests.interop import peer, reference
 from tests.interop.test_stores_change_hands import begin

@@ -19,11 +19,11 @@ from cometmq.codec.record import Record, decode_record, encode_record
 from cometmq.kernel import walk_records
 from cometmq.model import flags
 from cometmq.model.errors import CodecError
-from cometmq.spark.columns import body, inner_batch
-from cometmq.spark.columns.inner_batch import unwrapped
-from cometmq.spark.columns.schema import arrow_schema, message_schema
-from cometmq.spark.columns.window import RecordWindow, record_starts
-from cometmq.spark.columns.window_columns import WindowColumns
+from cometmq.offline.columns import body, inner_batch
+from cometmq.offline.columns.inner_batch import unwrapped
+from cometmq.offline.columns.window import RecordWindow, record_starts
+from cometmq.offline.columns.window_columns import WindowColumns
+from cometmq.spark.schema import arrow_schema, message_schema
 
 STORES = Path(__file__).parents[1] / "golden" / "stores"
 

@@ -22,8 +22,8 @@ from pyspark.sql.datasource import (
 )
 
 from cometmq.model.queue import MessageQueue
-from cometmq.spark.columns.schema import message_schema
 from cometmq.spark.push_down import PUSH_DOWN_MODULE
+from cometmq.spark.schema import message_schema
 from cometmq.spark.source import batch
 from cometmq.spark.source.batch import FilteredReader, RocketMQReader, batch_reader
 from cometmq.spark.source.cluster import Indexed

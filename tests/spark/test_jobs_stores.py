@@ -9,9 +9,9 @@ import pytest
 from cometmq.client import Message, Producer
 from cometmq.embedded import Embedded
 from cometmq.model.errors import SettingsError
+from cometmq.offline import archive as kernel
 from cometmq.spark.jobs import archive, kafka, mirror, rebuild, replay, stats, verify
 from cometmq.spark.jobs.job import Status
-from cometmq.spark.store import archive as kernel
 from tests.spark.conftest import load
 from tests.spark.test_jobs import place
 

@@ -14,7 +14,7 @@ from cometmq.model.errors import (
     NetError,
     TopicNotFound,
 )
-from cometmq.spark.columns.schema import arrow_schema, message_schema
+from cometmq.spark.schema import arrow_schema, message_schema
 from cometmq.spark.source import pull
 from cometmq.spark.source.loss import DataLossError
 from cometmq.spark.source.planning import QueueRange

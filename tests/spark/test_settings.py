@@ -9,7 +9,7 @@ import pytest
 from cometmq.model.credentials import Credentials
 from cometmq.model.errors import SettingsError
 from cometmq.model.subscription import Sql92
-from cometmq.spark.columns.schema import COLUMNS, check_read_schema, message_schema
+from cometmq.spark.schema import COLUMNS, check_read_schema, message_schema
 from cometmq.spark.sink.columns import TYPES as SINK_TYPES
 from cometmq.spark.sink.options import SINK_OPTIONS
 from cometmq.spark.sink.settings import SinkSettings

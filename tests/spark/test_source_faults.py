@@ -15,7 +15,7 @@ from cometmq.client import Admin, Message, Producer
 from cometmq.embedded import Embedded
 from cometmq.model.errors import CometError
 from cometmq.model.queue import MessageQueue
-from cometmq.spark.columns.schema import message_schema
+from cometmq.spark.schema import message_schema
 from cometmq.spark.source import client_cluster, pull
 from cometmq.spark.source.batch import RocketMQReader
 from cometmq.spark.source.loss import DataLossError

@@ -14,11 +14,11 @@ import pytest
 from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import StructType
 
-from cometmq.spark.columns.schema import COLUMNS, arrow_schema, message_schema
+from cometmq.offline.found import find_store
+from cometmq.offline.log_scan import LogScan
 from cometmq.spark.format import RocketMQSource
+from cometmq.spark.schema import COLUMNS, arrow_schema, message_schema
 from cometmq.spark.store.format import RocketMQStoreSource
-from cometmq.store.offline.found import find_store
-from cometmq.store.offline.log_scan import LogScan
 from cometmq.store.real_disk import RealDisk
 from tests.spark.test_store_jobs import big  # noqa: F401  A fixture.
 from tests.spark.test_store_rows import STORES

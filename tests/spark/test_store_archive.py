@@ -10,11 +10,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from cometmq.model.errors import SettingsError
-from cometmq.spark.store import archive, archive_files, rebuild, restore, store_sizes
-from cometmq.spark.store.archive import ArchiveRules
-from cometmq.spark.store.folder import StoreFolder
-from cometmq.spark.store.plan import LogRange
-from cometmq.spark.store.rows import DAY_MS, Mode
+from cometmq.offline import archive, archive_files, rebuild, restore, store_sizes
+from cometmq.offline.archive import ArchiveRules
+from cometmq.offline.folder import StoreFolder
+from cometmq.offline.plan import LogRange
+from cometmq.offline.rows import DAY_MS, Mode
 from cometmq.store.archive_mark import archived_to
 from cometmq.store.real_disk import RealDisk
 from tests.spark.test_store_jobs import (

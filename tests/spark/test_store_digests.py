@@ -10,10 +10,8 @@ import pyarrow as pa
 import pytest
 
 from cometmq.model.errors import SettingsError
-from cometmq.spark.jobs.comparing import Counts, Reading
-from cometmq.spark.jobs.copies import ArchiveCopy, Copy, StoreCopy, copy_of
-from cometmq.spark.store.claims import Claims, claims_of_store
-from cometmq.spark.store.digests import (
+from cometmq.offline.claims import Claims, claims_of_store
+from cometmq.offline.digests import (
     COMPARED,
     Difference,
     differences,
@@ -21,7 +19,9 @@ from cometmq.spark.store.digests import (
     digests_of,
     messages_of,
 )
-from cometmq.spark.store.folder import StoreFolder
+from cometmq.offline.folder import StoreFolder
+from cometmq.spark.jobs.comparing import Counts, Reading
+from cometmq.spark.jobs.copies import ArchiveCopy, Copy, StoreCopy, copy_of
 from tests.spark.test_store_archive import archived
 from tests.spark.test_store_jobs import STORES, tasks_of
 from tests.spark.test_store_rows import rows

@@ -22,9 +22,9 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from cometmq.spark.columns.schema import arrow_schema
+from cometmq.offline import narrowed
 from cometmq.spark.push_down import PUSH_DOWN_MODULE
-from cometmq.spark.store import narrowed
+from cometmq.spark.schema import arrow_schema
 from cometmq.spark.store.batch import FilteredStoreReader, StoreReader, store_reader
 from cometmq.spark.store.format import RocketMQStoreSource
 from cometmq.spark.store.settings import StoreReadSettings

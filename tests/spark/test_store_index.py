@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 from cometmq.codec.index_file import entry_position
-from cometmq.spark.store.folder import StoreFolder
-from cometmq.spark.store.rebuild import found_settings
-from cometmq.spark.store.rebuild_keys import KEY
+from cometmq.offline.folder import StoreFolder
+from cometmq.offline.found import find_store
+from cometmq.offline.rebuild import found_settings
+from cometmq.offline.rebuild_keys import KEY
+from cometmq.offline.verify import verify
 from cometmq.spark.store.verify import Total, VerifyRules, verify_index_file, verify_task
 from cometmq.spark.store.verify_index import compared, index_parts, wanted
-from cometmq.store.offline.found import find_store
-from cometmq.store.offline.verify import verify
 from cometmq.store.real_disk import RealDisk
 from tests.spark.test_store_jobs import STORES, tasks_of
 

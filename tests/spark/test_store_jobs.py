@@ -10,17 +10,14 @@ from pathlib import Path
 import pytest
 
 from cometmq.model.errors import StoreDamaged, StoreLocked
-from cometmq.spark.store import (
-    rebuild,
-    rebuild_keys,
-)
-from cometmq.spark.store.folder import StoreFolder
-from cometmq.spark.store.plan import plan_tasks
+from cometmq.offline import rebuild, rebuild_keys
+from cometmq.offline.folder import StoreFolder
+from cometmq.offline.found import find_store
+from cometmq.offline.plan import plan_tasks
+from cometmq.offline.verify import verify
 from cometmq.spark.store.verify import Total, VerifyRules, verify_task
 from cometmq.store.index_file import IndexShape
 from cometmq.store.lock import DirectoryLock
-from cometmq.store.offline.found import find_store
-from cometmq.store.offline.verify import verify
 from cometmq.store.real_disk import RealDisk
 from tests.spark.test_store_rows import rows
 from tests.support.big_store import SETTINGS, make_big_store

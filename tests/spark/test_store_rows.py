@@ -17,13 +17,13 @@ from cometmq.codec.properties import encode_properties
 from cometmq.codec.record import MAGIC_V2, Record, body_crc, encode_record
 from cometmq.model import flags
 from cometmq.model.errors import SettingsError, StoreDamaged
-from cometmq.spark.columns.schema import arrow_schema
+from cometmq.offline.found import find_store
+from cometmq.offline.log_scan import LogScan
+from cometmq.spark.schema import arrow_schema
 from cometmq.spark.store.batch import StoreReader
 from cometmq.spark.store.format import RocketMQStoreSource
 from cometmq.spark.store.schema import VIEWS
 from cometmq.spark.store.settings import READ_OPTIONS, WRITE_OPTIONS
-from cometmq.store.offline.found import find_store
-from cometmq.store.offline.log_scan import LogScan
 from cometmq.store.real_disk import RealDisk
 from tests.support.store_puts import HOST_V4, HOST_V6
 

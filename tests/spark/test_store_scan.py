@@ -11,14 +11,14 @@ import pytest
 
 from cometmq.codec.record import Record, encode_record
 from cometmq.model.errors import StoreDamaged
-from cometmq.spark.store.folder import StoreFolder
-from cometmq.spark.store.log_end import durable_end, flushed_offset, present_end, used_files
-from cometmq.spark.store.plan import ALL, LogRange, plan_tasks
-from cometmq.spark.store.scan import Damage, scan
-from cometmq.spark.store.splits import between, cut
+from cometmq.offline.folder import StoreFolder
+from cometmq.offline.found import find_store
+from cometmq.offline.log_end import durable_end, flushed_offset, present_end, used_files
+from cometmq.offline.log_scan import LogScan
+from cometmq.offline.plan import ALL, LogRange, plan_tasks
+from cometmq.offline.scan import Damage, scan
+from cometmq.offline.splits import between, cut
 from cometmq.store.checkpoint import NOTHING_DONE, CheckpointFiles
-from cometmq.store.offline.found import find_store
-from cometmq.store.offline.log_scan import LogScan
 from cometmq.store.real_disk import RealDisk
 from tests.support.store_puts import SMALL, make_put, open_store, put, run_jobs
 

@@ -11,7 +11,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, Rea
 from cometmq.codec.bodies.missing_brokers import MissingBroker
 from cometmq.model.errors import NetError, TopicNotFound
 from cometmq.model.queue import MessageQueue
-from cometmq.spark.columns.schema import message_schema
+from cometmq.spark.schema import message_schema
 from cometmq.spark.source import stream
 from cometmq.spark.source.loss import DataLossError
 from cometmq.spark.source.missing import QueuesMissing

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cometmq.spark.columns.schema import message_schema
+from cometmq.spark.schema import message_schema
 from cometmq.spark.source import stream
 from cometmq.spark.source.settings import SourceSettings
 from cometmq.spark.source.stream import RocketMQStreamReader

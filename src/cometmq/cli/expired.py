@@ -69,7 +69,7 @@ def expired(
 def _settings(root: str, config: str | None) -> "StoreSettings":
     """What the broker was told, with the file sizes that are there."""
     from cometmq.broker.settings import load_settings
-    from cometmq.store.offline.found import with_found_sizes
+    from cometmq.offline.found import with_found_sizes
     from cometmq.store.real_disk import RealDisk
 
     told = load_settings(config)[0].store_settings()

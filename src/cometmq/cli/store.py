@@ -3,7 +3,7 @@
 Every command but `repair` opens files for reading only. Exit status 3 says that something is not
 as it should be; 1 is an error, 2 wrong arguments, as everywhere.
 
-Next: cometmq.store.offline.verify
+Next: cometmq.offline.verify
 """
 
 from collections.abc import Callable, Iterator
@@ -30,8 +30,8 @@ from cometmq.model.errors import StoreDamaged
 
 if TYPE_CHECKING:
     from cometmq.codec.record import Record
-    from cometmq.store.offline.found import FoundStore
-    from cometmq.store.offline.repair import RepairPlan
+    from cometmq.offline.found import FoundStore
+    from cometmq.offline.repair import RepairPlan
     from cometmq.store.settings import StoreSettings
 
 STATUS_NOT_SOUND = 3
@@ -67,7 +67,7 @@ def verify_store(folder: Folder, *, config: Config = None, as_json: AsJson = Fal
 
     Nothing is changed.
     """
-    from cometmq.store.offline.verify import verify
+    from cometmq.offline.verify import verify
 
     with (
         _found(folder, config) as found,
@@ -85,7 +85,7 @@ def verify_store(folder: Folder, *, config: Config = None, as_json: AsJson = Fal
 @store.command("stat")
 def show_stat(folder: Folder, *, config: Config = None, as_json: AsJson = False) -> None:
     """Show what a store holds: files, times, queues, and how it was left."""
-    from cometmq.store.offline.summary import summarize
+    from cometmq.offline.summary import summarize
 
     with _found(folder, config) as found:
         summary = summarize(found)
@@ -131,7 +131,7 @@ def dump_records(
 def _records(found: "FoundStore", offset: int | None) -> "Iterator[Record]":
     """The records from an offset on."""
     from cometmq.store.log_end import record_at
-    from cometmq.store.offline.log_scan import LogScan
+    from cometmq.offline.log_scan import LogScan
 
     if offset is not None:
         file = found.log.chain.find(offset)
@@ -154,7 +154,7 @@ def compare_stores(
 ) -> None:
     """Compare the messages of two stores, queue by queue; status 3 when they differ."""
     from cometmq.net.clock import SystemClock
-    from cometmq.store.offline.compare import Comparer, messages_of, open_for_reading
+    from cometmq.offline.compare import Comparer, messages_of, open_for_reading
     from cometmq.store.real_disk import RealDisk
 
     settings, disk = _settings(config), RealDisk()
@@ -219,7 +219,7 @@ def _repair(
 ) -> "RepairPlan":
     """Repair, or say what would be done."""
     from cometmq.net.clock import SystemClock
-    from cometmq.store.offline.repair import plan_repair, repair
+    from cometmq.offline.repair import plan_repair, repair
 
     if not is_wanted:
         return plan_repair(found, is_cut=cut, on_progress=on_progress)
@@ -245,7 +245,7 @@ def _settings(config: str | None) -> "StoreSettings | None":
 @contextmanager
 def _found(folder: Path, config: str | None) -> "Iterator[FoundStore]":
     """The store of a folder, opened for reading."""
-    from cometmq.store.offline.found import find_store
+    from cometmq.offline.found import find_store
     from cometmq.store.real_disk import RealDisk
 
     found = find_store(str(folder.absolute()), _settings(config), RealDisk())

@@ -12,11 +12,11 @@ from cometmq.cli.output import print_json, print_table, screen, visible
 
 if TYPE_CHECKING:
     from cometmq.codec.record import Record
-    from cometmq.store.offline.compare import Comparison
-    from cometmq.store.offline.found import FoundStore
-    from cometmq.store.offline.repair import RepairPlan
-    from cometmq.store.offline.summary import Summary
-    from cometmq.store.offline.verify import Verdict
+    from cometmq.offline.compare import Comparison
+    from cometmq.offline.found import FoundStore
+    from cometmq.offline.repair import RepairPlan
+    from cometmq.offline.summary import Summary
+    from cometmq.offline.verify import Verdict
 
 SHOWN_MAX = 20  # Findings printed for people; --json gives up to a thousand.
 
@@ -88,14 +88,14 @@ def _time_text(time_ms: int | None) -> str:
 
 def print_record(record: "Record") -> None:
     """A record as a JSON object, in one line."""
-    from cometmq.store.offline.record_text import record_json
+    from cometmq.offline.record_text import record_json
 
     print_json(record_json(record))
 
 
 def print_fields(found: "FoundStore", record: "Record") -> None:
     """A record field by field: its place in the log, bytes, name."""
-    from cometmq.store.offline.record_text import record_fields
+    from cometmq.offline.record_text import record_fields
 
     file = found.log.chain.find(record.physical_offset)
     assert file is not None  # It has just been read there.

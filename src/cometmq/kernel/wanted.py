@@ -3,7 +3,7 @@
 Of each plain record its queue entry and its index keys are made as bytes, so that they can be
 compared with the files a thousand at a time; nothing else of it is kept. Compiled: `_walk`.
 
-Next: cometmq.store.offline.wanted_walk
+Next: cometmq.offline.wanted_walk
 """
 
 from functools import lru_cache

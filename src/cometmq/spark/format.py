@@ -16,8 +16,8 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from cometmq.model.errors import SettingsError
-from cometmq.spark.columns.schema import check_read_schema, message_schema
 from cometmq.spark.options import NAME_SERVER
+from cometmq.spark.schema import check_read_schema, message_schema
 from cometmq.spark.source.settings import SourceSettings, read_columns
 from cometmq.spark.table_options import table_options, with_table_options
 

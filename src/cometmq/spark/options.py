@@ -15,7 +15,7 @@ from cometmq.model.credentials import Credentials
 from cometmq.model.errors import SettingsError
 from cometmq.model.names import group_fault, topic_fault
 from cometmq.model.tls import TlsSettings
-from cometmq.spark.columns.schema import nearest
+from cometmq.offline.columns.schema import nearest
 
 # What Spark itself puts among the options of a source or sink; lower case, as Spark hands them.
 _SPARKS_OWN = frozenset(("checkpointlocation", "queryname", "provider", "owner", "location"))

@@ -1,6 +1,6 @@
 """Space that was made ahead and never written: whole files of it, which must cost little to look at.
 
-Next: cometmq.store.offline.log_scan
+Next: cometmq.offline.log_scan
 """
 
 _SIZE = (4 << 20) + 4096

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from cometmq.codec.index_file import decode_header
+from cometmq.offline.index_shape import find_shape
 from cometmq.store.index import Index
 from cometmq.store.index_file import IndexShape
-from cometmq.store.offline.index_shape import find_shape
 from cometmq.store.real_disk import RealDisk
 from tests.support.hand_clock import HandClock
 

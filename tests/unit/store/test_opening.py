@@ -7,7 +7,7 @@ import shutil
 import pytest
 
 from cometmq.model.errors import StoreDamaged
-from cometmq.store.offline.found import find_store
+from cometmq.offline.found import find_store
 from cometmq.store.real_disk import RealDisk
 from tests.support.store_puts import open_store, put
 

@@ -1,6 +1,6 @@
 """The jobs "archive" and "restore": a store's log or topics as Parquet files, and a store out of them.
 
-Next: cometmq.spark.store.archive
+Next: cometmq.offline.archive
 """
 
 from collections.abc import Callable, Sequence
@@ -14,6 +14,11 @@ from pyspark.sql import SparkSession
 from cometmq.model.durations import duration_ms
 from cometmq.model.errors import SettingsError
 from cometmq.net.clock import SystemClock
+from cometmq.offline import archive as kernel
+from cometmq.offline import restore as back
+from cometmq.offline.folder import StoreFolder
+from cometmq.offline.plan import LogRange, Task
+from cometmq.offline.store_sizes import chosen_sizes, kept_sizes, sizes_of
 from cometmq.spark.jobs.field import option
 from cometmq.spark.jobs.job import Job, Report
 from cometmq.spark.jobs.manifest import absolute
@@ -31,11 +36,6 @@ from cometmq.spark.jobs.tasks import (
 from cometmq.spark.jobs.topic_archive import TopicArchive, archive_round
 from cometmq.spark.jobs.words import time_ms
 from cometmq.spark.options import words
-from cometmq.spark.store import archive as kernel
-from cometmq.spark.store import restore as back
-from cometmq.spark.store.folder import StoreFolder
-from cometmq.spark.store.plan import LogRange, Task
-from cometmq.spark.store.store_sizes import chosen_sizes, kept_sizes, sizes_of
 from cometmq.store.settings import StoreSettings
 
 Splits = list[Task]

@@ -13,7 +13,7 @@ from pyspark.sql import functions as f
 from pyspark.sql.types import StructType
 
 from cometmq.model.errors import SettingsError
-from cometmq.spark.columns.schema import nearest
+from cometmq.offline.columns.schema import nearest
 from cometmq.spark.jobs.decoding import BodyOptions, decoded, schema_of
 from cometmq.spark.jobs.field import option
 from cometmq.spark.jobs.job import Job, Report

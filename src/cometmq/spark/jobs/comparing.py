@@ -1,6 +1,6 @@
 """Two copies compared: digests of both, then the messages of the blocks that differ.
 
-Next: cometmq.spark.store.digests
+Next: cometmq.offline.digests
 """
 
 from collections import Counter
@@ -14,12 +14,8 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from cometmq.model.errors import SettingsError
-from cometmq.spark.jobs.copies import Copy
-from cometmq.spark.jobs.job import Report
-from cometmq.spark.jobs.run import Run
-from cometmq.spark.jobs.tasks import Row, run_tasks
-from cometmq.spark.store.claims import Claims
-from cometmq.spark.store.digests import (
+from cometmq.offline.claims import Claims
+from cometmq.offline.digests import (
     BLOCK_OFFSETS,
     Block,
     Difference,
@@ -31,6 +27,10 @@ from cometmq.spark.store.digests import (
     messages_of,
     queued,
 )
+from cometmq.spark.jobs.copies import Copy
+from cometmq.spark.jobs.job import Report
+from cometmq.spark.jobs.run import Run
+from cometmq.spark.jobs.tasks import Row, run_tasks
 
 BLOCKS_MAX = 64  # Of those that differ, as many are looked into: 65,536 messages.
 SHOWN_MAX = 1000

@@ -14,25 +14,25 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from cometmq.model.errors import SettingsError
-from cometmq.spark.columns.schema import arrow_schema, message_schema
+from cometmq.offline.archive import ARCHIVE_FILE, read_holdings
+from cometmq.offline.archive_read import claims_of_archive, file_batches, message_files
+from cometmq.offline.claims import Claims, claims_of_store
+from cometmq.offline.digests import BLOCK_OFFSETS, COMPARED, Block
+from cometmq.offline.folder import StoreFolder
+from cometmq.offline.log_end import is_open
+from cometmq.offline.plan import plan_tasks
+from cometmq.offline.rows import RowRules, message_batches
+from cometmq.offline.topic_holdings import TOPICS_FILE, read_topic_holdings
 from cometmq.spark.jobs.manifest import absolute
 from cometmq.spark.jobs.tasks import by_name, log_size
 from cometmq.spark.options import words
+from cometmq.spark.schema import arrow_schema, message_schema
 from cometmq.spark.source import planning
 from cometmq.spark.source.client_cluster import source_cluster
 from cometmq.spark.source.missing import absences, check_missing
 from cometmq.spark.source.planning import QueueRange
 from cometmq.spark.source.pull import RangeReader
 from cometmq.spark.source.settings import SourceSettings
-from cometmq.spark.store.archive import ARCHIVE_FILE, read_holdings
-from cometmq.spark.store.archive_read import claims_of_archive, file_batches, message_files
-from cometmq.spark.store.claims import Claims, claims_of_store
-from cometmq.spark.store.digests import BLOCK_OFFSETS, COMPARED, Block
-from cometmq.spark.store.folder import StoreFolder
-from cometmq.spark.store.log_end import is_open
-from cometmq.spark.store.plan import plan_tasks
-from cometmq.spark.store.rows import RowRules, message_batches
-from cometmq.spark.store.topic_holdings import TOPICS_FILE, read_topic_holdings
 
 PART_ROWS = 100_000  # Offsets of a queue in one part; parts begin at multiples of it.
 _SCHEMA = arrow_schema(message_schema(COMPARED))

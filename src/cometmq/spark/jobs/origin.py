@@ -15,15 +15,15 @@ from pyspark.sql import functions as f
 from pyspark.sql.types import StringType, StructField, StructType
 
 from cometmq.model.errors import SettingsError
-from cometmq.spark.columns.schema import message_schema
+from cometmq.offline.folder import StoreFolder
+from cometmq.offline.plan import plan_tasks
 from cometmq.spark.format import RocketMQSource
 from cometmq.spark.jobs.field import option
 from cometmq.spark.jobs.job import Report
 from cometmq.spark.jobs.manifest import absolute, file_system
 from cometmq.spark.jobs.tasks import task_plan
 from cometmq.spark.jobs.words import time_ms
-from cometmq.spark.store.folder import StoreFolder
-from cometmq.spark.store.plan import plan_tasks
+from cometmq.spark.schema import message_schema
 
 NAMESERVER_DEFAULT = "127.0.0.1:9876"
 _TRIGGER_BYTES = 512 << 20  # Of a store's log in one micro-batch.

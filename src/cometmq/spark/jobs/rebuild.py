@@ -2,7 +2,7 @@
 
 They are made beside the old ones and put in their place at the end; the broker must be stopped.
 
-Next: cometmq.spark.store.rebuild
+Next: cometmq.offline.rebuild
 """
 
 import shutil
@@ -14,16 +14,16 @@ from pyspark.sql import SparkSession
 
 from cometmq.model.errors import SettingsError
 from cometmq.net.clock import SystemClock
+from cometmq.offline import rebuild as queues
+from cometmq.offline import rebuild_keys as index
+from cometmq.offline.folder import StoreFolder
+from cometmq.offline.plan import Task, plan_tasks
 from cometmq.spark.jobs.field import option
 from cometmq.spark.jobs.job import Job, Report
 from cometmq.spark.jobs.manifest import absolute
 from cometmq.spark.jobs.options import JobOptions
 from cometmq.spark.jobs.run import Run, running
 from cometmq.spark.jobs.tasks import Row, by_name, log_size, run_tasks, task_plan
-from cometmq.spark.store import rebuild as queues
-from cometmq.spark.store import rebuild_keys as index
-from cometmq.spark.store.folder import StoreFolder
-from cometmq.spark.store.plan import Task, plan_tasks
 from cometmq.store.index_file import IndexShape
 
 _CHECKED = "checked"  # The folder beside the old files in which --check makes new ones.

@@ -16,9 +16,9 @@ from cometmq.client import Admin
 from cometmq.model import properties as keys_of
 from cometmq.model.errors import TopicNotFound
 from cometmq.model.names import WHEEL_TIMER_TOPIC
-from cometmq.spark.columns.schema import message_schema
 from cometmq.spark.jobs.run import Run
 from cometmq.spark.jobs.streaming import counted
+from cometmq.spark.schema import message_schema
 
 REPLAY_OF = "REPLAY_OF"
 SENT_COLUMNS = (

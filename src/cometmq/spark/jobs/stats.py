@@ -11,7 +11,7 @@ from pyspark.sql import functions as f
 
 from cometmq.model import properties as keys_of
 from cometmq.model.errors import SettingsError
-from cometmq.spark.columns.schema import nearest
+from cometmq.offline.columns.schema import nearest
 from cometmq.spark.jobs.field import option
 from cometmq.spark.jobs.job import Job, Report
 from cometmq.spark.jobs.manifest import absolute

@@ -14,7 +14,6 @@ from pyspark.sql import functions as f
 from pyspark.sql.types import StructType
 
 from cometmq.model.errors import SettingsError
-from cometmq.spark.columns.schema import column_name
 from cometmq.spark.jobs.decoding import BodyOptions, Decoded, decoded
 from cometmq.spark.jobs.field import option
 from cometmq.spark.jobs.job import Job, Report
@@ -22,6 +21,7 @@ from cometmq.spark.jobs.manifest import absolute
 from cometmq.spark.jobs.origin import FromOptions, plan, read_stream
 from cometmq.spark.jobs.run import Run, read_before, running
 from cometmq.spark.jobs.streaming import FlowOptions, counted, drain
+from cometmq.spark.schema import column_name
 
 BAD_FOLDER = "_bad"
 BAD_COLUMNS = (

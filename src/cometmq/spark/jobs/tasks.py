@@ -2,7 +2,7 @@
 
 The tasks work on files themselves and give back a few rows: no message goes through the JVM.
 
-Next: cometmq.spark.store.plan
+Next: cometmq.offline.plan
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -10,9 +10,9 @@ from typing import Any, TypeVar
 
 from pyspark.sql import SparkSession
 
+from cometmq.offline.plan import Task
 from cometmq.spark.jobs.job import Report
 from cometmq.spark.jobs.run import Run
-from cometmq.spark.store.plan import Task
 
 _WAVE = 4  # Tasks of each core between two writes of the manifest.
 

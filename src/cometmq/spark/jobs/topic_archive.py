@@ -6,7 +6,7 @@
 The ranges of a round are noted before it begins, files are named after them, and `topics.json` says
 that they are there at the end: a killed round is finished, and what it wrote is written again.
 
-Next: cometmq.spark.store.topic_holdings
+Next: cometmq.offline.topic_holdings
 """
 
 from collections.abc import Iterator, Sequence
@@ -20,26 +20,26 @@ from pyspark.sql import SparkSession
 from cometmq.model import flags
 from cometmq.model.errors import SettingsError
 from cometmq.model.queue import MessageQueue
-from cometmq.spark.columns.pieces import contents, crcs, same
-from cometmq.spark.columns.schema import arrow_schema, message_schema
+from cometmq.offline.archive import read_holdings
+from cometmq.offline.archive_files import ArchivedFile, ArchiveFiles, file_name
+from cometmq.offline.columns.pieces import contents, crcs, same
+from cometmq.offline.topic_holdings import (
+    TopicHoldings,
+    read_topic_holdings,
+    write_topic_holdings,
+)
 from cometmq.spark.jobs.copies import pieces_of, range_name
 from cometmq.spark.jobs.job import Report
 from cometmq.spark.jobs.run import Run
 from cometmq.spark.jobs.tasks import Row, count_round, run_tasks
+from cometmq.spark.schema import arrow_schema, message_schema
 from cometmq.spark.source import planning
 from cometmq.spark.source.client_cluster import source_cluster
 from cometmq.spark.source.missing import absences, check_missing
 from cometmq.spark.source.planning import QueueRange
 from cometmq.spark.source.pull import RangeReader
 from cometmq.spark.source.settings import SourceSettings
-from cometmq.spark.store.archive import read_holdings
-from cometmq.spark.store.archive_files import ArchivedFile, ArchiveFiles, file_name
 from cometmq.spark.store.schema import MESSAGES, view_schema
-from cometmq.spark.store.topic_holdings import (
-    TopicHoldings,
-    read_topic_holdings,
-    write_topic_holdings,
-)
 
 _CRC_MASK = 0x7FFFFFFF  # A stored CRC has no sign (UtilAll.crc32 of RocketMQ 5.3.3).
 

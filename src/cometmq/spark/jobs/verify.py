@@ -10,6 +10,9 @@ from pyspark.sql import SparkSession
 
 from cometmq.model.errors import SettingsError
 from cometmq.net.clock import SystemClock
+from cometmq.offline.folder import StoreFolder
+from cometmq.offline.plan import Task, plan_tasks
+from cometmq.offline.rebuild import found_settings
 from cometmq.spark.jobs.comparing import Reading, compare
 from cometmq.spark.jobs.copies import copy_of
 from cometmq.spark.jobs.field import option
@@ -20,9 +23,6 @@ from cometmq.spark.jobs.origin import ClusterOptions
 from cometmq.spark.jobs.run import Run, running
 from cometmq.spark.jobs.tasks import Row, by_name, log_size, run_tasks, task_plan
 from cometmq.spark.jobs.words import time_ms
-from cometmq.spark.store.folder import StoreFolder
-from cometmq.spark.store.plan import Task, plan_tasks
-from cometmq.spark.store.rebuild import found_settings
 from cometmq.spark.store.verify import Found, Total, VerifyRules, verify_index_file, verify_task
 from cometmq.spark.store.verify_index import IndexPart, index_parts
 from cometmq.store.lock import ABORT_FILE

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from cometmq.model.queue import MessageQueue
-from cometmq.spark.columns.pieces import contents
+from cometmq.offline.columns.pieces import contents
 from cometmq.spark.sink.encode import Rows
 from cometmq.spark.sink.settings import SinkSettings
 

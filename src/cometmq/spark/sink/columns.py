@@ -24,7 +24,7 @@ from pyspark.sql.types import (
 
 from cometmq.model.errors import MessageError, SettingsError
 from cometmq.model.names import topic_fault
-from cometmq.spark.columns.schema import nearest
+from cometmq.offline.columns.schema import nearest
 from cometmq.spark.sink.options import BY_KEYS, ROUND_ROBIN
 from cometmq.spark.sink.settings import SinkSettings
 

@@ -20,7 +20,7 @@ from cometmq.codec.compression import Compression, compress, compressed_flag
 from cometmq.codec.properties import PROPERTIES_SIZE_MAX
 from cometmq.model import properties as keys_of
 from cometmq.model.errors import MessageError
-from cometmq.spark.columns.pieces import BINARY, STRING, replace_rows, same
+from cometmq.offline.columns.pieces import BINARY, STRING, replace_rows, same
 from cometmq.spark.sink.columns import SinkColumns
 from cometmq.spark.sink.identity import Ids
 

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from cometmq.codec.message_id import UNIQUE_TAIL, UniqueIds
 from cometmq.model.errors import MessageError
-from cometmq.spark.columns.pieces import BINARY, STRING
+from cometmq.offline.columns.pieces import BINARY, STRING
 
 _DIGITS = np.frombuffer(b"".join(b"%02X" % octet for octet in range(256)), np.uint16)
 _STAMP_SIZE = 6  # Time and counter, the end of an id.

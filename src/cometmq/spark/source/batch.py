@@ -13,7 +13,7 @@ from pyspark.sql.types import StructType
 
 from cometmq.model.queue import MessageQueue
 from cometmq.spark import push_down
-from cometmq.spark.columns.schema import arrow_schema
+from cometmq.spark.schema import arrow_schema
 from cometmq.spark.source import planning
 from cometmq.spark.source.client_cluster import source_cluster
 from cometmq.spark.source.filters import Narrowing
@@ -92,6 +92,6 @@ class FilteredReader(RocketMQReader):
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
         """Read less where the filters allow it; Spark checks all of them again."""
-        self._narrowing = Narrowing.of(filters)
+        self._narrowing = push_down.conditions_of(filters, Narrowing())
         self._settings = self._narrowing.settings(self._settings)
         return filters

@@ -13,7 +13,7 @@ from typing import Any
 from cometmq.model.names import is_system_topic
 from cometmq.model.queue import MessageQueue
 from cometmq.model.subscription import ALL
-from cometmq.spark.push_down import LEAST, MOST, STORE_TIME_MARGIN_MS, Conditions
+from cometmq.offline.conditions import LEAST, MOST, STORE_TIME_MARGIN_MS, Conditions
 from cometmq.spark.source.cluster import Indexed, SourceCluster, all_known
 from cometmq.spark.source.planning import QueueRange
 from cometmq.spark.source.settings import SourceSettings

@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from cometmq.codec.bodies.missing_brokers import MissingBroker
 from cometmq.model.errors import CometError, NetError
 from cometmq.model.queue import MessageQueue
-from cometmq.spark.columns.schema import nearest
+from cometmq.offline.columns.schema import nearest
 from cometmq.spark.source.cluster import SourceCluster
 from cometmq.spark.source.settings import SourceSettings
 

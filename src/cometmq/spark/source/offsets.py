@@ -20,7 +20,7 @@ from typing import Any
 
 from cometmq.model.errors import SettingsError
 from cometmq.model.queue import MessageQueue
-from cometmq.spark.columns.schema import nearest
+from cometmq.offline.columns.schema import nearest
 
 Offsets = dict[MessageQueue, int]
 Json = dict[str, Any]

@@ -3,7 +3,7 @@
 A task of many short ranges asks for several at once and decodes them together: then it costs
 about what one range costs (docs/design/0029-short-ranges.md).
 
-Next: cometmq.spark.columns.window
+Next: cometmq.offline.columns.window
 """
 
 import logging
@@ -30,10 +30,10 @@ from cometmq.model.errors import (
 )
 from cometmq.model.queue import MessageQueue
 from cometmq.model.subscription import parse_subscription
-from cometmq.spark.columns.body import bounded
-from cometmq.spark.columns.inner_batch import unwrapped
-from cometmq.spark.columns.window import RecordWindow, joined, record_starts
-from cometmq.spark.columns.window_columns import WindowColumns
+from cometmq.offline.columns.body import bounded
+from cometmq.offline.columns.inner_batch import unwrapped
+from cometmq.offline.columns.window import RecordWindow, joined, record_starts
+from cometmq.offline.columns.window_columns import WindowColumns
 from cometmq.spark.source.cluster import PullPlan, SourceCluster
 from cometmq.spark.source.loss import Losses
 from cometmq.spark.source.members import first_given
@@ -234,13 +234,14 @@ class RangeReader:
     def _columns(
         self, window: RecordWindow, wanted: QueueRange, unpacked: pa.Array | None = None
     ) -> WindowColumns:
+        named = self.settings.namespace
         return WindowColumns(
             window,
             wanted.queue.broker_name,
             self.settings.is_decompressed,
             unpacked,
             self.settings.properties_format == "json",
-            namespace_of(self.settings.namespace),
+            namespace_of(named).unwrap if named else None,
         )
 
 

@@ -14,7 +14,7 @@ from cometmq.model.errors import ExpressionError, SettingsError, SubscriptionErr
 from cometmq.model.queue import MessageQueue
 from cometmq.model.subscription import ALL, TAG, parse_subscription
 from cometmq.model.tls import TlsSettings
-from cometmq.spark.columns.schema import PropertiesFormat
+from cometmq.offline.columns.schema import PropertiesFormat
 from cometmq.spark.options import credentials_of, moment_fault, read_options, require, tls_of
 from cometmq.spark.pool import PoolLimits
 from cometmq.spark.sink.options import SINK_OPTIONS

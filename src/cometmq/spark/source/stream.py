@@ -29,7 +29,7 @@ from pyspark.sql.types import StructType
 from cometmq.model.errors import CometError, NetError, TopicNotFound
 from cometmq.model.queue import MessageQueue
 from cometmq.net.clock import SystemClock
-from cometmq.spark.columns.schema import arrow_schema
+from cometmq.spark.schema import arrow_schema
 from cometmq.spark.source import planning
 from cometmq.spark.source.client_cluster import source_cluster
 from cometmq.spark.source.loss import Losses

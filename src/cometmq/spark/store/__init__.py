@@ -1,7 +1,7 @@
-"""Store directories as Spark tables: the format "rocketmq-store", and the kernels of its jobs.
+"""Store directories as Spark tables: the format "rocketmq-store".
 
-Everything but the three faces that Spark asks for (`format`, `batch`, `stream`) is plain functions
-over files and buffers: a split goes in, Arrow batches come out (docs/design/0023).
+What reads the files is `cometmq.offline`: plain functions, a split goes in and Arrow batches come out
+(docs/design/0023, 0052). Here stands what Spark asks for: schemas, options, readers, a writer.
 
-Next: cometmq.spark.store.folder
+Next: cometmq.spark.store.format
 """

@@ -12,9 +12,9 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 from pyspark.sql.types import StructType
 
+from cometmq.offline.conditions import ANY_ROW
 from cometmq.spark import push_down
-from cometmq.spark.columns.schema import arrow_schema
-from cometmq.spark.push_down import Conditions
+from cometmq.spark.schema import arrow_schema
 from cometmq.spark.store.schema import MESSAGES
 from cometmq.spark.store.settings import StoreReadSettings
 from cometmq.spark.store.views import Work, plan, rows_of
@@ -63,6 +63,8 @@ class FilteredStoreReader(StoreReader):
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
         """Read less where the filters allow it; Spark checks all of them again."""
-        rules = replace(self._settings.rules, conditions=Conditions.of(filters))
+        rules = replace(
+            self._settings.rules, conditions=push_down.conditions_of(filters, ANY_ROW)
+        )
         self._settings = replace(self._settings, rules=rules)
         return filters

@@ -14,10 +14,10 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from cometmq.model.errors import SettingsError, StoreDamaged
+from cometmq.offline.folder import StoreFolder
+from cometmq.offline.rebuild import Target, found_settings
 from cometmq.spark.options import read_options
 from cometmq.spark.store.batch import store_reader
-from cometmq.spark.store.folder import StoreFolder
-from cometmq.spark.store.rebuild import Target, found_settings
 from cometmq.spark.store.schema import check_view_schema, view_schema
 from cometmq.spark.store.settings import (
     PATH,

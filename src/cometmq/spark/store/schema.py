@@ -18,12 +18,12 @@ from pyspark.sql.types import (
 )
 
 from cometmq.model.errors import SettingsError
-from cometmq.spark.columns.schema import COLUMNS, PropertiesFormat, nearest
+from cometmq.offline.columns.schema import RAW_RECORD, PropertiesFormat, nearest
+from cometmq.spark.schema import COLUMNS
 
 _TEXT, _INT, _LONG, _TIME = StringType(), IntegerType(), LongType(), TimestampType()
 _BYTES, _TRUTH = BinaryType(), BooleanType()
 
-RAW_RECORD = "rawRecord"
 MESSAGES = "messages"
 
 VIEWS: dict[str, dict[str, DataType]] = {

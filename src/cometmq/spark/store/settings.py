@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from cometmq.model.errors import SettingsError
-from cometmq.spark.columns.schema import PropertiesFormat
+from cometmq.offline.columns.schema import PropertiesFormat
+from cometmq.offline.folder import StoreFolder
+from cometmq.offline.plan import LogRange
+from cometmq.offline.rows import Mode, RowRules
+from cometmq.offline.splits import SPLIT_BYTES
 from cometmq.spark.options import Option, moment, one_of, read_options, truth, whole, words
-from cometmq.spark.store.folder import StoreFolder
-from cometmq.spark.store.plan import LogRange
-from cometmq.spark.store.rows import Mode, RowRules
 from cometmq.spark.store.schema import MESSAGES, VIEWS
-from cometmq.spark.store.splits import SPLIT_BYTES
 
 
 def _text(text: str) -> str:

@@ -4,7 +4,7 @@ A micro-batch has the records that start between two offsets, so any offset will
 batch that runs again has the same records. A broker that deletes its oldest files faster than the
 stream reads is data loss, and said.
 
-Next: cometmq.spark.store.rows
+Next: cometmq.offline.rows
 """
 
 # ruff: noqa: N802  Spark gives these names.
@@ -23,11 +23,11 @@ from pyspark.sql.streaming.datasource import (
 from pyspark.sql.types import StructType
 
 from cometmq.model.errors import StoreDamaged
-from cometmq.spark.columns.schema import arrow_schema
+from cometmq.offline.log_end import durable_end, used_files
+from cometmq.offline.splits import between, cut, joined
+from cometmq.spark.schema import arrow_schema
 from cometmq.spark.store.batch import WorkPartition
-from cometmq.spark.store.log_end import durable_end, used_files
 from cometmq.spark.store.settings import StoreReadSettings
-from cometmq.spark.store.splits import between, cut, joined
 from cometmq.spark.store.views import Work, rows_of
 
 _BEGIN = -1  # Before the oldest record, wherever that is when the first batch is planned.

@@ -4,7 +4,7 @@ A split's records ask for entries (`packed`); the queues hold entries that point
 must be the same. Chains of sizes, CRCs of bodies and places are looked at on the way, and where the rules
 name index files, the keys and the entries of the index.
 
-Next: cometmq.spark.store.packed
+Next: cometmq.offline.packed
 """
 
 from collections.abc import Generator, Iterable, Iterator, Sequence
@@ -16,21 +16,21 @@ import numpy as np
 
 from cometmq.codec.other_queues import is_extended_address
 from cometmq.codec.record import PHYSICAL_OFFSET_AT
-from cometmq.spark.columns.window import Longs, RecordWindow
-from cometmq.spark.store.folder import StoreFolder
-from cometmq.spark.store.packed import ENTRY, Entries, Packer
-from cometmq.spark.store.plan import Task
-from cometmq.spark.store.queue_reader import (
+from cometmq.offline.columns.window import Longs, RecordWindow
+from cometmq.offline.folder import StoreFolder
+from cometmq.offline.packed import ENTRY, Entries, Packer
+from cometmq.offline.plan import Task
+from cometmq.offline.queue_reader import (
     QueueEntries,
     QueueFile,
     first_place,
     queue_files,
     read_queue_file,
 )
-from cometmq.spark.store.rebuild_keys import Keys, window_keys
-from cometmq.spark.store.rows import sound_bodies
-from cometmq.spark.store.scan import Damage, scan
-from cometmq.spark.store.splits import Split
+from cometmq.offline.rebuild_keys import Keys, window_keys
+from cometmq.offline.rows import sound_bodies
+from cometmq.offline.scan import Damage, scan
+from cometmq.offline.splits import Split
 from cometmq.spark.store.verify_index import (
     IndexPart,
     compared,

@@ -3,7 +3,7 @@
 Entries stand in the order of the log, so those of a split are found by halving. That the chains lead
 through their entries, and that these are in order, a task for each file looks at. Of a local store only.
 
-Next: cometmq.store.offline.index_check
+Next: cometmq.offline.index_check
 """
 
 from collections.abc import Iterator, Sequence
@@ -20,11 +20,11 @@ from cometmq.codec.index_file import (
     entry_position,
 )
 from cometmq.kernel.wanted import KEY
-from cometmq.spark.store.folder import INDEX_NAME_DIGITS, StoreFolder
-from cometmq.spark.store.rebuild_keys import Keys
-from cometmq.store.offline.findings import Finding, Findings
-from cometmq.store.offline.index_check import file_keys
-from cometmq.store.offline.index_shape import find_shape
+from cometmq.offline.findings import Finding, Findings
+from cometmq.offline.folder import INDEX_NAME_DIGITS, StoreFolder
+from cometmq.offline.index_check import file_keys
+from cometmq.offline.index_shape import find_shape
+from cometmq.offline.rebuild_keys import Keys
 from cometmq.store.real_disk import RealDisk
 
 _PLACED = np.dtype([("offset", ">i8"), ("hash", ">i4")])

@@ -2,7 +2,7 @@
 
 A view is planned as a list of tasks, each a small picklable thing; `rows_of` makes Arrow batches of one.
 
-Next: cometmq.spark.store.rows
+Next: cometmq.offline.rows
 """
 
 from collections.abc import Callable, Iterator
@@ -22,18 +22,18 @@ from cometmq.codec.index_file import (
     entry_position,
 )
 from cometmq.model.errors import CodecError, StoreDamaged
-from cometmq.spark.columns.pieces import same
-from cometmq.spark.store.folder import INDEX_NAME_DIGITS
-from cometmq.spark.store.narrowed import narrowed
-from cometmq.spark.store.plan import Task, plan_tasks
-from cometmq.spark.store.queue_reader import QueueFile, queue_files, read_queue_file
-from cometmq.spark.store.rebuild import Target, found_settings, packed_runs
-from cometmq.spark.store.rows import message_batches
+from cometmq.offline.columns.pieces import same
+from cometmq.offline.folder import INDEX_NAME_DIGITS
+from cometmq.offline.index_shape import find_shape
+from cometmq.offline.narrowed import narrowed
+from cometmq.offline.plan import Task, plan_tasks
+from cometmq.offline.queue_reader import QueueFile, queue_files, read_queue_file
+from cometmq.offline.rebuild import Target, found_settings, packed_runs
+from cometmq.offline.rows import message_batches
 from cometmq.spark.store.schema import MESSAGES
 from cometmq.spark.store.settings import StoreReadSettings
 from cometmq.spark.store.verify import VerifyRules, verify_task
 from cometmq.store.lock import ABORT_FILE
-from cometmq.store.offline.index_shape import find_shape
 from cometmq.store.real_disk import RealDisk
 from cometmq.store.settings import DELAY_LEVELS_MS
 

@@ -2,7 +2,7 @@
 
 Entry n of a queue is at byte 20 n, so rows may come in any order and more than once.
 
-Next: cometmq.spark.store.rebuild
+Next: cometmq.offline.rebuild
 """
 
 from collections.abc import Iterator
@@ -15,8 +15,8 @@ from pyspark.sql.types import StructType
 
 from cometmq.codec.queue_entry import QUEUE_ENTRY_SIZE
 from cometmq.model.errors import SettingsError
-from cometmq.spark.store.packed import ENTRY, Run
-from cometmq.spark.store.rebuild import Target, Written, finish, write_run
+from cometmq.offline.packed import ENTRY, Run
+from cometmq.offline.rebuild import Target, Written, finish, write_run
 from cometmq.spark.store.schema import VIEWS
 from cometmq.store.stored_record import is_directory_name
 

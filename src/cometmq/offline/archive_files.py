@@ -1,0 +1,186 @@
+"""Writes an archive's Parquet files: one for each part of what is archived, topic and day of storing.
+
+A file is written under another name and renamed, and its name says what is in it: a part that is
+written twice makes the same files.
+
+Next: cometmq.offline.archive_read
+"""
+
+from collections.abc import Iterable, Iterator
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from itertools import pairwise
+from urllib.parse import quote
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from cometmq.offline.columns.pieces import indices_of
+from cometmq.offline.folder import StoreFolder
+from cometmq.offline.rows import DAY_MS
+
+_BUFFERED_BYTES = 32 << 20  # Of one file, before a row group is written.
+NONE = "__HIVE_DEFAULT_PARTITION__"  # Spark's name of a folder for NULL.
+
+Group = tuple[str, int]  # Topic, and days since 1970; "" and 0 for what is no record.
+
+# A dictionary of these columns would be built for nothing; with none, files are a quarter smaller, too.
+_ALL_DIFFERENT = frozenset(
+    [
+        "body",
+        "rawRecord",
+        "msgId",
+        "offsetMsgId",
+        "keys",
+        "queueOffset",
+        "commitLogOffset",
+        "bodyCrc",
+        "bornTimestamp",
+        "storeTimestamp",
+    ]
+)
+
+
+@dataclass(frozen=True)
+class ArchivedFile:
+    """A file that a task has written.
+
+    Attributes:
+        path: below the archive's place.
+        topic: of its messages; "" for what is no record.
+        rows: messages.
+        size: bytes of the file.
+    """
+
+    path: str
+    topic: str
+    rows: int
+    size: int
+
+
+class ArchiveFiles:
+    """The files of one part, a writer for each topic and day.
+
+    Args:
+        place: the archive.
+        name: of the files.
+        compression: of the Parquet files.
+    """
+
+    def __init__(self, place: str, name: str, compression: str = "zstd") -> None:
+        self._target = StoreFolder(place)
+        self._name = name
+        self._compression = compression
+        self._waiting: dict[Group, list[pa.RecordBatch]] = {}
+        self._sizes: dict[Group, int] = {}
+        self._rows: dict[Group, int] = {}
+        self._writers: dict[Group, pq.ParquetWriter] = {}
+
+    def write(self, batches: Iterable[pa.RecordBatch]) -> Iterator[ArchivedFile]:
+        """All of them.
+
+        Raises:
+            OSError: something could not be written.
+        """
+        try:
+            for batch in batches:
+                for group, part in _groups(batch):
+                    self._add(group, part)
+            for group in sorted(self._waiting):
+                self._flush(group)
+                self._writers.pop(group).close()
+                yield self._renamed(group)
+        finally:
+            for writer in self._writers.values():
+                with suppress(OSError, pa.ArrowException):
+                    writer.close()
+
+    def _add(self, group: Group, part: pa.RecordBatch) -> None:
+        self._waiting.setdefault(group, []).append(part)
+        self._rows[group] = self._rows.get(group, 0) + part.num_rows
+        self._sizes[group] = self._sizes.get(group, 0) + part.nbytes
+        if self._sizes[group] > _BUFFERED_BYTES:
+            self._flush(group)
+
+    def _flush(self, group: Group) -> None:
+        """Write what waits as a row group."""
+        waiting, self._waiting[group] = self._waiting[group], []
+        self._sizes[group] = 0
+        if group not in self._writers:
+            path = self._path(group)
+            self._target.files.create_dir(path.rpartition("/")[0], recursive=True)
+            self._writers[group] = pq.ParquetWriter(
+                _unfinished(path),
+                waiting[0].schema,
+                filesystem=self._target.files,
+                compression=self._compression,
+                use_dictionary=_dictionaries(waiting[0].schema),
+                write_statistics=_bounded(waiting[0].schema),
+            )
+        if waiting:
+            self._writers[group].write_table(pa.Table.from_batches(waiting))
+
+    def _renamed(self, group: Group) -> ArchivedFile:
+        path, files = self._path(group), self._target.files
+        files.move(_unfinished(path), path)
+        size = files.get_file_info(path).size
+        name = path.removeprefix(self._target.root + "/")
+        return ArchivedFile(name, group[0], self._rows[group], size)
+
+    def _path(self, group: Group) -> str:
+        topic, day = group
+        folder = f"topic={NONE}/dt={NONE}"
+        if topic:
+            date = datetime.fromtimestamp(day * DAY_MS / 1000, UTC).date()
+            folder = f"topic={quote(topic, safe='')}/dt={date.isoformat()}"
+        return self._target.path(f"{folder}/{self._name}")
+
+
+def file_name(lo: int, hi: int) -> str:
+    """The name of the files of a range."""
+    return f"{lo:020d}-{hi:020d}.parquet"
+
+
+def _dictionaries(schema: pa.Schema) -> list[str]:
+    """Columns whose values come again; a dictionary of what does not is built for nothing."""
+    paths = [
+        "properties.key_value.key" if name == "properties" else name for name in schema.names
+    ]
+    return [path for path in paths if path not in _ALL_DIFFERENT]
+
+
+def _bounded(schema: pa.Schema) -> list[str]:
+    """Columns whose least and greatest value somebody may ask for: of bytes they are only large."""
+    return [name for name in schema.names if name not in {"body", "rawRecord", "properties"}]
+
+
+def _unfinished(path: str) -> str:
+    """Where a file grows: hidden from readers of the folder by its first sign."""
+    folder, _, name = path.rpartition("/")
+    return f"{folder}/.{name}"
+
+
+def _groups(batch: pa.RecordBatch) -> Iterator[tuple[Group, pa.RecordBatch]]:
+    """The runs of rows of one topic and day, without the topic, which the path says."""
+    rest = batch.drop_columns(["topic"])
+    if batch.column("topic").null_count:  # Damage is a batch of its own.
+        yield ("", 0), rest
+        return
+    topics = batch.column("topic").dictionary_encode()
+    codes, names = indices_of(topics), topics.dictionary.to_pylist()
+    stored = batch.column("storeTimestamp")
+    days = np.frombuffer(stored.buffers()[1], np.int64)[stored.offset :][: len(stored)]
+    days = days // (DAY_MS * 1000)
+    edges = 1 + np.flatnonzero((codes[1:] != codes[:-1]) | (days[1:] != days[:-1]))
+    for start, end in pairwise((0, *edges.tolist(), len(codes))):
+        yield (names[codes[start]], int(days[start])), rest.slice(start, end - start)
+
+
+def write_whole(target: StoreFolder, name: str, content: bytes) -> None:
+    """Write a small file below an archive: whole or not at all."""
+    path = target.path(name)
+    with closing(target.files.open_output_stream(_unfinished(path))) as stream:
+        stream.write(content)
+    target.files.move(_unfinished(path), path)

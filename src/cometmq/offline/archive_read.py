@@ -1,0 +1,130 @@
+"""Reads an archive back: its files, and their messages as batches with the columns that are asked for.
+
+Of an archive with raw records the records are decoded, not the columns beside them: they are what
+`restore` makes a store of.
+
+Next: cometmq.offline.claims
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+from urllib.parse import unquote
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from cometmq.model.errors import CodecError, SettingsError, StoreDamaged
+from cometmq.offline.archive import read_holdings
+from cometmq.offline.archive_files import NONE
+from cometmq.offline.claims import Claims
+from cometmq.offline.columns.pieces import contents, same
+from cometmq.offline.columns.schema import RAW_RECORD
+from cometmq.offline.columns.window import RecordWindow
+from cometmq.offline.folder import StoreFolder
+from cometmq.offline.rows import RowRules, record_batches
+from cometmq.offline.scan import Scanned
+from cometmq.offline.topic_holdings import read_topic_holdings
+
+_TOPIC = "topic="
+
+
+class MessageFile(NamedTuple):
+    """A Parquet file with messages.
+
+    Attributes:
+        path: where it is, for the archive's file system.
+        topic: of its messages.
+        size: bytes.
+    """
+
+    path: str
+    topic: str
+    size: int
+
+
+def message_files(place: str, topics: Sequence[str] = ()) -> Iterator[MessageFile]:
+    """The files of an archive, by topic, day and name.
+
+    Args:
+        place: the archive.
+        topics: only these; none: all.
+    """
+    source = StoreFolder(place)
+    for folder in source.entries(source.root):
+        topic = unquote(folder.base_name.removeprefix(_TOPIC))
+        if not folder.base_name.startswith(_TOPIC) or topic == NONE:
+            continue
+        if topics and topic not in topics:
+            continue
+        for day in source.entries(folder.path):
+            for file in source.entries(day.path):
+                if file.base_name.endswith(".parquet") and not file.base_name.startswith("."):
+                    yield MessageFile(file.path, topic, file.size)
+
+
+def file_batches(
+    place: str, file: MessageFile, schema: pa.Schema, *, is_raw: bool
+) -> Iterator[pa.RecordBatch]:
+    """The messages of a file with the columns of `schema`.
+
+    Args:
+        place: the archive.
+        file: which.
+        schema: columns of a message.
+        is_raw: decode the records' own bytes.
+
+    Raises:
+        StoreDamaged: a file is none of an archive, or a record in it is none.
+        OSError: it cannot be read.
+    """
+    names = [RAW_RECORD] if is_raw else [name for name in schema.names if name != "topic"]
+    try:
+        with StoreFolder(place).files.open_input_file(file.path) as opened:
+            for batch in pq.ParquetFile(opened).iter_batches(columns=names):
+                if is_raw:
+                    yield from _of_records(batch.column(0), file, schema)
+                else:
+                    yield _with_topic(batch, file.topic, schema)
+    except (pa.ArrowInvalid, CodecError, KeyError) as error:
+        raise StoreDamaged(f"{file.path} is no file of an archive: {error}") from error
+
+
+def _with_topic(batch: pa.RecordBatch, topic: str, schema: pa.Schema) -> pa.RecordBatch:
+    arrays = [
+        same(topic, batch.num_rows)
+        if field.name == "topic"
+        else batch.column(field.name).cast(field.type)
+        for field in schema
+    ]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _of_records(
+    column: pa.Array, file: MessageFile, schema: pa.Schema
+) -> Iterator[pa.RecordBatch]:
+    octets, _, ends = contents(column.filter(pc.is_valid(column)))
+    if len(ends) < 2:
+        return
+    window = RecordWindow(bytes(octets), ends[:-1])
+    if not np.array_equal(window.starts + window.int32(0), ends[1:]):
+        raise CodecError("a record has another size than its bytes")
+    yield from record_batches(Scanned(window, 0, file.path), schema, RowRules())
+
+
+def claims_of_archive(place: str) -> Claims:
+    """What an archive says that it holds.
+
+    Raises:
+        SettingsError: it does not say it, or there is none.
+    """
+    holdings = read_holdings(place)
+    if holdings is not None:
+        return Claims(physical=holdings.ranges)
+    topics = read_topic_holdings(place)
+    if topics is None:
+        raise SettingsError(
+            f"{place} does not say what it holds: no archive of a whole store, nor of topics"
+        )
+    return Claims(ranges=topics.by_queue())

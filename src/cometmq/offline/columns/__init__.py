@@ -1,0 +1,4 @@
+"""Records to Arrow columns, many at once.
+
+Next: cometmq.offline.columns.window
+"""

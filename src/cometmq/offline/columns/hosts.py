@@ -1,0 +1,82 @@
+"""Hosts and offset ids of many records: text from the stored address bytes.
+
+A window holds few different hosts, so each different one is written once and taken by index. An
+offset id differs in every row: it is hex, made by one table look-up of all bytes at once.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from cometmq.codec.host import decode_host
+from cometmq.codec.record import PHYSICAL_OFFSET_AT
+from cometmq.offline.columns.pieces import STRING, number_array, same
+from cometmq.offline.columns.window import Longs, RecordWindow, Span
+
+Octets = npt.NDArray[np.uint8]
+
+# Two signs a byte, as one 16-bit number in memory order; upper case, as
+# MessageDecoder.createMessageId writes them.
+_HEX = np.frombuffer("".join(f"{number:02X}" for number in range(256)).encode(), np.uint16)
+
+
+def host_column(window: RecordWindow, hosts: Span) -> pa.Array:
+    """`ip:port` of each row; an IPv6 address stands in brackets."""
+    return _by_size(
+        hosts, lambda rows, size: _host_texts(window.octets, hosts.starts[rows], size)
+    )
+
+
+def offset_id_column(window: RecordWindow) -> pa.Array:
+    """The offset message id: hex of the store host and the commitlog offset, 32 or 56 signs."""
+    hosts = window.store_host
+
+    def ids(rows: Longs, size: int) -> pa.Array:
+        host = _octets(window.octets, hosts.starts[rows], size)
+        place = _octets(window.octets, window.starts[rows] + PHYSICAL_OFFSET_AT, 8)
+        return _hex_texts(np.concatenate((host, place), axis=1))
+
+    return _by_size(hosts, ids)
+
+
+def _by_size(hosts: Span, make: Callable[[Longs, int], pa.Array]) -> pa.Array:
+    """The texts of all rows in order, made for the rows of each host size together."""
+    sizes = hosts.lengths
+    order = np.empty(len(sizes), np.int64)
+    parts: list[pa.Array] = []
+    made = 0
+    for size in (8, 20):
+        rows = np.flatnonzero(sizes == size)
+        order[rows] = made + np.arange(len(rows))
+        made += len(rows)
+        if len(rows):
+            parts.append(make(rows, size))
+    if len(parts) == 1:
+        return parts[0]  # Rows of one size are in order already.
+    return pa.concat_arrays(parts or [pa.array([], STRING)]).take(number_array(order))
+
+
+def _octets(buffer: Octets, positions: Longs, size: int) -> Octets:
+    """The `size` bytes at each position, a row each."""
+    return np.lib.stride_tricks.sliding_window_view(buffer, size)[positions]
+
+
+def _hex_texts(rows: Octets) -> pa.Array:
+    count, width = rows.shape
+    signs = _HEX.take(rows)
+    offsets = np.arange(0, (count + 1) * 2 * width, 2 * width, dtype=np.int32)
+    return pa.Array.from_buffers(
+        STRING, count, [None, pa.py_buffer(offsets), pa.py_buffer(signs)]
+    )
+
+
+def _host_texts(buffer: Octets, positions: Longs, size: int) -> pa.Array:
+    rows = np.ascontiguousarray(_octets(buffer, positions, size))
+    if len(rows) and (rows == rows[0]).all():
+        return same(decode_host(rows[0].tobytes()), len(rows))
+    kinds, which = np.unique(rows.view(f"V{size}")[:, 0], return_inverse=True)
+    return pa.array([decode_host(kind.tobytes()) for kind in kinds], STRING).take(
+        number_array(which)
+    )

@@ -1,0 +1,73 @@
+"""Inner batches: one record that holds several messages becomes as many records.
+
+Topics of type BatchCQ store a batch as one record whose body is the batch (`codec.batch`); its
+messages have the queue offsets from the record's own on. They are rare, so they are rewritten into
+ordinary records before decoding instead of being a second way through every column. Follows
+MessageDecoder.decodeMessage of RocketMQ 5.3.3.
+
+Next: cometmq.offline.columns.window_columns
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from cometmq.codec.batch import decode_batch
+from cometmq.codec.compression import decompress
+from cometmq.codec.record import Record, decode_record, encode_record
+from cometmq.model import flags
+from cometmq.model.errors import CodecError
+from cometmq.offline.columns.body import BODY_SIZE_MAX
+from cometmq.offline.columns.window import RecordWindow, record_starts
+
+# What the messages of one window may take: its positions are 32-bit numbers for Arrow.
+UNWRAPPED_SIZE_MAX = 512 << 20
+
+_WRAPPED = flags.INNER_BATCH | flags.NEED_UNWRAP
+
+
+def unwrapped(window: RecordWindow) -> RecordWindow:
+    """The window with each inner batch replaced by its messages; itself when there is none.
+
+    Raises:
+        CodecError: when a batch is broken, or all of them unpack to more than `UNWRAPPED_SIZE_MAX`.
+    """
+    wrapped = (window.sys_flag & _WRAPPED) == _WRAPPED
+    if not np.any(wrapped):
+        return window
+    sizes = window.int32(0)
+    pieces: list[bytes] = []
+    total = 0
+    for start, size, is_wrapped in zip(window.starts, sizes, wrapped, strict=True):
+        piece = window.buffer[int(start) : int(start + size)]
+        for message in _messages(decode_record(piece)) if is_wrapped else (piece,):
+            pieces.append(message)
+            total += len(message)
+            if total > UNWRAPPED_SIZE_MAX:
+                raise CodecError(
+                    f"inner batches of {len(window.buffer)} bytes unpack to more than "
+                    f"{UNWRAPPED_SIZE_MAX}, at offset {decode_record(piece).queue_offset}"
+                )
+    buffer = b"".join(pieces)
+    return RecordWindow(buffer, record_starts(buffer))
+
+
+def _messages(batch: Record) -> Iterator[bytes]:
+    """A record for each message; it keeps the batch's place in the log, times and hosts."""
+    try:
+        body = decompress(batch.body, batch.sys_flag, limit=BODY_SIZE_MAX)
+    except CodecError as error:
+        raise CodecError(
+            f"the inner batch at offset {batch.queue_offset} of queue {batch.queue_id}: {error}"
+        ) from error
+    sys_flag = batch.sys_flag & ~(_WRAPPED | flags.COMPRESSED | flags.COMPRESSION_MASK)
+    for number, item in enumerate(decode_batch(body)):
+        yield encode_record(
+            batch._replace(
+                queue_offset=batch.queue_offset + number,
+                sys_flag=sys_flag,
+                flag=item.flag,
+                body=item.body,
+                property_block=item.property_block,
+            )
+        )

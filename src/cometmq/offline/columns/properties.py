@@ -1,0 +1,156 @@
+r"""The properties of many records: as stored text, as a map, and single ones as columns.
+
+A record stores `name\x01value\x02` end to end. All blocks of a window are taken into one string
+array, and the separators of all of them are found at once. The rules are those of RocketMQ 5.3
+MessageDecoder.string2messageProperties: the last \x02 may be missing, an entry without name,
+separator or value is skipped, a value may hold \x01, and of two equal names the later wins.
+"""
+
+from functools import cached_property
+from itertools import pairwise
+
+import numpy as np
+import numpy.typing as npt
+import orjson
+import pyarrow as pa
+
+from cometmq.offline.columns.pieces import (
+    STRING,
+    contents,
+    indices_of,
+    number_array,
+    take_pieces,
+)
+from cometmq.offline.columns.window import Longs, Span, elements_at
+
+_NAME_END, _ENTRY_END = 1, 2
+_ENTRY_SIZE_MIN = 3  # One character of name, the separator, one of value.
+_CELLS_MAX = 1 << 22  # Counting beats sorting while the table of counts stays small (32 MiB).
+
+
+class PropertyColumn:
+    """The entries of all rows, in order: where each one's name and value lie, and whose it is.
+
+    Args:
+        texts: a string array without nulls, a row's block each.
+    """
+
+    def __init__(self, texts: pa.Array) -> None:
+        self.texts = texts
+        self._buffer, self._octets, rows = contents(texts)
+        self._names, self._values = _split(self._octets, rows)
+        # Where each row's entries begin: an entry starts strictly before its row's end.
+        self._row_offsets: Longs = np.searchsorted(self._names.starts, rows)
+
+    def as_map(self, kind: pa.DataType) -> pa.Array:
+        """The rows as maps of the Arrow type that Spark wants."""
+        names, values, offsets = self._kept
+        ends = number_array(offsets.astype(np.int32))
+        return pa.MapArray.from_arrays(ends, names, values, type=kind)
+
+    def as_json(self) -> pa.Array:
+        """The rows as text, a JSON object each."""
+        names, values, offsets = self._kept
+        pairs = list(zip(names.to_pylist(), values.to_pylist(), strict=True))
+        ends = offsets.tolist()
+        texts = [orjson.dumps(dict(pairs[start:end])) for start, end in pairwise(ends)]
+        return pa.array(texts, pa.binary()).view(STRING)
+
+    def column(self, name: str) -> pa.Array:
+        """The value of one property in each row, null where it has none.
+
+        Only the names of its length are looked at, and only its values are copied.
+        """
+        found = self._entries_named(name.encode())
+        picked = np.full(len(self.texts), -1, np.int64)
+        picked[self._entry_rows[found]] = found  # Of two in one row the later stays.
+        there = picked[picked >= 0]
+        spans = Span(self._values.starts[there], self._values.ends[there])
+        values = take_pieces(self._buffer, spans, STRING)
+        if len(there) == len(picked):
+            return values
+        places = np.cumsum(picked >= 0) - 1
+        return values.take(number_array(places, picked >= 0))
+
+    @cached_property
+    def _entry_rows(self) -> Longs:
+        counts = np.diff(self._row_offsets)
+        return np.repeat(np.arange(len(self.texts)), counts)
+
+    @cached_property
+    def _name_sizes(self) -> Longs:
+        return self._names.lengths
+
+    def _entries_named(self, name: bytes) -> Longs:
+        found: Longs = np.flatnonzero(self._name_sizes == len(name))
+        for at, width in _words(len(name)):
+            word = np.frombuffer(name, f"u{width}", 1, at)
+            places = self._names.starts[found] + at
+            found = found[elements_at(self._octets, places, word.dtype.str) == word]
+        return found
+
+    @cached_property
+    def _kept(self) -> tuple[pa.Array, pa.Array, Longs]:
+        """Names, values and the rows' offsets, only the last entry of each name in a row.
+
+        Nearly always all entries are kept.
+        """
+        names = take_pieces(self._buffer, self._names, STRING)
+        values = take_pieces(self._buffer, self._values, STRING)
+        encoded = names.dictionary_encode()
+        different = len(encoded.dictionary)
+        cells = self._entry_rows * max(different, 1) + indices_of(encoded)
+        if _all_differ(cells, len(self.texts) * different):
+            return names, values, self._row_offsets
+        # Backwards, because unique keeps the first that it meets.
+        kept = len(cells) - 1 - np.unique(cells[::-1], return_index=True)[1]
+        kept.sort()
+        counts = np.bincount(self._entry_rows[kept], minlength=len(self.texts))
+        rows: Longs = np.concatenate(([0], np.cumsum(counts)))
+        return names.take(number_array(kept)), values.take(number_array(kept)), rows
+
+
+def _words(size: int) -> list[tuple[int, int]]:
+    """Words of 8, 4, 2 and 1 bytes that cover so many bytes: the place and the width of each."""
+    found, at = [], 0
+    for width in (8, 4, 2, 1):
+        while size - at >= width:
+            found.append((at, width))
+            at += width
+    return found
+
+
+def _all_differ(cells: Longs, bound: int) -> bool:
+    """Whether no number below `bound` stands twice."""
+    if bound > _CELLS_MAX:
+        return len(np.unique(cells)) == len(cells)
+    return len(cells) == 0 or int(np.bincount(cells).max()) <= 1
+
+
+def _split(octets: npt.NDArray[np.uint8], rows: Longs) -> tuple[Span, Span]:
+    """Names and values of all entries of all rows, ascending.
+
+    Args:
+        octets: the rows' bytes.
+        rows: where each row starts, and where the last one ends.
+    """
+    first, last = rows[0], rows[-1]
+    cuts = first + np.flatnonzero(octets[first:last] == _ENTRY_END)
+    # Sorted starts and sorted ends pair up: entries do not overlap, and an empty one is dropped.
+    starts = np.sort(np.concatenate((rows[:-1], cuts + 1)), kind="stable")
+    ends = np.sort(np.concatenate((rows[1:], cuts)), kind="stable")
+    filled = ends - starts >= _ENTRY_SIZE_MIN
+    starts, ends = starts[filled], ends[filled]
+    marks = first + np.flatnonzero(octets[first:last] == _NAME_END)
+    middles = _first_behind(marks, starts, ends, last)
+    whole = (middles > starts) & (middles < ends - 1)
+    starts, middles, ends = starts[whole], middles[whole], ends[whole]
+    return Span(starts, middles), Span(middles + 1, ends)
+
+
+def _first_behind(marks: Longs, starts: Longs, ends: Longs, last: int) -> Longs:
+    """The first mark at or behind each start; `last` where there is none."""
+    if len(marks) == len(starts) and np.all((marks >= starts) & (marks < ends)):
+        return marks  # One in each entry, as good writers have it: nothing to search.
+    found: Longs = np.append(marks, last)[np.searchsorted(marks, starts)]
+    return found

@@ -1,0 +1,86 @@
+"""The columns of a message in Arrow: their names, types and order.
+
+The names are those of the community's Scala connector where it had them, so its queries port. A read
+decodes only the columns that it is asked for.
+
+Next: cometmq.offline.columns.window
+"""
+
+from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
+from typing import Literal
+
+import pyarrow as pa
+
+from cometmq.model.errors import SettingsError
+
+PropertiesFormat = Literal["map", "raw", "json"]
+
+RAW_RECORD = "rawRecord"
+
+_TEXT, _INT, _LONG, _BYTES = pa.string(), pa.int32(), pa.int64(), pa.binary()
+_TIME = pa.timestamp("us", "UTC")
+
+COLUMNS: dict[str, pa.DataType] = {
+    "topic": _TEXT,
+    "brokerName": _TEXT,
+    "queueId": _INT,
+    "queueOffset": _LONG,
+    "msgId": _TEXT,
+    "offsetMsgId": _TEXT,
+    "keys": _TEXT,
+    "tags": _TEXT,
+    "body": _BYTES,
+    "properties": pa.map_(_TEXT, _TEXT),
+    "bornTimestamp": _TIME,
+    "bornHost": _TEXT,
+    "storeTimestamp": _TIME,
+    "storeHost": _TEXT,
+    "flag": _INT,
+    "sysFlag": _INT,
+    "bodyCrc": _INT,
+    "storeSize": _INT,
+    "reconsumeTimes": _INT,
+    "commitLogOffset": _LONG,
+    "preparedTransactionOffset": _LONG,
+}
+
+# What only a store's files tell, beside the columns of a message.
+STORE_COLUMNS: dict[str, pa.DataType] = {**COLUMNS, "storeFile": _TEXT, "valid": pa.bool_()}
+
+
+def stored_schema(
+    columns: Sequence[str] = (),
+    *,
+    properties_format: PropertiesFormat = "map",
+    with_raw: bool = False,
+) -> pa.Schema:
+    """The schema of messages that are read from files: all columns, or the named ones in their order.
+
+    Args:
+        columns: names in any case; none for all.
+        properties_format: "raw" for the stored text of the properties, "json" for an object as text.
+        with_raw: the column `rawRecord`, the record's own bytes, too.
+
+    Raises:
+        SettingsError: for a name that is no column, with the nearest one.
+    """
+    types = {**STORE_COLUMNS, RAW_RECORD: _BYTES}
+    if properties_format != "map":
+        types["properties"] = _TEXT
+    lowered = {name.lower(): name for name in types}
+    unknown = next((name for name in columns if name.lower() not in lowered), None)
+    if unknown is not None:
+        raise SettingsError(f"no column {unknown!r}{nearest(unknown, types)}")
+    names = [lowered[name.lower()] for name in columns]
+    names = names or [name for name in types if name != RAW_RECORD or with_raw]
+    return pa.schema([(name, types[name]) for name in names])
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """`; did you mean 'x'?` for the closest known name, else the list of all of them."""
+    lowered = {word.lower(): word for word in known}
+    close = get_close_matches(name.strip().lower(), list(lowered), n=1)
+    if close:
+        return f"; did you mean {lowered[close[0]]!r}?"
+    return f"; known are {', '.join(lowered.values())}"

@@ -1,0 +1,144 @@
+"""A window of records as one Arrow batch: only the columns asked for, each by its own rule.
+
+Next: cometmq.offline.rows
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from cometmq.codec import record as layout
+from cometmq.model import properties as keys_of
+from cometmq.offline.columns.body import body_column
+from cometmq.offline.columns.hosts import host_column, offset_id_column
+from cometmq.offline.columns.pieces import number_array, same, take_text
+from cometmq.offline.columns.properties import PropertyColumn
+from cometmq.offline.columns.window import Longs, RecordWindow
+
+# Milliseconds beyond these do not fit Spark's microseconds; a hostile record must not wrap.
+_MS_LIMIT = (1 << 63) // 1000 - 1
+
+
+@dataclass(frozen=True)
+class WindowColumns:
+    """What the columns of one window are made from; properties are split once, when needed.
+
+    Attributes:
+        window: the records.
+        broker_name: who answered; a record does not say it.
+        is_decompressed: whether compressed bodies are unpacked.
+        bodies: the bodies, where they are unpacked already.
+        is_json: properties that are text are a JSON object, not as they are stored.
+        shown_topic: the name of a topic that users see; None: its own.
+    """
+
+    window: RecordWindow
+    broker_name: str
+    is_decompressed: bool = True
+    bodies: pa.Array | None = None
+    is_json: bool = False
+    shown_topic: Callable[[str], str] | None = None
+
+    @cached_property
+    def octets(self) -> pa.Buffer:
+        """The window's bytes for Arrow."""
+        return pa.py_buffer(self.window.buffer)
+
+    @cached_property
+    def property_texts(self) -> pa.Array:
+        """The stored properties, a text each."""
+        return take_text(self.octets, self.window.properties)
+
+    @cached_property
+    def properties(self) -> PropertyColumn:
+        """The stored properties, split."""
+        return PropertyColumn(self.property_texts)
+
+    @cached_property
+    def offset_ids(self) -> pa.Array:
+        """Where each record lies, as an id."""
+        return offset_id_column(self.window)
+
+    def batch(self, schema: pa.Schema) -> pa.RecordBatch:
+        """The columns of `schema`, in its order and types.
+
+        Raises:
+            CodecError: when a compressed body does not unpack.
+        """
+        arrays = [self._column(field) for field in schema]
+        return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+    def _column(self, field: pa.Field) -> pa.Array:
+        if field.name == "properties":
+            if pa.types.is_map(field.type):
+                return self.properties.as_map(field.type)
+            return self.properties.as_json() if self.is_json else self.property_texts
+        if field.name == "body" and self.bodies is not None:
+            return self.bodies
+        if field.name == "body":
+            return body_column(self.window, is_decompressed=self.is_decompressed)
+        return _MAKERS[field.name](self)
+
+
+Maker = Callable[[WindowColumns], pa.Array]
+
+
+def _number(read: Callable[[RecordWindow], Longs], kind: type[np.integer[Any]]) -> Maker:
+    return lambda columns: number_array(read(columns.window).astype(kind))
+
+
+def _time(read: Callable[[RecordWindow], Longs]) -> Maker:
+    def micros(columns: WindowColumns) -> pa.Array:
+        bounded = np.clip(read(columns.window), -_MS_LIMIT, _MS_LIMIT)
+        return number_array(bounded * 1000).view(pa.timestamp("us", "UTC"))
+
+    return micros
+
+
+def _field32(position: int) -> Maker:
+    return _number(lambda window: window.int32(position), np.int32)
+
+
+def _topic(columns: WindowColumns) -> pa.Array:
+    full = take_text(columns.octets, columns.window.topic)
+    if columns.shown_topic is None:
+        return full
+    numbered = full.dictionary_encode()
+    short = [columns.shown_topic(topic) for topic in numbered.dictionary.to_pylist()]
+    return pa.array(short, full.type).take(numbered.indices)
+
+
+def _message_id(columns: WindowColumns) -> pa.Array:
+    """The producer's id, else where the record lies, as MessageExt.getMsgId has it."""
+    ids = columns.properties.column(keys_of.UNIQ_KEY)
+    return pc.coalesce(ids, columns.offset_ids) if ids.null_count else ids
+
+
+_MAKERS: dict[str, Maker] = {
+    "topic": _topic,
+    "brokerName": lambda columns: same(columns.broker_name, len(columns.window)),
+    "queueId": _field32(layout.QUEUE_ID_AT),
+    "queueOffset": _number(lambda window: window.queue_offset, np.int64),
+    "msgId": _message_id,
+    "offsetMsgId": lambda columns: columns.offset_ids,
+    "keys": lambda columns: columns.properties.column(keys_of.KEYS),
+    "tags": lambda columns: columns.properties.column(keys_of.TAGS),
+    "bornTimestamp": _time(RecordWindow.born_ms),
+    "bornHost": lambda columns: host_column(columns.window, columns.window.born_host),
+    "storeTimestamp": _time(RecordWindow.stored_ms),
+    "storeHost": lambda columns: host_column(columns.window, columns.window.store_host),
+    "flag": _field32(layout.FLAG_AT),
+    "sysFlag": _field32(layout.SYS_FLAG_AT),
+    "bodyCrc": _field32(layout.BODY_CRC_AT),
+    "storeSize": _field32(0),
+    "reconsumeTimes": _number(RecordWindow.reconsume_times, np.int32),
+    "commitLogOffset": _number(
+        lambda window: window.int64(layout.PHYSICAL_OFFSET_AT), np.int64
+    ),
+    "preparedTransactionOffset": _number(RecordWindow.prepared_offset, np.int64),
+}

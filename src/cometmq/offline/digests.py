@@ -1,0 +1,251 @@
+"""Do two copies hold the same messages? Counts and sums by blocks of queue offsets, then only what differs.
+
+    `digests_of` the batches of each part of each copy -> `differing_blocks`
+    -> `messages_of` the same batches, in these blocks only -> `differences`
+
+A block is 1,024 offsets of a queue. Its digest is the sum of a hash of each message: place in the queue,
+body, properties, flags, time of birth. What a broker adds (its place in the log, store time and host)
+is left out, so that a copy that lies elsewhere compares as one made by replication does.
+
+Next: cometmq.offline.claims
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from cometmq.codec.record import HOST_BITS
+from cometmq.model.flags import TRANSACTION_COMMIT, TRANSACTION_MASK
+from cometmq.offline.claims import Queue, queue_runs
+from cometmq.offline.columns.pieces import contents, crcs
+
+BLOCK_OFFSETS = 1024
+COMPARED = (
+    "topic", "brokerName", "queueId", "queueOffset", "commitLogOffset", "storeTimestamp",
+    "sysFlag", "flag", "bornTimestamp", "body", "properties",
+)  # fmt: skip
+_FIELDS = ("body", "properties", "flags", "bornTimestamp")
+_ALL_64 = 0xFFFFFFFFFFFFFFFF
+
+# Odd numbers with bits well spread (of splitmix64): each field gets a place of its own in the sum.
+_SPREAD = (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
+
+Hashes = npt.NDArray[np.uint64]
+Block = tuple[str, str, int, int]
+"""Topic, broker, queue, number of the block: queue offset // 1024."""
+
+
+class Digest(NamedTuple):
+    """Part of a block, as one task has seen it; parts of several tasks add up.
+
+    Attributes:
+        topic: of the queue.
+        broker: of the queue; empty where a copy does not say it.
+        queue_id: its number.
+        block: number of the block.
+        messages: how many there are.
+        digest: sum of their hashes, 64 bits.
+    """
+
+    topic: str
+    broker: str
+    queue_id: int
+    block: int
+    messages: int
+    digest: int
+
+
+class Seen(NamedTuple):
+    """A message of a block that differs, as one copy has it.
+
+    Attributes:
+        topic: of the queue.
+        broker: of the queue.
+        queue_id: its number.
+        offset: its place there.
+        fields: hashes of what is compared.
+    """
+
+    topic: str
+    broker: str
+    queue_id: int
+    offset: int
+    fields: tuple[int, ...]
+
+
+class Difference(NamedTuple):
+    """One message that two copies do not have alike.
+
+    Attributes:
+        topic: of the queue.
+        broker: of the queue.
+        queue_id: its number.
+        offset: its place there.
+        what: how, in words.
+    """
+
+    topic: str
+    broker: str
+    queue_id: int
+    offset: int
+    what: str
+
+
+def queued(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The messages of a batch that have a place in a queue: no damage, halves, rolled back ones."""
+    if batch.column("topic").null_count:
+        batch = batch.filter(batch.column("topic").is_valid())
+    kinds = np.asarray(batch.column("sysFlag")) & TRANSACTION_MASK
+    keep = (kinds == 0) | (kinds == TRANSACTION_COMMIT)
+    return batch if keep.all() else batch.filter(pa.array(keep))
+
+
+def digests_of(batches: Iterable[pa.RecordBatch]) -> list[Digest]:
+    """The digests of some messages with the columns `COMPARED`."""
+    sums: dict[Block, tuple[int, int]] = {}
+    for batch in batches:
+        hashes = _hashes(batch)
+        for queue, rows in queue_runs(batch):
+            blocks = np.asarray(batch.column("queueOffset"))[rows] // BLOCK_OFFSETS
+            of_queue = hashes[rows]
+            order = np.argsort(blocks, kind="stable")
+            blocks = blocks[order]
+            begins = np.concatenate(([0], np.flatnonzero(np.diff(blocks)) + 1))
+            counts = np.diff(np.append(begins, len(order)))
+            totals = np.add.reduceat(of_queue[order], begins)
+            for block, more, total in zip(
+                blocks[begins].tolist(), counts.tolist(), totals.tolist(), strict=True
+            ):
+                count, digest = sums.get((*queue, block), (0, 0))
+                sums[*queue, block] = count + more, (digest + total) & _ALL_64
+    return [Digest(*block, *of) for block, of in sorted(sums.items())]
+
+
+def messages_of(
+    batches: Iterable[pa.RecordBatch], blocks: AbstractSet[Block]
+) -> Iterator[Seen]:
+    """The messages that lie in some blocks."""
+    by_queue: dict[Queue, list[int]] = {}
+    for topic, broker, queue_id, block in sorted(blocks):
+        by_queue.setdefault((topic, broker, queue_id), []).append(block)
+    for batch in batches:
+        offsets = np.asarray(batch.column("queueOffset"))
+        for queue, rows in queue_runs(batch):
+            chosen = rows[np.isin(offsets[rows] // BLOCK_OFFSETS, by_queue.get(queue, []))]
+            if not len(chosen):
+                continue
+            part = batch.take(pa.array(chosen))
+            fields = np.stack(_fields(part), axis=1).tolist()
+            for offset, of_message in zip(offsets[chosen].tolist(), fields, strict=True):
+                yield Seen(*queue, offset, tuple(of_message))
+
+
+def _hashes(batch: pa.RecordBatch) -> Hashes:
+    """A hash of each message, 64 bits."""
+    mixed = np.asarray(batch.column("queueOffset")).astype(np.uint64)
+    for field in _fields(batch):
+        mixed = _mix(mixed, field)
+    return mixed
+
+
+def _fields(batch: pa.RecordBatch) -> tuple[Hashes, ...]:
+    """What is compared, a number each: `_FIELDS`."""
+    flags = (np.asarray(batch.column("sysFlag")).astype(np.int64) & ~HOST_BITS) << 32
+    flags |= np.asarray(batch.column("flag")).astype(np.int64) & 0xFFFFFFFF
+    born = np.asarray(batch.column("bornTimestamp").view(pa.int64()))
+    bodies = _body_hashes(batch.column("body"))
+    return (
+        bodies,
+        _property_hashes(batch.column("properties")),
+        flags.astype(np.uint64),
+        born.astype(np.uint64),
+    )
+
+
+def _body_hashes(column: pa.Array) -> Hashes:
+    """CRC and length of each body; one that does not unpack is like no other."""
+    octets, _, ends = contents(column)
+    hashes = crcs(octets, ends).astype(np.uint64)
+    hashes |= np.diff(ends).astype(np.uint64) << np.uint64(32)
+    if column.null_count:
+        hashes[np.asarray(column.is_null())] = _ALL_64
+    return hashes
+
+
+def _property_hashes(column: pa.Array) -> Hashes:
+    """A hash of each map: its keys, its values, and where each begins."""
+    rows = np.asarray(column.offsets).astype(np.int64)
+    total = np.zeros(len(column), np.uint64)
+    for child in (column.keys, column.items):
+        octets, _, ends = contents(child)
+        total = _mix(total, crcs(octets, ends[rows]).astype(np.uint64))
+        sizes = pa.py_buffer(np.diff(ends).astype(np.int32))
+        total = _mix(total, crcs(sizes, rows * 4).astype(np.uint64))
+    return total
+
+
+def _mix(state: Hashes, more: Hashes) -> Hashes:
+    """The finisher of splitmix64 over the state and one more field."""
+    step, first, second = (np.uint64(number) for number in _SPREAD)
+    mixed = (state + step) ^ more
+    mixed = (mixed ^ (mixed >> np.uint64(30))) * first
+    mixed = (mixed ^ (mixed >> np.uint64(27))) * second
+    return mixed ^ (mixed >> np.uint64(31))
+
+
+def differing_blocks(one: Iterable[Digest], other: Iterable[Digest]) -> list[Block]:
+    """The blocks of which two copies do not have the same messages."""
+    left, right = _added(one), _added(other)
+    return sorted(
+        block for block in left.keys() | right.keys() if left.get(block) != right.get(block)
+    )
+
+
+def _added(digests: Iterable[Digest]) -> Mapping[Block, tuple[int, int]]:
+    sums: dict[Block, tuple[int, int]] = {}
+    for each in digests:
+        count, total = sums.get(each[:4], (0, 0))
+        sums[each[:4]] = count + each.messages, (total + each.digest) & _ALL_64
+    return sums
+
+
+def differences(one: Iterable[Seen], other: Iterable[Seen]) -> list[Difference]:
+    """How the messages of some blocks differ, message by message; A is `one`."""
+    left, right = _by_place(one), _by_place(other)
+    found = []
+    for place in sorted(left.keys() | right.keys()):
+        what = _what_differs(left.get(place, []), right.get(place, []))
+        if what is not None:
+            found.append(Difference(*place, what))
+    return found
+
+
+def _by_place(
+    seen: Iterable[Seen],
+) -> dict[tuple[str, str, int, int], list[tuple[int, ...]]]:
+    places: dict[tuple[str, str, int, int], list[tuple[int, ...]]] = {}
+    for topic, broker, queue_id, offset, fields in seen:
+        places.setdefault((topic, broker, queue_id, offset), []).append(tuple(fields))
+    return places
+
+
+def _what_differs(
+    left: Sequence[tuple[int, ...]], right: Sequence[tuple[int, ...]]
+) -> str | None:
+    if not left or not right:
+        return f"only {'A' if left else 'B'} has it"
+    if Counter(left) == Counter(right):
+        return None
+    if len(left) != len(right):
+        return f"A has it {len(left)} times, B {len(right)} times"
+    names = [
+        name
+        for name, of_a, of_b in zip(_FIELDS, left[0], right[0], strict=True)
+        if of_a != of_b
+    ]
+    return f"differs in {', '.join(names)}"

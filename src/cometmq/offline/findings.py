@@ -1,0 +1,48 @@
+"""What verification finds, gathered for people and programs.
+
+Next: cometmq.offline.verify
+"""
+
+from typing import NamedTuple
+
+KEPT_MAX = 1000  # Findings beyond these are counted only.
+
+
+class Finding(NamedTuple):
+    """One thing that is not as it should be.
+
+    Attributes:
+        part: log, queue, index or files.
+        where: a file, or a queue and its offset.
+        what: what is wrong, in words.
+        is_error: False for what a start of the broker puts right, or what deleted topics leave.
+    """
+
+    part: str
+    where: str
+    what: str
+    is_error: bool = True
+
+
+class Findings:
+    """All of them.
+
+    Attributes:
+        kept: the first ones.
+        errors: how many errors there are in all.
+        notes: how many others.
+    """
+
+    def __init__(self) -> None:
+        self.kept: list[Finding] = []
+        self.errors = 0
+        self.notes = 0
+
+    def add(self, part: str, where: str, what: str, *, is_error: bool = True) -> None:
+        """Write one down."""
+        if is_error:
+            self.errors += 1
+        else:
+            self.notes += 1
+        if len(self.kept) < KEPT_MAX:
+            self.kept.append(Finding(part, where, what, is_error))

@@ -1,0 +1,188 @@
+"""What lies in a directory: the log's files, the queues, the index, and how it was left.
+
+Next: cometmq.offline.log_scan
+"""
+
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from cometmq.codec.index_file import INDEX_HEADER_SIZE, decode_header
+from cometmq.codec.queue_entry import QUEUE_ENTRY_SIZE
+from cometmq.model.errors import StoreDamaged
+from cometmq.offline import unfinished
+from cometmq.offline.delay_levels import find_delay_levels
+from cometmq.offline.index_shape import find_shape
+from cometmq.store.checkpoint import CheckpointFiles
+from cometmq.store.commitlog import CommitLog
+from cometmq.store.directory import StoreDirectory
+from cometmq.store.disk import Disk
+from cometmq.store.file_chain import NAME_DIGITS, FileChain
+from cometmq.store.index_file import IndexShape
+from cometmq.store.opening import check_kind
+from cometmq.store.settings import StoreSettings
+
+INDEX_NAME_DIGITS = 17  # yyyyMMddHHmmssSSS
+
+
+class QueueId(NamedTuple):
+    """A queue by its place: topic and number."""
+
+    topic: str
+    queue_id: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}/{self.queue_id}"
+
+
+@dataclass(frozen=True, slots=True)
+class FoundStore:
+    """A directory, opened for reading.
+
+    Attributes:
+        root: storePathRootDir.
+        disk: all files.
+        settings: with the sizes that the files have, and the delay levels.
+        log: its files; where it ends nobody has looked.
+        queues: the queues that have a directory, in the order of their names.
+        index_paths: the index files, the oldest first.
+        checkpoints: what the checkpoint files say.
+        is_clean: whether the last stop was clean.
+    """
+
+    root: str
+    disk: Disk
+    settings: StoreSettings
+    log: CommitLog
+    queues: list[QueueId]
+    index_paths: list[str]
+    checkpoints: CheckpointFiles
+    is_clean: bool
+
+    def close(self) -> None:
+        """Close every file."""
+        self.log.close()
+
+
+def find_store(root: str, settings: StoreSettings | None, disk: Disk) -> FoundStore:
+    """Look into a directory.
+
+    Args:
+        root: storePathRootDir.
+        settings: the broker's, for what the files do not tell; None: nobody knows them, and the
+            delay levels are what the delay topic's queues show.
+        disk: all files.
+
+    Raises:
+        StoreDamaged: there is no store, a log file is missing, files differ in their size, or
+            messages or queues lie where they are not read.
+        OSError: the disk failed.
+    """
+    check_kind(disk, root, is_for_messages=True)
+    found = with_found_sizes(root, settings, disk)
+    directory = StoreDirectory(root, found, disk=disk, read_only=True)
+    directory.log.chain.load(read_only=True)
+    directory.checkpoints.load()
+    files = directory.queues.files
+    if settings is None:
+        levels_ms = find_delay_levels(disk, files, directory.log, found.delay_levels_ms)
+        found = replace(found, delay_levels_ms=levels_ms)
+    index = f"{root}/index"
+    return FoundStore(
+        root,
+        disk,
+        found,
+        directory.log,
+        _queue_ids(disk, files.directory),
+        [f"{index}/{name}" for name in _numbers(disk, index, INDEX_NAME_DIGITS)],
+        directory.checkpoints,
+        not directory.abort.is_set(),
+    )
+
+
+def with_found_sizes(root: str, settings: StoreSettings | None, disk: Disk) -> StoreSettings:
+    """The settings, or RocketMQ's defaults, with the file sizes that a directory has.
+
+    Raises:
+        StoreDamaged: there is no store.
+    """
+    settings = settings or StoreSettings()
+    chain = StoreDirectory(root, settings, disk=disk, read_only=True).log.chain
+    log_size = _log_file_size(disk, chain)
+    queue_size = _queue_file_size(disk, f"{root}/consumequeue") or settings.queue_file_size
+    if log_size is None:
+        raise StoreDamaged(
+            f"no log file below {' or '.join(chain.directories)}: {root} is no store; name "
+            "storePathRootDir, and where the log lies elsewhere its broker.conf"
+        )
+    left = unfinished.known(disk, root, settings)
+    if left is not None:
+        return replace(left, commitlog_file_size=log_size)
+    shape = _index_shape(disk, f"{root}/index")
+    index = settings.index
+    if shape is not None:
+        index = replace(index, slots=shape.slots, entries=shape.entries)
+    return replace(
+        settings, commitlog_file_size=log_size, queue_file_size=queue_size, index=index
+    )
+
+
+def _log_file_size(disk: Disk, chain: FileChain) -> int | None:
+    """Bytes of the first log file that has any."""
+    for directory in chain.directories:
+        for name in _numbers(disk, directory, NAME_DIGITS):
+            size = file_size(disk, f"{directory}/{name}")
+            if size:
+                return size
+    return None
+
+
+def _queue_file_size(disk: Disk, root: str) -> int | None:
+    """Bytes of the first queue file that has any, if there is one."""
+    for topic, queue_id in _queue_ids(disk, root):
+        directory = f"{root}/{topic}/{queue_id}"
+        for name in _numbers(disk, directory, NAME_DIGITS):
+            size = file_size(disk, f"{directory}/{name}")
+            if size and size % QUEUE_ENTRY_SIZE == 0:
+                return size
+    return None
+
+
+def _index_shape(disk: Disk, directory: str) -> IndexShape | None:
+    """The shape of the first index file that shows one."""
+    for name in _numbers(disk, directory, INDEX_NAME_DIGITS):
+        fd = disk.open(f"{directory}/{name}", write=False)
+        try:
+            head = disk.pread(fd, INDEX_HEADER_SIZE, 0)
+            shape = None
+            if len(head) == INDEX_HEADER_SIZE:
+                shape = find_shape(disk, fd, decode_header(head))
+        finally:
+            disk.close(fd)
+        if shape is not None:
+            return shape
+    return None
+
+
+def file_size(disk: Disk, path: str) -> int:
+    """Bytes of a file."""
+    fd = disk.open(path, write=False)
+    try:
+        return disk.size(fd)
+    finally:
+        disk.close(fd)
+
+
+def _queue_ids(disk: Disk, root: str) -> list[QueueId]:
+    """The queues that have a directory."""
+    return [
+        QueueId(topic, int(name))
+        for topic in disk.list_names(root)
+        for name in disk.list_names(f"{root}/{topic}")
+        if name.isdigit()
+    ]
+
+
+def _numbers(disk: Disk, directory: str, digits: int) -> list[str]:
+    """Names of so many digits."""
+    names = disk.list_names(directory)
+    return [name for name in names if len(name) == digits and name.isdigit()]

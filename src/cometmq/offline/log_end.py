@@ -1,0 +1,136 @@
+"""Where a log ends: for a reader of all that is there, and for one that wants only what will stay.
+
+A log file is allocated whole before it is used, so its size says nothing. A directory that was
+closed in order ends where the records end. While the marker `abort` is there a broker writes, or
+was killed: then the end is fixed when a read is planned.
+
+Next: cometmq.offline.scan
+"""
+
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
+
+from cometmq.codec.checkpoint import Checkpoint, decode_checkpoint
+from cometmq.model.errors import CodecError
+from cometmq.offline.folder import LogFile, StoreFolder
+from cometmq.offline.scan import Damage, scan
+from cometmq.offline.splits import Split
+from cometmq.store.checkpoint import CHECKPOINT_FILE, PROGRESS_FILE, decode_progress
+from cometmq.store.lock import ABORT_FILE
+
+_HEAD_BYTES = 1 << 20  # Zeros at a file's begin that say it was made ahead of need.
+_TAIL_BYTES = 1 << 12
+
+
+def used_files(folder: StoreFolder) -> list[LogFile]:
+    """The log files without those at the end that have been made ahead and hold nothing.
+
+    Raises:
+        StoreDamaged: there is no log.
+    """
+    files = folder.log_files()
+    while len(files) > 1 and _is_unused(folder, files[-1]):
+        files.pop()
+    return [*files[:-1], replace(files[-1], is_last=True)]
+
+
+def _is_unused(folder: StoreFolder, file: LogFile) -> bool:
+    with folder.opened(file.path) as read_at:
+        return not any(read_at(0, _HEAD_BYTES))
+
+
+def is_open(folder: StoreFolder) -> bool:
+    """Whether a broker has the directory, or was killed."""
+    return folder.exists(ABORT_FILE)
+
+
+def fixed_end(folder: StoreFolder, files: Sequence[LogFile]) -> int | None:
+    """Where the records end now, where more may come; None for a directory that nobody writes."""
+    return present_end(folder, files) if is_open(folder) else None
+
+
+def present_end(folder: StoreFolder, files: Sequence[LogFile]) -> int:
+    """Physical offset behind the last record that is there now.
+
+    What is known to be on the device is not walked through again, unless the log was cut since: then
+    nothing stands before that place.
+    """
+    known = flushed_offset(folder) or 0
+    return log_end(folder, files, known if _is_written(folder, files[-1], known) else 0)
+
+
+def _is_written(folder: StoreFolder, file: LogFile, offset: int) -> bool:
+    """Whether there is anything but zeros right before a physical offset in a file."""
+    if not file.start < offset <= file.end:
+        return False
+    begin = max(file.start, offset - _TAIL_BYTES)
+    with folder.opened(file.path) as read_at:
+        return any(read_at(begin - file.start, offset - begin))
+
+
+def log_end(folder: StoreFolder, files: Sequence[LogFile], known: int) -> int:
+    """Physical offset behind the last record.
+
+    Args:
+        folder: the store.
+        files: its log files.
+        known: an offset that is at or before it; 0 where nothing is known.
+    """
+    file = files[-1]
+    begin = max(file.start, min(known, file.end - 1))
+    end = begin
+    for found in scan(folder, Split(file, begin, file.end)):
+        if not isinstance(found, Damage) and len(found.window):
+            sizes = found.window.int32(0)
+            end = found.base + int(found.window.starts[-1] + sizes[-1])
+    return end
+
+
+def durable_end(folder: StoreFolder, start: int) -> int:
+    """Physical offset up to which the log is on the device, as its checkpoint says.
+
+    Args:
+        folder: the store.
+        start: from where on it is asked; the answer is not before it.
+    """
+    files = used_files(folder)
+    if not is_open(folder):
+        return max(log_end(folder, files, start), start)
+    flushed = flushed_offset(folder)
+    if flushed is not None:
+        return max(flushed, start)
+    return _end_by_time(folder, files, start, _times(folder).log_timestamp)
+
+
+def flushed_offset(folder: StoreFolder) -> int | None:
+    """How far our own checkpoint says that the log is on the device; None where Java wrote last."""
+    progress = decode_progress(folder.read(PROGRESS_FILE) or b"")
+    if progress is None or progress.log_ms != _times(folder).log_timestamp:
+        return None
+    return progress.flushed
+
+
+def _times(folder: StoreFolder) -> Checkpoint:
+    with suppress(CodecError):
+        return decode_checkpoint(folder.read(CHECKPOINT_FILE) or b"")
+    return Checkpoint()
+
+
+def _end_by_time(
+    folder: StoreFolder, files: Sequence[LogFile], start: int, flushed_ms: int
+) -> int:
+    """Before the first record behind `start` that was stored after the newest flushed one."""
+    end = start
+    for file in files:
+        if file.end <= start:
+            continue
+        for found in scan(folder, Split(file, max(start, file.start), file.end)):
+            if isinstance(found, Damage):
+                continue
+            window = found.window
+            later = (window.stored_ms() > flushed_ms).nonzero()[0]
+            if len(later):
+                return max(start, found.base + int(window.starts[later[0]]))
+            end = found.base + int(window.starts[-1] + window.int32(0)[-1])
+    return end

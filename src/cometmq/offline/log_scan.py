@@ -1,0 +1,197 @@
+"""Walks a whole log, record by record, and goes on behind what is damaged.
+
+Next: cometmq.offline.verify
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Generic, NamedTuple, TypeVar
+
+from cometmq.codec.record import Record
+from cometmq.codec.record_check import NoRecordError, check_record
+from cometmq.kernel import MAGIC_V1, MAGIC_V2, WalkEnd
+from cometmq.offline.found import FoundStore
+from cometmq.store.log_end import record_at
+from cometmq.store.log_file import LogFile
+from cometmq.store.whole_records import walk_of
+from cometmq.store.zeros import is_zeros
+
+CHUNK_SIZE = 1 << 22
+
+_MAGICS = tuple(magic.to_bytes(4) for magic in (MAGIC_V1, MAGIC_V2))
+_MAGIC_END = 8  # Bytes from a record's start to the end of its magic.
+
+Piece = TypeVar("Piece")  # What comes of the records of a piece of the log.
+
+# (a piece of the log, its physical offset) -> what comes of the valid records that it begins with,
+# how many these are, where they end in it, and why there.
+Walk = Callable[[bytes, int], tuple[Piece, int, int, WalkEnd]]
+
+OnProgress = Callable[[int], None]  # Told how many bytes of the log have been walked in all.
+
+
+class Damage(NamedTuple):
+    """Bytes of the log that are no record though records follow.
+
+    Attributes:
+        start: physical offset of the first.
+        end: of the next valid record.
+        path: the file that it begins in.
+        at: place of the first in that file, bytes.
+        why: what is wrong there.
+    """
+
+    start: int
+    end: int
+    path: str
+    at: int
+    why: str
+
+
+class PieceScan(Generic[Piece]):
+    """One walk over a log, from its oldest file or from a record's offset on, a piece at a time.
+
+    Attributes:
+        end: physical offset at which the log ends, when the walk is through.
+        tail: bytes behind it up to the last that is not zero; 0 for a plain end.
+        damages: what was passed over.
+        records: how many valid records there were.
+    """
+
+    def __init__(
+        self,
+        store: FoundStore,
+        walk: Walk[Piece],
+        *,
+        start: int | None = None,
+        on_progress: OnProgress | None = None,
+    ) -> None:
+        self._disk = store.disk
+        self._chain = store.log.chain
+        self._log = store.log
+        self._on_progress = on_progress
+        self._walk = walk
+        self._is_whole_checked = store.settings.verify_property_crc
+        self.end = self._chain.start if start is None else start
+        self.tail = 0
+        self.damages: list[Damage] = []
+        self.records = 0
+
+    def __iter__(self) -> Iterator[Piece]:
+        """What comes of the pieces that have valid records."""
+        begin = self.end
+        while (file := self._chain.find(self.end)) is not None:
+            piece, count, self.end, why = _take(file, self.end, self._walk)
+            self.records += count
+            if count:
+                yield piece
+            if why is WalkEnd.BLANK:
+                self.end = file.end
+            elif why is not None and not self._pass_over(file):
+                break
+            if self._on_progress is not None:
+                self._on_progress(self.end - begin)
+
+    def _pass_over(self, file: LogFile) -> bool:
+        """Go on at the next valid record; False where the log ends."""
+        following = self._next_valid(self.end)
+        if following is None:
+            self.tail = self._tail_size(file)
+            return False
+        at = self.end - file.start
+        why = _why_invalid(file, self.end)
+        self.damages.append(Damage(self.end, following, file.path, at, why))
+        self.end = following
+        return True
+
+    def _tail_size(self, file: LogFile) -> int:
+        """Bytes behind the end up to the last one of its file that is not zero."""
+        for first, stop in reversed(self._disk.written(file.fd, self.end - file.start)):
+            for at in reversed(range(first, stop, CHUNK_SIZE)):
+                piece = file.read(file.start + at, min(CHUNK_SIZE, stop - at))
+                if not is_zeros(piece):
+                    return file.start + at + len(piece.rstrip(b"\0")) - self.end
+        return 0
+
+    def _next_valid(self, offset: int) -> int | None:
+        """Physical offset of the first valid record behind an offset."""
+        for file in self._log.files_between(offset, self._chain.end):
+            begin = max(offset - file.start, 0)
+            for first, stop in self._disk.written(file.fd, begin):
+                for at in range(first, stop, CHUNK_SIZE):
+                    piece = file.read(file.start + at, min(CHUNK_SIZE, stop - at) + _MAGIC_END)
+                    if is_zeros(piece):
+                        continue
+                    for place in _magic_places(piece):
+                        candidate = file.start + at + place - 4
+                        if candidate >= offset and self._is_valid(file, candidate):
+                            return candidate
+        return None
+
+    def _is_valid(self, file: LogFile, offset: int) -> bool:
+        """Whether a valid record begins there."""
+        return record_at(file, offset, is_whole_checked=self._is_whole_checked) is not None
+
+
+class LogScan(PieceScan[list[Record]]):
+    """One walk that gives the valid records, a piece of the log at a time."""
+
+    def __init__(
+        self,
+        store: FoundStore,
+        *,
+        start: int | None = None,
+        on_progress: OnProgress | None = None,
+    ) -> None:
+        valid_records = walk_of(store.settings)
+
+        def walk(chunk: bytes, offset: int) -> tuple[list[Record], int, int, WalkEnd]:
+            records, walked, why = valid_records(chunk, offset)
+            return records, len(records), walked, why
+
+        super().__init__(store, walk, start=start, on_progress=on_progress)
+
+
+def _take(
+    file: LogFile, position: int, walk: Walk[Piece]
+) -> tuple[Piece, int, int, WalkEnd | None]:
+    """What comes of records from an offset on, their number, their end, and why not further.
+
+    The reason is None where the file goes on.
+    """
+    size = CHUNK_SIZE
+    while True:
+        chunk = file.read(position, min(size, file.end - position))
+        piece, count, walked, why = walk(chunk, position)
+        is_whole_rest = position + len(chunk) == file.end
+        if why is WalkEnd.WHOLE:
+            return piece, count, position + walked, WalkEnd.BLANK if is_whole_rest else None
+        if why is not WalkEnd.SHORT or is_whole_rest:
+            return piece, count, position + walked, why
+        if walked:
+            return piece, count, position + walked, None
+        size = int.from_bytes(chunk[:4])  # One record that is longer than a piece.
+
+
+def _magic_places(piece: bytes) -> list[int]:
+    """Where in a piece a record's magic stands, in order."""
+    places = []
+    for magic in _MAGICS:
+        at = piece.find(magic)
+        while at >= 0:
+            places.append(at)
+            at = piece.find(magic, at + 1)
+    return sorted(places)
+
+
+def _why_invalid(file: LogFile, offset: int) -> str:
+    """What is wrong with the record at an offset, in words."""
+    head = file.read(offset, 4)
+    size = min(max(int.from_bytes(head), _MAGIC_END), file.end - offset, 1 << 26)
+    try:
+        check_record(file.read(offset, size), 0)
+    except NoRecordError as error:
+        return str(error).replace("at byte 0", "there")
+    return (
+        "its physical offset is another, a sector of its properties is lost, or its property "
+        "__CRC32# does not fit"
+    )

@@ -1,0 +1,81 @@
+"""What a read of the log covers: its range by offsets and times, cut into tasks.
+
+Next: cometmq.offline.scan
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from cometmq.model.errors import SettingsError
+from cometmq.offline.folder import LogFile, StoreFolder
+from cometmq.offline.log_end import fixed_end, present_end, used_files
+from cometmq.offline.scan import Damage, scan
+from cometmq.offline.splits import SPLIT_BYTES, Split, between, cut, joined
+
+Task = tuple[Split, ...]
+
+
+@dataclass(frozen=True)
+class LogRange:
+    """What of the log is read.
+
+    Attributes:
+        start: physical offset; None: from the oldest file on.
+        end: physical offset; None: to the end.
+        start_ms: records stored at or after this time, ms since 1970.
+        end_ms: records stored before this time, ms since 1970.
+    """
+
+    start: int | None = None
+    end: int | None = None
+    start_ms: int | None = None
+    end_ms: int | None = None
+
+
+ALL = LogRange()
+
+
+def plan_tasks(
+    folder: StoreFolder, wanted: LogRange = ALL, *, split_bytes: int = SPLIT_BYTES
+) -> list[Task]:
+    """The tasks of a read, in the order of the log. Where a broker writes, the end is fixed here.
+
+    Raises:
+        StoreDamaged: there is no log.
+        SettingsError: it ends before the range begins.
+    """
+    files = used_files(folder)
+    if wanted.start is not None and wanted.start > files[-1].end:
+        raise SettingsError(
+            f"option 'startingPhysicalOffset': {wanted.start} lies behind the log, which ends before "
+            f"{files[-1].end}"
+        )
+    end = fixed_end(folder, files)
+    if end is None and wanted.end is not None and wanted.end < files[-1].end:
+        end = present_end(folder, files)
+    if wanted.end is not None and wanted.end < files[-1].end:
+        end = wanted.end if end is None else min(end, wanted.end)
+    splits = between(cut(_in_time(folder, files, wanted), split_bytes), wanted.start, end)
+    return joined(splits, split_bytes)
+
+
+def _in_time(
+    folder: StoreFolder, files: Sequence[LogFile], wanted: LogRange
+) -> Sequence[LogFile]:
+    """The files that can hold records of the wanted times; store times rise from file to file."""
+    first, last = 0, len(files)
+    if wanted.start_ms is not None:
+        while first + 1 < last and _is_before(folder, files[first + 1], wanted.start_ms):
+            first += 1
+    if wanted.end_ms is not None:
+        while last - 1 > first and not _is_before(folder, files[last - 1], wanted.end_ms):
+            last -= 1
+    return files[first:last]
+
+
+def _is_before(folder: StoreFolder, file: LogFile, time_ms: int) -> bool:
+    """Whether the first record of a file was stored before a time; False where none is found."""
+    for found in scan(folder, Split(file, file.start, file.start + 1)):
+        if not isinstance(found, Damage):
+            return bool(found.window.stored_ms()[0] < time_ms)
+    return False

@@ -1,0 +1,83 @@
+"""Queue files on any file system, as arrays of entries.
+
+Next: cometmq.offline.packed
+"""
+
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+from pyarrow import fs
+
+from cometmq.codec.queue_entry import BLANK_SIZE, GAP_CODE, QUEUE_ENTRY_SIZE
+from cometmq.offline.columns.window import Longs
+from cometmq.offline.folder import LOG_NAME_DIGITS, StoreFolder
+from cometmq.offline.packed import ENTRY, Entries
+
+QUEUES = "consumequeue"
+
+
+class QueueFile(NamedTuple):
+    """A file of a queue.
+
+    Attributes:
+        topic: the queue's topic.
+        queue_id: its number.
+        path: where the file is.
+        first: queue offset of its first entry.
+        is_last: no file follows.
+    """
+
+    topic: str
+    queue_id: int
+    path: str
+    first: int
+    is_last: bool
+
+
+class QueueEntries(NamedTuple):
+    """Entries of a file, without blank ones and those of lost messages.
+
+    Attributes:
+        offsets: the queue offset of each.
+        entries: what stands there.
+    """
+
+    offsets: Longs
+    entries: Entries
+
+
+def queue_files(folder: StoreFolder, topic: str | None = None) -> Iterator[QueueFile]:
+    """The files of all queues, or of one topic's, by topic, queue and offset."""
+    topics = folder.entries(folder.path(QUEUES))
+    for each in topics:
+        if each.type == fs.FileType.Directory and topic in (None, each.base_name):
+            numbers = [q for q in folder.entries(each.path) if q.base_name.isdigit()]
+            for queue in sorted(numbers, key=lambda queue: int(queue.base_name)):
+                found = folder.numbered(queue.path, LOG_NAME_DIGITS)
+                for place, file in enumerate(found):
+                    first = int(file.base_name) // QUEUE_ENTRY_SIZE
+                    is_last = place + 1 == len(found)
+                    number = int(queue.base_name)
+                    yield QueueFile(each.base_name, number, file.path, first, is_last)
+
+
+def read_queue_file(folder: StoreFolder, file: QueueFile) -> QueueEntries:
+    """The entries of a file up to its first unused one."""
+    with folder.opened(file.path) as read_at:
+        start, hole = read_at.written(0) or (0, 0)
+        # A hole is as unused as an entry of zeros: most of a queue's last file may be one.
+        content = read_at(0, min(hole, read_at.size)) if start == 0 else b""
+    entries = np.frombuffer(content, ENTRY, len(content) // ENTRY.itemsize)
+    unused = np.flatnonzero(entries["size"] == 0)
+    entries = entries[: unused[0]] if len(unused) else entries
+    real = np.flatnonzero((entries["size"] != BLANK_SIZE) & (entries["tags"] != GAP_CODE))
+    return QueueEntries(file.first + real, entries[real])
+
+
+@lru_cache(maxsize=4096)
+def first_place(folder: StoreFolder, path: str) -> int:
+    """The physical offset that a queue file's first entry points at; 0 where it is blank."""
+    with folder.opened(path) as read_at:
+        return int.from_bytes(read_at(0, 8))

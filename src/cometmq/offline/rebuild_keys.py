@@ -1,0 +1,153 @@
+"""Index files made anew from the log: keys are found and hashed by tasks, entered in order by one.
+
+    `keys_task` for each task, anywhere -> `finish_keys` once -> `install_keys` once
+
+A task writes the keys of its part of the log to one file, named after where the part begins; a task
+that runs twice writes the same file. An entry of the index needs the one before it in its slot, so
+`finish_keys` reads these files in their order and makes index files as a broker does.
+
+| Java's hash of "topic#key" 4 | physical offset 8 | store time, ms 8 | ... (little-endian; never kept)
+
+Next: cometmq.store.index
+"""
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from cometmq.codec.record import PHYSICAL_OFFSET_AT
+from cometmq.kernel import java_hash_many
+from cometmq.model import flags
+from cometmq.model import properties as keys_of
+from cometmq.model.clock import Clock
+from cometmq.offline.columns.pieces import BINARY, take_text
+from cometmq.offline.columns.properties import PropertyColumn
+from cometmq.offline.columns.window import Longs, RecordWindow
+from cometmq.offline.folder import StoreFolder
+from cometmq.offline.plan import Task
+from cometmq.offline.scan import Damage, scan
+from cometmq.store.index import Index
+from cometmq.store.index_file import IndexShape
+from cometmq.store.lock import DirectoryLock
+from cometmq.store.real_disk import RealDisk
+
+KEYS = "index.keys"
+INDEX = "index"
+
+KEY = np.dtype([("hash", "<i4"), ("offset", "<i8"), ("ms", "<i8")])
+_ENTERED_AT_ONCE = 50_000
+
+Keys = npt.NDArray[np.void]
+
+
+def begin_keys(out: str) -> None:
+    """Make the folders for keys and new index files; what a broken-off rebuild left there goes."""
+    for name in (KEYS, INDEX):
+        shutil.rmtree(f"{out}/{name}", ignore_errors=True)
+        Path(out, name).mkdir(parents=True)
+
+
+def keys_task(folder: StoreFolder, task: Task, out: str) -> int:
+    """Write the keys of a part of the log; gives how many. May run again, and beside others.
+
+    Raises:
+        OSError: something could not be read or written.
+    """
+    parts = [
+        window_keys(found.window)
+        for split in task
+        for found in scan(folder, split)
+        if not isinstance(found, Damage)
+    ]
+    keys = np.concatenate(parts) if parts else np.zeros(0, KEY)
+    path = Path(out, KEYS, f"{task[0].lo:020d}")
+    path.with_suffix(".new").write_bytes(keys.tobytes())
+    path.with_suffix(".new").rename(path)
+    return len(keys)
+
+
+def window_keys(window: RecordWindow) -> Keys:
+    """The keys of records in the index's order: the unique key, then each word of KEYS.
+
+    Records of the kind "rollback" have none (`kernel.keys` says what the index takes).
+    """
+    kept = (window.sys_flag & flags.TRANSACTION_MASK) != flags.TRANSACTION_ROLLBACK
+    if not kept.all():
+        window = window.select(kept)
+    octets = pa.py_buffer(window.buffer)
+    properties = PropertyColumn(take_text(octets, window.properties))
+    unique = properties.column(keys_of.UNIQ_KEY)
+    words = pc.split_pattern(properties.column(keys_of.KEYS), " ")
+    word_rows = np.asarray(pc.list_parent_indices(words))
+    values = pa.concat_arrays([unique, words.flatten()])
+    rows = np.concatenate((np.arange(len(window)), word_rows))
+    real = pc.fill_null(pc.greater(pc.binary_length(values), 0), False)  # noqa: FBT003
+    keep = np.flatnonzero(real.to_numpy(zero_copy_only=False))
+    # Stable: a row's unique key stands before its words, which keep their order.
+    order = keep[np.argsort(rows[keep], kind="stable")]
+    rows = rows[order]
+    topics = take_text(octets, window.topic).take(pa.array(rows))
+    texts = pc.binary_join_element_wise(topics, values.take(pa.array(order)), "#")
+    keys = np.empty(len(rows), KEY)
+    keys["hash"] = java_hash_many(texts.view(BINARY).to_pylist())
+    keys["offset"] = _at(window.int64(PHYSICAL_OFFSET_AT), rows)
+    keys["ms"] = _at(window.stored_ms(), rows)
+    return keys
+
+
+def _at(column: Longs, rows: Longs) -> Longs:
+    found: Longs = column[rows]
+    return found
+
+
+def finish_keys(out: str, shape: IndexShape, *, clock: Clock) -> int:
+    """Make the index files of all keys, and bring them to the device; gives how many keys.
+
+    Args:
+        out: where the tasks have written.
+        shape: slots and entries of a file (maxHashSlotNum, maxIndexNum).
+        clock: the files are named after the time.
+
+    Raises:
+        OSError: something could not be read or written.
+    """
+    index = Index(RealDisk(), f"{out}/{INDEX}", shape, clock=clock)
+    count = 0
+    try:
+        for path in sorted(Path(out, KEYS).glob("[0-9]*")):
+            keys = np.fromfile(path, KEY)
+            for first in range(0, len(keys), _ENTERED_AT_ONCE):
+                part = keys[first : first + _ENTERED_AT_ONCE]
+                index.enter(*(part[name].tolist() for name in ("hash", "offset", "ms")))
+                index.write()
+            count += len(keys)
+        index.write_all()
+        index.take_sync().run()
+    finally:
+        index.close()
+    shutil.rmtree(f"{out}/{KEYS}")
+    return count
+
+
+def install_keys(root: str, out: str) -> None:
+    """Put the new index in place of the old one; the broker must be stopped.
+
+    Raises:
+        StoreLocked: a broker has the directory.
+        OSError: something could not be moved.
+    """
+    lock = DirectoryLock(RealDisk(), root)
+    lock.take()
+    try:
+        old = Path(root, "index.old")
+        shutil.rmtree(old, ignore_errors=True)
+        if Path(root, INDEX).exists():
+            Path(root, INDEX).rename(old)
+        Path(out, INDEX).rename(Path(root, INDEX))
+        shutil.rmtree(old, ignore_errors=True)
+    finally:
+        lock.release()

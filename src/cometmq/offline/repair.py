@@ -1,0 +1,218 @@
+"""Puts a store in order: damage in the log is wrapped or cut, queues and index are made anew.
+
+1. The log is walked whole; what would be done is known before anything is.
+2. Damaged bytes are kept in `cut/`, then wrapped: they become the body of a record of the kind
+   "rollback", which no broker puts into a queue or the index. Damage up to the end of a file
+   becomes its end mark. With `is_cut` the log ends at the first damage instead.
+3. The queues that the log has messages of are removed, and the index; then the store is opened
+   as after an unclean stop, which builds them (cometmq.store.recovery).
+
+Each step leaves a store that the next try, or a start of a broker, takes up.
+
+Next: cometmq.store.recovery
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from cometmq.codec.checkpoint import Checkpoint
+from cometmq.codec.record import BLANK_TAIL_SIZE, Record, blank_tail, encode_record, record_size
+from cometmq.model.clock import Clock
+from cometmq.model.errors import StoreDamaged
+from cometmq.model.flags import TRANSACTION_ROLLBACK
+from cometmq.offline import unfinished
+from cometmq.offline.found import FoundStore, QueueId, find_store
+from cometmq.offline.log_scan import Damage, LogScan, OnProgress
+from cometmq.store.checkpoint import NOTHING_DONE, CheckpointFiles
+from cometmq.store.commitlog import CommitLog
+from cometmq.store.directory import StoreDirectory
+from cometmq.store.disk import Disk
+from cometmq.store.lock import AbortMarker, DirectoryLock
+from cometmq.store.log_end import LogEnd, record_at
+from cometmq.store.log_file import LogFile
+from cometmq.store.message_store import MessageStore
+from cometmq.store.queue_files import remove_tree
+from cometmq.store.settings import StoreSettings
+from cometmq.store.stored_record import places_of
+
+DAMAGED_TOPIC = "CometMQ_DAMAGED"
+_SHORT_TOPIC = "D"  # Where there is no room for the long one.
+_WRAP_SIZE_MAX = 4 << 20  # RocketMQ's maxMessageSize.
+
+
+class RepairPlan(NamedTuple):
+    """What a repair does, or would do.
+
+    Attributes:
+        damages: bytes of the log that are no record though records follow.
+        is_cut: the log ends at the first of them, else they are wrapped.
+        log_end: physical offset at which the log ends in the end.
+        tail: bytes behind it that are cut.
+        queues: queues that are built again.
+        index_files: index files that are removed and built again.
+        records: records in the log.
+    """
+
+    damages: list[Damage]
+    is_cut: bool
+    log_end: int
+    tail: int
+    queues: list[QueueId]
+    index_files: int
+    records: int
+
+
+def plan_repair(
+    store: FoundStore, *, is_cut: bool = False, on_progress: OnProgress | None = None
+) -> RepairPlan:
+    """Walk the log and say what is to be done; nothing is changed.
+
+    Args:
+        store: the directory.
+        is_cut: let the log end at the first damage.
+        on_progress: told how many bytes have been walked.
+
+    Raises:
+        OSError: the disk failed.
+    """
+    scan = LogScan(store, on_progress=on_progress)
+    queues: dict[QueueId, None] = {}
+    for records in scan:
+        for record in records:
+            for topic, queue_id, _, _ in places_of(record, store.settings.delay_levels_ms):
+                queues[QueueId(topic, queue_id)] = None
+    end = scan.damages[0].start if is_cut and scan.damages else scan.end
+    return RepairPlan(
+        scan.damages,
+        is_cut,
+        end,
+        scan.tail,
+        sorted(queues),
+        len(store.index_paths),
+        scan.records,
+    )
+
+
+def repair(
+    root: str,
+    settings: StoreSettings | None,
+    *,
+    clock: Clock,
+    disk: Disk,
+    is_cut: bool = False,
+    on_progress: OnProgress | None = None,
+) -> RepairPlan:
+    """Put a store in order; the broker must be stopped.
+
+    Args:
+        root: storePathRootDir.
+        settings: the broker's; None: what the files show (see `find_store`).
+        clock: for the store that is opened in the end.
+        disk: all files.
+        is_cut: let the log end at the first damage instead of wrapping it.
+        on_progress: told how many bytes of the log have been walked.
+
+    Returns:
+        What was done.
+
+    Raises:
+        StoreLocked: a broker has it open.
+        StoreDamaged: a log file is missing or has a wrong size, or damage is too short to be
+            wrapped.
+        OSError: the disk failed; what was done before stands.
+    """
+    found = find_store(root, settings, disk)
+    lock = DirectoryLock(disk, root)
+    lock.take()
+    try:
+        plan = plan_repair(found, is_cut=is_cut, on_progress=on_progress)
+        found.close()
+        _mend(root, found.settings, plan, disk)
+    finally:
+        lock.release()
+    MessageStore.open(root, found.settings, clock=clock, disk=disk).close()
+    unfinished.forget(disk, root)
+    return plan
+
+
+def _mend(root: str, settings: StoreSettings, plan: RepairPlan, disk: Disk) -> None:
+    """Do what is planned, but for what the next start does."""
+    unfinished.note(disk, root, settings)
+    AbortMarker(disk, root).set()
+    checkpoints = CheckpointFiles(disk, root)
+    checkpoints.write(Checkpoint(), NOTHING_DONE)
+    log = StoreDirectory(root, settings, disk=disk, read_only=False).log
+    try:
+        log.chain.load(read_only=False)
+        log_end = LogEnd(disk, log, checkpoints)
+        if plan.is_cut and plan.damages:
+            refusal = log_end.cut(plan.log_end, walked_from=plan.log_end, is_torn=True)
+            if refusal is not None:
+                raise StoreDamaged(refusal)
+        else:
+            for damage in plan.damages:
+                log_end.keep_copies(damage.start, damage.end)
+                _wrap(log, damage)
+    finally:
+        log.close()
+    for topic, queue_id in plan.queues:
+        remove_tree(disk, f"{root}/consumequeue/{topic}/{queue_id}")
+    remove_tree(disk, f"{root}/index")
+
+
+def _wrap(log: CommitLog, damage: Damage) -> None:
+    """Make records, or end marks, of damaged bytes."""
+    for file in log.files_between(damage.start, damage.end):
+        start, end = max(damage.start, file.start), min(damage.end, file.end)
+        if end == file.end:
+            if end - start < BLANK_TAIL_SIZE:
+                raise _too_short(file, start, end)
+            file.write(blank_tail(end - start), start)
+        else:
+            store_ms = _store_time_behind(file, end)
+            for first, stop in _wrap_ranges(start, end):
+                file.write(_wrapping(file, first, stop, store_ms), first)
+        file.flush()
+
+
+def _wrap_ranges(start: int, end: int) -> Iterator[tuple[int, int]]:
+    """A range in parts that records can wrap; the last may be a half longer than the others."""
+    while end - start > _WRAP_SIZE_MAX * 3 // 2:
+        yield start, start + _WRAP_SIZE_MAX
+        start += _WRAP_SIZE_MAX
+    yield start, end
+
+
+def _wrapping(file: LogFile, start: int, end: int, store_ms: int) -> bytes:
+    """A record of the kind "rollback" whose body is what of the bytes its own fields leave."""
+    size = end - start
+    topic = DAMAGED_TOPIC
+    body_size = size - record_size(body=0, topic=len(topic), properties=0)
+    if body_size < 0:
+        topic = _SHORT_TOPIC
+        body_size = size - record_size(body=0, topic=len(topic), properties=0)
+    if body_size < 0:
+        raise _too_short(file, start, end)
+    head_size = record_size(body=0, topic=0, properties=0) - 3
+    record = Record(
+        physical_offset=start,
+        sys_flag=TRANSACTION_ROLLBACK,
+        born_timestamp=store_ms,
+        store_timestamp=store_ms,
+        body=file.read(start + head_size, body_size),
+        topic=topic,
+    )
+    return encode_record(record)
+
+
+def _store_time_behind(file: LogFile, offset: int) -> int:
+    """Store time of the valid record at an offset, so that times stay in order."""
+    found = record_at(file, offset)
+    return found.store_timestamp if found is not None else 0
+
+
+def _too_short(file: LogFile, start: int, end: int) -> StoreDamaged:
+    return StoreDamaged(
+        f"{file.path}: the {end - start} damaged bytes at byte {start - file.start} are too few to "
+        "be wrapped in a record; repair with --cut lets the log end there"
+    )

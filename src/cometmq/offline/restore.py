@@ -1,0 +1,271 @@
+"""A store directory out of an archive with raw records: the log bit by bit, then queues and index.
+
+    `plan_restore` -> `restore_task` for each log file, anywhere -> `finish_restore` once
+
+The directory grows beside its place, under another name; `finish_restore` renames it. It must not be there
+before, or be empty. What a broker adds to a log but no record says (the mark at a file's end) follows
+from the records.
+
+Next: cometmq.offline.archive
+"""
+
+import json
+import os
+import shutil
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from cometmq.codec.record import BLANK_TAIL_SIZE, blank_tail
+from cometmq.model.clock import Clock
+from cometmq.model.errors import SettingsError, StoreDamaged
+from cometmq.offline.archive import KEPT_CONFIG, SPLITS, read_holdings
+from cometmq.offline.columns.pieces import contents
+from cometmq.offline.columns.schema import RAW_RECORD
+from cometmq.offline.folder import LOG_NAME_DIGITS, StoreFolder
+from cometmq.offline.plan import plan_tasks
+from cometmq.offline.rebuild import begin, finish, rebuild_task, target_of
+from cometmq.offline.rebuild_keys import begin_keys, finish_keys, keys_task
+from cometmq.offline.store_sizes import kept_sizes
+from cometmq.store.index_file import IndexShape
+from cometmq.store.real_disk import RealDisk
+from cometmq.store.settings import StoreSettings
+
+_COLUMNS = ["commitLogOffset", RAW_RECORD]
+
+
+@dataclass(frozen=True)
+class LogPart:
+    """A log file to be restored; picklable.
+
+    Attributes:
+        start: physical offset of its first byte.
+        size: bytes of the file.
+        end: physical offset up to which the archive has it.
+        records: how many records of it the archive has had.
+        parquet: the archive's files that hold records of it.
+        place: the archive.
+        out: the directory that grows.
+    """
+
+    start: int
+    size: int
+    end: int
+    records: int
+    parquet: tuple[str, ...]
+    place: str
+    out: str
+
+
+@dataclass(frozen=True)
+class Restored:
+    """A log file that stands.
+
+    Attributes:
+        start: physical offset of its first byte.
+        records: how many records it has.
+        missing: ranges of physical offsets within it of which the archive has no record.
+    """
+
+    start: int
+    records: int
+    missing: tuple[tuple[int, int], ...] = ()
+
+
+def growing(to: str) -> str:
+    """The directory in which a restored store grows."""
+    return f"{Path(to).absolute()}.restoring"
+
+
+def plan_restore(
+    place: str, to: str, *, start: int | None = None, end: int | None = None
+) -> list[LogPart]:
+    """The log files to restore: all that the archive has, or those of a range.
+
+    Args:
+        place: the archive.
+        to: the directory that is to be.
+        start: physical offset; the file that holds it is the first. None: the oldest.
+        end: physical offset; the file that holds the byte before it is the last. None: the newest.
+
+    Raises:
+        SettingsError: there is no archive with raw records, or `to` is not empty, or nothing of the range is
+            in the archive.
+    """
+    holdings = read_holdings(place)
+    if holdings is None or not holdings.is_raw:
+        raise SettingsError(
+            f"{place} is no archive that can be restored: that needs `pipeline archive --raw`"
+        )
+    if os.path.lexists(to) and (not Path(to).is_dir() or any(Path(to).iterdir())):
+        raise SettingsError(f"{to} is not empty; a store is restored into a new directory")
+    size, source = holdings.log_file_size, StoreFolder(place)
+    found, counts = _parquet_files(source), list(_split_counts(source))
+    first = max(start or 0, holdings.ranges[0][0] if holdings.ranges else 0)
+    last = min(end or 2**63, holdings.ranges[-1][1] if holdings.ranges else 0)
+    parts = []
+    for begins in range(first // size * size, last, size):
+        held = tuple(path for lo, hi, path in found if lo < begins + size and hi > begins)
+        count = sum(rows for lo, rows in counts if begins <= lo < begins + size)
+        limit = max((hi for _, hi in holdings.ranges), default=0)
+        stop = min(limit, begins + size)
+        parts.append(LogPart(begins, size, stop, count, held, place, growing(to)))
+    if not parts:
+        raise SettingsError(f"{place} holds nothing of the range {start} to {end}")
+    return parts
+
+
+def begin_restore(parts: Sequence[LogPart]) -> None:
+    """Make the directory that grows; what a broken-off restore left there goes."""
+    out = parts[0].out
+    shutil.rmtree(out, ignore_errors=True)
+    Path(out, "commitlog").mkdir(parents=True)
+
+
+def restore_task(part: LogPart) -> Restored:
+    """Write one log file. May run again, and beside others.
+
+    Raises:
+        StoreDamaged: two records of the archive overlap.
+        OSError: something could not be read or written.
+    """
+    source = StoreFolder(part.place)
+    path = f"{part.out}/commitlog/{part.start:0{LOG_NAME_DIGITS}d}"
+    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o644)
+    extents: list[tuple[int, int]] = []
+    try:
+        os.posix_fallocate(fd, 0, part.size)
+        for name in part.parquet:
+            with source.files.open_input_file(name) as file:
+                for batch in pq.ParquetFile(file).iter_batches(columns=_COLUMNS):
+                    extents += _write_records(fd, part, batch)
+        extents.sort()
+        missing = _missing(part, extents)
+        end = extents[-1][1] if extents else part.start
+        left = part.start + part.size - end
+        # The archive goes on behind this file, so the broker had ended it.
+        if part.end == part.start + part.size and left >= BLANK_TAIL_SIZE:
+            _write_at(fd, blank_tail(left), end - part.start)
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+    return Restored(part.start, len(extents), missing)
+
+
+def finish_restore(
+    parts: Sequence[LogPart], to: str, *, clock: Clock, settings: StoreSettings | None = None
+) -> int:
+    """Make queues and index of the restored log, bring back the configuration, and rename the directory.
+
+    Args:
+        parts: what was restored.
+        to: the directory that is to be.
+        clock: index files are named after the time.
+        settings: sizes of queue and index files, and the delay levels; None: as the archive kept them.
+
+    Returns:
+        How many queue entries stand in it.
+
+    Raises:
+        OSError: something could not be written.
+    """
+    out, source = parts[0].out, StoreFolder(parts[0].place)
+    settings = settings or kept_sizes(source)
+    folder = StoreFolder(out)
+    target = target_of(out, settings, out=out)
+    begin(target)
+    begin_keys(out)
+    written = []
+    for task in plan_tasks(folder):
+        written += rebuild_task(folder, task, target)
+        keys_task(folder, task, out)
+    entries = finish(target, written)
+    finish_keys(out, IndexShape(settings.index.slots, settings.index.entries), clock=clock)
+    Path(out, "config").mkdir(exist_ok=True)
+    for each in source.entries(source.path(KEPT_CONFIG)):
+        content = source.read(f"{KEPT_CONFIG}/{each.base_name}")
+        if content is not None:
+            Path(out, "config", each.base_name).write_bytes(content)
+    RealDisk().sync_all(out)
+    if Path(to).is_dir():
+        Path(to).rmdir()
+    Path(out).rename(to)
+    RealDisk().sync_directory(str(Path(to).absolute().parent))
+    return entries
+
+
+def _parquet_files(source: StoreFolder) -> list[tuple[int, int, str]]:
+    """(first physical offset, end, path) of the archive's files."""
+    found = []
+    for topic in source.entries(source.root):
+        if not topic.base_name.startswith("topic="):
+            continue
+        for day in source.entries(topic.path):
+            for file in source.entries(day.path):
+                lo, _, hi = file.base_name.removesuffix(".parquet").partition("-")
+                if lo.isdigit() and hi.isdigit():
+                    found.append((int(lo), int(hi), file.path))
+    return sorted(found)
+
+
+def _split_counts(source: StoreFolder) -> Iterator[tuple[int, int]]:
+    """(first physical offset, messages) of each split that has been archived."""
+    for each in source.entries(source.path(SPLITS)):
+        lo = each.base_name.partition("-")[0]
+        content = source.read(f"{SPLITS}/{each.base_name}")
+        if lo.isdigit() and content is not None:
+            yield int(lo), int(json.loads(content)["messages"])
+
+
+def _write_records(fd: int, part: LogPart, batch: pa.RecordBatch) -> list[tuple[int, int]]:
+    """Write the records of a batch that lie in the file; gives the range of each.
+
+    Records that follow each other in the log and in the batch are written at once.
+    """
+    batch = batch.filter(pc.is_valid(batch.column(1)))  # What is no record has no bytes.
+    places = batch.column(0).to_numpy(zero_copy_only=False).astype(np.int64)
+    octets, _, ends = contents(batch.column(1))
+    view = memoryview(octets)
+    stops = places + np.diff(ends)
+    mine = np.flatnonzero((places >= part.start) & (places < part.start + part.size))
+    follows = (places[mine[1:]] == stops[mine[:-1]]) & (np.diff(mine) == 1)
+    breaks = [0, *(np.flatnonzero(~follows) + 1).tolist(), len(mine)]
+    for first, stop in pairwise(breaks):
+        if first < stop:
+            lo, hi = mine[first], mine[stop - 1]
+            _write_at(fd, view[ends[lo] : ends[hi + 1]], int(places[lo]) - part.start)
+    return list(zip(places[mine].tolist(), stops[mine].tolist(), strict=True))
+
+
+def _missing(part: LogPart, extents: Sequence[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
+    """What lies between the records.
+
+    Raises:
+        StoreDamaged: two overlap.
+    """
+    missing: list[tuple[int, int]] = []
+    at = part.start
+    for first, stop in extents:
+        if first < at:
+            raise StoreDamaged(
+                f"{part.place}: two records of the archive lie at physical offset {first}: it holds "
+                "more than one store"
+            )
+        if first > at:
+            missing.append((at, first))
+        at = stop
+    if len(extents) < part.records and at < part.end:
+        missing.append((at, part.end))
+    return tuple(missing)
+
+
+def _write_at(fd: int, piece: bytes | memoryview, place: int) -> None:
+    view, done = memoryview(piece), 0
+    while done < len(view):
+        done += os.pwrite(fd, view[done:], place + done)

@@ -1,0 +1,332 @@
+"""Windows of the log as rows, and what becomes of what is broken.
+
+| mode | a body whose CRC is wrong or that does not unpack | bytes of the log that are no record |
+| --- | --- | --- |
+| PERMISSIVE | its row, `valid` false (and no body where it does not unpack) | a row with their place and size, `valid` false |
+| DROPMALFORMED | no row, a warning | no row, a warning |
+| FAILFAST | an error | an error |
+
+Next: cometmq.offline.columns.window_columns
+"""
+
+import logging
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from cometmq.codec.compression import decompress
+from cometmq.codec.record import BODY_CRC_AT, QUEUE_ID_AT
+from cometmq.kernel import crcs_match
+from cometmq.model import flags
+from cometmq.model.errors import CodecError, StoreDamaged
+from cometmq.offline.columns.body import BODY_SIZE_MAX, UNPACKED_SIZE_MAX
+from cometmq.offline.columns.inner_batch import unwrapped
+from cometmq.offline.columns.pieces import (
+    BINARY,
+    flag_array,
+    indices_of,
+    replace_rows,
+    same,
+    take_pieces,
+    take_text,
+)
+from cometmq.offline.columns.schema import RAW_RECORD
+from cometmq.offline.columns.window import Flags, RecordWindow, Span
+from cometmq.offline.columns.window_columns import WindowColumns
+from cometmq.offline.conditions import ANY_ROW, Conditions
+from cometmq.offline.folder import StoreFolder
+from cometmq.offline.narrowed import wanted_rows
+from cometmq.offline.plan import ALL, LogRange, Task
+from cometmq.offline.scan import Damage, Scanned, scan
+
+log = logging.getLogger(__name__)
+
+WINDOW_ROWS = 8192
+DAY_MS = 86_400_000
+
+_INT_MAX = 2**31 - 1
+_WRAPPED = flags.INNER_BATCH | flags.NEED_UNWRAP
+
+
+class Mode(StrEnum):
+    """What becomes of what is broken, with the names of Spark's own sources."""
+
+    PERMISSIVE = "PERMISSIVE"
+    DROPMALFORMED = "DROPMALFORMED"
+    FAILFAST = "FAILFAST"
+
+
+@dataclass(frozen=True)
+class RowRules:
+    """How records become rows.
+
+    Attributes:
+        mode: what becomes of what is broken.
+        is_crc_checked: compare the CRC of every body.
+        is_decompressed: unpack compressed bodies.
+        is_json: properties that are text are a JSON object, not as they are stored.
+        broker_name: for the column `brokerName`; a log does not say it.
+        topics: only these; none: all.
+        is_grouped: the rows of a batch stand by topic and day of storing, in the order of the log within.
+        range: only records of its times.
+        conditions: only records that may meet them; Spark checks the rows again.
+    """
+
+    mode: Mode = Mode.PERMISSIVE
+    is_crc_checked: bool = True
+    is_decompressed: bool = True
+    is_json: bool = False
+    broker_name: str = ""
+    topics: tuple[str, ...] = ()
+    is_grouped: bool = False
+    range: LogRange = ALL
+    conditions: Conditions = ANY_ROW
+
+
+def message_batches(
+    folder: StoreFolder, task: Task, schema: pa.Schema, rules: RowRules
+) -> Iterator[pa.RecordBatch]:
+    """The messages of a task in the order of the log.
+
+    Raises:
+        StoreDamaged: something is broken, and the mode is FAILFAST.
+        OSError: a file cannot be read.
+    """
+    rows = _Rows(schema, rules)
+    for split in task:
+        for found in scan(folder, split):
+            if isinstance(found, Damage):
+                yield from rows.of_damage(found)
+            else:
+                yield from rows.of_records(found)
+
+
+def record_batches(
+    found: Scanned, schema: pa.Schema, rules: RowRules
+) -> Iterator[pa.RecordBatch]:
+    """The messages of records that somebody has read.
+
+    Raises:
+        StoreDamaged: something is broken, and the mode is FAILFAST.
+    """
+    return _Rows(schema, rules).of_records(found)
+
+
+class _Rows:
+    """One schema and one set of rules."""
+
+    def __init__(self, schema: pa.Schema, rules: RowRules) -> None:
+        self._schema = schema
+        self._rules = rules
+        self._names = frozenset(schema.names)
+
+    def of_damage(self, damage: Damage) -> Iterator[pa.RecordBatch]:
+        """A row for what is no record, or none."""
+        if self._rules.mode is Mode.FAILFAST:
+            raise _failure(str(damage))
+        log.warning("%s", damage)
+        if self._rules.mode is Mode.DROPMALFORMED or self._rules.topics:
+            return
+        values: dict[str, Any] = {
+            "commitLogOffset": damage.start,
+            "storeSize": min(damage.end - damage.start, _INT_MAX),
+            "storeFile": damage.path,
+            "valid": False,
+        }
+        arrays = [pa.array([values.get(field.name)], field.type) for field in self._schema]
+        yield pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+
+    def of_records(self, found: Scanned) -> Iterator[pa.RecordBatch]:
+        """The rows of a piece of the log."""
+        window = found.window
+        for first in range(0, len(window), WINDOW_ROWS):
+            part = window
+            if len(window) > WINDOW_ROWS:
+                starts = window.starts[first : first + WINDOW_ROWS]
+                part = RecordWindow(window.buffer, starts)
+            part = self._wanted(part)
+            if len(part):
+                yield from self._of_part(part, found)
+
+    def _wanted(self, window: RecordWindow) -> RecordWindow:
+        """The records of the times and topics that are asked for."""
+        rules, keep = self._rules, np.ones(len(window), np.bool_)
+        if rules.range.start_ms is not None:
+            keep &= window.stored_ms() >= rules.range.start_ms
+        if rules.range.end_ms is not None:
+            keep &= window.stored_ms() < rules.range.end_ms
+        if rules.topics:
+            texts = take_text(pa.py_buffer(window.buffer), window.topic)
+            keep &= np.isin(texts.to_numpy(zero_copy_only=False), rules.topics)
+        if rules.conditions != ANY_ROW:
+            keep &= wanted_rows(window, rules.conditions)
+        return window if keep.all() else window.select(keep)
+
+    def _of_part(self, window: RecordWindow, found: Scanned) -> Iterator[pa.RecordBatch]:
+        valid = np.ones(len(window), np.bool_)
+        if self._rules.is_crc_checked:
+            valid = sound_bodies(window)
+            if not valid.all():
+                self._judge(window, valid, found, "its body's CRC is another")
+                if self._rules.mode is Mode.DROPMALFORMED:
+                    window, valid = window.select(valid), valid[valid]
+        wrapped = (window.sys_flag & _WRAPPED) == _WRAPPED
+        # A raw record is the whole batch, so with it a batch stays one row.
+        if not wrapped.any() or RAW_RECORD in self._names:
+            yield from self._batches(window, valid, found)
+            return
+        edges = np.flatnonzero(wrapped | np.concatenate(([False], wrapped[:-1])))
+        for rows in np.split(np.arange(len(window)), edges):
+            if len(rows):
+                run = RecordWindow(window.buffer, window.starts[rows])
+                yield from self._unwrapped(run, valid[rows], found, is_batch=wrapped[rows[0]])
+
+    def _unwrapped(
+        self, window: RecordWindow, valid: Flags, found: Scanned, *, is_batch: bool
+    ) -> Iterator[pa.RecordBatch]:
+        """A run of plain records, or one batch as its messages."""
+        if is_batch:
+            try:
+                window = unwrapped(window)
+            except CodecError as error:
+                start = found.base + int(window.starts[0])
+                size, at = int(window.int32(0)[0]), _place(found, window, 0)
+                why = f"{at}: the batch does not unpack: {error}"
+                yield from self.of_damage(Damage(start, start + size, found.path, start, why))
+                return
+            valid = np.full(len(window), valid[0])
+        yield from self._batches(window, valid, found)
+
+    def _batches(
+        self, window: RecordWindow, valid: Flags, found: Scanned
+    ) -> Iterator[pa.RecordBatch]:
+        """Batches of rows, as many as their unpacked bodies ask for."""
+        if self._rules.is_grouped and len(window):
+            window, valid = _grouped(window, valid)
+        first = 0
+        while first < len(window):
+            part = window if not first else RecordWindow(window.buffer, window.starts[first:])
+            bodies, broken, count = self._bodies(part)
+            keep = np.arange(len(part)) < count
+            sound = valid[first:].copy()
+            if broken:
+                sound[broken] = False
+                whole = np.ones(len(part), np.bool_)
+                whole[broken] = False
+                self._judge(part, whole, found, "its body does not unpack")
+                if self._rules.mode is Mode.DROPMALFORMED:
+                    keep &= whole
+            columns = StoreColumns(
+                part,
+                self._rules.broker_name,
+                bodies=bodies,
+                is_json=self._rules.is_json,
+                valid=sound,
+                path=found.path,
+            )
+            batch = columns.batch(self._schema)
+            if not keep.all():
+                batch = batch.filter(pa.array(keep))
+            if batch.num_rows:
+                yield batch
+            first += count
+
+    def _bodies(self, window: RecordWindow) -> tuple[pa.Array | None, list[int], int]:
+        """The bodies, rows whose body does not unpack, and how many rows make a batch."""
+        if "body" not in self._names:
+            return None, [], len(window)
+        bodies = take_pieces(pa.py_buffer(window.buffer), window.body, BINARY)
+        packed = np.flatnonzero((window.sys_flag & flags.COMPRESSED) != 0)
+        if not self._rules.is_decompressed or not len(packed):
+            return bodies, [], len(window)
+        plain: list[bytes | None] = []
+        broken: list[int] = []
+        size, count = 0, len(window)
+        for row in packed.tolist():
+            if size > UNPACKED_SIZE_MAX:
+                count = row
+                break
+            try:
+                body = decompress(
+                    bodies[row].as_py(), int(window.sys_flag[row]), limit=BODY_SIZE_MAX
+                )
+            except CodecError as error:
+                log.warning("a body does not unpack: %s", error)
+                broken.append(row)
+                plain.append(None)
+            else:
+                plain.append(body)
+                size += len(body)
+        rows = packed[: len(plain)]
+        return replace_rows(bodies, rows, pa.array(plain, BINARY)), broken, count
+
+    def _judge(self, window: RecordWindow, sound: Flags, found: Scanned, why: str) -> None:
+        """Say which records are broken, as an error or as a warning."""
+        for row in np.flatnonzero(~sound).tolist():
+            text = f"{_place(found, window, row)}: {why}"
+            if self._rules.mode is Mode.FAILFAST:
+                raise _failure(text)
+            log.warning("%s", text)
+
+
+def sound_bodies(window: RecordWindow) -> Flags:
+    """Which bodies have the CRC that their record says."""
+    said = window.int32(BODY_CRC_AT).tobytes()
+    spans = window.body.starts.tobytes(), window.body.ends.tobytes()
+    sound: Flags = np.frombuffer(crcs_match(window.buffer, *spans, said), np.bool_)
+    return sound
+
+
+def _grouped(window: RecordWindow, valid: Flags) -> tuple[RecordWindow, Flags]:
+    """The same records by topic and day of storing: to order them costs less than to part their columns."""
+    topics = take_text(pa.py_buffer(window.buffer), window.topic).dictionary_encode()
+    days = window.stored_ms() // DAY_MS
+    groups = indices_of(topics) + (days - days.min()) * len(topics.dictionary)
+    if (groups == groups[0]).all():
+        return window, valid
+    order = np.argsort(groups, kind="stable")
+    return window.select(order), valid[order]
+
+
+def _place(found: Scanned, window: RecordWindow, row: int) -> str:
+    topic = window.buffer[int(window.topic.starts[row]) : int(window.topic.ends[row])]
+    name = bytes(topic).decode("utf-8", "replace")
+    return (
+        f"{found.path}: the message at offset {int(window.queue_offset[row])} of "
+        f"{name}/{int(window.int32(QUEUE_ID_AT)[row])}"
+    )
+
+
+def _failure(what: str) -> StoreDamaged:
+    return StoreDamaged(
+        f"{what}. The mode is FAILFAST: PERMISSIVE reads on and marks such rows, DROPMALFORMED "
+        "leaves them out"
+    )
+
+
+@dataclass(frozen=True)
+class StoreColumns(WindowColumns):
+    """The columns of a window, and those that only a store has.
+
+    Attributes:
+        valid: which records are sound.
+        path: the log file.
+    """
+
+    valid: Flags | None = None
+    path: str = ""
+
+    def _column(self, field: pa.Field) -> pa.Array:
+        if field.name == "valid":
+            assert self.valid is not None
+            return flag_array(self.valid)
+        if field.name == "storeFile":
+            return same(self.path, len(self.window))
+        if field.name == RAW_RECORD:
+            ends = self.window.starts + self.window.int32(0)
+            return take_pieces(self.octets, Span(self.window.starts, ends), BINARY)
+        return super()._column(field)

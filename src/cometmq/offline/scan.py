@@ -1,0 +1,281 @@
+"""Walks a split: windows of sound records, and what of the log is none.
+
+The walk steps from record to record by their sizes; of each the place that it claims and its inner
+lengths are checked, for all records of a piece at once. Where that fails, it goes on at the
+next record that proves itself; what was passed over is a `Damage`, and never silent.
+
+Next: cometmq.offline.columns.window
+"""
+
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from cometmq.codec.record import BLANK_TAIL_SIZE, MAGIC_AT, PHYSICAL_OFFSET_AT, blank_tail
+from cometmq.codec.record_check import NoRecordError, check_record
+from cometmq.kernel import MAGIC_V1, MAGIC_V2, record_places
+from cometmq.model.errors import CodecError, StoreDamaged
+from cometmq.offline.columns.window import Longs, RecordWindow, elements_at
+from cometmq.offline.folder import OpenFile, StoreFolder
+from cometmq.offline.splits import PROOF_SIZE, Split, proven_places
+from cometmq.store.zeros import is_zeros
+
+READ_BYTES = 8 << 20
+REMOTE_READ_BYTES = 64 << 20  # A request to an object store costs as much as some megabytes.
+# A longer record is damage: 16 times the message that a broker takes by default (maxMessageSize).
+RECORD_SIZE_MAX = (64 << 20) + (64 << 10)
+
+
+@dataclass(frozen=True)
+class Scanned:
+    """Sound records.
+
+    Attributes:
+        window: the records.
+        base: physical offset of the first byte of the window's buffer.
+        path: their file.
+    """
+
+    window: RecordWindow
+    base: int
+    path: str
+
+
+class Damage(NamedTuple):
+    """Bytes of the log that are no sound record.
+
+    Attributes:
+        start: physical offset of the first.
+        end: and behind the last.
+        path: their file.
+        at: place of the first in the file.
+        why: what is wrong.
+    """
+
+    start: int
+    end: int
+    path: str
+    at: int
+    why: str
+
+    def __str__(self) -> str:
+        return f"{self.path} at byte {self.at} (physical offset {self.start}): {self.why}"
+
+
+def scan(folder: StoreFolder, split: Split) -> Iterator[Scanned | Damage]:
+    """The records of a split in the order of the log, and what stands between them.
+
+    Raises:
+        StoreDamaged: the neighbouring split begins inside a record of this one.
+        OSError: the file cannot be read.
+    """
+    with folder.opened(split.file.path) as read_at:
+        walk = Walk(read_at, split, READ_BYTES if folder.is_local else REMOTE_READ_BYTES)
+        yield from walk.run()
+
+
+class Walk:
+    """One walk over one split.
+
+    Args:
+        read_at: reads the split's file.
+        split: what to walk over.
+        read_bytes: how much to read at once.
+    """
+
+    def __init__(self, read_at: OpenFile, split: Split, read_bytes: int) -> None:
+        self._read_at = read_at
+        self._split = split
+        self._file = split.file
+        self._read_bytes = read_bytes
+        self._seen = split.lo  # Behind what the last search has met and is not all zeros.
+
+    def run(self) -> Iterator[Scanned | Damage]:
+        """All of it."""
+        split = self._split
+        position = split.lo if split.is_whole_begin else self._next_record(split.lo, split.hi)
+        while position is not None and not self._is_over(position):
+            wanted = max(split.hi - position, 0) + PROOF_SIZE
+            piece = self._read(position, min(self._read_bytes, wanted))
+            if wanted > len(piece):
+                self._read_at.will_need(
+                    position - self._file.start + len(piece), self._read_bytes
+                )
+            starts, walked = _walk(piece, position, split.hi)
+            if not walked and self._is_long(piece, position):
+                piece = self._read(position, int.from_bytes(piece[:4]))
+                starts, walked = np.zeros(1, np.int64), len(piece)
+            if walked:
+                yield from self._checked(piece, position, starts)
+                position += walked
+            else:
+                damage, position = self._gap(position, piece)
+                if damage is not None:
+                    yield damage
+
+    # --- where a split ends
+
+    def _is_over(self, position: int) -> bool:
+        """Whether the split's last record ends here."""
+        split, file = self._split, self._file
+        if position >= (file.end if split.stop is None else split.stop):
+            return True
+        head = self._read(position, PROOF_SIZE)
+        if _is_blank(head, file.end - position):
+            self._check_neighbour(position)
+            return True
+        if position < split.hi:
+            return False
+        if 0 in proven_places(head, position, file.end):
+            self._check_neighbour(position)
+            return True
+        return False
+
+    def _check_neighbour(self, position: int) -> None:
+        """Refuse a log in which the next split would begin inside our last record.
+
+        A sender who knew where a message would be stored could put a record into its body.
+        """
+        lo = self._split.hi
+        if not lo < position or lo == self._file.end:
+            return
+        piece = self._read(lo, position - lo + PROOF_SIZE)
+        for place in proven_places(piece, lo, self._file.end):
+            if lo + place < position:
+                raise StoreDamaged(
+                    f"{self._file.path}: the record before byte {position - self._file.start} holds "
+                    f"what looks like another at byte {lo + place - self._file.start}; read with "
+                    f"splitBytes={self._file.end - self._file.start}, one split for each file"
+                )
+
+    # --- records
+
+    def _checked(self, piece: bytes, base: int, starts: Longs) -> Iterator[Scanned | Damage]:
+        """The records of a piece, without those whose inner lengths do not add up."""
+        path = self._file.path
+        with suppress(CodecError):
+            window = RecordWindow(piece, starts)
+            yield Scanned(window, base, path)
+            return
+        first = 0
+        for row, start in enumerate(starts.tolist()):
+            try:
+                check_record(piece, start, is_crc_checked=False)
+            except NoRecordError as error:
+                if row > first:
+                    yield Scanned(RecordWindow(piece, starts[first:row]), base, path)
+                size = int.from_bytes(piece[start : start + 4])
+                why = str(error).replace(f" at byte {start}", "")
+                yield self._damage(base + start, base + start + size, why)
+                first = row + 1
+        if first < len(starts):
+            yield Scanned(RecordWindow(piece, starts[first:]), base, path)
+
+    def _is_long(self, piece: bytes, position: int) -> bool:
+        """Whether a record starts here that is longer than what was read."""
+        size = int.from_bytes(piece[:4])
+        proven = 0 in proven_places(piece[:PROOF_SIZE], position, self._file.end)
+        rest = self._file.start + self._file.size - position
+        return proven and len(piece) < size <= min(rest, RECORD_SIZE_MAX)
+
+    # --- gaps
+
+    def _gap(self, position: int, piece: bytes) -> tuple[Damage | None, int | None]:
+        """What stands where no record starts, and where to go on; None for nowhere."""
+        split, file = self._split, self._file
+        following = self._next_record(position + 1)
+        if following is not None:
+            return self._damage(position, following, _why_none(piece, position)), following
+        limit = file.end if split.stop is None else min(split.stop, file.end)
+        is_cut_off = file.start + file.size < limit
+        if file.is_last and split.stop is None and not is_cut_off:
+            limit = self._written_end(position)
+            if limit == position:
+                return None, None  # The log ends.
+        why = _why_none(piece, position)
+        if is_cut_off:
+            why = f"{why}; the file has {file.size} of {file.end - file.start} bytes"
+        return self._damage(position, limit, f"{why}; no record follows in this file"), None
+
+    def _damage(self, start: int, end: int, why: str) -> Damage:
+        return Damage(start, end, self._file.path, start - self._file.start, why)
+
+    def _next_record(self, position: int, limit: int | None = None) -> int | None:
+        """The first place from `position` on, before the stop, that proves to be a record.
+
+        Args:
+            position: physical offset.
+            limit: look no further than this physical offset; None: to the end of the file.
+        """
+        file, stop = self._file, self._split.stop
+        limit = min(each for each in (limit, stop, file.start + file.size) if each is not None)
+        while (written := self._written_at(position)) is not None and written[0] < limit:
+            position, hole = written
+            # What is read of a hole counts as written from then on: no search would end there.
+            wanted = min(self._read_bytes, limit - position + PROOF_SIZE, hole - position)
+            piece = self._read(position, wanted)
+            if not is_zeros(piece):  # To see that is ten times faster than to search.
+                self._seen = position + len(piece)
+                for place in proven_places(piece, position, file.end):
+                    return position + place if position + place < limit else None
+            if len(piece) < wanted:
+                return None
+            position += len(piece)
+            if position < hole:
+                position -= (
+                    PROOF_SIZE - 1
+                )  # A record may begin in this piece and go on behind it.
+        return None
+
+    def _written_end(self, position: int) -> int:
+        """Behind the last byte from `position` on that is not zero; the search has seen the rest."""
+        end, stop = position, max(self._seen, position + 1)
+        while position < stop and (piece := self._read(position, self._read_bytes)):
+            written = len(piece.rstrip(b"\0"))
+            end = position + written if written else end
+            position += len(piece)
+        return end
+
+    def _written_at(self, position: int) -> tuple[int, int] | None:
+        """The first piece from here on that is more than a hole; None: there is none."""
+        start = self._file.start
+        found = self._read_at.written(position - start)
+        return None if found is None else (found[0] + start, found[1] + start)
+
+    def _read(self, position: int, size: int) -> bytes:
+        left = self._file.start + self._file.size - position
+        return self._read_at(position - self._file.start, max(min(size, left), 0))
+
+
+def _walk(piece: bytes, position: int, hi: int) -> tuple[Longs, int]:
+    """Records of a piece that start before `hi` and where they say, and the bytes they take.
+
+    Only sizes are walked; what a record is known by is looked at for all of them at once.
+    """
+    places, at = record_places(piece, 0, min(len(piece) - PROOF_SIZE, hi - position - 1))
+    starts = np.frombuffer(places, np.int64)
+    magics = elements_at(piece, starts + MAGIC_AT, ">u4")
+    said = elements_at(piece, starts + PHYSICAL_OFFSET_AT, ">i8")
+    known = (magics == MAGIC_V1) | (magics == MAGIC_V2)
+    wrong = np.flatnonzero(~known | (said != starts + position))
+    if len(wrong):
+        return starts[: wrong[0]], int(starts[wrong[0]])
+    return starts, at
+
+
+def _is_blank(head: bytes, left: int) -> bool:
+    """Whether the mark stands here that ends a file, `left` bytes before its end."""
+    return left >= BLANK_TAIL_SIZE and head[:BLANK_TAIL_SIZE] == blank_tail(left)
+
+
+def _why_none(piece: bytes, position: int) -> str:
+    """Why no record starts at the beginning of a piece, in words."""
+    try:
+        check_record(piece, 0, is_crc_checked=False)
+    except NoRecordError as error:
+        return str(error).replace(" at byte 0", "")
+    said = int.from_bytes(piece[PHYSICAL_OFFSET_AT:PROOF_SIZE])
+    return f"a record that says it lies at {said}"

@@ -1,0 +1,129 @@
+"""What is in a store, in numbers: files, queues, times, how it was left.
+
+Next: cometmq.offline.found
+"""
+
+from typing import NamedTuple
+
+from cometmq.codec.index_file import INDEX_HEADER_SIZE, decode_header
+from cometmq.codec.record import Record
+from cometmq.offline.found import FoundStore, file_size
+from cometmq.offline.log_scan import LogScan
+from cometmq.store.consume_queues import ConsumeQueues
+from cometmq.store.log_end import record_at
+from cometmq.store.queue_files import QueueFiles
+from cometmq.store.queue_loading import QueueLoader
+from cometmq.store.queue_table import QueueTable
+
+
+class QueueSummary(NamedTuple):
+    """A queue: its offsets, and bytes of its newest record's end in the log."""
+
+    topic: str
+    queue: int
+    first: int
+    next: int
+
+    @property
+    def messages(self) -> int:
+        """How many messages it has."""
+        return self.next - self.first
+
+
+class Summary(NamedTuple):
+    """A store in numbers; offsets and sizes in bytes, times in ms.
+
+    Attributes:
+        path: storePathRootDir.
+        stopped_cleanly: whether the last stop was clean.
+        log_files: how many there are.
+        log_file_size: bytes of each.
+        log_start: physical offset of the oldest.
+        log_end: physical offset at which the log ends.
+        first_ms: store time of its oldest record; None without one.
+        last_ms: of its newest.
+        queue_file_size: bytes of a queue file.
+        index_files: how many there are.
+        index_keys: keys in them.
+        known_flushed_ms: up to when the log is on the device, by RocketMQ's checkpoint.
+        cut_copies: copies of what starts have cut.
+        queues: each queue.
+    """
+
+    path: str
+    stopped_cleanly: bool
+    log_files: int
+    log_file_size: int
+    log_start: int
+    log_end: int
+    first_ms: int | None
+    last_ms: int | None
+    queue_file_size: int
+    index_files: int
+    index_keys: int
+    known_flushed_ms: int
+    cut_copies: int
+    queues: list[QueueSummary]
+
+
+def summarize(store: FoundStore) -> Summary:
+    """A store in numbers; of the log only the newest file that has records is walked.
+
+    Raises:
+        StoreDamaged: a queue file has a wrong size.
+        OSError: the disk failed.
+    """
+    chain = store.log.chain
+    files = QueueFiles(
+        store.disk, f"{store.root}/consumequeue", store.settings.queue_entries_per_file
+    )
+    loader = QueueLoader(store.disk, ConsumeQueues(QueueTable(), files, read_only=True))
+    loaded = loader.load(log_start=chain.start, dispatched=None)
+    loader.check_sizes()
+    queues = [
+        QueueSummary(
+            one.queue.topic, one.queue.queue_id, one.queue.min_offset, one.queue.max_offset
+        )
+        for one in loaded
+    ]
+    first = record_at(chain.files[0], chain.start) if chain.files else None
+    end, last = _log_end(store)
+    return Summary(
+        path=store.root,
+        stopped_cleanly=store.is_clean,
+        log_files=len(chain.files),
+        log_file_size=chain.file_size,
+        log_start=chain.start,
+        log_end=end,
+        first_ms=first.store_timestamp if first is not None else None,
+        last_ms=last.store_timestamp if last is not None else None,
+        queue_file_size=store.settings.queue_file_size,
+        index_files=len(store.index_paths),
+        index_keys=sum(_key_count(store, path) for path in store.index_paths),
+        known_flushed_ms=store.checkpoints.times.log_timestamp,
+        cut_copies=len(store.disk.list_names(f"{store.root}/cut")),
+        queues=queues,
+    )
+
+
+def _log_end(store: FoundStore) -> tuple[int, Record | None]:
+    """Where the log ends, and its newest record."""
+    for file in reversed(store.log.chain.files):
+        if record_at(file, file.start) is not None:
+            scan, last = LogScan(store, start=file.start), None
+            for records in scan:
+                last = records[-1]
+            return scan.end, last
+    return store.log.chain.start, None
+
+
+def _key_count(store: FoundStore, path: str) -> int:
+    """Keys in an index file; 0 where it is too short to say."""
+    if file_size(store.disk, path) < INDEX_HEADER_SIZE:
+        return 0
+    fd = store.disk.open(path, write=False)
+    try:
+        header = decode_header(store.disk.pread(fd, INDEX_HEADER_SIZE, 0))
+    finally:
+        store.disk.close(fd)
+    return max(header.index_count - 1, 0)

@@ -1,4 +1,0 @@
-"""Records to Arrow columns, many at once.
-
-Next: cometmq.spark.columns.window
-"""

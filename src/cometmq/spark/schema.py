@@ -1,0 +1,85 @@
+"""The columns of a message in Spark, and which of them a read wants.
+
+Names, types and order are Arrow's (`offline.columns.schema`). A read decodes only the columns it is
+asked for: Spark 4.3 prunes no columns of a Python source by itself, so the user's own schema
+(`.schema("topic STRING, queueOffset BIGINT")`) or the option `columns` says it.
+
+Next: cometmq.offline.columns.schema
+"""
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+from pyspark.sql.pandas.types import from_arrow_type, to_arrow_schema
+from pyspark.sql.types import DataType, StringType, StructField, StructType
+
+from cometmq.model.errors import SettingsError
+from cometmq.offline.columns.schema import COLUMNS as ARROW_COLUMNS
+from cometmq.offline.columns.schema import PropertiesFormat, nearest
+
+COLUMNS: dict[str, DataType] = {
+    name: from_arrow_type(kind) for name, kind in ARROW_COLUMNS.items()
+}
+
+_TEXT = StringType()
+
+
+def message_schema(
+    columns: Sequence[str] = (), *, properties_format: PropertiesFormat = "map"
+) -> StructType:
+    """The schema of a read: all columns, or the named ones in their order.
+
+    Args:
+        columns: names as in `COLUMNS`, upper and lower case alike; none for all.
+        properties_format: "map" for MAP<STRING,STRING>, "raw" for the stored text, "json" for an
+            object as text.
+
+    Raises:
+        SettingsError: for a name that is no column, with the nearest one.
+    """
+    names = [column_name(name) for name in columns] or list(COLUMNS)
+    types = dict(COLUMNS)
+    if properties_format != "map":
+        types["properties"] = _TEXT
+    return StructType([StructField(name, types[name]) for name in names])
+
+
+def column_name(name: str) -> str:
+    """The column that is meant, in its own spelling.
+
+    Raises:
+        SettingsError: when there is none.
+    """
+    lowered = {known.lower(): known for known in COLUMNS}
+    known = lowered.get(name.strip().lower())
+    if known is None:
+        raise SettingsError(f"no column {name.strip()!r}{nearest(name, COLUMNS)}")
+    return known
+
+
+def check_read_schema(schema: StructType) -> None:
+    """Refuse a user's schema that names what a message does not have, or with another type.
+
+    Raises:
+        SettingsError: naming the column, its type and the right one.
+    """
+    for field in schema.fields:
+        if field.name not in COLUMNS:
+            raise SettingsError(f"no column {field.name!r}{nearest(field.name, COLUMNS)}")
+        allowed = [COLUMNS[field.name]]
+        if field.name == "properties":
+            allowed.append(_TEXT)  # As with propertiesFormat=raw, or json where that is said.
+        if field.dataType not in allowed:
+            wanted = " or ".join(kind.simpleString() for kind in allowed)
+            raise SettingsError(
+                f"column {field.name!r} is {wanted}, not {field.dataType.simpleString()}; "
+                "read it so and cast in the query"
+            )
+
+
+def arrow_schema(schema: StructType) -> pa.Schema:
+    """The Arrow schema that Spark demands of batches of `schema`, type for type.
+
+    The field metadata and nullability come from Spark's own function: Spark compares for equality.
+    """
+    return to_arrow_schema(schema, timezone="UTC")
