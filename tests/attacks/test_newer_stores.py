@@ -49,6 +49,6 @@ def test_queues_in_rocksdb_and_messages_in_a_tier_are_refused_by_tools_too(tmp_p
     assert_named(refused(processes.broker(tmp_path, "")), OF_MESSAGES)
     command = [sys.executable, "-m", "cometmq.cli", "store", "stat", str(store)]
     tool = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert tool.returncode == 1
+    assert tool.returncode == 3
     assert_named(" ".join(tool.stderr.split()), OF_MESSAGES)
     assert tree(store) == before

@@ -59,7 +59,7 @@ def test_what_would_break_a_promise_stops_the_start(tmp_path):
         for _, process in running:
             process.kill()
     for (key, words), (_, process) in zip(said, running, strict=True):
-        assert process.returncode == 1, key
+        assert process.returncode == 2, key
         assert f"{key}=" in words
         assert "Traceback" not in words
     assert not list(tmp_path.glob("store*"))
@@ -77,7 +77,7 @@ def test_a_nameserver_that_should_speak_tls_does_not_start_in_the_clear(tmp_path
     conf = processes.write_conf(tmp_path / "namesrv.conf", {"tls.server.mode": "enforcing"})
     with run(conf, "-p", program="nameserver") as process:
         _, said = process.communicate(timeout=60)
-    assert process.returncode == 1
+    assert process.returncode == 2
     assert "tls.server.mode=enforcing" in said
 
 

@@ -48,7 +48,7 @@ def refused(program: Program) -> str:
     done = subprocess.run(
         program.command, capture_output=True, text=True, timeout=30, check=False
     )
-    assert done.returncode == 1, done.stderr
+    assert done.returncode == 3, done.stderr
     assert "Traceback" not in done.stderr
     assert "boot success" not in done.stdout
     return done.stderr

@@ -71,28 +71,28 @@ def test_a_second_broker_on_the_same_store_or_port_says_so(broker, tmp_path):
         {"listenPort": processes.broker_port(), "storePathRootDir": tmp_path / "store"},
     )
     result = run("-c", str(other))
-    assert result.returncode == 1
+    assert result.returncode == 3
     assert "The broker cannot start" in result.stderr
     assert "Traceback" not in result.stderr
     result = run(
         "--listen-port", str(broker.port), "--store-path-root-dir", str(tmp_path / "second")
     )
-    assert result.returncode == 1
+    assert result.returncode == 3
     assert f"cannot listen on 127.0.0.1:{broker.port}" in result.stderr
     assert "Traceback" not in result.stderr
 
 
 @pytest.mark.parametrize(
-    ("arguments", "words"),
+    ("arguments", "status", "words"),
     [
-        (["-c", "/nowhere/broker.conf"], "/nowhere/broker.conf"),
-        (["--listen-port", "many"], "listenPort=many"),
-        (["--flush-disk-typo", "x"], "--flush-disk-type"),
+        (["-c", "/nowhere/broker.conf"], 2, "/nowhere/broker.conf"),
+        (["--listen-port", "many"], 2, "listenPort=many"),
+        (["--flush-disk-typo", "x"], 2, "--flush-disk-type"),
     ],
 )
-def test_what_is_wrong_on_the_command_line_is_named(arguments, words):
+def test_what_is_wrong_on_the_command_line_is_named(arguments, status, words):
     result = run(*arguments)
-    assert result.returncode == 1
+    assert result.returncode == status
     assert words in result.stderr
     assert "Traceback" not in result.stderr
 

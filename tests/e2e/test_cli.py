@@ -259,12 +259,12 @@ def test_tables_hold_long_names_whole_even_in_a_pipe(cluster: Embedded) -> None:
         (("consume", "orders", "--group", "a b"), "a b"),
     ],
 )
-def test_what_cannot_be_done_is_one_line_and_status_1(
+def test_what_cannot_be_done_is_one_line_and_status_3(
     cluster: Embedded, arguments: tuple[str, ...], said: str
 ) -> None:
     done = run(*arguments, nameserver=cluster.nameserver)
     error = done.stderr.decode()
-    assert done.returncode == 1, error
+    assert done.returncode == 3, error
     assert error.startswith("error: ")
     assert error.count("\n") == 1
     assert said in error
@@ -275,7 +275,7 @@ def test_a_nameserver_that_is_not_there_is_named(command: tuple[str, ...]) -> No
     address = f"127.0.0.1:{free_port()}"
     done = run(*command, nameserver=address)
     error = done.stderr.decode()
-    assert done.returncode == 1
+    assert done.returncode == 3
     assert error.startswith("error: ")
     assert error.count("\n") == 1
     assert address in error
@@ -326,7 +326,7 @@ def test_up_says_where_it_is_and_keeps_messages(tmp_path: Path) -> None:
 def test_up_on_a_taken_port_says_what_to_do(cluster: Embedded, tmp_path: Path) -> None:
     taken = cluster.nameserver.rpartition(":")[2]
     done = run("up", "--data", str(tmp_path), "--nameserver-port", taken, nameserver=None)
-    assert done.returncode == 1
+    assert done.returncode == 3
     assert done.stderr.startswith(b"error: cannot listen on 127.0.0.1:" + taken.encode())
 
 

@@ -13,9 +13,10 @@ import typer
 
 from cometmq.cli.pipeline import application
 from cometmq.model.errors import SettingsError
+from cometmq.model.exit_status import ExitStatus
 from cometmq.spark.jobs.catalogue import all_jobs
 from cometmq.spark.jobs.field import option
-from cometmq.spark.jobs.job import Report, Status
+from cometmq.spark.jobs.job import Report
 from cometmq.spark.jobs.manifest import JobFolder, Manifest, manifest_id
 from cometmq.spark.jobs.options import JobOptions
 from cometmq.spark.jobs.origin import FromOptions, plan
@@ -171,4 +172,4 @@ def test_the_book_has_a_command_for_every_job():
 def test_every_job_has_a_help_and_a_name_of_its_own():
     assert len({job.name for job in all_jobs()}) == len(all_jobs())
     assert all(len(job.help) > 20 for job in all_jobs())
-    assert Report(findings=["x"]).status is Status.FINDINGS
+    assert Report(findings=["x"]).status is ExitStatus.FOUND

@@ -6,8 +6,8 @@ from dataclasses import replace
 import pytest
 
 from cometmq.model.errors import SettingsError
+from cometmq.model.exit_status import ExitStatus
 from cometmq.spark.jobs import stats, table
-from cometmq.spark.jobs.job import Status
 from tests.spark.conftest import save
 from tests.support.shop_bodies import avro_body, order_descriptors, protobuf_class
 
@@ -33,7 +33,7 @@ def test_stats_count_by_tag_and_a_second_run_gives_the_same_answer(
     given = stats.StatsOptions(by="tag,key", to=str(tmp_path / "out"), **place(cluster, topic))
     report = stats.run(spark, given)
     assert [row[:3] for row in report.rows] == [(f"t{n}", "k", 100) for n in range(3)]
-    assert (report.counts["rows"], report.status) == (300, Status.OK)
+    assert (report.counts["rows"], report.status) == (300, ExitStatus.WELL)
     assert report.counts["bytes"] > 300 * 91
     assert spark.read.parquet(given.to).count() == 3
     assert manifest(tmp_path / "out", "stats")["status"] == "done"
@@ -78,7 +78,7 @@ def test_a_table_has_typed_rows_and_keeps_what_does_not_fit_with_the_reason(
     report = table.run(spark, given)
     assert report.counts["rows"] == 100
     assert report.counts["bad"] == 20
-    assert report.status is Status.FINDINGS
+    assert report.status is ExitStatus.FOUND
     read = spark.read.parquet(to)
     assert sorted(row.id for row in read.collect()) == [
         n for n in range(100) if n % 10 not in (3, 4)

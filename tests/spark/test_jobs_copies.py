@@ -9,8 +9,8 @@ import pytest
 from cometmq.client import Message, Producer
 from cometmq.embedded import Embedded
 from cometmq.model.errors import SettingsError
+from cometmq.model.exit_status import ExitStatus
 from cometmq.spark.jobs import archive, topic_archive, verify
-from cometmq.spark.jobs.job import Status
 from cometmq.spark.jobs.topic_archive import TopicArchive
 
 pytestmark = pytest.mark.slow
@@ -53,7 +53,7 @@ def test_a_topic_is_archived_once_and_compared_with_its_store_and_its_archive(
     )
     assert archive.archive(spark, replace(given, dry_run=True)).counts == {"rows": COUNT}
     report = archive.archive(spark, given)
-    assert (report.status, report.counts["rows"]) == (Status.OK, COUNT)
+    assert (report.status, report.counts["rows"]) == (ExitStatus.WELL, COUNT)
     assert numbers(spark, to) == list(range(COUNT))
     before = {path: path.stat().st_mtime_ns for path in to.rglob("*") if path.is_file()}
     assert archive.archive(spark, given).counts == report.counts
@@ -65,16 +65,16 @@ def test_a_topic_is_archived_once_and_compared_with_its_store_and_its_archive(
         to=str(tmp_path / "verdict"),
     )  # fmt: skip
     same = verify.run(spark, with_archive)
-    assert (same.status, same.counts["messages of B"]) == (Status.OK, COUNT)
+    assert (same.status, same.counts["messages of B"]) == (ExitStatus.WELL, COUNT)
     assert any("5 messages of A are not compared" in note for note in same.notes)
     with_store = replace(with_archive, against=str(place / "store"), to="")
     found = verify.run(spark, with_store)
-    assert (found.status, found.counts["messages of B"]) == (Status.OK, COUNT + 5)
+    assert (found.status, found.counts["messages of B"]) == (ExitStatus.WELL, COUNT + 5)
 
     lost = max(to.glob("topic=*/*/*.parquet"), key=lambda path: path.stat().st_size)
     lost.unlink()
     missing = verify.run(spark, with_archive)
-    assert missing.status is Status.FINDINGS
+    assert missing.status is ExitStatus.FOUND
     assert {row[-1] for row in missing.rows} == {"only A has it"}
     (path,) = (tmp_path / "verdict" / "_jobs").glob("verify-*.json")
     manifest = json.loads(path.read_text())
@@ -125,7 +125,7 @@ def test_what_retention_took_before_the_archive_is_a_finding(
 
     monkeypatch.setattr(TopicArchive, "plan", with_more)
     report = archive.archive(spark, given)
-    assert report.status is Status.FINDINGS
+    assert report.status is ExitStatus.FOUND
     assert "3 messages were deleted before they were archived" in report.findings[0]
     assert numbers(spark, to) == list(range(12))
 

@@ -13,8 +13,8 @@ from cometmq.client import (
     PushConsumer,
     PushSettings,
 )
+from cometmq.model.exit_status import ExitStatus
 from cometmq.spark.jobs import cdc, compact, dlq, lag, replay, sending, sql, trace
-from cometmq.spark.jobs.job import Status
 from tests.spark.conftest import load, save
 from tests.spark.test_jobs import place
 from tests.support.processes import wait_until
@@ -193,7 +193,7 @@ def test_cdc_has_the_newest_of_each_row_and_keeps_what_does_not_fit(
             producer.send(Message(topic, json.dumps(change).encode()))
         report = cdc.run(spark, given)
         assert report.counts == {**report.counts, "rows": 6, "keys": 1, "bad": 1}
-        assert report.status is Status.FINDINGS
+        assert report.status is ExitStatus.FOUND
         late = {"op": "u", "after": {"id": 2, "name": "comes too late"}, "ts_ms": 12}
         producer.send(Message(topic, json.dumps(late).encode()))
     assert cdc.run(spark, given).counts["keys"] == 1
@@ -214,12 +214,12 @@ def test_lag_is_a_history_and_an_alarm(spark, cluster, topic, send, tmp_path):
         **place(cluster, topic),
     )
     report = lag.run(spark, given)
-    assert (report.counts, report.status) == ({"samples": 2, "behind": 25}, Status.OK)
+    assert (report.counts, report.status) == ({"samples": 2, "behind": 25}, ExitStatus.WELL)
     history = spark.read.parquet(str(tmp_path))
     assert history.groupBy("at").agg({"behind": "sum"}).collect()[0][1] == 25
     assert history.select("at").distinct().count() == 2
     alarmed = lag.run(spark, replace(given, to="", samples=1, alarm=0))
-    assert alarmed.status is Status.FINDINGS
+    assert alarmed.status is ExitStatus.FOUND
 
 
 def test_sql_asks_over_topics_by_their_names(spark, cluster, topic, send):

@@ -9,9 +9,9 @@ import pytest
 from cometmq.client import Message, Producer
 from cometmq.embedded import Embedded
 from cometmq.model.errors import SettingsError
+from cometmq.model.exit_status import ExitStatus
 from cometmq.offline import archive as kernel
 from cometmq.spark.jobs import archive, kafka, mirror, rebuild, replay, stats, verify
-from cometmq.spark.jobs.job import Status
 from tests.spark.conftest import load
 from tests.spark.test_jobs import place
 
@@ -50,7 +50,7 @@ def log_size(store: Path) -> int:
 def test_verify_finds_nothing_in_a_sound_store_and_the_byte_that_was_changed(spark, store):
     given = verify.VerifyOptions(store=str(store), progress="none")
     sound = verify.run(spark, given)
-    assert sound.status is Status.OK
+    assert sound.status is ExitStatus.WELL
     assert sound.counts["rows"] >= MESSAGES
     assert sound.counts["index entries"] >= 2 * MESSAGES, "an id and a key each"
     log = next(store.glob("commitlog/*"))
@@ -58,7 +58,7 @@ def test_verify_finds_nothing_in_a_sound_store_and_the_byte_that_was_changed(spa
     at = content.index(b"\x00\x00\x00\x0277\x02t1") + 4  # Its body: "77".
     log.write_bytes(content[:at] + b"\xff" + content[at + 1 :])
     damaged = verify.run(spark, given)
-    assert damaged.status is Status.FINDINGS
+    assert damaged.status is ExitStatus.FOUND
     assert damaged.counts["errors"] >= 1
 
 
@@ -103,7 +103,10 @@ def test_an_archive_becomes_the_same_store_again(spark, store, tmp_path):
     assert archive.archive(spark, given).counts == report.counts
     back = archive.RestoreOptions(archive=archived, to=str(to), progress="none")
     restored = archive.restore(spark, back)
-    assert (restored.status, restored.counts["rows"]) == (Status.OK, report.counts["rows"])
+    assert (restored.status, restored.counts["rows"]) == (
+        ExitStatus.WELL,
+        report.counts["rows"],
+    )
     assert f"mappedFileSizeCommitLog={log_size(store)}" in restored.notes[0]
     for log in store.glob("commitlog/*"):
         assert (to / "commitlog" / log.name).read_bytes() == log.read_bytes()

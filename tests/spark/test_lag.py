@@ -6,8 +6,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from cometmq.client import ConsumeFrom, Message, Producer, PushConsumer, PushSettings
+from cometmq.model.exit_status import ExitStatus
 from cometmq.spark.jobs import lag
-from cometmq.spark.jobs.job import Status
 from tests.spark.test_jobs import place
 from tests.support.processes import free_port, wait_until
 
@@ -47,7 +47,7 @@ def test_a_history_has_messages_and_times_of_every_group(cluster, topic, tmp_pat
     assert lag.measure(given).columns == report.columns
     assert len(list(tmp_path.glob("day=*/lag-*.parquet"))) == 2
     only = lag.LagOptions(group=group, alarm=0, **place(cluster, topic))
-    assert lag.measure(only).status is Status.FINDINGS
+    assert lag.measure(only).status is ExitStatus.FOUND
 
 
 def test_a_history_goes_on_when_the_cluster_is_away_and_says_so(tmp_path):
@@ -62,5 +62,5 @@ def test_a_history_goes_on_when_the_cluster_is_away_and_says_so(tmp_path):
     )
     report = lag.measure(given)
     assert report.counts["samples"] == 0
-    assert report.status is Status.FINDINGS
+    assert report.status is ExitStatus.FOUND
     assert report.findings[0].startswith("2 samples could not be taken; the last: ")

@@ -18,6 +18,7 @@ from cometmq.broker.freed_memory import give_back_bursts, keep_freed_memory
 from cometmq.broker.server import Broker
 from cometmq.broker.settings import BrokerSettings, load_settings
 from cometmq.model.errors import CometError
+from cometmq.model.exit_status import status_of
 from cometmq.model.settings import settings_table
 from cometmq.net.clock import SystemClock
 from cometmq.net.descriptors import raise_limit
@@ -58,10 +59,10 @@ def main(arguments: list[str] | None = None) -> int:
         if lack_of(error) is not None:
             why = f"{failed(error.filename or 'a file', error)}; free some and start it again"
         sys.stderr.write(f"The broker cannot start: {why}\n")
-        return 1
+        return status_of(error)
     except CometError as error:
         sys.stderr.write(f"The broker cannot start: {error}\n")
-        return 1
+        return status_of(error)
 
 
 def _split(words: list[str]) -> tuple[str | None, list[str], str | None]:

@@ -6,10 +6,12 @@ Next: cometmq.cli.programs
 import contextlib
 import os
 import sys
+import traceback
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from cometmq.cli.consume import consume
 from cometmq.cli.credentials import sign_with
@@ -25,13 +27,52 @@ from cometmq.cli.store import store
 from cometmq.cli.tail import tail
 from cometmq.cli.topics import topics
 from cometmq.model.errors import CometError
+from cometmq.model.exit_status import ExitStatus, status_of
 
 PROGRAMS = "Programs"
 MESSAGES = "Messages"
 FILES = "Files"
 
+
+class Commands(TyperGroup):
+    """All commands, each of which ends with a status of the one table, whatever happens in it."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command that the arguments name.
+
+        Raises:
+            typer.Exit: with the status.
+        """
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:
+            # Whoever read our output (head, say) has enough. Python would complain once more at exit.
+            with contextlib.suppress(OSError):
+                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise typer.Exit(ExitStatus.WELL) from None
+        except (CometError, OSError) as error:
+            print_error(_said(error))
+            raise typer.Exit(status_of(error)) from None
+        except KeyboardInterrupt:
+            print_error("interrupted")
+            raise typer.Exit(ExitStatus.FAILED) from None
+        except Exception as error:
+            if isinstance(error, typer.Abort) or hasattr(error, "exit_code"):
+                raise  # Typer's own: an end, or wrong arguments.
+            traceback.print_exc()  # A bug: 1, Python's status for it, would mean findings.
+            raise typer.Exit(ExitStatus.FAILED) from None
+
+
+def _said(error: BaseException) -> str:
+    """An error in one line, with the file that it is about."""
+    if isinstance(error, OSError) and error.filename:
+        return f"{error.filename}: {error.strerror}"
+    return str(error)
+
+
 app = typer.Typer(
     name="cometmq",
+    cls=Commands,
     help="Apache RocketMQ as Python software: run it, send, and see what is there.",
     epilog="Begin with `cometmq up`. Every command explains itself with --help.",
     no_args_is_help=True,
@@ -91,19 +132,7 @@ def options(
 
 def main() -> None:
     """Run the command that the arguments name; its exit status becomes the process's."""
-    try:
-        app()
-    except BrokenPipeError:
-        # Whoever read our output (head, say) has enough. Python would complain once more at exit.
-        with contextlib.suppress(OSError):
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    except CometError as error:
-        print_error(str(error))
-        sys.exit(1)
-    except OSError as error:
-        what = f"{error.filename}: {error.strerror}" if error.filename else str(error)
-        print_error(what)
-        sys.exit(1)
+    app()
 
 
 if __name__ == "__main__":

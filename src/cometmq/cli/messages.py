@@ -14,6 +14,7 @@ import typer
 from cometmq.cli.options import NAMESERVER_DEFAULT, AsJson, Nameserver, read_time
 from cometmq.cli.output import notes, print_message
 from cometmq.model.errors import BrokerRefused, NetError
+from cometmq.model.exit_status import ExitStatus
 from cometmq.model.message import StoredMessage
 from cometmq.model.names import TOOLS_GROUP
 
@@ -82,7 +83,7 @@ def _show(found: Found, *, as_json: bool) -> None:
         print_message(message, as_json=as_json)
     if not found:
         notes().print("[dim]No such message.")
-        raise typer.Exit(1)
+        raise typer.Exit(ExitStatus.FOUND)
 
 
 async def _by_key(admin: "AsyncAdmin", topic: str, key: str, count_max: int) -> Found:

@@ -183,22 +183,24 @@ def _statuses() -> Iterator[None]:
     from pyspark.errors import PySparkException
 
     from cometmq.model.errors import CometError
-    from cometmq.spark.jobs.job import Status
+    from cometmq.model.exit_status import ExitStatus
     from cometmq.spark.jobs.words import is_usage, message_of
 
     try:
         yield
     except (CometError, PySparkException, Py4JError, ArrowException, OSError) as error:
         print_error(message_of(error))
-        raise typer.Exit(Status.USAGE if is_usage(error) else Status.FAILED) from None
+        raise typer.Exit(
+            ExitStatus.WRONG_USE if is_usage(error) else ExitStatus.FAILED
+        ) from None
     except typer.Exit:
         raise
     except KeyboardInterrupt:
         print_error("interrupted; the same command goes on where it was")
-        raise typer.Exit(Status.FAILED) from None
+        raise typer.Exit(ExitStatus.FAILED) from None
     except Exception:  # noqa: BLE001  A bug: 1, Python's status for it, would mean findings.
         traceback.print_exc()
-        raise typer.Exit(Status.FAILED) from None
+        raise typer.Exit(ExitStatus.FAILED) from None
 
 
 def _show(report: Report, *, as_json: bool) -> None:

@@ -1,7 +1,7 @@
 """`cometmq store`: looks into a store directory while no broker has it, and puts it in order.
 
-Every command but `repair` opens files for reading only. Exit status 3 says that something is not
-as it should be; 1 is an error, 2 wrong arguments, as everywhere.
+Every command but `repair` opens files for reading only. Exit statuses are those of every command
+(`model.exit_status`): 1 says that something is not as it should be.
 
 Next: cometmq.offline.verify
 """
@@ -27,14 +27,13 @@ from cometmq.cli.store_text import (
     verdict_json,
 )
 from cometmq.model.errors import StoreDamaged
+from cometmq.model.exit_status import ExitStatus
 
 if TYPE_CHECKING:
     from cometmq.codec.record import Record
     from cometmq.offline.found import FoundStore
     from cometmq.offline.repair import RepairPlan
     from cometmq.store.settings import StoreSettings
-
-STATUS_NOT_SOUND = 3
 
 Folder = Annotated[
     Path,
@@ -63,7 +62,7 @@ store = typer.Typer(
 
 @store.command("verify")
 def verify_store(folder: Folder, *, config: Config = None, as_json: AsJson = False) -> None:
-    """Check every record, queue entry and index entry; status 3 when something is wrong.
+    """Check every record, queue entry and index entry; status 1 when something is wrong.
 
     Nothing is changed.
     """
@@ -79,7 +78,7 @@ def verify_store(folder: Folder, *, config: Config = None, as_json: AsJson = Fal
     else:
         print_verdict(verdict)
     if not verdict.is_sound:
-        raise typer.Exit(STATUS_NOT_SOUND)
+        raise typer.Exit(ExitStatus.FOUND)
 
 
 @store.command("stat")
@@ -130,8 +129,8 @@ def dump_records(
 
 def _records(found: "FoundStore", offset: int | None) -> "Iterator[Record]":
     """The records from an offset on."""
-    from cometmq.store.log_end import record_at
     from cometmq.offline.log_scan import LogScan
+    from cometmq.store.log_end import record_at
 
     if offset is not None:
         file = found.log.chain.find(offset)
@@ -152,7 +151,7 @@ def compare_stores(
     config: Config = None,
     as_json: AsJson = False,
 ) -> None:
-    """Compare the messages of two stores, queue by queue; status 3 when they differ."""
+    """Compare the messages of two stores, queue by queue; status 1 when they differ."""
     from cometmq.net.clock import SystemClock
     from cometmq.offline.compare import Comparer, messages_of, open_for_reading
     from cometmq.store.real_disk import RealDisk
@@ -174,7 +173,7 @@ def compare_stores(
     else:
         print_comparison(found)
     if not found.is_same:
-        raise typer.Exit(STATUS_NOT_SOUND)
+        raise typer.Exit(ExitStatus.FOUND)
 
 
 @store.command("repair")

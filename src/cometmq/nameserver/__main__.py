@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from cometmq.model.errors import CometError
+from cometmq.model.exit_status import status_of
 from cometmq.nameserver.program import run_nameserver
 
 # Unknown options are the settings' own flags.
@@ -33,12 +34,12 @@ def nameserver(
 
 
 def main() -> None:
-    """Run it; a failure is one line and status 1."""
+    """Run it; a failure is one line and a status of `model.exit_status`."""
     try:
         app()
     except (CometError, OSError) as error:
         sys.stderr.write(f"nameserver: {error}\n")
-        sys.exit(1)
+        sys.exit(status_of(error))
 
 
 if __name__ == "__main__":

@@ -6,21 +6,12 @@ Next: cometmq.spark.jobs.run
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from enum import IntEnum
 from typing import Any, Generic, TypeVar
 
 from pyspark.sql import DataFrame, SparkSession
 
+from cometmq.model.exit_status import ExitStatus
 from cometmq.spark.jobs.options import JobOptions
-
-
-class Status(IntEnum):
-    """Exit statuses of a job's command."""
-
-    OK = 0
-    FINDINGS = 1
-    USAGE = 2
-    FAILED = 3
 
 
 @dataclass
@@ -48,9 +39,9 @@ class Report:
         return cls(counts={"rows": len(rows), **counts}, columns=frame.columns, rows=rows)
 
     @property
-    def status(self) -> Status:
+    def status(self) -> ExitStatus:
         """What the command ends with."""
-        return Status.FINDINGS if self.findings else Status.OK
+        return ExitStatus.FOUND if self.findings else ExitStatus.WELL
 
 
 Options = TypeVar("Options", bound=JobOptions)
