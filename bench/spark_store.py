@@ -20,8 +20,12 @@ from bench.spark_work import FEW_ROWS, FEW_TOPIC, FORMATS, Measured, Sources, so
 from bench.systems import COMETMQ, KAFKA
 from cometmq.offline import archive, rebuild
 from cometmq.offline.folder import StoreFolder
+from cometmq.offline.found import find_store
+from cometmq.offline.part_check import PartVerdict, check_part, parts_of
 from cometmq.offline.plan import LogRange, plan_tasks
-from cometmq.spark.store.verify import VerifyRules, verify_task
+from cometmq.offline.splits import SPLIT_BYTES
+from cometmq.offline.verify import StoreCheck
+from cometmq.store.real_disk import RealDisk
 from cometmq.store.settings import IndexSettings, StoreSettings
 from tests.support.big_store import make_big_store
 
@@ -91,14 +95,16 @@ class StoreWork:
         return self._per_second(began)
 
     def verify(self, _name: str) -> Measured:
-        """Every record, every CRC, every queue entry."""
-        folder = StoreFolder(str(self._store))
-        rules = VerifyRules(SETTINGS.delay_levels_ms)
+        """Every record, every CRC, every queue entry, every key of the index."""
+        root = str(self._store)
+        store = find_store(root, None, RealDisk())
+        check, settings = StoreCheck(store), store.settings
         began = time.perf_counter()
-        rows = self._in_tasks(
-            plan_tasks(folder), lambda task: list(verify_task(folder, task, rules))
+        parts = self._in_tasks(
+            parts_of(store, SPLIT_BYTES), lambda part: [_checked(root, settings, part)]
         )
-        assert sum(row.queue_entries for row in rows) == self._made.rows
+        assert check.finish(parts).queue_entries == self._made.rows
+        store.close()
         return self._per_second(began)
 
     def job(self, _name: str, *, cache: str) -> Measured:
@@ -152,6 +158,15 @@ class StoreWork:
 
     def _per_second(self, began: float) -> Measured:
         return {"per_second": self._made.rows / (time.perf_counter() - began)}
+
+
+def _checked(root: str, settings: StoreSettings, part: range) -> PartVerdict:
+    """A part of the store, looked at by a task."""
+    store = find_store(root, settings, RealDisk())
+    try:
+        return check_part(store, part)
+    finally:
+        store.close()
 
 
 def spark_store_rounds(rounds: int, *, rows: int) -> Iterator[dict[str, dict[str, Measured]]]:

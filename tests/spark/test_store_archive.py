@@ -13,8 +13,10 @@ from cometmq.model.errors import SettingsError
 from cometmq.offline import archive, archive_files, rebuild, restore, store_sizes
 from cometmq.offline.archive import ArchiveRules
 from cometmq.offline.folder import StoreFolder
+from cometmq.offline.found import find_store
 from cometmq.offline.plan import LogRange
 from cometmq.offline.rows import DAY_MS, Mode
+from cometmq.offline.verify import verify
 from cometmq.store.archive_mark import archived_to
 from cometmq.store.real_disk import RealDisk
 from tests.spark.test_store_jobs import (
@@ -23,7 +25,6 @@ from tests.spark.test_store_jobs import (
     big,  # noqa: F401  A fixture.
     contents,
     store_that_lost,
-    verdict,
 )
 from tests.support.hand_clock import HandClock
 from tests.support.store_puts import open_store, put, run_jobs
@@ -228,6 +229,8 @@ def test_a_store_comes_back_with_the_sizes_that_are_chosen_and_the_rest_as_it_wa
         1_000,
         500,
     )
-    assert verdict(back, split_bytes=1 << 30).errors == ()
+    whole = find_store(str(back), None, RealDisk())
+    assert verify(whole).findings == []
+    whole.close()
     with pytest.raises(SettingsError, match="is no size"):
         store_sizes.chosen_sizes(kept, **{**given, "index_slots": -1})

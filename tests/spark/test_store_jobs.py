@@ -15,7 +15,6 @@ from cometmq.offline.folder import StoreFolder
 from cometmq.offline.found import find_store
 from cometmq.offline.plan import plan_tasks
 from cometmq.offline.verify import verify
-from cometmq.spark.store.verify import Total, VerifyRules, verify_task
 from cometmq.store.index_file import IndexShape
 from cometmq.store.lock import DirectoryLock
 from cometmq.store.real_disk import RealDisk
@@ -70,14 +69,6 @@ def rebuilt(root: Path, out: Path, split_bytes: int = 300_000) -> rebuild.Target
     return target
 
 
-def verdict(root: Path, *, is_closed: bool = True, split_bytes: int = 300_000) -> Total:
-    rules = VerifyRules(rebuild.found_settings(str(root)).delay_levels_ms, is_closed)
-    folder = StoreFolder(str(root))
-    return Total.of(
-        row for task in tasks_of(root, split_bytes) for row in verify_task(folder, task, rules)
-    )
-
-
 def test_queues_made_anew_are_those_of_the_broker(store, tmp_path):
     rebuilt(store, tmp_path)
     assert contents(tmp_path, "consumequeue") == contents(store, "consumequeue")
@@ -95,9 +86,11 @@ def test_an_index_made_anew_is_that_of_the_broker(store, tmp_path):
 
 
 def test_the_store_is_sound_and_says_how_much_there_is(store):
-    total = verdict(store)
-    assert (total.errors, total.notes) == ((), ())
-    assert total.messages == total.queue_entries == len(rows(store, columns="queueOffset"))
+    found = find_store(str(store), None, RealDisk())
+    verdict = verify(found)
+    found.close()
+    assert (verdict.errors, verdict.notes) == (0, 0)
+    assert verdict.records == verdict.queue_entries == len(rows(store, columns="queueOffset"))
 
 
 def test_rows_queues_and_direct_reading_agree(big):
@@ -186,51 +179,3 @@ def test_two_records_in_one_place_are_refused(tmp_path):
     runs = [rebuild.Written("t", 0, 0, 5, 0, 100), rebuild.Written("t", 0, 4, 6, 500, 100)]
     with pytest.raises(StoreDamaged, match="are message 4 of t/0"):
         rebuild.finish(target, runs)
-
-
-# --- verify
-
-
-@pytest.mark.parametrize("split_bytes", [1 << 30, 20_000])
-def test_every_kind_of_harm_is_found(tmp_path, split_bytes):
-    root = tmp_path / "store"
-    shutil.copytree(STORES / "clean" / "store", root)
-    messages = rows(root)
-    body, gone = messages[100], messages[700]
-    log = root / "commitlog"
-
-    def overwrite(message: dict, at: int, content: bytes) -> None:
-        start = message["commitLogOffset"] // 262144 * 262144
-        with (log / f"{start:020d}").open("r+b") as file:
-            file.seek(message["commitLogOffset"] - start + at)
-            file.write(content)
-
-    overwrite(body, 88, bytes([body["body"][0] ^ 1]))
-    overwrite(gone, 0, bytes(8))
-    queue = root / "consumequeue" / messages[5]["topic"] / str(messages[5]["queueId"])
-    with (queue / f"{0:020d}").open("r+b") as file:
-        file.seek(messages[5]["queueOffset"] * 20 + 12)
-        file.write(b"\1\2\3\4\5\6\7\x08")
-    total = verdict(root, split_bytes=split_bytes)
-    log_errors = [error for error in total.errors if error.part == "log"]
-    queue_errors = [error for error in total.errors if error.part == "queue"]
-    assert len(log_errors) == 2
-    assert sorted(error.finding or "" for error in log_errors)[1].endswith("CRC is another")
-    places = {error.place for error in queue_errors}
-    assert places == {
-        f"{each['topic']}/{each['queueId']} offset {each['queueOffset']}"
-        for each in (gone, messages[5])
-    }
-
-
-def test_entries_that_are_not_there_yet_are_a_note_in_an_open_store(tmp_path):
-    root = tmp_path / "store"
-    shutil.copytree(STORES / "crash" / "store", root)
-    shutil.rmtree(root / "consumequeue" / "GoldenPayments")
-    closed, left_open = (
-        verdict(root, split_bytes=1 << 30),
-        verdict(root, is_closed=False, split_bytes=1 << 30),
-    )
-    assert len(closed.errors) == len(left_open.notes) > 0
-    assert (closed.notes, left_open.errors) == ((), ())
-    assert any("more such entries" in (note.finding or "") for note in left_open.notes)

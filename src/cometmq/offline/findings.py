@@ -3,6 +3,7 @@
 Next: cometmq.offline.verify
 """
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 KEPT_MAX = 1000  # Findings beyond these are counted only.
@@ -46,3 +47,15 @@ class Findings:
             self.notes += 1
         if len(self.kept) < KEPT_MAX:
             self.kept.append(Finding(part, where, what, is_error))
+
+    def add_all(self, kept: Iterable[Finding], errors: int, notes: int) -> None:
+        """Write down what another has found.
+
+        Args:
+            kept: the first of them.
+            errors: how many errors there were in all.
+            notes: how many others.
+        """
+        self.errors += errors
+        self.notes += notes
+        self.kept += list(kept)[: KEPT_MAX - len(self.kept)]

@@ -63,7 +63,13 @@ class FoundStore:
         self.log.close()
 
 
-def find_store(root: str, settings: StoreSettings | None, disk: Disk) -> FoundStore:
+def find_store(
+    root: str,
+    settings: StoreSettings | None,
+    disk: Disk,
+    *,
+    log_paths: tuple[str, ...] = (),
+) -> FoundStore:
     """Look into a directory.
 
     Args:
@@ -71,6 +77,7 @@ def find_store(root: str, settings: StoreSettings | None, disk: Disk) -> FoundSt
         settings: the broker's, for what the files do not tell; None: nobody knows them, and the
             delay levels are what the delay topic's queues show.
         disk: all files.
+        log_paths: where the log lies, if the settings do not say it; none: in the root.
 
     Raises:
         StoreDamaged: there is no store, a log file is missing, files differ in their size, or
@@ -78,7 +85,8 @@ def find_store(root: str, settings: StoreSettings | None, disk: Disk) -> FoundSt
         OSError: the disk failed.
     """
     check_kind(disk, root, is_for_messages=True)
-    found = with_found_sizes(root, settings, disk)
+    elsewhere = replace(StoreSettings(), commitlog_paths=log_paths) if log_paths else None
+    found = with_found_sizes(root, settings or elsewhere, disk)
     directory = StoreDirectory(root, found, disk=disk, read_only=True)
     directory.log.chain.load(read_only=True)
     directory.checkpoints.load()

@@ -1,4 +1,4 @@
-"""Compares the index with the log: every entry is a key of its record, every key has its entry.
+"""Compares the index with a part of the log: every entry is a key of its record, every key has its entry.
 
 Entries stand in the order of the log, so both are walked side by side. That every chain leads
 through its entries shows when the chains are made again, and are the same.
@@ -6,13 +6,16 @@ through its entries shows when the chains are made again, and are the same.
 Next: cometmq.codec.index_file
 """
 
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Generator, Iterator, Sequence
+from typing import NamedTuple
 
 from cometmq.codec.index_file import (
     INDEX_ENTRY_SIZE,
     INDEX_HEADER_SIZE,
     IndexHeader,
+    decode_entry,
     decode_header,
     entry_position,
 )
@@ -26,31 +29,56 @@ from cometmq.store.index_file import blank_slots
 
 _PIECE_ENTRIES = 4096  # About as many as a piece of the log asks for.
 _TWO_KEYS = 2 * KEY.size
+_EVERYWHERE = 1 << 63
+
+
+class IndexCount(NamedTuple):
+    """What a part of the log says of the index.
+
+    Attributes:
+        matched: entries that are keys of the part's records.
+        missing: keys of the part's records that have no entry.
+        first_missing: physical offset of the first such record.
+        behind: entries behind the log's end; counted by the last part alone.
+        first_behind: where the first of them points.
+    """
+
+    matched: int
+    missing: int = 0
+    first_missing: int = 0
+    behind: int = 0
+    first_behind: int = 0
 
 
 class IndexCheck:
-    """One comparison of all index files of a store.
+    """One comparison of all index files of a store with a part of its log.
 
-    Attributes:
-        entries: how many entries are keys of their records.
+    Files that begin in the part are looked at whole, their chains too.
     """
 
-    def __init__(self, store: FoundStore, findings: Findings) -> None:
+    def __init__(self, store: FoundStore, findings: Findings, part: range) -> None:
+        """Begin one.
+
+        Args:
+            store: the directory.
+            findings: what is found goes there.
+            part: physical offsets of the log; the whole is cut into parts without gaps.
+        """
         self._store = store
         self._disk = store.disk
         self._findings = findings
-        self._log_start = store.log.chain.start
+        chain = store.log.chain
+        self._is_last = part.stop >= chain.end
+        # What points before the log, or behind it, is of its first or last part.
+        self._low = 0 if part.start <= chain.start else part.start
+        self._high = _EVERYWHERE if self._is_last else part.stop
+        self._floor = max(part.start, chain.start)
+        self._begin = _first_offset(store)
         self._stored = self._stored_keys(store.index_paths)
         self._ahead = bytearray()  # Keys read from the files and not reached by the log yet.
-        self._begin: int | None = None  # Physical offset from which on there is an index.
+        self._matched = 0
         self._missing = 0
         self._first_missing = 0
-        self.entries = 0
-
-    @property
-    def has_files(self) -> bool:
-        """Whether there is an index at all."""
-        return bool(self._store.index_paths)
 
     def take(self, wanted: bytearray, end: int) -> None:
         """The keys that records ask for, in their order; each as `KEY` packs it.
@@ -59,22 +87,21 @@ class IndexCheck:
             wanted: they.
             end: physical offset behind the last record.
         """
-        if not self.has_files:
+        if not self._store.index_paths:
             return
-        stored = self._stored_before(end)
+        stored = self._stored_before(min(end, self._high))
         if stored == wanted:
-            self.entries += len(stored) // KEY.size
+            self._matched += len(stored) // KEY.size
         else:
             self._compare(stored, wanted)
 
     def _compare(self, stored: bytearray, wanted: bytearray) -> None:
-        """The same, where they are not alike."""
-        begin = self._begin or 0
+        """Compare keys that are not alike, one by one."""
         stored_counts = Counter(KEY.iter_unpack(stored))
-        wanted_counts = Counter(key for key in KEY.iter_unpack(wanted) if key[0] >= begin)
+        wanted_counts = Counter(key for key in KEY.iter_unpack(wanted) if key[0] >= self._begin)
         strays = stored_counts - wanted_counts
         missing = wanted_counts - stored_counts
-        self.entries += stored_counts.total() - strays.total()
+        self._matched += stored_counts.total() - strays.total()
         for (offset, code), count in strays.items():
             what = f"{count} entries of hash {code} are no keys of the record at {offset}"
             self._findings.add("index", f"offset {offset}", what)
@@ -82,25 +109,18 @@ class IndexCheck:
             self._first_missing = self._first_missing or min(missing)[0]
             self._missing += missing.total()
 
-    def finish(self, log_end: int) -> None:
-        """The log has been walked.
-
-        Args:
-            log_end: physical offset at which it ends.
-        """
-        is_clean = self._store.is_clean
-        behind = self._stored_before(1 << 63)
-        if behind:
-            what = f"{len(behind) // KEY.size} entries point behind the log's end at {log_end}"
-            where = f"offset {_offset_at(behind, 0)}"
-            self._findings.add("index", where, what, is_error=is_clean)
-        if self._missing:
-            what = f"{self._missing} keys have no entry"
-            what += (
-                "; `cometmq store repair` makes them" if is_clean else "; a start may make them"
-            )
-            where = f"offset {self._first_missing}"
-            self._findings.add("index", where, what, is_error=is_clean)
+    def finish(self) -> IndexCount:
+        """The part has been walked: what it says of the index."""
+        behind = bytearray()
+        if self._is_last:
+            behind = self._stored_before(_EVERYWHERE)
+        elif left := self._stored_before(self._high):
+            self._compare(left, bytearray())  # They point into what is no record.
+        for _ in self._stored:
+            pass  # The chains of what is left.
+        count = len(behind) // KEY.size
+        first = _offset_at(behind, 0) if behind else 0
+        return IndexCount(self._matched, self._missing, self._first_missing, count, first)
 
     def _stored_before(self, limit: int) -> bytearray:
         """The keys of records before an offset that have not been taken yet."""
@@ -110,12 +130,9 @@ class IndexCheck:
             piece = next(self._stored, None)
             if piece is None:
                 break
-            first = _offset_at(piece, 0)
-            if self._begin is None:
-                self._begin = first
-            if first < self._log_start:  # Of messages that retention has deleted.
+            if _offset_at(piece, 0) < self._floor:  # Deleted by retention, or another part's.
                 keys = KEY.iter_unpack(piece)
-                piece = b"".join(KEY.pack(*key) for key in keys if key[0] >= self._log_start)
+                piece = b"".join(KEY.pack(*key) for key in keys if key[0] >= self._floor)
             ahead += piece
         size = len(ahead)
         while size and _offset_at(ahead, size - KEY.size) >= limit:
@@ -125,11 +142,81 @@ class IndexCheck:
         return found
 
     def _stored_keys(self, paths: Sequence[str]) -> Iterator[bytes]:
-        """All entries of all files, a piece at a time; their chains are checked on the way."""
+        """The entries of all files that may point into the part, a piece at a time."""
         for path in paths:
-            yield from file_keys(
-                self._disk, path, self._findings, is_clean=self._store.is_clean
+            header = _header_of(self._disk, path)
+            if self._low <= header.begin_offset < self._high:
+                yield from file_keys(
+                    self._disk, path, self._findings, is_clean=self._store.is_clean
+                )
+            elif header.begin_offset < self._low:
+                yield from _keys_from(self._disk, path, self._floor)
+
+
+def judge_index(
+    store: FoundStore, counts: Sequence[IndexCount], findings: Findings, log_end: int
+) -> int:
+    """Judge what is missing, and what is too much; gives how many entries are right.
+
+    Args:
+        store: the directory.
+        counts: what each part of the log says, in the order of the log.
+        findings: what is found goes there.
+        log_end: physical offset at which the log ends.
+    """
+    is_clean = store.is_clean
+    behind = [count for count in counts if count.behind]
+    if behind:
+        what = f"{behind[0].behind} entries point behind the log's end at {log_end}"
+        findings.add("index", f"offset {behind[0].first_behind}", what, is_error=is_clean)
+    missing = [count for count in counts if count.missing]
+    if missing:
+        what = f"{sum(count.missing for count in missing)} keys have no entry"
+        what += "; `cometmq store repair` makes them" if is_clean else "; a start may make them"
+        findings.add("index", f"offset {missing[0].first_missing}", what, is_error=is_clean)
+    return sum(count.matched for count in counts)
+
+
+def _header_of(disk: Disk, path: str) -> IndexHeader:
+    fd = disk.open(path, write=False)
+    try:
+        return decode_header(disk.pread(fd, INDEX_HEADER_SIZE, 0))
+    finally:
+        disk.close(fd)
+
+
+def _first_offset(store: FoundStore) -> int:
+    """Physical offset from which on there is an index: of its first entry."""
+    for path in store.index_paths:
+        for piece in _keys_from(store.disk, path, 0):
+            return _offset_at(piece, 0)
+    return 0
+
+
+def _keys_from(disk: Disk, path: str, floor: int) -> Iterator[bytes]:
+    """The keys of a file from the first that points to an offset or behind it; its chains are not looked at."""
+    fd = disk.open(path, write=False)
+    try:
+        header = decode_header(disk.pread(fd, INDEX_HEADER_SIZE, 0))
+        shape = find_shape(disk, fd, header) if header.index_count > 1 else None
+        if shape is None:
+            return
+
+        def points_at(number: int) -> int:
+            content = disk.pread(fd, INDEX_ENTRY_SIZE, entry_position(number, shape.slots))
+            return decode_entry(content).physical_offset if content else _EVERYWHERE
+
+        numbers = range(1, header.index_count)
+        first = numbers[0] + bisect_left(numbers, floor, key=points_at)
+        slots = blank_slots(shape.slots)
+        for number in range(first, header.index_count, _PIECE_ENTRIES):
+            count = min(_PIECE_ENTRIES, header.index_count - number)
+            content = disk.pread(
+                fd, count * INDEX_ENTRY_SIZE, entry_position(number, shape.slots)
             )
+            yield stored_keys(slots, number, content)[0]
+    finally:
+        disk.close(fd)
 
 
 def file_keys(disk: Disk, path: str, findings: Findings, *, is_clean: bool) -> Iterator[bytes]:

@@ -6,7 +6,7 @@ Next: cometmq.offline.verify
 from collections.abc import Callable, Iterator
 from typing import Generic, NamedTuple, TypeVar
 
-from cometmq.codec.record import Record
+from cometmq.codec.record import BLANK_TAIL_SIZE, Record, blank_tail
 from cometmq.codec.record_check import NoRecordError, check_record
 from cometmq.kernel import MAGIC_V1, MAGIC_V2, WalkEnd
 from cometmq.offline.found import FoundStore
@@ -48,10 +48,14 @@ class Damage(NamedTuple):
 
 
 class PieceScan(Generic[Piece]):
-    """One walk over a log, from its oldest file or from a record's offset on, a piece at a time.
+    """One walk over a log, or over a part of it, a piece at a time.
+
+    A walk from a record's offset on begins there. One over a range begins at the first valid record in
+    it; its last record may go on behind the range, and what is damaged where it ends is told.
 
     Attributes:
-        end: physical offset at which the log ends, when the walk is through.
+        begin: physical offset of the first record; None before the walk, and where there is none.
+        end: physical offset at which the log, or the range's last record ends, when the walk is through.
         tail: bytes behind it up to the last that is not zero; 0 for a plain end.
         damages: what was passed over.
         records: how many valid records there were.
@@ -63,6 +67,7 @@ class PieceScan(Generic[Piece]):
         walk: Walk[Piece],
         *,
         start: int | None = None,
+        part: range | None = None,
         on_progress: OnProgress | None = None,
     ) -> None:
         self._disk = store.disk
@@ -71,6 +76,9 @@ class PieceScan(Generic[Piece]):
         self._on_progress = on_progress
         self._walk = walk
         self._is_whole_checked = store.settings.verify_property_crc
+        self._part = part
+        self._limit = self._chain.end if part is None else part.stop
+        self.begin: int | None = None
         self.end = self._chain.start if start is None else start
         self.tail = 0
         self.damages: list[Damage] = []
@@ -78,11 +86,15 @@ class PieceScan(Generic[Piece]):
 
     def __iter__(self) -> Iterator[Piece]:
         """What comes of the pieces that have valid records."""
+        if self._part is not None and not self._is_begun(self._part):
+            return
         begin = self.end
-        while (file := self._chain.find(self.end)) is not None:
-            piece, count, self.end, why = _take(file, self.end, self._walk)
+        while (file := self._chain.find(self.end)) is not None and not self._is_over(file):
+            limit = max(self._limit, self.end + _MAGIC_END)
+            piece, count, self.end, why = _take(file, self.end, limit, self._walk)
             self.records += count
             if count:
+                self.begin = begin if self.begin is None else self.begin
                 yield piece
             if why is WalkEnd.BLANK:
                 self.end = file.end
@@ -90,6 +102,26 @@ class PieceScan(Generic[Piece]):
                 break
             if self._on_progress is not None:
                 self._on_progress(self.end - begin)
+
+    def _is_begun(self, part: range) -> bool:
+        """Go to the range's first record; False where it has none."""
+        file = self._chain.find(part.start)
+        self.end = part.start
+        if file is not None and part.start == file.start:
+            return True
+        following = self._next_valid(part.start, part.stop)
+        self.end = part.start if following is None else following
+        return following is not None
+
+    def _is_over(self, file: LogFile) -> bool:
+        """Whether the range ends here: behind it something begins that is another's."""
+        if self.end < self._limit:
+            return False
+        return (
+            self.end == file.start
+            or self._is_valid(file, self.end)
+            or _is_blank(file, self.end)
+        )
 
     def _pass_over(self, file: LogFile) -> bool:
         """Go on at the next valid record; False where the log ends."""
@@ -112,19 +144,20 @@ class PieceScan(Generic[Piece]):
                     return file.start + at + len(piece.rstrip(b"\0")) - self.end
         return 0
 
-    def _next_valid(self, offset: int) -> int | None:
-        """Physical offset of the first valid record behind an offset."""
-        for file in self._log.files_between(offset, self._chain.end):
+    def _next_valid(self, offset: int, limit: int | None = None) -> int | None:
+        """Physical offset of the first valid record from an offset on that starts before a limit."""
+        end = self._chain.end if limit is None else min(limit, self._chain.end)
+        for file in self._log.files_between(offset, end):
             begin = max(offset - file.start, 0)
             for first, stop in self._disk.written(file.fd, begin):
-                for at in range(first, stop, CHUNK_SIZE):
+                for at in range(first, min(stop, end - file.start), CHUNK_SIZE):
                     piece = file.read(file.start + at, min(CHUNK_SIZE, stop - at) + _MAGIC_END)
                     if is_zeros(piece):
                         continue
                     for place in _magic_places(piece):
                         candidate = file.start + at + place - 4
                         if candidate >= offset and self._is_valid(file, candidate):
-                            return candidate
+                            return candidate if candidate < end else None
         return None
 
     def _is_valid(self, file: LogFile, offset: int) -> bool:
@@ -151,14 +184,21 @@ class LogScan(PieceScan[list[Record]]):
         super().__init__(store, walk, start=start, on_progress=on_progress)
 
 
+def _is_blank(file: LogFile, offset: int) -> bool:
+    """Whether the mark stands here that ends a file, or too few bytes for one are left."""
+    left = file.end - offset
+    return left < BLANK_TAIL_SIZE or file.read(offset, BLANK_TAIL_SIZE) == blank_tail(left)
+
+
 def _take(
-    file: LogFile, position: int, walk: Walk[Piece]
+    file: LogFile, position: int, limit: int, walk: Walk[Piece]
 ) -> tuple[Piece, int, int, WalkEnd | None]:
     """What comes of records from an offset on, their number, their end, and why not further.
 
-    The reason is None where the file goes on.
+    All of them start before the limit; it is at least a magic's end behind the offset. The reason is
+    None where the file goes on.
     """
-    size = CHUNK_SIZE
+    size = min(CHUNK_SIZE, limit - position)
     while True:
         chunk = file.read(position, min(size, file.end - position))
         piece, count, walked, why = walk(chunk, position)

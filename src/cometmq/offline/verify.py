@@ -1,22 +1,24 @@
 """Looks at everything in a store: is what the files say about each other true?
 
-One walk over the log checks every record (sizes, offset, CRC of the body) and gathers the entries
-that they ask for; the checks of queues and index compare these with their files.
+A walk over each part of the log checks every record (sizes, offset, CRC of the body), and compares the entries that they
+ask for with queues and index (`part_check`); what only the whole shows is judged here. `cometmq store verify` has one
+part, Spark's job as many as there is room for.
 
-Next: cometmq.offline.wanted_walk
+Next: cometmq.offline.part_check
 """
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from cometmq.codec.fastjson import loads
 from cometmq.model.errors import CodecError, StoreDamaged
-from cometmq.offline.batch_check import BatchCheck
+from cometmq.offline.batch_check import judge_batches
 from cometmq.offline.findings import Finding, Findings
 from cometmq.offline.found import FoundStore
-from cometmq.offline.index_check import IndexCheck
-from cometmq.offline.log_scan import OnProgress, PieceScan
-from cometmq.offline.queue_check import QueueCheck
-from cometmq.offline.wanted_walk import WantedWalk
+from cometmq.offline.index_check import judge_index
+from cometmq.offline.log_scan import OnProgress
+from cometmq.offline.part_check import PartVerdict, check_part, whole
+from cometmq.offline.queue_verdict import QueueVerdict
 from cometmq.store.disk import read_file
 
 
@@ -51,7 +53,7 @@ class Verdict:
 
 
 def verify(store: FoundStore, *, on_progress: OnProgress | None = None) -> Verdict:
-    """Look at everything in a store; nothing is changed.
+    """Look at everything in a store, on one core; nothing is changed.
 
     Args:
         store: the directory.
@@ -60,44 +62,87 @@ def verify(store: FoundStore, *, on_progress: OnProgress | None = None) -> Verdi
     Raises:
         OSError: the disk failed.
     """
-    findings = Findings()
-    index = IndexCheck(store, findings)
-    queues = _queue_check(store, findings)
-    batches = BatchCheck(store, findings)
-    walk = WantedWalk(queues, batches, is_whole_checked=store.settings.verify_property_crc)
-    scan = PieceScan(store, walk.take, on_progress=on_progress)
-    for piece in scan:
-        index.take(piece.keys, piece.end)
-    for damage in scan.damages:
-        where = f"{damage.path} at {damage.at}"
-        what = f"{damage.end - damage.start} bytes are no record: {damage.why}"
-        findings.add("log", where, what)
-    if scan.tail:
-        what = f"{scan.tail} bytes stand behind the log's end"
-        findings.add("log", f"offset {scan.end}", what, is_error=store.is_clean)
-    if queues is not None:
-        queues.finish(scan.end)
-    batches.finish()
-    index.finish(scan.end)
-    return Verdict(
-        scan.records,
-        store.log.chain.start,
-        scan.end,
-        batches.entries + (queues.entries if queues is not None else 0),
-        index.entries,
-        findings.errors,
-        findings.notes,
-        findings.kept,
-    )
+    check = StoreCheck(store)
+    part = check_part(store, whole(store), has_queues=check.has_queues, on_progress=on_progress)
+    return check.finish([part])
 
 
-def _queue_check(store: FoundStore, findings: Findings) -> QueueCheck | None:
-    """The comparison of the queues; None where their files are such that there is none."""
-    try:
-        return QueueCheck(store, findings, topics=_known_topics(store))
-    except StoreDamaged as error:
-        findings.add("queue", "files", str(error))
-        return None
+class StoreCheck:
+    """One verification: what is looked at once, beside the parts of the log.
+
+    Attributes:
+        has_queues: whether queues can be compared.
+    """
+
+    def __init__(self, store: FoundStore) -> None:
+        """Begin one.
+
+        Raises:
+            OSError: the disk failed.
+        """
+        self._store = store
+        self._findings = Findings()
+        self._queues = self._queue_verdict()
+        self.has_queues = self._queues is not None
+
+    def _queue_verdict(self) -> QueueVerdict | None:
+        """The judge of the queues; None where their files are such that there is none."""
+        try:
+            return QueueVerdict(self._store, self._findings, topics=_known_topics(self._store))
+        except StoreDamaged as error:
+            self._findings.add("queue", "files", str(error))
+            return None
+
+    def finish(self, parts: Iterable[PartVerdict]) -> Verdict:
+        """Add up what the parts have found, and judge what only the whole shows.
+
+        Args:
+            parts: of the whole log, in its order.
+
+        Raises:
+            OSError: the disk failed.
+        """
+        store, findings = self._store, self._findings
+        joined = list(self._joined(parts))
+        for part in joined:
+            findings.add_all(part.findings, part.errors, part.notes)
+        chain = store.log.chain
+        log_end = max(
+            (part.end for part in joined if part.begin is not None), default=chain.start
+        )
+        queue_entries = 0
+        if self._queues is not None:
+            counts = (count for part in joined for count in part.queues)
+            queue_entries = self._queues.finish(counts, log_end)
+        wanted = (each for part in joined for each in part.batches)
+        queue_entries += judge_batches(store, wanted, findings)
+        index_entries = judge_index(store, [part.keys for part in joined], findings, log_end)
+        return Verdict(
+            sum(part.records for part in joined),
+            chain.start,
+            log_end,
+            queue_entries,
+            index_entries,
+            findings.errors,
+            findings.notes,
+            findings.kept,
+        )
+
+    def _joined(self, parts: Iterable[PartVerdict]) -> Iterator[PartVerdict]:
+        """The parts, each beginning where the one before has ended.
+
+        A sender who knew where a message would lie could put a record into its body: a part that has begun
+        there is checked again from where its first record is.
+        """
+        at = self._store.log.chain.start
+        for part in parts:
+            found = part
+            if part.begin is not None and part.begin < at:
+                again = range(min(at, part.stop), part.stop)
+                found = check_part(self._store, again, has_queues=self.has_queues)
+            if found.begin is not None:
+                at = found.end
+            yield found
 
 
 def _known_topics(store: FoundStore) -> frozenset[str]:

@@ -1,8 +1,9 @@
 """The job "verify": is what a store's files say true, and are two copies the same? On all cores.
 
-Next: cometmq.spark.store.verify
+Next: cometmq.offline.part_check
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,9 +11,10 @@ from pyspark.sql import SparkSession
 
 from cometmq.model.errors import SettingsError
 from cometmq.net.clock import SystemClock
-from cometmq.offline.folder import StoreFolder
-from cometmq.offline.plan import Task, plan_tasks
-from cometmq.offline.rebuild import found_settings
+from cometmq.offline.found import FoundStore, find_store
+from cometmq.offline.part_check import PartVerdict, check_part, parts_of
+from cometmq.offline.splits import SPLIT_BYTES
+from cometmq.offline.verify import StoreCheck, Verdict
 from cometmq.spark.jobs.comparing import Reading, compare
 from cometmq.spark.jobs.copies import copy_of
 from cometmq.spark.jobs.field import option
@@ -21,11 +23,9 @@ from cometmq.spark.jobs.manifest import absolute
 from cometmq.spark.jobs.options import JobOptions
 from cometmq.spark.jobs.origin import ClusterOptions
 from cometmq.spark.jobs.run import Run, running
-from cometmq.spark.jobs.tasks import Row, by_name, log_size, run_tasks, task_plan
+from cometmq.spark.jobs.tasks import Row, run_tasks
 from cometmq.spark.jobs.words import time_ms
-from cometmq.spark.store.verify import Found, Total, VerifyRules, verify_index_file, verify_task
-from cometmq.spark.store.verify_index import IndexPart, index_parts
-from cometmq.store.lock import ABORT_FILE
+from cometmq.store.real_disk import RealDisk
 
 SETTLED_MS = (
     1000  # What is younger may not be everywhere yet, where something is still written.
@@ -51,9 +51,6 @@ class VerifyOptions(JobOptions, ClusterOptions):
     broker: str = option("Of topics only the queues of this broker.", "")
     until: str = option("Compare only what was stored before; live: a second ago.", "")
     to: str = option("Folder in which the manifest is kept.", "")
-
-
-_Part = Task | IndexPart  # A range of the log, or an index file.
 
 
 def run(spark: SparkSession, options: VerifyOptions) -> Report:
@@ -101,26 +98,42 @@ def _compare(spark: SparkSession, options: VerifyOptions) -> Report:
 
 def _check(spark: SparkSession, options: VerifyOptions) -> Report:
     """A store alone."""
-    folder = StoreFolder(absolute(options.store))
-    tasks = plan_tasks(folder)
-    if options.dry_run:
-        return task_plan(tasks)
-    settings, index = found_settings(folder.root), index_parts(folder)
-    is_closed = not folder.exists(ABORT_FILE)
-    rules = VerifyRules(tuple(settings.delay_levels_ms), is_closed, tuple(index))
-    parts: dict[str, _Part] = {**by_name(tasks)}
-    parts.update((each.path, each) for each in index)
+    store = find_store(absolute(options.store), None, RealDisk())
+    try:
+        parts = {f"{part.start}-{part.stop}": part for part in parts_of(store, SPLIT_BYTES)}
+        if options.dry_run:
+            return _planned(parts)
+        return _checked(spark, options, store, parts)
+    finally:
+        store.close()
 
-    def work(part: _Part) -> list[Row]:
-        if isinstance(part, IndexPart):
-            return [list(found) for found in verify_index_file(part, rules)]
-        return [list(found) for found in verify_task(folder, part, rules)]
+
+def _checked(
+    spark: SparkSession, options: VerifyOptions, store: FoundStore, parts: Mapping[str, range]
+) -> Report:
+    """What the parts of a store say, each looked at by a task, together."""
+    check, root, settings = StoreCheck(store), store.root, store.settings
+    has_queues = check.has_queues
+
+    def work(part: range) -> list[Row]:
+        found = find_store(root, settings, RealDisk())
+        try:
+            return [list(check_part(found, part, has_queues=has_queues))]
+        finally:
+            found.close()
 
     with running("verify", options, place=options.to) as this:
         if this.is_finished:
             this.begin_again()
-        rows = run_tasks(spark, this, parts, work, size_of=_size_of, rows_of=_messages_of)
-        return _kept(this, _verdict(Total.of(Found(*row) for row in rows)))
+        rows = run_tasks(spark, this, parts, work, size_of=len, rows_of=_records_of)
+        return _kept(this, _report(check.finish(PartVerdict.of(row) for row in rows)))
+
+
+def _planned(parts: Mapping[str, range]) -> Report:
+    """What a dry run shows: the parts and their bytes."""
+    rows = [(name, len(part)) for name, part in parts.items()]
+    counts = {"tasks": len(rows), "bytes": sum(len(part) for part in parts.values())}
+    return Report(counts, ("range", "bytes"), list(rows))
 
 
 def _kept(this: Run, report: Report) -> Report:
@@ -130,26 +143,25 @@ def _kept(this: Run, report: Report) -> Report:
     return report
 
 
-def _size_of(part: _Part) -> int:
-    return part.size if isinstance(part, IndexPart) else log_size(part)
+def _records_of(rows: list[Row]) -> int:
+    return sum(PartVerdict.of(row).records for row in rows)
 
 
-def _messages_of(rows: list[Row]) -> int:
-    return Total.of(Found(*row) for row in rows).messages
-
-
-def _verdict(total: Total) -> Report:
-    return Report(
-        counts={
-            "rows": total.messages,
-            "bytes": total.size,
-            "queue entries": total.queue_entries,
-            "index entries": total.index_entries,
-            "errors": len(total.errors),
-        },
-        notes=[f"{found.place}: {found.finding}" for found in total.notes],
-        findings=[f"{found.place}: {found.finding}" for found in total.errors],
-    )
+def _report(verdict: Verdict) -> Report:
+    findings = [f"{each.where}: {each.what}" for each in verdict.findings if each.is_error]
+    notes = [f"{each.where}: {each.what}" for each in verdict.findings if not each.is_error]
+    if more := verdict.errors - len(findings):
+        findings.append(f"{more:,} more errors")
+    if more := verdict.notes - len(notes):
+        notes.append(f"{more:,} more notes")
+    counts = {
+        "rows": verdict.records,
+        "bytes": verdict.log_end - verdict.log_start,
+        "queue entries": verdict.queue_entries,
+        "index entries": verdict.index_entries,
+        "errors": verdict.errors,
+    }
+    return Report(counts=counts, notes=notes, findings=findings)
 
 
 JOB = Job("verify", VerifyOptions, run)

@@ -24,16 +24,17 @@ from cometmq.codec.index_file import (
 from cometmq.model.errors import CodecError, StoreDamaged
 from cometmq.offline.columns.pieces import same
 from cometmq.offline.folder import INDEX_NAME_DIGITS
+from cometmq.offline.folder_disk import FolderDisk
+from cometmq.offline.found import find_store
 from cometmq.offline.index_shape import find_shape
 from cometmq.offline.narrowed import narrowed
 from cometmq.offline.plan import Task, plan_tasks
 from cometmq.offline.queue_reader import QueueFile, queue_files, read_queue_file
 from cometmq.offline.rebuild import Target, found_settings, packed_runs
 from cometmq.offline.rows import message_batches
+from cometmq.offline.verify import verify
 from cometmq.spark.store.schema import MESSAGES
 from cometmq.spark.store.settings import StoreReadSettings
-from cometmq.spark.store.verify import VerifyRules, verify_task
-from cometmq.store.lock import ABORT_FILE
 from cometmq.store.real_disk import RealDisk
 from cometmq.store.settings import DELAY_LEVELS_MS
 
@@ -70,7 +71,7 @@ def plan(settings: StoreReadSettings) -> list[Work]:
         StoreDamaged: there is no store.
     """
     folder = settings.folder
-    if settings.view in (MESSAGES, "packed-cq", "verify"):
+    if settings.view in (MESSAGES, "packed-cq"):
         levels = DELAY_LEVELS_MS
         if folder.is_local and settings.view != MESSAGES:
             levels = found_settings(folder.root).delay_levels_ms
@@ -183,14 +184,24 @@ def _packed(settings: StoreReadSettings, work: Work) -> Iterator[Columns]:
     }
 
 
-def _verify(settings: StoreReadSettings, work: Work) -> Iterator[Columns]:
-    is_closed = not settings.folder.exists(ABORT_FILE)
-    rules = VerifyRules(work.delay_levels_ms, is_closed)
-    found = list(verify_task(settings.folder, work.log, rules))
+def _verify(settings: StoreReadSettings, _work: Work) -> Iterator[Columns]:
+    """The whole store by one task: what is wrong with queues shows when all of the log is through."""
+    folder = settings.folder
+    disk = RealDisk() if folder.is_local else FolderDisk(folder)
+    store = find_store(folder.root, None, disk, log_paths=folder.log_paths)
+    try:
+        verdict = verify(store)
+    finally:
+        store.close()
+    size = verdict.log_end - verdict.log_start
+    rows: list[tuple[Any, ...]] = [
+        ("store", folder.root, None, False, verdict.records, size, verdict.queue_entries)
+    ]
+    rows += [
+        (each.part, each.where, each.what, each.is_error, 0, 0, 0) for each in verdict.findings
+    ]
     names = ("part", "place", "finding", "isError", "messages", "bytes", "queueEntries")
-    # The view leaves the index out, so its count is none of the columns.
-    columns = list(zip(*found, strict=True))[: len(names)] if found else ((),) * len(names)
-    yield dict(zip(names, map(list, columns), strict=True))
+    yield dict(zip(names, map(list, zip(*rows, strict=True)), strict=True))
 
 
 def _files(settings: StoreReadSettings, _work: Work) -> Iterator[Columns]:

@@ -1,0 +1,166 @@
+"""Judges queues when the whole log has been compared with them: what is missing, and what is too much.
+
+Next: cometmq.offline.index_check
+"""
+
+from collections.abc import Iterable, Iterator
+
+from cometmq.codec.queue_entry import BLANK_ENTRY, GAP_CODE, QUEUE_ENTRY
+from cometmq.offline.findings import Findings
+from cometmq.offline.found import FoundStore, QueueId
+from cometmq.offline.queue_check import QueueCount, read_entries
+from cometmq.store.consume_queue import ConsumeQueue
+from cometmq.store.consume_queues import ConsumeQueues
+from cometmq.store.log_end import record_at
+from cometmq.store.queue_files import QueueFiles
+from cometmq.store.queue_loading import LoadedQueue, QueueLoader
+from cometmq.store.queue_table import QueueTable
+from cometmq.store.stored_record import places_of
+
+_RUN_ENTRIES_MAX = 3200  # Entries of a queue are looked at one by one in runs of so many.
+
+
+class QueueVerdict:
+    """The queues of a store, as their files have them."""
+
+    def __init__(
+        self, store: FoundStore, findings: Findings, *, topics: frozenset[str]
+    ) -> None:
+        """Load the queues.
+
+        Args:
+            store: the directory.
+            findings: what is found goes there.
+            topics: topics that exist, by the broker's configuration.
+
+        Raises:
+            StoreDamaged: a queue file has a wrong size.
+            OSError: the disk failed.
+        """
+        self._store = store
+        self._findings = findings
+        self._topics = topics
+        root = f"{store.root}/consumequeue"
+        self._files = QueueFiles(store.disk, root, store.settings.queue_entries_per_file)
+        queues = ConsumeQueues(QueueTable(), self._files, read_only=True)
+        loader = QueueLoader(store.disk, queues)
+        loaded = loader.load(log_start=store.log.chain.start, dispatched=None)
+        loader.check_sizes()
+        self._loaded = {QueueId(one.queue.topic, one.queue.queue_id): one for one in loaded}
+
+    def finish(self, counts: Iterable[QueueCount], log_end: int) -> int:
+        """Judge what is missing, and what is too much.
+
+        Args:
+            counts: what each part of the log says of each of its queues, in the order of the log.
+            log_end: physical offset at which the log ends.
+
+        Returns:
+            How many entries are as the log has them.
+
+        Raises:
+            OSError: the disk failed.
+        """
+        queues = _added(counts)
+        for queue_id, count in queues.items():
+            if count.missing:
+                self._judge_missing(queue_id, count)
+        for queue_id, loaded in self._loaded.items():
+            if loaded.has_gap:
+                self._findings.add(
+                    "queue", str(queue_id), "a file, or entries, are missing between others"
+                )
+            found = queues.get(queue_id)
+            matched = found.matched if found is not None else 0
+            if loaded.queue.max_offset - loaded.queue.min_offset != matched:
+                self._look_for_strays(queue_id, loaded, log_end)
+        return sum(count.matched for count in queues.values())
+
+    def _judge_missing(self, queue_id: QueueId, count: QueueCount) -> None:
+        """Say whether missing entries are an error."""
+        what = (
+            f"{count.missing} entries from {count.first_missing} on are missing (log: "
+            f"{count.missing_at})"
+        )
+        is_deleted = queue_id not in self._loaded and queue_id.topic not in self._topics
+        if is_deleted:
+            self._findings.add(
+                "queue",
+                str(queue_id),
+                f"{count.missing} records of a deleted topic",
+                is_error=False,
+            )
+            return
+        progress = self._store.checkpoints.progress
+        is_young = progress is None or count.missing_at >= min(
+            progress.dispatched, progress.flushed
+        )
+        if not self._store.is_clean and is_young:
+            what += "; the next start builds them"
+            self._findings.add("queue", str(queue_id), what, is_error=False)
+        else:
+            self._findings.add("queue", str(queue_id), what)
+
+    def _look_for_strays(self, queue_id: QueueId, loaded: LoadedQueue, log_end: int) -> None:
+        """Entries that point to no record of their queue, one by one."""
+        behind: list[tuple[int, int, int]] = []  # At the queue's end a start drops such.
+        for entry in _entries(self._files, loaded.queue):
+            offset, at, size = entry
+            if at >= log_end and not self._store.is_clean:
+                behind.append(entry)
+            elif not self._is_its_record(queue_id, offset, at, size):
+                self._note_stray(queue_id, entry)
+            elif behind:
+                for stray in behind:
+                    self._note_stray(queue_id, stray)
+                behind.clear()
+        for stray in behind:
+            self._note_stray(queue_id, stray, is_error=False)
+
+    def _note_stray(
+        self, queue_id: QueueId, entry: tuple[int, int, int], *, is_error: bool = True
+    ) -> None:
+        offset, at, size = entry
+        what = f"points to {size} bytes at {at}, where no record of this queue is"
+        if not is_error:
+            what += "; the next start drops it"
+        self._findings.add("queue", f"{queue_id} at {offset}", what, is_error=is_error)
+
+    def _is_its_record(self, queue_id: QueueId, offset: int, at: int, size: int) -> bool:
+        """Whether an entry's record is there and says so, too."""
+        file = self._store.log.chain.find(at)
+        record = record_at(file, at) if file is not None else None
+        if record is None or record.store_size != size:
+            return False
+        places = places_of(record, self._store.settings.delay_levels_ms)
+        return any((*queue_id, offset) == place[:3] for place in places)
+
+
+def _added(counts: Iterable[QueueCount]) -> dict[QueueId, QueueCount]:
+    """What all parts together say of each queue."""
+    queues: dict[QueueId, QueueCount] = {}
+    for count in counts:
+        key = QueueId(count.topic, count.queue_id)
+        before = queues.get(key, QueueCount(*key, 0))
+        first = before if before.missing else count
+        queues[key] = QueueCount(
+            *key,
+            before.matched + count.matched,
+            before.missing + count.missing,
+            first.first_missing,
+            first.missing_at,
+        )
+    return queues
+
+
+_BLANK = QUEUE_ENTRY.unpack(BLANK_ENTRY)[:2]
+
+
+def _entries(files: QueueFiles, queue: ConsumeQueue) -> Iterator[tuple[int, int, int]]:
+    """(queue offset, physical offset, size) of every entry of a queue that stands for a message."""
+    for start in range(queue.min_offset, queue.max_offset, _RUN_ENTRIES_MAX):
+        count = min(_RUN_ENTRIES_MAX, queue.max_offset - start)
+        content = read_entries(files, queue, start, count)
+        for place, (at, size, code) in enumerate(QUEUE_ENTRY.iter_unpack(content)):
+            if (at, size) != _BLANK and code != GAP_CODE:
+                yield start + place, at, size
