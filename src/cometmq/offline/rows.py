@@ -71,6 +71,7 @@ class RowRules:
         is_json: properties that are text are a JSON object, not as they are stored.
         broker_name: for the column `brokerName`; a log does not say it.
         topics: only these; none: all.
+        queues: only queues of these numbers; none: all.
         is_grouped: the rows of a batch stand by topic and day of storing, in the order of the log within.
         range: only records of its times.
         conditions: only records that may meet them; Spark checks the rows again.
@@ -82,6 +83,7 @@ class RowRules:
     is_json: bool = False
     broker_name: str = ""
     topics: tuple[str, ...] = ()
+    queues: tuple[int, ...] = ()
     is_grouped: bool = False
     range: LogRange = ALL
     conditions: Conditions = ANY_ROW
@@ -129,7 +131,7 @@ class _Rows:
         if self._rules.mode is Mode.FAILFAST:
             raise _failure(str(damage))
         log.warning("%s", damage)
-        if self._rules.mode is Mode.DROPMALFORMED or self._rules.topics:
+        if self._rules.mode is Mode.DROPMALFORMED or self._rules.topics or self._rules.queues:
             return
         values: dict[str, Any] = {
             "commitLogOffset": damage.start,
@@ -162,6 +164,8 @@ class _Rows:
         if rules.topics:
             texts = take_text(pa.py_buffer(window.buffer), window.topic)
             keep &= np.isin(texts.to_numpy(zero_copy_only=False), rules.topics)
+        if rules.queues:
+            keep &= np.isin(window.int32(QUEUE_ID_AT), rules.queues)
         if rules.conditions != ANY_ROW:
             keep &= wanted_rows(window, rules.conditions)
         return window if keep.all() else window.select(keep)
