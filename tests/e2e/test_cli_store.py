@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import orjson
@@ -80,3 +82,69 @@ def test_what_is_no_store_is_named(tmp_path):
     done = run("store", "verify", str(tmp_path), nameserver=None)
     assert done.returncode == 3
     assert "is no store" in done.stderr.decode()
+
+
+def test_a_store_is_rebuilt_archived_and_restored_without_spark(damaged, tmp_path):
+    archive, back = tmp_path / "archive", tmp_path / "back"
+    assert told("rebuild", STORE, "--out", tmp_path / "made").startswith("1,245 queue entries")
+    for name in ("consumequeue", "index"):
+        made = sorted(path for path in (tmp_path / "made" / name).rglob("*") if path.is_file())
+        java = sorted(path for path in (STORE / name).rglob("*") if path.is_file())
+        assert [path.read_bytes() for path in made] == [path.read_bytes() for path in java]
+    source = tmp_path / "source"
+    shutil.copytree(STORE, source, copy_function=shutil.copyfile)
+    told("archive", source, "--to", archive, "--raw")
+    assert told("archive", source, "--to", archive, "--raw").startswith("0 rows"), (
+        "all is there"
+    )
+    assert told("restore", archive, back).startswith("1,245 rows, 4 log files")
+    assert told("verify", back).startswith("sound: 1245 records")
+    for log in (STORE / "commitlog").iterdir():
+        if any(log.read_bytes()):
+            assert (back / "commitlog" / log.name).read_bytes() == log.read_bytes()
+    assert run("store", "restore", str(archive), str(back), nameserver=None).returncode == 2
+
+
+def test_a_check_of_queues_changes_nothing_and_finds_what_is_not_as_the_log_says(damaged):
+    assert told("rebuild", damaged, "--check", "--topic", "GoldenPayments")
+    queue = damaged / "consumequeue" / "GoldenOrders" / "1" / "0".zfill(20)
+    content = bytearray(queue.read_bytes())
+    content[40 * 20 + 19] ^= 1
+    queue.write_bytes(content)
+    found = orjson.loads(told("rebuild", damaged, "--check", "--json", status=NOT_SOUND))
+    assert f"consumequeue/GoldenOrders/1/{0:020d}" in [
+        each["where"] for each in found["findings"]
+    ]
+    assert queue.read_bytes() == content
+    assert not (damaged / "checked").exists()
+
+
+def test_records_that_an_archive_lacks_are_findings(tmp_path):
+    source, archive = tmp_path / "source", tmp_path / "archive"
+    shutil.copytree(STORE, source, copy_function=shutil.copyfile)
+    told("archive", source, "--to", archive, "--raw")
+    shutil.rmtree(archive / "topic=GoldenOrders")
+    said = told("restore", archive, tmp_path / "back", status=NOT_SOUND)
+    assert "the archive has no record of it" in said
+
+
+def test_what_only_looks_needs_no_arrow_and_the_rest_says_that_it_does():
+    """With the plain package, which brings neither numpy nor pyarrow."""
+    program = (
+        "import sys; sys.modules.update(numpy=None, pyarrow=None); "
+        "from cometmq.cli.__main__ import main; sys.argv[1:] = {!r}; main()"
+    )
+    plain = [sys.executable, "-c"]
+    verify, rebuild = (
+        subprocess.run(
+            [*plain, program.format(["store", word, str(STORE)])],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        for word in ("verify", "rebuild")
+    )
+    assert verify.returncode == 0, verify.stderr
+    assert rebuild.returncode == 3
+    assert rebuild.stderr.startswith("error: numpy is not installed")
+    assert "pip install 'cometmq[arrow]'" in rebuild.stderr

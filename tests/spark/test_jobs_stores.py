@@ -69,7 +69,7 @@ def test_rebuilt_queues_are_those_that_the_broker_wrote(spark, store):
     assert rebuild.run(spark, checking).findings == []
     name, content = next(each for each in before.items() if "/t1/" in each[0])
     (store / name).write_bytes(b"\x01" + content[1:])
-    assert rebuild.run(spark, checking).findings == [f"{name} is not what the log says"]
+    assert rebuild.run(spark, checking).findings == [f"{name}: is not what the log says"]
     report = rebuild.run(spark, given)
     assert report.counts["queue entries"] >= MESSAGES
     assert report.counts["keys"] >= 2 * MESSAGES

@@ -24,6 +24,7 @@ from cometmq.cli.pipeline import PASSED_ON, pipeline
 from cometmq.cli.programs import SETTINGS_AS_FLAGS, broker, nameserver, up
 from cometmq.cli.send import send
 from cometmq.cli.store import store
+from cometmq.cli.store_files import archive_store, rebuild_store, restore_store
 from cometmq.cli.tail import tail
 from cometmq.cli.topics import topics
 from cometmq.model.errors import CometError
@@ -94,6 +95,9 @@ app.command(rich_help_panel=MESSAGES)(explain)
 app.command(rich_help_panel=MESSAGES)(conflicts)
 app.add_typer(transactions, name="transactions", rich_help_panel=MESSAGES)
 store.command("expired")(expired)
+store.command("rebuild")(rebuild_store)
+store.command("archive")(archive_store)
+store.command("restore")(restore_store)
 app.add_typer(store, name="store", rich_help_panel=FILES)
 app.command(rich_help_panel=MESSAGES, context_settings=PASSED_ON)(pipeline)
 

@@ -1,6 +1,6 @@
 """`cometmq store`: looks into a store directory while no broker has it, and puts it in order.
 
-Every command but `repair` opens files for reading only. Exit statuses are those of every command
+Every command here but `repair` opens files for reading only. Exit statuses are those of every command
 (`model.exit_status`): 1 says that something is not as it should be.
 
 Next: cometmq.offline.verify
@@ -70,7 +70,7 @@ def verify_store(folder: Folder, *, config: Config = None, as_json: AsJson = Fal
 
     with (
         _found(folder, config) as found,
-        _progress(_log_size(found), "verifying") as on_progress,
+        progress_bar(_log_size(found), "verifying") as on_progress,
     ):
         verdict = verify(found, on_progress=on_progress)
     if as_json:
@@ -156,13 +156,13 @@ def compare_stores(
     from cometmq.offline.compare import Comparer, messages_of, open_for_reading
     from cometmq.store.real_disk import RealDisk
 
-    settings, disk = _settings(config), RealDisk()
+    settings, disk = store_settings(config), RealDisk()
     a = open_for_reading(str(first.absolute()), settings, clock=SystemClock(), disk=disk)
     try:
         b = open_for_reading(str(second.absolute()), settings, clock=SystemClock(), disk=disk)
         try:
             total = messages_of(a)
-            with _progress(total, "comparing", are_bytes=False) as on_compared:
+            with progress_bar(total, "comparing", are_bytes=False) as on_compared:
                 found = Comparer(a, b, is_exact=exact, on_compared=on_compared).run()
         finally:
             b.close()
@@ -198,9 +198,9 @@ def repair_store(
     """
     with (
         _found(folder, config) as found,
-        _progress(_log_size(found), "walking the log") as on_progress,
+        progress_bar(_log_size(found), "walking the log") as on_progress,
     ):
-        plan = _repair(found, _settings(config), is_wanted, cut, on_progress)
+        plan = _repair(found, store_settings(config), is_wanted, cut, on_progress)
     if as_json:
         print_json({"done": is_wanted, **plan_json(plan)})
         return
@@ -232,7 +232,7 @@ def _repair(
     )
 
 
-def _settings(config: str | None) -> "StoreSettings | None":
+def store_settings(config: str | None) -> "StoreSettings | None":
     """A broker's settings; None where no conf file is given."""
     if config is None:
         return None
@@ -247,7 +247,7 @@ def _found(folder: Path, config: str | None) -> "Iterator[FoundStore]":
     from cometmq.offline.found import find_store
     from cometmq.store.real_disk import RealDisk
 
-    found = find_store(str(folder.absolute()), _settings(config), RealDisk())
+    found = find_store(str(folder.absolute()), store_settings(config), RealDisk())
     try:
         yield found
     finally:
@@ -260,7 +260,7 @@ def _log_size(found: "FoundStore") -> int:
 
 
 @contextmanager
-def _progress(
+def progress_bar(
     total: int, what: str, *, are_bytes: bool = True
 ) -> Iterator[Callable[[int], None]]:
     """A bar over bytes or messages, on a terminal."""

@@ -24,6 +24,9 @@ class Finding(NamedTuple):
     what: str
     is_error: bool = True
 
+    def __str__(self) -> str:
+        return f"{self.where}: {self.what}"
+
 
 class Findings:
     """All of them.

@@ -28,6 +28,7 @@ from cometmq.model.errors import SettingsError, StoreDamaged
 from cometmq.offline.archive import KEPT_CONFIG, SPLITS, read_holdings
 from cometmq.offline.columns.pieces import contents
 from cometmq.offline.columns.schema import RAW_RECORD
+from cometmq.offline.findings import Finding
 from cometmq.offline.folder import LOG_NAME_DIGITS, StoreFolder
 from cometmq.offline.plan import plan_tasks
 from cometmq.offline.rebuild import begin, finish, rebuild_task, target_of
@@ -76,6 +77,13 @@ class Restored:
     start: int
     records: int
     missing: tuple[tuple[int, int], ...] = ()
+
+    def findings(self) -> Iterator[Finding]:
+        """What the archive lacks of the file."""
+        for lo, hi in self.missing:
+            yield Finding(
+                "archive", f"{lo} to {hi} of the log", "the archive has no record of it"
+            )
 
 
 def growing(to: str) -> str:

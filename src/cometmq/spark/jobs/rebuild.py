@@ -2,31 +2,21 @@
 
 They are made beside the old ones and put in their place at the end; the broker must be stopped.
 
-Next: cometmq.offline.rebuild
+Next: cometmq.offline.rebuild_store
 """
 
-import shutil
-from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from cometmq.model.errors import SettingsError
 from cometmq.net.clock import SystemClock
-from cometmq.offline import rebuild as queues
-from cometmq.offline import rebuild_keys as index
-from cometmq.offline.folder import StoreFolder
-from cometmq.offline.plan import Task, plan_tasks
+from cometmq.offline.rebuild_store import StoreRebuild
 from cometmq.spark.jobs.field import option
 from cometmq.spark.jobs.job import Job, Report
 from cometmq.spark.jobs.manifest import absolute
 from cometmq.spark.jobs.options import JobOptions
-from cometmq.spark.jobs.run import Run, running
-from cometmq.spark.jobs.tasks import Row, by_name, log_size, run_tasks, task_plan
-from cometmq.store.index_file import IndexShape
-
-_CHECKED = "checked"  # The folder beside the old files in which --check makes new ones.
+from cometmq.spark.jobs.run import running
+from cometmq.spark.jobs.tasks import by_name, log_size, run_tasks, task_plan
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,65 +43,27 @@ def run(spark: SparkSession, options: RebuildOptions) -> Report:
         StoreLocked: a broker has the directory.
         StoreDamaged: two records have one place in a queue, or there is no log.
     """
-    root = absolute(options.store)
-    folder = StoreFolder(root)
-    tasks = plan_tasks(folder)
+    topics = [topic.strip() for topic in options.topic.split(",") if topic.strip()]
+    made = StoreRebuild.of(
+        absolute(options.store),
+        topics=topics,
+        out=absolute(options.out) if options.out else "",
+        is_check=options.check,
+    )
+    tasks = made.tasks()
     if options.dry_run:
         return task_plan(tasks)
-    if options.check and options.out:
-        raise SettingsError("--check changes nothing: leave out --out")
-    topics = [topic.strip() for topic in options.topic.split(",") if topic.strip()]
-    settings = queues.found_settings(root)
-    out = absolute(options.out) if options.out else f"{root}/{queues.REBUILT}"
-    if options.check:
-        out = f"{root}/{_CHECKED}"
-    target = queues.target_of(root, settings, out=out, topics=topics)
-    has_index = not topics and not options.check
-    place = "" if options.check else out if options.out else root
+    place = "" if options.check else made.target.root if options.out else made.root
     with running("rebuild-index", options, place=place) as this:
-        _begin(this, target, out)
-
-        def work(task: Task) -> list[Row]:
-            keys = index.keys_task(folder, task, out) if has_index else 0
-            runs = queues.rebuild_task(folder, task, target)
-            return [[keys], *(list(run.to_dict().values()) for run in runs)]
-
-        rows = run_tasks(spark, this, by_name(tasks), work, size_of=log_size)
-        written = [queues.Written(*row) for row in rows if len(row) > 1]
-        counts = {"queue entries": queues.finish(target, written)}
-        report = this.finish(Report(counts))
-        if options.check:
-            report.findings = list(_differences(root, out))
-            shutil.rmtree(out)
-            return report
-        if has_index:
-            shape = IndexShape(settings.index.slots, settings.index.entries)
-            counts["keys"] = index.finish_keys(out, shape, clock=SystemClock())
-        if not options.out:
-            if has_index:
-                index.install_keys(root, out)
-            counts["queues"] = queues.install(root, target)
+        # A killed run is gone on with; a finished one is done again: files may have been damaged.
+        if this.is_finished or not this.manifest.ranges:
+            this.begin_again()
+            made.begin()
+        rows = run_tasks(spark, this, by_name(tasks), made.work, size_of=log_size)
+        done = made.finish(rows, clock=SystemClock())
+        report = this.finish(Report(done.counts))
+        report.findings = [str(finding) for finding in done.findings]
     return report
-
-
-def _begin(this: Run, target: queues.Target, out: str) -> None:
-    """A killed run is gone on with; a finished one is done again: files may have been damaged."""
-    if this.manifest.ranges and not this.is_finished:
-        return
-    this.begin_again()
-    queues.begin(target)
-    index.begin_keys(out)
-
-
-def _differences(root: str, out: str) -> Iterator[str]:
-    """Files of the new queues that are not what is there."""
-    for path in sorted(Path(out, "consumequeue").rglob("[0-9]" * 20)):
-        name = path.relative_to(out)
-        old = Path(root, name)
-        if not old.exists():
-            yield f"{name} is missing"
-        elif old.read_bytes() != path.read_bytes():
-            yield f"{name} is not what the log says"
 
 
 JOB = Job("rebuild-index", RebuildOptions, run)

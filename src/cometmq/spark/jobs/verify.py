@@ -148,8 +148,8 @@ def _records_of(rows: list[Row]) -> int:
 
 
 def _report(verdict: Verdict) -> Report:
-    findings = [f"{each.where}: {each.what}" for each in verdict.findings if each.is_error]
-    notes = [f"{each.where}: {each.what}" for each in verdict.findings if not each.is_error]
+    findings = [str(each) for each in verdict.findings if each.is_error]
+    notes = [str(each) for each in verdict.findings if not each.is_error]
     if more := verdict.errors - len(findings):
         findings.append(f"{more:,} more errors")
     if more := verdict.notes - len(notes):

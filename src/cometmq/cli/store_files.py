@@ -1,0 +1,207 @@
+"""`cometmq store rebuild`, `archive` and `restore`: files made of a store's log, and a log of files, on one core.
+
+The jobs of `cometmq pipeline` do the same with the same functions on all cores (docs/design/0052).
+
+Next: cometmq.offline.rebuild_store
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cometmq.cli.options import AsJson, read_time
+from cometmq.cli.output import print_json, screen, visible
+from cometmq.cli.store import Config, Folder, progress_bar, store_settings
+from cometmq.model.errors import CometError
+from cometmq.model.exit_status import ExitStatus
+
+if TYPE_CHECKING:
+    from cometmq.offline.findings import Finding
+
+SHOWN_MAX = 20  # Findings printed for people; --json gives all.
+
+Topics = Annotated[
+    str, typer.Option("--topic", metavar="A,B", help="Only these topics, with commas between.")
+]
+RangeStart = Annotated[
+    int | None,
+    typer.Option(min=0, metavar="OFFSET", help="Begin with the log file that holds it."),
+]
+RangeEnd = Annotated[
+    int | None,
+    typer.Option(min=1, metavar="OFFSET", help="End with the log file before it."),
+]
+
+
+def rebuild_store(
+    folder: Folder,
+    *,
+    topic: Topics = "",
+    check: Annotated[
+        bool,
+        typer.Option("--check", help="Compare with the queues that are there; change nothing."),
+    ] = False,
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Another directory for the files; the store stays."),
+    ] = None,
+    config: Config = None,
+    as_json: AsJson = False,
+) -> None:
+    """Make queue files and index anew from the log; the broker must be stopped.
+
+    With --topic only the queues of these topics, and no index.
+    """
+    need_arrow()
+    from cometmq.net.clock import SystemClock
+    from cometmq.offline.rebuild_store import StoreRebuild
+
+    made = StoreRebuild.of(
+        str(folder.absolute()),
+        store_settings(config),
+        topics=_names(topic),
+        out=str(out.absolute()) if out is not None else "",
+        is_check=check,
+    )
+    tasks = made.tasks()
+    made.begin()
+    rows = []
+    with progress_bar(
+        sum(split.hi - split.lo for task in tasks for split in task), "rebuilding"
+    ) as show:
+        done = 0
+        for task in tasks:
+            rows += made.work(task)
+            done += sum(split.hi - split.lo for split in task)
+            show(done)
+    found = made.finish(rows, clock=SystemClock())
+    _end(found.counts, found.findings, as_json=as_json)
+
+
+def archive_store(
+    folder: Folder,
+    *,
+    to: Annotated[str, typer.Option(metavar="PLACE", help="The archive's folder or URI.")],
+    raw: Annotated[
+        bool,
+        typer.Option("--raw", help="Keep each record's own bytes: what `restore` needs."),
+    ] = False,
+    topic: Topics = "",
+    until: Annotated[
+        str, typer.Option(metavar="TIME", help="Only what was stored before this time.")
+    ] = "",
+    as_json: AsJson = False,
+) -> None:
+    """Write the log as Parquet files, by topic and day; what is archived already is left out.
+
+    A broker may have the store open. Without --topic a watermark in it says how far the archive goes.
+    """
+    need_arrow()
+    from cometmq.offline.archive import ArchiveRules, archive_task, finish_archive, plan_archive
+    from cometmq.offline.folder import StoreFolder
+    from cometmq.offline.plan import LogRange
+
+    source = StoreFolder(str(folder.absolute()))
+    end_ms = read_time(until, option="--until") if until else None
+    splits = plan_archive(source, LogRange(end_ms=end_ms))
+    place = to if "://" in to else str(Path(to).absolute())
+    rules = ArchiveRules(place, is_raw=raw, topics=_names(topic))
+    files = []
+    with progress_bar(sum(split.hi - split.lo for split in splits), "archiving") as show:
+        done = 0
+        for split in splits:
+            files += archive_task(source, [split], rules)
+            done += split.hi - split.lo
+            show(done)
+    if splits:
+        finish_archive(source, splits, rules)
+    counts = {
+        "rows": sum(file.rows for file in files),
+        "bytes": sum(file.size for file in files),
+        "files": len(files),
+    }
+    _end(counts, (), as_json=as_json)
+
+
+def restore_store(
+    archive: Annotated[
+        str,
+        typer.Argument(metavar="ARCHIVE", help="An archive made with --raw: folder or URI."),
+    ],
+    folder: Annotated[
+        Path, typer.Argument(metavar="DIR", help="The store's directory: a new or empty one.")
+    ],
+    *,
+    start: RangeStart = None,
+    end: RangeEnd = None,
+    as_json: AsJson = False,
+) -> None:
+    """Make a store again out of an archive, bit by bit, with the file sizes that it had.
+
+    Records that the archive lacks are findings; status 1 then.
+    """
+    need_arrow()
+    from cometmq.net.clock import SystemClock
+    from cometmq.offline.restore import (
+        begin_restore,
+        finish_restore,
+        plan_restore,
+        restore_task,
+    )
+
+    place = archive if "://" in archive else str(Path(archive).absolute())
+    to = str(folder.absolute())
+    parts = plan_restore(place, to, start=start, end=end)
+    begin_restore(parts)
+    files = []
+    with progress_bar(sum(part.size for part in parts), "restoring") as show:
+        for part in parts:
+            files.append(restore_task(part))
+            show(part.start + part.size - parts[0].start)
+    entries = finish_restore(parts, to, clock=SystemClock())
+    counts = {
+        "rows": sum(file.records for file in files),
+        "log files": len(files),
+        "queue entries": entries,
+    }
+    _end(counts, [found for file in files for found in file.findings()], as_json=as_json)
+
+
+def need_arrow() -> None:
+    """See to it that what rows are made with is installed.
+
+    Raises:
+        CometError: it is not.
+    """
+    try:
+        import numpy  # noqa: F401
+        import pyarrow  # noqa: F401
+    except ModuleNotFoundError as error:
+        raise CometError(
+            f"{error.name} is not installed, which this command needs: pip install 'cometmq[arrow]'"
+        ) from None
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(name.strip() for name in text.split(",") if name.strip())
+
+
+def _end(counts: Mapping[str, int], findings: "Iterable[Finding]", *, as_json: bool) -> None:
+    """Print what was done; findings are status 1.
+
+    Raises:
+        typer.Exit: there are findings.
+    """
+    found: Sequence[Finding] = list(findings)
+    if as_json:
+        print_json({"counts": dict(counts), "findings": [each._asdict() for each in found]})
+    else:
+        for each in found[:SHOWN_MAX]:
+            screen().print(visible(str(each)), markup=False)
+        if len(found) > SHOWN_MAX:
+            screen().print(f"… and {len(found) - SHOWN_MAX} more")
+        screen().print(", ".join(f"{count:,} {name}" for name, count in counts.items()))
+    if found:
+        raise typer.Exit(ExitStatus.FOUND)

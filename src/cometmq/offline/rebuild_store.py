@@ -1,0 +1,152 @@
+"""Queues and index of a store made anew from its log: what the command does in a loop, and the job in tasks.
+
+    `of` -> `begin` -> `work` for each of `tasks`, anywhere -> `finish`
+
+Next: cometmq.offline.rebuild
+"""
+
+import shutil
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from cometmq.model.clock import Clock
+from cometmq.model.errors import SettingsError
+from cometmq.offline import rebuild as queues
+from cometmq.offline import rebuild_keys as keys
+from cometmq.offline.findings import Finding
+from cometmq.offline.folder import StoreFolder
+from cometmq.offline.plan import Task, plan_tasks
+from cometmq.offline.queue_reader import QUEUES
+from cometmq.store.index_file import IndexShape
+from cometmq.store.settings import StoreSettings
+
+_CHECKED = "checked"  # The folder beside the old files in which a check makes new ones.
+
+Row = list[Any]
+
+
+class Rebuilt(NamedTuple):
+    """What a rebuild has done.
+
+    Attributes:
+        counts: how many queue entries, keys and queues.
+        findings: files that are not what the log says, where nothing was to be changed.
+    """
+
+    counts: dict[str, int]
+    findings: list[Finding]
+
+
+@dataclass(frozen=True)
+class StoreRebuild:
+    """A rebuild of a store on this machine; picklable.
+
+    Attributes:
+        root: the store.
+        target: where queue files go.
+        shape: of the new index files; None: no index is made.
+        is_check: compare with the files that are there, and change nothing.
+        is_installed: put the new files in the place of the old ones.
+    """
+
+    root: str
+    target: queues.Target
+    shape: IndexShape | None
+    is_check: bool = False
+    is_installed: bool = True
+
+    @classmethod
+    def of(
+        cls,
+        root: str,
+        settings: StoreSettings | None = None,
+        *,
+        topics: Sequence[str] = (),
+        out: str = "",
+        is_check: bool = False,
+    ) -> "StoreRebuild":
+        """Look at the store's sizes.
+
+        Args:
+            root: the store.
+            settings: the broker's; None: what the files show.
+            topics: only their queues, and no index; none: all.
+            out: another directory for the new files; the store stays as it is.
+            is_check: compare with the files that are there, and change nothing.
+
+        Raises:
+            SettingsError: a check and another directory.
+            StoreDamaged: there is no store.
+        """
+        if is_check and out:
+            raise SettingsError("--check changes nothing: leave out --out")
+        found = queues.found_settings(root, settings)
+        place = f"{root}/{_CHECKED}" if is_check else out or f"{root}/{queues.REBUILT}"
+        target = queues.target_of(root, found, out=place, topics=topics)
+        shape = None
+        if not topics and not is_check:
+            shape = IndexShape(found.index.slots, found.index.entries)
+        return cls(root, target, shape, is_check, not (is_check or out))
+
+    def tasks(self) -> list[Task]:
+        """The log, in tasks.
+
+        Raises:
+            StoreDamaged: there is no log.
+        """
+        return plan_tasks(StoreFolder(self.root))
+
+    def begin(self) -> None:
+        """Make the folders for the new files; what a broken-off rebuild left there goes."""
+        queues.begin(self.target)
+        keys.begin_keys(self.target.root)
+
+    def work(self, task: Task) -> list[Row]:
+        """Do a task: a row with the number of keys, then one for each run of entries. May run again.
+
+        Raises:
+            OSError: something could not be read or written.
+        """
+        folder = StoreFolder(self.root)
+        count = keys.keys_task(folder, task, self.target.root) if self.shape else 0
+        runs = queues.rebuild_task(folder, task, self.target)
+        return [[count], *(list(run.to_dict().values()) for run in runs)]
+
+    def finish(self, rows: Iterable[Row], *, clock: Clock) -> Rebuilt:
+        """All tasks are through: fill gaps, make the index, and put the files in their place, or compare them.
+
+        Args:
+            rows: of all tasks.
+            clock: index files are named after the time.
+
+        Raises:
+            StoreLocked: a broker has the directory.
+            StoreDamaged: two records have one place in a queue.
+            OSError: something could not be read or written.
+        """
+        written = [queues.Written(*row) for row in rows if len(row) > 1]
+        counts, out = {"queue entries": queues.finish(self.target, written)}, self.target.root
+        if self.is_check:
+            findings = list(_differences(self.root, out))
+            shutil.rmtree(out)
+            return Rebuilt(counts, findings)
+        if self.shape:
+            counts["keys"] = keys.finish_keys(out, self.shape, clock=clock)
+        if self.is_installed:
+            if self.shape:
+                keys.install_keys(self.root, out)
+            counts["queues"] = queues.install(self.root, self.target)
+        return Rebuilt(counts, [])
+
+
+def _differences(root: str, out: str) -> Iterator[Finding]:
+    """Files of the new queues that are not what is there."""
+    for path in sorted(Path(out, QUEUES).rglob("[0-9]" * 20)):
+        name = str(path.relative_to(out))
+        old = Path(root, name)
+        if not old.exists():
+            yield Finding("queue", name, "is missing")
+        elif old.read_bytes() != path.read_bytes():
+            yield Finding("queue", name, "is not what the log says")
