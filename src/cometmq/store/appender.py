@@ -20,7 +20,7 @@ from cometmq.codec.record import (
 )
 from cometmq.kernel import pack_columns, pack_records, take_back
 from cometmq.model.clock import Clock
-from cometmq.model.errors import RecordIllegal, StoreReadOnly
+from cometmq.model.errors import RecordIllegal
 from cometmq.model.flags import BORN_HOST_V6, STORE_HOST_V6
 from cometmq.store.batch import Arrival, Batch, Columns, Put, PutResult
 from cometmq.store.commitlog import CommitLog, Piece
@@ -96,11 +96,8 @@ class Appender:
         Raises:
             RecordIllegal: one of them is longer than a log file, or a number out of range.
             StoreFull: no room for another file.
-            StoreReadOnly: the log is a copy of a master's, and would be one no more.
             OSError: the disk failed. In each case nothing has been stored.
         """
-        if self.is_copy:
-            raise StoreReadOnly("this broker is a slave; send to its master")
         results: list[PutResult] = []
         arrivals: list[Arrival] = []
         if self._appends_crc:

@@ -314,6 +314,8 @@ class MessageStore:
     def _put(self, append: Callable[[], Batch]) -> Batch:
         if self.flags.refusal is not None:
             raise self._acceptance.refusal()
+        if self._appender.is_copy:
+            raise StoreReadOnly("this broker is a slave; send to its master")
         if self.positions.dispatched < self._dispatcher.raw_end:
             raise StoreBusy("records that came as bytes of the log are not confirmed yet")
         try:

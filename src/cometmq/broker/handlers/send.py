@@ -17,7 +17,13 @@ from cometmq.broker.admission import Admission, Admitted, AnySend, Sender
 from cometmq.broker.counters import Counters
 from cometmq.broker.handlers.big_batches import BigBatches, is_big
 from cometmq.broker.handlers.plain_sends import PlainSends
-from cometmq.broker.handlers.send_answers import Pending, as_late, as_one, encode_answers
+from cometmq.broker.handlers.send_answers import (
+    Pending,
+    as_late,
+    as_one,
+    encode_answers,
+    too_few_replicas,
+)
 from cometmq.broker.handlers.send_intake import SendIntake
 from cometmq.broker.handlers.turn_sends import Sends
 from cometmq.broker.lanes import Lanes
@@ -25,7 +31,7 @@ from cometmq.broker.turns import Turns
 from cometmq.codec.fields import decode_fields
 from cometmq.codec.headers.send import SendRequest, SendRequestV2
 from cometmq.codec.remoting import Command, RawCommand
-from cometmq.model.codes import RequestCode, ResponseCode
+from cometmq.model.codes import RequestCode
 from cometmq.model.errors import RecordIllegal, RequestError, StoreError
 from cometmq.model.flags import ONEWAY
 from cometmq.net.answer import answer_to_error
@@ -281,11 +287,6 @@ def admit(admission: Admission, command: RawCommand, sender: Sender) -> Admitted
     request: AnySend = decode_fields(header, fields)
     is_batch = code == RequestCode.SEND_BATCH_MESSAGE
     return admission.admit(request, body, sender, is_batch=is_batch)
-
-
-def too_few_replicas(reason: str) -> RequestError:
-    """What a sender is told; PutMessageStatus.IN_SYNC_REPLICAS_NOT_ENOUGH of RocketMQ 5.3.3."""
-    return RequestError(ResponseCode.SYSTEM_ERROR, reason)
 
 
 def _end_of(results: list[PutResult]) -> int:

@@ -9,10 +9,11 @@ Next: cometmq.net.peer
 from cometmq.kernel import encode_answers
 from cometmq.kernel.rows import Pending
 from cometmq.model.codes import ResponseCode
+from cometmq.model.errors import RequestError
 from cometmq.store.appender import PutResult
 from cometmq.store.positions import Durability
 
-__all__ = ["Pending", "as_late", "as_one", "encode_answers", "ids_of"]
+__all__ = ["Pending", "as_late", "as_one", "encode_answers", "ids_of", "too_few_replicas"]
 
 # Every header begins so; that of a message that was not confirmed begins with another code.
 _CODE_SIZE = len('{"code":0')
@@ -21,6 +22,11 @@ _LATE_CODES = {
     Durability.REPLICA_LATE: ResponseCode.FLUSH_SLAVE_TIMEOUT,
     Durability.NO_REPLICA: ResponseCode.SLAVE_NOT_AVAILABLE,
 }
+
+
+def too_few_replicas(reason: str) -> RequestError:
+    """What a sender is told where nothing is stored: IN_SYNC_REPLICAS_NOT_ENOUGH of RocketMQ 5.3.3."""
+    return RequestError(ResponseCode.SYSTEM_ERROR, reason)
 
 
 def as_late(pending: list[Pending], durability: Durability) -> list[Pending]:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from cometmq.broker.admission import Admission
 from cometmq.broker.counters import Counters
-from cometmq.broker.handlers.send_answers import as_late, encode_answers
+from cometmq.broker.handlers.send_answers import as_late, encode_answers, too_few_replicas
 from cometmq.broker.handlers.turn_sends import Sends
 from cometmq.broker.lanes import Lanes
 from cometmq.codec.remoting import FRAME_SIZE_MAX
@@ -77,6 +77,9 @@ class SendIntake:
         """Store what was taken, and answer each connection."""
         batch, ends = self._batch, self._ends
         self._batch, self._ends, self.count = SendBatch(self._suffix), [], 0
+        if self._positions.refusal is not None:
+            self._refuse(_as_objects(batch, ends), too_few_replicas(self._positions.refusal))
+            return
         try:
             self._store.put_columns(batch)
         except Exception as error:  # noqa: BLE001  As net.dispatcher.run_batch.

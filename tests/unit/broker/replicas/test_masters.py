@@ -7,13 +7,14 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from cometmq.broker.handlers.send_intake import SendIntake
 from cometmq.broker.settings import BrokerRole
 from cometmq.broker.store_keys import FlushDiskType
 from cometmq.model.codes import RequestCode, ResponseCode
 from cometmq.replication.master_end import SECOND_WORD_SECONDS
 from tests.unit.broker.conftest import eventually, serve, virtual_loop
 from tests.unit.broker.replicas.slaves import ByteSlave
-from tests.unit.broker.test_sends import long_fields
+from tests.unit.broker.test_sends import KEY, long_fields, short_fields
 
 OK, LATE, NONE = (
     ResponseCode.SUCCESS,
@@ -128,6 +129,34 @@ async def test_with_fewer_than_the_least_nothing_is_stored(tmp_path):
         assert (await send(served, {"WAIT": "false"})).code == OK
         await slave_of(served)
         assert (await send(served)).code == OK
+
+
+async def test_sends_that_are_taken_as_columns_are_refused_too(tmp_path, monkeypatch):
+    taken: list[int] = []
+    handle = SendIntake.handle
+
+    def counted(intake: SendIntake) -> None:
+        taken.append(intake.count)
+        handle(intake)
+
+    monkeypatch.setattr(SendIntake, "handle", counted)
+    plain = short_fields() | {"i": f"UNIQ_KEY\1{KEY}\2"}
+    async with master(tmp_path, replicas_needed=2, replicas_least=2) as served:
+        slave = await slave_of(served)
+        for _ in range(2):
+            assert (await send(served)).code == OK, "which makes the topic, and opens its lane"
+        assert (await served.ask(RequestCode.SEND_MESSAGE_V2, plain, b"body")).code == OK
+        assert taken == [1]
+        slave.close()
+        await eventually(lambda: not served.broker._replicas.state().copies)
+        end = served.broker._store.max_offset
+        refused = await served.ask(RequestCode.SEND_MESSAGE_V2, plain, b"body")
+        assert (refused.code, refused.remark) == (
+            ResponseCode.SYSTEM_ERROR,
+            "in-sync replicas not enough",
+        )
+        assert taken == [1, 1]
+        assert served.broker._store.max_offset == end
 
 
 async def test_with_a_need_that_adapts_the_master_alone_is_enough(tmp_path):
