@@ -17,8 +17,10 @@ from cometmq.client import (
 )
 from cometmq.model.codes import RequestCode, ResponseCode
 from cometmq.model.errors import NetError
+from cometmq.model.exit_status import ExitStatus
 from cometmq.model.group import GroupConfig
 from tests.support import processes
+from tests.support.command_line import run
 from tests.support.frames import ask
 from tests.support.processes import Program, wait_until
 
@@ -52,6 +54,14 @@ def fill(names: str) -> None:
     with Producer(names) as producer:
         for number in range(COUNT):
             producer.send(Message(TOPIC, b"%d" % number))
+
+
+def replicas(names: str, *, status: ExitStatus) -> list[dict[str, object]]:
+    done = run("cluster", "replicas", "--json", nameserver=names)
+    assert done.returncode == status, done.stderr
+    lines = json.loads(done.stdout)
+    assert isinstance(lines, list)
+    return lines
 
 
 def end_of_log(folder: Path) -> bytes:
@@ -98,6 +108,9 @@ def test_a_slave_has_what_its_master_has_and_refuses_what_is_its_masters(
         assert status["inSyncSlaveNums"] == 1
         copied = json.loads(ask(slave.address, RequestCode.GET_BROKER_HA_STATUS)[1])
         assert copied["haClientRuntimeInfo"]["active"]
+        shown = {line["id"]: line for line in replicas(names, status=ExitStatus.WELL)}
+        assert shown[1]["state"] == "copying"
+        assert (shown[1]["offset"], shown[1]["gap"]) == (shown[0]["offset"], 0)
         refusals = {
             RequestCode.SEND_MESSAGE: ResponseCode.SERVICE_NOT_AVAILABLE,
             RequestCode.END_TRANSACTION: ResponseCode.SLAVE_NOT_AVAILABLE,
@@ -106,6 +119,9 @@ def test_a_slave_has_what_its_master_has_and_refuses_what_is_its_masters(
         }
         said = {code: ask(slave.address, code)[0]["code"] for code in refusals}
         assert said == refusals
+        slave.kill()
+        (alone,) = replicas(names, status=ExitStatus.WELL)
+        assert alone["state"] == "master", "an asynchronous one waits for nobody"
 
 
 def test_a_consumer_goes_on_at_the_slave_and_its_offsets_come_back_to_the_master(

@@ -13,6 +13,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from cometmq.cli.cluster import cluster
 from cometmq.cli.consume import consume
 from cometmq.cli.credentials import sign_with
 from cometmq.cli.delayed import delayed, recall
@@ -84,6 +85,7 @@ app = typer.Typer(
 app.command(rich_help_panel=PROGRAMS)(up)
 app.command(rich_help_panel=PROGRAMS, context_settings=SETTINGS_AS_FLAGS)(nameserver)
 app.command(rich_help_panel=PROGRAMS, context_settings=SETTINGS_AS_FLAGS)(broker)
+app.add_typer(cluster, name="cluster", rich_help_panel=PROGRAMS)
 app.add_typer(topics, name="topic", rich_help_panel=MESSAGES)
 messages.command("delayed")(delayed)
 messages.command("recall")(recall)

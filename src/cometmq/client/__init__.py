@@ -38,6 +38,7 @@ if TYPE_CHECKING:
         PullStatus,
         QueueRange,
         RawPull,
+        Replica,
         SendResult,
         SendStatus,
     )
@@ -67,6 +68,7 @@ if TYPE_CHECKING:
     from cometmq.codec.bodies.cluster import ClusterInfo
     from cometmq.codec.bodies.conflicts import Conflict, Side
     from cometmq.codec.bodies.connection import ClientConnection, ConsumerConnections
+    from cometmq.codec.bodies.ha_status import HaMaster, HaSlave, HaStatus
     from cometmq.codec.bodies.running import ConsumeRates
     from cometmq.codec.bodies.stats import QueueProgress
     from cometmq.codec.compression import Compression
@@ -104,6 +106,9 @@ __all__ = [
     "Finding",
     "FixedQueues",
     "GroupConfig",
+    "HaMaster",
+    "HaSlave",
+    "HaStatus",
     "Hub",
     "InProcesses",
     "Inspector",
@@ -122,6 +127,7 @@ __all__ = [
     "QueueProgress",
     "QueueRange",
     "RawPull",
+    "Replica",
     "Selector",
     "SendResult",
     "SendStatus",
@@ -163,7 +169,7 @@ _NAMES = {
     "cometmq.client.producer": "AsyncProducer",
     "cometmq.client.pull_consumer": "AsyncPullConsumer",
     "cometmq.client.push_consumer": "AsyncPushConsumer",
-    "cometmq.client.results": "PullResult PullStatus QueueRange RawPull SendResult SendStatus",
+    "cometmq.client.results": "PullResult PullStatus QueueRange RawPull Replica SendResult SendStatus",
     "cometmq.client.settings": "ClientSettings ConsumeFrom ConsumerSettings ProducerSettings PushSettings SimpleSettings",
     "cometmq.client.simple_consumer": "AsyncSimpleConsumer",
     "cometmq.client.sql_expression": "by_sql",
@@ -178,6 +184,7 @@ _NAMES = {
     "cometmq.codec.bodies.cluster": "ClusterInfo",
     "cometmq.codec.bodies.conflicts": "Conflict Side",
     "cometmq.codec.bodies.connection": "ClientConnection ConsumerConnections",
+    "cometmq.codec.bodies.ha_status": "HaMaster HaSlave HaStatus",
     "cometmq.codec.bodies.running": "ConsumeRates",
     "cometmq.codec.bodies.stats": "QueueProgress",
     "cometmq.codec.compression": "Compression",

@@ -18,14 +18,14 @@ from cometmq.client.api.messages import MessageApi
 from cometmq.client.api.offsets import OffsetApi
 from cometmq.client.hub import Hub
 from cometmq.client.queries import MessageQueries
-from cometmq.client.results import QueueRange
+from cometmq.client.results import QueueRange, Replica
 from cometmq.client.settings import ClientSettings
 from cometmq.codec.bodies.assignment import RequestModeConfig
 from cometmq.codec.bodies.cluster import ClusterInfo
 from cometmq.codec.bodies.connection import ClientConnection, ConsumerConnections
 from cometmq.codec.bodies.stats import QueueProgress
 from cometmq.codec.recall_handle import decode_recall_handle
-from cometmq.model.errors import BrokerNotFound
+from cometmq.model.errors import BrokerNotFound, CometError
 from cometmq.model.flags import PERM_READ_WRITE
 from cometmq.model.group import GroupConfig
 from cometmq.model.message import StoredMessage
@@ -103,6 +103,21 @@ class AsyncAdmin:
             TopicNotFound: the nameserver knows none.
         """
         return await self._hub.nameserver_api.route(topic)
+
+    async def replicas(self) -> list[Replica]:
+        """Each member of each broker group, masters first, and how far its copy of the log is; all are asked side by side."""
+        members = [
+            (name, broker_id, address)
+            for name, group in sorted((await self.cluster()).brokers.items())
+            for broker_id, address in sorted(group.addresses.items())
+        ]
+        said = await side_by_side(self._brokers.ha_status, [each[2] for each in members])
+        return [
+            Replica(*member, None, str(answer))
+            if isinstance(answer, CometError)
+            else Replica(*member, answer)
+            for member, answer in zip(members, said, strict=True)
+        ]
 
     async def _each_master(
         self, ask: Callable[[str], Awaitable[Value]], cluster: str | None

@@ -3,6 +3,7 @@
 from enum import StrEnum
 from typing import NamedTuple
 
+from cometmq.codec.bodies.ha_status import HaStatus
 from cometmq.model.codes import ResponseCode
 from cometmq.model.message import StoredMessage
 from cometmq.model.queue import MessageQueue
@@ -49,6 +50,24 @@ class SendResult(NamedTuple):
     region: str | None = None
     is_trace_on: bool = True
     recall_handle: str | None = None
+
+
+class Replica(NamedTuple):
+    """A member of a master's group: the master, or a slave.
+
+    Attributes:
+        broker_name: of the group.
+        broker_id: 0 is the master.
+        address: where it listens.
+        status: what it says of its copies; None: it did not answer.
+        error: why not.
+    """
+
+    broker_name: str
+    broker_id: int
+    address: str
+    status: HaStatus | None
+    error: str | None = None
 
 
 class PullStatus(StrEnum):

@@ -18,6 +18,7 @@ from cometmq.codec.bodies.connection import (
     decode_producer_connections,
 )
 from cometmq.codec.bodies.group_config import decode_group_table, encode_group_config
+from cometmq.codec.bodies.ha_status import HaStatus, decode_ha_status
 from cometmq.codec.bodies.lock import decode_locks_file
 from cometmq.codec.bodies.queue_offsets import decode_queue_offsets
 from cometmq.codec.bodies.running import RunningState, decode_running
@@ -108,6 +109,11 @@ class BrokerApi:
         answer = await self._asks.ask(address, command)
         table = await read_body(decode_group_table, answer.body, f"the groups of {address}")
         return dict(table.groups)
+
+    async def ha_status(self, address: str) -> HaStatus:
+        """How its copies stand, or how far it is as a copy."""
+        answer = await self._asks.ask(address, Command(RequestCode.GET_BROKER_HA_STATUS))
+        return await read_body(decode_ha_status, answer.body, f"the copies of {address}")
 
     async def set_request_mode(self, address: str, config: RequestModeConfig) -> None:
         """Say how a group consumes a topic whose queues brokers share out."""

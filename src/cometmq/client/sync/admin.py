@@ -5,7 +5,7 @@ from types import TracebackType
 from typing import Self
 
 from cometmq.client.admin import AsyncAdmin
-from cometmq.client.results import QueueRange
+from cometmq.client.results import QueueRange, Replica
 from cometmq.client.settings import ClientSettings
 from cometmq.client.sync.portal import portal
 from cometmq.codec.bodies.cluster import ClusterInfo
@@ -74,6 +74,11 @@ class Admin:
             TopicNotFound: the nameserver knows none.
         """
         result: TopicRoute = self._portal.call(self._client.route, topic)
+        return result
+
+    def replicas(self) -> list[Replica]:
+        """Each member of each broker group, masters first, and how far its copy of the log is; all are asked side by side."""
+        result: list[Replica] = self._portal.call(self._client.replicas)
         return result
 
     def topics(self) -> list[str]:
