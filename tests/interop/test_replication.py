@@ -38,9 +38,11 @@ def send(address: str, count: int = 600) -> None:
 
 
 def end_of(address: str) -> int:
-    """Where the log of a broker ends."""
-    table = json.loads(ask(address, GET_BROKER_RUNTIME_INFO)[1])["table"]
-    return int(table["commitLogMaxOffset"])
+    """Where the log of a broker ends; one of Java that just started has no answer yet."""
+    said = wait_until(
+        lambda: ask(address, GET_BROKER_RUNTIME_INFO)[1], seconds=20, what="a broker's numbers"
+    )
+    return int(json.loads(said)["table"]["commitLogMaxOffset"])
 
 
 def log_bytes(folder: Path, start: int, end: int) -> bytes:
