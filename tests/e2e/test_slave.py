@@ -16,7 +16,7 @@ from cometmq.client import (
     PullConsumer,
 )
 from cometmq.model.codes import RequestCode, ResponseCode
-from cometmq.model.errors import NetError
+from cometmq.model.errors import CometError
 from cometmq.model.exit_status import ExitStatus
 from cometmq.model.group import GroupConfig
 from tests.support import processes
@@ -64,6 +64,14 @@ def replicas(names: str, *, status: ExitStatus) -> list[dict[str, object]]:
     return lines
 
 
+def replicas_alone(names: str) -> list[dict[str, object]]:
+    """The master's line, once it is the only one."""
+    done = run("cluster", "replicas", "--json", nameserver=names)
+    lines = json.loads(done.stdout)
+    assert isinstance(lines, list)
+    return lines if len(lines) == 1 else []
+
+
 def end_of_log(folder: Path) -> bytes:
     """The log's bytes up to its last record: what is behind it are zeros."""
     log = folder / LOG
@@ -86,13 +94,18 @@ def wait_for_copy(folder: Path) -> None:
         seconds=20,
         what="the topic at the slave",
     )
+    wait_until(
+        lambda: GROUP in table(folder, "subscriptionGroup.json", "subscriptionGroupTable"),
+        seconds=20,
+        what="the group at the slave",
+    )
 
 
 def is_answered(consumer: PullConsumer) -> bool:
     """Whether the client has found out who answers now."""
     try:
         consumer.fetch(QUEUE, 0, max_count=1)
-    except NetError:
+    except CometError:
         return False
     return True
 
@@ -103,7 +116,6 @@ def test_a_slave_has_what_its_master_has_and_refuses_what_is_its_masters(
     fill(names)
     with slave_of(tmp_path, names) as slave:
         wait_for_copy(tmp_path)
-        assert GROUP in table(tmp_path, "subscriptionGroup.json", "subscriptionGroupTable")
         status = json.loads(ask(master.address, RequestCode.GET_BROKER_HA_STATUS)[1])
         assert status["inSyncSlaveNums"] == 1
         copied = json.loads(ask(slave.address, RequestCode.GET_BROKER_HA_STATUS)[1])
@@ -120,7 +132,10 @@ def test_a_slave_has_what_its_master_has_and_refuses_what_is_its_masters(
         said = {code: ask(slave.address, code)[0]["code"] for code in refusals}
         assert said == refusals
         slave.kill()
-        (alone,) = replicas(names, status=ExitStatus.WELL)
+        # The nameserver hears of its end by the connection.
+        (alone,) = wait_until(
+            lambda: replicas_alone(names), seconds=20, what="the slave out of the list"
+        )
         assert alone["state"] == "master", "an asynchronous one waits for nobody"
 
 
