@@ -11,12 +11,11 @@ from cometmq.kernel.layouts import (
     CRC_MASK,
     MAGIC_V1,
     MAGIC_V2,
-    QUEUE_ENTRY,
     SHORT_SIZE,
     TOPIC_BLOCK_V1_MAX,
 )
 from cometmq.kernel.rows import Buffer, End, HeadRow
-from cometmq.kernel.sends import encode_answers
+from cometmq.kernel.sends import encode_answers, show_entries
 
 
 def pack_columns(  # noqa: PLR0913, PLR0917  As `pack_records`.
@@ -89,17 +88,7 @@ def show_columns(
     watched: dict[End, list[int]],
 ) -> None:
     """Append the queue entries of what is packed to the tails of their queues; see `sends.show_entries`."""
-    pack = QUEUE_ENTRY.struct.pack
-    for queue, queue_offset, physical_offset, size, tags_code in batch.arrivals():
-        tail = queue.tail
-        if not tail:
-            dirty[queue] = None
-        tail += pack(physical_offset, size, tags_code)
-        queue.max_offset = queue_offset + 1
-        if len(tail) >= tail_size_max:
-            full.append(queue)
-        if queue.watched:
-            watched.setdefault(queue, []).append(tags_code)
+    show_entries(batch.arrivals(), dirty, tail_size_max, full, watched)
 
 
 def answer_columns(batch: SendBatch[End], first: int, last: int) -> bytes:
