@@ -9,7 +9,7 @@ TWO := -n 2 --dist loadfile
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build fmt sync lint types arch tidy static test plain check docs e2e attacks crash interop golden spark cluster demo bench ab fuzz ci clean
+.PHONY: help setup build fmt sync lint types arch tidy static test plain check docs e2e attacks crash interop golden spark cluster dashboard pictures demo bench ab fuzz ci clean
 
 help: ## this list
 	@grep -hE '^[a-z0-9]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-9s %s\n", $$1, $$2}'
@@ -85,10 +85,17 @@ interop: setup ## official Java clients and servers (needs a JDK 17 and Maven)
 cluster: setup ## jobs on a standalone Spark cluster, with CometMQ installed from its wheel
 	$(PYTEST) tests/cluster -s $(ARGS)
 
+dashboard: setup ## its pages over HTTP and in a browser (needs Chromium); pictures in build/screens
+	$(PYTEST) $(TWO) tests/dashboard $(ARGS)
+
+pictures: setup ## the pictures of the dashboard that docs/operate shows, taken anew
+	$(PYTEST) tests/dashboard/test_pictures.py $(ARGS)
+	cp build/screens/docs/*.webp docs/operate/dashboard/
+
 spark: setup ## the data sources and jobs on a local Spark
 	$(PYTEST) $(TWO) tests/spark $(ARGS)
 
-fuzz: setup ## 100,000 broken frames and 20,000 requests that fit their codes, against real servers
+fuzz: setup ## 150,000 broken frames, 20,000 requests that fit their codes; ARGS='--frames 1000000': the long run
 	$(PYTEST) tests/fuzz $(ARGS)
 
 demo: setup ## 336,776 flights through the broker and a Spark job to a table

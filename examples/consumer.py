@@ -7,7 +7,7 @@ like, and `python -m examples.producer` beside it. Ctrl-C ends it.
 import contextlib
 import sys
 
-from cometmq.client import ConsumeFrom, PushConsumer, PushSettings, StoredMessage
+from cometmq.client import ConsumeFrom, PushConsumer, PushSettings, StoredMessage, Tag
 
 NAMESERVER = sys.argv[1] if len(sys.argv) > 1 else None  # None: NAMESRV_ADDR, or localhost.
 
@@ -23,7 +23,7 @@ def main() -> None:
         NAMESERVER,
         group="billing",
         listener=handle,
-        subscriptions={"orders": "new || paid || sent"},
+        subscriptions={"orders": Tag("new || paid || sent")},
         settings=PushSettings(consume_from=ConsumeFrom.FIRST),
     )
     with consumer, contextlib.suppress(KeyboardInterrupt):

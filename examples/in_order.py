@@ -41,8 +41,8 @@ def main() -> None:
         NAMESERVER,
         group="packers",
         listener=handle,
-        subscriptions={"states": "*"},
-        settings=PushSettings(is_orderly=True, consume_from=ConsumeFrom.FIRST),
+        subscriptions=["states"],
+        settings=PushSettings(orderly=True, consume_from=ConsumeFrom.FIRST),
     )
     with consumer:
         is_done.wait(30)

@@ -35,7 +35,7 @@ def main() -> None:
             NAMESERVER,
             group="sums",
             listener=listener,
-            subscriptions={"sums": "*"},
+            subscriptions=["sums"],
             settings=settings,
         ) as consumer,
     ):

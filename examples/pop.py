@@ -5,7 +5,7 @@ Start a broker first (`cometmq up`), then `python -m examples.pop [NAMESERVER]`.
 
 import sys
 
-from cometmq.client import Message, Producer, SimpleConsumer, by_sql
+from cometmq.client import Message, Producer, SimpleConsumer, Sql
 
 NAMESERVER = sys.argv[1] if len(sys.argv) > 1 else None  # None: NAMESRV_ADDR, or localhost.
 TOPIC = "parcels"
@@ -16,7 +16,7 @@ def main() -> None:
     with Producer(NAMESERVER) as producer:
         for kilos in (1, 7, 30):
             producer.send(Message(TOPIC, b"parcel", properties={"kilos": str(kilos)}))
-    heavy = by_sql("kilos >= 5 AND kilos IS NOT NULL")
+    heavy = Sql("kilos >= 5 AND kilos IS NOT NULL")
     with SimpleConsumer(NAMESERVER, group="porters", subscriptions={TOPIC: heavy}) as consumer:
         left = 2
         while left:

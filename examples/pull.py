@@ -26,7 +26,7 @@ async def main() -> None:
             for message in (await consumer.fetch(queue, first, max_count=2)).messages:
                 print("  ", message)
 
-        await consumer.subscribe("orders")
+        consumer.subscribe("orders")
         left = COUNT
         async for message in consumer:
             print(message.tag, message.keys, message.body)

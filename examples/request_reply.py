@@ -32,7 +32,7 @@ def main() -> None:
             NAMESERVER,
             group="shop",
             listener=answer,
-            subscriptions={"prices": "*"},
+            subscriptions=["prices"],
             settings=settings,
         ):
             for fruit in PRICES:

@@ -26,7 +26,7 @@ TRACES = (
 
 def main() -> None:
     """Send and consume one message, and read its traces."""
-    producing = ProducerSettings(is_trace_enabled=True, trace_topic=TRACES)
+    producing = ProducerSettings(trace=True, trace_topic=TRACES)
     with Producer(NAMESERVER, settings=producing) as producer:
         sent = producer.send(Message("watched", b"hello"))
     consumed = threading.Event()
@@ -34,14 +34,12 @@ def main() -> None:
     def listen(_message: StoredMessage) -> None:
         consumed.set()
 
-    consuming = PushSettings(
-        is_trace_enabled=True, trace_topic=TRACES, consume_from=ConsumeFrom.FIRST
-    )
+    consuming = PushSettings(trace=True, trace_topic=TRACES, consume_from=ConsumeFrom.FIRST)
     with PushConsumer(
         NAMESERVER,
         group="watched",
         listener=listen,
-        subscriptions={"watched": "*"},
+        subscriptions=["watched"],
         settings=consuming,
     ):
         consumed.wait(30)

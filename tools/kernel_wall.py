@@ -55,7 +55,9 @@ TEXT = re.compile(
     r'"""(?:[^\\]|\\.)*?"""|c?"(?:[^"\\\n]|\\.)*"|c?\'(?:[^\'\\\n]|\\.)*\'|#[^\n]*'
 )
 OWN_TYPE = re.compile(r"\bcdef (?:class|struct) (\w+)")
-FIELD = re.compile(r"^ {4}(?:cdef )?(?:public )?[\w ]+?[ *](\w+)(?:\(| *$)", re.MULTILINE)
+FIELD = re.compile(
+    r"^ {4}(?:cdef )?(?:public )?[\w ]+?[ *](\w+)(?:\[\w+\])?(?:\(| *$)", re.MULTILINE
+)
 FUNCTION = re.compile(r"\bc?p?def [^\n(=]*\(([^)]*)\)")
 LOCALS = re.compile(r"^ +cdef ([^(\n]+(?:\([^\n]*)?)$", re.MULTILINE)
 # A type and a name; of what is called and indexed behind a "=" nothing is kept.

@@ -27,7 +27,7 @@ A `broker.conf` that was written for RocketMQ is read as it is: the same keys, t
 marked "differs". Flags beat `COMETMQ_*` variables, these beat the file, that beats `NAMESRV_ADDR`:
 `flushDiskType` is also `--flush-disk-type` and `COMETMQ_FLUSH_DISK_TYPE`. A key that nobody knows is a
 warning at the start, with the nearest known one. What "changes while it runs" is changed by `mqadmin updateBrokerConfig`
-until the next start, and holds for all that is asked from then on. The nameserver's settings: [nameserver](../nameserver.md).
+at once and for the next starts: it is kept beside the file, in `broker.conf.overlay`. The nameserver's settings: [nameserver](../nameserver.md).
 
 | key | default | meaning |
 | --- | --- | --- |

@@ -29,16 +29,16 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 CLIENT = ROOT / "src" / "cometmq" / "client"
 MODULES = (
-    "producer",
-    "push_consumer",
-    "pull_consumer",
-    "simple_consumer",
-    "admin",
-    "inspector",
+    "producer.producer",
+    "consumer.push.push_consumer",
+    "consumer.pull.pull_consumer",
+    "consumer.pop.simple_consumer",
+    "admin.admin",
+    "admin.inspector",
 )
 PREFIX = "Async"
 # An argument that only makes sense on the caller's own loop.
-LEFT_OUT = "hub"
+LEFT_OUT = "instance"
 # What a method gives to be used in `with`: its twin is written by hand.
 WRAPPED = {"AsyncTransaction": "Transaction"}
 Function = ast.FunctionDef | ast.AsyncFunctionDef
@@ -62,8 +62,8 @@ def main() -> int:
     is_check = parser.parse_args().check
     stale = []
     for name in MODULES:
-        source = CLIENT / f"{name}.py"
-        target = CLIENT / "sync" / f"{name}.py"
+        source = CLIENT / f"{name.replace('.', '/')}.py"
+        target = CLIENT / "sync" / f"{name.rpartition('.')[2]}.py"
         made = make(source.read_text(), name)
         if target.exists() and target.read_text() == made:
             continue

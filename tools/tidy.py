@@ -43,7 +43,17 @@ MACHINE_PATH = re.compile(
     r"(?<![\w.])/(?:work|root|home/\w+|Users/\w+)/|(?:\.\./|\b)shared/(?:design|golden|interop)"
 )
 OPEN_END = re.compile(r"#.*\b(?:TO[D]O|FIX[M]E)\b")
-SERVER_PACKAGES = ("broker", "kernel", "nameserver", "net", "store")
+# Packages whose names the glossary gates.
+GATED_PACKAGES = (
+    "broker",
+    "embedded",
+    "kernel",
+    "nameserver",
+    "net",
+    "offline",
+    "store",
+    "wire",
+)
 CLASS = re.compile(r"^(?:cdef )?class _*(\w+)", re.MULTILINE)
 COMPILED_SUFFIXES = (".pyx", ".pxd")
 COMPILED_FUNCTION = re.compile(
@@ -80,7 +90,7 @@ class Source:
     text: str
     tree: ast.Module | None
     modules: frozenset[str]  # dotted names of all modules below src
-    classes: Mapping[str, list[Path]]  # of the server's packages: where each name stands
+    classes: Mapping[str, list[Path]]  # of the package: where each name stands
     glossary: frozenset[str]  # the words that docs/glossary.md explains
 
     @property
@@ -183,23 +193,31 @@ def machine_path(source: Source) -> Iterator[Complaint]:
 
 
 def class_twice(source: Source) -> Iterator[Complaint]:
-    """No two classes of the server's packages have one name, but for one and its compiled twin."""
-    twin = source.path.with_name(f"_{source.path.stem}.pyx")
-    for node in source.tree.body if source.tree is not None else ():
-        if isinstance(node, ast.ClassDef):
-            places = source.classes.get(node.name.lstrip("_"), [])
-            others = [str(place) for place in places if place not in (source.path, twin)]
-            if others and source.path in places:
-                yield (
-                    node.lineno,
-                    f"class {node.name}: the name stands in {', '.join(others)}, too",
-                )
+    """No two classes of the package have one name, but for one and its compiled twin."""
+    stem, folder = source.path.stem.lstrip("_"), source.path.parent
+    twins = {source.path, folder / f"_{stem}.pyx", folder / f"{stem}.py"}
+    for line, name in classes_of(source):
+        places = source.classes.get(name.lstrip("_"), [])
+        others = [str(place) for place in places if place not in twins]
+        if others and source.path in places:
+            yield line, f"class {name}: the name stands in {', '.join(others)}, too"
+
+
+def classes_of(source: Source) -> Iterator[tuple[int, str]]:
+    """The classes that stand at the left margin of a file, plain or compiled, with their lines."""
+    if source.tree is not None:
+        for node in source.tree.body:
+            if isinstance(node, ast.ClassDef):
+                yield node.lineno, node.name
+    elif source.path.suffix == ".pyx":
+        for found in CLASS.finditer(source.text):
+            yield source.text.count("\n", 0, found.start()) + 1, found[0].split()[-1]
 
 
 def unknown_noun(source: Source) -> Iterator[Complaint]:
-    """The last word of a module's or class's name in the server's packages stands in the glossary."""
+    """The last word of a module's or class's name in the gated packages stands in the glossary."""
     parts = source.path.parts
-    if parts[:2] != ("src", "cometmq") or parts[2] not in SERVER_PACKAGES or not source.is_code:
+    if parts[:2] != ("src", "cometmq") or parts[2] not in GATED_PACKAGES or not source.is_code:
         return
     names = [] if source.path.stem.startswith("__") else [(1, source.path.stem)]
     names += [
@@ -207,6 +225,8 @@ def unknown_noun(source: Source) -> Iterator[Complaint]:
         for node in (ast.walk(source.tree) if source.tree is not None else ())
         if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
     ]
+    if source.tree is None:
+        names += [each for each in classes_of(source) if not each[1].startswith("_")]
     for line, name in names:
         noun = words(name)[-1]
         if not source.glossary.intersection(singulars(noun)):
@@ -255,7 +275,7 @@ def singulars(word: str) -> set[str]:
 def check(root: Path, paths: list[Path]) -> list[str]:
     """Run every rule over `paths` (relative to `root`); the complaints, in order of files."""
     modules = frozenset(module_names(root / "src"))
-    classes, glossary = server_classes(root), glossary_words(root)
+    classes, glossary = package_classes(root), glossary_words(root)
     complaints = []
     for path in sorted(paths):
         source = read(root, path, modules, classes, glossary)
@@ -277,14 +297,19 @@ def read(
     return Source(path, text, tree, modules, classes, glossary)
 
 
-def server_classes(root: Path) -> dict[str, list[Path]]:
-    """The classes of the server's packages: where each name stands, the compiled modules' too."""
+def package_classes(root: Path) -> dict[str, list[Path]]:
+    """The classes of the package: where each name stands, the compiled modules' too."""
     places: dict[str, list[Path]] = {}
-    for package in SERVER_PACKAGES:
-        for path in sorted((root / "src" / "cometmq" / package).rglob("*.py*")):
-            if path.suffix in (".py", ".pyx"):
-                for name in CLASS.findall(path.read_text(encoding="utf-8")):
-                    places.setdefault(name, []).append(path.relative_to(root))
+    for path in sorted((root / "src" / "cometmq").rglob("*.py*")):
+        text = path.read_text(encoding="utf-8") if path.suffix in (".py", ".pyx") else ""
+        # A program within a string has classes of its own, so Python is parsed.
+        names = [
+            node.name.lstrip("_")
+            for node in (ast.parse(text).body if path.suffix == ".py" else ())
+            if isinstance(node, ast.ClassDef)
+        ]
+        for name in names or (CLASS.findall(text) if path.suffix == ".pyx" else ()):
+            places.setdefault(name, []).append(path.relative_to(root))
     return places
 
 

@@ -7,6 +7,7 @@ be met only beside the client has its place here, too: a store that an embedded 
 """
 
 from cometmq.model.errors import (
+    BodyError,
     BombError,
     BrokerNotFound,
     BrokerRefused,
@@ -18,6 +19,7 @@ from cometmq.model.errors import (
     ConnectionLost,
     ExpressionError,
     FrameTooLarge,
+    GroupNotFound,
     MessageError,
     NetError,
     RecordIllegal,
@@ -38,6 +40,7 @@ from cometmq.model.errors import (
 )
 
 __all__ = [
+    "BodyError",
     "BombError",
     "BrokerNotFound",
     "BrokerRefused",
@@ -49,6 +52,7 @@ __all__ = [
     "ConnectionLost",
     "ExpressionError",
     "FrameTooLarge",
+    "GroupNotFound",
     "MessageError",
     "NetError",
     "RecordIllegal",

@@ -4,6 +4,7 @@ import ast
 import re
 import shlex
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.main import get_command
@@ -16,6 +17,10 @@ PAGES = [ROOT / "README.md", ROOT / "ARCHITECTURE.md", *sorted((ROOT / "docs").r
 LINK = re.compile(r"\[[^\]]*\]\((?P<target>[^)#\s]+)(?:#[^)]*)?\)")
 BLOCK = re.compile(r"^```(?P<language>\w+)\n(?P<code>.*?)^```", re.DOTALL | re.MULTILINE)
 QUOTED_FILE = re.compile(r"`(?P<path>[\w/.-]+\.(?:py|md|toml|conf))`")
+# `broker/parts`, and the modules of the drawing: a file or a folder below src/cometmq.
+MODULE = re.compile(
+    r"(?<![\w/.(])(?P<path>(?:model|kernel|codec|wire|store|net|access|nameserver|broker|client|spark)(?:/\w+)+)(?![\w/.-])"
+)
 
 
 def blocks(page: Path, language: str) -> list[str]:
@@ -32,12 +37,19 @@ def test_links_lead_somewhere(page: Path) -> None:
 
 
 def test_files_that_the_architecture_names_exist() -> None:
-    # `client/send.py` is below src/cometmq, `Makefile` and `docs/...` below the root.
+    # `client/producer/sender.py` is below src/cometmq, `Makefile` and `docs/...` below the root.
     text = (ROOT / "ARCHITECTURE.md").read_text()
     named = {match["path"] for match in QUOTED_FILE.finditer(text) if "/" in match["path"]}
     folders = (ROOT, ROOT / "src" / "cometmq")
     assert {
         path for path in named if not any((each / path).exists() for each in folders)
+    } == set()
+    modules = {match["path"] for match in MODULE.finditer(text)}
+    assert {"net/turn", "client/consumer/pull/pull_loop"} <= modules
+    assert {
+        path
+        for path in modules
+        if not any((folders[1] / path).with_suffix(end).exists() for end in ("", ".py"))
     } == set()
 
 
@@ -65,13 +77,21 @@ def commands() -> list[str]:
     return sorted(found)
 
 
+def runs_itself(command: object) -> bool:
+    """Whether it is a group that does something without a command of its own."""
+    return bool(getattr(command, "invoke_without_command", False))
+
+
 @pytest.mark.parametrize("line", commands())
 def test_the_command_line_understands_what_is_told_to_type(line: str) -> None:
-    command = get_command(app)
+    command: Any = get_command(app)
     arguments = shlex.split(line)[1:]
-    while arguments and isinstance(commands_of := getattr(command, "commands", None), dict):
-        command = commands_of[arguments.pop(0)]
-    is_group = hasattr(command, "commands")
+    context = command.make_context("cometmq", [], resilient_parsing=True)
+    while arguments and hasattr(command, "list_commands"):
+        if arguments[0].startswith("-") and runs_itself(command):
+            break
+        command = command.get_command(context, arguments.pop(0))
+    is_group = hasattr(command, "commands") and not runs_itself(command)
     if "--help" not in arguments and not is_group:
         command.make_context("cometmq", arguments, resilient_parsing=False)
 

@@ -75,18 +75,20 @@ def test_a_class_may_have_the_name_of_its_compiled_twin(tmp_path, name, count):
     assert len(tidy.check(tmp_path, [Path("src/cometmq/store/log.py")])) == count
 
 
-def test_two_classes_of_one_name_are_named_in_the_server_and_nowhere_else(tmp_path):
-    other = tmp_path / "src/cometmq/net/log.py"
+@pytest.mark.parametrize("room", ["net", "client/producer", "spark/sink"])
+def test_two_classes_of_one_name_are_named_wherever_they_stand(tmp_path, room):
+    other = tmp_path / "src/cometmq" / room / "log.py"
     other.parent.mkdir(parents=True)
     other.write_text('"""Logs."""\n\n\nclass _Log:\n    pass\n')
-    text = GOOD + "\n\nclass Log:\n    pass\n"
-    (line,) = complaints(tmp_path, text)
-    assert "class Log: the name stands in src/cometmq/net/log.py, too" in line
-    (tmp_path / "src/cometmq/store/reader.py").unlink()
-    (tmp_path / "src/cometmq/store/reader.py").parent.joinpath("log.py").unlink()
-    (tmp_path / "src/cometmq/store").rmdir()
-    text = text.replace("\nNext: cometmq.store.reader\n", "")
-    assert complaints(tmp_path, text, name="src/cometmq/client/log.py") == []
+    (line,) = complaints(tmp_path, GOOD + "\n\nclass Log:\n    pass\n")
+    assert f"class Log: the name stands in src/cometmq/{room}/log.py, too" in line
+
+
+def test_a_class_of_a_program_within_a_string_has_a_name_of_its_own(tmp_path):
+    other = tmp_path / "src/cometmq/spark/program.py"
+    other.parent.mkdir(parents=True)
+    other.write_text('"""Programs."""\n\nTEXT = """\nclass Log:\n    pass\n"""\n')
+    assert complaints(tmp_path, GOOD + "\n\nclass Log:\n    pass\n") == []
 
 
 COMPILED = (
@@ -125,6 +127,12 @@ def test_a_compiled_file_is_read_too(tmp_path, text, complaint):
         ("src/cometmq/store/reader.py", GOOD + "\n\nclass _Ghost:\n    pass\n", ""),
         ("src/cometmq/store/old_ghosts.py", GOOD, "'ghosts'"),
         ("src/cometmq/kernel/_ghost.pyx", COMPILED, "'ghost'"),
+        (
+            "src/cometmq/kernel/_count.pyx",
+            COMPILED + "\n\ncdef class Ghost:\n    pass\n",
+            "'ghost'",
+        ),
+        ("src/cometmq/kernel/_count.pyx", COMPILED + "\n\ncdef class _Ghost:\n    pass\n", ""),
         ("src/cometmq/client/ghost.py", GOOD, ""),
         ("src/cometmq/store/__init__.py", GOOD, ""),
     ],
@@ -132,6 +140,14 @@ def test_a_compiled_file_is_read_too(tmp_path, text, complaint):
 def test_a_noun_that_the_glossary_does_not_explain_is_named(tmp_path, name, text, said):
     found = complaints(tmp_path, text, name=name)
     assert [said in line for line in found] == ([True] if said else [])
+
+
+def test_two_compiled_classes_of_one_name_are_named(tmp_path):
+    text, name = COMPILED + "\n\ncdef class Count:\n    pass\n", "src/cometmq/kernel/_log.pyx"
+    assert complaints(tmp_path, text, name=name) == []
+    (tmp_path / "src/cometmq/kernel/_count.pyx").write_text(text)
+    (line,) = tidy.check(tmp_path, [Path(name)])
+    assert "class Count: the name stands in src/cometmq/kernel/_count.pyx, too" in line
 
 
 def test_an_empty_package_file_needs_no_docstring(tmp_path):

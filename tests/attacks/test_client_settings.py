@@ -42,7 +42,7 @@ def test_a_push_consumer_that_would_get_nothing_is_refused(
             nameserver.address,
             group="wanting",
             listener=listen,
-            subscriptions={TOPIC: "*"},
+            subscriptions=[TOPIC],
             settings=chosen,
         ) as consumer:
             for wrong in (0, -1):

@@ -1,4 +1,4 @@
-"""1,000 strangers at a master's HA port: no byte for them, memory flat, the slave and the senders undisturbed."""
+"""1,000 strangers at a master's HA port, and members that never read or come again and again: memory stays flat."""
 
 from __future__ import annotations
 
@@ -9,14 +9,35 @@ import time
 import psutil
 import pytest
 
+from cometmq.replication.slave_end import SlaveEnd
+from cometmq.replication.terms import LinkTerms
 from tests.support import processes
 from tests.support.load import send_all
+from tests.support.memory import MemoryWatch, anonymous_bytes
 from tests.support.processes import wait_until
 from tests.support.replica import copying
 
 STRANGERS = 1_000
 GROWTH_MAX = 16 << 20
 SEND_SECONDS_MAX = 2.0
+FILE_SIZE = 1 << 30
+GAP_SIZE = 199 << 20  # Less than the log has
+OF_A_SLAVE_MAX = 10 << 20  # What a slave may take of its master, however far it is behind.
+GROWTH_OF_RECONNECTS_MAX = 4 << 20
+
+
+def joined(port: int) -> socket.socket:
+    """A connection that is a slave of ours with an empty log, and has had a first piece of the master's."""
+    end = SlaveEnd(
+        LinkTerms(), broker_id=1, start=0, end=0, file_size=FILE_SIZE, chance=bytes(32), now=0.0
+    )  # fmt: skip
+    peer = socket.create_connection(("127.0.0.1", port), 10)
+    while True:
+        peer.sendall(end.outgoing(0, 0.0))
+        content = peer.recv(1 << 16)
+        assert content
+        if list(end.received(content, 0.0)):
+            return peer
 
 
 @pytest.mark.timeout(120)
@@ -53,3 +74,24 @@ def test_1893_a_thousand_strangers_get_nothing_and_disturb_nobody(tmp_path, name
             line for line in broker.log.read_text().splitlines() if "HA port refused" in line
         ]
         assert 1 <= len(refused) <= 2, "one line a minute"
+
+
+def test_8875_a_slave_at_any_gap_and_a_thousand_reconnects_take_no_memory(tmp_path):
+    settings = {"haAllowedAddresses": "127.0.0.1", "mappedFileSizeCommitLog": FILE_SIZE}
+    with processes.broker(tmp_path / "broker", "", settings=settings) as broker:
+        assert send_all(broker.address, "Large", [bytes(1 << 20)] * 200) == [0] * 200
+        time.sleep(3)  # It flushes, and makes its queues.
+        joined(broker.port + 1).close()
+        with MemoryWatch(broker.pid) as watch, joined(broker.port + 1) as slave:
+            time.sleep(1)  # It reads nothing, and is 200 MB behind.
+            got = 0
+            while got < GAP_SIZE:
+                got += len(slave.recv(1 << 20))
+        assert watch.most - watch.base < OF_A_SLAVE_MAX
+        after_ten = 0
+        for number in range(1_000):
+            joined(broker.port + 1).close()
+            if number == 10:
+                after_ten = anonymous_bytes(broker.pid)
+        assert anonymous_bytes(broker.pid) - after_ten < GROWTH_OF_RECONNECTS_MAX
+        assert send_all(broker.address, "Large", [b"x"]) == [0]

@@ -137,9 +137,9 @@ def test_a_broker_that_has_left_is_followed_by_one_of_another_host(
 
 
 def test_brokers_that_leave_together_hold_nobody(nameserver):
-    """Thirty with 5,000 topics each; one stays, whose route a good client asks for meanwhile."""
+    """Sixty with 5,000 topics each; one stays, whose route a good client asks for meanwhile."""
     topics = tuple(f"Topic{number}" for number in range(5_000))
-    many = [Stranger(nameserver.address) for _ in range(30)]
+    many = [Stranger(nameserver.address) for _ in range(60)]
     with Stranger(nameserver.address) as stays:
         assert register(stays, fields_of("stays", 1)).code == 0
         for number, peer in enumerate(many):

@@ -18,11 +18,7 @@ from tests.support.processes import wait_until
 BROKER_CODES = {
     "acl-1": (54,),  # It would tell secrets; gone from 4.9.8, too.
     "filter-classes": (301, 302),
-    "rocksdb": (354, 355),
-    "container": (902, 903),
-    "acting-master": (905, 908),
-    "controller": (1007, 1008),
-    "cold-reads": range(2001, 2004),
+    "controller": (1008,),
 }
 
 
@@ -39,6 +35,23 @@ def test_requests_to_a_broker_are_refused_by_number(broker, feature):
             refused = stranger.ask(code)
             assert refused.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED
             assert f"{code} not supported" in refused.remark
+
+
+@pytest.mark.parametrize(
+    ("code", "answer", "words"),
+    [
+        (354, ResponseCode.SYSTEM_ERROR, "none in RocksDB"),
+        (355, ResponseCode.SYSTEM_ERROR, "as JSON already"),
+        (902, ResponseCode.REQUEST_CODE_NOT_SUPPORTED, "no BrokerContainer"),
+        (903, ResponseCode.REQUEST_CODE_NOT_SUPPORTED, "no BrokerContainer"),
+        (1007, ResponseCode.SYSTEM_ERROR, "only for controllerMode"),
+    ],
+)
+def test_what_cannot_be_here_says_why(broker, code, answer, words):
+    with Stranger(broker.address) as stranger:
+        refused = stranger.ask(code)
+    assert refused.code == answer
+    assert words in refused.remark
 
 
 def test_requests_to_a_controller_are_refused_by_number(nameserver):

@@ -47,7 +47,7 @@ def handle(message):
     pass
 settings = PushSettings(consume_from=ConsumeFrom.FIRST, retries_max=0)
 with InProcesses(handle, processes=2) as listener, PushConsumer(
-    sys.argv[1], group="workers", listener=listener, subscriptions={"Worked": "*"}, settings=settings
+    sys.argv[1], group="workers", listener=listener, subscriptions=["Worked"], settings=settings
 ):
     time.sleep(4)
 """
@@ -155,7 +155,7 @@ def test_messages_wait_while_no_process_can_be_started(
             nameserver.address,
             group=GROUP,
             listener=listener,
-            subscriptions={TOPIC: "*"},
+            subscriptions=[TOPIC],
             settings=STRICT,
         ),
     ):

@@ -26,13 +26,12 @@ REFUSED: tuple[dict[str, object], ...] = (
     {"tls.server.mode": "enforcing"},
 )
 WARNED: dict[str, object] = {
-    "metricsExporterType": "PROM",
+    "metricsExporterType": "LOG",
     "enableRemoteEscape": "true",
     "duplicationEnable": "true",
     "enableConsumeQueueExt": "true",
     "fetchNamesrvAddrByAddressServer": "true",
     "rejectPullConsumerEnable": "true",
-    "coldDataFlowControlEnable": "true",
     "configBlackList": "brokerPermission",
 }
 

@@ -80,7 +80,7 @@ async def test_refused_messages_go_on_with_their_tries(tmp_path: Path, flush: st
         try:
             await send_all(names.address)
             async with AsyncPushConsumer(
-                names.address, group="g", listener=listener, subscriptions={TOPIC: "*"},
+                names.address, group="g", listener=listener, subscriptions=[TOPIC],
                 settings=consuming,
             ):  # fmt: skip
                 for kill in range(1, KILLS + 1):

@@ -14,7 +14,7 @@ from cometmq.client import (
     SimpleSettings,
     StoredMessage,
 )
-from cometmq.client.pops import receipt_of
+from cometmq.client.consumer.pop.pops import receipt_of
 from cometmq.model.errors import ClientError, NetError
 from tests.support import processes
 
@@ -65,7 +65,7 @@ async def send_all(names: str) -> None:
 async def work_until(names: str, book: Book, is_over) -> None:
     settings = SimpleSettings(invisible_ms=INVISIBLE_MS)
     async with AsyncSimpleConsumer(
-        names, group="g", subscriptions={TOPIC: "*"}, settings=settings
+        names, group="g", subscriptions=[TOPIC], settings=settings
     ) as consumer:
         async with asyncio.timeout(60):
             while not is_over():

@@ -267,7 +267,7 @@ def a_history(pair: Pair) -> None:
 
 
 @pytest.mark.parametrize(("is_sync", "is_power"), [(False, False), (True, True)])
-def test_raw_and_truncate_at_each_call_of_the_disk(is_sync, is_power):
+def test_truncations_of_replication_at_each_call_of_the_disk(is_sync, is_power):
     number = 0
     while True:
         pair = Pair(is_sync=is_sync, chance=random.Random(number) if is_power else None)
@@ -298,7 +298,7 @@ STEPS = st.lists(
 
 @settings(max_examples=1000, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(STEPS, st.booleans(), st.one_of(st.none(), st.integers(0, 1 << 30)))
-def test_raw_and_truncate_in_any_order_with_any_stops(steps, is_sync, seed):
+def test_truncations_of_replication_in_any_order_with_any_stops(steps, is_sync, seed):
     pair = Pair(is_sync=is_sync, chance=None if seed is None else random.Random(seed))
     for kind, first, second in steps:
         if kind == "dies":

@@ -23,7 +23,7 @@ from cometmq.model.names import HALF_TOPIC, OP_HALF_TOPIC
 from cometmq.spark.sink.checks import TransactionChecks
 from cometmq.spark.sink.columns import SinkColumns
 from cometmq.spark.sink.halves import BatchKey
-from cometmq.spark.sink.identity import Run
+from cometmq.spark.sink.identity import TaskRun
 from cometmq.spark.sink.ledger import Ledgers
 from cometmq.spark.sink.settings import SinkSettings
 from cometmq.spark.sink.task import write_rows
@@ -196,7 +196,7 @@ def test_what_nobody_ended_is_settled_when_the_broker_asks(tmp_path: Path):
         with TransactionChecks(names.address, group="orphans", ledger_dir=tmp_path / "ledgers"):
             for batch in (3, 4):
                 rows = pa.record_batch({"body": bodies(batch, 0)})
-                task = write_rows(iter([rows]), settings, columns, Run("query", batch, 0))
+                task = write_rows(iter([rows]), settings, columns, TaskRun("query", batch, 0))
                 if batch == 3:
                     ledgers.begin(BatchKey("query", 3), "orphans", task.halves)
             processes.wait_until(

@@ -122,3 +122,13 @@ def test_a_topic_has_a_route_when_its_maker_is_answered(tmp_path):
             assert made["code"] == 0
             route, _ = ask(nameserver.address, 105, {"topic": f"T{number}"})
             assert route["code"] == 0
+
+
+def test_it_says_that_and_why_its_kernel_is_plain(tmp_path):
+    program = processes.broker(tmp_path, NOBODY)
+    program.env["COMETMQ_KERNEL"] = "reference"
+    with program:
+        wait_until(lambda: booted(program), seconds=60, what="the boot line")
+        log = program.log.read_text()
+    assert "the kernel is plain Python" in log
+    assert "COMETMQ_KERNEL=reference asks for it; install the package again" in log

@@ -298,9 +298,9 @@ def test_wrong_arguments_are_explained_with_status_2(arguments: tuple[str, ...])
 
 
 def test_a_command_that_is_not_there_is_named() -> None:
-    done = run("dashboard", nameserver=None)
+    done = run("console", nameserver=None)
     assert done.returncode == 2
-    assert b"dashboard" in done.stderr
+    assert b"console" in done.stderr
 
 
 # --- programs

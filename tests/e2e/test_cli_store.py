@@ -72,9 +72,14 @@ def test_damage_is_told_then_repaired_when_that_is_asked_for(damaged):
         in run("store", "repair", str(damaged), nameserver=None).stderr.decode()
     )
     told("verify", damaged, status=NOT_SOUND)
+    plan = orjson.loads(told("repair", damaged, "--json"))
+    assert (plan["done"], len(plan["damages"]), plan["records"]) == (False, 1, 1244)
     assert "1 damaged pieces wrapped" in told("repair", damaged, "--yes")
     assert told("verify", damaged).startswith("sound: 1245 records")
     assert "differences" in told("compare", STORE, damaged, status=NOT_SOUND)
+    found = orjson.loads(told("compare", STORE, damaged, "--json", status=NOT_SOUND))
+    assert not found["same"]
+    assert found["differences"]
     assert [path.name for path in (damaged / "cut").iterdir()] == [f"{246:020d}.0"]
 
 
@@ -97,7 +102,11 @@ def test_a_store_is_rebuilt_archived_and_restored_without_spark(damaged, tmp_pat
     assert told("archive", source, "--to", archive, "--raw").startswith("0 rows"), (
         "all is there"
     )
+    counts = orjson.loads(told("archive", source, "--to", archive, "--raw", "--json"))["counts"]
+    assert counts["rows"] == 0
     assert told("restore", archive, back).startswith("1,245 rows, 4 log files")
+    said = orjson.loads(told("restore", archive, tmp_path / "again", "--json"))
+    assert (said["counts"]["rows"], said["findings"]) == (1245, [])
     assert told("verify", back).startswith("sound: 1245 records")
     for log in (STORE / "commitlog").iterdir():
         if any(log.read_bytes()):

@@ -9,7 +9,7 @@ import pytest
 
 from cometmq.client import AsyncPushConsumer, ConsumeFrom, MessageQueue, PushSettings
 from cometmq.client.api.offsets import OffsetApi
-from cometmq.client.hub import Hub
+from cometmq.client.connection.instance import ClientInstance
 from cometmq.client.settings import ClientSettings
 from cometmq.codec.record import Record, encode_record
 from cometmq.codec.remoting import Command
@@ -26,10 +26,12 @@ EVERYWHERE = {MessageQueue(TOPIC, broker, number): 5 for broker in "ab" for numb
 
 @pytest.fixture
 async def offsets(cluster) -> AsyncIterator[OffsetApi]:
-    hub = Hub(cluster.names.address, settings=ClientSettings(request_timeout_ms=300))
-    await hub.start()
-    yield OffsetApi(hub)
-    await hub.close()
+    instance = ClientInstance(
+        cluster.names.address, settings=ClientSettings(request_timeout_ms=300)
+    )
+    await instance.start()
+    yield OffsetApi(instance)
+    await instance.close()
 
 
 def told(broker: Scripted) -> list[tuple[str, str]]:
@@ -95,7 +97,7 @@ def consumer_of(cluster: ScriptedCluster) -> AsyncPushConsumer:
     )
     return AsyncPushConsumer(
         cluster.names.address, group=GROUP, listener=lambda _message: None,
-        subscriptions={TOPIC: "*"}, settings=settings,
+        subscriptions=[TOPIC], settings=settings,
     )  # fmt: skip
 
 

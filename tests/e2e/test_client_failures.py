@@ -114,7 +114,7 @@ async def test_a_message_that_is_stored_but_not_flushed_is_a_result(cluster, pro
     for broker in (cluster.a, cluster.b):
         broker.scripts[RequestCode.SEND_MESSAGE_V2] = late
     assert (await producer.send(MESSAGE)).status is SendStatus.FLUSH_DISK_TIMEOUT
-    settings = ProducerSettings(is_retried_when_not_ok=True)
+    settings = ProducerSettings(retry_when_not_ok=True)
     async with AsyncProducer(cluster.names.address, settings=settings) as strict:
         cluster.b.scripts[RequestCode.SEND_MESSAGE_V2] = stored
         results = [await strict.send(MESSAGE) for _ in range(4)]
@@ -126,7 +126,7 @@ async def test_a_broker_that_failed_is_avoided_for_a_while_where_that_is_wanted(
         peer.close()
 
     cluster.a.scripts[RequestCode.SEND_MESSAGE_V2] = hang_up
-    settings = ProducerSettings(is_latency_fault_enabled=True)
+    settings = ProducerSettings(latency_fault=True)
     async with AsyncProducer(cluster.names.address, settings=settings) as careful:
         for _ in range(12):
             await careful.send(MESSAGE)

@@ -69,7 +69,7 @@ async def test_a_message_that_cannot_be_unpacked_goes_to_the_dead_letters(cluste
     ).pull
     got: list[StoredMessage] = []
     async with AsyncPushConsumer(
-        cluster.names.address, group=GROUP, listener=got.append, subscriptions={TOPIC: "*"},
+        cluster.names.address, group=GROUP, listener=got.append, subscriptions=[TOPIC],
         settings=SETTINGS,
     ):  # fmt: skip
         await until(
@@ -99,7 +99,7 @@ async def test_a_message_that_is_not_taken_back_is_sent_to_the_retry_topic(clust
     cluster.a.scripts[RequestCode.CONSUMER_SEND_MSG_BACK] = refuse(ResponseCode.SYSTEM_ERROR)
     async with AsyncPushConsumer(
         cluster.names.address, group=GROUP, listener=lambda _message: False,
-        subscriptions={TOPIC: "*"}, settings=SETTINGS,
+        subscriptions=[TOPIC], settings=SETTINGS,
     ):  # fmt: skip
         await until(lambda: sum(cluster.sends()) == 1, "the retry message")
         await until(lambda: committed(cluster.a) == 1, "the offset behind it")
@@ -129,7 +129,7 @@ async def test_close_waits_for_running_listeners_and_stores_only_what_they_finis
         ended.append(message.queue_offset)
 
     consumer = AsyncPushConsumer(
-        cluster.names.address, group=GROUP, listener=listen, subscriptions={TOPIC: "*"},
+        cluster.names.address, group=GROUP, listener=listen, subscriptions=[TOPIC],
         settings=SETTINGS,
     )  # fmt: skip
     await consumer.start()
@@ -155,7 +155,7 @@ async def test_a_listener_that_never_ends_holds_close_only_for_its_time(cluster)
 
     settings = PushSettings(consume_from=ConsumeFrom.FIRST, close_timeout_ms=100)
     async with AsyncPushConsumer(
-        cluster.names.address, group=GROUP, listener=listen, subscriptions={TOPIC: "*"},
+        cluster.names.address, group=GROUP, listener=listen, subscriptions=[TOPIC],
         settings=settings,
     ):  # fmt: skip
         await started.wait()
@@ -172,7 +172,7 @@ async def test_a_reset_offset_is_followed_at_once(cluster):
         got.append(message.queue_offset)
 
     async with AsyncPushConsumer(
-        cluster.names.address, group=GROUP, listener=listen, subscriptions={TOPIC: "*"},
+        cluster.names.address, group=GROUP, listener=listen, subscriptions=[TOPIC],
         settings=PushSettings(consume_from=ConsumeFrom.FIRST, persist_interval_ms=50),
     ):  # fmt: skip
         await until(lambda: len(got) == 5, "all five")
@@ -185,7 +185,7 @@ async def test_a_reset_offset_is_followed_at_once(cluster):
 
 async def test_a_broker_asks_in_vain_for_a_group_or_a_thing_that_is_not_here(cluster):
     async with AsyncPushConsumer(
-        cluster.names.address, group=GROUP, listener=print, subscriptions={TOPIC: "*"},
+        cluster.names.address, group=GROUP, listener=print, subscriptions=[TOPIC],
         settings=SETTINGS,
     ):  # fmt: skip
         await until(lambda: cluster.a.peers, "its connection")
@@ -210,7 +210,7 @@ async def test_a_full_cache_pauses_the_pulls_until_listeners_catch_up(cluster):
 
     settings = PushSettings(consume_from=ConsumeFrom.FIRST, queue_count_max=50, concurrency=4)
     async with AsyncPushConsumer(
-        cluster.names.address, group=GROUP, listener=listen, subscriptions={TOPIC: "*"},
+        cluster.names.address, group=GROUP, listener=listen, subscriptions=[TOPIC],
         settings=settings,
     ):  # fmt: skip
         await until(lambda: pulls(cluster.a) >= 2, "pulls")
@@ -237,7 +237,7 @@ def endless(command: Command) -> Answer:
 
 async def test_a_broker_is_told_who_we_are_on_each_new_connection(cluster):
     async with AsyncPushConsumer(
-        cluster.names.address, group=GROUP, listener=print, subscriptions={TOPIC: "*"},
+        cluster.names.address, group=GROUP, listener=print, subscriptions=[TOPIC],
         settings=SETTINGS,
     ):  # fmt: skip
         await until(lambda: pulls(cluster.a) > 0, "a pull")
@@ -267,7 +267,7 @@ async def test_an_answer_that_makes_no_sense_stops_a_queue_only_until_it_does(cl
     cluster.a.scripts[RequestCode.PULL_MESSAGE] = pull
     got: list[StoredMessage] = []
     async with AsyncPushConsumer(
-        cluster.names.address, group=GROUP, listener=got.append, subscriptions={TOPIC: "*"},
+        cluster.names.address, group=GROUP, listener=got.append, subscriptions=[TOPIC],
         settings=SETTINGS,
     ):  # fmt: skip
         await until(lambda: got, "the good message")

@@ -4,7 +4,7 @@ import pytest
 
 from cometmq.client import Admin, GroupConfig, Message, Producer, PullConsumer
 from cometmq.embedded import Embedded
-from cometmq.errors import BrokerRefused, TopicNotFound
+from cometmq.errors import BrokerRefused, GroupNotFound, TopicNotFound
 
 COUNT = 12
 
@@ -43,3 +43,11 @@ def test_who_is_not_there_is_not_moved(mq):
         admin.create_topic("orders", queues=2)
         with pytest.raises(BrokerRefused, match="does not exist"):
             admin.reset_offsets("nobody", "orders", 0)
+
+
+def test_a_group_that_is_not_there_has_no_lag_of_0(mq):
+    with Admin(mq.nameserver) as admin:
+        with pytest.raises(GroupNotFound, match="no broker knows the consumer group 'bilings'"):
+            admin.lag("bilings")
+        admin.create_group(GroupConfig("new"))
+        assert admin.lag("new") == {}

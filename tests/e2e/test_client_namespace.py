@@ -63,7 +63,7 @@ async def test_each_namespace_has_topics_and_groups_of_its_own(tmp_path):
 
         settings = PushSettings(namespace="shop", consume_from=ConsumeFrom.FIRST)
         async with AsyncPushConsumer(
-            names, group="billing", listener=listen, subscriptions={"orders": "*"},
+            names, group="billing", listener=listen, subscriptions=["orders"],
             settings=settings,
         ) as consumer:  # fmt: skip
             assert consumer.group == "shop%billing"
@@ -73,7 +73,7 @@ async def test_each_namespace_has_topics_and_groups_of_its_own(tmp_path):
         assert {message.body for message in got} == {b"ours", b"by queue"}
         reading = ConsumerSettings(namespace="shop", consume_from=ConsumeFrom.FIRST)
         async with AsyncPullConsumer(names, group="reads", settings=reading) as reader:
-            await reader.subscribe("orders")
+            reader.subscribe("orders")
             pulled = await reader.receive(wait_ms=10_000)
             assert {message.topic for message in pulled} == {"orders"}
 
@@ -93,7 +93,7 @@ async def test_a_request_crosses_namespaces_by_the_clusters_reply_topic():
 
             settings = PushSettings(namespace="shop", consume_from=ConsumeFrom.FIRST)
             async with AsyncPushConsumer(
-                names, group="shop", listener=listen, subscriptions={"prices": "*"},
+                names, group="shop", listener=listen, subscriptions=["prices"],
                 settings=settings,
             ):  # fmt: skip
                 reply = await asking.request(Message("prices", b"apple"), timeout_ms=20_000)

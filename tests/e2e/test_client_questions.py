@@ -66,7 +66,7 @@ class Consuming:
         self.message_id = ""
         self._cluster = cluster
         self.consumer = AsyncPushConsumer(
-            cluster.nameserver, group=GROUP, listener=self._take, subscriptions={TOPIC: "*"},
+            cluster.nameserver, group=GROUP, listener=self._take, subscriptions=[TOPIC],
             settings=SETTINGS,
         )  # fmt: skip
 
@@ -129,8 +129,8 @@ async def test_a_console_sees_what_was_popped_and_is_not_acknowledged(cluster, c
     async with AsyncProducer(cluster.nameserver) as producer:
         await producer.send(Message(TOPIC, b"held"))
     async with AsyncPushConsumer(
-        cluster.nameserver, group=GROUP, listener=hold, subscriptions={TOPIC: "*"},
-        settings=replace(SETTINGS, is_client_rebalance=False),
+        cluster.nameserver, group=GROUP, listener=hold, subscriptions=[TOPIC],
+        settings=replace(SETTINGS, client_rebalance=False),
     ) as consumer:  # fmt: skip
         async with asyncio.timeout(60):
             await begun.wait()
@@ -201,7 +201,7 @@ async def test_a_blocking_listener_answers_too_and_counts_what_it_did(cluster, c
     async with AsyncProducer(cluster.nameserver) as producer:
         sent = await producer.send(Message(TOPIC, b"again"))
     async with AsyncPushConsumer(
-        cluster.nameserver, group=GROUP, listener=listen, subscriptions={TOPIC: "*"},
+        cluster.nameserver, group=GROUP, listener=listen, subscriptions=[TOPIC],
         settings=SETTINGS,
     ) as consumer:  # fmt: skip
         await until(lambda: got, "the message")

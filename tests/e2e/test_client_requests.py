@@ -50,7 +50,7 @@ async def echo(cluster: AsyncEmbedded) -> AsyncIterator[list[StoredMessage]]:
     async with producer:
         await producer.send(Message("ask", b"ignore me"))  # Makes the topic.
         async with AsyncPushConsumer(
-            cluster.nameserver, group="G", listener=listen, subscriptions={"ask": "*"},
+            cluster.nameserver, group="G", listener=listen, subscriptions=["ask"],
             settings=SETTINGS,
         ):  # fmt: skip
             await until(lambda: got, "the consumer")
@@ -84,7 +84,7 @@ async def test_a_blocking_producer_asks_and_a_blocking_listener_replies(cluster)
 
             with (
                 PushConsumer(
-                    cluster.nameserver, group="C", listener=listen, subscriptions={"calm": "*"},
+                    cluster.nameserver, group="C", listener=listen, subscriptions=["calm"],
                     settings=SETTINGS,
                 ),
                 Producer(cluster.nameserver) as producer,

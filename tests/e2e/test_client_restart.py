@@ -59,7 +59,7 @@ async def test_a_killed_broker_and_nameserver_are_found_again(tmp_path: Path):
         names.address,
         group="GID_survivors",
         listener=listen,
-        subscriptions={TOPIC: "*"},
+        subscriptions=[TOPIC],
         settings=PushSettings(
             consume_from=ConsumeFrom.FIRST, rebalance_interval_ms=500, **quick
         ),
@@ -91,7 +91,7 @@ async def test_a_broker_that_forgot_an_offset_is_told_it_again(tmp_path: Path):
         names.address,
         group="GID_idle",
         listener=lambda message: got.append(message.body),
-        subscriptions={TOPIC: "*"},
+        subscriptions=[TOPIC],
         settings=PushSettings(
             consume_from=ConsumeFrom.FIRST, persist_interval_ms=200,
             rebalance_interval_ms=500, **quick,

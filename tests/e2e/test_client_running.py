@@ -20,7 +20,7 @@ from cometmq.client import (
     PushSettings,
     StoredMessage,
 )
-from cometmq.client.in_processes import InProcesses
+from cometmq.client.consumer.push.in_processes import InProcesses
 from cometmq.embedded.pair import AsyncEmbedded
 from cometmq.model.errors import ClientClosed, SettingsError
 from tests.support.scripted import until
@@ -48,7 +48,7 @@ async def test_a_paused_consumer_pulls_nothing_until_it_goes_on(cluster, produce
         got.append(message.body)
 
     async with AsyncPushConsumer(
-        cluster.nameserver, group="G", listener=listen, subscriptions={"orders": "*"},
+        cluster.nameserver, group="G", listener=listen, subscriptions=["orders"],
         settings=SETTINGS,
     ) as consumer:  # fmt: skip
         await until(lambda: got == [b"first"], "the first message")
@@ -94,7 +94,7 @@ async def test_more_and_fewer_listeners_at_once(cluster, producer, is_async):
 
     consumer = AsyncPushConsumer(
         cluster.nameserver, group="G", listener=wait if is_async else block,
-        subscriptions={"orders": "*"},
+        subscriptions=["orders"],
         settings=PushSettings(consume_from=ConsumeFrom.FIRST, concurrency=2),
     )  # fmt: skip
     with pytest.raises(ClientClosed):
@@ -134,7 +134,7 @@ async def test_listeners_in_processes_of_their_own(cluster, producer, tmp_path):
         with (
             InProcesses(work, processes=2) as listener,
             PushConsumer(
-                cluster.nameserver, group="G", listener=listener, subscriptions={"work": "*"},
+                cluster.nameserver, group="G", listener=listener, subscriptions=["work"],
                 settings=PushSettings(consume_from=ConsumeFrom.FIRST, concurrency=1),
             ) as consumer,
         ):  # fmt: skip
@@ -160,4 +160,4 @@ def test_a_listener_that_never_blocks_needs_no_process():
     async def listen(_message: StoredMessage) -> None: ...
 
     with pytest.raises(SettingsError, match="async def"):
-        InProcesses(listen)
+        InProcesses(listen)  # type: ignore[arg-type]

@@ -95,14 +95,14 @@ async def test_while_the_block_runs_checks_change_nothing(names, topic):
 async def test_an_end_that_was_lost_is_told_when_the_broker_asks(names, topic, monkeypatch):
     producer = await make(names, topic)
     async with producer:
-        ask = producer._hub.ask
+        ask = producer._instance.ask
 
         async def deaf(address, command, **more):
             if command.code == 37:
                 raise RequestTimeout("the end is lost")
             return await ask(address, command, **more)
 
-        monkeypatch.setattr(producer._hub, "ask", deaf)
+        monkeypatch.setattr(producer._instance, "ask", deaf)
         async with producer.transaction(Message(topic, b"told late")):
             pass
         assert await bodies(names, topic, count=2) == [b"first", b"told late"]

@@ -25,7 +25,7 @@ from cometmq.model.errors import MessageError, SendFailed
 from cometmq.model.names import TRACE_TOPIC
 from tests.support.scripted import until
 
-TRACED = ProducerSettings(is_trace_enabled=True)
+TRACED = ProducerSettings(trace=True)
 
 
 @pytest.fixture
@@ -89,9 +89,9 @@ async def test_a_listeners_calls_are_told_before_and_after(cluster):
     async with AsyncProducer(cluster.nameserver) as producer:
         await producer.send(Message("orders", b"good", keys="k"))
         await producer.send(Message("orders", b"bad"))
-    settings = PushSettings(consume_from=ConsumeFrom.FIRST, is_trace_enabled=True)
+    settings = PushSettings(consume_from=ConsumeFrom.FIRST, trace=True)
     consumer = AsyncPushConsumer(
-        cluster.nameserver, group="CG", listener=listen, subscriptions={"orders": "*"},
+        cluster.nameserver, group="CG", listener=listen, subscriptions=["orders"],
         settings=settings,
     )  # fmt: skip
     async with consumer:
@@ -123,7 +123,7 @@ async def test_a_broker_that_wants_no_traces_gets_none(tmp_path):
 
 
 async def test_traces_go_where_the_settings_say(cluster):
-    settings = ProducerSettings(is_trace_enabled=True, trace_topic="my-traces")
+    settings = ProducerSettings(trace=True, trace_topic="my-traces")
     async with AsyncProducer(cluster.nameserver, settings=settings) as producer:
         await producer.send(Message("orders", b"1"))
         await producer.send(Message("orders", b"2", delay_level=1))
@@ -152,13 +152,13 @@ async def test_spans_of_sender_and_listener_are_one_trace(cluster):
             raise ValueError("no such order")
 
     async with AsyncProducer(
-        cluster.nameserver, settings=ProducerSettings(is_telemetry_enabled=True)
+        cluster.nameserver, settings=ProducerSettings(telemetry=True)
     ) as producer:
         for body in (b"good", b"bad"):
             await producer.send(Message("orders", body, properties={"shop": "5"}))
     consumer = AsyncPushConsumer(
-        cluster.nameserver, group="CG", listener=listen, subscriptions={"orders": "*"},
-        settings=PushSettings(consume_from=ConsumeFrom.FIRST, is_telemetry_enabled=True),
+        cluster.nameserver, group="CG", listener=listen, subscriptions=["orders"],
+        settings=PushSettings(consume_from=ConsumeFrom.FIRST, telemetry=True),
     )  # fmt: skip
     async with consumer:
         await until(lambda: len(exporter.get_finished_spans()) == 4, "four spans")
@@ -180,7 +180,7 @@ async def test_spans_of_sender_and_listener_are_one_trace(cluster):
 
 
 async def test_sends_that_come_together_leave_together_and_each_has_its_own_result(cluster):
-    settings = ProducerSettings(is_auto_batch=True)
+    settings = ProducerSettings(auto_batch=True)
     async with AsyncProducer(cluster.nameserver, settings=settings) as producer:
         bodies = [b"%d" % n for n in range(40)]
         results = await asyncio.gather(
@@ -202,7 +202,7 @@ async def test_sends_that_come_together_leave_together_and_each_has_its_own_resu
 
 
 async def test_what_is_long_late_or_for_a_queue_goes_alone(cluster):
-    settings = ProducerSettings(is_auto_batch=True, batch_delay_ms=60_000, batch_bytes=4000)
+    settings = ProducerSettings(auto_batch=True, batch_delay_ms=60_000, batch_bytes=4000)
     async with AsyncProducer(cluster.nameserver, settings=settings) as producer:
         (queue, *_) = await producer.queues("orders")
         await asyncio.wait_for(producer.send(Message("orders", bytes(3000))), 5)
@@ -213,14 +213,14 @@ async def test_what_is_long_late_or_for_a_queue_goes_alone(cluster):
 
 
 async def test_closing_sends_what_waits(cluster):
-    settings = ProducerSettings(is_auto_batch=True, batch_delay_ms=60_000)
+    settings = ProducerSettings(auto_batch=True, batch_delay_ms=60_000)
     async with AsyncProducer(cluster.nameserver, settings=settings) as producer:
         waiting = producer.send(Message("orders", b"x"))
     assert (await waiting).queue_offset == 0
 
 
 async def test_a_batch_that_fails_fails_each_of_its_sends(cluster):
-    settings = ProducerSettings(is_auto_batch=True, body_size_max=100, batch_bytes=4000)
+    settings = ProducerSettings(auto_batch=True, body_size_max=100, batch_bytes=4000)
     async with AsyncProducer(cluster.nameserver, settings=settings) as producer:
         sends = [producer.send(Message("orders", bytes(60))) for _ in range(3)]
         done = await asyncio.gather(*sends, return_exceptions=True)
@@ -228,7 +228,7 @@ async def test_a_batch_that_fails_fails_each_of_its_sends(cluster):
 
 
 async def test_a_batch_that_nobody_takes_fails_each_of_its_sends(cluster):
-    settings = ProducerSettings(is_auto_batch=True, retries=0)
+    settings = ProducerSettings(auto_batch=True, retries=0)
     async with AsyncProducer(cluster.nameserver, settings=settings) as producer:
         await producer.send(Message("orders", b"1"))
         await cluster.close()

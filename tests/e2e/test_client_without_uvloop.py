@@ -25,7 +25,7 @@ with Admin(names) as admin, Producer(names) as producer:
         queue, = consumer.queues("plain")
         print([message.body for message in consumer.fetch(queue, 0).messages])
     with PushConsumer(
-        names, group="pushes", subscriptions={"plain": "*"}, listener=lambda message: got.set()
+        names, group="pushes", subscriptions=["plain"], listener=lambda message: got.set()
     ):
         producer.send(Message("plain", b"three"))
         print(got.wait(60))

@@ -27,8 +27,12 @@ def test_what_is_not_run_is_counted_with_its_reason(capsys):
     ("text", "says"),
     [
         (
-            "```python\nfound = 1\n```\n\n```python\nassert found == 2\n```\n",
+            "```python\nfound = 1\n```\n\n```python\nassert 1 == 2\n```\n",
             r":6: AssertionError",
+        ),
+        (  # Whoever copies the second block alone has no `found`.
+            "```python\nfound = 1\n```\n\n```python\nassert found == 1\n```\n",
+            r":6: .*name 'found' is not defined",
         ),
         ("```python\nnowhere\n```\n", "name 'nowhere' is not defined"),
         ("```python\n1  # until Ctrl-C\n```\n", "it ended before Ctrl-C"),
@@ -48,9 +52,11 @@ def test_a_block_with_a_reason_is_not_run_and_counted(tmp_path):
     page.write_text(
         "<!-- not run in CI: it would end the world. -->\n\n```sh\nfalse\n```\n"
         "```console\n$ echo 12 apples\n13 apples\n```\n```hex\n00\n```\n"
-        "<!-- before:\nfound = 5\n-->\n```python\nassert found == 5\n```\n"
+        "<!-- before:\nfound = 5\n-->\n```python\n5\n```\n<!-- before:\nassert found == 5\n-->\n"
     )
     Reading("127.0.0.1:1", tmp_path).run(page)
-    assert [block.language for block in blocks(page)] == ["sh", "console", "before", "python"]
+    assert [block.language for block in blocks(page)] == [
+        "sh", "console", "before", "python", "before",
+    ]  # fmt: skip
     assert counted([page]).splitlines()[0] == "docs: 2 blocks run, 1 not"
     assert counted([page]).endswith("page.md:4: it would end the world.")

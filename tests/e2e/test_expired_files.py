@@ -45,7 +45,7 @@ async def consume(nameserver: str, *, until: bytes) -> list[bytes]:
         nameserver,
         group="GID_late",
         listener=listen,
-        subscriptions={TOPIC: "*"},
+        subscriptions=[TOPIC],
         settings=PushSettings(consume_from=ConsumeFrom.FIRST),
     )
     async with consumer:

@@ -8,14 +8,17 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from cometmq.client import (
+    ALL,
     Admin,
     ConsumeFrom,
+    Filter,
     Inspector,
     Message,
     Producer,
     PushConsumer,
     PushSettings,
     StoredMessage,
+    Tag,
 )
 from cometmq.embedded import Embedded
 from cometmq.model.errors import MessageError
@@ -30,7 +33,7 @@ ORDERLY = PushSettings(
     consume_from=ConsumeFrom.FIRST,
     rebalance_interval_ms=200,
     persist_interval_ms=100,
-    is_orderly=True,
+    orderly=True,
 )
 
 
@@ -76,7 +79,7 @@ def consumer(
     topic: str,
     listener: Callable[[StoredMessage], bool | None] = lambda _: None,
     *,
-    expression: str = "*",
+    expression: Filter = ALL,
     settings: PushSettings = FAST,
 ) -> PushConsumer:
     return PushConsumer(
@@ -119,7 +122,7 @@ def test_nobody_there_a_tag_that_is_not_wanted_and_a_topic_that_nobody_wants(
     answer_to(inspector, sent.message_id, group, topic, "no members")
     with pytest.raises(MessageError, match="name the topic"):
         inspector.explain("7F" * 16 + "00", group)
-    with consumer(cluster, group, topic, expression="blue || green"):
+    with consumer(cluster, group, topic, expression=Tag("blue || green")):
         answer_to(inspector, sent.message_id, group, topic, "wants 'blue || green'")
     producer.send(Message("Elsewhere", b"x"))
     with consumer(cluster, group, "Elsewhere"):
@@ -131,7 +134,7 @@ def test_a_topic_that_may_not_be_read_and_a_group_that_may_not_consume(
 ):
     sent = producer.send(Message(topic, b"x"))
     with Admin(cluster.nameserver) as admin:
-        admin.create_group(GroupConfig(group, is_consume_enabled=False))
+        admin.create_group(GroupConfig(group, consume_enabled=False))
         answer_to(inspector, sent.message_id, group, topic, "consumeEnable")
         admin.create_topic(topic, queues=1, perm=2)
         with Inspector(cluster.nameserver) as fresh:
@@ -172,7 +175,7 @@ def test_a_slow_owner_and_a_lock_of_somebody_else_are_told(
 
 def test_the_command_prints_the_checks_and_the_answer(cluster, producer, topic, group):
     sent = producer.send(Message(topic, b"x", tag="red"))
-    with consumer(cluster, group, topic, expression="blue"):
+    with consumer(cluster, group, topic, expression=Tag("blue")):
         wait_until(
             lambda: "wants 'blue'" in output(
                 "explain", sent.message_id, "--group", group, cluster=cluster
@@ -188,8 +191,8 @@ def test_the_command_prints_the_checks_and_the_answer(cluster, producer, topic, 
 
 def test_members_at_odds_are_shown(cluster, topic, group):
     with (
-        consumer(cluster, group, topic, expression="a"),
-        consumer(cluster, group, topic, expression="b"),
+        consumer(cluster, group, topic, expression=Tag("a")),
+        consumer(cluster, group, topic, expression=Tag("b")),
     ):
         table = output("conflicts", "--group", group, cluster=cluster)
         (told,) = json_lines("conflicts", "--group", group, cluster=cluster)

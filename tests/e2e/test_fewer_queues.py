@@ -54,7 +54,7 @@ def test_fewer_queues_are_written_then_read_and_nothing_is_lost():
             cluster.nameserver,
             group="reads",
             listener=listen,
-            subscriptions={TOPIC: "*"},
+            subscriptions=[TOPIC],
             settings=CONSUMING,
         ):
             count = MANY * EACH + len(sent)

@@ -315,3 +315,14 @@ def test_a_port_that_is_taken_is_named(names):
     done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
     assert done.returncode == 3
     assert f"cannot listen on 127.0.0.1:{names.port}" in done.stderr
+
+
+def test_metrics_are_served_where_a_port_is_named(tmp_path):
+    import urllib.request
+
+    port = processes.free_port()
+    with processes.nameserver(tmp_path, metricsPromExporterPort=port):
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=60) as page:
+            assert b'rocketmq_nameserver_topics{node_type="nameserver"} 0' in page.read()
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/healthz", timeout=60) as page:
+            assert page.read() == b"alive: 0 brokers are here\n"

@@ -20,11 +20,11 @@ from cometmq.client import (
     AsyncPushConsumer,
     ConsumeFrom,
     Message,
+    OrderlyStatus,
     ProducerSettings,
     PushConsumer,
     PushSettings,
     StoredMessage,
-    Verdict,
     by_hash,
 )
 from cometmq.embedded import Embedded
@@ -35,7 +35,7 @@ from tests.support.processes import Program
 KEYS, CONSUMERS, QUEUES = 64, 4, 8
 PER_KEY = 120
 SETTINGS = PushSettings(
-    is_orderly=True,
+    orderly=True,
     consume_from=ConsumeFrom.FIRST,
     rebalance_interval_ms=500,
     persist_interval_ms=300,
@@ -114,7 +114,7 @@ async def consumer(names: str, topic: str, watch: Watch) -> AsyncPushConsumer:
         names,
         group="in_order",
         listener=watch.listen,
-        subscriptions={topic: "*"},
+        subscriptions=[topic],
         settings=SETTINGS,
     )
     await made.start()
@@ -180,7 +180,7 @@ async def test_a_refused_message_holds_its_queue_and_becomes_a_dead_letter_after
         return message.body != b"bad"
 
     settings = PushSettings(
-        is_orderly=True, consume_from=ConsumeFrom.FIRST, retries_max=2, suspend_queue_ms=20
+        orderly=True, consume_from=ConsumeFrom.FIRST, retries_max=2, suspend_queue_ms=20
     )
     async with AsyncProducer(names) as producer:
         for body in (b"before", b"bad", b"after"):
@@ -189,7 +189,7 @@ async def test_a_refused_message_holds_its_queue_and_becomes_a_dead_letter_after
         names,
         group="refusers",
         listener=listen,
-        subscriptions={"Refused": "*"},
+        subscriptions=["Refused"],
         settings=settings,
     ):
         assert await until(lambda: (b"after", 0) in seen)
@@ -203,7 +203,7 @@ async def test_a_refused_message_holds_its_queue_and_becomes_a_dead_letter_after
         names,
         group="undertakers",
         listener=bury,
-        subscriptions={"%DLQ%refusers": "*"},
+        subscriptions=["%DLQ%refusers"],
         settings=PushSettings(consume_from=ConsumeFrom.FIRST, rebalance_interval_ms=200),
     )
     async with reader:
@@ -213,25 +213,25 @@ async def test_a_refused_message_holds_its_queue_and_becomes_a_dead_letter_after
 
 async def test_a_listener_commits_by_hand_and_rolls_back_to_its_last_commit(names):
     seen: list[bytes] = []
-    script: dict[bytes, list[bool | Verdict]] = {
-        b"2": [Verdict.COMMIT],
-        b"4": [Verdict.ROLLBACK, True],
-        b"5": [False, Verdict.COMMIT],
+    script: dict[bytes, list[bool | OrderlyStatus]] = {
+        b"2": [OrderlyStatus.COMMIT],
+        b"4": [OrderlyStatus.ROLLBACK, True],
+        b"5": [False, OrderlyStatus.COMMIT],
     }
 
-    async def listen(message: StoredMessage) -> bool | Verdict:
+    async def listen(message: StoredMessage) -> bool | OrderlyStatus:
         seen.append(message.body)
         answers = script.get(message.body)
         return answers.pop(0) if answers else True
 
     settings = PushSettings(
-        is_orderly=True, is_committed_by_listener=True, consume_from=ConsumeFrom.FIRST,
+        orderly=True, commit_by_listener=True, consume_from=ConsumeFrom.FIRST,
         suspend_queue_ms=20, rebalance_interval_ms=200,
     )  # fmt: skip
 
     def consumer() -> AsyncPushConsumer:
         return AsyncPushConsumer(
-            names, group="by_hand", listener=listen, subscriptions={"ByHand": "*"},
+            names, group="by_hand", listener=listen, subscriptions=["ByHand"],
             settings=settings,
         )  # fmt: skip
 
@@ -259,12 +259,12 @@ def test_a_plain_function_is_called_in_order_in_threads_and_lists_are_whole(name
                 await producer.send(Message("Threads", b"%02d" % number))
 
     asyncio.run(send())
-    settings = PushSettings(is_orderly=True, consume_from=ConsumeFrom.FIRST, batch_count=8)
+    settings = PushSettings(orderly=True, consume_from=ConsumeFrom.FIRST, batch_count=8)
     with PushConsumer(
         names,
         group="threads",
-        listener=listen,
-        subscriptions={"Threads": "*"},
+        batch_listener=listen,
+        subscriptions=["Threads"],
         settings=settings,
     ):
         processes.wait_until(lambda: sum(map(len, seen)) >= 50, seconds=20, what="50 messages")
@@ -291,7 +291,7 @@ async def test_a_queue_that_somebody_else_holds_waits_until_it_is_given_back(nam
             await producer.send(Message("Handed", body))
     common: dict[str, Any] = {
         "group": "handers",
-        "subscriptions": {"Handed": "*"},
+        "subscriptions": ["Handed"],
         "settings": SETTINGS,
     }
     owner = AsyncPushConsumer(names, listener=slow, **common)

@@ -20,6 +20,7 @@ from cometmq.client import (
     SimpleSettings,
     StoredMessage,
 )
+from cometmq.client.consumer.pop.pops import PopAsk, Popper
 from cometmq.embedded.pair import AsyncEmbedded
 from cometmq.model.group import GroupConfig
 from cometmq.model.properties import POP_CK
@@ -28,7 +29,7 @@ from tests.support.scripted import until
 TOPIC, GROUP = "orders", "billing"
 SETTINGS = PushSettings(
     consume_from=ConsumeFrom.FIRST,
-    is_client_rebalance=False,
+    client_rebalance=False,
     suspend_ms=1_000,
     rebalance_interval_ms=500,
     pop_delays_ms=(200,),
@@ -70,7 +71,7 @@ async def names() -> AsyncIterator[str]:
 
 def consumer(names: str, listener, settings: PushSettings = SETTINGS) -> AsyncPushConsumer:
     return AsyncPushConsumer(
-        names, group=GROUP, listener=listener, subscriptions={TOPIC: "*"}, settings=settings
+        names, group=GROUP, listener=listener, subscriptions=[TOPIC], settings=settings
     )
 
 
@@ -88,7 +89,7 @@ async def nothing_left(names: str) -> None:
     """Every message was acknowledged: nothing of the group is hidden, and nothing comes again."""
     settings = SimpleSettings(consume_from=ConsumeFrom.FIRST)
     async with AsyncSimpleConsumer(
-        names, group=GROUP, subscriptions={TOPIC: "*"}, settings=settings
+        names, group=GROUP, subscriptions=[TOPIC], settings=settings
     ) as other:
         assert await other.receive(32, wait_ms=500) == []
 
@@ -110,8 +111,8 @@ async def test_what_is_refused_comes_again_and_in_the_end_is_a_dead_letter(names
         await until(lambda: len(listener.got) >= 1 + 2 + 3, "the tries of all")
         dead = Listener()
         async with AsyncPushConsumer(
-            names, group="dead", listener=dead, subscriptions={f"%DLQ%{GROUP}": "*"},
-            settings=replace(SETTINGS, is_client_rebalance=True),
+            names, group="dead", listener=dead, subscriptions=[f"%DLQ%{GROUP}"],
+            settings=replace(SETTINGS, client_rebalance=True),
         ):  # fmt: skip
             await until(lambda: dead.bodies == [b"poison"], "the dead letter")
     times = Counter(message.body for message in listener.got)
@@ -144,6 +145,30 @@ async def test_a_close_gives_back_what_no_listener_has_begun_with(names):
     assert sorted(listener.bodies + begun) == numbers(20)
 
 
+async def test_a_close_gives_back_what_is_on_its_way(names, monkeypatch):
+    sent_at_once, pop = asyncio.Event(), Popper.pop
+
+    async def slowly(self: Popper, broker_name: str, ask: PopAsk) -> list[StoredMessage]:
+        messages = await pop(self, broker_name, ask)
+        if messages:
+            sent_at_once.set()
+            await asyncio.sleep(0.1)
+        return messages
+
+    await send(names, *numbers(4))
+    monkeypatch.setattr(Popper, "pop", slowly)
+    first = Listener()
+    async with consumer(names, first):
+        async with asyncio.timeout(20):
+            await sent_at_once.wait()
+    monkeypatch.undo()
+    listener = Listener()
+    async with consumer(names, listener):
+        # Long before the minute for which they were hidden.
+        await until(lambda: len(listener.got) + len(first.got) >= 4, "all")
+    assert sorted(listener.bodies + first.bodies) == numbers(4)
+
+
 async def test_a_group_goes_from_pop_to_pull_and_back_while_it_runs(names):
     listener = Listener()
 
@@ -166,7 +191,7 @@ async def test_who_pulls_also_gets_what_was_popped_and_never_acknowledged(names)
     await send(names, b"one")
     settings = SimpleSettings(consume_from=ConsumeFrom.FIRST)
     async with AsyncSimpleConsumer(
-        names, group=GROUP, subscriptions={TOPIC: "*"}, settings=settings
+        names, group=GROUP, subscriptions=[TOPIC], settings=settings
     ) as other:
         assert len(await other.receive(invisible_ms=500, wait_ms=30_000)) == 1
     async with AsyncAdmin(names) as admin:
@@ -184,7 +209,7 @@ async def test_who_pulls_also_gets_what_was_popped_and_never_acknowledged(names)
 
 async def test_orderly_consumers_never_pop(names):
     listener = Listener()
-    async with consumer(names, listener, replace(SETTINGS, is_orderly=True)):
+    async with consumer(names, listener, replace(SETTINGS, orderly=True)):
         await send(names, *numbers(10))
         await until(lambda: listener.bodies == numbers(10), "all messages")
     assert listener.popped == 0

@@ -10,6 +10,7 @@ import pytest
 
 from cometmq.broker.handlers.nameservers import NameserverChannels
 from cometmq.broker.registrar import Registrar, RegistrarSettings
+from cometmq.broker.registration import Registration
 from cometmq.codec.bodies.topic_config import TopicTable
 from cometmq.codec.headers.nameserver import BrokerIdentity, RegisterBrokerResponse
 from cometmq.codec.remoting import Command
@@ -22,7 +23,7 @@ from cometmq.net.answer import Answer
 from cometmq.net.channels import Channels
 from cometmq.net.clock import SystemClock
 from cometmq.net.server import Server
-from cometmq.net.tasks import Tasks
+from tests.support.no_log import system_world
 from tests.support.processes import free_port
 from tests.support.tables import answering
 
@@ -57,17 +58,19 @@ async def nameserver(port: int = 0) -> AsyncIterator[NameServer]:
 @asynccontextmanager
 async def registrar(
     *addresses: str, topics: Topics, identity: BrokerIdentity = IDENTITY, **settings: bool
-) -> AsyncIterator[Registrar]:
+) -> AsyncIterator[Registration]:
     channels = Channels(SystemClock())
-    made = Registrar(
+    world = system_world()
+    registrar = Registrar(
         addresses,
         identity,
         topics,
         ha_address="127.0.0.1:10912",
-        calls=NameserverChannels(channels),
-        tasks=Tasks("registrar"),
+        ask=NameserverChannels(channels),
+        timers=world,
         settings=RegistrarSettings(**settings),
     )
+    made = Registration(registrar, world)
     await made.start()
     try:
         yield made
@@ -101,7 +104,7 @@ async def test_a_change_is_known_when_register_returns():
             await told.register()
             assert set(names.routes.topics) == {"A", "B", "C"}
             topics.add("D")
-            told.changed()
+            told.registrar.changed()
             await eventually(lambda: "D" in names.routes.topics)
 
 
@@ -124,7 +127,7 @@ async def test_many_changes_at_once_are_told_together():
     async with registrar(f"127.0.0.1:{port}", topics=topics) as told:
         for number in range(100):
             topics.add(f"T{number}")
-            told.changed()
+            told.registrar.changed()
         await told.register()
         assert len(counts) <= 3
     await server.close()
@@ -174,7 +177,7 @@ async def test_a_slave_learns_its_master_and_everyone_the_order_configuration():
     async with nameserver() as names:
         master = registrar(names.address, topics=Topics("A", "B"))
         async with master as first:
-            assert first.master == RegisterBrokerResponse()
+            assert first.registrar.master == RegisterBrokerResponse()
             channels = Channels(SystemClock())
             fields = {"namespace": "ORDER_TOPIC_CONFIG", "key": "A", "value": "broker-a:4"}
             await channels.call(
@@ -186,13 +189,13 @@ async def test_a_slave_learns_its_master_and_everyone_the_order_configuration():
                 names.address, topics=Topics("A", "B"), identity=slave
             ) as told:
                 news: list[RegisterBrokerResponse] = []
-                told.on_master.append(news.append)
+                told.registrar.on_master.append(news.append)
                 await told.register()
                 assert not news, "nothing has changed"
-                assert told.master == RegisterBrokerResponse(
+                assert told.registrar.master == RegisterBrokerResponse(
                     ha_server_addr="127.0.0.1:10912", master_addr="127.0.0.1:10911"
                 )
-                assert told.order_topics == {"A": "broker-a:4"}
+                assert told.registrar.order_topics == {"A": "broker-a:4"}
 
 
 async def test_who_wants_to_know_the_master_is_told_when_it_changes():
@@ -200,7 +203,7 @@ async def test_who_wants_to_know_the_master_is_told_when_it_changes():
         slave = BrokerIdentity("broker-a", "127.0.0.1:10921", "DefaultCluster", 1)
         async with registrar(names.address, topics=Topics("A", "B"), identity=slave) as told:
             news: list[RegisterBrokerResponse] = []
-            told.on_master.append(news.append)
+            told.registrar.on_master.append(news.append)
             async with registrar(names.address, topics=Topics("A", "B")):
                 await told.register()
                 await told.register()
@@ -209,7 +212,7 @@ async def test_who_wants_to_know_the_master_is_told_when_it_changes():
                 )
                 assert news == [master]
             await told.register()
-            assert told.master == master, "who is gone is still the one to be asked"
+            assert told.registrar.master == master, "who is gone is still the one to be asked"
             assert news == [master]
 
 

@@ -7,6 +7,7 @@ import asyncio
 import pytest
 
 from cometmq.client import (
+    ALL,
     AsyncProducer,
     AsyncSimpleConsumer,
     ConsumeFrom,
@@ -15,8 +16,9 @@ from cometmq.client import (
     ProducerSettings,
     SimpleConsumer,
     SimpleSettings,
+    Sql,
     StoredMessage,
-    by_sql,
+    Tag,
 )
 from cometmq.embedded import AsyncEmbedded, Embedded
 from cometmq.model.errors import BrokerRefused, ClientClosed, ClientError, SubscriptionError
@@ -46,7 +48,7 @@ async def receive_all(consumer, count, **how):
 
 async def test_every_message_is_received_once_and_acknowledged(names):
     await send(names, *(b"%d" % number for number in range(20)))
-    async with AsyncSimpleConsumer(names, group="g", subscriptions={TOPIC: "*"}) as consumer:
+    async with AsyncSimpleConsumer(names, group="g", subscriptions=[TOPIC]) as consumer:
         got = await receive_all(consumer, 20, invisible_ms=3_000)
         assert sorted(int(message.body) for message in got) == list(range(20))
         assert {message.topic for message in got} == {TOPIC}
@@ -57,7 +59,9 @@ async def test_every_message_is_received_once_and_acknowledged(names):
 
 async def test_what_is_not_acknowledged_comes_again_under_its_own_topic(names):
     await send(names, b"one", tag="t", keys="k")
-    async with AsyncSimpleConsumer(names, group="g", subscriptions={TOPIC: "t"}) as consumer:
+    async with AsyncSimpleConsumer(
+        names, group="g", subscriptions={TOPIC: Tag("t")}
+    ) as consumer:
         (first,) = await consumer.receive(invisible_ms=300)
         (again,) = await consumer.receive(invisible_ms=60_000)
         assert (again.body, again.topic, again.tag) == (b"one", TOPIC, "t")
@@ -68,7 +72,7 @@ async def test_what_is_not_acknowledged_comes_again_under_its_own_topic(names):
 
 async def test_a_message_is_hidden_for_longer_and_acknowledged_by_its_new_handle(names):
     await send(names, b"one")
-    async with AsyncSimpleConsumer(names, group="g", subscriptions={TOPIC: "*"}) as consumer:
+    async with AsyncSimpleConsumer(names, group="g", subscriptions=[TOPIC]) as consumer:
         (message,) = await consumer.receive(invisible_ms=2_000)
         message = await consumer.change_invisibility(message, 5_000)
         assert await consumer.receive(wait_ms=2_500) == []
@@ -80,7 +84,7 @@ async def test_a_waiting_consumer_of_two_topics_has_a_message_at_once(names):
     await send(names, b"first")
     await send(names, b"first", topic="parcels")
     async with AsyncSimpleConsumer(
-        names, group="g", subscriptions={TOPIC: "*", "parcels": by_sql("n > 5 OR n IS NULL")}
+        names, group="g", subscriptions={TOPIC: ALL, "parcels": Sql("n > 5 OR n IS NULL")}
     ) as consumer:
         await consumer.ack(await receive_all(consumer, 2))
         waiting = asyncio.ensure_future(consumer.receive())
@@ -96,12 +100,12 @@ async def test_a_message_that_came_too_often_goes_to_the_dead_letters(names):
     await send(names, b"poison")
     settings = SimpleSettings(invisible_ms=200, retries_max=1)
     async with AsyncSimpleConsumer(
-        names, group="g", subscriptions={TOPIC: "*"}, settings=settings
+        names, group="g", subscriptions=[TOPIC], settings=settings
     ) as consumer:
         assert [len(await consumer.receive(wait_ms=30_000)) for _ in range(2)] == [1, 1]
         assert await consumer.receive(wait_ms=1_500) == []
     async with AsyncSimpleConsumer(
-        names, group="dead", subscriptions={"%DLQ%g": "*"}, settings=settings
+        names, group="dead", subscriptions=["%DLQ%g"], settings=settings
     ) as consumer:
         (message,) = await consumer.receive(wait_ms=30_000)
         assert message.body == b"poison"
@@ -109,7 +113,7 @@ async def test_a_message_that_came_too_often_goes_to_the_dead_letters(names):
 
 async def test_members_of_a_group_share_and_groups_do_not(names):
     await send(names, *(b"%d" % number for number in range(40)))
-    subscriptions = {TOPIC: "*"}
+    subscriptions = [TOPIC]
     async with (
         AsyncSimpleConsumer(names, group="g", subscriptions=subscriptions) as one,
         AsyncSimpleConsumer(names, group="g", subscriptions=subscriptions) as two,
@@ -143,7 +147,7 @@ async def test_in_a_namespace_names_are_short_also_where_messages_come_again(nam
         await producer.send(Message(TOPIC, b"in the shop"))
     settings = SimpleSettings(namespace="shop")
     async with AsyncSimpleConsumer(
-        names, group="g", subscriptions={TOPIC: "*"}, settings=settings
+        names, group="g", subscriptions=[TOPIC], settings=settings
     ) as consumer:
         (first,) = await receive_all(consumer, 1, invisible_ms=300)
         (again,) = await receive_all(consumer, 1, invisible_ms=60_000)
@@ -157,7 +161,7 @@ def test_the_blocking_twin_does_the_same():
         producer.send(Message(TOPIC, b"one"))
         settings = SimpleSettings(consume_from=ConsumeFrom.LAST)
         with SimpleConsumer(
-            cluster.nameserver, group="g", subscriptions={TOPIC: "*"}, settings=settings
+            cluster.nameserver, group="g", subscriptions=[TOPIC], settings=settings
         ) as consumer:
             (message,) = consumer.receive(invisible_ms=5_000)
             consumer.ack([message])

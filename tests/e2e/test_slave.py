@@ -20,7 +20,7 @@ from cometmq.model.errors import CometError
 from cometmq.model.exit_status import ExitStatus
 from cometmq.model.group import GroupConfig
 from tests.support import processes
-from tests.support.command_line import run
+from tests.support.command_line import Running, run
 from tests.support.frames import ask
 from tests.support.processes import Program, wait_until
 
@@ -123,6 +123,9 @@ def test_a_slave_has_what_its_master_has_and_refuses_what_is_its_masters(
         shown = {line["id"]: line for line in replicas(names, status=ExitStatus.WELL)}
         assert shown[1]["state"] == "copying"
         assert (shown[1]["offset"], shown[1]["gap"]) == (shown[0]["offset"], 0)
+        with Running(tmp_path, "cluster", "replicas", "--watch", nameserver=names) as watching:
+            watching.wait_for(r"copying[\s\S]*copying")
+            assert watching.end() == 0
         refusals = {
             RequestCode.SEND_MESSAGE: ResponseCode.SERVICE_NOT_AVAILABLE,
             RequestCode.END_TRANSACTION: ResponseCode.SLAVE_NOT_AVAILABLE,
@@ -160,6 +163,9 @@ def test_a_consumer_goes_on_at_the_slave_and_its_offsets_come_back_to_the_master
             got += [message.body for message in pull.messages]
             offset = pull.next_offset
         assert got == [b"%d" % number for number in range(COUNT)]
+        shown = run("tail", TOPIC, "--from", "earliest", "--max", str(COUNT), nameserver=names)
+        assert shown.returncode == ExitStatus.WELL, shown.stderr
+        assert len(shown.stdout.splitlines()) == COUNT
         consumer.commit(QUEUE, offset)
         with processes.broker(tmp_path / "master", names, port=master.port) as again:
             wait_until(
@@ -176,6 +182,54 @@ def test_a_consumer_goes_on_at_the_slave_and_its_offsets_come_back_to_the_master
                 seconds=20,
                 what="the offset at the master",
             )
+
+
+def test_tail_goes_on_at_the_slave_and_when_the_master_is_back(tmp_path, names, master):
+    """One command all the while: the master dies under it, its slave is read, and the master comes back."""
+    fill(names)
+    with slave_of(tmp_path, names), Running(tmp_path, "tail", TOPIC, nameserver=names) as tail:
+        tail.wait_for("Ctrl-C", path=tail.err)
+        with Producer(names) as producer:
+            producer.send(Message(TOPIC, b"before"))
+        tail.wait_for("before\n")
+        wait_until(
+            lambda: end_of_log(tmp_path / "slave") == end_of_log(tmp_path / "master"),
+            seconds=20,
+            what="the message at the slave",
+        )
+        master.kill()
+        tail.wait_for("broker-a is lost", path=tail.err)
+        tail.wait_for("broker-a is read again", path=tail.err)
+        with processes.broker(tmp_path / "master", names, port=master.port):
+            with Producer(names) as producer:
+                producer.send(Message(TOPIC, b"after"))
+            tail.wait_for("after\n")
+        assert [line.split()[-1] for line in tail.out.read_text().splitlines()] == [
+            "before",
+            "after",
+        ]
+        assert tail.end() == 0
+        assert "Traceback" not in tail.err.read_text()
+
+
+def test_tail_waits_where_the_slave_must_not_be_read(tmp_path, names, master):
+    fill(names)
+    with slave_of(tmp_path, names, slaveReadEnable="false"):
+        wait_for_copy(tmp_path)
+        with Running(tmp_path, "tail", TOPIC, nameserver=names) as tail:
+            tail.wait_for("Ctrl-C", path=tail.err)
+            master.kill()
+            tail.wait_for("broker-a is lost", path=tail.err)
+            wait_until(
+                lambda: not processes.is_known_to(names, master.address),
+                seconds=20,
+                what="the master out of the routes",
+            )
+            with processes.broker(tmp_path / "master", names, port=master.port):
+                with Producer(names) as producer:
+                    producer.send(Message(TOPIC, b"after"))
+                tail.wait_for("after\n")
+            assert tail.end() == 0
 
 
 def test_a_slave_is_made_the_master_by_hand(tmp_path, names, master):

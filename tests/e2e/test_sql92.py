@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cometmq.client import Message, Producer, PullConsumer, by_sql
+from cometmq.client import Message, Producer, PullConsumer, Sql
 from cometmq.embedded import Embedded
 from cometmq.model.errors import ExpressionError
 
@@ -16,11 +16,11 @@ def test_consumers_get_what_their_expression_lets_through():
             message = Message("Orders", b"%d" % price, properties={"price": str(price)})
             producer.send(message, queue=queue)
         with PullConsumer(cluster.nameserver) as consumer:
-            result = consumer.fetch(queue, 0, expression=by_sql("price > 10"))
+            result = consumer.fetch(queue, 0, expression=Sql("price > 10"))
         assert [message.body for message in result.messages] == [b"50", b"500"]
         assert result.next_offset == 4
 
 
 def test_a_bad_expression_is_refused_where_it_is_written():
     with pytest.raises(ExpressionError, match="column 7"):
-        by_sql("price > 'cheap'")
+        Sql("price > 'cheap'")

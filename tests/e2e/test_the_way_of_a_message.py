@@ -39,7 +39,7 @@ FIRST_MESSAGES = (
     10  # They make the topic, and open the lane of each queue: the next takes the fast path.
 )
 PAGES = ("docs/the-way-of-a-message.md", "README.md")
-# | what happens | `client/send.py` | `Sender.start` |
+# | what happens | `client/producer/sender.py` | `Sender.start` |
 STEP = re.compile(
     r"^\|[^|]*\| `(?P<file>[\w/]+\.py)` \| `(?P<function>[\w.]+)`[^|]*\|$", re.MULTILINE
 )
@@ -107,7 +107,7 @@ async def one_message(nameserver: str) -> StoredMessage:
             nameserver,
             group="travellers",
             listener=taken.put,
-            subscriptions={TOPIC: "*"},
+            subscriptions=[TOPIC],
             settings=PushSettings(consume_from=ConsumeFrom.FIRST),
         ),
     ):

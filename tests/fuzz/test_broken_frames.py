@@ -26,7 +26,7 @@ UNKNOWN_CODE, NOT_SUPPORTED = 29_999, 3
 ALIVE_OPAQUE = 1_999_999_999
 ROUND_SECONDS_MAX = 30
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = pytest.mark.timeout(600 + FRAMES // 500)
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from cometmq.offline.compare import Comparer, open_for_reading
 from cometmq.offline.found import find_store
 from cometmq.offline.repair import repair
 from cometmq.offline.summary import summarize
-from cometmq.offline.verify import Verdict, verify
+from cometmq.offline.verify import StoreVerdict, verify
 from cometmq.store.real_disk import RealDisk
 from tests.golden.test_golden_stores import LEVELS_MS, STORES, directory, name
 from tests.support.hand_clock import HandClock
@@ -32,7 +32,7 @@ ONE = pytest.mark.parametrize("name", ["crash"])  # Where the other would say th
 KEYS = {"clean": 2359, "crash": 2357}
 
 
-def verdict_of(path: Path) -> Verdict:
+def verdict_of(path: Path) -> StoreVerdict:
     store = find_store(str(path), None, RealDisk())
     try:
         return verify(store)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from cometmq.client import (
+    ALL,
     Admin,
     ConsumeFrom,
     Message,
@@ -76,7 +77,7 @@ def pushed(
 ) -> PushConsumer:
     """A push consumer that begins at the first message, unless settings say otherwise."""
     settings = {**FAST, "consume_from": ConsumeFrom.FIRST, **settings}
-    expression = settings.pop("expression", "*")
+    expression = settings.pop("expression", ALL)
     return PushConsumer(
         names,
         group=group,

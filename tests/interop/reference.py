@@ -115,14 +115,16 @@ def command(
     *,
     heap: str,
     version: str = VERSION,
+    options: Sequence[str] = (),
 ) -> list[str]:
-    """The command line of one Java program whose files stay in `folder`."""
+    """The command line of one Java program whose files stay in `folder`; `options` are the JVM's."""
     for name in ("home/conf", "tmp"):
         (folder / name).mkdir(parents=True, exist_ok=True)
     if version.startswith("4."):  # does not start without a file that says how to log
-        (folder / "home/conf/logback_broker.xml").write_text(
-            '<configuration><root level="OFF"/></configuration>'
-        )
+        for name in ("broker", "tools"):
+            (folder / f"home/conf/logback_{name}.xml").write_text(
+                '<configuration><root level="OFF"/></configuration>'
+            )
     return [
         java(),
         *(f"-Xms{heap}", f"-Xmx{heap}", f"-XX:MaxDirectMemorySize={heap}", "-XX:-UsePerfData"),
@@ -130,16 +132,19 @@ def command(
         f"-Djava.io.tmpdir={folder / 'tmp'}",
         f"-Duser.home={folder / 'home'}",
         f"-Drocketmq.home.dir={folder / 'home'}",
+        *options,
         *("-cp", f"{jars(version)}/*", main),
         *map(str, arguments),
     ]
 
 
-def nameserver(folder: Path, *, port: int | None = None, **settings: object) -> Program:
+def nameserver(
+    folder: Path, *, port: int | None = None, options: Sequence[str] = (), **settings: object
+) -> Program:
     """A Java nameserver; not yet started."""
     port = port or free_port()
     conf = write_conf(folder / "namesrv.conf", {"listenPort": port, **settings})
-    started = command(NAMESERVER, folder, ["-c", conf], heap="128m")
+    started = command(NAMESERVER, folder, ["-c", conf], heap="128m", options=options)
     return Program(started, log=folder / "nameserver.log", port=port)
 
 
@@ -151,6 +156,7 @@ def broker(
     heap: str = "512m",
     version: str = VERSION,
     settings: Mapping[str, object] | None = None,
+    options: Sequence[str] = (),
 ) -> Program:
     """A Java broker; not yet started. Its ports - 2 and + 1 are taken too."""
     port = port or broker_port()
@@ -173,13 +179,20 @@ def broker(
         **(settings or {}),
     }
     path = write_conf(folder / "broker.conf", conf)
-    started = command(BROKER, folder, ["-c", path], heap=heap, version=version)
+    started = command(BROKER, folder, ["-c", path], heap=heap, version=version, options=options)
     return Program(started, log=folder / "broker.log", port=port)
 
 
-def mqadmin(folder: Path, nameservers: str, *arguments: str, seconds: float = 60) -> str:
+def mqadmin(
+    folder: Path,
+    nameservers: str,
+    *arguments: str,
+    seconds: float = 60,
+    version: str = VERSION,
+) -> str:
     """What `mqadmin ARGUMENTS` prints; its errors too, for it ends with 0 whatever happened."""
-    started = command(MQADMIN, folder, [*arguments, "-n", nameservers], heap="128m")
+    words = [*arguments, "-n", nameservers]
+    started = command(MQADMIN, folder, words, heap="128m", version=version)
     done = subprocess.run(
         started,
         stdin=subprocess.DEVNULL,

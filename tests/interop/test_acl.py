@@ -1,4 +1,4 @@
-"""ACL 1.0 with official programs: their signed clients and tools at our servers, our clients at their broker."""
+"""Access control and TLS of ours with official programs: their signed clients and tools at our servers."""
 
 from __future__ import annotations
 
@@ -11,19 +11,13 @@ import pytest
 from cometmq.client import (
     Admin,
     ClientSettings,
-    ConsumerSettings,
     Credentials,
-    Message,
-    Producer,
-    ProducerSettings,
-    PullConsumer,
+    GroupConfig,
     TlsSettings,
 )
-from cometmq.model.errors import CometError, TopicNotFound
 from tests.interop import reference
 from tests.support import certificates, processes
-from tests.support.accounts import ADMIN, CANARY, account, guarded_cluster, write_accounts
-from tests.support.processes import wait_until
+from tests.support.accounts import ADMIN, CANARY, account, guarded_cluster
 
 pytestmark = [pytest.mark.java, pytest.mark.timeout(600)]
 
@@ -31,7 +25,7 @@ CUSTOMER = Credentials("customer", f"{CANARY}-customer")
 RIGHTS = account(
     CUSTOMER,
     topicPerms=["orders=PUB|SUB", "more=SUB"],
-    groupPerms=["readers=SUB"],
+    groupPerms=["readers=SUB", "poppers=SUB"],
 )
 SAID = (
     "send",
@@ -42,7 +36,11 @@ SAID = (
     "secretBatch",
     "transaction",
     "consumed",
+    "popped",
+    "stranger",
 )
+# What 4.9 says, which has no pop.
+POPPED = {"5.3.3": "13 true [true]", "4.9.7": "NoSuchMethodException"}
 
 
 @pytest.fixture(scope="module")
@@ -57,6 +55,8 @@ def make_topics(names, settings):
     with Admin(names.address, settings=settings) as admin:
         for topic in ("orders", "secret"):
             admin.create_topic(topic, queues=2)
+        admin.create_group(GroupConfig("poppers"))
+        admin.set_request_mode("orders", "poppers", "POP")
 
 
 @pytest.fixture(scope="module")
@@ -126,6 +126,8 @@ def test_a_signed_java_client_does_what_it_may_and_no_more(cluster, tmp_path, ve
     assert int(said["byKey"]) >= 1
     assert said["transaction"] == "COMMIT_MESSAGE"
     assert said["consumed"] == "13 true"
+    assert said["popped"].startswith(POPPED[version])
+    assert said["stranger"] == "0 false"
     for name in ("secret", "secretBatch"):
         assert CANARY not in said[name]
         # Its route is refused already, so that no broker of it is known.
@@ -144,6 +146,8 @@ def test_a_signed_java_client_speaks_tls_with_a_certificate_of_its_own(
     said = signed_client(tmp_path, names.address, CUSTOMER, version=version, more=more)
     assert said["send"] == said["batch"] == "SEND_OK"
     assert said["consumed"] == "13 true"
+    assert said["popped"].startswith(POPPED[version])
+    assert said["stranger"] == "0 false"
     assert "SEND_OK" not in said["secret"]
 
 
@@ -152,6 +156,7 @@ def test_a_java_client_with_a_wrong_secret_sends_nothing(cluster, tmp_path):
     wrong = Credentials(CUSTOMER.access_key, "another-secret")
     said = signed_client(tmp_path, names.address, wrong, version="5.3.3")
     assert said["consumed"] == "0 false"
+    assert said["popped"] == "0 false []"
     assert "SEND_OK" not in said.values()
     assert CANARY not in broker.log.read_text()
 
@@ -172,50 +177,6 @@ def test_mqadmin_signs_with_its_tools_file(cluster, tmp_path):
     )
     assert "aclEnable" in config
     assert CANARY not in config
-
-
-def test_our_client_signs_at_a_java_broker(tmp_path):
-    """4.9.7, whose broker has ACL 1.0; what is refused there has a code and words of its own."""
-    write_accounts(
-        tmp_path / "broker/home/conf/plain_acl.yml",
-        account(ADMIN, admin=True),
-        RIGHTS,
-    )
-    names = reference.nameserver(tmp_path / "nameserver").start()
-    broker = reference.broker(
-        tmp_path / "broker", names.address, version="4.9.7", settings={"aclEnable": "true"}
-    )
-    try:
-        broker.start()
-        reference.wait_registered(names.address)
-        with Admin(names.address, settings=ClientSettings(credentials=ADMIN)) as admin:
-            for topic in ("orders", "secret"):
-                admin.create_topic(topic, queues=1)
-        limits = ProducerSettings(credentials=CUSTOMER, retries=0)
-        with Producer(names.address, group="senders", settings=limits) as producer:
-            sent = wait_until(lambda: _sent(producer), seconds=30, what="a send")
-            with pytest.raises(CometError, match="secret"):
-                producer.send(Message("secret", b"x"))
-        settings = ConsumerSettings(credentials=CUSTOMER)
-        with PullConsumer(names.address, group="readers", settings=settings) as consumer:
-            assert [each.body for each in consumer.fetch(sent.queue, 0).messages] == [b"ours"]
-        wrong = ProducerSettings(credentials=Credentials("customer", "wrong-secret"), retries=0)
-        with (
-            Producer(names.address, group="senders", settings=wrong) as producer,
-            pytest.raises(CometError, match="signature"),
-        ):
-            producer.send(Message("orders", b"x"))
-    finally:
-        broker.kill()
-        names.kill()
-
-
-def _sent(producer):
-    """The result of a send, once the route of the new topic is known."""
-    try:
-        return producer.send(Message("orders", b"ours"))
-    except TopicNotFound:
-        return None
 
 
 def make_customer(tmp_path, names):
@@ -242,6 +203,7 @@ def make_customer(tmp_path, names):
     for resources, actions in (
         ("Topic:orders", "Pub,Sub,Get"),
         ("Group:readers", "Sub,Get"),
+        ("Group:poppers", "Sub,Get"),
     ):
         words = ("-r", resources, "-a", actions, "-d", "Allow")
         assert "success" in mqadmin("createAcl", "-s", "User:customer", *words)
@@ -269,6 +231,8 @@ def test_mqadmin_makes_users_and_policies_and_java_clients_have_them(tmp_path):
             said = signed_client(tmp_path, names.address, CUSTOMER, version="5.3.3")
     assert said["send"] == said["batch"] == "SEND_OK"
     assert said["consumed"] == "13 true"
+    assert said["popped"] == POPPED["5.3.3"]
+    assert said["stranger"] == "0 false"
     assert said["byUniqueKey"] == "m9"
     assert said["secret"].startswith("code 16 ")
     assert said["secretBatch"].startswith("code 16 ")

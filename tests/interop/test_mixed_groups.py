@@ -24,8 +24,8 @@ PER_QUEUE = 50
 SECONDS = 30
 KINDS: dict[str, dict[str, Any]] = {
     "push": {},
-    "ordered": {"is_orderly": True, "lock_interval_ms": 1_000},
-    "pop": {"is_client_rebalance": False},
+    "ordered": {"orderly": True, "lock_interval_ms": 1_000},
+    "pop": {"client_rebalance": False},
 }
 # 4.9 has no pop.
 CLIENTS = {"4.9.7": ("push", "ordered"), VERSION: ("push", "ordered", "pop")}

@@ -8,16 +8,17 @@ import pytest
 
 from cometmq.broker.handlers.nameservers import NameserverChannels
 from cometmq.broker.registrar import Registrar, RegistrarSettings
+from cometmq.broker.registration import Registration
 from cometmq.codec.bodies.topic_config import TopicTable
 from cometmq.codec.headers.nameserver import BrokerIdentity, RegisterBrokerResponse
 from cometmq.model.data_version import DataVersion
 from cometmq.model.topic import TopicConfig
 from cometmq.net.channels import Channels
 from cometmq.net.clock import SystemClock
-from cometmq.net.tasks import Tasks
 from tests.interop import reference
 from tests.support import processes
 from tests.support.frames import ask
+from tests.support.no_log import system_world
 from tests.support.processes import Program, wait_until
 
 pytestmark = [pytest.mark.java, pytest.mark.timeout(300)]
@@ -122,22 +123,24 @@ async def test_our_registrar_keeps_a_java_nameserver_told(java_nameserver, is_co
     table = TopicTable(DataVersion(1, 1), {name: TopicConfig(name) for name in ("A", "B")})
     tables = [table]
     channels = Channels(SystemClock())
-    registrar = Registrar(
+    world = system_world()
+    made = Registrar(
         [java_nameserver.address],
         BrokerIdentity("broker-r", "127.0.0.1:10911", "DefaultCluster", 0),
         lambda: tables[-1],
         ha_address="127.0.0.1:10912",
-        calls=NameserverChannels(channels),
-        tasks=Tasks("registrar"),
+        ask=NameserverChannels(channels),
+        timers=world,
         settings=RegistrarSettings(is_compressed=is_compressed, is_forced=False),
     )
+    registrar = Registration(made, world)
     await registrar.start()
     route = reference.route_of(java_nameserver.address, "A")
     assert b'"brokerAddrs":{"0":"127.0.0.1:10911"}' in route
     tables.append(TopicTable(DataVersion(2, 2), {**table.topics, "C": TopicConfig("C")}))
     await registrar.register()
     assert b"broker-r" in reference.route_of(java_nameserver.address, "C")
-    assert registrar.master == RegisterBrokerResponse()
+    assert registrar.registrar.master == RegisterBrokerResponse()
     await registrar.close()
     await channels.close()
     wait_until(

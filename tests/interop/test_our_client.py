@@ -25,6 +25,7 @@ from cometmq.client import (
     PullStatus,
     PushSettings,
     StoredMessage,
+    Tag,
 )
 from cometmq.codec.batch import encode_batch
 from cometmq.codec.compression import Compression
@@ -131,7 +132,7 @@ async def test_a_pull_says_what_it_found_and_where_to_go_on(names, sender, topic
         assert (found.min_offset, found.max_offset) == (0, 10)
         beyond = await consumer.fetch(queue, 1000)
         assert (beyond.status, beyond.next_offset) == (PullStatus.OFFSET_ILLEGAL, 10)
-        other = await consumer.fetch(queue, 0, expression="B")
+        other = await consumer.fetch(queue, 0, expression=Tag("B"))
         assert (other.status, other.next_offset) == (PullStatus.NO_MATCHED_MESSAGE, 10)
         with pytest.raises(BrokerRefused) as refused:
             await consumer.fetch(MessageQueue(topic, "broker-a", 99), 0)
@@ -169,13 +170,13 @@ async def test_a_broken_off_loop_resumes_behind_what_it_was_given(names, sender,
     seen: list[bytes] = []
     await sender.send_many(Message(topic, each) for each in bodies("n", 40))
     async with AsyncPullConsumer(names, group=group, settings=FROM_FIRST) as consumer:
-        await consumer.subscribe(topic)
+        consumer.subscribe(topic)
         async for message in consumer:
             seen.append(message.body)
             if len(seen) == 25:
                 break
     async with AsyncPullConsumer(names, group=group, settings=FROM_FIRST) as consumer:
-        await consumer.subscribe(topic)
+        consumer.subscribe(topic)
         seen += [each.body for each in await receive(consumer, 15)]
     assert sorted(seen) == bodies("n", 40)
 
@@ -205,7 +206,7 @@ async def test_an_async_listener_is_awaited_several_at_once(names, sender, topic
 
     await sender.send_many([Message(topic, b"x")] * 60)
     async with AsyncPushConsumer(
-        names, group=group, listener=listen, subscriptions={topic: "*"}, settings=FROM_FIRST
+        names, group=group, listener=listen, subscriptions=[topic], settings=FROM_FIRST
     ):
         await until(lambda: done >= 60, "60 messages")
     assert done == 60
@@ -219,8 +220,8 @@ async def test_a_listener_may_take_messages_by_the_list(names, sender, topic, gr
     async with AsyncPushConsumer(
         names,
         group=group,
-        listener=lambda messages: sizes.append(len(messages)),
-        subscriptions={topic: "*"},
+        batch_listener=lambda messages: sizes.append(len(messages)),
+        subscriptions=[topic],
         settings=settings,
     ):
         await until(lambda: sum(sizes) >= 64, "64 messages")
@@ -236,14 +237,14 @@ async def test_broadcasting_members_each_get_all_and_remember_it_here(
     def member(number: int) -> AsyncPushConsumer:
         settings = PushSettings(
             consume_from=ConsumeFrom.FIRST,
-            is_broadcasting=True,
+            broadcasting=True,
             offsets_folder=str(tmp_path / str(number)),
         )
         return AsyncPushConsumer(
             names,
             group=group,
             listener=boxes[number],
-            subscriptions={topic: "*"},
+            subscriptions=[topic],
             settings=settings,
         )
 
@@ -267,7 +268,11 @@ async def test_a_message_that_a_listener_refuses_comes_again(names, sender, topi
 
     sent = await sender.send(Message(topic, b"twice", tag="A", keys="k"))
     async with AsyncPushConsumer(
-        names, group=group, listener=listen, subscriptions={topic: "A"}, settings=FROM_FIRST
+        names,
+        group=group,
+        listener=listen,
+        subscriptions={topic: Tag("A")},
+        settings=FROM_FIRST,
     ):
         await until(lambda: len(tries) >= 2, "the second try")
     assert [(each.body, each.reconsume_times) for each in tries] == [
@@ -309,10 +314,10 @@ async def test_members_of_a_group_are_listed_with_their_subscriptions(names, top
     async with (
         AsyncAdmin(names) as admin,
         AsyncPushConsumer(
-            names, group=group, listener=Box(), subscriptions={topic: "A || B"}
+            names, group=group, listener=Box(), subscriptions={topic: Tag("A || B")}
         ) as one,
         AsyncPushConsumer(
-            names, group=group, listener=Box(), subscriptions={topic: "A || B"}
+            names, group=group, listener=Box(), subscriptions={topic: Tag("A || B")}
         ) as two,
     ):
         (seen,) = (await admin.consumer_connections(group)).values()

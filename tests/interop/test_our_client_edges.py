@@ -19,6 +19,7 @@ from cometmq.client import (
     PushConsumer,
     PushSettings,
     StoredMessage,
+    Tag,
 )
 from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import BrokerRefused, TopicNotFound
@@ -37,7 +38,7 @@ def test_tags_of_one_hash_are_told_apart(names, producer, topic, group):
         producer.send(Message(topic, b"%d" % number, tag=tag))
     box, last = Box(), Box()
     with (
-        pushed(names, group, box, topic, expression="Aa"),
+        pushed(names, group, box, topic, expression=Tag("Aa")),
         pushed(names, f"{group}_all", last, topic),
     ):
         last.wait(6)
@@ -80,7 +81,7 @@ def test_a_consumer_that_closes_is_forgotten_at_once(names, topic, group):
 
 
 def test_sends_that_come_together_leave_together(names, topic, group):
-    settings = ProducerSettings(is_auto_batch=True, batch_delay_ms=50, send_timeout_ms=10_000)
+    settings = ProducerSettings(auto_batch=True, batch_delay_ms=50, send_timeout_ms=10_000)
     box = Box()
     with Producer(names, settings=settings) as producer:
         sent = producer.send_many(messages(topic, bodies("a", 40)))
@@ -114,7 +115,7 @@ def test_names_in_a_namespace_are_short_for_users_and_long_for_brokers(names, to
         producer.send(Message(topic, b"in the shop"))
     receiving = PushSettings(namespace="shop", consume_from=ConsumeFrom.FIRST, **FAST)
     with PushConsumer(
-        names, group=group, listener=box, subscriptions={topic: "*"}, settings=receiving
+        names, group=group, listener=box, subscriptions=[topic], settings=receiving
     ):
         box.wait(1)
         with Admin(names) as admin:

@@ -19,10 +19,11 @@ from cometmq.client import (
     Producer,
     PullConsumer,
     PullStatus,
-    by_sql,
+    Sql,
+    Tag,
 )
 from cometmq.client.api.offsets import OffsetApi
-from cometmq.client.hub import Hub
+from cometmq.client.connection.instance import ClientInstance
 from cometmq.model.group import GroupConfig
 from tests.interop.ours import SECONDS, Box, all_of, bodies, messages, new_topic, pushed
 from tests.support.processes import wait_until
@@ -59,7 +60,7 @@ def test_a_tag_filter_lets_only_its_tags_through(names, producer, topic, group):
     producer.send(Message(topic, b"AaAa", tag="AaAa"))
     producer.send(Message(topic, b"BBBB", tag="BBBB"))
     box = Box()
-    with pushed(names, group, box, topic, expression="a || c || BBBB"):
+    with pushed(names, group, box, topic, expression=Tag("a || c || BBBB")):
         box.wait(41)
     assert box.bodies == sorted([*bodies("a", 20), *bodies("c", 20), b"BBBB"])
 
@@ -70,7 +71,7 @@ def test_an_sql92_filter_lets_only_what_it_wants_through(names, producer, topic,
         producer.send(Message(topic, b"%02d" % number, properties=properties))
     producer.send(Message(topic, b"no property"))
     box = Box()
-    expression = by_sql("region = 'hz' AND price BETWEEN 4 AND 9")
+    expression = Sql("region = 'hz' AND price BETWEEN 4 AND 9")
     with pushed(names, group, box, topic, expression=expression):
         box.wait(3)
         producer.send(Message(topic, b"new", properties={"price": "5", "region": "hz"}))
@@ -126,10 +127,10 @@ def test_new_groups_keep_the_offsets_of_all_their_queues(names, topic):
             admin.create_group(GroupConfig(group))
 
     async def commit_and_read() -> list[dict[MessageQueue, int | None]]:
-        hub = Hub(names)
-        await hub.start()
+        instance = ClientInstance(names)
+        await instance.start()
         try:
-            stored = OffsetApi(hub)
+            stored = OffsetApi(instance)
             for group in groups:
                 await stored.commit_all(group, offsets, answered=False)
             await asyncio.sleep(0.5)
@@ -138,7 +139,7 @@ def test_new_groups_keep_the_offsets_of_all_their_queues(names, topic):
                 for group in groups
             ]
         finally:
-            await hub.close()
+            await instance.close()
 
     assert asyncio.run(commit_and_read()) == [offsets] * len(groups)
 

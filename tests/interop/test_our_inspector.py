@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cometmq.client import Inspector, Message
+from cometmq.client import Inspector, Message, Tag
 from tests.interop.ours import FAST, SECONDS, Box, pushed
 from tests.support.processes import wait_until
 
@@ -25,7 +25,7 @@ def test_a_message_that_is_consumed_refused_and_not_wanted_is_explained(
         return message.body != b"bad"
 
     with (
-        pushed(names, group, listen, topic, expression="a", **FAST),
+        pushed(names, group, listen, topic, expression=Tag("a"), **FAST),
         Inspector(names) as inspector,
     ):
 

@@ -22,7 +22,7 @@ from tests.support.processes import wait_until
 pytestmark = [pytest.mark.java, pytest.mark.timeout(120)]
 
 KEYS, PER_KEY = 8, 25
-ORDERLY = {"is_orderly": True, "suspend_queue_ms": 100, **FAST}
+ORDERLY = {"orderly": True, "suspend_queue_ms": 100, **FAST}
 
 
 class Watch:
@@ -89,7 +89,7 @@ def test_a_refused_message_is_given_again_before_the_next_and_then_buried(
         names,
         group=f"{group}_grave",
         listener=lambda message: dead.append(message.body),
-        subscriptions={f"%DLQ%{group}": "*"},
+        subscriptions=[f"%DLQ%{group}"],
         settings=PushSettings(**FAST, consume_from=ConsumeFrom.FIRST),
     )
     with grave:

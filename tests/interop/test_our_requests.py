@@ -39,7 +39,7 @@ def test_who_asks_gets_the_reply(names, topic, group):
                 answering.reply(message, b"re:" + message.body)
 
         with PushConsumer(
-            names, group=group, listener=listen, subscriptions={topic: "*"}, settings=SETTINGS
+            names, group=group, listener=listen, subscriptions=[topic], settings=SETTINGS
         ):
             for number in range(4):
                 reply = asking.request(Message(topic, b"%d" % number), timeout_ms=30_000)
@@ -49,13 +49,13 @@ def test_who_asks_gets_the_reply(names, topic, group):
 
 
 def test_traces_are_where_java_looks_for_them(names, topic, group):
-    settings = ProducerSettings(is_trace_enabled=True)
+    settings = ProducerSettings(trace=True)
     with Producer(names, group=group, settings=settings) as producer:
         sent = producer.send(Message(topic, b"traced", keys="order-17"))
     box = Box()
     with PushConsumer(
-        names, group=group, listener=box, subscriptions={topic: "*"},
-        settings=PushSettings(**FAST, consume_from=ConsumeFrom.FIRST, is_trace_enabled=True),
+        names, group=group, listener=box, subscriptions=[topic],
+        settings=PushSettings(**FAST, consume_from=ConsumeFrom.FIRST, trace=True),
     ):  # fmt: skip
         wait_until(lambda: box.messages, seconds=SECONDS, what="the message")
     kinds = set()
@@ -83,7 +83,7 @@ def test_a_console_asks_our_consumer_and_moves_it(names, producer, topic, group)
         return answer
 
     with PushConsumer(
-        names, group=group, listener=box, subscriptions={topic: "*"}, settings=SETTINGS
+        names, group=group, listener=box, subscriptions=[topic], settings=SETTINGS
     ) as consumer:
         wait_until(lambda: box.messages, seconds=SECONDS, what="the message")
         broker = box.messages[0].store_host

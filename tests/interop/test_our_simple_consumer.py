@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from cometmq.client import Admin, Message, SimpleConsumer, StoredMessage, by_sql
+from cometmq.client import Admin, Message, SimpleConsumer, Sql, StoredMessage
 from cometmq.model.group import GroupConfig
 from cometmq.model.properties import POP_CK
 from tests.interop.ours import SECONDS, Box, bodies, messages, pushed
@@ -28,7 +28,7 @@ def receive_all(consumer: SimpleConsumer, count: int, **how) -> list[StoredMessa
 
 def test_messages_are_received_once_and_acknowledged(names, producer, topic, group):
     producer.send_many(messages(topic, bodies("m", 50)))
-    with SimpleConsumer(names, group=group, subscriptions={topic: "*"}) as consumer:
+    with SimpleConsumer(names, group=group, subscriptions=[topic]) as consumer:
         got = receive_all(consumer, 50, invisible_ms=30_000)
         assert sorted(message.body for message in got) == bodies("m", 50)
         consumer.ack(got[:40])
@@ -41,7 +41,7 @@ def test_a_message_comes_again_unless_it_is_hidden_for_longer(names, producer, t
     producer.send(Message(topic, b"short", properties={"n": "1"}))
     producer.send(Message(topic, b"long", properties={"n": "2"}))
     producer.send(Message(topic, b"other", properties={"n": "3"}))
-    with SimpleConsumer(names, group=group, subscriptions={topic: by_sql("n < 3")}) as consumer:
+    with SimpleConsumer(names, group=group, subscriptions={topic: Sql("n < 3")}) as consumer:
         got = {
             message.body: message for message in receive_all(consumer, 2, invisible_ms=10_000)
         }
@@ -70,7 +70,7 @@ def test_a_push_consumer_pops_where_the_broker_says_so(names, producer, topic, g
         return True
 
     producer.send_many(messages(topic, bodies("m", 50)))
-    with pushed(names, group, listen, topic, is_client_rebalance=False, pop_delays_ms=(1_000,)):
+    with pushed(names, group, listen, topic, client_rebalance=False, pop_delays_ms=(1_000,)):
         # What is refused comes again when Java's revive service has got to it.
         wait_until(lambda: len(box.messages) >= 50, seconds=90, what="50 messages")
     assert box.bodies == bodies("m", 50)

@@ -9,7 +9,7 @@ import time
 import pytest
 
 from cometmq.client import Producer, SimpleConsumer, StoredMessage
-from cometmq.client.pops import receipt_of
+from cometmq.client.consumer.pop.pops import receipt_of
 from cometmq.errors import TopicNotFound
 from tests.interop import reference
 from tests.interop.ours import bodies, messages
@@ -32,7 +32,7 @@ pytestmark = [pytest.mark.java, pytest.mark.timeout(180)]
 def receive(
     names: str, count: int, seconds: float
 ) -> tuple[SimpleConsumer, list[StoredMessage]]:
-    consumer = SimpleConsumer(names, group=GROUP, subscriptions={TOPIC: "*"})
+    consumer = SimpleConsumer(names, group=GROUP, subscriptions=[TOPIC])
     consumer.start()
     got: list[StoredMessage] = []
     end = time.monotonic() + seconds

@@ -113,7 +113,7 @@ class Relay:
                     first = sum(each < at for each in times)
                     last = max(sum(each <= at for each in times) - 1, 0)
                     assert consumer.offset_by_time(queue, at) == first
-                    assert consumer.offset_by_time(queue, at, is_upper=True) == last
+                    assert consumer.offset_by_time(queue, at, upper=True) == last
 
     def ask_all(self) -> None:
         assert [plain(message) for message in all_of(self.names, TOPIC)] == [

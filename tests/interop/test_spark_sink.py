@@ -12,11 +12,11 @@ import pyarrow as pa
 import pytest
 from pyspark.sql.types import StringType, StructField, StructType
 
-from cometmq.client.transactions import TransactionState
+from cometmq.client.producer.transactions import TransactionState
 from cometmq.spark.sink.columns import SinkColumns
 from cometmq.spark.sink.driver import driver
 from cometmq.spark.sink.halves import BatchKey
-from cometmq.spark.sink.identity import Run
+from cometmq.spark.sink.identity import TaskRun
 from cometmq.spark.sink.ledger import Ledgers
 from cometmq.spark.sink.settings import SinkSettings
 from cometmq.spark.sink.task import TaskStored, write_rows
@@ -35,7 +35,9 @@ def bodies(batch: int) -> list[str]:
 def write(settings: SinkSettings, batch: int) -> TaskStored:
     columns = SinkColumns.of(StructType([StructField("body", StringType())]), settings)
     rows = pa.record_batch({"body": bodies(batch)})
-    return write_rows(iter([rows]), settings, columns, Run(f"query-{settings.topic}", batch, 0))
+    return write_rows(
+        iter([rows]), settings, columns, TaskRun(f"query-{settings.topic}", batch, 0)
+    )
 
 
 def sink(names: str, topic: str, **options: str) -> SinkSettings:

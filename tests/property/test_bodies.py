@@ -31,7 +31,7 @@ from cometmq.codec.bodies.kv import (
 )
 from cometmq.codec.bodies.member_group import decode_member_group
 from cometmq.codec.bodies.register import (
-    Registration,
+    RegisterBrokerBody,
     decode_registration,
     encode_registration,
 )
@@ -72,8 +72,8 @@ TABLES = st.builds(
 GROUPS = st.builds(
     GroupConfig,
     NAMES,
-    is_consume_enabled=st.booleans(),
-    is_orderly=st.booleans(),
+    consume_enabled=st.booleans(),
+    orderly=st.booleans(),
     retry_queues=INT32,
     broker_id=INT64,
     attributes=ATTRIBUTES,
@@ -91,7 +91,7 @@ MAPPINGS = st.dictionaries(NAMES, st.just(None), max_size=2).map(
     lambda names: {name: {"topic": name, "totalQueues": 4} for name in names}
 )
 REGISTRATIONS = st.builds(
-    Registration, TABLES, st.lists(TEXTS, max_size=2).map(tuple), MAPPINGS
+    RegisterBrokerBody, TABLES, st.lists(TEXTS, max_size=2).map(tuple), MAPPINGS
 )
 
 

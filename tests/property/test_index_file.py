@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import struct
+from array import array
+from itertools import chain
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -68,7 +70,7 @@ def test_a_file_has_the_bytes_that_java_writes(batches, before):
     ours = IndexFile(disk, PATH, SHAPE, header=IndexHeader(end_ms, end_ms, end, end))
     ours.make()
     for batch in batches:
-        ours.insert(*zip(*batch, strict=True))
+        ours.insert(array("q", chain.from_iterable(batch)))
         for key in batch:
             theirs.put_key(*key)
     ours.write_entries()

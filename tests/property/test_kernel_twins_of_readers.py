@@ -12,7 +12,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cometmq.codec.record import Record, encode_record, topic_block
-from cometmq.kernel import WalkEnd, keys, layouts, messages, records, reference, wanted
+from cometmq.kernel import (
+    WalkEnd,
+    keys,
+    layouts,
+    messages,
+    queue_ends,
+    records,
+    reference,
+    wanted,
+)
 from cometmq.store.record_walk import valid_records
 from cometmq.store.stored_record import places_of
 
@@ -75,20 +84,24 @@ def test_the_same_keys_are_found(batches):
         st.tuples(
             st.integers(-(1 << 31), (1 << 31) - 1),
             st.integers(0, 1 << 62),
-            st.integers(-(1 << 31), (1 << 31) - 1),
+            st.one_of(st.integers(-(1 << 62), 1 << 62), st.integers(0, 9999)),
         )
     ),
     st.integers(1, 100),
+    st.integers(-2, 5000),
     st.lists(st.integers(-(1 << 31), (1 << 31) - 1), min_size=1, max_size=7),
 )
-def test_index_entries_and_slots_are_the_same(keys, number, before):
+def test_index_entries_and_slots_are_the_same(parts, number, begin_ms, before):
+    given_keys = array("q", [number for part in parts for number in part])
     results = []
-    for twin in (fast, reference):
-        slots = memoryview(array("i", before))
-        hashes, offsets, seconds = zip(*keys, strict=True) if keys else ((), (), ())
-        made = twin.index_insert(slots, number, hashes, offsets, seconds)
-        results.append((made, slots.tolist()))
+    for twin in (fast, keys):
+        slots, changed = memoryview(array("i", before)), bytearray(4)
+        made = twin.insert_keys(slots, number, given_keys, begin_ms, changed, 2, 3)
+        results.append((made, slots.tolist(), changed))
     assert results[0] == results[1]
+    assert sum(results[0][2]) == len(
+        {((abs(part[0]) & 0x7FFFFFFF) % len(before) + 2) // 3 for part in parts}
+    )
 
 
 @given(
@@ -196,7 +209,11 @@ def test_the_same_entries_are_wanted_and_they_are_what_the_records_ask_for(parts
             if place[:2] == (topic, 2)
         ]
         assert queues[topic.encode()][2] == [7 + len(entries), b"before" + b"".join(entries)]
-    meant = [(at, wanted.index_hash(code)) for code, at, _ in keys.record_keys(taken)]
+    found_keys = keys.record_keys(taken)
+    meant = [
+        (at, wanted.index_hash(code))
+        for code, at in zip(found_keys[0::3], found_keys[1::3], strict=True)
+    ]
     assert list(wanted.KEY.iter_unpack(found[len(b"before") :])) == meant
 
 
@@ -346,3 +363,51 @@ def test_the_same_pieces_are_copied(chunk, spans):
 def test_pieces_that_do_not_fill_the_room_are_refused(kernel, places, parts, room, why):
     with pytest.raises(ValueError, match=why):
         kernel.copy_pieces(b"12345", longs(*places), longs(*parts), memoryview(bytearray(room)))
+
+
+FED = st.tuples(
+    st.sampled_from(["a", "b", "SCHEDULE", "none"]),
+    st.integers(-1, 3),
+    st.integers(0, 5),
+    st.integers(0, 1 << 62),
+    st.sampled_from([0, 1, 4, 8, 12]),
+    st.sampled_from(
+        [b"", b"TAGS\x01x\x02", b"KEYS\x01a\x02TAGS\x01y", b"PART\x01q\x02", b"\xff"]
+    ),
+)
+
+
+@given(st.lists(FED, max_size=12), st.integers(0, 3), st.integers(0, 3))
+def test_records_get_the_same_queue_entries_and_stop_at_the_same(parts, index, watched_id):
+    results: list[Any] = []
+    for twin, end_type in ((fast, fast.QueueEnd), (records, queue_ends.QueueEnd)):
+        other_type = type("Other", (end_type,), {"__slots__": ()})
+        queues: dict[str, dict[int, Any]] = {
+            topic: {
+                number: (other_type if number == 2 else end_type)(number) for number in range(3)
+            }
+            for topic in "ab"
+        }
+        queues["a"][watched_id % 3].watched = True
+        fed = [
+            (100, 0, 0, queue_id, 0, queue_offset, physical, sys_flag, *([0] * 7), topic, block)
+            for topic, queue_id, queue_offset, physical, sys_flag, block in parts
+        ]
+        dirty: dict[Any, None] = {}
+        full: list[Any] = []
+        watched: dict[Any, list[int]] = {}
+        shown = twin.show_records(
+            fed, index, (8, b"PART", "SCHEDULE"), queues.get, end_type, len,
+            dirty, 40, full, watched,
+        )  # fmt: skip
+        ends = [queue for topic in "ab" for queue in queues[topic].values()]
+        results.append(
+            (
+                shown,
+                [(queue.next_offset, queue.max_offset, bytes(queue.tail)) for queue in ends],
+                [ends.index(queue) for queue in dirty],
+                [ends.index(queue) for queue in full],
+                {ends.index(queue): codes for queue, codes in watched.items()},
+            )
+        )
+    assert results[0] == results[1]

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from cometmq.codec.fields import _decode_carefully, decode_fields
 from cometmq.codec.headers.pull import PullRequest
-from cometmq.kernel import layouts, reads, reference
+from cometmq.codec.remoting import Command, encode_command
+from cometmq.kernel import layouts, pulls, reads, reference
 from cometmq.model.errors import RequestError
 
 try:
@@ -53,6 +54,55 @@ def test_a_header_is_what_it_is_when_read_with_care(values):
             return error.code, error.remark
 
     assert read(decode_fields) == read(_decode_carefully)
+
+
+PULL = {
+    "consumerGroup": "G", "topic": "Orders", "queueId": "1", "queueOffset": "42", "maxMsgNums": "32",
+    "sysFlag": "3", "commitOffset": "0", "subscription": "*", "bname": "b",
+}  # fmt: skip
+PIECES = st.sampled_from([
+    b"", b'"', b"\\", b'"opaque":7', b'"queueId":"1"', b'"queueId":', b":", b"-", b"00", b"9" * 19, b"opaque", b"\xff", b",",
+])  # fmt: skip
+
+
+@given(
+    st.fixed_dictionaries({}, optional=dict.fromkeys(("queueId", "queueOffset", "topic", "x"), VALUES)),
+    st.integers(-(1 << 31), (1 << 31) - 1),
+    st.integers(0, 400), PIECES, st.integers(0, 3),
+)  # fmt: skip
+def test_headers_of_pulls_are_split_alike(fields, opaque, at, piece, removed):
+    """Whole and damaged; what comes out of a whole one is what it says."""
+    texts = PULL | {name: str(value) for name, value in fields.items()}
+    frame = encode_command(Command(11, opaque=opaque, fields=texts))
+    split = fast.split_pull(frame)
+    assert split == pulls.split_pull(frame)
+    if texts == PULL:
+        assert split is not None
+        assert split[1:] == (1, 42, 0, opaque)
+        assert len(split[0]) == len(frame) - 8 - len(f"1420{opaque}")
+    header = frame[8:]
+    at %= len(header)
+    header = header[:at] + piece + header[at + removed :]
+    for length, kind in ((4, 0), (5, 0), (4, 1 << 24)):
+        damaged = (length + len(header)).to_bytes(4) + (kind | len(header)).to_bytes(4) + header
+        assert fast.split_pull(damaged) == pulls.split_pull(damaged)
+
+
+@given(st.binary(max_size=30))
+def test_what_is_no_pull_is_not_split(data):
+    assert fast.split_pull(data) is None
+    assert pulls.split_pull(data) is None
+
+
+@given(st.lists(st.tuples(st.binary(max_size=9), st.integers() | st.integers(-9, 9)), max_size=20), st.integers(0, 1 << 24))  # fmt: skip
+def test_heads_are_filled_alike(parts, body_size):
+    """Of numbers of any size, and of more of them than the compiled one keeps by itself."""
+    pieces, numbers = (*(piece for piece, _ in parts), b"}"), tuple(each for _, each in parts)
+    filled = fast.filled_frame(pieces, numbers, body_size)
+    assert filled == pulls.filled_frame(pieces, numbers, body_size)
+    header = b"".join(b"%b%d" % part for part in parts) + b"}"
+    lengths = (4 + len(header) + body_size).to_bytes(4) + len(header).to_bytes(4)
+    assert filled == lengths + header
 
 
 BASE = 1_000

@@ -9,7 +9,7 @@ import pytest
 from cometmq.model.queue import MessageQueue
 from cometmq.spark.jobs import replay
 from cometmq.spark.sink.audit import ABORTED, STORED, audit_of, write_audit
-from cometmq.spark.sink.identity import Run
+from cometmq.spark.sink.identity import TaskRun
 from cometmq.spark.sink.sender import Stored
 from cometmq.spark.sink.task import TaskStored
 from tests.spark.conftest import load, save
@@ -21,7 +21,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "format" / "spark-audit.md"
 def stored(partition: int, first: int, rows: int, *, delayed: int = 0) -> TaskStored:
     queue = MessageQueue("orders", "broker-a", partition)
     return TaskStored(
-        Run("8f0c", 7, partition),
+        TaskRun("8f0c", 7, partition),
         {queue: Stored(rows, first, first + rows - 1)},
         delayed,
         [],

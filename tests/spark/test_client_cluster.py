@@ -6,14 +6,14 @@ from dataclasses import replace
 
 import pytest
 
-from cometmq.client import Message, Producer, PullConsumer, PullStatus
+from cometmq.client import Message, Producer, PullConsumer, PullStatus, Tag
 from cometmq.client.results import SendResult
 from cometmq.codec.batch import encode_batch
 from cometmq.codec.record import decode_records
 from cometmq.embedded import Embedded
 from cometmq.model.errors import CometError, NetError, TopicNotFound
 from cometmq.model.queue import MessageQueue
-from cometmq.spark.sink.batches import Batch, Place
+from cometmq.spark.sink.batches import RowBatch, RowPlace
 from cometmq.spark.sink.client_cluster import ClientSinkCluster, sink_cluster
 from cometmq.spark.sink.settings import SinkSettings
 from cometmq.spark.source.client_cluster import ClientSourceCluster, source_cluster
@@ -85,7 +85,7 @@ def test_the_first_answers_of_many_ranges_come_together(source, queue):
 
 
 def test_the_broker_filters_by_tag(source, queue):
-    plan = PullPlan(16, 4, "even")
+    plan = PullPlan(16, 4, Tag("even"))
     found = offsets_of(source.pulls(queue, start=0, end=COUNT, plan=plan))
     assert sorted(set(found)) == list(range(0, COUNT, 2))
 
@@ -144,7 +144,7 @@ def test_batches_are_under_way_together_and_keep_their_own_ids(cluster, topic):
         encode_batch([(0, b"x", f"UNIQ_KEY\x01{one}\x02".encode()) for one in ids[n : n + 5]])
         for n in range(0, 20, 5)
     ]
-    sendings = [sink.start(Batch(Place(topic, queue), 5, body)) for body in bodies]
+    sendings = [sink.start(RowBatch(RowPlace(topic, queue), 5, body)) for body in bodies]
     stored = [outcome for sending in sendings for outcome in sending.outcomes()]
     offsets = [outcome.queue_offset for outcome in stored if isinstance(outcome, SendResult)]
     # Which of them comes first is not promised: a busy broker may have asked for one again.
@@ -168,7 +168,7 @@ def test_a_namespace_stands_at_the_broker_and_nowhere_else(cluster, topic):
     options = {"nameserver": cluster.nameserver, "rocketmq.namespace": "shop"}
     sink = ClientSinkCluster(SinkSettings.parse({**options, "group": "writers"}))
     body = encode_batch([(0, b"x", f"UNIQ_KEY\x01{sink.ids.make(1)[0]}\x02".encode())])
-    sent = sink.start(Batch(Place(topic, sink.writable_queues(topic)[0]), 1, body))
+    sent = sink.start(RowBatch(RowPlace(topic, sink.writable_queues(topic)[0]), 1, body))
     assert isinstance(sent.outcomes()[0], SendResult)
     settings = SourceSettings.parse(
         {**options, "subscribePattern": "spark-.*", "group": "readers"}, is_stream=False

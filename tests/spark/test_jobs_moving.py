@@ -61,19 +61,19 @@ def test_a_replay_killed_between_sending_and_checkpoint_sends_none_twice(
     given = replay.ReplayOptions(
         to_topic=f"{topic}-again", batch_rows=40, state=str(tmp_path), **place(cluster, topic)
     )
-    real = sending.Target.send
+    real = sending.SendTarget.send
 
     def dies_after_sending(target, batch, number):
         real(target, batch, number)
         raise OSError("the power is gone")
 
-    monkeypatch.setattr(sending.Target, "send", dies_after_sending)
+    monkeypatch.setattr(sending.SendTarget, "send", dies_after_sending)
     with pytest.raises(Exception, match="the power is gone"):
         replay.run(spark, given)
     (manifest,) = (tmp_path / "_jobs").glob("replay-*.json")
     assert json.loads(manifest.read_text())["status"] == "failed"
     assert json.loads(manifest.read_text())["error"] == "the power is gone"
-    monkeypatch.setattr(sending.Target, "send", real)
+    monkeypatch.setattr(sending.SendTarget, "send", real)
     assert replay.run(spark, given).counts["rows"] == 80
     again = load(spark, cluster, f"{topic}-again")
     assert ids_of(again) == ids_of(load(spark, cluster, topic))
@@ -90,7 +90,7 @@ def dead_letters(cluster, topic, group, count):
         PushConsumer(
             cluster.nameserver,
             group=group,
-            subscriptions={topic: "*"},
+            subscriptions=[topic],
             listener=refuse,
             settings=PushSettings(consume_from=ConsumeFrom.FIRST, retries_max=0),
         ),
@@ -232,15 +232,15 @@ def test_sql_asks_over_topics_by_their_names(spark, cluster, topic, send):
 
 def test_traces_are_summed_up_and_the_unconsumed_counted(spark, cluster, topic, tmp_path):
     seen: list[object] = []
-    settings = PushSettings(consume_from=ConsumeFrom.FIRST, is_trace_enabled=True)
-    traced = ProducerSettings(is_trace_enabled=True)
+    settings = PushSettings(consume_from=ConsumeFrom.FIRST, trace=True)
+    traced = ProducerSettings(trace=True)
     with Producer(cluster.nameserver, group="tracing", settings=traced) as producer:
         for number in range(5):
             producer.send(Message(topic, str(number).encode()))
         with PushConsumer(
             cluster.nameserver,
             group=f"traced-{topic}",
-            subscriptions={topic: "*"},
+            subscriptions=[topic],
             listener=seen.append,
             settings=settings,
         ):

@@ -23,7 +23,7 @@ def test_a_history_has_messages_and_times_of_every_group(cluster, topic, tmp_pat
         with PushConsumer(
             cluster.nameserver,
             group=group,
-            subscriptions={topic: "*"},
+            subscriptions=[topic],
             listener=seen.append,
             settings=PushSettings(consume_from=ConsumeFrom.FIRST),
         ):

@@ -15,9 +15,9 @@ from cometmq.model.errors import BrokerRefused, NetError
 from cometmq.model.queue import MessageQueue
 from cometmq.spark.format import RocketMQSource
 from cometmq.spark.source.cluster import ReadFrom
-from cometmq.spark.source.members import Members
-from tests.spark.memory_cluster import MemoryQueue, record
+from cometmq.spark.source.members import BrokerGroupMembers
 from tests.support.frames import json_frame, parts_of, read_frame
+from tests.support.memory_cluster import MemoryQueue, record
 
 QUEUE = MessageQueue("T", "b", 0)
 END = 20
@@ -58,7 +58,7 @@ class Group:
     def read(self, read_from: ReadFrom, suggested: dict[MessageQueue, int]) -> list[int]:
         """The ends of the answers for [0, END)."""
         replicas = self.held.keys() - {0}
-        members = Members(read_from, 0 in self.held, replicas, suggested)
+        members = BrokerGroupMembers(read_from, 0 in self.held, replicas, suggested)
         pulls = members.pulls(QUEUE, start=0, end=END, is_all=True, ask=self.ask)
         return [pull.next_offset for pull in pulls]
 

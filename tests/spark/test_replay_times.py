@@ -32,7 +32,7 @@ def test_a_message_is_delivered_as_far_from_the_first_as_it_was_stored():
 @pytest.fixture
 def dies_once(monkeypatch):
     """The first micro-batch is sent, and then the power is gone."""
-    real, calls = sending.Target.send, itertools.count()
+    real, calls = sending.SendTarget.send, itertools.count()
 
     def send_and_die(target, batch, number):
         counts = real(target, batch, number)
@@ -40,7 +40,7 @@ def dies_once(monkeypatch):
             raise OSError("the power is gone")
         return counts
 
-    monkeypatch.setattr(sending.Target, "send", send_and_die)
+    monkeypatch.setattr(sending.SendTarget, "send", send_and_die)
 
 
 @pytest.mark.slow

@@ -19,7 +19,7 @@ from cometmq.spark.schema import message_schema
 from cometmq.spark.source import client_cluster, pull
 from cometmq.spark.source.batch import RocketMQReader
 from cometmq.spark.source.loss import DataLossError
-from cometmq.spark.source.planning import QueueRange, RangesPartition
+from cometmq.spark.source.planning import PlannedRange, RangesPartition
 from cometmq.spark.source.settings import SourceSettings
 from cometmq.spark.source.stream import RocketMQStreamReader
 from tests.support.processes import wait_until
@@ -187,7 +187,7 @@ def test_retention_below_the_start_is_data_loss(tmp_path: Path, topic: str):
 def test_a_range_that_never_was_names_where_the_queue_ends(cluster: Embedded, topic: str):
     queue = send(cluster, topic, range(5))
     reader = batch_of(cluster, topic)
-    task = RangesPartition([QueueRange(queue, 0, 9)])
+    task = RangesPartition([PlannedRange(queue, 0, 9)])
     with pytest.raises(DataLossError, match=f"{queue}: offsets 5 to 8 were there.*ends at 5"):
         numbers_of(reader.read(task))
 

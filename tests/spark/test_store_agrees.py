@@ -20,10 +20,10 @@ from cometmq.spark.format import RocketMQSource
 from cometmq.spark.schema import COLUMNS, arrow_schema, message_schema
 from cometmq.spark.store.format import RocketMQStoreSource
 from cometmq.store.real_disk import RealDisk
-from tests.spark.test_store_jobs import big  # noqa: F401  A fixture.
-from tests.spark.test_store_rows import STORES
 from tests.support import processes
 from tests.support.big_store import QUEUES, SETTINGS, TOPICS
+from tests.unit.spark.test_store_jobs import big  # noqa: F401  A fixture.
+from tests.unit.spark.test_store_rows import STORES
 
 GOLDEN = {
     "mappedFileSizeCommitLog": 262_144,

@@ -11,6 +11,7 @@ from typing import Any
 import orjson
 
 from cometmq.embedded import Embedded
+from tests.support import json_tables
 from tests.support.processes import wait_until
 
 COMETMQ = (sys.executable, "-m", "cometmq.cli")
@@ -23,16 +24,25 @@ def environment(nameserver: str | None) -> dict[str, str]:
 
 
 def run(
-    *arguments: str, nameserver: str | None, stdin: bytes = b""
+    *arguments: str, nameserver: str | None, stdin: bytes = b"", credentials: Path | None = None
 ) -> subprocess.CompletedProcess[bytes]:
-    return subprocess.run(
-        [*COMETMQ, *arguments],
+    """Run a command to its end; what it prints with --json is as the page of fields says.
+
+    `credentials` is the file of who signs.
+    """
+    signed = () if credentials is None else ("--credentials", str(credentials))
+    done = subprocess.run(
+        [*COMETMQ, *signed, *arguments],
         input=stdin,
         capture_output=True,
         env=environment(nameserver),
         timeout=SECONDS_MAX,
         check=False,
     )
+    if command := json_tables.command_of(arguments):
+        for line in done.stdout.splitlines():
+            json_tables.check(command, orjson.loads(line))
+    return done
 
 
 def output(*arguments: str, cluster: Embedded, stdin: bytes = b"") -> str:

@@ -9,26 +9,33 @@ from cometmq.kernel._column_records import (
     take_back,
 )
 from cometmq.kernel._columns import SendBatch
-from cometmq.kernel._entries import choose_entries, gather, show_entries
+from cometmq.kernel._entries import choose_entries, gather, show_entries, show_records
 from cometmq.kernel._frames import read_commands
-from cometmq.kernel._index import index_insert, index_keys, java_hash_many, record_keys
+from cometmq.kernel._index import index_keys, insert_keys, java_hash_many, record_keys
 from cometmq.kernel._packing import count_records, pack_records
+from cometmq.kernel._pulls import filled_frame, split_pull
 from cometmq.kernel._queue_ends import QueueEnd
 from cometmq.kernel._reads import plain_fields, plain_read
 from cometmq.kernel._sends import plain_batch, plain_sends
+from cometmq.kernel._signatures import sha1, signed_sends, signing_key
 from cometmq.kernel._taking import take_sends
+from cometmq.kernel._tallies import Tally, count_columns, count_puts
 
 __all__ = [
     "QueueEnd",
     "SendBatch",
+    "Tally",
     "answer_columns",
     "choose_entries",
+    "count_columns",
+    "count_puts",
     "count_records",
     "encode_answers",
     "encode_requests",
+    "filled_frame",
     "gather",
-    "index_insert",
     "index_keys",
+    "insert_keys",
     "java_hash_many",
     "pack_columns",
     "pack_records",
@@ -39,8 +46,13 @@ __all__ = [
     "plain_sends",
     "read_commands",
     "record_keys",
+    "sha1",
     "show_columns",
     "show_entries",
+    "show_records",
+    "signed_sends",
+    "signing_key",
+    "split_pull",
     "take_back",
     "take_sends",
 ]

@@ -7,7 +7,7 @@ from concurrent.futures import Executor, Future
 from random import Random
 from typing import Any
 
-from cometmq.broker.counters import Counters
+from cometmq.broker.counters.counters import Counters
 from cometmq.broker.inner_puts import InnerMessage, InnerPuts
 from cometmq.broker.lanes import Lanes
 from cometmq.broker.long_polls import LongPolls
@@ -73,10 +73,12 @@ class HandBroker:
         self.polls = LongPolls(self.clock, self.world.call_soon)
         self.store.on_arrival = self.polls.arrived
         self.topics = self._load_topics(topics)
-        self.counters = Counters()
+        self.counters = Counters(self.clock)
         self.inner = InnerPuts(
             store=self.store,
-            lanes=Lanes(self.store, region="DefaultRegion", is_trace_on=False),
+            lanes=Lanes(
+                self.store, region="DefaultRegion", is_trace_on=False, counters=self.counters
+            ),
             counters=self.counters,
             on_written=self._written,
         )

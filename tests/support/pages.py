@@ -1,10 +1,11 @@
 """Runs the code blocks of a page, as its reader would: in order, in one session, against a real broker.
 
-- ```` ```python ```` is run in the page's one namespace, `await` allowed; ```` ```sh ```` and ```` ```console ````
+- ```` ```python ```` is run as if it stood alone on a page without Spark, so that it can be copied as it stands: it shows its imports and
+  makes what it uses. On a page with Spark it goes on with what the blocks above it made (a session, a table). ```` ```sh ```` and ```` ```console ````
   (what follows `$ `) line by line in a shell. Every other language is a picture of something.
 - `localhost:9876` and `127.0.0.1:9876` mean the broker of the test; NAMESRV_ADDR names it too.
 - What says `until Ctrl-C` is ended by it: Python a moment after it came to that line, a command when the
-  page ends (what it says is in `beside.log`, of a second one in `next-beside.log`).
+  page ends (what it says is in `beside.log`, of a second one in `next-beside.log`), or where `beside[0].close()` says so.
 - What a page takes for granted (imports, a topic with messages) stands in a comment of the page,
   `<!-- before: … -->`: Python, run where it stands. It may set `replace`, texts of later blocks that are
   to be others (an id, a path), and enter contexts into `page_ends`; `folder` is where commands run, `project`
@@ -103,12 +104,14 @@ class Reading:
 
     def __post_init__(self) -> None:
         self.page_ends = contextlib.ExitStack()
+        self.beside: list[contextlib.ExitStack] = []
         self.names |= {
             "__name__": "page",
             "project": ROOT,
             "folder": self.folder,
             "replace": {},
             "page_ends": self.page_ends,
+            "beside": self.beside,
         }
 
     def run(self, page: Path) -> None:
@@ -150,23 +153,27 @@ class Reading:
         )
         lines = enumerate(code.splitlines(), block.line)
         marked = [number for number, line in lines if _CTRL_C in line]
+        alone = block.language == "python" and block.page not in pages(with_spark=True)
         if not marked:
-            self._evaluate(program)
+            self._evaluate(program, alone=alone)
             return
         ended = threading.Event()
         threading.Thread(target=_press_ctrl_c, args=(block.page, marked[0], ended)).start()
         try:
-            self._evaluate(program)
+            self._evaluate(program, alone=alone)
         except KeyboardInterrupt:
             return
         finally:
             ended.set()
         raise AssertionError("it ended before Ctrl-C")
 
-    def _evaluate(self, program: Any) -> None:
-        answer = eval(program, self.names)
+    def _evaluate(self, program: Any, *, alone: bool) -> None:
+        names = {"__name__": "page"} if alone else self.names
+        answer = eval(program, names)
         if inspect.iscoroutine(answer):
             asyncio.run(answer)
+        if alone:  # What follows in comments may look at what it did.
+            self.names.update(names)
 
     def _shell(self, command: str, shown: list[str]) -> None:
         beside = Path(sys.executable).parent
@@ -178,7 +185,9 @@ class Reading:
         }
         if _CTRL_C in command:
             # `exec`: the signal must reach the program, not a shell around it.
-            self.page_ends.enter_context(_until_ctrl_c(f"exec {command}", env, self.folder))
+            end = self.page_ends.enter_context(contextlib.ExitStack())
+            end.enter_context(_until_ctrl_c(f"exec {command}", env, self.folder))
+            self.beside.append(end)
             return
         done = subprocess.run(
             ["bash", "-c", command],

@@ -212,6 +212,7 @@ def broker(
         "storePathRootDir": folder / "store",
         "storePathCommitLog": folder / "store" / "commitlog",
         "mappedFileSizeCommitLog": 64 * 1024 * 1024,
+        "metricsPromExporterPort": 0,  # Many run at a time.
         # A busy test machine is no reason to refuse: by default what waited 1,000 ms is.
         "osPageCacheBusyTimeOutMills": 10_000,
         **(settings or {}),

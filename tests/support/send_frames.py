@@ -8,6 +8,8 @@ from typing import NamedTuple
 
 from hypothesis import strategies as st
 
+from cometmq.kernel import send_headers
+
 KEY = "7F0000010000000118B4AAC200000001"
 
 
@@ -123,7 +125,86 @@ NEARLY_PLAIN = st.builds(
     FIELDS,
     st.sampled_from(["", "", "", "", "b", "e", "g", "h", "i", "i", "j", "m"]),
 )  # fmt: skip
-SENDS = st.one_of(NEARLY_PLAIN, NEARLY_PLAIN, NEARLY_PLAIN, ANY)
+# The fields of SEND_MESSAGE are words.
+WORDS = {letter.decode(): word.decode() for word, letter in send_headers.WORDS}
+
+
+def in_words(sent: Sent) -> Sent:
+    """A send as SEND_MESSAGE, with what has no word under its letter."""
+    return sent._replace(
+        code=10, fields={WORDS.get(name, name): value for name, value in sent.fields.items()}
+    )
+
+
+IN_WORDS = st.builds(in_words, st.one_of(NEARLY_PLAIN, NEARLY_PLAIN, ANY))
+
+
+def item_of(body: bytes, flag: int, block: str, odd: tuple[int, int, int]) -> bytes:
+    """A message of a batch; `odd` is added to its size, its body's and that of its properties."""
+    own = block.encode()
+    size = 22 + len(body) + len(own)
+    head = struct.pack(">iIIii", size + odd[0], 0, 0, flag, len(body) + odd[1])
+    return head + body + struct.pack(">H", len(own) + odd[2]) + own
+
+
+_ODD = st.one_of(
+    *[st.just((0, 0, 0))] * 24,
+    st.tuples(st.integers(-3, 3), st.integers(-3, 3), st.sampled_from([0, 0, 1, -1, 40_000])).map(
+        lambda odd: (odd[0], odd[1], max(odd[2], 0))
+    ),
+    st.sampled_from([(1 << 30, 0, 0), (-100, 0, 0), (0, -100, 0), (0, 1 << 30, 0)]),
+)  # fmt: skip
+# As official clients write them, mostly: own ids or none, tags and keys, with and without the last separator.
+_ITEM_BLOCKS = st.one_of(
+    st.sampled_from([
+        f"UNIQ_KEY\1{KEY}\2WAIT\1true\2TAGS\1TagA\2", f"KEYS\1k1 k2\2UNIQ_KEY\1{KEY}\2", "n\1é\2TAGS\1日本\2",
+        "", "", "KEYS\1only\2", f"UNIQ_KEY\1{KEY}", "TAGS\1B",
+    ]),
+    st.sampled_from([
+        "WAIT\1false\2", "DELAY\0012\2", "DELAY\0010\2", "TIMER_DELAY_SEC\0013\2", "TRAN_MSG\1true\2", "TAGS\1a\2TAGS\1b\2",
+        "\2\2", "n\1", f"UNIQ_KEY\1{KEY}\2UNIQ_KEY\1B\2", "n\1a\1b\2", "UNIQ_KEY\1a-b\2", "n\1\0\2",
+    ]),
+    BLOCKS,
+)  # fmt: skip
+_PLAIN_ITEM_BLOCKS = st.sampled_from([
+    f"UNIQ_KEY\1{KEY}\2WAIT\1true\2TAGS\1TagA\2", f"KEYS\1k1 k2\2UNIQ_KEY\1{KEY}\2", "n\1é\2", "", "TAGS\1B",
+])  # fmt: skip
+
+
+def _items(
+    blocks: st.SearchStrategy[str], odd: st.SearchStrategy[tuple[int, int, int]]
+) -> st.SearchStrategy[bytes]:
+    item = st.builds(item_of, st.binary(max_size=12), st.sampled_from([0, 7, -1]), blocks, odd)
+    return st.lists(item, max_size=4).map(b"".join)
+
+
+_BATCH_BODIES = st.one_of(
+    _items(_PLAIN_ITEM_BLOCKS, st.just((0, 0, 0))),
+    _items(_PLAIN_ITEM_BLOCKS, st.just((0, 0, 0))),
+    _items(_ITEM_BLOCKS, _ODD),
+    st.builds(lambda body, cut: body[: len(body) - cut], _items(_PLAIN_ITEM_BLOCKS, _ODD), st.integers(1, 30)),
+    st.binary(max_size=30),
+)  # fmt: skip
+_BATCH_BLOCKS = st.sampled_from([
+    f"WAIT\1true\2UNIQ_KEY\1{KEY}\2", f"WAIT\1true\2UNIQ_KEY\1{KEY}\2", "WAIT\1true\2", "", "KEYS\1k3\2", "n\1é\2",
+])  # fmt: skip
+# One thing of a plain batch is another, at most, but for its messages.
+BATCHES = st.builds(
+    lambda queue_id, block, opaque, flag, body, any_, name, says: Sent(
+        320, flag, opaque,
+        _PLAIN_FIELDS | {"e": queue_id, "i": block, "m": says} | ({name: any_[name]} if name in any_ else {}),
+        body,
+    ),
+    st.sampled_from(["0", "1", "2"]),
+    _BATCH_BLOCKS,
+    st.integers(0, 1 << 20),
+    st.sampled_from([0, 0, 0, 2]),
+    _BATCH_BODIES,
+    FIELDS,
+    st.sampled_from(["", "", "", "", "", "b", "e", "g", "h", "i", "i", "j", "m"]),
+    st.sampled_from(["true", "true", "false"]),
+)  # fmt: skip
+SENDS = st.one_of(NEARLY_PLAIN, NEARLY_PLAIN, NEARLY_PLAIN, BATCHES, BATCHES, IN_WORDS, ANY)
 # As official clients write it; with characters as they are; binary; otherwise in a way that JSON allows.
 FORMS = st.sampled_from(
     ["json", "json", "json", "raw", "binary", "binary", "wide", "escaped", "twice", "more", "remark", "order"]

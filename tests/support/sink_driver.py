@@ -22,13 +22,13 @@ from pathlib import Path
 import pyarrow as pa
 from pyspark.sql.types import StringType, StructField, StructType
 
-from cometmq.client.transactions import TransactionState
+from cometmq.client.producer.transactions import TransactionState
 from cometmq.model.errors import CometError
 from cometmq.spark.sink.columns import SinkColumns
 from cometmq.spark.sink.committing import Committing
 from cometmq.spark.sink.driver import driver
 from cometmq.spark.sink.halves import BatchKey, Endings, Halves
-from cometmq.spark.sink.identity import Run
+from cometmq.spark.sink.identity import TaskRun
 from cometmq.spark.sink.ledger import Ledgers
 from cometmq.spark.sink.settings import SinkSettings
 from cometmq.spark.sink.task import TaskStored, write_rows
@@ -147,7 +147,7 @@ class Life:
     def write(self, delivery: str, batch: int, task: int) -> TaskStored:
         settings = self.settings[delivery]
         columns = SinkColumns.of(StructType([StructField("body", StringType())]), settings)
-        run = Run("query", batch, task)
+        run = TaskRun("query", batch, task)
         stored = write_rows(self.rows(delivery, batch, task), settings, columns, run)
         copied: TaskStored = pickle.loads(pickle.dumps(stored))
         return copied

@@ -15,15 +15,15 @@ import time
 from typing import Any
 
 from cometmq.client import AsyncProducer, AsyncPullConsumer, AsyncPushConsumer, Message
-from cometmq.client.admin import AsyncAdmin
-from cometmq.client.inspector import AsyncInspector
+from cometmq.client.admin.admin import AsyncAdmin
+from cometmq.client.admin.inspector import AsyncInspector
+from cometmq.client.consumer.pop.simple_consumer import AsyncSimpleConsumer
 from cometmq.client.settings import (
     ConsumeFrom,
     ConsumerSettings,
     ProducerSettings,
     PushSettings,
 )
-from cometmq.client.simple_consumer import AsyncSimpleConsumer
 from cometmq.model.errors import CometError
 from cometmq.model.queue import MessageQueue
 from tests.support.strange_server import GROUP, TOPIC
@@ -81,16 +81,14 @@ async def push(address: str, milliseconds: int) -> Any:
         got.append(len(message.body))
 
     async with AsyncPushConsumer(
-        address, group=GROUP, subscriptions={TOPIC: "*"}, listener=listen, settings=PUSH
+        address, group=GROUP, subscriptions=[TOPIC], listener=listen, settings=PUSH
     ):
         await asyncio.sleep(milliseconds / 1000)
     return len(got)
 
 
 async def pop(address: str, number: int) -> Any:
-    async with AsyncSimpleConsumer(
-        address, group=GROUP, subscriptions={TOPIC: "*"}
-    ) as consumer:
+    async with AsyncSimpleConsumer(address, group=GROUP, subscriptions=[TOPIC]) as consumer:
         messages = await consumer.receive(number)
         for message in messages:
             await consumer.ack(message)
@@ -133,7 +131,7 @@ async def everything(address: str, rounds: int) -> Any:
         AsyncAdmin(address) as admin,
         AsyncInspector(address) as inspector,
         AsyncPullConsumer(address, group=GROUP, settings=settings) as consumer,
-        AsyncSimpleConsumer(address, group=GROUP, subscriptions={TOPIC: "*"}) as popper,
+        AsyncSimpleConsumer(address, group=GROUP, subscriptions=[TOPIC]) as popper,
         AsyncProducer(address) as producer,
     ):
         for _ in range(rounds):

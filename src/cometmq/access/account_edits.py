@@ -7,7 +7,7 @@ Next: cometmq.access.account_files
 
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +15,15 @@ import yaml
 
 from cometmq.access.account_files import AccountFiles
 from cometmq.access.account_text import ACCOUNTS, DATA_VERSION, GLOBAL_WHITE, read_accounts
+from cometmq.access.beside_loop import beside_loop
 from cometmq.access.owner_file import write_whole_file
+from cometmq.access.yaml_text import LOADER
 from cometmq.model.clock import Clock
 from cometmq.model.errors import SettingsError
+from cometmq.model.frozen import dataclass
+
+# The compiled writer, where PyYAML has it.
+_DUMPER = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +140,7 @@ class AccountEdits:
         return None
 
     def _edit(self, path: str, edit: Callable[[dict[str, Any]], None]) -> None:
-        with self._one_at_a_time:
+        with self._one_at_a_time, beside_loop():
             content = _load(path)
             edit(content)
             version = self._files.texts.get(path)
@@ -142,7 +148,9 @@ class AccountEdits:
             content[DATA_VERSION] = [
                 {"counter": counter + 1, "timestamp": self._clock.now_ms()}
             ]
-            written = yaml.safe_dump(content, sort_keys=False, allow_unicode=True).encode()
+            written = yaml.dump(
+                content, Dumper=_DUMPER, sort_keys=False, allow_unicode=True
+            ).encode()
             # Seen before it is written: what would be refused is never in the file.
             # Who asks learns the name of the file, and not where it lies.
             read_accounts(written, Path(path).name)
@@ -160,13 +168,13 @@ def _find(accounts: list[Any], access_key: str) -> dict[str, Any] | None:
     return None
 
 
-class _TextLoader(yaml.SafeLoader):  # type: ignore[misc]  # PyYAML has no types.
+class _TextLoader(LOADER):  # type: ignore[misc]  # PyYAML has no types.
     """Leaves values as they are written: a key of digits with a zero in front is no number."""
 
 
 _TextLoader.yaml_implicit_resolvers = {
     first: [(tag, pattern) for tag, pattern in resolvers if tag.endswith((":null", ":bool"))]
-    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+    for first, resolvers in LOADER.yaml_implicit_resolvers.items()
 }
 
 

@@ -16,8 +16,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from cometmq.access.account_text import AccountText, read_accounts
-from cometmq.access.accounts import Account, Accounts
+from cometmq.access.accounts import Account, FolderAccounts
+from cometmq.access.beside_loop import beside_loop
 from cometmq.model.errors import SettingsError
+from cometmq.net.loop import beat_sleep
 
 _log = logging.getLogger(__name__)
 
@@ -77,7 +79,7 @@ class AccountFiles:
         """Where a new account is written."""
         return os.path.join(self.folder, PLAIN_ACL)  # noqa: PTH118
 
-    def joined(self, texts: Mapping[str, AccountText]) -> Accounts:
+    def joined(self, texts: Mapping[str, AccountText]) -> FolderAccounts:
         """The accounts of files together.
 
         Raises:
@@ -85,12 +87,14 @@ class AccountFiles:
         """
         accounts: dict[str, Account] = {}
         for text in texts.values():
-            for node, account in text.accounts:
+            for place, account in text.accounts:
                 if account.name in accounts:
-                    raise node.wrong("the accessKey of this account stands in another one, too")
+                    raise place.wrong(
+                        "the accessKey of this account stands in another one, too"
+                    )
                 accounts[account.name] = account
         white = [pattern for text in texts.values() for pattern in text.white]
-        return Accounts(accounts, white=white, is_white_unsigned=self._is_white_unsigned)
+        return FolderAccounts(accounts, white=white, is_white_unsigned=self._is_white_unsigned)
 
     def look(self) -> bool:
         """Take what has changed, if it can be used; True where something has. In any thread."""
@@ -106,13 +110,14 @@ class AccountFiles:
         if looks == self._looks:
             return False
         self._looks = looks  # Told of once.
-        try:
-            texts = {look.path: _read(look) for look in looks}
-            current = self.joined(texts)
-        except SettingsError as error:
-            _log.error("the accounts stay as they are: %s", error)
-            return False
-        self.texts, self.current = texts, current
+        with beside_loop():
+            try:
+                texts = {look.path: _read(look) for look in looks}
+                current = self.joined(texts)
+            except SettingsError as error:
+                _log.error("the accounts stay as they are: %s", error)
+                return False
+            self.texts, self.current = texts, current
         _log.info("%d accounts in %d files are in force now", len(current), len(looks))
         return True
 
@@ -164,5 +169,5 @@ def _read(look: _Look) -> AccountText:
 async def follow(files: AccountFiles) -> None:
     """Look at the files as long as the program runs."""
     while True:
-        await asyncio.sleep(LOOK_SECONDS)
+        await beat_sleep(LOOK_SECONDS)
         await asyncio.to_thread(files.look)

@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 
 from cometmq.access.accounts import KEY_LENGTH, PERMISSIONS, Account, Permission
 from cometmq.access.address_pattern import AddressPattern
-from cometmq.access.yaml_text import YamlNode, read_yaml
+from cometmq.access.yaml_text import YamlNode, YamlPlace, read_yaml
 from cometmq.model.names import RETRY_PREFIX
 
 GLOBAL_WHITE, ACCOUNTS, DATA_VERSION = "globalWhiteRemoteAddresses", "accounts", "dataVersion"
@@ -42,7 +42,7 @@ class AccountText(NamedTuple):
         version: the last of `dataVersion`: counter and time (ms), or None.
     """
 
-    accounts: list[tuple[YamlNode, Account]]
+    accounts: list[tuple[YamlPlace, Account]]
     white: list[AddressPattern]
     version: tuple[int, int] | None = None
 
@@ -61,11 +61,12 @@ def read_accounts(content: bytes, path: str) -> AccountText:
         if name == GLOBAL_WHITE:
             found.white.extend(_pattern(item, name) for item in value.items(name))
         elif name == ACCOUNTS:
-            found.accounts.extend((item, _account(item)) for item in value.items(name))
+            found.accounts.extend((item.place, _account(item)) for item in value.items(name))
         elif name == DATA_VERSION:
             found = found._replace(version=_version(value))
         else:
             raise at.wrong(_unknown(name, _TOP_KEYS))
+    top.let_go()
     return found
 
 

@@ -7,10 +7,11 @@ Next: cometmq.access.account_text
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from cometmq.access.address_pattern import AddressPattern
 from cometmq.access.user import User
+from cometmq.model.frozen import dataclass
 from cometmq.model.names import DEFAULT_TOPIC, TRACE_TOPIC
 from cometmq.model.rights import ANY_NAME, Access, Action, Resource, Right
 
@@ -62,7 +63,7 @@ class Account:
     is_enabled: bool = True
 
     def may(self, access: Access, right: Right, _ip: str) -> bool:
-        """See `User`: who may send to a topic or consume it may also read about it."""
+        """See `User`: who may send to a topic or consume it may also read about it; its messages are for who may consume it."""
         if self.is_super:
             return True
         resource, name, actions = access
@@ -71,7 +72,7 @@ class Account:
             return right is Right.ANYBODY and actions == _READS
         if name == ANY_NAME:
             return False
-        wanted = _ANY if Action.GET in actions else actions
+        wanted = _ANY if actions == _READS else actions
         if resource is Resource.GROUP:
             held = self.groups.get(name, self.default_group)
         else:
@@ -79,7 +80,7 @@ class Account:
         return not wanted.isdisjoint(held)
 
 
-class Accounts:
+class FolderAccounts:
     """All accounts of a folder's files, at one time.
 
     Attributes:

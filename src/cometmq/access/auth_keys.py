@@ -4,9 +4,9 @@ Next: cometmq.access.auth_users
 """
 
 import json
-from dataclasses import dataclass
 
 from cometmq.model.errors import SettingsError
+from cometmq.model.frozen import dataclass
 from cometmq.model.settings import setting
 from cometmq.net.tls_keys import TlsKeys
 

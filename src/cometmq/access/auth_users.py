@@ -15,15 +15,17 @@ import logging
 import os
 import re
 import threading
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import field, replace
 from typing import Any
 
+from cometmq.access.beside_loop import beside_loop
 from cometmq.access.owner_file import write_whole_file
 from cometmq.access.policies import UserPolicies, read_policies
 from cometmq.access.user import User
 from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import RequestError, SettingsError
+from cometmq.model.frozen import dataclass
 from cometmq.model.rights import Access, Resource, Right
 
 _log = logging.getLogger(__name__)
@@ -31,8 +33,6 @@ _log = logging.getLogger(__name__)
 SUPER, NORMAL = "Super", "Normal"
 ENABLE, DISABLE = "enable", "disable"
 USERS_MAX = 10_000
-# RocketMQ 5.3.3: USER_NOT_EXIST and POLICY_NOT_EXIST.
-USER_NOT_EXIST, POLICY_NOT_EXIST = 3001, 3002
 _VERSION = 1
 _NAME = re.compile(r"[\w.@%|:/+-]{1,128}", re.ASCII)
 _PASSWORD_MAX = 256
@@ -211,9 +211,9 @@ class AuthFile:
         def edit(users: dict[str, AuthUser]) -> None:
             before = users.get(name)
             if is_new and before is not None:
-                raise RequestError(ResponseCode.SYSTEM_ERROR, "The user is existed")
+                raise RequestError(ResponseCode.NO_PERMISSION, "The user is existed")
             if not is_new and before is None:
-                raise no_user()
+                raise RequestError(ResponseCode.NO_PERMISSION, "The user is not exist")
             if is_new and len(users) >= USERS_MAX:
                 raise SettingsError(f"there are {USERS_MAX} users, which is the most")
             users[name] = self._changed_by(before, name, values)
@@ -221,18 +221,13 @@ class AuthFile:
         self._edit(edit)
 
     def delete_user(self, name: str) -> None:
-        """Take a user away, with his policies.
+        """Take a user away, with his policies; where there is none, nothing happens.
 
         Raises:
-            RequestError: there is none.
             OSError: it could not be written.
         """
-
-        def edit(users: dict[str, AuthUser]) -> None:
-            if users.pop(name, None) is None:
-                raise no_user()
-
-        self._edit(edit)
+        if self.current.find(name) is not None:
+            self._edit(lambda users: users.pop(name, None))
 
     def put_policies(self, name: str, policies: UserPolicies) -> None:
         """Add entries to the policies of a user; one of the same resource takes the place of what was.
@@ -245,7 +240,7 @@ class AuthFile:
 
         def edit(users: dict[str, AuthUser]) -> None:
             if name not in users:
-                raise no_user()
+                raise no_subject(f"The subject of User:{name} is not exist.")
             merged = users[name].policies.merged(policies)
             users[name] = replace(users[name], policies=merged)
 
@@ -255,14 +250,16 @@ class AuthFile:
         """Take away the entry of a resource, or all policies of a user.
 
         Raises:
-            RequestError: there is no such user.
+            RequestError: there is no such user, or he has no policies.
             SettingsError: there is no such entry.
             OSError: it could not be written.
         """
 
         def edit(users: dict[str, AuthUser]) -> None:
             if name not in users:
-                raise no_user()
+                raise no_subject()
+            if not users[name].policies.entries:
+                raise RequestError(ResponseCode.NO_PERMISSION, "The acl is not exist.")
             left = _NO_POLICIES
             if resource:
                 left = users[name].policies.without(policy, resource)
@@ -326,25 +323,38 @@ class AuthFile:
         return user
 
     def _edit(self, edit: Callable[[dict[str, AuthUser]], object]) -> None:
-        with self._changing:
+        with self._changing, beside_loop():
             users = dict(self.current.users)
             edit(users)
-            content = {
-                "version": _VERSION,
-                "users": [user.to_json(with_password=True) for user in users.values()],
-                "acls": [
-                    {"subject": f"User:{user.name}", "policies": user.policies.to_json()}
-                    for user in users.values()
-                    if user.policies.entries
-                ],
-            }
-            write_whole_file(self.path, json.dumps(content, indent=1).encode())
+            before = self.current.users
+            write_whole_file(self.path, _encoded(users.values()))
             self.current = self.current.changed(users)
+            # Freed at once, what was decided of all of them keeps every other thread waiting.
+            for user in before.values():
+                user.decided.clear()
 
 
-def no_user() -> RequestError:
-    """The answer where a user is not known."""
-    return RequestError(USER_NOT_EXIST, "The user is not exist")
+def _encoded(users: Iterable[AuthUser]) -> bytes:
+    """The file of these users: one a line, and each for itself, so that other threads get their turn in between."""
+    rows, policies = [], []
+    for user in users:
+        rows.append(json.dumps(user.to_json(with_password=True)))
+        if user.policies.entries:
+            acl = {"subject": f"User:{user.name}", "policies": user.policies.to_json()}
+            policies.append(json.dumps(acl))
+    parts = (
+        f'{{"version": {_VERSION}, "users": [',
+        ",\n".join(rows),
+        '], "acls": [',
+        ",\n".join(policies),
+        "]}",
+    )
+    return "\n".join((*parts, "")).encode()
+
+
+def no_subject(remark: str = "The subject is not exist.") -> RequestError:
+    """The answer where nobody is known by the name of a subject; its code is that of all of Auth 2.0's errors."""
+    return RequestError(ResponseCode.NO_PERMISSION, remark)
 
 
 def name_of(subject: Any) -> str:

@@ -10,11 +10,13 @@ Next: cometmq.access.account_files
 import hmac
 import logging
 import os
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Protocol
 
 from cometmq.access.login_failures import FAILURES_MAX, LoginFailures
 from cometmq.access.user import User, UserTable
-from cometmq.codec.remoting import Command, RawCommand
+from cometmq.codec.remoting import FRAME_SIZE_MAX, Command, RawCommand
 from cometmq.codec.signature import (
     ACCESS_KEY,
     SIGNATURE,
@@ -22,17 +24,21 @@ from cometmq.codec.signature import (
     signature,
     signed_content,
 )
+from cometmq.kernel import signed_sends, signing_key
 from cometmq.model.codes import ResponseCode, request_name
 from cometmq.model.errors import CodecError, RequestError
 from cometmq.model.rights import Access, Action, Right
 from cometmq.model.text import cut, printable
-from cometmq.net.peer import Peer
+from cometmq.net.peer import HEADER_SIZE_MAX, Peer
 from cometmq.net.requests import RequestRule
+from cometmq.wire.connection import LARGE_FRAME_SIZE
 
 _audit = logging.getLogger("cometmq.audit")
 
 # For whoever is not known: nobody has it.
 _NOBODYS_SECRET = os.urandom(20)
+# The topic of the sends, which alone are taken as bytes: of SEND_MESSAGE_V2 and SEND_BATCH_MESSAGE, of SEND_MESSAGE.
+_TOPIC_FIELDS = ("b", "topic")
 _CHANGES = frozenset({Action.CREATE, Action.UPDATE, Action.DELETE})
 # Of a name from a request, in a remark and in the audit log, characters.
 _NAME_MAX = 128
@@ -120,6 +126,51 @@ class AccessGate:
         ):
             raise _refused(rule, peer, user, _IN_THE_CLEAR)
 
+    def passing(
+        self,
+        rules: Sequence[RequestRule],
+        data: bytes,
+        position: int,
+        peer: Peer,
+        count_max: int,
+    ) -> int:
+        """How many sends from a frame on are signed by who asked last on this connection, and he may do them all.
+
+        Whoever has not signed here yet, has changed his name, or may not, is asked one by one (`check`), as is a send that is
+        unusual: so this decides nothing that `check` would not.
+        """
+        last, table = peer.user, self._users.current
+        user = table.find(last.name) if last is not None and peer.has_signed else None
+        is_admins = any(rule.right is Right.ADMINISTRATOR for rule in rules)
+        if user is None or not user.is_enabled or is_admins:
+            return 0
+        count, topics = signed_sends(
+            data, position, count_max, user.name.encode(), _signing_key(user.secret), FRAME_SIZE_MAX, HEADER_SIZE_MAX,
+        )  # fmt: skip
+        if user.is_super or all(table.is_right_spared(rule.code) for rule in rules):
+            return count
+        for topic in topics:
+            named = dict.fromkeys(_TOPIC_FIELDS, topic.decode())
+            for rule in rules:
+                touched = rule.accesses(named, b"")
+                if not touched or not all(
+                    user.may(each, rule.right, peer.ip) for each in touched
+                ):
+                    return 0
+        return count
+
+    def refusal_of_large(self, fields: Mapping[str, str], peer: Peer) -> str | None:
+        """Why a large frame is not taken before somebody has signed on this connection; None: it is."""
+        table, name = self._users.current, fields.get(ACCESS_KEY)
+        user = table.find(name) if isinstance(name, str) else None
+        # A client's first request may be a large message, and its signature is one of all of it. So a known name is enough
+        # to be read, until signatures of that address were wrong too often.
+        is_guessed = self._failures is not None and self._failures.is_too_many(peer.network)
+        is_known = user is not None and user.is_enabled and not is_guessed
+        if is_known or table.is_unasked(peer.ip):
+            return None
+        return f"a frame of more than {LARGE_FRAME_SIZE} bytes, and nobody who is known has signed on this connection"
+
     @staticmethod
     def _is_open(table: UserTable, rule: RequestRule, peer: Peer) -> bool:
         """Whether nobody is asked for: what only its own machine may do without access control, it alone may do so."""
@@ -148,6 +199,9 @@ class AccessGate:
             raise _refused(rule, peer, None, _STRANGER)
         peer.has_signed = True
         return user
+
+
+_signing_key = lru_cache(4096)(signing_key)
 
 
 def _is_signed(secret: bytes, fields: dict[str, str], body: bytes) -> bool:

@@ -5,12 +5,12 @@ Next: cometmq.access.account_files
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from cometmq.access.auth_keys import AuthKeys
 from cometmq.model.credentials import Credentials, read_credentials
 from cometmq.model.errors import SettingsError
+from cometmq.model.frozen import dataclass
 from cometmq.model.settings import Layer, secret_names, setting
 from cometmq.net.tls_keys import tls_layers
 

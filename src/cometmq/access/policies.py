@@ -11,7 +11,6 @@ Next: cometmq.access.auth_users
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from ipaddress import (
     IPv4Address,
     IPv4Network,
@@ -23,6 +22,7 @@ from ipaddress import (
 from typing import Any, TypeVar
 
 from cometmq.model.errors import SettingsError
+from cometmq.model.frozen import dataclass
 from cometmq.model.rights import ANY_NAME, Access, Action, Resource
 
 ALLOW, DENY = "Allow", "Deny"
@@ -87,11 +87,13 @@ class PolicyEntry:
 
     def to_json(self) -> dict[str, Any]:
         """As RocketMQ writes it."""
+        sources = {"sourceIps": list(self.addresses)} if self.addresses else {}
+        decision = ALLOW if self.is_allowed else DENY
         return {
             "resource": self.resource,
             "actions": list(self.action_names),
-            "sourceIps": list(self.addresses),
-            "decision": ALLOW if self.is_allowed else DENY,
+            **sources,
+            "decision": decision,
         }
 
 
@@ -111,15 +113,18 @@ class UserPolicies:
 
     def may(self, access: Access, ip: str) -> bool:
         """Whether they allow a thing."""
+        decided = self.deciding(access, ip)
+        return decided is not None and decided[1].is_allowed
+
+    def deciding(self, access: Access, ip: str) -> tuple[str, PolicyEntry] | None:
+        """The entry that decides about a thing, with the type of its policy; None where none fits: that is a no."""
         address = ip_address(ip)
         for policy in (CUSTOM, DEFAULT):
             entries = self.entries.get(policy, ())
             fitting = [each for each in entries if each.fits(access, address)]
             if fitting:
-                return max(
-                    fitting, key=lambda each: (each.level, not each.is_allowed)
-                ).is_allowed
-        return False
+                return policy, max(fitting, key=lambda each: (each.level, not each.is_allowed))
+        return None
 
     def merged(self, other: "UserPolicies") -> "UserPolicies":
         """These, with those of another: an entry of the same resource takes the place of what was."""
@@ -145,6 +150,15 @@ class UserPolicies:
     def trimmed(self) -> "UserPolicies":
         """These, without policies that have no entry."""
         return UserPolicies({policy: each for policy, each in self.entries.items() if each})
+
+    def about(self, resource: str) -> "UserPolicies":
+        """Those of them whose resource has this text in it."""
+        return UserPolicies(
+            {
+                policy: tuple(each for each in entries if resource in each.resource)
+                for policy, entries in self.entries.items()
+            }
+        ).trimmed()
 
     def check(self) -> None:
         """Refuse more than is looked at for each request.

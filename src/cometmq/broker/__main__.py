@@ -11,21 +11,29 @@ import asyncio
 import contextlib
 import gc
 import logging
+import os
 import signal
 import sys
 
 from cometmq.broker.freed_memory import give_back_bursts, keep_freed_memory
 from cometmq.broker.server import Broker
-from cometmq.broker.settings import BrokerSettings, load_settings
+from cometmq.broker.settings import BrokerSettings, conf_file, load_settings
+from cometmq.kernel import WHY_PLAIN
 from cometmq.model.errors import CometError
 from cometmq.model.exit_status import status_of
 from cometmq.model.settings import settings_table
 from cometmq.net.clock import SystemClock
 from cometmq.net.descriptors import raise_limit
+from cometmq.net.log_file import asked_log
 from cometmq.net.loop import run
 from cometmq.net.program_log import set_up_log
+from cometmq.store.conf_file import ConfFile
 from cometmq.store.disk import failed, lack_of
 
+_PLAIN_KERNEL = (
+    "the kernel is plain Python, and a message takes several times longer: {}; "
+    "install the package again where a C compiler is"
+)
 _log = logging.getLogger("cometmq.broker")
 
 # Objects of some full reads; the default, 700, is less than half of one. Where a peer sends nothing but requests that
@@ -51,9 +59,11 @@ def main(arguments: list[str] | None = None) -> int:
                 sys.stderr.write(f"warning: {warning}\n")
             _print_settings(settings, is_all=shown == "-p")
             return 0
+        if WHY_PLAIN is not None:
+            warnings.append(_PLAIN_KERNEL.format(WHY_PLAIN))
         keep_freed_memory()
         raise_limit()
-        return run(_serve(settings, warnings))
+        return run(_serve(settings, warnings, conf_file(conf)))
     except OSError as error:
         why = str(error)
         if lack_of(error) is not None:
@@ -88,15 +98,16 @@ def _print_settings(settings: BrokerSettings, *, is_all: bool) -> None:
             sys.stdout.write(f"{name}={value}\n")
 
 
-async def _serve(settings: BrokerSettings, warnings: list[str]) -> int:
-    set_up_log()
+async def _serve(settings: BrokerSettings, warnings: list[str], conf: ConfFile) -> int:
+    formatter, stream = asked_log(os.environ)
+    set_up_log(formatter=formatter, stream=stream)
     for warning in warnings:
         _log.warning("%s", warning)
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    broker = Broker(settings, SystemClock())
+    broker = Broker(settings, SystemClock(), conf=conf)
     await broker.start()
     if broker.listen_host not in ("127.0.0.1", "::1", "localhost"):
         _log.warning(

@@ -118,3 +118,8 @@ def unique_ids_of(ip: str, chance: Random, *, clock: Clock) -> UniqueIds:
     return UniqueIds(
         ip=ip_address(ip).packed, pid=os.getpid(), loader=chance.getrandbits(32), clock=clock
     )
+
+
+def joined(ip: str, port: int) -> str:
+    """An address as others are told it, "ip:port"; IPv6 in brackets."""
+    return f"[{ip}]:{port}" if ":" in ip else f"{ip}:{port}"

@@ -9,7 +9,6 @@ Next: cometmq.broker.packing
 
 import asyncio
 import random
-from dataclasses import dataclass
 from typing import Protocol
 
 from cometmq.broker.lanes import Lanes
@@ -25,6 +24,7 @@ from cometmq.model import properties as keys_of
 from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import RequestError
 from cometmq.model.flags import INNER_BATCH, NEED_UNWRAP, PERM_READ_WRITE, is_writable
+from cometmq.model.frozen import dataclass
 from cometmq.model.names import (
     NOT_SENDABLE_TOPICS,
     RETRY_PREFIX,
@@ -106,6 +106,7 @@ class Admission:
         self._topics = parts.topics
         self._groups = parts.groups
         self._locks = parts.locks
+        self._counters = parts.counters
         self._lanes = lanes
         self._chance = chance
 
@@ -179,6 +180,7 @@ class Admission:
         properties = _read_properties(request.properties)
         queue_id = self._queue_of(request, topic, sender)
         if topic.name.startswith(RETRY_PREFIX) and self._is_dead(request, topic.name):
+            self._count_dead(properties, topic.name)
             topic, queue_id = self._dead_letters(topic.name), 0
             properties[keys_of.DELAY] = _NO_DELAY
         return topic, queue_id, properties
@@ -196,7 +198,7 @@ class Admission:
     def _topic_of(self, request: AnySend, sender: Sender) -> TopicConfig:
         name = request.topic
         topic = self._topics.get(name)
-        if not is_writable(self._settings.perm) and topic is not None and topic.is_ordered:
+        if not is_writable(self._settings.perm) and topic is not None and topic.ordered:
             raise RequestError(
                 ResponseCode.NO_PERMISSION,
                 f"the broker[{self._settings.broker_name}] sending message is forbidden",
@@ -263,6 +265,12 @@ class Admission:
             else request.max_reconsume_times
         )
         return (request.reconsume_times or 0) > tries_max
+
+    def _count_dead(self, properties: dict[str, str], retry: str) -> None:
+        origin = properties.get(keys_of.RETRY_TOPIC, retry)
+        if self._topics.get(origin) is None:
+            origin = retry  # Anybody can write any name there.
+        self._counters.dead.of(origin, retry.removeprefix(RETRY_PREFIX)).add(1, 0, 0)
 
     def _dead_letters(self, topic: str) -> TopicConfig:
         name = dead_letter_topic(topic.removeprefix(RETRY_PREFIX))

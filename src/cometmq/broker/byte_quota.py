@@ -16,7 +16,7 @@ _PIECE = 4_096  # Entries at once: 80 KiB.
 
 
 @dataclass(slots=True)
-class _Span:
+class _QueueSpan:
     """Messages of a queue from `first` to before `end`, and the bytes of their records."""
 
     first: int
@@ -29,7 +29,7 @@ class ByteQuotas:
 
     def __init__(self, store: MessageStore) -> None:
         self._store = store
-        self._spans: dict[ConsumeQueue, _Span] = {}
+        self._spans: dict[ConsumeQueue, _QueueSpan] = {}
         store.on_truncated.append(self.truncated)
 
     def truncated(self, _end: int) -> None:
@@ -45,7 +45,7 @@ class ByteQuotas:
         """
         span = self._spans.get(queue)
         if span is None:
-            span = self._spans[queue] = _Span(queue.min_offset, queue.min_offset)
+            span = self._spans[queue] = _QueueSpan(queue.min_offset, queue.min_offset)
         try:
             self._follow(queue, span)
             self._shrink(queue, span, most)
@@ -61,7 +61,7 @@ class ByteQuotas:
         for queue in spans.keys() - kept:
             del spans[queue]
 
-    def _follow(self, queue: ConsumeQueue, span: _Span) -> None:
+    def _follow(self, queue: ConsumeQueue, span: _QueueSpan) -> None:
         """Take in what has come, and let go what is hidden already."""
         first, end = queue.min_offset, queue.max_offset
         if not span.first <= first <= span.end <= end:
@@ -74,7 +74,7 @@ class ByteQuotas:
             span.size += sum(sizes)
             span.end += len(sizes)
 
-    def _shrink(self, queue: ConsumeQueue, span: _Span, most: int) -> None:
+    def _shrink(self, queue: ConsumeQueue, span: _QueueSpan, most: int) -> None:
         """Let the oldest go until the rest takes no more."""
         last = span.end - 1
         while span.size > most and span.first < last:
@@ -84,7 +84,7 @@ class ByteQuotas:
                 span.size -= size
                 span.first += 1
 
-    def _drop(self, queue: ConsumeQueue, span: _Span, count: int) -> None:
+    def _drop(self, queue: ConsumeQueue, span: _QueueSpan, count: int) -> None:
         sizes = self._sizes(queue, span.first, count)
         span.size -= sum(sizes)
         span.first += len(sizes)

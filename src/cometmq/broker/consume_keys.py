@@ -3,10 +3,10 @@
 Next: cometmq.broker.settings
 """
 
-from dataclasses import dataclass
 from enum import Enum
 
 from cometmq.broker.replica_keys import ReplicaKeys
+from cometmq.model.frozen import dataclass
 from cometmq.model.settings import setting
 
 
@@ -34,6 +34,9 @@ class ConsumeKeys(ReplicaKeys):
         request_mode: of groups for which nothing was set.
         share_queues: queues of how many other members a member pops, too; -1: of all.
         is_shared_by_broker: the broker shares queues out; else each member is given all.
+        is_cold_limited: groups that read much of what is not in memory wait.
+        cold_group_max: bytes of that, of a group without a threshold of its own, in 5 s.
+        cold_max: of all groups.
     """
 
     is_sql92: bool = setting(default=True, key="enablePropertyFilter")
@@ -49,3 +52,8 @@ class ConsumeKeys(ReplicaKeys):
     request_mode: RequestMode = setting(RequestMode.PULL, key="defaultMessageRequestMode")
     share_queues: int = setting(-1, key="defaultPopShareQueueNum", least=-1)
     is_shared_by_broker: bool = setting(default=True, key="serverLoadBalancerEnable")
+    is_cold_limited: bool = setting(
+        default=False, key="coldDataFlowControlEnable", is_remote=True
+    )
+    cold_group_max: int = setting(3 << 20, key="cgColdReadThreshold", least=0, is_remote=True)
+    cold_max: int = setting(100 << 20, key="globalColdReadThreshold", least=0, is_remote=True)

@@ -3,10 +3,9 @@
 Next: cometmq.broker.store_keys
 """
 
-from dataclasses import dataclass
-
 from cometmq.access.keys import AccessKeys
 from cometmq.model.delay_levels import DELAY_LEVELS
+from cometmq.model.frozen import dataclass
 from cometmq.model.settings import setting
 
 

@@ -13,10 +13,13 @@ from cometmq.broker.fast_failure import Standstill
 from cometmq.broker.guards import Guards
 from cometmq.broker.handlers.accounts import AccountHandler
 from cometmq.broker.handlers.cleaning import CleaningHandler
+from cometmq.broker.handlers.cold_readers import ColdReaderHandler
 from cometmq.broker.handlers.configuration import ConfigurationHandler
 from cometmq.broker.handlers.delay import DelayHandler
 from cometmq.broker.handlers.filters import FilterHandler
 from cometmq.broker.handlers.guards import GuardHandler
+from cometmq.broker.handlers.monitoring import MonitoringHandler
+from cometmq.broker.handlers.refusals import RefusalHandler
 from cometmq.broker.handlers.relay import RelayHandler
 from cometmq.broker.handlers.replies import ReplyHandler
 from cometmq.broker.handlers.resets import ResetHandler
@@ -51,8 +54,11 @@ FEATURES: tuple[Callable[[Parts], Feature], ...] = (
     ResetHandler,
     RelayHandler,
     ConfigurationHandler,
+    ColdReaderHandler,
+    RefusalHandler,
     AccountHandler,
     UserHandler,
     asked_by(CleaningHandler, Cleaning),
     Standstill,
+    MonitoringHandler,
 )

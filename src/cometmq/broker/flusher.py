@@ -69,7 +69,10 @@ class Flusher:
         """
         if self._is_at_rest:
             self._tick_in(TICK_SECONDS)
-        if self._positions.local < self._positions.written and not self._is_flush_near:
+        positions = self._positions
+        if not positions.needs_flush or self._is_flush_near:
+            return
+        if positions.local < positions.written:
             # Behind the other reads of this turn of the loop: one flush serves them all.
             self._is_flush_near = True
             self._busy_poll.end()

@@ -11,6 +11,7 @@ from concurrent.futures import Executor
 
 from cometmq.broker.allowance import Allowance
 from cometmq.broker.saving import Saver
+from cometmq.broker.settings import BrokerSettings
 from cometmq.codec.bodies.group_config import (
     GroupTable,
     decode_group_table,
@@ -36,26 +37,26 @@ class Groups:
 
     Attributes:
         version: changes with each change.
+        is_copy: this is a slave's: what is made is made at its master.
     """
 
     def __init__(
         self,
         file: ConfigFile,
+        settings: BrokerSettings,
         *,
-        is_auto_created: bool,
         clock: Clock,
         pool: Executor,
-        groups_max: int = 20_000,
     ) -> None:
-        """The table is empty until `load`; `is_auto_created` is autoCreateSubscriptionGroup."""
+        """The table is empty until `load`."""
         self.version = DataVersion(clock.now_ms())
+        self.is_copy = False
         self._file = file
-        self._is_auto_created = is_auto_created
+        self._settings = settings
         self._clock = clock
         self._groups: dict[str, GroupConfig] = {}
         self._forbidden: dict[str, Mapping[str, int]] = {}
         self.saver = Saver(file, self._snapshot, pool)
-        self._groups_max = groups_max
         self._allowance = Allowance(
             clock, at_once=NEW_GROUPS_AT_ONCE, per_second=NEW_GROUPS_PER_SECOND
         )
@@ -80,13 +81,17 @@ class Groups:
     def get(self, name: str) -> GroupConfig | None:
         """The group; made when it is missing and that is allowed, else None.
 
+        A slave makes none: who reads there finds what the master would make, and its table stays the master's.
+
         Raises:
             RequestError: it would be made, but there are too many, or too many are new.
         """
         found = self._groups.get(name)
-        if found is None and (self._is_auto_created or is_system_group(name)):
+        if found is None and (self._settings.is_group_auto_created or is_system_group(name)):
             if group_fault(name) is not None:
                 return None
+            if self.is_copy:
+                return GroupConfig(name)
             if not is_system_group(name):
                 self.check_room(name, code=ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST)
                 self._check_pace(name)
@@ -100,11 +105,11 @@ class Groups:
         Raises:
             RequestError: with `code`.
         """
-        if name not in self._groups and len(self._groups) >= self._groups_max:
+        if name not in self._groups and len(self._groups) >= self._settings.groups_max:
             raise RequestError(
                 code,
                 f"consumer group {name} cannot be made: this broker has {len(self._groups)}, and "
-                f"groupsMax is {self._groups_max}; delete some, or raise it",
+                f"groupsMax is {self._settings.groups_max}; delete some, or raise it",
             )
 
     def _check_pace(self, name: str) -> None:

@@ -3,12 +3,12 @@
 A machine that sleeps until one of them is due. Where nothing was counted, nobody is a member and nothing is to be
 saved it sleeps until that changes; whoever changes it wakes the machine.
 
-Next: cometmq.broker.counters
+Next: cometmq.broker.counters.counters
 """
 
 from collections.abc import Sequence
 
-from cometmq.broker.counters import Counters
+from cometmq.broker.counters.counters import Counters
 from cometmq.broker.locks import QueueLocks
 from cometmq.broker.long_polls import LongPolls
 from cometmq.broker.machines.runner import NEVER, KeptMachine

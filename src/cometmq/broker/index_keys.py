@@ -3,10 +3,9 @@
 Next: cometmq.broker.store_keys
 """
 
-from dataclasses import dataclass
-
 from cometmq.broker.delay_keys import DelayKeys
 from cometmq.codec.index_file import ENTRIES_DEFAULT, SLOTS_DEFAULT
+from cometmq.model.frozen import dataclass
 from cometmq.model.settings import setting
 from cometmq.store.settings import IndexSettings
 

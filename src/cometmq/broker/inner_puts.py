@@ -8,13 +8,13 @@ Next: cometmq.store.message_store
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
-from cometmq.broker.counters import Counters
+from cometmq.broker.counters.counters import Counters
 from cometmq.broker.lanes import Lanes
 from cometmq.broker.machines.steps import Steps, confirmed
 from cometmq.codec.properties import encode_properties
 from cometmq.model.errors import StoreError
+from cometmq.model.frozen import dataclass
 from cometmq.model.java_hash import java_hash
 from cometmq.model.properties import TAGS
 from cometmq.model.topic import TopicConfig
@@ -85,9 +85,10 @@ class InnerPuts:
         Raises:
             StoreError: none of them was stored, and why.
         """
-        results = self._store.put_many([self._pack(message) for message in messages])
-        size = sum([size for _, _, size in results])
-        self._counters.count_put(len(results), size)
+        began = self._counters.now()
+        puts = [self._pack(message) for message in messages]
+        results = self._store.put_many(puts)
+        self._counters.count_puts(puts, results, began)
         self._store.dispatch_pending()
         self._on_written()
         return results

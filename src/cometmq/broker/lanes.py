@@ -9,6 +9,7 @@ Next: cometmq.broker.handlers.send
 
 import json
 
+from cometmq.broker.counters.counters import Counters
 from cometmq.kernel import rows
 from cometmq.model.flags import MULTI_TAGS
 from cometmq.model.names import DLQ_PREFIX, RETRY_PREFIX
@@ -31,8 +32,11 @@ class Lanes:
         straight: topic -> queue id as text -> lane, of topics without any special treatment.
     """
 
-    def __init__(self, store: MessageStore, *, region: str, is_trace_on: bool) -> None:
+    def __init__(
+        self, store: MessageStore, *, region: str, is_trace_on: bool, counters: Counters
+    ) -> None:
         """`region` and `is_trace_on` are told to the producer with each answer."""
+        self._counters = counters
         self.straight: dict[str, dict[str, Lane]] = {}
         self._opened: dict[str, dict[int, Lane]] = {}
         # Queues with the same number are answered alike in all topics: one text, which stays in the
@@ -69,8 +73,10 @@ class Lanes:
         """A new lane; it shares with its siblings, and with all others, what is the same."""
         block = next((lane.topic_block for lane in siblings.values()), None)
         start = self.answer_start(queue_id)
+        queue = self._store.queue_for_append(topic.name, queue_id)
+        self._counters.follow(queue)
         return Lane(
-            self._store.queue_for_append(topic.name, queue_id),
+            queue,
             block or encode_topic_block(topic.name),
             self._answer_starts.setdefault(start, start),
             MULTI_TAGS if topic.filter_type == _MULTI_TAG else 0,

@@ -5,6 +5,7 @@
 Next: cometmq.broker.registrar
 """
 
+from collections.abc import Callable
 from typing import Protocol
 
 from cometmq.broker.client_peer import PeerAnswer
@@ -23,10 +24,27 @@ class NameserverCalls(Protocol):
         """
         ...
 
+
+class AskNameservers(Protocol):
+    """The same for a machine, which is called back."""
+
+    def __call__(
+        self,
+        address: str,
+        code: int,
+        fields: dict[str, str],
+        body: bytes,
+        *,
+        timeout_ms: int,
+        done: Callable[[PeerAnswer | None, BaseException | None], None],
+    ) -> None:
+        """Ask a nameserver; `done` is called later, with the answer, whatever its code, or with a CometError."""
+        ...
+
     def is_connected(self, address: str) -> bool:
         """Whether the connection to a nameserver still stands."""
         ...
 
-    async def lost(self, address: str) -> None:
-        """Wait until the connection to a nameserver stands no more."""
+    def when_lost(self, address: str, lost: Callable[[], None]) -> None:
+        """Call back, later, when the connection to a nameserver stands no more."""
         ...

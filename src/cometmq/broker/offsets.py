@@ -103,6 +103,13 @@ class Offsets:
             if known is None:
                 self._size += _OFFSET_SIZE
 
+    def commit_brought(
+        self, group: str, topic: str, queue_id: int, offset: int, queue_end: int
+    ) -> None:
+        """Keep the offset that a pull brings; one far beyond the queue's end, or without room, is left alone."""
+        if 0 <= offset <= queue_end + BEYOND_MAX and self.has_room(group, topic, queue_id):
+            self.commit(group, topic, queue_id, offset=offset)
+
     def has_room(self, group: str, topic: str, queue_id: int) -> bool:
         """Whether an offset that a client names may be kept: a new one only where there are not too many."""
         if self._size < OFFSETS_SIZE_MAX or self.get(group, topic, queue_id) is not None:
@@ -124,11 +131,13 @@ class Offsets:
 
     def has_reset(self, group: str, topic: str, queue_id: int) -> bool:
         """Whether there was a reset that nobody was told of yet."""
+        if not self._resets:  # As good as always, and this is asked at every pull.
+            return False
         return queue_id in self._resets.get(topic + TOPIC_GROUP_SEPARATOR + group, ())
 
     def take_reset(self, group: str, topic: str, queue_id: int) -> int | None:
         """The offset of a reset that nobody was told of yet; with this call somebody is."""
-        if not self._resets:  # As good as always, and this is asked at every pull.
+        if not self._resets:
             return None
         key = topic + TOPIC_GROUP_SEPARATOR + group
         queues = self._resets.get(key)
@@ -157,8 +166,7 @@ class Offsets:
     def take(self, theirs_by_key: Iterable[tuple[str, Mapping[int, int]]]) -> int:
         """Take a master's offsets, a smaller one than before too, since a reset goes back.
 
-        What groups committed here since the master was lost stays until the master is as far. Only what
-        its topics and groups take along is forgotten here (`forget_topic`, `forget_group`).
+        What groups committed here since the master was lost stays until the master is as far.
 
         Returns:
             How many groups in topics found no room.
@@ -185,6 +193,26 @@ class Offsets:
                 grown.pop(key, None)
         return refused
 
+    def drop_lost(
+        self, keys: Iterable[str], theirs_by_key: Mapping[str, Mapping[int, int]]
+    ) -> None:
+        """Forget, of some "topic@group", what their master does not have: a topic may be deleted and be there again.
+
+        What groups committed here, and the master was not told yet, stays.
+        """
+        grown = self._grown or {}
+        for key in keys:
+            queues, theirs = self._offsets.get(key, {}), theirs_by_key.get(key, {})
+            lost = queues.keys() - theirs.keys() - grown.get(key, {}).keys()
+            for queue_id in lost:
+                del queues[queue_id]
+                self._size -= _OFFSET_SIZE
+            if not queues and key in self._offsets:
+                self._size -= _size_of(key, self._offsets.pop(key))
+            if lost:
+                self._resets.pop(key, None)
+                self.saver.changed()
+
     # --- all of a group or topic
 
     def topics_of(self, group: str) -> list[str]:
@@ -200,6 +228,10 @@ class Offsets:
         if is_of_group:
             return [topic for topic, _, group in pairs if group == name]
         return [group for topic, _, group in pairs if topic == name]
+
+    def places(self) -> list[tuple[str, dict[int, int]]]:
+        """Each "topic@group" with the offsets of its queues, which may change; not to be changed."""
+        return list(self._offsets.items())
 
     def of(self, group: str, topic: str) -> dict[int, int]:
         """All offsets of a group in a topic, by queue."""
@@ -265,3 +297,12 @@ class Offsets:
 def _size_of(key: str, queues: Mapping[int, int]) -> int:
     """About how many bytes the offsets of a group in a topic take."""
     return _GROUP_IN_TOPIC_SIZE + 2 * len(key) + len(queues) * _OFFSET_SIZE
+
+
+def topics_by_group(keys: Iterable[str]) -> dict[str, list[str]]:
+    """The topics of each group in one pass over "topic@group"."""
+    topics: dict[str, list[str]] = {}
+    for key in keys:
+        topic, _, group = key.partition(TOPIC_GROUP_SEPARATOR)
+        topics.setdefault(group, []).append(topic)
+    return topics

@@ -9,13 +9,14 @@ Next: cometmq.broker.server
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass, field
+from dataclasses import field
 from random import Random
 from typing import Protocol, TypeVar
 
 from cometmq.access.account_files import AccountFiles
 from cometmq.access.auth_users import AuthFile
-from cometmq.broker.counters import Counters
+from cometmq.broker.cold_readers import ColdReaders
+from cometmq.broker.counters.counters import Counters
 from cometmq.broker.groups import Groups
 from cometmq.broker.inner_puts import InnerPuts
 from cometmq.broker.locks import QueueLocks
@@ -30,6 +31,7 @@ from cometmq.broker.slave.master_table import MasterTable
 from cometmq.broker.topics import Topics
 from cometmq.broker.turns import Turns
 from cometmq.model.clock import Clock
+from cometmq.model.frozen import dataclass
 from cometmq.model.settings import SettingsInForce
 from cometmq.net.channels import Channels
 from cometmq.net.requests import Answers, BatchHandler, Handler
@@ -55,8 +57,10 @@ class Parts:
         channels: connections to others.
         turns: where work that may take long waits for its turn.
         inner: puts of the broker's own messages.
+        cold: who has read how much that was not in memory.
         reroutes: to be appended to by who stores sends elsewhere.
         replication: tells how the copies of the log stand.
+        registered: tells whether a nameserver knows this broker.
         config_file: gives a file of the folder config by its name.
         accounts: of ACL 1.0, where it is on.
         users: of Auth 2.0, where it is on.
@@ -78,11 +82,13 @@ class Parts:
     locks: QueueLocks
     polls: LongPolls
     counters: Counters
+    cold: ColdReaders
     channels: Channels
     turns: Turns
     inner: InnerPuts
     config_file: Callable[[str], ConfigFile]
     replication: Callable[[], ReplicationState]
+    registered: Callable[[], bool]
     accounts: AccountFiles | None = None
     users: AuthFile | None = None
     reroutes: list[Reroute] = field(default_factory=list)

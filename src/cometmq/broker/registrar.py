@@ -1,6 +1,6 @@
 """Tells every nameserver what topics this broker has: at the start, at each change, every 30 s.
 
-Each nameserver has a task of its own, so one that is down delays nobody. A change wakes all of
+A machine for each nameserver, so one that is down delays nobody. A change wakes all of
 them; changes that come while one registers are told together in its next round. A nameserver that
 was lost is tried again every few seconds: it forgot everything, or soon will.
 
@@ -13,17 +13,15 @@ Follows BrokerController.registerBrokerAll and BrokerOuterAPI of RocketMQ 5.3.3.
 Next: cometmq.nameserver.handlers.registration
 """
 
-import asyncio
-import contextlib
 import logging
-from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
-from concurrent.futures import Executor
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
-from typing import Any, Protocol
+from typing import Protocol
 
 from cometmq.broker.client_peer import PeerAnswer
-from cometmq.broker.nameserver_calls import NameserverCalls
+from cometmq.broker.machines.runner import KeptMachine, Timers
+from cometmq.broker.machines.steps import Steps, called_back, elsewhere
+from cometmq.broker.nameserver_calls import AskNameservers
 from cometmq.broker.registration_body import RegistrationBody, make_body
 from cometmq.codec.bodies.kv import decode_kv_table
 from cometmq.codec.bodies.register import body_crc
@@ -44,6 +42,7 @@ from cometmq.codec.headers.topic import TopicRequest
 from cometmq.model.codes import RequestCode, ResponseCode
 from cometmq.model.data_version import DataVersion
 from cometmq.model.errors import BrokerRefused, CometError
+from cometmq.model.frozen import dataclass
 from cometmq.model.route import QueueData, TopicRoute
 from cometmq.model.topic import TopicConfig
 
@@ -87,15 +86,11 @@ class RegistrarSettings:
         return min(max(self.period_ms, PERIOD_MS_MIN), PERIOD_MS_MAX) / 1000
 
 
-class BackgroundTasks(Protocol):
-    """Tasks that are kept alive (`net.tasks.Tasks`)."""
+class KeepMachine(Protocol):
+    """Takes a machine's step again and again (`machines.on_loop.Machines.keep`)."""
 
-    def spawn(self, work: Coroutine[Any, Any, Any], name: str) -> object:
-        """Run `work` in the background."""
-        ...
-
-    async def close(self) -> None:
-        """End all of them."""
+    def __call__(self, name: str, step: Callable[[], Steps[float]]) -> KeptMachine:
+        """Begin at once; gives what wakes the machine."""
         ...
 
 
@@ -108,17 +103,16 @@ class Registrar:
         on_master: each is told `master` when that has changed.
     """
 
-    def __init__(  # noqa: PLR0913  Who it is, what it tells, to whom, and by what: each is one thing.
+    def __init__(
         self,
         nameservers: Sequence[str],
         identity: BrokerIdentity,
         topics: Callable[[], TopicTable],
         *,
         ha_address: str,
-        calls: NameserverCalls,
-        tasks: BackgroundTasks,
+        ask: AskNameservers,
+        timers: Timers,
         settings: RegistrarSettings | None = None,
-        pool: Executor | None = None,
     ) -> None:
         """Nothing is told yet; see `start`.
 
@@ -128,63 +122,83 @@ class Registrar:
             topics: gives the topics and their version; its topics must not change under one
                 version.
             ha_address: where slaves fetch from.
-            calls: connections; the registrar does not close them.
-            tasks: what keeps each nameserver told; closed with the registrar.
+            ask: connections; the registrar does not close them.
+            timers: all time.
             settings: how to register.
-            pool: where large bodies are made; without it that is done on the loop.
         """
         self.master = RegisterBrokerResponse()
         self.order_topics: Mapping[str, str] = {}
         self.on_master: list[Callable[[RegisterBrokerResponse], None]] = []
         self.identity = identity
         self.settings = settings or RegistrarSettings()
+        self.timers = timers
+        self.ask = ask
         self._topics = topics
         self._ha_address = ha_address
-        self._calls = calls
         self._links = [_Link(address, self) for address in nameservers]
-        self._tasks = tasks
-        self._pool = pool
-        self._body: tuple[DataVersion, asyncio.Future[RegistrationBody]] | None = None
+        self._body: tuple[DataVersion, RegistrationBody] | None = None
+        # Who waits for a body that is being made, by its version.
+        self._making: dict[
+            DataVersion, list[Callable[[object, BaseException | None], None]]
+        ] = {}
 
-    async def start(self) -> None:
-        """Register everywhere; return when each nameserver has answered or failed."""
-        rounds = [link.ask() for link in self._links]
+    def start(self, keep: KeepMachine) -> Steps[None]:
+        """Register everywhere, and keep it so; over when each nameserver has answered or failed."""
+        rounds = [link.ask_round() for link in self._links]
         for link in self._links:
-            self._tasks.spawn(link.run(), link.address)
-        await _all_of(rounds, seconds=self.settings.timeout_ms / 1000)
+            link.begin(keep)
+        yield from self._all_of(rounds, seconds=self.settings.timeout_ms / 1000)
 
     def changed(self, topic: str | None = None) -> None:
         """The topics changed, or just one of them: tell it soon."""
         for link in self._links:
             link.note(topic)
-            link.ask()
+            link.wake()
 
-    async def register(self) -> None:
-        """Tell of a change now; return when the nameservers that are up know it.
+    def is_known(self) -> bool:
+        """Whether any nameserver took the last registration."""
+        return any(link.is_up for link in self._links)
+
+    def register(self) -> Steps[None]:
+        """Tell of a change now; over when the nameservers that are up know it.
 
         One that does not answer holds nobody up for more than CHANGE_SECONDS_MAX.
         """
-        rounds = [(link.is_up, link.ask()) for link in self._links]
-        await _all_of([done for is_up, done in rounds if is_up], seconds=CHANGE_SECONDS_MAX)
+        rounds = [(link.is_up, link.ask_round()) for link in self._links]
+        for link in self._links:
+            link.wake()
+        up = [told for is_up, told in rounds if is_up]
+        yield from self._all_of(up, seconds=CHANGE_SECONDS_MAX)
 
-    async def close(self) -> None:
-        """Leave every nameserver that is up."""
-        await self._tasks.close()
-        leaving = [link.leave() for link in self._links if link.is_up]
-        await asyncio.gather(*leaving, return_exceptions=True)
+    def leave(self) -> Steps[None]:
+        """Leave every nameserver that is up, all at once; nothing is kept told any more."""
+        rounds = []
+        for link in self._links:
+            if link.is_up:
+                told = _Round()
+                rounds.append(told)
+                link.leave(told.end)
+        yield from self._all_of(rounds, seconds=_UNREGISTER_TIMEOUT_MS / 1000)
+
+    def _all_of(self, rounds: "Sequence[_Round]", *, seconds: float) -> Steps[None]:
+        """Wait until these are over, or so long."""
+        if any(not each.is_over for each in rounds):
+            yield from called_back(partial(_call_back, rounds, self.timers, seconds))
 
     # --- asked by links
 
-    async def tell(self, address: str) -> None:
+    def tell(self, address: str) -> Steps[None]:
         """Register at one nameserver.
 
         Raises:
             CometError: it cannot be reached, does not answer or refuses.
         """
         table = self._topics()
-        if not self.settings.is_forced and not await self._is_news(address, table.version):
+        if not self.settings.is_forced and not (
+            yield from self._is_news(address, table.version)
+        ):
             return
-        body = await self._encoded(table)
+        body = yield from self._encoded(table)
         header = RegisterBroker(
             broker_name=self.identity.broker_name,
             broker_addr=self.identity.broker_addr,
@@ -195,7 +209,7 @@ class Registrar:
             body_crc32=body_crc(body.content),
             enable_acting_master=False,
         )
-        answer = await self.call(
+        answer = yield from self._call(
             address, RequestCode.REGISTER_BROKER, encode_fields(header), body.content
         )
         self._master_told(decode_fields(RegisterBrokerResponse, answer.fields))
@@ -214,9 +228,9 @@ class Registrar:
             for told in self.on_master:
                 told(news)
 
-    async def _is_news(self, address: str, version: DataVersion) -> bool:
+    def _is_news(self, address: str, version: DataVersion) -> Steps[bool]:
         """Whether this nameserver has other topics of ours than we have; a sign of life, too."""
-        answer = await self.call(
+        answer = yield from self._call(
             address,
             RequestCode.QUERY_DATA_VERSION,
             encode_fields(self.identity),
@@ -225,19 +239,25 @@ class Registrar:
         is_changed = decode_fields(DataVersionResponse, answer.fields).changed
         return is_changed or not answer.body or decode_data_version(answer.body) != version
 
-    async def _encoded(self, table: TopicTable) -> RegistrationBody:
+    def _encoded(self, table: TopicTable) -> Steps[RegistrationBody]:
         """The body; made once for all nameservers, and in a thread where it is large."""
-        if self._body is None or self._body[0] != table.version:
-            making = asyncio.ensure_future(self._make_body(table))
-            self._body = (table.version, making)
-        return await asyncio.shield(self._body[1])
-
-    async def _make_body(self, table: TopicTable) -> RegistrationBody:
+        version = table.version
+        if version in self._making:
+            yield from called_back(self._making[version].append)
+        if self._body is not None and self._body[0] == version:
+            return self._body[1]
         make = partial(make_body, table, is_compressed=self.settings.is_compressed)
-        if self._pool is None or not _is_large(table):
+        if not _is_large(table):
             body = make()
         else:
-            body = await asyncio.get_running_loop().run_in_executor(self._pool, make)
+            self._making[version] = []
+            try:
+                body = yield from elsewhere(make)
+            finally:
+                waiting = self._making.pop(version)
+                for done in waiting:
+                    self.timers.call_later(0, partial(done, None, None))
+        self._body = (version, body)
         if body.left_out:
             _log.error(
                 "%d of %d topics are too many for a registration: nameservers do not hear of them; "
@@ -255,7 +275,7 @@ class Registrar:
             return None
         return [topics[name] for name in names if name in topics]
 
-    async def tell_one(self, address: str, config: TopicConfig) -> None:
+    def tell_one(self, address: str, config: TopicConfig) -> Steps[None]:
         """Tell one nameserver, which knows this broker, of one topic.
 
         Raises:
@@ -268,40 +288,76 @@ class Registrar:
             config.perm,
             config.sys_flag,
         )
-        await self.call(
+        yield from self._call(
             address,
             RequestCode.REGISTER_TOPIC_IN_NAMESRV,
             encode_fields(TopicRequest(config.name)),
             encode_topic_route(TopicRoute((queues,), ())),
         )
 
-    async def call(
+    def _call(
         self, address: str, code: RequestCode, fields: dict[str, str], body: bytes = b""
-    ) -> PeerAnswer:
+    ) -> Steps[PeerAnswer]:
         """Ask a nameserver.
 
         Raises:
             CometError: it cannot be reached, does not answer or refuses.
         """
         timeout_ms = self.settings.timeout_ms
-        if code == RequestCode.UNREGISTER_BROKER:
-            timeout_ms = min(timeout_ms, _UNREGISTER_TIMEOUT_MS)
-        answer = await self._calls.call(address, code, fields, body, timeout_ms=timeout_ms)
+        answer: PeerAnswer = yield from called_back(
+            lambda done: self.ask(address, code, fields, body, timeout_ms=timeout_ms, done=done)
+        )
         if answer.code != ResponseCode.SUCCESS:
             raise BrokerRefused(answer.code, answer.remark or "", address)
         return answer
 
-    def is_connected(self, address: str) -> bool:
-        """Whether the connection to a nameserver still stands."""
-        return self._calls.is_connected(address)
 
-    async def lost(self, address: str) -> None:
-        """Wait until the connection to a nameserver stands no more."""
-        await self._calls.lost(address)
+class _Round:
+    """A registration that is under way or asked for.
+
+    Attributes:
+        is_over: whether it has ended, well or badly.
+        on_end: each is called then.
+    """
+
+    def __init__(self) -> None:
+        self.is_over = False
+        self.on_end: list[Callable[[], None]] = []
+
+    def end(self) -> None:
+        """Tell those who wait."""
+        self.is_over = True
+        for tell in self.on_end:
+            tell()
+
+
+def _call_back(
+    rounds: Sequence[_Round],
+    timers: Timers,
+    seconds: float,
+    done: Callable[[None, None], None],
+) -> None:
+    """Call `done` once these are over, or so many seconds later."""
+    waits = True
+
+    def end() -> None:
+        nonlocal waits
+        if waits:
+            waits = False
+            take_back()
+            done(None, None)
+
+    def look() -> None:
+        if all(each.is_over for each in rounds):
+            end()
+
+    take_back = timers.call_later(seconds, end)
+    for each in rounds:
+        each.on_end.append(look)
 
 
 class _Link:
-    """Keeps one nameserver told.
+    """Keeps one nameserver told; a machine.
 
     Attributes:
         address: of the nameserver.
@@ -312,14 +368,16 @@ class _Link:
         self.address = address
         self.is_up = False
         self._registrar = registrar
-        self._is_asked = False
-        self._woken = asyncio.Event()
-        self._watching: asyncio.Future[None] | None = None  # Done when the connection is lost.
-        # Done when the round that begins next has ended, well or badly.
-        self._next_round: asyncio.Future[None] | None = None
+        self._machine: KeptMachine | None = None
+        self._is_watching = False  # Told when the connection is lost.
+        self._next_round: _Round | None = None  # The one that begins next.
         self._has_complained = False
         self._changed: set[str] | None = None  # Since the last round; None: anything.
-        self._whole_at = 0.0  # When all topics were told last, seconds of the loop.
+        self._whole_at = 0.0  # When all topics were told last, monotonic seconds.
+
+    def begin(self, keep: KeepMachine) -> None:
+        """Take the first step soon."""
+        self._machine = keep(self.address, self._step)
 
     def note(self, topic: str | None) -> None:
         """A topic changed; None is any."""
@@ -328,36 +386,44 @@ class _Link:
         elif self._changed is not None and len(self._changed) <= SINGLES_MAX:
             self._changed.add(topic)
 
-    def ask(self) -> asyncio.Future[None]:
-        """Want a registration; the future of its round."""
+    def ask_round(self) -> _Round:
+        """The round that begins next."""
         if self._next_round is None:
-            self._next_round = asyncio.get_running_loop().create_future()
-        self._is_asked = True
-        self._woken.set()
+            self._next_round = _Round()
         return self._next_round
 
-    async def run(self) -> None:
-        """Register whenever asked, when the period is over, and when the nameserver was lost."""
-        try:
-            while True:
-                self._is_asked = False
-                current, self._next_round = self._next_round, None
-                try:
-                    await self._register()
-                finally:
-                    if current is not None and not current.done():
-                        current.set_result(None)
-                await self._wait()
-        finally:
-            if self._watching is not None:
-                self._watching.cancel()
+    def wake(self) -> None:
+        """Begin it now, or behind the one that is under way."""
+        if self._machine is not None:
+            self._machine.wake()
 
-    async def _register(self) -> None:
+    def _step(self) -> Steps[float]:
+        """Register; asked for, when the period is over, and when the nameserver was lost."""
+        current, self._next_round = self._next_round, None
+        try:
+            yield from self._register()
+        finally:
+            if current is not None:
+                current.end()
+        if not self.is_up:
+            return _RETRY_SECONDS
+        if not self._is_watching:
+            # One for as long as the connection stands, and not one for each period.
+            self._is_watching = True
+            self._registrar.ask.when_lost(self.address, self._lost)
+        return self._registrar.settings.period_seconds
+
+    def _lost(self) -> None:
+        self._is_watching = False
+        if self._machine is not None:
+            self._machine.wake_at(self._registrar.timers.monotonic() + _LOST_SECONDS)
+
+    def _register(self) -> Steps[None]:
         names, self._changed = self._changed, set()
         try:
-            if names is None or not await self._tell_singly(names):
-                self._whole_at = asyncio.get_running_loop().time()
-                await self._registrar.tell(self.address)
+            if names is None or not (yield from self._tell_singly(names)):
+                self._whole_at = self._registrar.timers.monotonic()
+                yield from self._registrar.tell(self.address)
         except CometError as error:
             if self.is_up or not self._has_complained:
                 _log.warning("not registered at nameserver %s: %s", self.address, error)
@@ -369,51 +435,42 @@ class _Link:
                 _log.info("registered at nameserver %s", self.address)
             self.is_up = True
 
-    async def _tell_singly(self, names: set[str]) -> bool:
+    def _tell_singly(self, names: set[str]) -> Steps[bool]:
         """Tell of these topics alone; False: all must be told."""
         registrar = self._registrar
         due = self._whole_at + registrar.settings.period_seconds
-        if not self.is_up or not names or asyncio.get_running_loop().time() >= due:
+        if not self.is_up or not names or registrar.timers.monotonic() >= due:
             return False
         configs = registrar.singles(names)
-        if configs is None or not registrar.is_connected(self.address):
+        if configs is None or not registrar.ask.is_connected(self.address):
             return False
         try:
             for config in configs:
-                await registrar.tell_one(self.address, config)
+                yield from registrar.tell_one(self.address, config)
         except BrokerRefused:
             return False  # One of before 5.0 does not know the request.
         return True
 
-    async def _wait(self) -> None:
-        """Until somebody asks, the period is over, or the nameserver was lost."""
-        if not self.is_up:
-            await self._wait_asked(_RETRY_SECONDS)
-            return
-        if self._watching is None or self._watching.done():
-            # One for as long as the connection stands, and not one for each period.
-            self._watching = asyncio.ensure_future(self._registrar.lost(self.address))
-            self._watching.add_done_callback(lambda _: self._woken.set())
-        await self._wait_asked(self._registrar.settings.period_seconds)
-        if self._watching.done() and not self._is_asked:
-            await self._wait_asked(_LOST_SECONDS)
-
-    async def _wait_asked(self, seconds: float) -> None:
-        """Until somebody asks, the connection is lost, or this time is over."""
-        self._woken.clear()
-        if self._is_asked:
-            return
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                await self._woken.wait()
-
-    async def leave(self) -> None:
+    def leave(self, told: Callable[[], None]) -> None:
         """Tell the nameserver that this broker goes."""
-        fields = encode_fields(self._registrar.identity)
-        try:
-            await self._registrar.call(self.address, RequestCode.UNREGISTER_BROKER, fields)
-        except CometError as error:
-            _log.warning("not unregistered at nameserver %s: %s", self.address, error)
+
+        def done(answer: PeerAnswer | None, error: BaseException | None) -> None:
+            why: object = error
+            if answer is not None and answer.code != ResponseCode.SUCCESS:
+                why = BrokerRefused(answer.code, answer.remark or "", self.address)
+            if why is not None:
+                _log.warning("not unregistered at nameserver %s: %s", self.address, why)
+            told()
+
+        settings = self._registrar.settings
+        self._registrar.ask(
+            self.address,
+            RequestCode.UNREGISTER_BROKER,
+            encode_fields(self._registrar.identity),
+            b"",
+            timeout_ms=min(settings.timeout_ms, _UNREGISTER_TIMEOUT_MS),
+            done=done,
+        )
 
 
 def _is_large(table: TopicTable) -> bool:
@@ -422,8 +479,3 @@ def _is_large(table: TopicTable) -> bool:
         return True
     attributes = (config.attributes for config in table.topics.values() if config.attributes)
     return sum(len(value) for each in attributes for value in each.values()) > ATTRIBUTES_MAX
-
-
-async def _all_of(rounds: Sequence[asyncio.Future[None]], *, seconds: float) -> None:
-    if rounds:
-        await asyncio.wait(rounds, timeout=seconds)

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from cometmq.codec.bodies.register import (
     BODY_SIZE_MAX,
     PLAIN_SIZE_MAX,
-    Registration,
+    RegisterBrokerBody,
     encode_registration,
     topic_size,
 )
@@ -45,10 +45,10 @@ def make_body(table: TopicTable, *, is_compressed: bool) -> RegistrationBody:
     size = sum(map(topic_size, table.topics.values()))
     if not is_compressed and size + count * _JSON_TOPIC_REST <= JSON_SIZE_MAX:
         return RegistrationBody(
-            encode_registration(Registration(table)), is_compressed=False, left_out=0
+            encode_registration(RegisterBrokerBody(table)), is_compressed=False, left_out=0
         )
     while True:
-        content = encode_registration(Registration(table), is_compressed=True)
+        content = encode_registration(RegisterBrokerBody(table), is_compressed=True)
         if len(content) <= BODY_SIZE_MAX and size <= PLAIN_SIZE_MAX:
             left_out = count - len(table.topics)
             return RegistrationBody(content, is_compressed=True, left_out=left_out)

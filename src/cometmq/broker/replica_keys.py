@@ -3,12 +3,12 @@
 Next: cometmq.broker.replicas.terms
 """
 
-from dataclasses import dataclass
 from ipaddress import ip_network
 
 from cometmq.broker.store_keys import StoreKeys
 from cometmq.codec.replication import FRAME_BODY_MAX
 from cometmq.model.errors import SettingsError
+from cometmq.model.frozen import dataclass
 from cometmq.model.settings import setting
 
 
@@ -51,9 +51,9 @@ class ReplicaKeys(StoreKeys):
     ha_gap_max: int = setting(
         256 << 20, key="haMaxGapNotInSync", aliases=("haSlaveFallbehindMax",), least=1
     )
-    slave_timeout_ms: int = setting(3_000, key="slaveTimeout", least=1)
+    slave_timeout_ms: int = setting(3_000, key="slaveTimeout", least=1, is_remote=True)
     replicas: int | None = setting(None, key="totalReplicas", least=1)
-    replicas_needed: int | None = setting(None, key="inSyncReplicas", least=1)
+    replicas_needed: int | None = setting(None, key="inSyncReplicas", least=1, is_remote=True)
     replicas_least: int = setting(1, key="minInSyncReplicas", least=1)
     is_need_adapted: bool = setting(default=False, key="enableAutoInSyncReplicas")
 

@@ -8,8 +8,8 @@ Next: cometmq.broker.admission
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
+from cometmq.model.frozen import dataclass
 from cometmq.model.topic import TopicConfig
 
 

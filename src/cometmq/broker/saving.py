@@ -57,6 +57,7 @@ class Saver:
         self._running: asyncio.Future[None] | None = None
         self._next: asyncio.Future[None] | None = None
         self._pause: asyncio.TimerHandle | None = None
+        self._began = 0.0  # The save that runs, seconds of the loop.
 
     def changed(self) -> None:
         """Something has changed; `save_if_dirty` saves it."""
@@ -94,7 +95,9 @@ class Saver:
         self._next = None
         self.is_dirty = False
         encode = self._snapshot()
-        work = asyncio.get_running_loop().run_in_executor(self._pool, self._write, encode)
+        loop = asyncio.get_running_loop()
+        self._began = loop.time()
+        work = loop.run_in_executor(self._pool, self._write, encode)
         work.add_done_callback(self._written)
         return waiter
 
@@ -122,7 +125,11 @@ class Saver:
                 )
             )
             waiter.exception()  # Nobody has to wait for it.
-        pause = 0.0 if error is not None else work.result() * _PAUSE_FACTOR
+        pause = 0.0
+        if error is None:
+            # No longer than it was on the loop: under virtual time, where computing takes none, a run stays the same.
+            passed = asyncio.get_running_loop().time() - self._began
+            pause = min(work.result(), passed) * _PAUSE_FACTOR
         if pause >= _PAUSE_SECONDS_MIN:
             self._pause = asyncio.get_running_loop().call_later(pause, self._go_on)
         elif self._next is not None:

@@ -13,9 +13,10 @@ from contextlib import AsyncExitStack
 
 from cometmq.access.account_files import follow
 from cometmq.access.guard import AccessGuard, access_guard
-from cometmq.broker.addresses import addresses_of, unique_ids_of
+from cometmq.broker.addresses import addresses_of, joined, unique_ids_of
 from cometmq.broker.admission import Admission
-from cometmq.broker.counters import Counters
+from cometmq.broker.cold_readers import ColdReaders
+from cometmq.broker.counters.counters import Counters
 from cometmq.broker.fast_failure import ColdReads
 from cometmq.broker.features import FEATURES
 from cometmq.broker.flusher import Flusher
@@ -26,6 +27,7 @@ from cometmq.broker.handlers.masters import MasterChannel
 from cometmq.broker.handlers.nameservers import NameserverChannels
 from cometmq.broker.handlers.offset import OffsetHandler
 from cometmq.broker.handlers.pull import PullHandler
+from cometmq.broker.handlers.pull_intake import pull_intake
 from cometmq.broker.handlers.query import QueryHandler
 from cometmq.broker.handlers.replicas import ReplicaHandler
 from cometmq.broker.handlers.runtime import RuntimeHandler
@@ -43,31 +45,32 @@ from cometmq.broker.members import Members
 from cometmq.broker.offered_topics import OfferedTopics
 from cometmq.broker.offsets import Offsets
 from cometmq.broker.parts import Parts
-from cometmq.broker.registrar import Registrar, RegistrarSettings
+from cometmq.broker.registrar import Registrar
+from cometmq.broker.registration import Registration, registrar_of
 from cometmq.broker.replicas.copier import LogCopier
 from cometmq.broker.replicas.masters import MasterPort
 from cometmq.broker.replicas.opening import ReplicasOpening
 from cometmq.broker.requests import own_machine_gate, request_table
 from cometmq.broker.service.groups import GroupAdministration, GroupComparison
 from cometmq.broker.service.lookup import MessageLookup
-from cometmq.broker.service.offsets import CommittedOffsets, QueueBounds
+from cometmq.broker.service.offsets import CommittedOffsets, QueueOffsets
 from cometmq.broker.service.pull import Pulls
 from cometmq.broker.service.topics import TopicAdministration
-from cometmq.broker.settings import FAST_PORT_DISTANCE, BrokerRole, BrokerSettings
+from cometmq.broker.settings import FAST_PORT_DISTANCE, BrokerRole, BrokerSettings, changeable
 from cometmq.broker.slave.metadata import MasterMetadata, metadata_of
 from cometmq.broker.topics import Topics
 from cometmq.broker.turns import Turns
-from cometmq.codec.headers.nameserver import BrokerIdentity, RegisterBrokerResponse
+from cometmq.codec.headers.nameserver import RegisterBrokerResponse
 from cometmq.codec.host import encode_host
 from cometmq.model.clock import Clock
 from cometmq.model.errors import NetError
-from cometmq.model.settings import SettingsInForce
 from cometmq.net.channels import Channels
 from cometmq.net.dispatcher import Dispatcher
-from cometmq.net.loop import loop_chance
+from cometmq.net.loop import BeatTimers, loop_chance
 from cometmq.net.requests import Answers, RequestTable
 from cometmq.net.server import Server
 from cometmq.net.tasks import Tasks
+from cometmq.store.conf_file import ConfFile
 from cometmq.store.config_file import ConfigFile
 from cometmq.store.disk import Disk
 from cometmq.store.message_store import MessageStore
@@ -90,10 +93,15 @@ class Broker:
     """
 
     def __init__(
-        self, settings: BrokerSettings, clock: Clock, *, disk: Disk | None = None
+        self,
+        settings: BrokerSettings,
+        clock: Clock,
+        *,
+        disk: Disk | None = None,
+        conf: ConfFile | None = None,
     ) -> None:
-        """Nothing is opened yet."""
-        self._in_force = SettingsInForce(settings)
+        """Nothing is opened yet; `conf` is where changed settings are kept."""
+        self._in_force = changeable(settings, conf)
         self.settings = self._in_force.current
         self.port = 0
         self.fast_port = 0
@@ -106,8 +114,7 @@ class Broker:
     @property
     def address(self) -> str:
         """What it tells others to connect to, "ip:port"."""
-        ip = self._ip
-        return f"[{ip}]:{self.port}" if ":" in ip else f"{ip}:{self.port}"
+        return joined(self._ip, self.port)
 
     # --- start and close
 
@@ -123,7 +130,7 @@ class Broker:
         try:
             await self._open()
             self._keep_house()
-            await self._registrar.start()
+            await self._registration.start()
         except BaseException:
             await self.close()
             raise
@@ -136,6 +143,8 @@ class Broker:
         self._open_store()
         self._world = LoopWorld(self._pool, self._store)
         self._machines = Machines(self._world, "broker")
+        self._beats = LoopWorld(self._pool, self._store, timers=BeatTimers(self._clock))
+        self._house = Machines(self._beats, "broker")
         self._requests = Machines(self._world, "requests")
         self._guard = self._make_guard()
         self._load_tables()
@@ -143,6 +152,7 @@ class Broker:
         self._channels = self._make_channels()
         self._replicas = self._open_replicas()
         self._registrar = self._make_registrar()
+        self._registration = Registration(self._registrar, self._beats)
         parts = self._make_parts()
         self._features = [make(parts) for make in FEATURES]
         self._metadata = self._make_metadata(parts) if settings.is_slave else None
@@ -157,7 +167,8 @@ class Broker:
         for close in (
             self._server.close,
             self._channels.close,
-            self._registrar.close,
+            self._registration.close,
+            self._house.close,
             self._machines.close,
         ):
             closing.push_async_callback(close)
@@ -182,12 +193,9 @@ class Broker:
 
     def _make_status(self) -> Answers:
         return ReplicaHandler(
-            self._replicas.state,
-            metadata=self._metadata,
-            store=self._store,
-            address=self.address,
-            ha_address=self._ha_address,
-        ).answers
+            self._replicas.state, metadata=self._metadata, store=self._store,
+            address=self.address, ha_address=self._ha_address,
+        ).answers  # fmt: skip
 
     def _open_store(self) -> None:
         """The store, and the threads that read what is not in memory."""
@@ -216,10 +224,8 @@ class Broker:
         return guard
 
     def _make_channels(self) -> Channels:
-        settings = self.settings
-        return Channels(
-            self._clock, credentials=settings.credentials(), tls=settings.client_tls()
-        )
+        credentials, tls = self.settings.credentials(), self.settings.client_tls()
+        return Channels(self._clock, credentials=credentials, tls=tls)
 
     def _config_file(self, name: str) -> ConfigFile:
         return ConfigFile(f"{self.settings.store_directory}/config/{name}", self._disk)
@@ -231,10 +237,9 @@ class Broker:
         )
         self._groups = Groups(
             self._config_file("subscriptionGroup.json"),
-            is_auto_created=settings.is_group_auto_created,
+            settings,
             clock=clock,
             pool=pool,
-            groups_max=settings.groups_max,
         )
         names = ("consumerOffset.json", "lmqConsumerOffset.json")
         file, other = map(self._config_file, names[::-1] if settings.is_light_read else names)
@@ -246,7 +251,7 @@ class Broker:
             table.load()
             self._closing.push_async_callback(table.close)
         self._topics.make_again(self._store.queue_counts(), self._store.batch_topics())
-        self._counters = Counters()
+        self._counters = Counters(clock, self._topics.is_system)
         self._members = Members(
             clock, timeout_ms=settings.client_timeout_ms, is_notified=self._is_notified
         )
@@ -257,18 +262,19 @@ class Broker:
 
     def _is_notified(self, name: str) -> bool:
         group = self._groups.peek(name)
-        return self.settings.is_change_notified and (group is None or group.is_change_notified)
+        return self.settings.notify_changes and (group is None or group.notify_changes)
 
     def _bind(self) -> Server:
         """Take both ports; message ids hold the first, so it comes before the handlers."""
         settings, host = self.settings, self.listen_host
         server = Server(
-            Dispatcher(),
+            Dispatcher(on_answered=self._counters.answered),
             self._clock,
             connections_max=settings.connections_max,
             connections_per_address_max=settings.connections_per_address_max,
             idle_seconds_max=settings.idle_seconds_max,
             tls=settings.server_tls(),
+            strangers=self._guard.gate,
         )
         self._closing.push_async_callback(server.close)
         self.port = server.bind(host, settings.listen_port)
@@ -294,7 +300,7 @@ class Broker:
     def _open_replicas(self) -> MasterPort | LogCopier:
         """The port where slaves fetch the log, or what fetches the master's."""
         opening = ReplicasOpening(
-            self.settings,
+            self._in_force,
             self._store,
             NameserverChannels(self._channels),
             clock=self._clock,
@@ -316,20 +322,23 @@ class Broker:
 
     def _ha_address(self) -> str:
         """Where slaves fetch the log; empty: nowhere."""
-        ip = self.settings.ha_ip or self._ip
-        if not self.ha_port:
-            return ""
-        return f"[{ip}]:{self.ha_port}" if ":" in ip else f"{ip}:{self.ha_port}"
+        return joined(self.settings.ha_ip or self._ip, self.ha_port) if self.ha_port else ""
+
+    def _make_lanes(self) -> Lanes:
+        lanes = Lanes(
+            self._store,
+            region=self.settings.region_id,
+            is_trace_on=self.settings.is_trace_on,
+            counters=self._counters,
+        )
+        self._topics.on_change.append(lanes.forget)
+        self._store.on_stuck = lanes.forget
+        return lanes
 
     def _make_parts(self) -> Parts:
-        settings = self.settings
-        self._lanes = Lanes(
-            self._store, region=settings.region_id, is_trace_on=settings.is_trace_on
-        )
-        self._topics.on_change.append(self._lanes.forget)
-        self._store.on_stuck = self._lanes.forget
+        self._lanes = self._make_lanes()
         return Parts(
-            settings=settings,
+            settings=self.settings,
             in_force=self._in_force,
             address=self.address,
             store=self._store,
@@ -345,6 +354,7 @@ class Broker:
             locks=self._locks,
             polls=self._polls,
             counters=self._counters,
+            cold=ColdReaders(self.settings, self._clock),
             channels=self._channels,
             turns=self._turns,
             inner=InnerPuts(
@@ -357,10 +367,12 @@ class Broker:
             accounts=self._guard.accounts,
             users=self._guard.users,
             replication=self._replicas.state,
+            registered=self._registrar.is_known,
         )
 
-    def _make_pulls(self) -> Pulls:
+    def _make_pulls(self, cold: ColdReaders) -> Pulls:
         settings, clock = self.settings, self._clock
+        stays = settings.is_slave and not settings.is_offset_checked
         return Pulls(
             settings,
             store=self._store,
@@ -373,28 +385,31 @@ class Broker:
             turns=self._turns,
             clock=clock,
             lend=ColdReads(self._pool, clock, settings).read,
+            cold=cold,
+            has_master=(lambda: self._replicas.state().has_master) if stays else None,
         )
 
     def _make_answers(self, parts: Parts) -> tuple[Answers, ...]:
-        settings, store, clock = self.settings, self._store, self._clock
+        settings, store = self.settings, self._store
         topics, groups, offsets = self._topics, self._groups, self._offsets
         facts = [feature.facts for feature in self._features]
+        pulls = self._make_pulls(parts.cold)
         return (
-            self._make_sends(parts).answers,
-            PullHandler(self._make_pulls()).answers,
+            self._make_sends(parts, pulls).answers,
+            PullHandler(pulls).answers,
             OffsetHandler(
                 CommittedOffsets(store=store, topics=topics, groups=groups, offsets=offsets),
-                QueueBounds(store),
+                QueueOffsets(store),
                 offsets=offsets,
                 machines=self._requests,
             ).answers,
-            ClientHandler(parts, announce=self._registrar.register).answers,
+            ClientHandler(parts, announce=self._registration.register).answers,
             TopicHandler(
                 TopicAdministration(
                     topics=topics,
                     offsets=offsets,
                     store=store,
-                    announce=self._registrar.register,
+                    announce=self._registration.register,
                 ),
                 topics=topics,
                 machines=self._requests,
@@ -410,50 +425,35 @@ class Broker:
             QueryHandler(
                 MessageLookup(store, unique_count=settings.query_count_unique), self._requests
             ).answers,
-            RuntimeHandler(
-                settings, store=store, counters=self._counters, clock=clock, facts=facts
-            ).answers,
+            RuntimeHandler(parts, machines=self._requests, facts=facts).answers,
         )
 
-    def _make_sends(self, parts: Parts) -> SendHandler:
-        lanes = self._lanes
+    def _make_sends(self, parts: Parts, pulls: Pulls) -> SendHandler:
         admission = Admission(
-            parts,
-            lanes=lanes,
+            parts, lanes=self._lanes, chance=loop_chance(),  # Picks queues.
             unique_ids=unique_ids_of(self._ip, loop_chance(), clock=self._clock),
-            chance=loop_chance(),  # Picks queues.
-        )
+        )  # fmt: skip
         return SendHandler(
             store=self._store,
-            lanes=lanes,
+            lanes=self._lanes,
             admission=admission,
             counters=self._counters,
             turns=parts.turns,
             on_written=self._flusher.written,
+            pulls=pull_intake(pulls, parts),
         )
 
     def _make_registrar(self) -> Registrar:
         settings = self.settings
         self._offered = OfferedTopics(self._topics, self._store, self._clock, settings)
         self._offered.look()  # A damaged store takes no message from the start.
-        registrar = Registrar(
-            settings.nameserver_addresses,
-            BrokerIdentity(
-                broker_name=settings.broker_name,
-                broker_addr=self.address,
-                cluster_name=settings.cluster_name,
-                broker_id=settings.broker_id,
-            ),
+        registrar = registrar_of(
+            settings,
+            self.address,
             self._offered.table,
             ha_address=self._ha_address(),
-            calls=NameserverChannels(self._channels),
-            tasks=Tasks("registrar"),
-            settings=RegistrarSettings(
-                period_ms=settings.register_period_ms,
-                timeout_ms=settings.register_timeout_ms,
-                is_compressed=settings.is_registration_compressed,
-            ),
-            pool=self._pool,
+            ask=NameserverChannels(self._channels),
+            timers=self._beats,
         )
         self._topics.on_change.append(registrar.changed)
         registrar.on_master.append(self._master_told)
@@ -480,7 +480,7 @@ class Broker:
             savers=(self._offsets.saver, self._topics.saver, self._groups.saver),
             save_seconds=self.settings.flush_offsets_interval_ms / 1000,
         )
-        keeper = self._machines.keep(
+        keeper = self._house.keep(
             "housekeeping",
             housekeeping.step,
             first_seconds=PERIOD_SECONDS,

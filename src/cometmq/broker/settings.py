@@ -10,17 +10,18 @@ Next: cometmq.broker.server
 import os
 import platform
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
 from cometmq.access.auth_keys import AUTH_KEYS_WITHOUT_EFFECT
 from cometmq.access.keys import check_secret_files, further_layers
-from cometmq.broker.consume_keys import ConsumeKeys
+from cometmq.broker.metrics_keys import MetricsKeys
 from cometmq.broker.unsupported_keys import UNSUPPORTED_KEYS
 from cometmq.model.errors import SettingsError
+from cometmq.model.frozen import dataclass
 from cometmq.model.settings import (
     Layer,
+    SettingsInForce,
     environment_layer,
     flags_layer,
     read_settings,
@@ -47,8 +48,8 @@ class BrokerRole(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class BrokerSettings(ConsumeKeys):
-    """BrokerConfig and NettyServerConfig of RocketMQ 5.3.3, as far as used; the rest: ConsumeKeys.
+class BrokerSettings(MetricsKeys):
+    """BrokerConfig and NettyServerConfig of RocketMQ 5.3.3, as far as used; the rest: MetricsKeys.
 
     Attributes:
         cluster_name: the cluster it belongs to.
@@ -85,13 +86,14 @@ class BrokerSettings(ConsumeKeys):
         is_long_polling: a pull that finds nothing waits as long as its client says.
         short_polling_ms: how long it waits where that is off, ms.
         is_lite_pull: lite pull consumers of 5.x are served.
-        is_change_notified: the members of a group are told when members change.
+        notify_changes: the members of a group are told when members change.
         is_reset_by_broker: a reset of offsets is the broker's work; else clients are told to do it.
         is_reply_stored: replies of request-reply are also stored.
         is_fast_failure: requests that waited too long are refused with SYSTEM_BUSY.
         pull_wait_ms_max: longest wait of a pull of old messages for a thread, ms.
         busy_timeout_ms: what was sent while the broker stood still for longer is refused, ms.
         is_slave_read: of a master: consumers that are far behind are sent to a slave; of a slave: it is read.
+        is_offset_checked: of a slave: who pulls from an offset that it lacks is sent to one that it has.
         client_timeout_ms: a client without heartbeats for longer is dropped, ms.
         is_transaction_refused: half messages are refused.
         transaction_timeout_ms: producers are asked about halves that are older, ms.
@@ -117,8 +119,12 @@ class BrokerSettings(ConsumeKeys):
 
     # --- topics, groups, permissions
     perm: int = setting(6, key="brokerPermission", least=0, most=15, is_remote=True)
-    is_topic_auto_created: bool = setting(default=True, key="autoCreateTopicEnable")
-    is_group_auto_created: bool = setting(default=True, key="autoCreateSubscriptionGroup")
+    is_topic_auto_created: bool = setting(
+        default=True, key="autoCreateTopicEnable", is_remote=True
+    )
+    is_group_auto_created: bool = setting(
+        default=True, key="autoCreateSubscriptionGroup", is_remote=True
+    )
     default_topic_queues: int = setting(8, key="defaultTopicQueueNums", least=1)
     topics_max: int = setting(20_000, key="topicsMax", least=1)
     groups_max: int = setting(20_000, key="groupsMax", least=1)
@@ -138,13 +144,14 @@ class BrokerSettings(ConsumeKeys):
     is_long_polling: bool = setting(default=True, key="longPollingEnable")
     short_polling_ms: int = setting(1_000, key="shortPollingTimeMills", least=1)
     is_lite_pull: bool = setting(default=True, key="litePullMessageEnable")
-    is_change_notified: bool = setting(default=True, key="notifyConsumerIdsChangedEnable")
+    notify_changes: bool = setting(default=True, key="notifyConsumerIdsChangedEnable")
     is_reset_by_broker: bool = setting(default=True, key="useServerSideResetOffset")
     is_reply_stored: bool = setting(default=True, key="storeReplyMessageEnable")
     is_fast_failure: bool = setting(default=True, key="brokerFastFailureEnable")
     pull_wait_ms_max: int = setting(5_000, key="waitTimeMillsInPullQueue", least=1)
     busy_timeout_ms: int = setting(1_000, key="osPageCacheBusyTimeOutMills", least=1)
     is_slave_read: bool = setting(default=False, key="slaveReadEnable")
+    is_offset_checked: bool = setting(default=False, key="offsetCheckInSlave")
     client_timeout_ms: int = setting(120_000, key="channelExpiredTimeout", least=1_000)
 
     # --- transactions
@@ -203,7 +210,6 @@ class BrokerSettings(ConsumeKeys):
 KEYS_WITHOUT_EFFECT = frozenset(
     """
     storePathConsumeQueue storePathIndex storeCheckpoint abortFile
-    offsetCheckInSlave
     destroyMapedFileIntervalForcibly commitCommitLogLeastPages commitCommitLogThoroughInterval
     flushConsumeQueueLeastPages flushConsumeQueueThoroughInterval fastFailIfNoBufferInStorePool
     useReentrantLockWhenPutMessage enableScheduleAsyncDeliver maxLmqConsumeQueueNum dLegerGroup
@@ -213,10 +219,16 @@ KEYS_WITHOUT_EFFECT = frozenset(
     waitTimeMillsInSendQueue waitTimeMillsInHeartbeatQueue waitTimeMillsInTransactionQueue
     consumerFallbehindThreshold transferMsgByHeap forceRegister controllerAddr
     brokerElectionPriority brokerHeartbeatInterval brokerNotActiveTimeoutMillis
-    metricsPromExporterPort serverWorkerThreads serverSelectorThreads serverOnewaySemaphoreValue
+    metricLoggingExporterIntervalInMills
+    serverWorkerThreads serverSelectorThreads serverOnewaySemaphoreValue
     serverAsyncSemaphoreValue serverCallbackExecutorThreads useEpollNativeSelector rocketmqHome
     """.split()  # noqa: SIM905  One to a line would be two pages.
 )
+
+
+def conf_file(path: str | None) -> ConfFile:
+    """A broker's file, beside which stands what was changed over the wire."""
+    return ConfFile(None if path is None else str(Path(path).absolute()), RealDisk())
 
 
 def load_settings(
@@ -237,13 +249,25 @@ def load_settings(
     if environ.get("NAMESRV_ADDR"):
         layers.append(Layer("NAMESRV_ADDR", {"namesrvAddr": environ["NAMESRV_ADDR"]}))
     path = None if conf is None else str(Path(conf).absolute())
-    layers += ConfFile(path, RealDisk()).layers()
+    layers += conf_file(conf).layers()
     layers.append(environment_layer(BrokerSettings, environ))
     layers.append(asked_by_environment(UNSUPPORTED_KEYS, environ))
     layers.append(flags_layer(BrokerSettings, arguments))
     layers = [*further_layers(layers, path, environ), *layers]
     check_secret_files(BrokerSettings, layers)
     return settings_of(layers)
+
+
+def changeable(
+    settings: BrokerSettings, conf: ConfFile | None
+) -> SettingsInForce[BrokerSettings]:
+    """The settings of a broker that runs; without a file changes hold until the next start."""
+
+    def check(changed: BrokerSettings) -> None:
+        changed.check_replicas()
+        changed.store_settings()
+
+    return SettingsInForce(settings, check=check, keep=conf.remember if conf else None)
 
 
 def settings_of(layers: Sequence[Layer]) -> tuple[BrokerSettings, list[str]]:

@@ -3,13 +3,13 @@
 Next: cometmq.store.settings
 """
 
-from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
 from cometmq.broker.index_keys import IndexKeys
 from cometmq.model.delay_levels import delay_levels_ms
 from cometmq.model.errors import SettingsError
+from cometmq.model.frozen import dataclass
 from cometmq.model.settings import setting
 from cometmq.store.retention import Retention
 from cometmq.store.settings import StoreSettings
@@ -114,8 +114,8 @@ class StoreKeys(IndexKeys):
     pool_buffers: int = setting(5, key="transientStorePoolSize", least=1)
     commit_interval_ms: int = setting(200, key="commitIntervalCommitLog", least=1)
     disk_warning_ratio: int = setting(90, key="diskSpaceWarningLevelRatio", least=1, most=100)
-    reserved_hours: int = setting(72, key="fileReservedTime", least=1)
-    delete_when: str = setting("04")
+    reserved_hours: int = setting(72, key="fileReservedTime", least=1, is_remote=True)
+    delete_when: str = setting("04", is_remote=True)
     disk_max_ratio: int = setting(75, key="diskMaxUsedSpaceRatio", least=1, most=100)
     disk_forced_ratio: int = setting(85, key="diskSpaceCleanForciblyRatio", least=1, most=100)
     is_clean_forced: bool = setting(default=False, key="cleanFileForciblyEnable")

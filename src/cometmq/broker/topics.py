@@ -86,14 +86,23 @@ class Topics:
             self._topics = dict(table.topics)
             self.version = table.version
             warn_of_policies(self._topics)
-        known = len(self._topics)
-        for config in self._system_topics():
-            self._system.add(config.name)
-            self._topics.setdefault(config.name, config)
+        self._system.update(config.name for config in self._system_topics())
         for config in self._topics.values():
             self._count(config, 1)
-        if len(self._topics) > known:
+        self.add_system_topics()
+
+    def add_system_topics(self) -> None:
+        """Make those of the system's topics that the settings want and that are missing."""
+        missing = [each for each in self._system_topics() if each.name not in self._topics]
+        for config in missing:
+            self._system.add(config.name)
+            self._topics[config.name] = config
+            self._count(config, 1)
+        if missing:
             self._changed()
+        for config in missing:
+            for listener in self.on_change:
+                listener(config.name)
 
     def make_again(self, queues: Mapping[str, int], batch_topics: Collection[str]) -> None:
         """Where topics.json was lost or damaged: make the topics that have messages and are not known.
@@ -306,7 +315,7 @@ class Topics:
         made = replace(
             source,
             name=name, read_queues=count, write_queues=count,
-            perm=perm & ~PERM_INHERIT, is_ordered=False, attributes={},
+            perm=perm & ~PERM_INHERIT, ordered=False, attributes={},
         )  # fmt: skip
         self.put(made)
         return made

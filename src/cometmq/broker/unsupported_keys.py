@@ -55,8 +55,13 @@ UNSUPPORTED_KEYS = (
     # --- warned of
     Unsupported(
         ("metricsExporterType",),
-        "no metrics are exported yet; `mqadmin brokerStatus` and `cometmq` show numbers",
-        asks=lambda text: text.upper() not in ("", "DISABLE", "0"),
+        "metrics are not written to the log; they are served at /metrics instead (PROM), and OTLP_GRPC sends them",
+        asks=lambda text: text.upper() == "LOG",
+        is_refused=False,
+    ),
+    Unsupported(
+        ("metricsInDelta",),
+        "totals are sent, which a collector turns into differences (cumulativetodelta)",
         is_refused=False,
     ),
     Unsupported(
@@ -66,7 +71,8 @@ UNSUPPORTED_KEYS = (
     ),
     Unsupported(
         ("haFlowControlEnable",),
-        "slaves are sent what their connections take; bound the rate where the network is",
+        "slaves are sent what their connections take, and old log at 100 MiB/s at most while others send; "
+        "bound the rate where the network is",
         is_refused=False,
     ),
     Unsupported(
@@ -90,7 +96,7 @@ UNSUPPORTED_KEYS = (
         is_refused=False,
     ),
     Unsupported(
-        ("disableConsumeIfConsumerReadSlowly", "coldDataFlowControlEnable"),
+        ("disableConsumeIfConsumerReadSlowly",),
         "consumers that are far behind are served by threads of their own, and are not held back",
         is_refused=False,
     ),

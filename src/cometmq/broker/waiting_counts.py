@@ -71,6 +71,10 @@ class WaitingCounts:
             self._version, self._counts = table.version, dict(table.counts)
             self.saver.changed()
 
+    def counts(self) -> dict[str, int]:
+        """How many wait, by topic."""
+        return {topic: count for topic, (count, _) in self._counts.items()}
+
     def text(self) -> str:
         """The table as its file has it."""
         return encode_waiting(WaitingTable(self._version, self._counts), self._member)

@@ -1,6 +1,6 @@
 """`cometmq`: puts the commands together and turns every error into one line.
 
-Next: cometmq.cli.programs
+Next: cometmq.cli.command_table
 """
 
 import contextlib
@@ -12,32 +12,40 @@ from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
+from typer.main import get_group
 
-from cometmq.cli.cluster import cluster
-from cometmq.cli.consume import consume
+from cometmq.cli.command_table import TABLE
 from cometmq.cli.credentials import sign_with
-from cometmq.cli.delayed import delayed, recall
-from cometmq.cli.expired import expired
-from cometmq.cli.explain import conflicts, explain, transactions
-from cometmq.cli.messages import messages
 from cometmq.cli.output import print_error
-from cometmq.cli.pipeline import PASSED_ON, pipeline
-from cometmq.cli.programs import SETTINGS_AS_FLAGS, broker, nameserver, up
-from cometmq.cli.send import send
-from cometmq.cli.store import store
-from cometmq.cli.store_files import archive_store, rebuild_store, restore_store
-from cometmq.cli.tail import tail
-from cometmq.cli.topics import topics
 from cometmq.model.errors import CometError
 from cometmq.model.exit_status import ExitStatus, status_of
 
-PROGRAMS = "Programs"
-MESSAGES = "Messages"
-FILES = "Files"
-
 
 class Commands(TyperGroup):
-    """All commands, each of which ends with a status of the one table, whatever happens in it."""
+    """All commands, each of which ends with a status of the one table, whatever happens in it.
+
+    A command is imported when it is asked for: `cometmq cluster list` does not wait for the others.
+    """
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """The names of all."""
+        return list(TABLE)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """The command of that name; None where there is none."""
+        if cmd_name not in self.commands and cmd_name in TABLE:
+            part = typer.Typer(rich_markup_mode="rich", pretty_exceptions_enable=False)
+            part.callback()(_nothing)  # Without it, one command alone would be no group.
+            TABLE[cmd_name](part)
+            self.commands.update(get_group(part).commands)
+        return super().get_command(ctx, cmd_name)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """The command that the arguments name, or an error that says which name comes near."""
+        if args[0] not in TABLE:
+            for name in TABLE:
+                self.get_command(ctx, name)
+        return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command that the arguments name.
@@ -58,11 +66,20 @@ class Commands(TyperGroup):
         except KeyboardInterrupt:
             print_error("interrupted")
             raise typer.Exit(ExitStatus.FAILED) from None
+        except (
+            typer.Abort
+        ):  # A question was answered with no, or by nobody; 1 would mean findings.
+            print_error("nothing was done")
+            raise typer.Exit(ExitStatus.FAILED) from None
         except Exception as error:
-            if isinstance(error, typer.Abort) or hasattr(error, "exit_code"):
+            if hasattr(error, "exit_code"):
                 raise  # Typer's own: an end, or wrong arguments.
             traceback.print_exc()  # A bug: 1, Python's status for it, would mean findings.
             raise typer.Exit(ExitStatus.FAILED) from None
+
+
+def _nothing() -> None:
+    """Stand before commands."""
 
 
 def _said(error: BaseException) -> str:
@@ -82,26 +99,6 @@ app = typer.Typer(
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command(rich_help_panel=PROGRAMS)(up)
-app.command(rich_help_panel=PROGRAMS, context_settings=SETTINGS_AS_FLAGS)(nameserver)
-app.command(rich_help_panel=PROGRAMS, context_settings=SETTINGS_AS_FLAGS)(broker)
-app.add_typer(cluster, name="cluster", rich_help_panel=PROGRAMS)
-app.add_typer(topics, name="topic", rich_help_panel=MESSAGES)
-messages.command("delayed")(delayed)
-messages.command("recall")(recall)
-app.add_typer(messages, name="message", rich_help_panel=MESSAGES)
-app.command(rich_help_panel=MESSAGES)(send)
-app.command(rich_help_panel=MESSAGES)(tail)
-app.command(rich_help_panel=MESSAGES)(consume)
-app.command(rich_help_panel=MESSAGES)(explain)
-app.command(rich_help_panel=MESSAGES)(conflicts)
-app.add_typer(transactions, name="transactions", rich_help_panel=MESSAGES)
-store.command("expired")(expired)
-store.command("rebuild")(rebuild_store)
-store.command("archive")(archive_store)
-store.command("restore")(restore_store)
-app.add_typer(store, name="store", rich_help_panel=FILES)
-app.command(rich_help_panel=MESSAGES, context_settings=PASSED_ON)(pipeline)
 
 
 def print_version(is_wanted: bool) -> None:

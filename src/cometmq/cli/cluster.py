@@ -1,23 +1,20 @@
-"""`cometmq cluster`: what the brokers of a cluster say of themselves; `cometmq broker` starts one.
+"""`cometmq cluster`: what the brokers of a cluster say of themselves; `cometmq broker` starts one. Here: their copies.
 
-Next: cometmq.client.admin
+Next: cometmq.cli.brokers
 """
 
-import asyncio
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import typer
 
-from cometmq.cli.options import NAMESERVER_DEFAULT, AsJson, Nameserver
-from cometmq.cli.output import notes, print_json, print_table
-from cometmq.cli.running import until_stopped
+from cometmq.cli.asking import Clients, ask_again
+from cometmq.cli.options import NAMESERVER_DEFAULT, AsJson, Nameserver, Watch
+from cometmq.cli.output import print_lines
 from cometmq.model.exit_status import ExitStatus
 
 if TYPE_CHECKING:
-    from cometmq.client import AsyncAdmin, HaStatus, Replica
-
-_WATCH_SECONDS = 2.0
+    from cometmq.client import HaStatus, Replica
 
 cluster = typer.Typer(help="Look at the brokers of a cluster.", no_args_is_help=True)
 
@@ -61,46 +58,24 @@ def replicas(
     *,
     nameserver: Nameserver = NAMESERVER_DEFAULT,
     as_json: AsJson = False,
-    watch: Annotated[
-        bool, typer.Option("--watch", help="Again every 2 s, until Ctrl-C.")
-    ] = False,
+    watch: Watch = False,
 ) -> None:
     """Show each master and slave, and how far its copy of the log is; status 1 when one does not copy.
 
     Raises:
         typer.Exit: with that status.
     """
-    from cometmq.client import AsyncAdmin
-    from cometmq.net.loop import run
-
     lines: list[ReplicaLine] = []
 
-    async def look(admin: "AsyncAdmin") -> None:
-        lines[:] = lines_of(await admin.replicas())
-        _print(lines, as_json=as_json)
+    async def look(clients: Clients) -> None:
+        lines[:] = lines_of(await clients.admin.replicas())
+        print_lines(
+            ReplicaLine, lines, as_json=as_json, nothing="The nameserver knows no broker."
+        )
 
-    async def main() -> None:
-        async with AsyncAdmin(nameserver) as admin:
-            await look(admin)
-            while watch:
-                await asyncio.sleep(_WATCH_SECONDS)
-                await look(admin)
-
-    run(until_stopped(main()))
+    ask_again(nameserver, look, is_watched=watch)
     if not all(line.is_well for line in lines):
         raise typer.Exit(ExitStatus.FOUND)
-
-
-def _print(lines: Sequence[ReplicaLine], *, as_json: bool) -> None:
-    if as_json:
-        print_json([line._asdict() for line in lines])
-    elif lines:
-        print_table(
-            ReplicaLine._fields,
-            [["-" if cell is None else cell for cell in line] for line in lines],
-        )
-    else:
-        notes().print("[dim]The nameserver knows no broker.")
 
 
 def lines_of(members: Sequence["Replica"]) -> list[ReplicaLine]:

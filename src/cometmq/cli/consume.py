@@ -3,7 +3,7 @@
 What was printed is consumed: the group's offsets move, and other members do not get it. Nothing else
 is.
 
-Next: cometmq.client.push_consumer
+Next: cometmq.client.consumer.push.push_consumer
 """
 
 import asyncio
@@ -52,7 +52,7 @@ def consume(
     from cometmq.net.loop import run
 
     printer = _Printer(count_max, as_json=as_json)
-    run(until_stopped(_consume(nameserver, group, {topic: tag}, read_start(start), printer)))
+    run(until_stopped(_consume(nameserver, group, topic, tag, read_start(start), printer)))
 
 
 class _Printer:
@@ -98,17 +98,18 @@ async def _never() -> None:
 async def _consume(
     nameserver: str,
     group: str,
-    subscriptions: dict[str, str],
+    topic: str,
+    tag: str,
     place: str | int,
     printer: _Printer,
 ) -> None:
-    from cometmq.client import AsyncPushConsumer
+    from cometmq.client import AsyncPushConsumer, Tag
 
     async with AsyncPushConsumer(
         nameserver,
         group=group,
         listener=printer,
-        subscriptions=subscriptions,
+        subscriptions={topic: Tag(tag)},
         settings=_settings(place),
     ):
         await printer.wait_ended()

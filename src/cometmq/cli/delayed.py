@@ -1,6 +1,6 @@
 """`cometmq message delayed` and `cometmq message recall`: what waits for its time, and taking it back.
 
-Next: cometmq.client.delayed
+Next: cometmq.client.admin.delayed
 """
 
 from datetime import datetime
@@ -15,7 +15,7 @@ from cometmq.model.errors import SettingsError
 from cometmq.model.names import TOOLS_GROUP
 
 if TYPE_CHECKING:
-    from cometmq.client.delayed import DelayedMessage
+    from cometmq.client.admin.delayed import DelayedMessage
 
 COUNT_DEFAULT = 100
 
@@ -71,7 +71,7 @@ def recall(
 
 def _find(nameserver: str, levels_ms: tuple[int, ...]) -> "list[DelayedMessage]":
     from cometmq.client import AsyncPullConsumer
-    from cometmq.client.delayed import delayed_messages
+    from cometmq.client.admin.delayed import delayed_messages
     from cometmq.net.clock import SystemClock
     from cometmq.net.loop import run
 

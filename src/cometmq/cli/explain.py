@@ -1,6 +1,6 @@
 """`cometmq explain`, `cometmq conflicts`, `cometmq transactions`: why something does not move, and what helps.
 
-Next: cometmq.client.inspector
+Next: cometmq.client.admin.inspector
 """
 
 from typing import TYPE_CHECKING, Annotated
@@ -15,8 +15,8 @@ from cometmq.cli.output import (
     print_message,
     print_table,
     screen,
-    visible,
 )
+from cometmq.cli.visible import visible
 from cometmq.model.message import StoredMessage
 from cometmq.model.names import TOOLS_GROUP, TRANS_CHECK_MAX_TIME_TOPIC
 

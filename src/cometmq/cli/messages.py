@@ -2,7 +2,7 @@
 
 Nothing is consumed: no group moves.
 
-Next: cometmq.client.queries
+Next: cometmq.client.admin.queries
 """
 
 import asyncio
@@ -92,7 +92,7 @@ async def _by_key(admin: "AsyncAdmin", topic: str, key: str, count_max: int) -> 
 
 async def _by_id(admin: "AsyncAdmin", topic: str, message_id: str) -> Found:
     """By the producer's id, and where none has it by the place that the id may name."""
-    from cometmq.client.queries import is_offset_message_id
+    from cometmq.client.admin.queries import is_offset_message_id
 
     found = await admin.message_by_id(topic, message_id)
     if found is None and is_offset_message_id(message_id):

@@ -5,6 +5,9 @@ from typing import Annotated
 
 import typer
 
+from cometmq.cli import complete
+from cometmq.cli.visible import visible
+
 NAMESERVER_DEFAULT = "127.0.0.1:9876"
 START_EARLIEST = "earliest"
 START_LATEST = "latest"
@@ -21,6 +24,26 @@ Nameserver = Annotated[
 ]
 AsJson = Annotated[
     bool, typer.Option("--json", help="Print JSON, for programs; nothing else on stdout.")
+]
+Watch = Annotated[bool, typer.Option("--watch", help="Again every 2 s, until Ctrl-C.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+BrokerName = Annotated[
+    str,
+    typer.Argument(metavar="BROKER", help="Its name.", autocompletion=complete.brokers),
+]
+BrokerId = Annotated[
+    int, typer.Option("--id", min=0, help="Of its group's members: 0 is the master.")
+]
+TopicName = Annotated[
+    str, typer.Argument(metavar="TOPIC", help="Its name.", autocompletion=complete.topics)
+]
+GroupName = Annotated[
+    str,
+    typer.Argument(metavar="GROUP", help="The consumer group.", autocompletion=complete.groups),
+]
+TopicOption = Annotated[
+    str | None,
+    typer.Option("--topic", "-t", help="Only of this topic.", autocompletion=complete.topics),
 ]
 TagFilter = Annotated[
     str,
@@ -40,19 +63,38 @@ Start = Annotated[
 ]
 
 
+def confirm(question: str, *, yes: bool) -> None:
+    """Ask before what cannot be taken back, on stderr.
+
+    Raises:
+        typer.Abort: the answer is no, or nobody is there to answer.
+    """
+    if not yes:
+        typer.confirm(visible(question), abort=True, err=True)
+
+
+def read_pairs(pairs: list[str], *, option: str) -> dict[str, str]:
+    """`["a=1", "b=2"]` as a dictionary.
+
+    Raises:
+        typer.BadParameter: one of them has no '=', or no name before it.
+    """
+    values = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not name or not equals:
+            raise typer.BadParameter(f"{pair!r}: write name=value", param_hint=option)
+        values[name] = value
+    return values
+
+
 def read_properties(pairs: list[str]) -> dict[str, str]:
     """`["a=1", "b=2"]` as a dictionary.
 
     Raises:
         typer.BadParameter: one of them has no '=', or no name before it.
     """
-    properties = {}
-    for pair in pairs:
-        name, equals, value = pair.partition("=")
-        if not name or not equals:
-            raise typer.BadParameter(f"{pair!r}: write name=value", param_hint="--property")
-        properties[name] = value
-    return properties
+    return read_pairs(pairs, option="--property")
 
 
 def read_start(text: str) -> str | int:

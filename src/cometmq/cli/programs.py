@@ -5,6 +5,7 @@ Next: cometmq.embedded.pair
 
 import asyncio
 import logging
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,11 +14,15 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
+from cometmq.cli.dashboard import PORT as DASHBOARD_PORT
+from cometmq.cli.dashboard import add_rows, needs_extra
 from cometmq.cli.options import NAMESERVER_DEFAULT
 from cometmq.cli.output import notes
 from cometmq.cli.running import until_stopped
+from cometmq.model.errors import NetError, SettingsError
 
 if TYPE_CHECKING:
+    from cometmq.dashboard import Dashboard
     from cometmq.embedded import AsyncEmbedded
 
 NAMESERVER_PORT = 9876
@@ -45,8 +50,14 @@ def up(
     broker_port: Annotated[
         int, typer.Option(min=0, max=65535, help="0 takes a free one.")
     ] = BROKER_PORT,
+    dashboard_port: Annotated[
+        int, typer.Option(min=0, max=65535, help="0 takes a free one.")
+    ] = DASHBOARD_PORT,
+    has_dashboard: Annotated[
+        bool, typer.Option("--dashboard/--no-dashboard", help="Pages for a browser, too.")
+    ] = True,
 ) -> None:
-    """Run nameserver and broker in one process, for this machine."""
+    """Run nameserver, broker and dashboard in one process, for this machine."""
     from cometmq.embedded import AsyncEmbedded
     from cometmq.net.descriptors import raise_limit
     from cometmq.net.loop import run
@@ -55,7 +66,7 @@ def up(
     raise_limit()
     set_up_log(logging.WARNING, "%(levelname)s %(name)s: %(message)s")
     cluster = AsyncEmbedded(data, nameserver_port=nameserver_port, broker_port=broker_port)
-    run(until_stopped(_stay_up(cluster)))
+    run(until_stopped(_stay_up(cluster, dashboard_port if has_dashboard else None)))
     notes().print(f"Ended in order; messages stay in {data}.")
 
 
@@ -93,18 +104,46 @@ def broker(
     raise typer.Exit(main([*arguments, *context.args]))
 
 
-async def _stay_up(cluster: "AsyncEmbedded") -> None:
-    async with cluster:
-        notes().print(_welcome(cluster))
+async def _stay_up(cluster: "AsyncEmbedded", dashboard_port: int | None) -> None:
+    async with cluster, AsyncExitStack() as stack:
+        served: Dashboard | None = None
+        why_not = ""
+        if dashboard_port is not None:
+            try:
+                served = await stack.enter_async_context(_dashboard(cluster, dashboard_port))
+            except (NetError, SettingsError) as error:
+                # The cluster is what was asked for; its pages are not.
+                why_not = f"No dashboard: {error}"
+        notes().print(_welcome(cluster, served))
+        if why_not:
+            notes().print(why_not, style="yellow", markup=False)
         await asyncio.Event().wait()
 
 
-def _welcome(cluster: "AsyncEmbedded") -> Panel:
+def _dashboard(cluster: "AsyncEmbedded", port: int) -> "Dashboard":
+    """Pages for this cluster, whose users lie beside its messages.
+
+    Raises:
+        SettingsError: what it is made of is not installed.
+    """
+    needs_extra()
+    from cometmq.dashboard import Dashboard, DashboardSettings
+    from cometmq.net.loop import loop_clock
+
+    settings = DashboardSettings(
+        nameservers=cluster.nameserver, data_dir=cluster.data_dir / "dashboard", port=port
+    )
+    return Dashboard(settings, loop_clock())
+
+
+def _welcome(cluster: "AsyncEmbedded", served: "Dashboard | None") -> Panel:
     """Where everything is, and what to do next."""
     where = Table.grid(padding=(0, 2))
     where.add_row("nameserver", Text(cluster.nameserver, style="bold cyan"))
     where.add_row("broker", Text(cluster.broker, style="cyan"))
     where.add_row("data", Text(str(cluster.data_dir)))
+    if served is not None:
+        add_rows(where, served)
     is_default = cluster.nameserver == NAMESERVER_DEFAULT
     option = "" if is_default else f" -n {cluster.nameserver}"
     steps = Text.assemble(

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cometmq.cli.options import AsJson, read_time
-from cometmq.cli.output import print_json, screen, visible
+from cometmq.cli.output import print_json, screen
 from cometmq.cli.store import Config, Folder, progress_bar, store_settings
+from cometmq.cli.visible import visible
 from cometmq.model.errors import CometError
 from cometmq.model.exit_status import ExitStatus
 

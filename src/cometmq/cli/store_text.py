@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from cometmq.cli.output import print_json, print_table, screen, visible
+from cometmq.cli.output import print_json, print_table, screen
+from cometmq.cli.visible import visible
 
 if TYPE_CHECKING:
     from cometmq.codec.record import Record
@@ -16,12 +17,12 @@ if TYPE_CHECKING:
     from cometmq.offline.found import FoundStore
     from cometmq.offline.repair import RepairPlan
     from cometmq.offline.summary import Summary
-    from cometmq.offline.verify import Verdict
+    from cometmq.offline.verify import StoreVerdict
 
 SHOWN_MAX = 20  # Findings printed for people; --json gives up to a thousand.
 
 
-def verdict_json(verdict: "Verdict") -> dict[str, object]:
+def verdict_json(verdict: "StoreVerdict") -> dict[str, object]:
     """The verdict for programs."""
     return {
         "sound": verdict.is_sound,
@@ -36,7 +37,7 @@ def verdict_json(verdict: "Verdict") -> dict[str, object]:
     }
 
 
-def print_verdict(verdict: "Verdict") -> None:
+def print_verdict(verdict: "StoreVerdict") -> None:
     """The verdict for people."""
     for finding in verdict.findings[:SHOWN_MAX]:
         mark, style = ("error", "bold red") if finding.is_error else ("note", "yellow")

@@ -3,10 +3,11 @@
 Every queue is followed by a long poll of its own; within a queue the order is the broker's, between
 queues it is that of arrival.
 
-Next: cometmq.client.pull_consumer
+Next: cometmq.client.consumer.pull.pull_consumer
 """
 
 import asyncio
+from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -25,15 +26,22 @@ from cometmq.cli.options import (
 )
 from cometmq.cli.output import notes, print_message
 from cometmq.cli.running import until_stopped
-from cometmq.model.errors import NetError
+from cometmq.model.codes import ResponseCode
+from cometmq.model.errors import BrokerRefused, CometError, NetError
 from cometmq.model.message import StoredMessage
 from cometmq.model.names import TOOLS_GROUP
 
 if TYPE_CHECKING:
-    from cometmq.client import AsyncPullConsumer, MessageQueue
+    from cometmq.client import AsyncPullConsumer, ClientInstance, MessageQueue, Tag
 
 WAIT_MS = 15_000  # A broker holds a poll this long, as for a push consumer.
 _RETRY_SECONDS = 1.0
+# Of a broker that is not read just now: a slave without slaveReadEnable, one that is being stopped.
+_NOT_NOW = (
+    ResponseCode.SYSTEM_BUSY,
+    ResponseCode.SERVICE_NOT_AVAILABLE,
+    ResponseCode.PULL_RETRY_IMMEDIATELY,
+)
 _WAITING_MAX = 1000  # Messages between network and screen; a slow pipe slows the polls.
 
 _Arrivals = asyncio.Queue[StoredMessage]
@@ -63,16 +71,24 @@ async def _tail(
     count_max: int | None,
     as_json: bool,
 ) -> None:
-    from cometmq.client import AsyncPullConsumer
+    from cometmq.client import AsyncPullConsumer, ClientInstance, Tag
 
-    async with AsyncPullConsumer(nameserver, group=TOOLS_GROUP) as consumer:
-        follower = _Follower(consumer, expression)
-        queues = await consumer.queues(topic)
-        offsets = await asyncio.gather(*(_first(consumer, queue, place) for queue in queues))
-        notes().print(f"[dim]Following {len(queues)} queues of {topic}; Ctrl-C ends.")
-        following = asyncio.gather(*map(follower.follow, queues, offsets))
-        showing = asyncio.ensure_future(_show(follower.arrivals, count_max, as_json=as_json))
-        await _until_first_ends(following, showing)
+    instance = ClientInstance(nameserver)
+    try:
+        async with AsyncPullConsumer(group=TOOLS_GROUP, instance=instance) as consumer:
+            follower = _Follower(instance, consumer, Tag(expression))
+            queues = await consumer.queues(topic)
+            offsets = await asyncio.gather(
+                *(_first(consumer, queue, place) for queue in queues)
+            )
+            notes().print(f"[dim]Following {len(queues)} queues of {topic}; Ctrl-C ends.")
+            following = asyncio.gather(*map(follower.follow, queues, offsets))
+            showing = asyncio.ensure_future(
+                _show(follower.arrivals, count_max, as_json=as_json)
+            )
+            await _until_first_ends(following, showing)
+    finally:
+        await instance.close()
 
 
 async def _first(consumer: "AsyncPullConsumer", queue: "MessageQueue", place: str | int) -> int:
@@ -87,12 +103,15 @@ async def _first(consumer: "AsyncPullConsumer", queue: "MessageQueue", place: st
 class _Follower:
     """Puts the messages of queues into `arrivals`, as they come.
 
-    A broker that restarts comes back, and who looks at its messages should not have to start
-    again: it is said once that it is lost, and once that it is back.
+    A broker that restarts comes back, a slave of it may be read meanwhile, and who looks at its messages should
+    not have to start again: it is said once that it is lost, and once that it, or its slave, is read again.
     """
 
-    def __init__(self, consumer: "AsyncPullConsumer", expression: str) -> None:
+    def __init__(
+        self, instance: "ClientInstance", consumer: "AsyncPullConsumer", expression: "Tag"
+    ) -> None:
         self.arrivals: _Arrivals = asyncio.Queue(_WAITING_MAX)
+        self._instance = instance
         self._consumer = consumer
         self._expression = expression
         self._lost: set[str] = set()
@@ -100,27 +119,37 @@ class _Follower:
     async def follow(self, queue: "MessageQueue", offset: int) -> None:
         """Follow a queue from an offset on, without end."""
         while True:
+            # Of one that was lost any answer is news.
+            wait_ms = 0 if queue.broker_name in self._lost else WAIT_MS
             try:
                 pull = await self._consumer.fetch(
-                    queue, offset, wait_ms=WAIT_MS, expression=self._expression
+                    queue, offset, wait_ms=wait_ms, expression=self._expression
                 )
-            except NetError as error:
+            except (NetError, BrokerRefused) as error:
+                if isinstance(error, BrokerRefused) and error.code not in _NOT_NOW:
+                    raise
                 self._lose(queue.broker_name, error)
                 await asyncio.sleep(_RETRY_SECONDS)
+                await self._look_for_slaves(queue.topic)
                 continue
             if queue.broker_name in self._lost:
                 self._lost.remove(queue.broker_name)
-                notes().print(f"[dim]{queue.broker_name} is back.")
+                notes().print(f"[dim]{queue.broker_name} is read again.")
             for message in pull.messages:
                 await self.arrivals.put(message)
             offset = pull.next_offset
 
-    def _lose(self, broker_name: str, error: NetError) -> None:
+    def _lose(self, broker_name: str, error: CometError) -> None:
         if broker_name not in self._lost:
             self._lost.add(broker_name)
             notes().print(
                 Text(f"{broker_name} is lost ({error}); trying again.", style="yellow")
             )
+
+    async def _look_for_slaves(self, topic: str) -> None:
+        """Who serves the topic now; where no nameserver says so, what was known holds."""
+        with suppress(CometError):
+            await self._instance.fresh(topic)
 
 
 async def _show(arrivals: _Arrivals, count_max: int | None, *, as_json: bool) -> None:

@@ -1,6 +1,6 @@
 """`cometmq topic`: what topics there are, what they hold, and how they come and go.
 
-Next: cometmq.client.admin
+Next: cometmq.client.admin.admin
 """
 
 import asyncio

@@ -8,8 +8,16 @@ from typing import TYPE_CHECKING
 from cometmq.model.later import later
 
 if TYPE_CHECKING:
-    from cometmq.client.admin import AsyncAdmin
-    from cometmq.client.allocation import (
+    from cometmq.client.admin.account_lines import EntryLine, UserLine
+    from cometmq.client.admin.accounts import Accounts, AccountsTold
+    from cometmq.client.admin.admin import AsyncAdmin
+    from cometmq.client.admin.explain import ExplainFinding, Explanation
+    from cometmq.client.admin.inspector import AsyncInspector
+    from cometmq.client.admin.states import BrokerState, GroupState
+    from cometmq.client.admin.symptoms import Symptom
+    from cometmq.client.api.broker import SettingsTold
+    from cometmq.client.connection.instance import ClientInstance
+    from cometmq.client.consumer.allocation import (
         ConsistentHash,
         FixedQueues,
         MachineRooms,
@@ -17,22 +25,33 @@ if TYPE_CHECKING:
         allocate_averagely,
         allocate_in_circle,
     )
-    from cometmq.client.choose_queue import (
+    from cometmq.client.consumer.counts import TopicCounts
+    from cometmq.client.consumer.filters import ALL, Filter, Sql, Subscriptions, Tag
+    from cometmq.client.consumer.listeners import (
+        BatchListener,
+        Listener,
+        OrderlyStatus,
+        Said,
+        first_key,
+    )
+    from cometmq.client.consumer.pop.simple_consumer import AsyncSimpleConsumer
+    from cometmq.client.consumer.pull.pull_consumer import AsyncPullConsumer
+    from cometmq.client.consumer.push.in_processes import InProcesses
+    from cometmq.client.consumer.push.push_consumer import AsyncPushConsumer
+    from cometmq.client.producer.producer import AsyncProducer
+    from cometmq.client.producer.queue_selector import (
         Selector,
         at_random,
         by_hash,
         nearby_room,
         round_robin,
     )
-    from cometmq.client.concurrent import Verdict
-    from cometmq.client.counts import TopicCounts
-    from cometmq.client.explain import Explanation, Finding
-    from cometmq.client.hub import Hub
-    from cometmq.client.in_processes import InProcesses
-    from cometmq.client.inspector import AsyncInspector
-    from cometmq.client.producer import AsyncProducer
-    from cometmq.client.pull_consumer import AsyncPullConsumer
-    from cometmq.client.push_consumer import AsyncPushConsumer
+    from cometmq.client.producer.transactions import (
+        AsyncTransaction,
+        TransactionListener,
+        TransactionResult,
+        TransactionState,
+    )
     from cometmq.client.results import (
         PullResult,
         PullStatus,
@@ -50,8 +69,6 @@ if TYPE_CHECKING:
         PushSettings,
         SimpleSettings,
     )
-    from cometmq.client.simple_consumer import AsyncSimpleConsumer
-    from cometmq.client.sql_expression import by_sql
     from cometmq.client.sync.admin import Admin
     from cometmq.client.sync.inspector import Inspector
     from cometmq.client.sync.producer import Producer
@@ -59,29 +76,52 @@ if TYPE_CHECKING:
     from cometmq.client.sync.push_consumer import PushConsumer
     from cometmq.client.sync.simple_consumer import SimpleConsumer
     from cometmq.client.sync.transaction import Transaction
-    from cometmq.client.transactions import (
-        AsyncTransaction,
-        TransactionListener,
-        TransactionResult,
-        TransactionState,
+    from cometmq.client.topic import (
+        BodyCodec,
+        JsonCodec,
+        MsgspecCodec,
+        PydanticCodec,
+        Received,
+        Topic,
     )
     from cometmq.codec.bodies.cluster import ClusterInfo
     from cometmq.codec.bodies.conflicts import Conflict, Side
     from cometmq.codec.bodies.connection import ClientConnection, ConsumerConnections
     from cometmq.codec.bodies.ha_status import HaMaster, HaSlave, HaStatus
-    from cometmq.codec.bodies.running import ConsumeRates
-    from cometmq.codec.bodies.stats import QueueProgress
+    from cometmq.codec.bodies.running import (
+        ConsumeRates,
+        PopState,
+        QueueState,
+        RunningState,
+    )
+    from cometmq.codec.bodies.stats import (
+        QueueBounds,
+        QueueProgress,
+        StatsWindow,
+        StatsWindows,
+        TopicStats,
+    )
     from cometmq.codec.compression import Compression
+    from cometmq.codec.trace import (
+        Trace,
+        TracedMessage,
+        TraceKind,
+        TraceOutcome,
+        decode_traces,
+    )
     from cometmq.model.credentials import Credentials
     from cometmq.model.group import GroupConfig
     from cometmq.model.message import Message, StoredMessage
     from cometmq.model.queue import MessageQueue
     from cometmq.model.route import BrokerData, QueueData, TopicRoute
-    from cometmq.model.subscription import Sql92, Subscription
+    from cometmq.model.subscription import Subscription
     from cometmq.model.tls import TlsSettings
     from cometmq.model.topic import TopicConfig
 
 __all__ = [
+    "ALL",
+    "Accounts",
+    "AccountsTold",
     "Admin",
     "AsyncAdmin",
     "AsyncInspector",
@@ -90,8 +130,12 @@ __all__ = [
     "AsyncPushConsumer",
     "AsyncSimpleConsumer",
     "AsyncTransaction",
+    "BatchListener",
+    "BodyCodec",
     "BrokerData",
+    "BrokerState",
     "ClientConnection",
+    "ClientInstance",
     "ClientSettings",
     "ClusterInfo",
     "Compression",
@@ -102,20 +146,27 @@ __all__ = [
     "ConsumerConnections",
     "ConsumerSettings",
     "Credentials",
+    "EntryLine",
+    "ExplainFinding",
     "Explanation",
-    "Finding",
+    "Filter",
     "FixedQueues",
     "GroupConfig",
+    "GroupState",
     "HaMaster",
     "HaSlave",
     "HaStatus",
-    "Hub",
     "InProcesses",
     "Inspector",
+    "JsonCodec",
+    "Listener",
     "MachineRooms",
     "Message",
     "MessageQueue",
+    "MsgspecCodec",
     "NearbyRoom",
+    "OrderlyStatus",
+    "PopState",
     "Producer",
     "ProducerSettings",
     "PullConsumer",
@@ -123,56 +174,80 @@ __all__ = [
     "PullStatus",
     "PushConsumer",
     "PushSettings",
+    "PydanticCodec",
+    "QueueBounds",
     "QueueData",
     "QueueProgress",
     "QueueRange",
+    "QueueState",
     "RawPull",
+    "Received",
     "Replica",
+    "RunningState",
+    "Said",
     "Selector",
     "SendResult",
     "SendStatus",
+    "SettingsTold",
     "Side",
     "SimpleConsumer",
     "SimpleSettings",
-    "Sql92",
+    "Sql",
+    "StatsWindow",
+    "StatsWindows",
     "StoredMessage",
     "Subscription",
+    "Subscriptions",
+    "Symptom",
+    "Tag",
     "TlsSettings",
+    "Topic",
     "TopicConfig",
     "TopicCounts",
     "TopicRoute",
+    "TopicStats",
+    "Trace",
+    "TraceKind",
+    "TraceOutcome",
+    "TracedMessage",
     "Transaction",
     "TransactionListener",
     "TransactionResult",
     "TransactionState",
-    "Verdict",
+    "UserLine",
     "allocate_averagely",
     "allocate_in_circle",
     "at_random",
     "by_hash",
-    "by_sql",
+    "decode_traces",
+    "first_key",
     "nearby_room",
     "round_robin",
 ]
 
 # A process that wants a part of it, as each that Spark starts, does not wait for the rest.
 _NAMES = {
-    "cometmq.client.admin": "AsyncAdmin",
-    "cometmq.client.allocation": "ConsistentHash FixedQueues MachineRooms NearbyRoom allocate_averagely allocate_in_circle",
-    "cometmq.client.choose_queue": "Selector at_random by_hash nearby_room round_robin",
-    "cometmq.client.concurrent": "Verdict",
-    "cometmq.client.counts": "TopicCounts",
-    "cometmq.client.explain": "Explanation Finding",
-    "cometmq.client.hub": "Hub",
-    "cometmq.client.in_processes": "InProcesses",
-    "cometmq.client.inspector": "AsyncInspector",
-    "cometmq.client.producer": "AsyncProducer",
-    "cometmq.client.pull_consumer": "AsyncPullConsumer",
-    "cometmq.client.push_consumer": "AsyncPushConsumer",
+    "cometmq.client.admin.account_lines": "EntryLine UserLine",
+    "cometmq.client.admin.accounts": "Accounts AccountsTold",
+    "cometmq.client.admin.admin": "AsyncAdmin",
+    "cometmq.client.consumer.allocation": "ConsistentHash FixedQueues MachineRooms NearbyRoom allocate_averagely allocate_in_circle",
+    "cometmq.client.api.broker": "SettingsTold",
+    "cometmq.client.producer.queue_selector": "Selector at_random by_hash nearby_room round_robin",
+    "cometmq.client.consumer.counts": "TopicCounts",
+    "cometmq.client.admin.explain": "Explanation ExplainFinding",
+    "cometmq.client.consumer.filters": "ALL Filter Sql Subscriptions Tag",
+    "cometmq.client.connection.instance": "ClientInstance",
+    "cometmq.client.consumer.push.in_processes": "InProcesses",
+    "cometmq.client.admin.inspector": "AsyncInspector",
+    "cometmq.client.consumer.listeners": "BatchListener Listener OrderlyStatus Said first_key",
+    "cometmq.client.producer.producer": "AsyncProducer",
+    "cometmq.client.consumer.pull.pull_consumer": "AsyncPullConsumer",
+    "cometmq.client.consumer.push.push_consumer": "AsyncPushConsumer",
     "cometmq.client.results": "PullResult PullStatus QueueRange RawPull Replica SendResult SendStatus",
     "cometmq.client.settings": "ClientSettings ConsumeFrom ConsumerSettings ProducerSettings PushSettings SimpleSettings",
-    "cometmq.client.simple_consumer": "AsyncSimpleConsumer",
-    "cometmq.client.sql_expression": "by_sql",
+    "cometmq.client.consumer.pop.simple_consumer": "AsyncSimpleConsumer",
+    "cometmq.client.admin.states": "BrokerState GroupState",
+    "cometmq.client.admin.symptoms": "Symptom",
     "cometmq.client.sync.admin": "Admin",
     "cometmq.client.sync.inspector": "Inspector",
     "cometmq.client.sync.producer": "Producer",
@@ -180,20 +255,22 @@ _NAMES = {
     "cometmq.client.sync.push_consumer": "PushConsumer",
     "cometmq.client.sync.simple_consumer": "SimpleConsumer",
     "cometmq.client.sync.transaction": "Transaction",
-    "cometmq.client.transactions": "AsyncTransaction TransactionListener TransactionResult TransactionState",
+    "cometmq.client.producer.transactions": "AsyncTransaction TransactionListener TransactionResult TransactionState",
+    "cometmq.client.topic": "BodyCodec JsonCodec MsgspecCodec PydanticCodec Received Topic",
     "cometmq.codec.bodies.cluster": "ClusterInfo",
     "cometmq.codec.bodies.conflicts": "Conflict Side",
     "cometmq.codec.bodies.connection": "ClientConnection ConsumerConnections",
     "cometmq.codec.bodies.ha_status": "HaMaster HaSlave HaStatus",
-    "cometmq.codec.bodies.running": "ConsumeRates",
-    "cometmq.codec.bodies.stats": "QueueProgress",
+    "cometmq.codec.bodies.running": "ConsumeRates PopState QueueState RunningState",
+    "cometmq.codec.bodies.stats": "QueueBounds QueueProgress StatsWindow StatsWindows TopicStats",
     "cometmq.codec.compression": "Compression",
+    "cometmq.codec.trace": "Trace TraceKind TraceOutcome TracedMessage decode_traces",
     "cometmq.model.credentials": "Credentials",
     "cometmq.model.group": "GroupConfig",
     "cometmq.model.message": "Message StoredMessage",
     "cometmq.model.queue": "MessageQueue",
     "cometmq.model.route": "BrokerData QueueData TopicRoute",
-    "cometmq.model.subscription": "Sql92 Subscription",
+    "cometmq.model.subscription": "Subscription",
     "cometmq.model.tls": "TlsSettings",
     "cometmq.model.topic": "TopicConfig",
 }

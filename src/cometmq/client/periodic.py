@@ -5,13 +5,23 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import NoReturn
 
+from cometmq.net.loop import beat_sleep
+
 _log = logging.getLogger(__name__)
 
 
-async def repeat(work: Callable[[], Awaitable[None]], *, every_ms: int) -> NoReturn:
-    """Do `work` every so many ms, for the first time after the first of them, until cancelled."""
+async def repeat(
+    work: Callable[[], Awaitable[None]],
+    *,
+    every_ms: int,
+    is_awaited: Callable[[], bool] = lambda: False,
+) -> NoReturn:
+    """Do `work` every so many ms, for the first time after the first of them, until cancelled.
+
+    It leaves all as it is where nothing else happens (see `beat_later`), but while `is_awaited`.
+    """
     while True:
-        await asyncio.sleep(every_ms / 1000)
+        await (asyncio.sleep if is_awaited() else beat_sleep)(every_ms / 1000)
         try:
             await work()
         except Exception:  # noqa: BLE001  Whatever it was, the next round is tried.

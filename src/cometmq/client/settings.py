@@ -5,16 +5,18 @@ DefaultLitePullConsumer) unless a line says otherwise.
 """
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from cometmq.client.allocation import Allocation, allocate_averagely
+from cometmq.client.consumer.allocation import Allocation, allocate_averagely
 from cometmq.client.identity import checked_ip
 from cometmq.client.setting_checks import check_settings, number, refused
 from cometmq.codec.compression import LEVEL_DEFAULT, Compression
 from cometmq.model.credentials import Credentials
 from cometmq.model.errors import SettingsError
+from cometmq.model.message import StoredMessage
 from cometmq.model.names import TRACE_TOPIC, topic_fault
 from cometmq.model.tls import TlsSettings
 
@@ -111,9 +113,9 @@ class ClientSettings:
         route_interval_ms: pollNameServerInterval; how often routes are asked for again.
         heartbeat_interval_ms: heartbeatBrokerInterval.
         namespace: in front of the names of topics and groups (`cometmq.client.namespace`).
-        is_trace_enabled: enableTrace; tell a topic what becomes of each message.
+        trace: enableTrace; tell a topic what becomes of each message.
         trace_topic: traceTopic; which one.
-        is_telemetry_enabled: make spans of OpenTelemetry (pip install cometmq[otel]).
+        telemetry: make spans of OpenTelemetry (pip install cometmq[otel]).
         credentials: what all requests are signed with, where servers have access control (AclClientRPCHook). None:
             `environment_credentials`.
         tls: how all connections are encrypted (useTLS, with tls.client.*). None: `environment_tls`.
@@ -126,9 +128,9 @@ class ClientSettings:
     route_interval_ms: int = number(30_000)
     heartbeat_interval_ms: int = number(30_000, most=_SILENCE_MS_MAX)
     namespace: str = ""
-    is_trace_enabled: bool = False
+    trace: bool = False
     trace_topic: str = TRACE_TOPIC
-    is_telemetry_enabled: bool = False
+    telemetry: bool = False
     credentials: Credentials | None = None
     tls: TlsSettings | None = None
 
@@ -145,7 +147,7 @@ class ClientSettings:
                 raise refused(self, name, f"{_ID_MAX} printable characters at most")
         if self.client_ip:
             checked_ip(self.client_ip)
-        if self.is_trace_enabled and (fault := topic_fault(self.trace_topic)):
+        if self.trace and (fault := topic_fault(self.trace_topic)):
             raise refused(self, "trace_topic", f"the name of a topic: {fault}")
 
 
@@ -157,16 +159,16 @@ class ProducerSettings(ClientSettings):
         send_timeout_ms: sendMsgTimeout; one deadline for all attempts.
         retries: retryTimesWhenSendFailed; attempts after the first, each on another broker
             where there is one.
-        is_retried_when_not_ok: retryAnotherBrokerWhenNotStoreOK; also retry a message that was
+        retry_when_not_ok: retryAnotherBrokerWhenNotStoreOK; also retry a message that was
             stored but not flushed or replicated in time (consumers may then see it twice).
         compress_over: compressMsgBodyOverHowmuch; longer bodies are compressed, bytes.
         compression: compressType.
         compression_level: compressMsgLevel.
         body_size_max: maxMessageSize, bytes; longer ones are refused before any network.
         default_topic_queues: defaultTopicQueueNums; queues of a topic that a first send creates.
-        is_latency_fault_enabled: sendLatencyFaultEnable; keep away from slow brokers for a while.
-        is_auto_batch: autoBatch; sends of a topic that come close together leave as one request
-            (`cometmq.client.gathering` says what that costs).
+        latency_fault: sendLatencyFaultEnable; keep away from slow brokers for a while.
+        auto_batch: autoBatch; sends of a topic that come close together leave as one request
+            (`cometmq.client.producer.accumulator` says what that costs).
         batch_delay_ms: batchMaxDelayMs; how long a message waits for others; 0: until the next
             turn of the loop.
         batch_bytes: batchMaxBytes; a batch of this size is sent at once.
@@ -179,14 +181,14 @@ class ProducerSettings(ClientSettings):
 
     send_timeout_ms: int = number(3000)
     retries: int = number(2, least=0)
-    is_retried_when_not_ok: bool = False
+    retry_when_not_ok: bool = False
     compress_over: int = number(4096, least=0)
     compression: Compression = Compression.ZLIB
     compression_level: int = number(LEVEL_DEFAULT, least=-(2**17), most=22)
     body_size_max: int = number(4 * 1024 * 1024)
     default_topic_queues: int = number(4, most=_QUEUES_MAX)
-    is_latency_fault_enabled: bool = False
-    is_auto_batch: bool = False
+    latency_fault: bool = False
+    auto_batch: bool = False
     batch_delay_ms: int = number(10, least=0)
     batch_bytes: int = number(32 * 1024)
     retry_pause_ms: int = number(20, least=0)
@@ -214,7 +216,7 @@ class ConsumerSettings(ClientSettings):
         suspend_ms: brokerSuspendMaxTimeMillis; how long a broker holds a pull that finds nothing.
         suspended_timeout_ms: consumerTimeoutMillisWhenSuspend; when we give up on such a pull.
         allocation: allocateMessageQueueStrategy; who consumes which queues, one of
-            `cometmq.client.allocation` or your own function; the same in all members.
+            `cometmq.client.consumer.allocation` or your own function; the same in all members.
         rebalance_interval_ms: rocketmq.client.rebalance.waitInterval.
         persist_interval_ms: persistConsumerOffsetInterval.
         queue_count_max: pullThresholdForQueue; messages cached for a queue before pulls wait.
@@ -223,9 +225,9 @@ class ConsumerSettings(ClientSettings):
         consume_from: consumeFromWhere.
         consume_timestamp_ms: consumeTimestamp, for TIMESTAMP: ms since 1970. None: half an hour
             before the start.
-        is_broadcasting: messageModel; every member gets every message, and keeps its offsets in
+        broadcasting: messageModel; every member gets every message, and keeps its offsets in
             a local file.
-        is_auto_commit: autoCommit; whether what a pull consumer received is committed by itself.
+        auto_commit: autoCommit; whether what a pull consumer received is committed by itself.
         body_size_max: the longest body after decompression, bytes; protects against bombs. Java
             has no such bound.
         offsets_folder: rocketmq.client.localOffsetStoreDir; where broadcasting consumers keep
@@ -244,8 +246,8 @@ class ConsumerSettings(ClientSettings):
     queue_span_max: int = number(2000)
     consume_from: ConsumeFrom = ConsumeFrom.LAST
     consume_timestamp_ms: int | None = number(None, least=0, most=_LONG_MAX)
-    is_broadcasting: bool = False
-    is_auto_commit: bool = True
+    broadcasting: bool = False
+    auto_commit: bool = True
     body_size_max: int = number(64 * 1024 * 1024)
     offsets_folder: str = ""
 
@@ -293,25 +295,28 @@ class PushSettings(ConsumerSettings):
 
     Attributes:
         concurrency: consumeThreadMax; listeners that run at once.
-        batch_count: consumeMessageBatchMaxSize; messages a listener gets at once. Over 1 the
-            listener is given a list.
+        batch_count: consumeMessageBatchMaxSize; messages that a `batch_listener` gets at once, at
+            most; None: 32.
         retries_max: maxReconsumeTimes; -1: the group's own (16).
         consume_timeout_ms: consumeTimeout (Java: minutes); after this a message is taken from
-            its listener and given back; not with `is_orderly`.
+            its listener and given back; not with `orderly`.
         close_timeout_ms: awaitTerminationMillisWhenShutdown; how long close waits for listeners
             (Java: 0).
-        is_orderly: the messages of a queue are given to the listener one after the other
+        orderly: the messages of a queue are given to the listener one after the other
             (MessageListenerOrderly); what it refuses is given to it again, and the queue waits.
             `retries_max` of -1 means without end then.
-        is_committed_by_listener: ConsumeOrderlyContext.setAutoCommit(false), with `is_orderly`: what
+        order_key: with `orderly`: gives what a message belongs to (`first_key`). Messages of a queue with one key
+            are given one after the other, others beside them; what is refused has only its key wait, until
+            `queue_span_max` messages lie behind it.
+        commit_by_listener: ConsumeOrderlyContext.setAutoCommit(false), with `orderly`: what
             was consumed counts when the listener answers `Verdict.COMMIT`; `Verdict.ROLLBACK`
             has everything since then given again.
         suspend_queue_ms: suspendCurrentQueueTimeMillis; that pause.
         lock_interval_ms: rocketmq.client.rebalance.lockInterval; how often queue locks are renewed.
         lock_valid_ms: rocketmq.client.rebalance.lockMaxLiveTime; how long a lock is believed in.
-        is_client_rebalance: clientRebalance; False: the broker says which queues are ours, and
-            whether each is pulled or popped (SET_MESSAGE_REQUEST_MODE); not with `is_orderly` or
-            `is_broadcasting`. The same in all members.
+        client_rebalance: clientRebalance; False: the broker says which queues are ours, and
+            whether each is pulled or popped (SET_MESSAGE_REQUEST_MODE); not with `orderly` or
+            `broadcasting`. The same in all members.
         pop_count: popBatchNums; messages a pop asks for, up to 32.
         pop_invisible_ms: popInvisibleTime; how long a popped message is ours.
         pop_queue_count_max: popThresholdForQueue; popped messages open before pops wait.
@@ -319,16 +324,17 @@ class PushSettings(ConsumerSettings):
     """
 
     concurrency: int = number(20, most=10_000)
-    batch_count: int = number(1, most=1024)
+    batch_count: int | None = number(None, most=1024)
     retries_max: int = number(-1, least=-1)
     consume_timeout_ms: int = number(15 * 60_000)
     close_timeout_ms: int = number(10_000, least=0)
-    is_orderly: bool = False
-    is_committed_by_listener: bool = False
+    orderly: bool = False
+    order_key: Callable[[StoredMessage], str] | None = None
+    commit_by_listener: bool = False
     suspend_queue_ms: int = number(1000, least=0)
     lock_interval_ms: int = number(20_000)
     lock_valid_ms: int = number(30_000)
-    is_client_rebalance: bool = True
+    client_rebalance: bool = True
     pop_count: int = number(32, most=32)
     pop_invisible_ms: int = number(60_000)
     pop_queue_count_max: int = number(96)
@@ -337,9 +343,11 @@ class PushSettings(ConsumerSettings):
     def __post_init__(self) -> None:
         """See `ClientSettings`."""
         ConsumerSettings.__post_init__(self)
-        if self.is_committed_by_listener and not self.is_orderly:
-            raise refused(self, "is_committed_by_listener", "False without is_orderly")
+        if self.commit_by_listener and not self.orderly:
+            raise refused(self, "commit_by_listener", "False without orderly")
+        if self.order_key is not None and (not self.orderly or self.commit_by_listener):
+            raise refused(self, "order_key", "None without orderly and with commit_by_listener")
         # A lock that ends before it is renewed would stop its queue again and again.
-        if self.is_orderly and self.lock_valid_ms <= self.lock_interval_ms:
+        if self.orderly and self.lock_valid_ms <= self.lock_interval_ms:
             wanted = f"over lock_interval_ms ({self.lock_interval_ms})"
             raise refused(self, "lock_valid_ms", wanted)

@@ -9,10 +9,10 @@ starts at a log file that begins before the least of them. Source: StoreCheckpoi
 Next: cometmq.store.checkpoint
 """
 
-from dataclasses import dataclass
 from struct import Struct
 
 from cometmq.model.errors import CodecError
+from cometmq.model.frozen import dataclass
 
 CHECKPOINT = Struct(">qqqqq")
 CHECKPOINT_SIZE = 4096

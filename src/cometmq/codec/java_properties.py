@@ -6,8 +6,6 @@ configuration have the same form without escapes. The parser is the package java
 
 from collections.abc import Mapping
 
-import javaproperties
-
 from cometmq.model.errors import CodecError
 
 
@@ -17,6 +15,8 @@ def decode_java_properties(content: bytes) -> dict[str, str]:
     Raises:
         CodecError: an escape in it is broken.
     """
+    import javaproperties  # Brings XML and HTTP, which a command that reads no such file does without.
+
     try:
         return dict(javaproperties.loads(content))
     except ValueError as error:
@@ -25,6 +25,8 @@ def decode_java_properties(content: bytes) -> dict[str, str]:
 
 def encode_java_properties(values: Mapping[str, str]) -> bytes:
     """A file that holds these values, without the comment that Java puts the time in."""
+    import javaproperties
+
     return javaproperties.dumps(dict(values), timestamp=False).encode("latin-1")
 
 

@@ -84,7 +84,7 @@ def parse(text: str) -> object:
     Raises:
         CodecError: where the text stops making sense, or goes deeper than 32 levels.
     """
-    reader = _Reader(text)
+    reader = _JsonReader(text)
     start = reader.skip(_BETWEEN, 0)
     if start == len(text):
         return None
@@ -94,7 +94,7 @@ def parse(text: str) -> object:
     return value
 
 
-class _Reader:
+class _JsonReader:
     """Recursive descent over one text; `depth` bounds the recursion.
 
     Each method takes a position and gives what it read and the position behind it.

@@ -12,10 +12,10 @@ the end. Source: TraceDataEncoder of RocketMQ 5.3.3; docs/format/trace.md.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from enum import IntEnum, StrEnum
 
 from cometmq.model.errors import CodecError
+from cometmq.model.frozen import dataclass
 
 FIELD_END = "\x01"
 RECORD_END = "\x02"

@@ -148,6 +148,8 @@ def _read_settings(given: Mapping[str, str | int | bool], port: int) -> BrokerSe
         "brokerName": "broker-a",
         "listenPort": port,
         "mappedFileSizeCommitLog": LOG_FILE_SIZE,
+        # On free ports several run at a time, and nobody knows where to look.
+        "metricsExporterType": "PROM" if port else "DISABLE",
     }
     layers = [Layer("embedded", _texts(defaults)), Layer("settings", _texts(given))]
     settings, warnings = settings_of(layers)

@@ -53,7 +53,7 @@ class Virtual:
         start_ms: int = START_MS,
     ) -> None:
         self._pair = AsyncEmbedded(data_dir, settings=settings)
-        self._loop = VirtualLoop(seed=seed, start_ms=start_ms)
+        self._loop = VirtualLoop(seed=seed, start_ms=start_ms, has_leaps=True)
         self._runner = asyncio.Runner(loop_factory=lambda: self._loop)
 
     def __repr__(self) -> str:

@@ -1,6 +1,6 @@
 """Hot loops on bytes and ints: what they mean in plain Python, and a compiled twin.
 
-`reference`, `records`, `wanted`, `keys`, `sends`, `requests`, `messages`, `acks`, `reads` and `calls` say what each function does,
+`reference`, `records`, `wanted`, `keys`, `sends`, `taking`, `requests`, `messages`, `acks`, `reads`, `pulls`, `signatures` and `calls` say what each function does,
 `layouts` which bytes stand where, `queue_ends` what it knows of a queue, `rows` which tuples go in and out;
 the modules with an underscore do the same, compiled, and run where the package was built with a C compiler.
 COMETMQ_KERNEL=reference or =fast chooses one for certain (docs/design/0017).
@@ -8,13 +8,16 @@ COMETMQ_KERNEL=reference or =fast chooses one for certain (docs/design/0017).
 
 import os
 
+from cometmq.kernel.column_records import answers_of
 from cometmq.kernel.layouts import MAGIC_BLANK, MAGIC_V1, MAGIC_V2, RECORD_SIZE_MIN
 from cometmq.kernel.reference import WalkEnd, split_frames, walk_records, why_no_record
+from cometmq.kernel.sends import as_one, ids_of
 
 KERNEL = os.environ.get("COMETMQ_KERNEL", "")
+WHY_PLAIN: str | None = None  # Why the plain kernel runs, where it does.
 try:
     if KERNEL == "reference":
-        raise ImportError  # noqa: TRY301  The plain kernel was asked for.
+        raise ImportError("COMETMQ_KERNEL=reference asks for it")  # noqa: TRY301
     from cometmq.kernel._acks import plain_acks
     from cometmq.kernel._answers import encode_answers, encode_requests
     from cometmq.kernel._calls import begin_writing
@@ -25,15 +28,18 @@ try:
         take_back,
     )
     from cometmq.kernel._columns import SendBatch
-    from cometmq.kernel._entries import choose_entries, gather, show_entries
+    from cometmq.kernel._entries import choose_entries, gather, show_entries, show_records
     from cometmq.kernel._frames import read_commands
-    from cometmq.kernel._index import index_insert, index_keys, java_hash_many, record_keys
+    from cometmq.kernel._index import index_keys, insert_keys, java_hash_many, record_keys
     from cometmq.kernel._messages import plain_messages, plain_properties
     from cometmq.kernel._packing import count_records, pack_records
+    from cometmq.kernel._pulls import filled_frame, split_pull
     from cometmq.kernel._queue_ends import QueueEnd
     from cometmq.kernel._reads import plain_fields, plain_read
     from cometmq.kernel._sends import plain_batch, plain_sends
+    from cometmq.kernel._signatures import signed_sends, signing_key
     from cometmq.kernel._taking import take_sends
+    from cometmq.kernel._tallies import Tally, count_columns, count_puts
     from cometmq.kernel._walk import (
         copy_pieces,
         crcs_match,
@@ -44,9 +50,11 @@ try:
     )
 
     KERNEL = "fast"
-except ImportError:
+except ImportError as error:
     if KERNEL == "fast":
         raise
+    # None was compiled, or one of an older version lies there: who starts a broker is told.
+    WHY_PLAIN = str(error)
     from cometmq.kernel.acks import plain_acks
     from cometmq.kernel.calls import begin_writing
     from cometmq.kernel.column_records import (
@@ -55,17 +63,23 @@ except ImportError:
         show_columns,
         take_back,
     )
-    from cometmq.kernel.columns import SendBatch, take_sends
-    from cometmq.kernel.keys import index_keys, record_keys
+    from cometmq.kernel.columns import SendBatch
+    from cometmq.kernel.keys import index_keys, insert_keys, record_keys
     from cometmq.kernel.messages import plain_messages, plain_properties
+    from cometmq.kernel.pulls import filled_frame, split_pull
     from cometmq.kernel.queue_ends import QueueEnd
     from cometmq.kernel.reads import plain_fields, plain_read
-    from cometmq.kernel.records import copy_pieces, crcs_match, plain_records, record_places
+    from cometmq.kernel.records import (
+        copy_pieces,
+        crcs_match,
+        plain_records,
+        record_places,
+        show_records,
+    )
     from cometmq.kernel.reference import (
         choose_entries,
         count_records,
         gather,
-        index_insert,
         java_hash_many,
         read_commands,
     )
@@ -77,6 +91,9 @@ except ImportError:
         plain_sends,
         show_entries,
     )
+    from cometmq.kernel.signatures import signed_sends, signing_key
+    from cometmq.kernel.taking import take_sends
+    from cometmq.kernel.tallies import Tally, count_columns, count_puts
     from cometmq.kernel.wanted import stored_keys, wanted_entries
 
     KERNEL = "reference"
@@ -87,20 +104,28 @@ __all__ = [
     "MAGIC_V1",
     "MAGIC_V2",
     "RECORD_SIZE_MIN",
+    "WHY_PLAIN",
     "QueueEnd",
     "SendBatch",
+    "Tally",
     "WalkEnd",
     "answer_columns",
+    "answers_of",
+    "as_one",
     "begin_writing",
     "choose_entries",
     "copy_pieces",
+    "count_columns",
+    "count_puts",
     "count_records",
     "crcs_match",
     "encode_answers",
     "encode_requests",
+    "filled_frame",
     "gather",
-    "index_insert",
+    "ids_of",
     "index_keys",
+    "insert_keys",
     "java_hash_many",
     "pack_columns",
     "pack_records",
@@ -117,7 +142,11 @@ __all__ = [
     "record_places",
     "show_columns",
     "show_entries",
+    "show_records",
+    "signed_sends",
+    "signing_key",
     "split_frames",
+    "split_pull",
     "stored_keys",
     "take_back",
     "take_sends",

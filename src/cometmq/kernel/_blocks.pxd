@@ -1,6 +1,8 @@
 # Blocks of properties: what a plain send may have in one (`columns.look`), and pieces of text by place and size.
-from libc.stdint cimport uint8_t
+from libc.stdint cimport uint8_t, uint64_t
 from libc.string cimport memchr, memcmp
+
+from cometmq.kernel._text cimport first_byte, word_at
 
 
 cdef struct Span:
@@ -27,34 +29,68 @@ cdef inline bint has_marks(const uint8_t *block, const uint8_t *end) noexcept no
         at += 1
 
 
+cdef inline const uint8_t *next_mark(const uint8_t *at, const uint8_t *end) noexcept nogil:
+    """The next byte that stands between names and values, 1 and 2, or is 0; the end where there is none."""
+    cdef uint64_t word, marks
+    while end - at >= 8:
+        word = word_at(at)
+        # Less three only such a byte gets its highest bit; one behind it may, too, so the first counts.
+        marks = word - 0x0303030303030303ULL & ~word & 0x8080808080808080ULL
+        if marks:
+            return at + first_byte(marks)
+        at += 8
+    while at < end and at[0] > 2:
+        at += 1
+    return at
+
+
 cdef inline bint is_word(Span *key) noexcept nogil:
-    cdef Py_ssize_t i
-    for i in range(key.size):
-        if not (c"0" <= key.at[i] <= c"9" or c"A" <= (key.at[i] & 0xDF) <= c"Z"):
+    """Whether a text is letters and digits."""
+    cdef const uint8_t *at = key.at
+    cdef const uint8_t *end = at + key.size
+    cdef uint64_t word, small, good
+    while end - at >= 8:
+        word = word_at(at)
+        small = word | 0x2020202020202020ULL
+        # Of bytes of ASCII: a sum has the highest bit where the byte is not below the first, or above the last.
+        good = (word + 0x5050505050505050ULL) & ~(word + 0x4646464646464646ULL)
+        good |= (small + 0x1F1F1F1F1F1F1F1FULL) & ~(small + 0x0505050505050505ULL)
+        if (good & ~word & 0x8080808080808080ULL) != 0x8080808080808080ULL:
             return False
+        at += 8
+    while at < end:
+        if not (c"0" <= at[0] <= c"9" or c"A" <= (at[0] & 0xDF) <= c"Z"):
+            return False
+        at += 1
     return True
 
 
-cdef inline bint look_at(const uint8_t *block, Py_ssize_t size, Span *key, Span *tag) noexcept nogil:
-    """Find unique key and tag of a property block; False where anything in it may be special."""
+cdef inline bint look_at(
+    const uint8_t *block, Py_ssize_t size, Span *key, Span *tag, Span *words
+) noexcept nogil:
+    """Find unique key, tag and keys of a property block; False where anything in it may be special.
+
+    A block may be empty, and have none of these.
+    """
     cdef const uint8_t *at = block
     cdef const uint8_t *end = block + size
     cdef const uint8_t *piece_end
     cdef const uint8_t *name_end
     cdef Span name, value
-    key.at = tag.at = NULL
-    if memchr(block, 0, size) is not NULL or has_marks(block, end):
+    key.at = tag.at = words.at = NULL
+    key.size = tag.size = words.size = 0
+    if has_marks(block, end):
         return False
     while at < end:
-        piece_end = <const uint8_t *>memchr(at, 2, end - at)
-        if piece_end is NULL:
-            return False
-        name_end = <const uint8_t *>memchr(at, 1, piece_end - at)
-        if name_end is NULL or name_end == at:
+        name_end = next_mark(at, end)
+        if name_end == end or name_end[0] != 1 or name_end == at:
             return False
         name.at, name.size = at, name_end - at
+        piece_end = next_mark(name_end + 1, end)
+        if piece_end == end or piece_end[0] != 2:
+            return False
         value.at, value.size = name_end + 1, piece_end - name_end - 1
-        if value.size == 0 or memchr(value.at, 1, value.size) is not NULL:
+        if value.size == 0:
             return False
         if ends_with(&name, b"Y", 1):
             if ends_with(&name, b"DELAY", 5):
@@ -67,9 +103,11 @@ cdef inline bint look_at(const uint8_t *block, Py_ssize_t size, Span *key, Span 
             if name.size != 4 or tag.at is not NULL:
                 return False
             tag[0] = value
+        elif name.size == 4 and ends_with(&name, b"KEYS", 4):
+            words[0] = value  # The last counts.
         elif ends_with(&name, b"TRAN_MSG", 8) or ends_with(&name, b"POP_CK", 6):
             return False
         elif ends_with(&name, b"WAIT", 4) and value.at[0] == c"f":
             return False
         at = piece_end + 1
-    return key.at is not NULL and is_word(key)
+    return key.at is NULL or is_word(key)

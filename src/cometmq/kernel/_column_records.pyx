@@ -23,6 +23,7 @@ from cometmq.kernel._layouts cimport (
 )
 from cometmq.kernel._queue_ends cimport QueueEnd
 from cometmq.kernel._text cimport PyUnicode_AsUTF8AndSize, decimal_size, put_decimal
+from cometmq.kernel.column_records import answers_of as _answers_of
 from cometmq.kernel.crc import crc32
 from cometmq.kernel.sends import (
     END as END_TEXT,
@@ -68,7 +69,7 @@ cdef inline void _fetch_queue(SendBatch batch, Py_ssize_t index):
     """Have the processor fetch the queue of a send: of very many none is in a cache."""
     cdef char *queue
     if index < batch.count:
-        queue = <char *><void *>(<tuple>batch.lanes[index])[0]
+        queue = <char *><void *>(<tuple>batch.rows[index].lane)[0]
         __builtin_prefetch(queue)
         __builtin_prefetch(queue + CACHE_LINE)
 
@@ -104,8 +105,8 @@ cdef inline uint8_t *_put_record(
 cdef int64_t _size_rows(
     SendBatch batch, Py_ssize_t first, Py_ssize_t *last, int64_t room, dict layouts, bytes store_host
 ) except -1:
-    """The sizes of the records that there is room for; gives their sum."""
-    cdef int64_t total = 0
+    """The sizes of the records that there is room for; gives their sum. All messages of a request lie in one file."""
+    cdef int64_t total = 0, before = 0
     cdef Py_ssize_t index, host = -1, fixed_size = 0, suffix_size = PyBytes_GET_SIZE(batch.suffix)
     cdef Row *row
     last[0] = first
@@ -118,12 +119,14 @@ cdef int64_t _size_rows(
                 raise ValueError("a layout for hosts of another kind")
         row.size = (
             fixed_size + row.body_size + row.block_size + suffix_size
-            + PyBytes_GET_SIZE(<bytes>(<tuple>batch.lanes[index])[1])
+            + PyBytes_GET_SIZE(<bytes>(<tuple>row.lane)[1])
         )
-        if total + row.size > room:
-            break
+        if row.messages:
+            last[0], before = index, total
         total += row.size
-        last[0] = index + 1
+        if total > room:
+            return before
+    last[0] = batch.count
     return total
 
 
@@ -150,7 +153,8 @@ def pack_columns(
         _fetch_queue(batch, index)
     for index in range(first, last):
         _fetch_queue(batch, index + ROWS_AHEAD)
-        row, lane = batch.rows + index, <tuple>batch.lanes[index]
+        row = batch.rows + index
+        lane = <tuple>row.lane
         if row.host != host:
             host = row.host
             born_host = <bytes>batch.hosts[host]
@@ -176,7 +180,7 @@ def take_back(SendBatch batch not None):
     cdef QueueEnd queue
     cdef Py_ssize_t index
     for index in range(batch.packed):
-        queue = <QueueEnd?>(<tuple>batch.lanes[index])[0]
+        queue = <QueueEnd?>(<tuple>batch.rows[index].lane)[0]
         queue.next_offset -= 1
     batch.packed = 0
 
@@ -194,7 +198,8 @@ def show_columns(
         _fetch_queue(batch, index)
     for index in range(batch.packed):
         _fetch_queue(batch, index + ROWS_AHEAD)
-        row, queue = batch.rows + index, <QueueEnd?>(<tuple>batch.lanes[index])[0]
+        row = batch.rows + index
+        queue = <QueueEnd?>(<tuple>row.lane)[0]
         tail = queue.tail
         size = PyByteArray_GET_SIZE(tail)
         if size == 0:
@@ -211,46 +216,75 @@ def show_columns(
             watched.setdefault(queue, []).append(row.tags_code)
 
 
-cdef inline Py_ssize_t _header_size(Row *row, str start):
+cdef inline Py_ssize_t _key_size(Row *row):
+    """Of the unique key that the answer to a request names."""
+    return 0 if row.is_unnamed else row.key_size
+
+
+cdef inline Py_ssize_t _header_size(Row *row, str start, Py_ssize_t host_size):
+    """Of the answer to a request that begins with a row: a batch message has an id for each of its messages."""
     return (
-        len(start) + OFFSET_DIGITS + OFFSET_SIZE + decimal_size(row.queue_offset) + KEY_SIZE
-        + row.key_size + MIDDLE_SIZE + decimal_size(row.opaque) + END_SIZE
+        len(start) + OFFSET_DIGITS + (row.messages - 1) * (OFFSET_DIGITS + 1 + host_size)
+        + OFFSET_SIZE + decimal_size(row.queue_offset) + KEY_SIZE
+        + _key_size(row) + MIDDLE_SIZE + decimal_size(row.opaque) + END_SIZE
     )
 
 
-def answer_columns(SendBatch batch not None, Py_ssize_t first, Py_ssize_t last):
+cdef inline uint8_t *_put_hex(uint8_t *at, uint64_t number) noexcept nogil:
+    """The digits of a physical offset in a message id."""
+    cdef int shift
+    for shift in range(60, -4, -4):
+        at[0] = HEX_DIGITS[(number >> shift) & 15]
+        at += 1
+    return at
+
+
+cdef uint8_t *_put_ids(
+    uint8_t *at, Row *row, const char *host, Py_ssize_t host_size
+) noexcept:
+    """What stands behind the start of an answer: the ids of the messages of a request, of which the first is begun."""
+    cdef Py_ssize_t index
+    at = _put_hex(at, row.physical_offset)
+    for index in range(1, row.messages):
+        at[0] = c","
+        at = put_bytes(at + 1, host, host_size)
+        at = _put_hex(at, row[index].physical_offset)
+    return at
+
+
+def answer_columns(SendBatch batch not None, Py_ssize_t first, Py_ssize_t last, str host not None):
     """See `cometmq.kernel.column_records.answer_columns`."""
-    cdef Py_ssize_t index, size, part = 0, total = 0
+    cdef Py_ssize_t index, size, part = 0, host_size = 0, total = 0
     cdef Row *row
     cdef str start
     cdef bytes room
     cdef uint8_t *at
-    cdef int shift
+    cdef const char *host_at = PyUnicode_AsUTF8AndSize(host, &host_size)
     if not 0 <= first <= last <= batch.packed:
         raise IndexError("sends that are packed")
     for index in range(first, last):
-        row, start = batch.rows + index, <str?>(<tuple>batch.lanes[index])[2]
-        if not PyUnicode_IS_ASCII(start):
-            return _encode_any_answers(batch.pending(first, last), batch.results(first, last))
-        if not row.is_oneway:
-            total += FRAME_HEAD_SIZE + _header_size(row, start)
+        row = batch.rows + index
+        start = <str?>(<tuple>row.lane)[2]
+        if not PyUnicode_IS_ASCII(start) or index + row.messages > batch.packed:
+            return _encode_any_answers(*_answers_of(batch, first, last, host))
+        if row.messages and not row.is_oneway:
+            total += FRAME_HEAD_SIZE + _header_size(row, start, host_size)
     room = PyBytes_FromStringAndSize(NULL, total)
     at = <uint8_t *>PyBytes_AS_STRING(room)
     for index in range(first, last):
-        row, start = batch.rows + index, <str>(<tuple>batch.lanes[index])[2]
-        if row.is_oneway:
+        row = batch.rows + index
+        if row.is_oneway or not row.messages:
             continue
-        size = _header_size(row, start)
+        start = <str>(<tuple>row.lane)[2]
+        size = _header_size(row, start, host_size)
         at = put_u32(at, <uint32_t>(size + 4))
         at = put_u32(at, <uint32_t>size)
         at = put_bytes(at, PyUnicode_AsUTF8AndSize(start, &part), len(start))
-        for shift in range(60, -4, -4):
-            at[0] = HEX_DIGITS[(<uint64_t>row.physical_offset >> shift) & 15]
-            at += 1
+        at = _put_ids(at, row, host_at, host_size)
         at = put_bytes(at, OFFSET, OFFSET_SIZE)
         at = put_decimal(at, row.queue_offset)
         at = put_bytes(at, KEY, KEY_SIZE)
-        at = put_bytes(at, batch.text + row.key_at, row.key_size)
+        at = put_bytes(at, batch.text + row.key_at, _key_size(row))
         at = put_bytes(at, MIDDLE, MIDDLE_SIZE)
         at = put_decimal(at, row.opaque)
         at = put_bytes(at, END, END_SIZE)

@@ -4,13 +4,17 @@
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.mem cimport PyMem_Free, PyMem_Realloc
+from cpython.object cimport PyObject
+from cpython.ref cimport Py_DECREF, Py_INCREF
 from cpython.unicode cimport PyUnicode_DecodeUTF8
 from libc.stdint cimport uint8_t
 from libc.string cimport memcpy
 
+# Most turns of a client that waits for each answer have one send; room for it is of the sizes that Python keeps.
 cdef enum:
-    ROOM_MIN = 16
-    TEXT_ROOM_MIN = 2048
+    ROOM_MIN = 2
+    TEXT_ROOM_MIN = 512
+    GROWTH = 4
 
 
 cdef class SendBatch:
@@ -18,37 +22,49 @@ cdef class SendBatch:
 
     def __init__(self, bytes suffix not None):
         self.suffix = suffix
-        self.lanes, self.hosts, self.buffers = [], [], []
+        self.hosts, self.buffers = [], []
 
     @classmethod
     def __class_getitem__(cls, _queue):
         return cls
 
     def __dealloc__(self):
+        cdef Py_ssize_t index
+        for index in range(self.count):
+            Py_DECREF(<object>self.rows[index].lane)
         PyMem_Free(self.rows)
         PyMem_Free(self.text)
 
     def __len__(self):
         return self.count
 
-    cdef Row *new_row(self) except NULL:
-        """Give room for a row behind the last; it counts once `count` says so."""
+    cdef Row *new_rows(self, Py_ssize_t number) except NULL:
+        """Give room for so many rows behind the last; each counts once `count` says so."""
         cdef Py_ssize_t room
         cdef void *rows
-        if self.count == self.room:
-            room = max(ROOM_MIN, 2 * self.room)
+        if self.count + number > self.room:
+            room = max(ROOM_MIN, GROWTH * self.room, self.count + number)
             rows = PyMem_Realloc(self.rows, room * sizeof(Row))
             if rows is NULL:
                 raise MemoryError
             self.rows, self.room = <Row *>rows, room
         return self.rows + self.count
 
+    cdef int keep_row(self, tuple lane) except -1:
+        """Count the next of those rows; it goes to a lane."""
+        Py_INCREF(lane)
+        self.rows[self.count].lane = <PyObject *>lane
+        self.text_size += self.rows[self.count].block_size
+        self.request_count += self.rows[self.count].messages > 0
+        self.count += 1
+        return 0
+
     cdef uint8_t *room_for(self, Py_ssize_t size) except NULL:
         """Give room for so many bytes of text behind what is there; they count once `text_size` says so."""
         cdef Py_ssize_t room
         cdef void *text
         if self.text is NULL or self.text_size + size > self.text_room:
-            room = max(TEXT_ROOM_MIN, self.text_size + size, 2 * self.text_room)
+            room = max(TEXT_ROOM_MIN, self.text_size + size, GROWTH * self.text_room)
             text = PyMem_Realloc(self.text, room)
             if text is NULL:
                 raise MemoryError
@@ -71,7 +87,8 @@ cdef class SendBatch:
         cdef Row *row
         cdef tuple lane
         for index in range(self.count):
-            row, lane = self.rows + index, <tuple>self.lanes[index]
+            row = self.rows + index
+            lane = <tuple>row.lane
             puts.append((
                 lane[0], lane[1], PyBytes_FromStringAndSize(<const char *>row.body, row.body_size),
                 self.block(row), row.tags_code, row.flag, 0, row.born_ms, self.hosts[row.host],
@@ -79,17 +96,29 @@ cdef class SendBatch:
             ))
         return puts
 
+    def requests(self, Py_ssize_t first, Py_ssize_t last):
+        """See `cometmq.kernel.columns.SendBatch.requests`."""
+        cdef Py_ssize_t index
+        return [
+            (index, self.rows[index].messages)
+            for index in range(max(first, 0), min(last, self.count))
+            if self.rows[index].messages
+        ]
+
     def pending(self, Py_ssize_t first, Py_ssize_t last):
         """See `cometmq.kernel.columns.SendBatch.pending`."""
         cdef list pending = []
-        cdef Py_ssize_t index
+        cdef Py_ssize_t index, key_size
         cdef Row *row
         for index in range(max(first, 0), min(last, self.count)):
             row = self.rows + index
+            if not row.messages:
+                continue
+            key_size = 0 if row.is_unnamed else row.key_size
             pending.append((
                 row.opaque,
-                None if row.is_oneway else (<tuple>self.lanes[index])[2],
-                PyUnicode_DecodeUTF8(<const char *>self.text + row.key_at, row.key_size, NULL),
+                None if row.is_oneway else (<tuple>row.lane)[2],
+                PyUnicode_DecodeUTF8(<const char *>self.text + row.key_at, key_size, NULL),
             ))
         return pending
 
@@ -111,7 +140,7 @@ cdef class SendBatch:
         for index in range(self.packed):
             row = self.rows + index
             arrivals.append((
-                (<tuple>self.lanes[index])[0], row.queue_offset, row.physical_offset, row.size,
+                (<tuple>row.lane)[0], row.queue_offset, row.physical_offset, row.size,
                 row.tags_code,
             ))
         return arrivals

@@ -1,4 +1,5 @@
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from cometmq.kernel.rows import Arrival, Buffer, Chosen, End, Run
 
@@ -9,6 +10,18 @@ def show_entries(
     full: list[End],
     watched: dict[End, list[int]],
 ) -> None: ...
+def show_records(
+    records: Sequence[tuple[Any, ...]],
+    index: int,
+    unusual: tuple[int, bytes, str],
+    queues_of: Callable[[str], dict[int, End] | None],
+    queue_type: type[End],
+    tag_hash: Callable[[bytes], int],
+    dirty: dict[End, None],
+    tail_size_max: int,
+    full: list[End],
+    watched: dict[End, list[int]],
+) -> int: ...
 def choose_entries(
     entries: Buffer,
     count_max: int,

@@ -3,7 +3,7 @@
 """The compiled twin of `sends.show_entries`, `reference.choose_entries` and `gather`: queue entries, and what they name."""
 
 from cpython.bytearray cimport PyByteArray_AS_STRING, PyByteArray_GET_SIZE, PyByteArray_Resize
-from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
 from cometmq.kernel._bytes cimport get_u32, get_u64, put_bytes, put_u32, put_u64
@@ -16,6 +16,10 @@ from cometmq.kernel._layouts cimport (
     QUEUE_ENTRY_TAGS_CODE_AT,
 )
 from cometmq.kernel._queue_ends cimport QueueEnd
+from cometmq.kernel._text cimport holds
+
+cdef enum:
+    RECORD_FIELDS = 17  # of codec.record.Record
 
 
 def show_entries(list arrivals, dict dirty, Py_ssize_t tail_size_max, list full, dict watched):
@@ -41,6 +45,60 @@ def show_entries(list arrivals, dict dirty, Py_ssize_t tail_size_max, list full,
             full.append(queue)
         if queue.watched:
             watched.setdefault(queue, []).append(arrival[4])
+
+
+def show_records(
+    records not None, Py_ssize_t index, tuple unusual not None, queues_of, type queue_type not None,
+    tag_hash, dict dirty, Py_ssize_t tail_size_max, list full, dict watched,
+):
+    """See `cometmq.kernel.records.show_records`."""
+    cdef list all = list(records)
+    cdef int64_t kinds = unusual[0]
+    cdef bytes part = <bytes?>unusual[1], block
+    cdef const uint8_t *properties
+    cdef object other_topic = unusual[2], topic = None, found, code
+    cdef dict queues = None
+    cdef Py_ssize_t size, count = len(all)
+    cdef tuple record
+    cdef QueueEnd queue
+    cdef bytearray tail
+    cdef uint8_t *at
+    while index < count:
+        found = all[index]
+        if not isinstance(found, tuple) or len(found) < RECORD_FIELDS:
+            raise TypeError("a record that is no tuple of 17")
+        record = <tuple>found
+        if record[15] is not topic:
+            topic = record[15]
+            queues = None if topic == other_topic else queues_of(topic)
+        if queues is None:
+            break
+        found, block = queues.get(record[3]), <bytes?>record[16]
+        if type(found) is not queue_type:
+            break
+        queue = <QueueEnd?>found
+        if queue.max_offset != record[5] or <int64_t>record[7] & kinds:
+            break
+        properties, size = <const uint8_t *>PyBytes_AS_STRING(block), PyBytes_GET_SIZE(block)
+        if holds(properties, size, PyBytes_AS_STRING(part), PyBytes_GET_SIZE(part)):
+            break
+        code = tag_hash(block) if holds(properties, size, b"TAGS", 4) else 0
+        tail = queue.tail
+        size = PyByteArray_GET_SIZE(tail)
+        if size == 0:
+            dirty[queue] = None
+        PyByteArray_Resize(tail, size + QUEUE_ENTRY_SIZE)
+        at = <uint8_t *>PyByteArray_AS_STRING(tail) + size
+        put_u64(at + QUEUE_ENTRY_PHYSICAL_OFFSET_AT, <uint64_t><int64_t>record[6])
+        put_u32(at + QUEUE_ENTRY_SIZE_AT, <uint32_t><int32_t>record[0])
+        put_u64(at + QUEUE_ENTRY_TAGS_CODE_AT, <uint64_t><int64_t>code)
+        queue.next_offset = queue.max_offset = record[5] + 1
+        if size + QUEUE_ENTRY_SIZE >= tail_size_max:
+            full.append(queue)
+        if queue.watched:
+            watched.setdefault(queue, []).append(code)
+        index += 1
+    return index
 
 
 def choose_entries(

@@ -7,7 +7,7 @@ A frame that is not plain JSON comes out as its positions, and the Python side r
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.unicode cimport PyUnicode_DecodeUTF8
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcmp
 
 from cometmq.kernel._bytes cimport get_u32
@@ -19,9 +19,12 @@ from cometmq.kernel._layouts cimport (
 )
 from cometmq.kernel._text cimport (
     PyUnicode_AsUTF8AndSize,
+    first_byte,
     get_decimal,
     hex_digit,
+    json_stops,
     short_escape,
+    word_at,
 )
 from cometmq.kernel.reference import length_error
 
@@ -78,10 +81,18 @@ cdef inline const uint8_t *take_plain(Scan *scan, Py_ssize_t *size) noexcept:
     """
     cdef const uint8_t *start = scan.at + 1
     cdef const uint8_t *at = start
+    cdef uint64_t stops
     if scan.at >= scan.end or scan.at[0] != c'"':
         return NULL
-    while not _stops[at[0]]:
-        at += 1
+    while scan.end - at >= 8:
+        stops = json_stops(word_at(at))
+        if stops:
+            at += first_byte(stops)
+            break
+        at += 8
+    else:
+        while not _stops[at[0]]:
+            at += 1
     if at >= scan.end or at[0] != c'"':
         return NULL
     size[0] = at - start

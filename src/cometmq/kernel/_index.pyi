@@ -1,15 +1,17 @@
 from collections.abc import Sequence
 from typing import Any
 
-from cometmq.kernel.rows import End, Key, PutBatch
+from cometmq.kernel.rows import End, Keys, PutBatch
 
 def java_hash_many(texts: Sequence[bytes]) -> list[int]: ...
-def index_insert(
+def insert_keys(
     slots: memoryview[int],
     number: int,
-    hashes: Sequence[int],
-    offsets: Sequence[int],
-    seconds: Sequence[int],
+    keys: Keys,
+    begin_ms: int,
+    changed: bytearray,
+    before: int,
+    a_page: int,
 ) -> tuple[bytes, int]: ...
-def index_keys(waiting: list[PutBatch[End]]) -> list[Key]: ...
-def record_keys(records: Sequence[tuple[Any, ...]]) -> list[Key]: ...
+def index_keys(waiting: list[PutBatch[End]]) -> Keys: ...
+def record_keys(records: Sequence[tuple[Any, ...]]) -> Keys: ...

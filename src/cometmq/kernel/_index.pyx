@@ -2,8 +2,13 @@
 # cython: cdivision=True, embedsignature=True
 """The compiled twin of `keys`, and of the index in `reference`: hashes of keys, and their entries in an index file."""
 
+from array import array
+
+from cpython.bytearray cimport PyByteArray_AS_STRING, PyByteArray_GET_SIZE
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from cpython.mem cimport PyMem_Free, PyMem_Realloc
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.string cimport memchr, memcmp
 
 from cometmq.kernel._bytes cimport put_u32, put_u64
 from cometmq.kernel._columns cimport Row, SendBatch
@@ -25,6 +30,11 @@ cdef int NOT_INDEXED = _NOT_INDEXED
 cdef int TRANSACTION_MASK = _TRANSACTION_MASK
 cdef Py_ssize_t RECORD_FIELDS = _RECORD_FIELDS
 
+cdef enum:
+    KEY_NUMBERS = 3
+    ROOM_MIN = 48  # Numbers.
+    INT_MAX = 0x7FFFFFFF
+
 
 def java_hash_many(texts):
     """See `cometmq.kernel.reference.java_hash_many`."""
@@ -41,30 +51,40 @@ def java_hash_many(texts):
     return hashes
 
 
-def index_insert(int32_t[::1] slots, int32_t number, hashes, offsets, seconds):
-    """See `cometmq.kernel.reference.index_insert`."""
-    cdef Py_ssize_t index, count = len(hashes)
-    cdef uint32_t slot_count = slots.shape[0]
-    cdef uint32_t key_hash, slot
+def insert_keys(
+    int32_t[::1] slots not None, int32_t number, keys not None, int64_t begin_ms,
+    bytearray changed not None, int64_t before, int64_t a_page,
+):
+    """See `cometmq.kernel.keys.insert_keys`."""
+    cdef const int64_t[::1] numbers = keys
+    cdef Py_ssize_t index, count = numbers.shape[0] // KEY_NUMBERS, page
+    cdef uint32_t slot_count = slots.shape[0], key_hash, slot
     cdef int32_t previous, fresh = 0
+    cdef int64_t seconds
     cdef bytes entries = PyBytes_FromStringAndSize(NULL, count * INDEX_ENTRY_SIZE)
     cdef uint8_t *at = <uint8_t *>PyBytes_AS_STRING(entries)
-    if len(offsets) != count or len(seconds) != count:
+    if numbers.shape[0] % KEY_NUMBERS:
         raise ValueError("a hash, an offset and a time for each key")
-    if slot_count == 0:
+    if slot_count == 0 and count:
         raise ZeroDivisionError("an index file without slots")
     for index in range(count):
-        key_hash = <uint32_t><int32_t>hashes[index]
+        key_hash = <uint32_t><int32_t>numbers[KEY_NUMBERS * index]
         if key_hash >> 31:
             key_hash = (0 - key_hash) & 0x7FFFFFFF
         slot = key_hash % slot_count
+        page = (before + slot) // a_page
+        if not 0 <= page < PyByteArray_GET_SIZE(changed):
+            raise IndexError("a mark for each page of slots")
+        PyByteArray_AS_STRING(changed)[page] = 1
         previous = slots[slot]
         if not 0 < previous < number:
             previous = 0
             fresh += 1
+        seconds = numbers[KEY_NUMBERS * index + 2]
+        seconds = (seconds - begin_ms) // 1000 if 0 < begin_ms < seconds else 0
         put_u32(at + INDEX_ENTRY_KEY_HASH_AT, key_hash)
-        put_u64(at + INDEX_ENTRY_PHYSICAL_OFFSET_AT, <uint64_t><int64_t>offsets[index])
-        put_u32(at + INDEX_ENTRY_SECONDS_AT, <uint32_t><int32_t>seconds[index])
+        put_u64(at + INDEX_ENTRY_PHYSICAL_OFFSET_AT, <uint64_t>numbers[KEY_NUMBERS * index + 1])
+        put_u32(at + INDEX_ENTRY_SECONDS_AT, <uint32_t>min(seconds, INT_MAX))
         put_u32(at + INDEX_ENTRY_PREVIOUS_AT, <uint32_t>previous)
         at += INDEX_ENTRY_SIZE
         slots[slot] = number
@@ -72,71 +92,118 @@ def index_insert(int32_t[::1] slots, int32_t number, hashes, offsets, seconds):
     return entries, fresh
 
 
-cdef object _key_hash(uint32_t begun, bytes topic, const uint8_t *key, Py_ssize_t size):
-    """The hash of "topic#key", whose first part is hashed already."""
-    if begun and is_ascii(key, size):
-        return <int32_t>hash_on(begun, key, size)
-    return _hash_any([topic + b"#" + key[:size]])[0]
-
-
 cdef class _Keys:
     """Gathers the keys of messages, each with its record's place and time."""
 
-    cdef list found
+    cdef int64_t *numbers
+    cdef Py_ssize_t count
+    cdef Py_ssize_t room
     cdef bytes topic
+    cdef bytes block
     cdef uint32_t begun
+    # The last unique key, and its hash: the messages of a batch mostly have one.
+    cdef const uint8_t *key
+    cdef Py_ssize_t key_size
+    cdef uint32_t key_hash
 
-    def __cinit__(self):
-        self.found = []
+    def __dealloc__(self):
+        PyMem_Free(self.numbers)
+
+    cdef object found(self):
+        """All keys."""
+        return array("q", PyBytes_FromStringAndSize(<const char *>self.numbers, self.count * sizeof(int64_t)))
+
+    cdef int begin_block(self, bytes block) except -1:
+        """The keys that follow are of a topic, given as records hold it."""
+        if block is not self.block:  # All queues of a topic have the same.
+            self.begin(block[1 if len(block) <= TOPIC_BLOCK_V1_MAX else 2 :])
+            self.block = block
+        return 0
 
     cdef int begin(self, bytes topic) except -1:
         """The keys that follow are of a topic."""
-        self.topic = topic
-        cdef const uint8_t *at = <const uint8_t *>PyBytes_AS_STRING(self.topic)
-        cdef Py_ssize_t size = PyBytes_GET_SIZE(self.topic)
+        cdef const uint8_t *at = <const uint8_t *>PyBytes_AS_STRING(topic)
+        cdef Py_ssize_t size = PyBytes_GET_SIZE(topic)
+        self.topic, self.block = topic, None
         self.begun = hash_on(hash_on(0, at, size), b"#", 1) if is_ascii(at, size) else 0
+        self.key = NULL
         return 0
 
-    cdef int add(self, object given, object offset, object store_ms) except -1:
+    cdef int add_unique(
+        self, const uint8_t *key, Py_ssize_t size, int64_t offset, int64_t store_ms
+    ) except -1:
+        """A unique key of a row, of letters and digits, which lies where it does until all are added."""
+        if not self.begun:
+            return self.add_key(key, size, offset, store_ms)
+        if self.key is NULL or self.key_size != size or memcmp(self.key, key, size) != 0:
+            self.key, self.key_size = key, size
+            self.key_hash = hash_on(self.begun, key, size)
+        return self.keep(<int32_t>self.key_hash, offset, store_ms)
+
+    cdef int add(self, object given, int64_t offset, int64_t store_ms) except -1:
         """The keys that a block of properties names."""
         cdef bytes block = given if type(given) is bytes else bytes(given)
-        return self.add_block(
-            <const uint8_t *>PyBytes_AS_STRING(block), PyBytes_GET_SIZE(block), offset, store_ms
-        )
-
-    cdef int add_block(
-        self, const uint8_t *block, Py_ssize_t block_size, object offset, object store_ms
-    ) except -1:
-        cdef Py_ssize_t size = 0, start
-        cdef const uint8_t *at = last_value(block, block_size, b"UNIQ_KEY\1", 9, &size)
+        cdef const uint8_t *start = <const uint8_t *>PyBytes_AS_STRING(block)
+        cdef Py_ssize_t size = 0
+        cdef const uint8_t *at = last_value(start, PyBytes_GET_SIZE(block), b"UNIQ_KEY\1", 9, &size)
         if at is not NULL:
-            self.found.append((_key_hash(self.begun, self.topic, at, size), offset, store_ms))
-        at = last_value(block, block_size, b"KEYS\1", 5, &size)
-        while at is not NULL and size:
-            start = 0
-            while start < size and at[start] != c" ":
-                start += 1
-            if start:
-                self.found.append((_key_hash(self.begun, self.topic, at, start), offset, store_ms))
-            if start < size:
-                start += 1
-            at += start
-            size -= start
+            self.add_key(at, size, offset, store_ms)
+        at = last_value(start, PyBytes_GET_SIZE(block), b"KEYS\1", 5, &size)
+        return 0 if at is NULL else self.add_words(at, size, offset, store_ms)
+
+    cdef int add_words(
+        self, const uint8_t *at, Py_ssize_t size, int64_t offset, int64_t store_ms
+    ) except -1:
+        """Each word is a key."""
+        cdef const uint8_t *end = at + size
+        cdef const uint8_t *word_end
+        while at < end:
+            word_end = <const uint8_t *>memchr(at, c" ", end - at)
+            if word_end is NULL:
+                word_end = end
+            if word_end > at:
+                self.add_key(at, word_end - at, offset, store_ms)
+            at = word_end + 1
+        return 0
+
+    cdef int add_key(
+        self, const uint8_t *key, Py_ssize_t size, int64_t offset, int64_t store_ms
+    ) except -1:
+        if self.begun and is_ascii(key, size):
+            return self.keep(<int32_t>hash_on(self.begun, key, size), offset, store_ms)
+        return self.keep(_hash_any([self.topic + b"#" + key[:size]])[0], offset, store_ms)
+
+    cdef int keep(self, int32_t key_hash, int64_t offset, int64_t store_ms) except -1:
+        """Keep a key by its hash."""
+        cdef Py_ssize_t room
+        cdef void *numbers
+        if self.count + KEY_NUMBERS > self.room:
+            room = max(ROOM_MIN, 2 * self.room)
+            numbers = PyMem_Realloc(self.numbers, room * sizeof(int64_t))
+            if numbers is NULL:
+                raise MemoryError
+            self.numbers, self.room = <int64_t *>numbers, room
+        self.numbers[self.count] = key_hash
+        self.numbers[self.count + 1] = offset
+        self.numbers[self.count + 2] = store_ms
+        self.count += KEY_NUMBERS
         return 0
 
 
-cdef int _add_rows(_Keys keys, SendBatch batch, object store_ms) except -1:
+cdef int _add_rows(_Keys keys, SendBatch batch, int64_t store_ms) except -1:
     cdef Py_ssize_t index
     cdef Row *row
-    cdef bytes block, last_block = None
     for index in range(batch.packed):
-        row, block = batch.rows + index, <bytes>(<tuple>batch.lanes[index])[1]
-        if block is not last_block:  # All queues of a topic have the same.
-            last_block = block
-            keys.begin(block[1 if len(block) <= TOPIC_BLOCK_V1_MAX else 2 :])
-        keys.add_block(
-            batch.text + row.block_at, row.block_size, row.physical_offset, store_ms
-        )
+        row = batch.rows + index
+        keys.begin_block(<bytes>(<tuple>row.lane)[1])
+        if row.key_size:
+            keys.add_unique(
+                batch.text + row.key_at, row.key_size, row.physical_offset, store_ms
+            )
+        if row.words_size:
+            keys.add_words(
+                batch.text + row.words_at, row.words_size, row.physical_offset, store_ms
+            )
     return 0
 
 
@@ -145,14 +212,13 @@ def index_keys(list waiting):
     cdef _Keys keys = _Keys()
     cdef tuple batch, put
     cdef list results
-    cdef object store_ms, puts
-    cdef bytes block, last_block = None
+    cdef object puts
+    cdef int64_t store_ms
     cdef Py_ssize_t index
     for batch in waiting:
         puts, store_ms = batch[0], batch[2]
         if isinstance(puts, SendBatch):
             _add_rows(keys, <SendBatch>puts, store_ms)
-            last_block = None
             continue
         results = <list>batch[1]
         if len(puts) != len(results):
@@ -161,12 +227,9 @@ def index_keys(list waiting):
             put = <tuple>puts[index]
             if <int>put[11] == NOT_INDEXED:
                 continue
-            block = <bytes?>put[1]
-            if block is not last_block:  # All queues of a topic have the same.
-                last_block = block
-                keys.begin(block[1 if len(block) <= TOPIC_BLOCK_V1_MAX else 2 :])
+            keys.begin_block(<bytes?>put[1])
             keys.add(put[3], (<tuple>results[index])[1], store_ms)
-    return keys.found
+    return keys.found()
 
 
 def record_keys(records):
@@ -186,4 +249,4 @@ def record_keys(records):
             last_topic = topic
             keys.begin(topic.encode())
         keys.add(fields[16], fields[6], fields[10])
-    return keys.found
+    return keys.found()

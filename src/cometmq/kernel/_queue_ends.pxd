@@ -7,3 +7,4 @@ cdef class QueueEnd:
     cdef public object max_offset
     cdef public bytearray tail
     cdef public bint watched
+    cdef public object tally

@@ -11,4 +11,5 @@ def take_sends(
     body_size_max: int,
     frame_size_max: int,
     header_size_max: int,
+    batch_count_max: int,
 ) -> int: ...

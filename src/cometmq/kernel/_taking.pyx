@@ -1,6 +1,6 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False
 # cython: cdivision=True, embedsignature=True
-"""The compiled twin of `columns.take_sends`: from the bytes of a connection to columns, without an object of each send.
+"""The compiled twin of `taking`: from the bytes of a connection to columns, without an object of each send.
 
 A frame that is in any way unusual ends it, and the Python side looks at that one.
 """
@@ -9,288 +9,41 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes
 from cpython.dict cimport PyDict_GetItem
 from cpython.object cimport PyObject
 from cpython.unicode cimport PyUnicode_DecodeASCII, PyUnicode_DecodeUTF8
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
-from libc.string cimport memcmp, memcpy, memset
+from libc.stdint cimport int32_t, int64_t, uint8_t
+from libc.string cimport memchr, memcmp, memcpy, memset
 
-from cometmq.kernel._bytes cimport get_u32
 from cometmq.kernel._blocks cimport Span, look_at
+from cometmq.kernel._bytes cimport get_u32
 from cometmq.kernel._columns cimport Row, SendBatch
 from cometmq.kernel._layouts cimport (
-    FRAME_HEAD_HEADER_AT,
-    FRAME_HEAD_LENGTH_AT,
-    FRAME_HEAD_SIZE,
-    HEADER_SIZE_MAX,
+    BATCH_HEAD_BODY_SIZE_AT,
+    BATCH_HEAD_FLAG_AT,
+    BATCH_HEAD_ITEM_SIZE_AT,
+    BATCH_HEAD_SIZE,
     PROPERTIES_SIZE_MAX,
     SHORT_SIZE,
 )
-from cometmq.kernel._text cimport get_decimal, hash_on, hex_digit, is_ascii, short_escape
-from cometmq.kernel.columns import LANGUAGES
+from cometmq.kernel._send_headers cimport LETTERS, SEND, SEND_BATCH, Header, read_header
+from cometmq.kernel._text cimport get_decimal, hash_on, is_ascii
+from cometmq.kernel._whole_frames cimport Frame, get_frame
 from cometmq.kernel.reference import java_hash_many as _hash_any
+from cometmq.kernel.taking import NAMES_MAX as _NAMES_MAX
 
 cdef enum:
-    SEND_V2 = 310
     RESPONSE_BIT = 1
     ONEWAY_BIT = 2
-    JSON_KIND = 0
-    BINARY_KIND = 1
-    # A binary header up to its fields: code 2, language 1, version 2, opaque 4, flag 4, and the sizes of the
-    # remark, of which there is none, and of the fields (docs/format/remoting.md).
-    OPAQUE_AT = 5
-    FLAG_AT = 9
-    REMARK_SIZE_AT = 13
-    FIELDS_SIZE_AT = 17
-    FIELDS_AT = 21
-    LETTERS = 26
-    LETTER_SIZE = 4  # As the name of a field, with its quotes and the colon.
     NUMBERS = 256
+    LANES_MAX = 16  # Of one topic so many are not looked up again.
+    TOPIC_SIZE_MAX = 256  # Longer than any topic.
+    NAMES_ROOM = 64  # Of SEND_MESSAGE as many properties are looked at as `taking` says.
 
-# Bytes, eight of each.
-cdef uint64_t ONES = 0x0101010101010101
-cdef uint64_t BLANKS = 0x2020202020202020
-cdef uint64_t QUOTES = 0x2222222222222222
-cdef uint64_t BACKSLASHES = 0x5C5C5C5C5C5C5C5C
-cdef uint64_t HIGHEST_BITS = 0x8080808080808080
-
-# What is found of a header's keys.
-cdef enum:
-    HAS_CODE = 1
-    HAS_FIELDS = 2
-    HAS_FLAG = 4
-    HAS_LANGUAGE = 8
-    HAS_OPAQUE = 16
-    HAS_VERSION = 32
-    HAS_KIND = 64
-
+cdef int NAMES_MAX = _NAMES_MAX
+assert NAMES_MAX <= NAMES_ROOM
 cdef tuple _numbers = tuple([str(number) for number in range(NUMBERS)])
-
-
-cdef struct Header:
-    int64_t flag
-    int64_t opaque
-    # By their letters; and where properties are written without the escapes of JSON.
-    Span *fields
-    uint8_t *room
-
-
-cdef struct Cursor:
-    const uint8_t *at
-    const uint8_t *end
-
-
-cdef inline bint _take(Cursor *cursor, uint8_t expected) noexcept nogil:
-    if cursor.at < cursor.end and cursor.at[0] == expected:
-        cursor.at += 1
-        return True
-    return False
-
-
-cdef inline const uint8_t *_plain_end(const uint8_t *at, const uint8_t *end) noexcept nogil:
-    """Where characters end that JSON writes as they are: at a quote, a backslash, one that may not be, or no ASCII.
-
-    Eight at a time: less the character that is looked for, or less the first that may be, only such a byte has its
-    highest bit; a byte behind one may have it, too, so the eight are looked at one by one then.
-    """
-    cdef uint64_t word
-    while end - at >= 8:
-        memcpy(&word, at, 8)
-        if (
-            (word ^ QUOTES) - ONES | (word ^ BACKSLASHES) - ONES | word - BLANKS | word
-        ) & HIGHEST_BITS:
-            break
-        at += 8
-    while at < end and 0x20 <= at[0] < 0x80 and at[0] != c'"' and at[0] != c"\\":
-        at += 1
-    return at
-
-
-cdef inline bint _take_text(Cursor *cursor, Span *text) noexcept nogil:
-    """A JSON string of ASCII without escapes; False for any other."""
-    cdef const uint8_t *end
-    if cursor.at >= cursor.end or cursor.at[0] != c'"':
-        return False
-    text.at = cursor.at + 1
-    end = _plain_end(text.at, cursor.end)
-    if end >= cursor.end or end[0] != c'"':
-        return False
-    text.size = end - text.at
-    cursor.at = end + 1
-    return True
-
-
-cdef inline bint _take_name(Cursor *cursor, Span *name) noexcept nogil:
-    """Such a string, and the colon behind it."""
-    cdef const uint8_t *at = cursor.at
-    if cursor.end - at >= LETTER_SIZE and at[0] == c'"' and at[2] == c'"' and at[3] == c":":
-        if c"a" <= at[1] <= c"z":  # Mostly.
-            name.at, name.size, cursor.at = at + 1, 1, at + LETTER_SIZE
-            return True
-    return _take_text(cursor, name) and _take(cursor, c":")
-
-
-cdef inline bint _take_block(Cursor *cursor, Span *text, uint8_t *room) noexcept nogil:
-    """A JSON string as the text that it means; False where it has an escape of another kind than clients write."""
-    cdef const uint8_t *at = cursor.at + 1
-    cdef const uint8_t *end = cursor.end
-    cdef const uint8_t *stop
-    cdef uint8_t *out = room
-    cdef int code
-    if cursor.at >= end or cursor.at[0] != c'"':
-        return False
-    while True:
-        stop = _plain_end(at, end)
-        memcpy(out, at, stop - at)
-        out, at = out + (stop - at), stop
-        if at >= end or at[0] < 0x20:
-            return False
-        if at[0] == c'"':
-            break
-        if at[0] != c"\\":
-            out[0] = at[0]
-            at += 1
-        elif end - at >= 6 and at[1] == c"u" and at[2] == c"0" and at[3] == c"0":
-            code = hex_digit(at[4]) * 16 + hex_digit(at[5])
-            if hex_digit(at[4]) < 0 or hex_digit(at[5]) < 0 or code >= 128:
-                return False
-            out[0] = code
-            at += 6
-        else:
-            code = short_escape(at[1]) if end - at >= 2 else 0
-            if not code:
-                return False
-            out[0] = code
-            at += 2
-        out += 1
-    text.at, text.size, cursor.at = room, out - room, at + 1
-    return True
-
-
-cdef inline bint _take_number(Cursor *cursor, int64_t *value) noexcept nogil:
-    cdef const uint8_t *start = cursor.at
-    cdef bint is_good = False
-    while cursor.at < cursor.end and (c"0" <= cursor.at[0] <= c"9" or cursor.at[0] == c"-"):
-        cursor.at += 1
-    value[0] = get_decimal(start, cursor.at - start, &is_good)
-    return is_good and -0x80000000 <= value[0] <= 0x7FFFFFFF
 
 
 cdef inline bint _is(Span *text, const char *word, Py_ssize_t size) noexcept nogil:
     return text.size == size and memcmp(text.at, word, size) == 0
-
-
-cdef inline bint _keep_field(Header *header, Span *name, Span *value) noexcept nogil:
-    """Keep a field that has a letter; False where there was one of that letter."""
-    cdef Span *field
-    if name.size != 1 or not c"a" <= name.at[0] <= c"z":
-        return True
-    field = &header.fields[name.at[0] - c"a"]
-    if field.at is not NULL:
-        return False
-    field[0] = value[0]
-    return True
-
-
-cdef inline bint _take_fields(Cursor *cursor, Header *header) noexcept nogil:
-    """The object of fields; only the properties may have escapes, and characters beyond ASCII."""
-    cdef Span name, value
-    if not _take(cursor, c"{"):
-        return False
-    while True:
-        if not _take_name(cursor, &name):
-            return False
-        if _is(&name, b"i", 1):
-            if not _take_block(cursor, &value, header.room):
-                return False
-        elif not _take_text(cursor, &value):
-            return False
-        if not _keep_field(header, &name, &value):
-            return False
-        if _take(cursor, c"}"):
-            return True
-        if not _take(cursor, c","):
-            return False
-
-
-cdef inline bint _is_language(Span *name):
-    cdef bytes language
-    for language in <tuple>LANGUAGES:
-        if _is(name, PyBytes_AS_STRING(language), PyBytes_GET_SIZE(language)):
-            return True
-    return False
-
-
-cdef int _read_key(Cursor *cursor, Span *name, Header *header):
-    """Read what stands behind a key of a header; gives which key that is, 0 for what is unusual."""
-    cdef Span value
-    cdef int64_t number = 0
-    if _is(name, b"code", 4):
-        return HAS_CODE if _take_number(cursor, &number) and number == SEND_V2 else 0
-    if _is(name, b"extFields", 9):
-        return HAS_FIELDS if _take_fields(cursor, header) else 0
-    if _is(name, b"flag", 4):
-        return HAS_FLAG if _take_number(cursor, &header.flag) else 0
-    if _is(name, b"opaque", 6):
-        return HAS_OPAQUE if _take_number(cursor, &header.opaque) else 0
-    if _is(name, b"version", 7):
-        return HAS_VERSION if _take_number(cursor, &number) else 0
-    if not _take_text(cursor, &value):
-        return 0
-    if _is(name, b"language", 8):
-        return HAS_LANGUAGE if _is_language(&value) else 0
-    return HAS_KIND if _is(name, b"serializeTypeCurrentRPC", 23) and _is(&value, b"JSON", 4) else 0
-
-
-cdef bint _read_json(const uint8_t *start, const uint8_t *end, Header *header):
-    """The header of a send as official clients write it; False for any other."""
-    cdef Cursor cursor
-    cdef Span name
-    cdef int seen = 0, key
-    cursor.at, cursor.end = start, end
-    if not _take(&cursor, c"{"):
-        return False
-    while True:
-        if not _take_name(&cursor, &name):
-            return False
-        key = _read_key(&cursor, &name, header)
-        if not key or seen & key:
-            return False
-        seen |= key
-        if _take(&cursor, c"}"):
-            return cursor.at == end and seen | HAS_KIND == 2 * HAS_KIND - 1
-        if not _take(&cursor, c","):
-            return False
-
-
-cdef bint _read_binary(const uint8_t *start, const uint8_t *end, Header *header) noexcept nogil:
-    """The binary header of a send; False for one that is unusual."""
-    cdef const uint8_t *at = start + FIELDS_AT
-    cdef int64_t size
-    cdef Span name, value
-    if end - start < FIELDS_AT or (start[0] << 8 | start[1]) != SEND_V2:
-        return False
-    header.opaque = <int32_t>get_u32(start + OPAQUE_AT)
-    header.flag = <int32_t>get_u32(start + FLAG_AT)
-    size = <int32_t>get_u32(start + FIELDS_SIZE_AT)
-    if get_u32(start + REMARK_SIZE_AT) != 0 or not 0 <= size <= end - at:
-        return False
-    end = at + size
-    while at < end:
-        if end - at < 2:
-            return False
-        name.size, name.at = at[0] << 8 | at[1], at + SHORT_SIZE
-        if name.size + 4 > end - name.at:  # One of 32768 and more is negative to others.
-            return False
-        size, value.at = <int32_t>get_u32(name.at + name.size), name.at + name.size + 4
-        if not 0 <= size <= end - value.at or name.size > 0x7FFF:
-            return False
-        value.size = size
-        if not is_ascii(name.at, name.size):
-            return False
-        if not _is(&name, b"i", 1) and not is_ascii(value.at, value.size):
-            return False
-        if not _keep_field(header, &name, &value):
-            return False
-        at = value.at + value.size
-    return True
 
 
 cdef inline bint _number_of(Span *text, int bits, int64_t *value) noexcept nogil:
@@ -301,51 +54,53 @@ cdef inline bint _number_of(Span *text, int bits, int64_t *value) noexcept nogil
     return is_good and -(<int64_t>1 << bits) <= value[0] < <int64_t>1 << bits
 
 
-cdef class _Lookup:
-    """Finds lanes; that of the topic before is not looked up again."""
-
-    cdef dict straight
-    cdef object queues
-    cdef Span topic
-
-    cdef object find(self, Span *topic, Span *queue_id):
-        """The lane of a queue; None where it has none."""
-        cdef PyObject *found
-        cdef int64_t number = 0
-        cdef object text
-        if topic.at is NULL or queue_id.at is NULL:
-            return None
-        if self.topic.at is NULL or not _is(topic, <const char *>self.topic.at, self.topic.size):
-            text = PyUnicode_DecodeASCII(<const char *>topic.at, topic.size, NULL)
-            found = PyDict_GetItem(self.straight, text)
-            if found is NULL:
-                return None
-            self.queues, self.topic = <object>found, topic[0]
-        if _number_of(queue_id, 31, &number) and 0 <= number < NUMBERS:
-            text = _numbers[number]
-        else:
-            text = PyUnicode_DecodeASCII(<const char *>queue_id.at, queue_id.size, NULL)
-        found = PyDict_GetItem(<dict>self.queues, text)
-        return <object>found if found is not NULL else None
+# Finds lanes for one call; all that it points at stays where it is meanwhile.
+cdef struct Lookup:
+    PyObject *queues  # Of this topic; NULL: there was none yet.
+    Py_ssize_t topic_size
+    uint8_t topic[TOPIC_SIZE_MAX]
+    PyObject *lanes[LANES_MAX]  # By the numbers of the queues, as far as they were looked up.
 
 
-cdef bint _add_block(SendBatch batch, Header *header, Row *row) except -1:
-    """Add the properties of a send to the batch's text; False where they may be special."""
-    cdef Span *text = &header.fields[c"i" - c"a"]
-    cdef Span key, tag
-    cdef uint8_t *room = header.room
-    cdef Py_ssize_t size = text.size
-    if text.at is NULL or size + PyBytes_GET_SIZE(batch.suffix) > PROPERTIES_SIZE_MAX:
-        return False
-    if text.at != room:
-        memcpy(room, text.at, size)
-    if not is_ascii(room, size):
+cdef PyObject *_find(Lookup *lookup, dict straight, Span *topic, Span *queue_id) except? NULL:
+    """The lane of a queue; NULL where it has none."""
+    cdef PyObject *found
+    cdef int64_t number = 0
+    cdef bint is_few
+    if topic.at is NULL or queue_id.at is NULL or topic.size > TOPIC_SIZE_MAX:
+        return NULL
+    if lookup.queues is NULL or not _is(topic, <const char *>lookup.topic, lookup.topic_size):
+        found = PyDict_GetItem(straight, PyUnicode_DecodeASCII(<const char *>topic.at, topic.size, NULL))
+        if found is NULL:
+            return NULL
+        memset(lookup.lanes, 0, sizeof(lookup.lanes))
+        memcpy(lookup.topic, topic.at, topic.size)
+        lookup.queues, lookup.topic_size = found, topic.size
+    if not _number_of(queue_id, 31, &number) or not 0 <= number < NUMBERS:
+        return PyDict_GetItem(
+            <dict>lookup.queues,
+            PyUnicode_DecodeASCII(<const char *>queue_id.at, queue_id.size, NULL),
+        )
+    is_few = number < LANES_MAX
+    if is_few and lookup.lanes[number] is not NULL:
+        return lookup.lanes[number]
+    found = PyDict_GetItem(<dict>lookup.queues, _numbers[number])
+    if is_few:
+        lookup.lanes[number] = found
+    return found
+
+
+cdef bint _is_text(const uint8_t *at, Py_ssize_t size) except -1:
+    if not is_ascii(at, size):
         try:
-            PyUnicode_DecodeUTF8(<const char *>room, size, NULL)
+            PyUnicode_DecodeUTF8(<const char *>at, size, NULL)
         except UnicodeDecodeError:
             return False
-    if not look_at(room, size, &key, &tag):
-        return False
+    return True
+
+
+cdef int _note_tag(Row *row, Span *tag) except -1:
+    """Note the hash of a tag."""
     row.tags_code = 0
     if tag.at is not NULL:
         if is_ascii(tag.at, tag.size):
@@ -354,31 +109,217 @@ cdef bint _add_block(SendBatch batch, Header *header, Row *row) except -1:
             row.tags_code = _hash_any(
                 [PyBytes_FromStringAndSize(<const char *>tag.at, tag.size)]
             )[0]
+    return 0
+
+
+cdef inline void _note_key(SendBatch batch, Row *row, Span *key, Span *words) noexcept:
+    """Note where the keys of a message lie in the batch's text; those of before stay where there are none."""
+    if key.at is not NULL:
+        row.key_at, row.key_size = key.at - batch.text, key.size
+    if words.at is not NULL:
+        row.words_at, row.words_size = words.at - batch.text, words.size
+
+
+cdef Py_ssize_t _shared_size(Header *header) except -2:
+    """Have the properties of a send in its room; gives how many bytes, -1 where they are no text."""
+    cdef Span *text = &header.fields[c"i" - c"a"]
+    if text.at is NULL:
+        return 0
+    if text.at != header.room:
+        memcpy(header.room, text.at, text.size)
+    if not header.is_ascii and not _is_text(header.room, text.size):
+        return -1
+    return text.size
+
+
+cdef bint _add_one(SendBatch batch, Header *header, Row *row, Span *body) except -1:
+    """Make a row of a send that is one message; False where there may be anything special about it."""
+    cdef Span key, tag, words
+    cdef Py_ssize_t size = _shared_size(header)
+    if size <= 0 or size + PyBytes_GET_SIZE(batch.suffix) > PROPERTIES_SIZE_MAX:
+        return False
+    if not look_at(header.room, size, &key, &tag, &words) or key.at is NULL:
+        return False
+    if header.code == SEND and not _is_whole(header, size):
+        return False
+    _note_tag(row, &tag)
     row.block_at, row.block_size = batch.text_size, size
-    row.key_at, row.key_size = batch.text_size + (key.at - room), key.size
+    _note_key(batch, row, &key, &words)
+    row.body, row.body_size = body.at, body.size
+    return True
+
+
+cdef bint _is_once(const uint8_t *block, Py_ssize_t size) noexcept nogil:
+    """Whether each property of a block is there once, and these are not many."""
+    cdef Span names[NAMES_ROOM]
+    cdef const uint8_t *at = block
+    cdef const uint8_t *end = block + size
+    cdef const uint8_t *name_end
+    cdef int count = 0, index
+    while at < end:
+        name_end = <const uint8_t *>memchr(at, 1, end - at)
+        if count == NAMES_MAX or name_end is NULL:
+            return False
+        names[count].at, names[count].size = at, name_end - at
+        for index in range(count):
+            if _is(&names[index], <const char *>at, name_end - at):
+                return False
+        count += 1
+        at = <const uint8_t *>memchr(name_end, 2, end - name_end)
+        if at is NULL:
+            return False
+        at += 1
+    return True
+
+
+cdef bint _is_whole(Header *header, Py_ssize_t size) noexcept nogil:
+    """Whether SEND_MESSAGE says all that it must, as clients write it, and no property twice."""
+    cdef Span *some = &header.fields[c"k" - c"a"]
+    cdef int64_t number
+    if header.fields[c"a" - c"a"].at is NULL:
+        return False
+    if some.at is not NULL and not _is(some, b"true", 4) and not _is(some, b"false", 5):
+        return False
+    some = &header.fields[c"d" - c"a"]
+    if some.at is not NULL and not _number_of(some, 31, &number):
+        return False
+    some = &header.fields[c"l" - c"a"]
+    if some.at is not NULL and not _number_of(some, 31, &number):
+        return False
+    return _is_once(header.room, size)
+
+
+# A message of a batch, where it lies in the body (docs/format/batch.md).
+cdef struct Item:
+    Span body
+    Span own  # Its properties.
+    int32_t flag
+    const uint8_t *end
+
+
+cdef bint _get_item(const uint8_t *at, const uint8_t *end, Item *item) noexcept nogil:
+    """Find the parts of a message of a batch; False where its sizes do not add up."""
+    cdef int64_t item_size, body_size
+    if end - at < BATCH_HEAD_SIZE:
+        return False
+    item_size = <int32_t>get_u32(at + BATCH_HEAD_ITEM_SIZE_AT)
+    body_size = <int32_t>get_u32(at + BATCH_HEAD_BODY_SIZE_AT)
+    item.flag = <int32_t>get_u32(at + BATCH_HEAD_FLAG_AT)
+    item.body.at, item.body.size = at + BATCH_HEAD_SIZE, body_size
+    if body_size < 0 or end - item.body.at < body_size + SHORT_SIZE:
+        return False
+    item.own.at = item.body.at + body_size
+    item.own.size = item.own.at[0] << 8 | item.own.at[1]
+    item.own.at += SHORT_SIZE
+    if end - item.own.at < item.own.size:
+        return False
+    item.end = item.own.at + item.own.size
+    return item.end - at == item_size
+
+
+cdef int64_t _measure(Span *body, int64_t count_max, int64_t *size) noexcept nogil:
+    """How many messages a batch has, and the bytes of their own properties; 0 where any size does not add up."""
+    cdef const uint8_t *at = body.at
+    cdef const uint8_t *end = body.at + body.size
+    cdef Item item
+    cdef int64_t count = 0
+    size[0] = 0
+    while at < end:
+        if count == count_max or not _get_item(at, end, &item):
+            return 0
+        size[0] += item.own.size + 1
+        count += 1
+        at = item.end
+    return count
+
+
+cdef bint _add_item(
+    SendBatch batch, Row *row, Item *item, Py_ssize_t shared_at, Py_ssize_t shared_size, Span *of_all
+) except -1:
+    """Make a row of a message of a batch; what that says of all stands behind its own properties."""
+    cdef uint8_t *room = batch.text + row.block_at
+    cdef uint8_t *end = room + item.own.size
+    cdef Span key, tag, words
+    memcpy(room, item.own.at, item.own.size)
+    if item.own.size and end[-1] != 2:
+        end[0] = 2
+        end += 1
+    if not _is_text(room, end - room) or not look_at(room, end - room, &key, &tag, &words):
+        return False
+    _note_tag(row, &tag)
+    row.key_at = row.key_size = row.words_at = row.words_size = 0
+    _note_key(batch, row, &key, &words)
+    memcpy(end, batch.text + shared_at, shared_size)
+    key, words = of_all[0], of_all[1]
+    if key.at is not NULL:  # It is that of each message, for it stands behind its own.
+        key.at = end + (key.at - batch.text - shared_at)
+    if words.at is not NULL:
+        words.at = end + (words.at - batch.text - shared_at)
+    _note_key(batch, row, &key, &words)
+    row.block_size = end + shared_size - room
+    row.body, row.body_size, row.flag = item.body.at, item.body.size, item.flag
+    return row.block_size + PyBytes_GET_SIZE(batch.suffix) <= PROPERTIES_SIZE_MAX
+
+
+cdef bint _add_batch(
+    SendBatch batch, Header *header, Row *like, tuple lane, Span *body, int64_t count_max
+) except -1:
+    """Add the messages of a batch as rows; False where there is anything special about one."""
+    cdef Py_ssize_t shared_at = batch.text_size, shared_size = _shared_size(header)
+    cdef int64_t own_size = 0, index, count = _measure(body, count_max, &own_size)
+    cdef const uint8_t *at = body.at
+    cdef Span of_all[2]  # Its unique key, and its keys.
+    cdef Span tag
+    cdef Row *rows
+    cdef Item item
+    if count == 0 or shared_size < 0:
+        return False
+    # Its own text stays in front of theirs.
+    batch.room_for(shared_size + own_size + count * shared_size)
+    if not look_at(batch.text + shared_at, shared_size, &of_all[0], &tag, &of_all[1]) or tag.at is not NULL:
+        return False
+    rows = batch.new_rows(count)
+    like.block_at = shared_at + shared_size
+    like.is_unnamed = of_all[0].at is NULL
+    for index in range(count):
+        rows[index] = like[0]
+        _get_item(at, body.at + body.size, &item)
+        if not _add_item(batch, &rows[index], &item, shared_at, shared_size, of_all):
+            return False
+        rows[index].messages = 0 if index else count
+        like.block_at += rows[index].block_size
+        at = item.end
+    batch.text_size += shared_size
+    for index in range(count):
+        batch.keep_row(lane)
     return True
 
 
 cdef bint _add(
-    SendBatch batch, Header *header, Span *body, _Lookup lookup, Py_ssize_t body_size_max
+    SendBatch batch, Header *header, Span *body, Lookup *lookup, dict straight,
+    Py_ssize_t body_size_max, int64_t batch_count_max,
 ) except -1:
-    """Add a send as a row; False where there is anything special about it."""
+    """Add a send as a row for each of its messages; False where there is anything special about it."""
     cdef Row *row
+    cdef Row like
     cdef Span *fields = header.fields
     cdef Span *some = &fields[c"m" - c"a"]
-    cdef object lane
+    cdef bint is_batch = header.code == SEND_BATCH
+    cdef PyObject *lane
     cdef int64_t number = 0
     if header.flag & RESPONSE_BIT or not 0 < body.size <= body_size_max:
         return False
     if some.at is not NULL and not _is(some, b"false", 5):
-        return False  # A batch, however it says so.
+        if not is_batch or not _is(some, b"true", 4):
+            return False  # A batch, however it says so, is one by its code.
     some = &fields[c"f" - c"a"]
     if some.at is NULL or not _is(some, b"0", 1):
         return False
-    lane = lookup.find(&fields[c"b" - c"a"], &fields[c"e" - c"a"])
-    if lane is None:
+    lane = _find(lookup, straight, &fields[c"b" - c"a"], &fields[c"e" - c"a"])
+    if lane is NULL:
         return False
-    row = batch.new_row()
+    row = batch.new_rows(1)
+    memset(row, 0, sizeof(Row))
     if not _number_of(&fields[c"g" - c"a"], 62, &row.born_ms):
         return False
     if not _number_of(&fields[c"h" - c"a"], 31, &number):
@@ -387,58 +328,40 @@ cdef bint _add(
     if some.at is not NULL and not _number_of(some, 31, &number):
         return False
     row.tried = <int32_t>number
-    if not _add_block(batch, header, row):
-        return False
-    row.body, row.body_size = body.at, body.size
     row.opaque, row.is_oneway = <int32_t>header.opaque, header.flag & ONEWAY_BIT
-    row.host = len(batch.hosts)
-    batch.lanes.append(lane)
-    batch.text_size += row.block_size
-    batch.count += 1
+    row.host, row.messages = len(batch.hosts), 1
+    if is_batch:
+        like = row[0]
+        return _add_batch(batch, header, &like, <tuple>lane, body, batch_count_max)
+    if not _add_one(batch, header, row, body):
+        return False
+    batch.keep_row(<tuple>lane)
     return True
 
 
 def take_sends(
     SendBatch batch not None, bytes data not None, Py_ssize_t position, Py_ssize_t count_max,
     bytes host not None, dict straight not None, Py_ssize_t body_size_max,
-    Py_ssize_t frame_size_max, Py_ssize_t header_size_max,
+    Py_ssize_t frame_size_max, Py_ssize_t header_size_max, Py_ssize_t batch_count_max,
 ):
-    """See `cometmq.kernel.columns.take_sends`."""
+    """See `cometmq.kernel.taking.take_sends`."""
     cdef const uint8_t *start = <const uint8_t *>PyBytes_AS_STRING(data)
-    cdef Py_ssize_t size = PyBytes_GET_SIZE(data), before = batch.count, header_size
-    cdef const uint8_t *at
-    cdef int64_t length
-    cdef uint32_t head
+    cdef Py_ssize_t size = PyBytes_GET_SIZE(data), before = batch.request_count
+    cdef Frame frame
     cdef Header header
     cdef Span fields[LETTERS]
-    cdef Span body
-    cdef _Lookup lookup = _Lookup.__new__(_Lookup)
-    cdef bint is_send
-    lookup.straight = straight
-    while size - position >= FRAME_HEAD_SIZE and batch.count - before < count_max:
-        at = start + position
-        length = <int32_t>get_u32(at + FRAME_HEAD_LENGTH_AT)
-        head = get_u32(at + FRAME_HEAD_HEADER_AT)
-        header_size = head & HEADER_SIZE_MAX
-        if not 4 <= length <= frame_size_max - 4:
+    cdef Lookup lookup
+    lookup.queues = NULL
+    while batch.request_count - before < count_max:
+        if not get_frame(start + position, size - position, frame_size_max, header_size_max, &frame):
             break
-        if FRAME_HEAD_HEADER_AT + length > size - position:
+        header.room = batch.room_for(frame.header_size + 8)
+        if not read_header(frame.kind, frame.header, frame.body.at, &header, fields):
             break
-        if header_size > header_size_max or header_size > length - 4:
+        if not _add(batch, &header, &frame.body, &lookup, straight, body_size_max, batch_count_max):
             break
-        at += FRAME_HEAD_SIZE
-        body.at, body.size = at + header_size, length - 4 - header_size
-        memset(fields, 0, sizeof(fields))
-        header.fields = fields
-        header.room = batch.room_for(header_size)
-        if head >> 24 == JSON_KIND:
-            is_send = _read_json(at, body.at, &header)
-        else:
-            is_send = head >> 24 == BINARY_KIND and _read_binary(at, body.at, &header)
-        if not is_send or not _add(batch, &header, &body, lookup, body_size_max):
-            break
-        position += FRAME_HEAD_HEADER_AT + length
-    if batch.count > before:
+        position += frame.size
+    if batch.request_count > before:
         batch.hosts.append(host)
         batch.buffers.append(data)
     return position

@@ -1,9 +1,45 @@
 # Numbers in text, Java's hashes, and values in a record's block of properties.
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
-from libc.string cimport memchr, memcmp
+from libc.string cimport memchr, memcmp, memcpy
 
 cdef extern from "Python.h":
     const char *PyUnicode_AsUTF8AndSize(object text, Py_ssize_t *size) except NULL
+
+cdef extern from *:
+    """
+    #if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+    #define FIRST_IS_LOWEST(word) __builtin_bswap64(word)
+    #else
+    #define FIRST_IS_LOWEST(word) (word)
+    #endif
+    """
+    uint64_t FIRST_IS_LOWEST(uint64_t word) nogil
+    int __builtin_ctzll(unsigned long long word) nogil
+
+
+cdef inline uint64_t word_at(const uint8_t *at) noexcept nogil:
+    """Eight bytes as a number, of which the first is the lowest."""
+    cdef uint64_t word
+    memcpy(&word, at, 8)
+    return FIRST_IS_LOWEST(word)
+
+
+cdef inline int first_byte(uint64_t bits) noexcept nogil:
+    """Of bytes whose highest bits are given the number of the first."""
+    return __builtin_ctzll(bits) >> 3
+
+
+cdef inline uint64_t json_stops(uint64_t word) noexcept nogil:
+    """The highest bits of the bytes at which plain text ends in JSON: a quote, a backslash, one below the blank.
+
+    Less the character that is looked for, or less the first that may be, only such a byte gets its highest bit. One
+    behind such a byte may get it, too, so only the first counts.
+    """
+    return (
+        (word ^ 0x2222222222222222ULL) - 0x0101010101010101ULL
+        | (word ^ 0x5C5C5C5C5C5C5C5CULL) - 0x0101010101010101ULL
+        | word - 0x2020202020202020ULL
+    ) & ~word & 0x8080808080808080ULL
 
 
 cdef inline uint32_t hash_on(uint32_t value, const uint8_t *at, Py_ssize_t size) noexcept nogil:
@@ -15,11 +51,32 @@ cdef inline uint32_t hash_on(uint32_t value, const uint8_t *at, Py_ssize_t size)
 
 
 cdef inline bint is_ascii(const uint8_t *at, Py_ssize_t size) noexcept nogil:
-    cdef Py_ssize_t i
-    cdef uint8_t seen = 0
-    for i in range(size):
-        seen |= at[i]
-    return seen < 128
+    cdef const uint8_t *end = at + size
+    cdef uint64_t seen = 0
+    while end - at >= 8:
+        seen |= word_at(at)
+        at += 8
+    while at < end:
+        seen |= at[0]
+        at += 1
+    return not seen & 0x8080808080808080ULL
+
+
+cdef inline bint holds(
+    const uint8_t *at, Py_ssize_t size, const char *part, Py_ssize_t part_size
+) noexcept nogil:
+    """Whether bytes stand in others; Python's `in` first tries them as a number, and makes an error of that."""
+    cdef const uint8_t *last = at + size - part_size
+    if part_size == 0:
+        return True
+    while at <= last:
+        at = <const uint8_t *>memchr(at, part[0], last - at + 1)
+        if at is NULL:
+            return False
+        if memcmp(at, part, part_size) == 0:
+            return True
+        at += 1
+    return False
 
 
 cdef inline const uint8_t *last_value(

@@ -129,7 +129,7 @@ def plain_records(
     cdef Py_ssize_t end = PyBytes_GET_SIZE(chunk)
     cdef Py_ssize_t last = end - RECORD_HEAD_SIZE
     cdef Parts parts
-    cdef bytes body, topic_bytes = None, block
+    cdef bytes body, topic_bytes = None, block, born_host = None, store_host = None
     cdef object topic = None
     if position < 0 or not issubclass(record_type, tuple):
         raise ValueError("a place in the piece, and a tuple type for its records")
@@ -148,7 +148,13 @@ def plain_records(
         block = PyBytes_FromStringAndSize(
             <const char *>start + parts.block_start, parts.after - parts.block_start
         )
-        records.append(_record(record_type, at, parts.after - position, body, topic, block))
+        born_host = _host(at + RECORD_HEAD_BORN_HOST_AT, born_host)
+        store_host = _host(at + RECORD_HEAD_STORE_HOST_AT, store_host)
+        records.append(
+            _record(
+                record_type, at, parts.after - position, born_host, store_host, body, topic, block
+            )
+        )
         position = parts.after
     return position
 
@@ -230,7 +236,8 @@ def copy_pieces(source, bytes places, bytes parts, target):
 
 
 cdef object _record(
-    type record_type, const uint8_t *at, int64_t size, bytes body, object topic, bytes block
+    type record_type, const uint8_t *at, int64_t size, bytes born_host, bytes store_host,
+    bytes body, object topic, bytes block,
 ):
     """The fields of a record's head and what follows it, in the order of `codec.record.Record`."""
     cdef object record = PyType_GenericAlloc(<PyTypeObject *>record_type, FIELDS)
@@ -243,9 +250,9 @@ cdef object _record(
     _set(record, 6, <int64_t>get_u64(at + RECORD_HEAD_PHYSICAL_OFFSET_AT))
     _set(record, 7, <int32_t>get_u32(at + RECORD_HEAD_SYS_FLAG_AT))
     _set(record, 8, <int64_t>get_u64(at + RECORD_HEAD_BORN_TIME_AT))
-    _set(record, 9, _host(at + RECORD_HEAD_BORN_HOST_AT))
+    _set(record, 9, born_host)
     _set(record, 10, <int64_t>get_u64(at + RECORD_HEAD_STORE_TIME_AT))
-    _set(record, 11, _host(at + RECORD_HEAD_STORE_HOST_AT))
+    _set(record, 11, store_host)
     _set(record, 12, <int32_t>get_u32(at + RECORD_HEAD_RECONSUME_TIMES_AT))
     _set(record, 13, <int64_t>get_u64(at + RECORD_HEAD_PREPARED_OFFSET_AT))
     _set(record, 14, body)
@@ -254,7 +261,10 @@ cdef object _record(
     return record
 
 
-cdef inline bytes _host(const uint8_t *at):
+cdef inline bytes _host(const uint8_t *at, bytes last):
+    """A host; mostly it is that of the record before."""
+    if last is not None and memcmp(PyBytes_AS_STRING(last), at, HOST_V4_SIZE) == 0:
+        return last
     return PyBytes_FromStringAndSize(<const char *>at, HOST_V4_SIZE)
 
 

@@ -14,8 +14,8 @@ from cometmq.kernel.layouts import (
     SHORT_SIZE,
     TOPIC_BLOCK_V1_MAX,
 )
-from cometmq.kernel.rows import Buffer, End, HeadRow
-from cometmq.kernel.sends import encode_answers, show_entries
+from cometmq.kernel.rows import Buffer, End, HeadRow, Pending, PutResult
+from cometmq.kernel.sends import as_one, encode_answers, show_entries
 
 
 def pack_columns(  # noqa: PLR0913, PLR0917  As `pack_records`.
@@ -47,14 +47,12 @@ def pack_columns(  # noqa: PLR0913, PLR0917  As `pack_records`.
         struct.error, OverflowError: a queue offset that is none; `take_back` puts right what was packed.
     """
     pieces: list[Buffer] = []
-    for index in range(first, batch.count):
+    for index in range(first, _fitting(batch, first, end - position, layouts)):
         queue, topic, _, _ = batch.lanes[index]
         host, body, properties = batch.host(index), batch.body(index), batch.block(index)
         pack, fixed_size, bits = layouts[len(host)]
         size = fixed_size + len(body) + len(topic) + len(properties)
-        if position + size > end:
-            break
-        *_, born_ms, flag, tried, _, _ = batch.row(index)
+        *_, born_ms, flag, tried, _, _, _, _ = batch.row(index)
         queue_offset = queue.next_offset
         head = pack(
             size, MAGIC_V1 if len(topic) <= TOPIC_BLOCK_V1_MAX else MAGIC_V2,
@@ -70,6 +68,17 @@ def pack_columns(  # noqa: PLR0913, PLR0917  As `pack_records`.
         content.append(b"".join(pieces))
         first = batch.packed
     return first, position
+
+
+def _fitting(batch: SendBatch[End], first: int, room: int, layouts: dict[int, HeadRow]) -> int:
+    """The first send, from one on, that there is no room for; all messages of a request lie in one file."""
+    for index, count in batch.requests(first, batch.count):
+        for each in range(index, index + count):
+            room -= layouts[len(batch.host(each))][1] + len(batch.body(each))
+            room -= len(batch.lanes[each][1]) + len(batch.block(each))
+        if room < 0:
+            return index
+    return batch.count
 
 
 def take_back(batch: SendBatch[End]) -> None:
@@ -91,14 +100,34 @@ def show_columns(
     show_entries(batch.arrivals(), dirty, tail_size_max, full, watched)
 
 
-def answer_columns(batch: SendBatch[End], first: int, last: int) -> bytes:
-    """The frames that answer some of those that are packed, one behind the other.
+def answer_columns(batch: SendBatch[End], first: int, last: int, host: str) -> bytes:
+    """The frames that answer the requests that begin with some of those that are packed, one behind the other.
+
+    Args:
+        batch: the sends.
+        first: the first of those.
+        last: behind the last.
+        host: this broker as message ids have it.
 
     Raises:
         IndexError: they are not packed.
     """
     if not 0 <= first <= last <= batch.packed:
         raise IndexError("sends that are packed")
-    if first == last:
-        return b""
-    return encode_answers(batch.pending(first, last), batch.results(first, last))
+    pending, results = answers_of(batch, first, last, host)
+    return encode_answers(pending, results) if pending else b""
+
+
+def answers_of(
+    batch: SendBatch[End], first: int, last: int, host: str
+) -> tuple[list[Pending], list[PutResult]]:
+    """What answers those requests, as `encode_answers` takes it."""
+    pending: list[Pending] = []
+    results: list[PutResult] = []
+    for one, (index, count) in zip(
+        batch.pending(first, last), batch.requests(first, last), strict=True
+    ):
+        answered, last_one = as_one(one, batch.results(index, index + count), host)
+        pending += answered
+        results += last_one
+    return pending, results

@@ -6,13 +6,14 @@ are stored in, and records of the kind "rollback" are not.
 Next: cometmq.kernel.reference
 """
 
+from array import array
 from collections.abc import Sequence
 from typing import Any
 
 from cometmq.kernel.columns import SendBatch
 from cometmq.kernel.layouts import TOPIC_BLOCK_V1_MAX
-from cometmq.kernel.reference import java_hash_many
-from cometmq.kernel.rows import Buffer, End, Key, PutBatch
+from cometmq.kernel.reference import index_insert, java_hash_many
+from cometmq.kernel.rows import Buffer, End, Keys, PutBatch
 from cometmq.model.flags import TRANSACTION_MASK, TRANSACTION_ROLLBACK
 
 NOT_INDEXED = TRANSACTION_ROLLBACK
@@ -22,9 +23,29 @@ _KEYS = b"KEYS"
 _NAME_END = b"\1"
 _VALUE_END = b"\2"
 _VALUE_END_BYTE = 2
+_INT_MAX = (1 << 31) - 1
+KEY_NUMBERS = 3  # Of each key in `Keys`.
 
 
-def index_keys(waiting: list[PutBatch[End]]) -> list[Key]:
+def keys_of(hashes: Sequence[int], offsets: Sequence[int], times: Sequence[int]) -> Keys:
+    """Keys whose hashes are known.
+
+    Args:
+        hashes: Java's hash of each "topic#key".
+        offsets: physical offset of each key's record, bytes.
+        times: store time of each key's record, ms.
+
+    Raises:
+        ValueError: these are not as many of each.
+    """
+    found = array("q", bytes(3 * len(hashes) * 8))
+    found[0::3], found[1::3], found[2::3] = (
+        array("q", each) for each in (hashes, offsets, times)
+    )
+    return found
+
+
+def index_keys(waiting: list[PutBatch[End]]) -> Keys:
     """The keys of new messages.
 
     Args:
@@ -47,8 +68,12 @@ def index_keys(waiting: list[PutBatch[End]]) -> list[Key]:
                 found = hashed_texts(_topic_of(put[1]) + b"#", put[3])
                 texts += found
                 places += [(offset, store_ms)] * len(found)
+    return _joined(texts, places)
+
+
+def _joined(texts: list[bytes], places: list[tuple[int, int]]) -> Keys:
     hashes = java_hash_many(texts)
-    return [(found, *place) for found, place in zip(hashes, places, strict=True)]
+    return keys_of(hashes, [offset for offset, _ in places], [time for _, time in places])
 
 
 def _topic_of(block: bytes) -> bytes:
@@ -56,7 +81,7 @@ def _topic_of(block: bytes) -> bytes:
     return block[1 if len(block) <= TOPIC_BLOCK_V1_MAX else 2 :]
 
 
-def record_keys(records: Sequence[tuple[Any, ...]]) -> list[Key]:
+def record_keys(records: Sequence[tuple[Any, ...]]) -> Keys:
     """The same of records that stand in the log (`codec.record.Record`)."""
     texts: list[bytes] = []
     places: list[tuple[int, int]] = []
@@ -65,7 +90,40 @@ def record_keys(records: Sequence[tuple[Any, ...]]) -> list[Key]:
             found = hashed_texts(record[15].encode() + b"#", record[16])
             texts += found
             places += [(record[6], record[10])] * len(found)
-    return [(found, *place) for found, place in zip(java_hash_many(texts), places, strict=True)]
+    return _joined(texts, places)
+
+
+def insert_keys(
+    slots: "memoryview[int]",
+    number: int,
+    keys: Keys,
+    begin_ms: int,
+    changed: bytearray,
+    before: int,
+    a_page: int,
+) -> tuple[bytes, int]:
+    """Enter keys into an index file, as `reference.index_insert` does.
+
+    Args:
+        slots: the newest entry of each slot, 0 where there is none; changed.
+        number: the number of the first entry to be made.
+        keys: them.
+        begin_ms: the file's first store time, which its entries count from; 0: there is none yet.
+        changed: of each page of the file that slots stand in, whether one of them was changed; set to 1.
+        before: for how many slots there would be room in the file before the first.
+        a_page: how many a page has.
+
+    Returns:
+        The entries' bytes (docs/format/index-file.md), and how many slots had none before.
+    """
+    for java_hash in keys[0::3]:
+        slot = (abs(java_hash) & _INT_MAX) % len(slots)
+        changed[(before + slot) // a_page] = 1
+    seconds = [
+        max(0, min((time - begin_ms) // 1000, _INT_MAX)) if begin_ms > 0 else 0
+        for time in keys[2::3]
+    ]
+    return index_insert(slots, number, keys[0::3], keys[1::3], seconds)
 
 
 def hashed_texts(topic: bytes, block: Buffer) -> list[bytes]:

@@ -3,7 +3,7 @@
 A record is taken apart, its properties become a dict, its ids text, in one turn of a loop. Compiled:
 `_messages`.
 
-Next: cometmq.client.inflight
+Next: cometmq.client.consumer.pull.process_queue
 """
 
 from collections.abc import Callable, Iterator

@@ -3,8 +3,10 @@
 A store's queue is one of these and more (`store.consume_queue`); what more it is the kernel does not know. Compiled:
 `_queue_ends`, where a field is a place in memory and no look-up by name.
 
-Next: cometmq.kernel.rows
+Next: cometmq.kernel.tallies
 """
+
+from cometmq.kernel.tallies import Tally
 
 
 class QueueEnd:
@@ -18,12 +20,14 @@ class QueueEnd:
         max_offset: behind the newest that consumers may see.
         tail: entries that are not in a file yet.
         watched: whether it is wanted what comes here.
+        tally: counts what is put here; None: nobody does.
     """
 
-    __slots__ = ("max_offset", "next_offset", "queue_id", "tail", "watched")
+    __slots__ = ("max_offset", "next_offset", "queue_id", "tail", "tally", "watched")
 
     def __init__(self, queue_id: int) -> None:
         self.queue_id = queue_id
         self.next_offset = self.max_offset = 0
         self.tail = bytearray()
         self.watched = False
+        self.tally: Tally | None = None

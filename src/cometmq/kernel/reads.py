@@ -50,7 +50,7 @@ def plain_fields(
         elif kind == "s":
             found.append(text)
         elif kind == "i":
-            if not _is_number(text):
+            if not is_number(text):
                 return None
             found.append(int(text))
         elif text in ("true", "false"):
@@ -60,7 +60,8 @@ def plain_fields(
     return tuple(found)
 
 
-def _is_number(text: str) -> bool:
+def is_number(text: str) -> bool:
+    """Whether it is a number as JSON writes it, of at most 18 digits."""
     digits = text.removeprefix("-")
     if not (digits.isascii() and digits.isdigit() and len(digits) <= _DIGITS_MAX):
         return False

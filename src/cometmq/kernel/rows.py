@@ -7,8 +7,9 @@ the `.pyx` files. What else goes in and out is bytes, whole numbers and text.
 Next: cometmq.kernel.layouts
 """
 
+from array import array
 from collections.abc import Callable, Sequence
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 from cometmq.kernel.queue_ends import QueueEnd
 
@@ -32,6 +33,9 @@ Outgoing = bytes | SendRow
 
 # name, kind ("s" text, "i" whole number, "b" truth value), whether it is required, default: a field of a header.
 FieldRow = tuple[str, str, bool, Any]
+
+# header without its numbers, queue, queue offset, offset to commit, opaque: a pull.
+SplitPull = tuple[bytes, int, int, int, int]
 
 # --- sends
 
@@ -83,8 +87,8 @@ Chosen = tuple[list[Run], int, int, int, bool]
 # columns those (a `SendBatch`) alone, for they know where they lie.
 PutBatch = tuple[Sequence[Put[End]] | Any, Sequence[PutResult], int]
 
-# Java's hash of "topic#key", physical offset, store time in ms.
-Key = tuple[int, int, int]
+# Three numbers for each key: Java's hash of "topic#key", its record's physical offset, store time in ms.
+Keys: TypeAlias = "array[int]"
 
 # For each topic, for each of its queues by number: [queue offset of the next record, the entries of those
 # before it as a bytearray].

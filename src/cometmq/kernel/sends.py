@@ -333,6 +333,29 @@ def encode_answers(pending: list[Pending], results: list[PutResult]) -> bytes:
     return "".join(frames).encode("latin-1")
 
 
+def as_one(
+    one: Pending, results: list[PutResult], host: str
+) -> tuple[list[Pending], list[PutResult]]:
+    """A batch is answered as one send, whose message id is those of its records with commas.
+
+    Args:
+        one: the batch.
+        results: of its records.
+        host: the store host as message ids have it.
+    """
+    opaque, start, key = one
+    _, last_offset, size = results[-1]
+    last = [(results[0][0], last_offset, size)]
+    if start is None:
+        return [one], last
+    return [(opaque, start + ids_of(results[:-1], host), key)], last
+
+
+def ids_of(results: list[PutResult], host: str) -> str:
+    """The message ids of records in front of the last one."""
+    return "".join([f"{physical_offset:016X},{host}" for _, physical_offset, _ in results])
+
+
 def _prefix(size: int) -> str:
     return ((size + 4).to_bytes(4) + size.to_bytes(4)).decode("latin-1")
 

@@ -10,7 +10,7 @@ class Clock(Protocol):
     """Where the time comes from; a test passes one that it turns by hand.
 
     Attributes:
-        is_steady: whether the wall time passes as the monotonic time does, always.
+        is_steady: whether nobody sets the wall clock: a sleep until a wall time ends then.
     """
 
     is_steady: bool

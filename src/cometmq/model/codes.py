@@ -114,6 +114,8 @@ class RequestCode(IntEnum):
     GET_TOPIC_CONFIG = 351
     GET_SUBSCRIPTIONGROUP_CONFIG = 352
     UPDATE_AND_GET_GROUP_FORBIDDEN = 353
+    CHECK_ROCKSDB_CQ_WRITE_PROGRESS = 354
+    EXPORT_ROCKSDB_CONFIG_TO_JSON = 355
     LITE_PULL_MESSAGE = 361
     RECALL_MESSAGE = 370
     QUERY_ASSIGNMENT = 400
@@ -122,8 +124,16 @@ class RequestCode(IntEnum):
     UPDATE_AND_CREATE_STATIC_TOPIC = 513
     GET_BROKER_MEMBER_GROUP = 901
     BROKER_HEARTBEAT = 904
+    ADD_BROKER = 902
+    REMOVE_BROKER = 903
+    NOTIFY_MIN_BROKER_ID_CHANGE = 905
     EXCHANGE_BROKER_HA_INFO = 906
     GET_BROKER_HA_STATUS = 907
+    RESET_MASTER_FLUSH_OFFSET = 908
+    GET_BROKER_EPOCH_CACHE = 1007
+    UPDATE_COLD_DATA_FLOW_CTR_CONFIG = 2001
+    REMOVE_COLD_DATA_FLOW_CTR_CONFIG = 2002
+    GET_COLD_DATA_FLOW_CTR_INFO = 2003
     SET_COMMITLOG_READ_MODE = 2004
     AUTH_CREATE_USER = 3001
     AUTH_UPDATE_USER = 3002
@@ -199,6 +209,16 @@ class ResponseCode(IntEnum):
 
 _RESPONSE_NAMES = {code.value: code.name for code in ResponseCode}
 _REQUEST_NAMES = {code.value: code.name for code in RequestCode}
+
+
+def version_name(ordinal: int) -> str:
+    """The name of a version of RocketMQ by its place in MQVersion, such as V5_3_3; UNKNOWN for one before 4.6."""
+    # Since long each of x.y.z has two places there: its snapshot, and itself.
+    number = 533 - (VERSION - ordinal) // 2
+    if not 460 <= number <= 999:
+        return "UNKNOWN"
+    snapshot = "_SNAPSHOT" if (VERSION - ordinal) % 2 else ""
+    return "V" + "_".join(str(number)) + snapshot
 
 
 def response_name(code: int) -> str:

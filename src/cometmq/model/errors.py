@@ -128,6 +128,10 @@ class TopicNotFound(ClientError):
     """No nameserver knows a route of this topic."""
 
 
+class GroupNotFound(ClientError):
+    """No broker knows the consumer group: nobody has made it, and no member of it has come."""
+
+
 class BrokerNotFound(ClientError):
     """The route names a broker, but no address of it is known."""
 
@@ -148,6 +152,10 @@ class BrokerRefused(ClientError):
         self.code = code
         self.remark = remark
         self.address = address
+
+
+class BodyError(ClientError):
+    """A message's body that is no value of its typed topic."""
 
 
 class SendFailed(ClientError):

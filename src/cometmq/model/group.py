@@ -11,32 +11,32 @@ class GroupConfig:
 
     Attributes:
         name: the group.
-        is_consume_enabled: whether it may pull at all.
-        is_consume_from_min_enabled: kept for the wire; RocketMQ reads it nowhere since 4.0.
-        is_broadcast_enabled: whether members may consume in broadcasting mode.
-        is_orderly: whether messages are popped in order (5.x).
+        consume_enabled: whether it may pull at all.
+        consume_from_min_enabled: kept for the wire; RocketMQ reads it nowhere since 4.0.
+        broadcast_enabled: whether members may consume in broadcasting mode.
+        orderly: whether messages are popped in order (5.x).
         retry_queues: queues of the retry topic.
         retry_max_times: tries before a message goes to the dead-letter topic.
         retry_policy: as the wire has it, kept whole.
         broker_id: where to read from as a rule.
         slow_broker_id: where to read from when far behind.
-        is_change_notified: whether members are told when membership changes.
+        notify_changes: whether members are told when membership changes.
         sys_flag: unit bits.
         consume_timeout_minutes: after this a message that is still being consumed is sent back.
         attributes: free attributes (5.x).
     """
 
     name: str
-    is_consume_enabled: bool = True
-    is_consume_from_min_enabled: bool = True
-    is_broadcast_enabled: bool = True
-    is_orderly: bool = False
+    consume_enabled: bool = True
+    consume_from_min_enabled: bool = True
+    broadcast_enabled: bool = True
+    orderly: bool = False
     retry_queues: int = 1
     retry_max_times: int = 16
     retry_policy: Mapping[str, Any] = field(default_factory=lambda: {"type": "CUSTOMIZED"})
     broker_id: int = 0
     slow_broker_id: int = 1
-    is_change_notified: bool = True
+    notify_changes: bool = True
     sys_flag: int = 0
     consume_timeout_minutes: int = 15
     attributes: Mapping[str, str] = field(default_factory=dict)

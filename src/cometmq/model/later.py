@@ -2,7 +2,7 @@
 
 A package whose users want a part of it, as the processes that Spark starts do, gives its names so:
 
-    __getattr__ = later(__name__, {"AsyncProducer": "cometmq.client.producer"})
+    __getattr__ = later(__name__, {"AsyncProducer": "cometmq.client.producer.producer"})
 """
 
 import sys

@@ -31,7 +31,7 @@ class Message:
         delay_level: 0, or 1..18 for RocketMQ's fixed delays.
         deliver: when consumers may see it: after a `timedelta`, or at a `datetime` (a naive one is
             local time); needs a broker of 5.x.
-        is_wait_store_ok: False: answer before a synchronous flush or replication.
+        wait_store_ok: False: answer before a synchronous flush or replication.
 
     Raises:
         MessageError: when the topic is illegal, the body is no bytes, a property cannot be
@@ -45,7 +45,7 @@ class Message:
     properties: Mapping[str, str] = field(default_factory=dict)
     flag: int = 0
     delay_level: int = 0
-    is_wait_store_ok: bool = True
+    wait_store_ok: bool = True
     deliver: timedelta | datetime | None = None
 
     def __post_init__(self) -> None:
@@ -89,7 +89,7 @@ class Message:
         if self.deliver is not None:
             name, value = _delivery_property(self.deliver)
             stored[name] = value
-        stored[keys_of.WAIT] = "true" if self.is_wait_store_ok else "false"
+        stored[keys_of.WAIT] = "true" if self.wait_store_ok else "false"
         return stored
 
 

@@ -221,11 +221,23 @@ class SettingsInForce(Generic[Settings]):
 
     Attributes:
         current: what holds now, a copy of what was given.
+        keep: brings changes to where the next start finds them; may wait for the disk, and raise OSError.
+        changed: keys that were changed since the start.
         on_change: called without arguments behind each change.
     """
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        check: Callable[[Settings], object] | None = None,
+        keep: Callable[[Mapping[str, str]], object] | None = None,
+    ) -> None:
+        """`check` raises SettingsError where values are right one by one, and wrong together."""
         self.current: Settings = dataclasses.replace(settings)  # type: ignore[type-var]
+        self._check = check
+        self.keep: Callable[[Mapping[str, str]], object] = keep or (lambda _values: None)
+        self.changed: set[str] = set()
         self.on_change: list[Callable[[], object]] = []
 
     def refused(self, values: Mapping[str, str]) -> list[str]:
@@ -246,8 +258,11 @@ class SettingsInForce(Generic[Settings]):
             by_name[name].attribute: _read(by_name[name], text, "change")
             for name, text in values.items()
         }
+        if self._check is not None:
+            self._check(dataclasses.replace(self.current, **changes))  # type: ignore[type-var]
         for attribute, value in changes.items():
             object.__setattr__(self.current, attribute, value)
+        self.changed.update(by_name[name].name for name in values)
         for callback in self.on_change:
             callback()
 

@@ -14,12 +14,6 @@ TAG = "TAG"
 SQL92 = "SQL92"
 
 
-class Sql92(str):
-    """An SQL92 expression, where a tag expression could stand; `cometmq.client.by_sql` makes it."""
-
-    __slots__ = ()
-
-
 @dataclass(frozen=True, slots=True)
 class Subscription:
     """A consumer group's subscription to one topic.
@@ -53,13 +47,9 @@ class Subscription:
 def parse_subscription(topic: str, expression: str | None, *, version: int = 0) -> Subscription:
     """A tag expression such as `TagA || TagB`; None, empty and `*` mean everything.
 
-    An `Sql92` is taken as it is.
-
     Raises:
         SubscriptionError: when the expression holds no tag at all.
     """
-    if isinstance(expression, Sql92):
-        return Subscription(topic, str(expression), SQL92, version=version)
     text = (expression or "").strip()
     if not text or text == ALL:
         return Subscription(topic, version=version)

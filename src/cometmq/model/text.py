@@ -16,3 +16,8 @@ def cut(text: str, most: int) -> str:
         return text
     tail = most // 4
     return f"{text[: most - tail]} ... ({len(text)} characters) ... {text[-tail:]}"
+
+
+def label_value(text: str) -> str:
+    """A label's value as it stands between quotes in Prometheus's text format."""
+    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

@@ -17,7 +17,7 @@ class TlsSettings:
         cert_file: the client's own certificate, PEM, for servers that ask for one.
         key_file: its key; None: it is in `cert_file`.
         key_password: of the key.
-        is_server_checked: whether the server's certificate and its host name are checked; without that whoever is on the
+        check_server: whether the server's certificate and its host name are checked; without that whoever is on the
             way reads and changes everything.
     """
 
@@ -25,7 +25,7 @@ class TlsSettings:
     cert_file: str | None = None
     key_file: str | None = None
     key_password: str | None = field(default=None, repr=False)
-    is_server_checked: bool = True
+    check_server: bool = True
 
     def __post_init__(self) -> None:
         """Refuse what cannot be meant.

@@ -17,7 +17,7 @@ class TopicConfig:
         perm: bits of `model.flags.PERM_*`.
         filter_type: SINGLE_TAG or MULTI_TAG.
         sys_flag: unit bits, `model.flags.TOPIC_*`.
-        is_ordered: whether a nameserver keeps an order configuration for it.
+        ordered: whether a nameserver keeps an order configuration for it.
         attributes: queue.type, cleanup.policy and so on (5.x).
     """
 
@@ -27,7 +27,7 @@ class TopicConfig:
     perm: int = PERM_READ_WRITE
     filter_type: str = "SINGLE_TAG"
     sys_flag: int = 0
-    is_ordered: bool = False
+    ordered: bool = False
     attributes: Mapping[str, str] = field(default_factory=dict)
 
     @property

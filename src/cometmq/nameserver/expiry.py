@@ -5,7 +5,7 @@ Next: cometmq.nameserver.lookup
 
 import logging
 
-from cometmq.nameserver.routes import Connection, RouteTable
+from cometmq.nameserver.routes import BrokerConnection, RouteTable
 
 _log = logging.getLogger(__name__)
 
@@ -24,7 +24,7 @@ class Expiry:
             self._table.drop(key)
             live.connection.close()
 
-    def closed(self, connection: Connection) -> None:
+    def closed(self, connection: BrokerConnection) -> None:
         """Remove the brokers that lived on a connection, at once."""
         for key in self._table.of_connection(connection):
             _log.info("%s closed its connection; removed", key)

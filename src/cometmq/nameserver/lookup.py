@@ -2,7 +2,7 @@
 
 Follows RouteInfoManager of RocketMQ 5.3.3.
 
-Next: cometmq.client.routes
+Next: cometmq.client.connection.routes
 """
 
 from dataclasses import replace

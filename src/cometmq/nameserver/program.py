@@ -15,6 +15,7 @@ from cometmq.nameserver.server import NameServer
 from cometmq.nameserver.settings import NameServerSettings, read_nameserver_settings
 from cometmq.net.clock import SystemClock
 from cometmq.net.descriptors import raise_limit
+from cometmq.net.log_file import asked_log
 from cometmq.net.loop import run
 from cometmq.net.program_log import set_up_log
 from cometmq.store.conf_file import ConfFile
@@ -45,7 +46,8 @@ def run_nameserver(
     if prints_settings:
         sys.stdout.write(encode_properties_text(settings_table(settings)).decode())
         return
-    set_up_log()
+    formatter, stream = asked_log(os.environ)
+    set_up_log(formatter=formatter, stream=stream)
     sys.setswitchinterval(_SWITCH_SECONDS)
     raise_limit()
     run(_serve(settings, conf))

@@ -14,7 +14,7 @@ from math import inf
 from typing import Any, NamedTuple, Protocol
 
 from cometmq.codec.bodies.missing_brokers import MissingBroker
-from cometmq.codec.bodies.register import Registration
+from cometmq.codec.bodies.register import RegisterBrokerBody
 from cometmq.codec.headers.nameserver import RegisterBroker, RegisterBrokerResponse
 from cometmq.model.clock import Clock
 from cometmq.model.codes import ResponseCode
@@ -33,7 +33,7 @@ SILENCE_MS_MAX = 120_000
 _STEP_TOPICS = 500
 
 
-class Connection(Protocol):
+class BrokerConnection(Protocol):
     """What of a connection matters here.
 
     Attributes:
@@ -71,7 +71,7 @@ class LiveBroker:
     ha_address: str
     timeout: float
     last_heard: float
-    connection: Connection
+    connection: BrokerConnection
     filter_servers: tuple[str, ...] = ()
 
 
@@ -125,8 +125,8 @@ class RouteTable:
     def register(
         self,
         header: RegisterBroker,
-        registration: Registration,
-        connection: Connection,
+        registration: RegisterBrokerBody,
+        connection: BrokerConnection,
         *,
         queues: Mapping[str, QueueData] | None = None,
         zone_name: str | None = None,
@@ -211,7 +211,10 @@ class RouteTable:
         self.live.pop(BrokerKey(header.cluster_name, header.broker_addr), None)
 
     def _has_newer_owner(
-        self, header: RegisterBroker, addresses: Mapping[int, str], registration: Registration
+        self,
+        header: RegisterBroker,
+        addresses: Mapping[int, str],
+        registration: RegisterBrokerBody,
     ) -> bool:
         """Whether this id belongs to another living broker of a later master epoch."""
         owner = addresses.get(header.broker_id)
@@ -228,7 +231,7 @@ class RouteTable:
     def _take_topics(
         self,
         header: RegisterBroker,
-        registration: Registration,
+        registration: RegisterBrokerBody,
         queues: Mapping[str, QueueData],
         *,
         is_first: bool,
@@ -251,8 +254,8 @@ class RouteTable:
         self,
         key: BrokerKey,
         header: RegisterBroker,
-        registration: Registration,
-        connection: Connection,
+        registration: RegisterBrokerBody,
+        connection: BrokerConnection,
     ) -> None:
         timeout_ms = header.heartbeat_timeout_millis
         known = self.live.get(key)
@@ -302,7 +305,7 @@ class RouteTable:
         """When the first of those of now may have been silent for too long: monotonic seconds, infinite for none."""
         return min((live.last_heard + live.timeout for live in self.live.values()), default=inf)
 
-    def of_connection(self, connection: Connection) -> list[BrokerKey]:
+    def of_connection(self, connection: BrokerConnection) -> list[BrokerKey]:
         """Brokers that registered last on this connection.
 
         Differs from Java, which finds one of them: a container runs several brokers on one.
@@ -442,7 +445,9 @@ class RouteTable:
         return [topic for topic, queues in self.topics.items() if broker_name in queues]
 
 
-def queues_told(header: RegisterBroker, registration: Registration) -> dict[str, QueueData]:
+def queues_told(
+    header: RegisterBroker, registration: RegisterBrokerBody
+) -> dict[str, QueueData]:
     """The queues that a registration tells of, by topic; any thread."""
     # A slave that stands in for its master takes no sends.
     is_acting = header.broker_id != MASTER_ID and bool(header.enable_acting_master)

@@ -4,7 +4,6 @@ Next: cometmq.nameserver.handlers.registration
 """
 
 import asyncio
-import contextlib
 import logging
 import os
 from math import inf
@@ -13,17 +12,21 @@ from cometmq.access.account_files import follow
 from cometmq.access.gate import AccessGate
 from cometmq.access.guard import access_guard
 from cometmq.model.clock import Clock
+from cometmq.model.errors import NetError
 from cometmq.model.settings import SettingsInForce
 from cometmq.nameserver.expiry import Expiry
 from cometmq.nameserver.handlers.admin import AdminHandlers
 from cometmq.nameserver.handlers.registration import RegistrationHandlers
 from cometmq.nameserver.handlers.routes import RouteHandlers
 from cometmq.nameserver.kv import KvConfig
+from cometmq.nameserver.metrics import CONTENT_TYPE, metrics_text
 from cometmq.nameserver.missing import MissingBrokers
 from cometmq.nameserver.requests import request_table
 from cometmq.nameserver.routes import RouteTable
 from cometmq.nameserver.settings import NameServerSettings
 from cometmq.net.dispatcher import Dispatcher
+from cometmq.net.http import HttpAnswer, HttpServer, words
+from cometmq.net.loop import beat_sleep, beat_wait
 from cometmq.net.server import Server
 from cometmq.net.tasks import Tasks
 from cometmq.store.conf_file import ConfFile
@@ -62,6 +65,12 @@ class NameServer:
         self._has_come = asyncio.Event()
         self._tasks = Tasks("nameserver")
         self._server: Server | None = None
+        self._http = HttpServer({"/metrics": self._metrics, "/healthz": self._alive})
+
+    @property
+    def metrics_port(self) -> int:
+        """Where /metrics is; 0: nowhere."""
+        return self._http.port
 
     @property
     def address(self) -> str:
@@ -77,12 +86,14 @@ class NameServer:
             CodecError, OSError: kvConfig.json cannot be read.
         """
         settings = self._settings.current
+        gate = self._gate()
         server = Server(
-            self._dispatcher(),
+            self._dispatcher(gate),
             self._clock,
             connections_per_address_max=settings.connections_per_address_max,
             idle_seconds_max=settings.idle_seconds_max,
             tls=settings.server_tls(),
+            strangers=gate,
         )
         self.port = await server.start(settings.listen_host, settings.listen_port)
         self._server = server
@@ -90,6 +101,7 @@ class NameServer:
         self.routes.on_come = self._has_come.set
         self._tasks.spawn(self._scan(), "expiry")
         self._tasks.spawn(self._sweep(), "sweep")
+        self._serve_pages(settings)
         if settings.bind_address is not None:
             _log.warning(
                 "listening on %s for everyone who reaches it; %s",
@@ -103,10 +115,30 @@ class NameServer:
     async def close(self) -> None:
         """Stop listening and close all connections."""
         await self._tasks.close()
+        await self._http.close()
         if self._server is not None:
             await self._server.close()
 
-    def _dispatcher(self) -> Dispatcher:
+    def _serve_pages(self, settings: NameServerSettings) -> None:
+        """Serve /metrics and /healthz where they are asked for; where somebody else has the port, say so and do without."""
+        if settings.metrics_port is None:
+            return
+        try:
+            self._http.start(settings.metrics_host, settings.metrics_port)
+        except NetError as error:
+            _log.warning("no metrics: %s; metricsPromExporterPort names another port", error)
+            return
+        _log.info("metrics at http://%s:%d/metrics", settings.metrics_host, self.metrics_port)
+
+    async def _metrics(self) -> HttpAnswer:
+        assert self._server is not None
+        text = metrics_text(self.routes, len(self._server.peers))
+        return HttpAnswer((text.encode(),), content_type=CONTENT_TYPE)
+
+    async def _alive(self) -> HttpAnswer:
+        return words(f"alive: {len(self.routes.live)} brokers are here")
+
+    def _dispatcher(self, gate: AccessGate | None) -> Dispatcher:
         path = self._settings.current.kv_config_path
         kv = KvConfig(ConfigFile(os.path.abspath(path), RealDisk()) if path else None)  # noqa: PTH100  The disk port takes texts.
         answers = (
@@ -114,7 +146,7 @@ class NameServer:
             RouteHandlers(self.routes, kv, self._settings, self._clock).answers,
             AdminHandlers(self.routes, kv, self._settings, self._conf).answers,
         )
-        return Dispatcher(request_table(answers, self._gate()))
+        return Dispatcher(request_table(answers, gate))
 
     def _gate(self) -> AccessGate | None:
         """What asks for rights, where there is access control; files of accounts are followed from now on."""
@@ -126,14 +158,15 @@ class NameServer:
     async def _scan(self) -> None:
         """Remove silent brokers: when the first may be, and once a period at most."""
         while True:
-            await asyncio.sleep(self._settings.current.scan_interval_ms / 1000)
+            await beat_sleep(self._settings.current.scan_interval_ms / 1000)
             self._has_come.clear()
             self._expiry.scan()
             pause = self.routes.next_silent() - self._clock.monotonic()
-            with contextlib.suppress(TimeoutError):
-                # One that came may be silent sooner than those that were known.
-                async with asyncio.timeout(pause if pause < inf else None):
-                    await self._has_come.wait()
+            # One that came may be silent sooner than those that were known.
+            if pause < inf:
+                await beat_wait(self._has_come, pause)
+            else:
+                await self._has_come.wait()
 
     async def _sweep(self) -> None:
         """Take out what brokers leave behind, with everybody else's requests between two steps."""

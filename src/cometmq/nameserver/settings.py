@@ -6,11 +6,11 @@ A `namesrv.conf` written for Java is read as it is. The one default that differs
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from cometmq.access.auth_keys import AUTH_KEYS_WITHOUT_EFFECT
 from cometmq.access.keys import AccessKeys, check_secret_files, further_layers
+from cometmq.model.frozen import dataclass
 from cometmq.model.settings import environment_layer, flags_layer, read_settings, setting
 from cometmq.model.unsupported import TLS, judge
 from cometmq.store.conf_file import ConfFile
@@ -60,6 +60,8 @@ class NameServerSettings(AccessKeys):
         waits_for_brokers: routes are refused for the first `wait_seconds` after the start.
         wait_seconds: long enough for all brokers to have registered.
         missing_hours: a broker that left without a word is remembered so long (ours alone); 0: not.
+        metrics_host: where /metrics and /healthz are served (ours alone).
+        metrics_port: and on which port; None: they are not; 0 takes a free one, which the log names.
     """
 
     bind_address: str | None = setting(None)
@@ -81,6 +83,10 @@ class NameServerSettings(AccessKeys):
     wait_seconds: int = setting(45, key="waitSecondsForService", least=0, is_remote=True)
 
     missing_hours: int = setting(72, key="missingBrokerReservedTime", least=0)
+    metrics_host: str = setting("127.0.0.1", key="metricsPromExporterHost")
+    metrics_port: int | None = setting(
+        None, key="metricsPromExporterPort", least=0, most=65_535
+    )
 
     # Not built yet: whoever switches them on is told.
     is_min_id_change_notified: bool = setting(

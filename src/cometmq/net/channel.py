@@ -21,6 +21,7 @@ from cometmq.model.clock import Clock
 from cometmq.model.errors import CodecError, ConnectionLost, RequestTimeout
 from cometmq.model.flags import ONEWAY, RESPONSE
 from cometmq.net.answer import Answer, answer_head, answer_to_error, instead_of
+from cometmq.net.loop import beat_later
 from cometmq.net.socket_writer import SocketWriter
 from cometmq.wire.connection import Connection, Outgoing
 
@@ -119,7 +120,7 @@ class Channel(asyncio.Protocol):
         self._loop = asyncio.get_running_loop()
         self._outgoing: list[Outgoing] = []
         self._arrived: list[RawCommand] = []  # Read, and not given to anyone yet.
-        self._expiry: asyncio.TimerHandle | None = None
+        self._end_expiry: Callable[[], object] | None = None  # Takes the timer back.
         self._is_expiry_far = False
         self._scanned_at = 0  # `_written` at the last scan.
         self._heard = self._written = 0  # Bytes, ever.
@@ -251,9 +252,10 @@ class Channel(asyncio.Protocol):
             self._writer.lost()
         self._can_write.set()
         self._gone.set()
-        for timer in (self._expiry, self._looking):
-            if timer is not None:
-                timer.cancel()
+        if self._end_expiry is not None:
+            self._end_expiry()
+        if self._looking is not None:
+            self._looking.cancel()
         self._give_all()
         for waiter in self._wire.close():
             waiter.failed(ConnectionLost(f"{self.address} closed the connection"))
@@ -397,7 +399,7 @@ class Channel(asyncio.Protocol):
             data = encode_requests(outgoing)
             self._written += len(data)
             self._transport.write(data)
-        if (self._expiry is None or self._is_expiry_far) and self._wire.waiting:
+        if (self._end_expiry is None or self._is_expiry_far) and self._wire.waiting:
             self._expire_in(_EXPIRY_SCAN_SECONDS)
 
     def _write_now(self) -> None:
@@ -411,13 +413,13 @@ class Channel(asyncio.Protocol):
         writer.write_now(data)
 
     def _expire_in(self, seconds: float) -> None:
-        if self._expiry is not None:
-            self._expiry.cancel()
+        if self._end_expiry is not None:
+            self._end_expiry()
         self._is_expiry_far = seconds > _EXPIRY_SCAN_SECONDS
-        self._expiry = self._loop.call_later(seconds, self._expire)
+        self._end_expiry = beat_later(seconds, self._expire)
 
     def _expire(self) -> None:
-        self._expiry = None
+        self._end_expiry = None
         self._give_all()
         now = self._clock.monotonic()
         for waiter in self._wire.expire(now):
@@ -427,6 +429,11 @@ class Channel(asyncio.Protocol):
         if self._wire.waiting and not self.is_closed:
             left = self._wire.first_deadline - now if is_quiet else 0.0
             self._expire_in(max(left, _EXPIRY_SCAN_SECONDS))
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether a request on it has no answer yet."""
+        return bool(self._wire.waiting)
 
     def close(self) -> None:
         """Close the connection; what was written still goes out."""

@@ -11,6 +11,8 @@ Next: cometmq.broker.handlers.send
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from inspect import isawaitable
+from operator import itemgetter
+from time import perf_counter_ns
 from typing import TYPE_CHECKING
 
 from cometmq.codec.remoting import Command, RawCommand
@@ -35,6 +37,12 @@ _log = logging.getLogger(__name__)
 # Requests of one connection whose answers are being worked on; an official client has at most a few
 # dozen, and each costs a task.
 PENDING_MAX = 4096
+_code_and_flag = itemgetter(0, 1)  # Of a raw command.
+_TELLING_FAILED = "what follows a turn's answers failed"
+
+
+# Told of a request: its code, its flag, the code of its answer, and after how many nanoseconds that came.
+OnAnswered = Callable[[int, int, int, int], None]
 
 
 class Dispatcher:
@@ -44,8 +52,14 @@ class Dispatcher:
         intake: takes requests as bytes, before they are commands; None where the table has none.
     """
 
-    def __init__(self, table: RequestTable | None = None) -> None:
-        """Without a table every request is answered REQUEST_CODE_NOT_SUPPORTED."""
+    def __init__(
+        self, table: RequestTable | None = None, *, on_answered: OnAnswered | None = None
+    ) -> None:
+        """Without a table every request is answered REQUEST_CODE_NOT_SUPPORTED.
+
+        `on_answered` is told of each that is handled by itself: a batch handler's count themselves.
+        """
+        self._on_answered = on_answered
         self._handlers: Mapping[int, Handler] = {}
         self._batches: Mapping[int, BatchHandler] = {}
         self.intake: Intake | None = None
@@ -72,9 +86,13 @@ class Dispatcher:
             if not commands:
                 continue  # All that it sent was taken.
             peer.gather()
-            if len(commands) == 1 and not commands[0][1] & RESPONSE:
-                only = batches.get(commands[0][0])
-                if only is not None:  # What an unpipelined producer sends: no sorting for it.
+            kinds = set(map(_code_and_flag, commands))
+            if len(kinds) == 1:
+                code, flag = kinds.pop()
+                only = None if flag & RESPONSE else batches.get(code)
+                if (
+                    only is not None
+                ):  # Most often a read is nothing but sends or acknowledgements: no sorting for it.
                     gathered.setdefault(only, []).append(read)
                     continue
             if not self._sort(commands, peer, gathered, is_over):
@@ -92,8 +110,12 @@ class Dispatcher:
         """Do what the intake has taken: it came before all that its connections sent behind it."""
         intake = self.intake
         if intake is not None and intake.count:
-            intake.handle()
-            _end_batch(intake)
+            if not intake.handle():
+                return
+            try:
+                intake.written()
+            except Exception:  # noqa: BLE001
+                _log.exception(_TELLING_FAILED)
 
     def handle_one(self, commands: list[RawCommand], peer: "Peer") -> bool:
         """Handle the one request that a turn brought; False where no batch handler takes it, and nothing was done."""
@@ -124,7 +146,7 @@ class Dispatcher:
             if command[1] & RESPONSE:
                 peer.take_answer(command)
             elif batch is not None:
-                if batch is not latest:  # Most often a read is nothing but sends.
+                if batch is not latest:
                     latest, some = batch, of_peer.setdefault(batch, [])
                 some.append(command)
             elif peer.is_paused or is_over():
@@ -132,7 +154,7 @@ class Dispatcher:
                 break
             else:
                 handler = self._handlers.get(command[0], _not_supported)
-                run_handler(handler, Command(*command), peer)
+                run_handler(handler, Command(*command), peer, self._on_answered)
         for batch, some in of_peer.items():
             gathered.setdefault(batch, []).append((peer, some))
         return bool(of_peer)
@@ -150,21 +172,26 @@ def run_batch(batch: BatchHandler, reads: list[Read]) -> None:
             refuse_all(commands, peer, error)
 
 
-def _end_batch(batch: BatchHandler | Intake) -> None:
+def _end_batch(batch: BatchHandler) -> None:
     try:
         batch.written()
     except Exception:  # noqa: BLE001
         # It is answered already; a fault of who is told of it must not end the turn of others.
-        _log.exception("what follows a turn's answers failed")
+        _log.exception(_TELLING_FAILED)
 
 
-def run_handler(handler: Handler, command: Command, peer: "Peer") -> None:
+def run_handler(
+    handler: Handler, command: Command, peer: "Peer", on_answered: OnAnswered | None = None
+) -> None:
     """Let a handler answer a request, now or in a task of the peer; its errors become answers."""
+    began = perf_counter_ns() if on_answered is not None else 0
     try:
         _check_pending(peer)
         answer = handler(command, peer)
     except Exception as error:  # noqa: BLE001  The one place where errors become answers.
         answer = answer_to_error(error, command)
+    if on_answered is not None and isinstance(answer, Answer):
+        on_answered(command.code, command.flag, answer.code, perf_counter_ns() - began)
     if answer is None or command.flag & ONEWAY:
         if isawaitable(answer):
             peer.tasks.spawn(_settle(answer, command), f"request-{command.code}")
@@ -172,7 +199,8 @@ def run_handler(handler: Handler, command: Command, peer: "Peer") -> None:
     if isinstance(answer, Answer):
         peer.answer(command, answer)
     else:
-        peer.tasks.spawn(_answer_later(answer, command, peer), f"request-{command.code}")
+        work = _answer_later(answer, command, peer, on_answered, began)
+        peer.tasks.spawn(work, f"request-{command.code}")
 
 
 def _check_pending(peer: "Peer") -> None:
@@ -184,12 +212,20 @@ def _check_pending(peer: "Peer") -> None:
         )
 
 
-async def _answer_later(work: Awaitable[Answer | None], command: Command, peer: "Peer") -> None:
+async def _answer_later(
+    work: Awaitable[Answer | None],
+    command: Command,
+    peer: "Peer",
+    on_answered: OnAnswered | None,
+    began: int,
+) -> None:
     try:
         answer = await work
     except Exception as error:  # noqa: BLE001  See run_handler.
         answer = answer_to_error(error, command)
     if answer is not None:
+        if on_answered is not None:
+            on_answered(command.code, command.flag, answer.code, perf_counter_ns() - began)
         peer.answer(command, answer)
 
 

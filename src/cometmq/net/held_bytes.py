@@ -24,6 +24,8 @@ _LEFT = 0.75
 _JUST_NOW = 0.01
 # A frame that has begun gets on by at least so much between two looks, bytes.
 PROGRESS_MIN = 4096
+PROGRESS_SECONDS = 10.0
+_SOON = 0.5  # A timer may be early by less.
 
 
 class _Held:
@@ -63,6 +65,7 @@ class HeldBytes:
         self._measure = measure
         self._clock = clock
         self._held: dict[Peer, _Held] = {}
+        self._next_look = clock.monotonic()
 
     def note(self, peer: "Peer", size: int) -> None:
         """A connection holds so many now; the peer or others may be closed for it."""
@@ -88,8 +91,19 @@ class HeldBytes:
         """Whether somebody holds something."""
         return bool(self._held)
 
+    def close_late(self, seconds: float, is_late: "Callable[[Peer], bool]") -> None:
+        """Close those that hold something for so long, and are late with it."""
+        latest = self._clock.monotonic() - seconds
+        for peer, held in list(self._held.items()):
+            if held.since <= latest and peer.is_read and is_late(peer):
+                self._drop(peer, f"after {seconds:.0f} s no header of it is whole")
+
     def close_stuck(self) -> None:
-        """Close those that have not got on since the last look; for bytes that should grow until they are whole."""
+        """Close those that have not got on since the last look, 10 s ago; for bytes that should grow until they are whole."""
+        now = self._clock.monotonic()
+        if now < self._next_look:
+            return
+        self._next_look = now + PROGRESS_SECONDS - _SOON
         for peer, held in list(self._held.items()):
             if not peer.is_read:
                 held.looked = -PROGRESS_MIN

@@ -13,9 +13,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, cast
 
 from cometmq.codec.host import encode_host
-from cometmq.codec.remoting import Command, RawCommand
+from cometmq.codec.remoting import Command, RawCommand, decode_command
 from cometmq.model.codes import ResponseCode
-from cometmq.model.errors import ConnectionLost, RequestTimeout
+from cometmq.model.errors import CodecError, ConnectionLost, RequestTimeout
 from cometmq.model.flags import ONEWAY
 from cometmq.model.rights import Asker
 from cometmq.net.answer import Answer, answer_head, instead_of
@@ -97,6 +97,8 @@ class Peer(asyncio.Protocol):
         self._wire: Connection[asyncio.Future[Command]] = Connection(
             header_size_max=HEADER_SIZE_MAX
         )
+        if server.strangers is not None:
+            self._wire.judge = self._judge
         self._transport: asyncio.Transport | None = None
         self._writer: SocketWriter | None = None
         self._is_unwanted = False
@@ -129,17 +131,14 @@ class Peer(asyncio.Protocol):
         self.has_read = True
         turn = self._turn
         if turn.lone_reads and len(data) <= SMALL_TURN:
-            commands = self._decode(data, COUNT_MAX)
-            is_whole, intake = self._wire.fault is None, self._dispatcher.intake
-            is_taken = intake is not None and intake.count
-            if is_taken and is_whole and not commands and not self._joined:
-                turn.handle_taken()
-                return
-            is_one = len(commands) == 1 and is_whole and not is_taken
-            if is_one and turn.handle_one(commands, self):
-                return
-            if commands or is_taken or not is_whole:
-                turn.handle_alone(commands, self)
+            intake, data = self._dispatcher.intake, self._wire.join(data)
+            if intake is None or self.partial_size:
+                self._handle_alone(self._split(data, 0, COUNT_MAX) or [])
+            elif (position := intake.take(data, 0, self, COUNT_MAX)) == len(data):
+                turn.lone_reads -= 1  # What an unpipelined producer sends.
+                self._dispatcher.handle_taken()
+            else:
+                self._handle_alone(self._split(data, position, 0) or [])
             return
         self._unread += data
         if self._is_in_turn:
@@ -150,24 +149,34 @@ class Peer(asyncio.Protocol):
             self._is_in_turn = True
             turn.join(self, len(data))
 
-    def next_requests(self, count: int) -> list[RawCommand]:
+    def _handle_alone(self, commands: list[RawCommand]) -> None:
+        """Handle what one read brought, behind what the intake took of it."""
+        turn, intake, is_whole = self._turn, self._dispatcher.intake, self._wire.fault is None
+        is_taken = intake is not None and intake.count
+        is_one = len(commands) == 1 and is_whole and not is_taken
+        if is_one and turn.handle_one(commands, self):
+            return
+        if commands or is_taken or not is_whole:
+            turn.handle_alone(commands, self)
+
+    def next_requests(self, count: int) -> list[RawCommand] | None:
         """Give the next requests, at most so many; called by the turn, which calls `end_share` when they are handled.
 
-        Some may have gone to the dispatcher's intake instead, which come before those that are given.
+        Some may have gone to the dispatcher's intake instead, which come before those that are given. None: all that it
+        brought did, and there is no share to end.
         """
         self._is_in_turn = False
         if self.is_paused or self.is_closed:
             return []
-        commands, self._backlog = self._backlog, []
-        if len(commands) < count:
+        if self._backlog:
             # Behind others that wait none may be taken, for they come first.
-            taken_max = 0 if commands else count
-            if self._joined:
-                data, self._joined = self._joined, b""
-                self._turn.gone(len(data) - self._joined_at)
-                commands += self._split(data, self._joined_at, taken_max)
-            elif self._unread:
-                commands += self._decode(self._next_bytes(), taken_max)
+            commands, self._backlog = self._backlog, []
+            if len(commands) < count:
+                commands += self._new_requests(0) or []
+        elif (some := self._new_requests(count)) is None:
+            return None
+        else:
+            commands = some
         if len(commands) > count:
             commands, self._backlog = commands[:count], commands[count:]
         return commands
@@ -190,38 +199,74 @@ class Peer(asyncio.Protocol):
         """Keep requests that were not handled, because it reads no answers at present."""
         self._backlog = commands + self._backlog
 
-    def _next_bytes(self) -> bytes:
-        """Take bytes that wait: of many a part, since decoded requests take ten times the memory."""
-        data, self._unread = self._unread, b""
-        if len(data) > 2 * DECODED_SIZE and not self.partial_size:
-            data, self._unread = data[:DECODED_SIZE], data[DECODED_SIZE:]
+    def _new_requests(self, taken_max: int) -> list[RawCommand] | None:
+        """Give requests that nobody has looked at, but for so many that the intake may take from the first on."""
+        if self._joined:
+            data, self._joined = self._joined, b""
+            self._turn.gone(len(data) - self._joined_at)
+            return self._split(data, self._joined_at, taken_max)
+        data = self._unread
+        if not data:
+            return []
+        self._unread = b""
         self._turn.gone(len(data))
-        return data
-
-    def _decode(self, data: bytes, taken_max: int) -> list[RawCommand]:
-        """Give the requests that are whole now, but for so many that the intake may take from the first on."""
         return self._split(self._wire.join(data), 0, taken_max)
 
-    def _split(self, data: bytes, position: int, taken_max: int) -> list[RawCommand]:
-        wire, intake = self._wire, self._dispatcher.intake
+    def _split(self, data: bytes, position: int, taken_max: int) -> list[RawCommand] | None:
+        """Give the requests that are whole now, from a frame on, but for so many that the intake may take; None: it took all."""
+        intake = self._dispatcher.intake
         if data and taken_max and intake is not None:
             before = intake.count
             position = intake.take(data, position, self, taken_max)
-            if intake.count - before == taken_max and position < len(data):
+            if position == len(data):
+                if not (self.partial_size or self._is_held):  # Nearly always.
+                    return None
+            elif intake.count - before == taken_max:
                 self._joined, self._joined_at = data, position
                 self._turn.kept(len(data) - position)
                 position = len(data)
-        commands = wire.read(data, position) if position < len(data) else []
+        commands = self._read(data, position) if position < len(data) else []
+        buffered = self._wire.buffered
+        if buffered != self.partial_size:
+            self.partial_size = buffered
+            self._server.half_frames.note(self, buffered)
+            if self._is_unwanted:
+                return []
+        return commands
+
+    def _read(self, data: bytes, position: int) -> list[RawCommand]:
+        """Decode requests: of many bytes a part, since decoded ones take ten times the memory."""
+        wire = self._wire
+        is_small = int.from_bytes(data[position : position + 4]) + 4 <= DECODED_SIZE
+        if len(data) - position > 2 * DECODED_SIZE and is_small:
+            end = (
+                position + DECODED_SIZE
+            )  # With the next request whole, so that there is an end.
+            self._unread = data[end:] + self._unread
+            self._turn.kept(len(data) - end)
+            data, position = data[position:end], 0
+        commands = wire.read(data, position)
         if wire.bad_frames:
             self._refuse_bad_frames()
         if wire.fault is not None:
             self._forget_unread()  # Nothing behind it can be read.
-        if wire.buffered != self.partial_size:
-            self.partial_size = wire.buffered
-            self._server.half_frames.note(self, wire.buffered)
-            if self._is_unwanted:
-                return []
         return commands
+
+    @property
+    def is_header_whole(self) -> bool:
+        """Whether the header is here of the frame that has begun."""
+        return self._wire.is_header_whole
+
+    def _judge(self, kind: int, header: bytes) -> str | None:
+        """Why a large frame is not taken: nobody who is known has signed here yet, and it names nobody who is."""
+        strangers = self._server.strangers
+        if strangers is None or self.has_signed:
+            return None
+        try:
+            fields = decode_command(kind, header, b"")[6]
+        except CodecError:
+            fields = {}
+        return strangers.refusal_of_large(fields, self)
 
     def _forget_unread(self) -> None:
         self._turn.gone(len(self._unread))
@@ -316,24 +361,38 @@ class Peer(asyncio.Protocol):
         if not self._is_gathering or self._gathered_size > GATHER_SIZE_MAX:
             self._send_gathered()
 
-    def write_at_once(self, data: bytes) -> None:
+    def write_at_once(self, data: bytes | memoryview) -> None:
         """Send bytes to somebody who has waited: not at the end of the loop's turn, but now."""
-        if not self.is_closed:
+        writer = self._writer
+        if writer is None or self.is_closed:
+            return
+        if self._gathered:
             self._gathered.append(data)
-            self._gathered_size += len(data)
-            self.flush()
+            data = self._take_gathered()
+        self._is_gathering = False
+        # Not by the transport, which waits for the end of the turn: that comes behind dispatch.
+        if not writer.write_now(data) or self._has_unread:
+            self._note_rest(writer)
+
+    def write_pieces_at_once(self, pieces: list[bytes | memoryview], size: int) -> None:
+        """Send some pieces of one frame, of so many bytes in all, as `write_at_once`."""
+        writer = self._writer
+        if writer is None or self.is_closed:
+            return
+        if self._gathered:
+            self.write_at_once(b"".join(pieces))
+        elif not writer.write_pieces_now(pieces, size) or self._has_unread:
+            self._note_rest(writer)
 
     def flush(self) -> None:
         """Send what was gathered; called by the dispatcher when the requests of a turn are handled."""
         self._is_gathering = False
-        if not self._gathered:
-            return
-        data, writer = self._take_gathered(), self._writer
-        if writer is None or self.is_closed:
-            return
-        # Not by the transport, which waits for the end of the turn: that comes behind dispatch.
-        is_all = writer.write_now(data)
-        if self._has_unread or (not is_all and writer.unsent > UNREAD_SHARE):
+        if self._gathered:
+            self.write_at_once(self._take_gathered())
+
+    def _note_rest(self, writer: SocketWriter) -> None:
+        """Note what the socket has not taken, where that is much or was."""
+        if self._has_unread or writer.unsent > UNREAD_SHARE:
             self._note_unread()
 
     def _take_gathered(self) -> bytes | memoryview:

@@ -32,7 +32,7 @@ KINDS_MAX = 256
 _TEMPLATE_MAX = 80
 
 
-class Kind(NamedTuple):
+class LineKind(NamedTuple):
     """What lines that are counted together have in common.
 
     Attributes:
@@ -48,13 +48,19 @@ class Kind(NamedTuple):
     place: str = ""
 
 
-_OTHERS = Kind(__name__, logging.WARNING, "lines of many kinds")
+_OTHERS = LineKind(__name__, logging.WARNING, "lines of many kinds")
 
 
-def set_up_log(level: int = logging.INFO, line_format: str = LINE_FORMAT) -> None:
-    """Let the loggers of this process write to standard error; once, at the start of a program."""
-    handler = CountingHandler()
-    handler.setFormatter(OneLineFormatter(line_format))
+def set_up_log(
+    level: int = logging.INFO,
+    line_format: str = LINE_FORMAT,
+    *,
+    formatter: logging.Formatter | None = None,
+    stream: TextIO | None = None,
+) -> None:
+    """Let the loggers of this process write to standard error, or elsewhere; once, at the start of a program."""
+    handler = CountingHandler(stream)
+    handler.setFormatter(formatter or OneLineFormatter(line_format))
     logging.basicConfig(level=level, handlers=[handler])
 
 
@@ -114,7 +120,7 @@ class CountingHandler(logging.StreamHandler[TextIO]):
     ) -> None:
         super().__init__(stream or sys.stderr)
         self._clock = clock
-        self._counts: dict[Kind, _Count] = {}
+        self._counts: dict[LineKind, _Count] = {}
         self._timer: threading.Timer | None = None
 
     def emit(self, record: logging.LogRecord) -> None:
@@ -156,7 +162,7 @@ class CountingHandler(logging.StreamHandler[TextIO]):
             seconds = min(count.seconds * 2, WHILE_SECONDS_MAX)
             self._counts[kind] = _Count(now + seconds, seconds)
 
-    def _tell(self, kind: Kind, count: _Count) -> None:
+    def _tell(self, kind: LineKind, count: _Count) -> None:
         super().emit(
             logging.makeLogRecord(
                 {
@@ -182,7 +188,7 @@ class CountingHandler(logging.StreamHandler[TextIO]):
         super().close()
 
 
-def _kind(record: logging.LogRecord) -> Kind:
+def _kind(record: logging.LogRecord) -> LineKind:
     """Its logger and template; of an error the place, too, so that each bug is told of."""
     template = str(record.msg)[:_TEMPLATE_MAX].partition("\n")[0]
     place = ""
@@ -192,4 +198,4 @@ def _kind(record: logging.LogRecord) -> Kind:
             inmost = inmost.tb_next
         where = f"{inmost.tb_frame.f_code.co_filename}:{inmost.tb_lineno}" if inmost else ""
         place = f"{record.exc_info[0].__name__} {where}"
-    return Kind(record.name, record.levelno, template, place)
+    return LineKind(record.name, record.levelno, template, place)

@@ -8,13 +8,13 @@ table as it is, so that a plain send is not looked at twice (docs/design/0044-on
 Next: cometmq.net.dispatcher
 """
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
 from cometmq.codec.remoting import Command, RawCommand
 from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import RequestError
+from cometmq.model.frozen import dataclass
 from cometmq.model.names import RETRY_PREFIX
 from cometmq.model.rights import ANY_NAME, Access, Action, Resource, Right
 from cometmq.net.answer import Answer, answer_to_error
@@ -57,10 +57,19 @@ class Intake(Protocol):
     """Takes requests from a connection's bytes, before they are commands: those that a batch handler knows at a glance.
 
     Attributes:
+        judged: the codes of what a gate may judge (`JudgesBytes`): it shows nothing else to it.
         count: how many it has taken that are not done.
+        codes: of what it takes; it is used where no gate asks about any of them.
     """
 
-    count: int
+    @property
+    def judged(self) -> frozenset[int]: ...  # noqa: D102
+
+    @property
+    def count(self) -> int: ...  # noqa: D102
+
+    @property
+    def codes(self) -> frozenset[int]: ...  # noqa: D102
 
     def take(self, data: bytes, position: int, peer: "Peer", count_max: int) -> int:
         """Take requests from a frame on, up to one that it does not know at a glance; gives the position behind them.
@@ -69,8 +78,8 @@ class Intake(Protocol):
         """
         ...
 
-    def handle(self) -> None:
-        """Do all that were taken, and write their answers."""
+    def handle(self) -> bool:
+        """Do all that were taken, and write their answers; True where `written` is to be called."""
         ...
 
     def written(self) -> None:
@@ -142,6 +151,33 @@ class Gate(Protocol):
         ...
 
 
+class StrangerGate(Protocol):
+    """Decides what is taken from whom nobody knows yet."""
+
+    def refusal_of_large(self, fields: Mapping[str, str], peer: "Peer") -> str | None:
+        """Why a large frame is not taken, of which the header has these fields; None: it is."""
+        ...
+
+
+@runtime_checkable
+class JudgesBytes(Protocol):
+    """A gate that can say of an intake's requests who may, before they are commands."""
+
+    def passing(
+        self,
+        rules: Sequence[RequestRule],
+        data: bytes,
+        position: int,
+        peer: "Peer",
+        count_max: int,
+    ) -> int:
+        """How many requests from a frame on, at most so many, would pass; of the next one the gate is asked by itself.
+
+        They may be of any of the rules.
+        """
+        ...
+
+
 class OwnMachineGate:
     """The gate without access control: administration comes from this machine only."""
 
@@ -175,7 +211,7 @@ class RequestTable:
         rules: by code.
         handlers: what answers single requests, by code; behind the gate where it is asked.
         batches: likewise for what is taken a turn at once.
-        intake: takes requests of a batch handler as bytes, where no gate asks about any of them.
+        intake: takes requests of a batch handler as bytes, where no gate asks about any of them, or one that reads them.
     """
 
     def __init__(
@@ -207,9 +243,19 @@ class RequestTable:
                     )
         missing = self.rules.keys() - self.handlers.keys() - self.batches.keys()
         assert not missing, f"nobody answers {sorted(missing)}"
-        for batch in self.batches.values():
-            if isinstance(batch, TakesBytes) and batch not in asked:
-                self.intake = batch.intake
+        for batch in behind:
+            if not isinstance(batch, TakesBytes) or batch.intake is None:
+                continue
+            if batch not in asked:
+                self.intake = self._ungated(batch.intake, gate)
+            elif isinstance(gate, JudgesBytes):
+                judged = [self.rules[code] for code in sorted(batch.intake.judged)]
+                self.intake = _GatedIntake(batch.intake, judged, gate)
+
+    def _ungated(self, intake: Intake, gate: Gate) -> Intake | None:
+        """An intake that takes nothing about which the gate is asked."""
+        rules = [self.rules[code] for code in intake.codes if code in self.rules]
+        return None if any(map(gate.is_asked, rules)) else intake
 
 
 def _gated(handler: Handler, rule: RequestRule, gate: Gate) -> Handler:
@@ -250,6 +296,28 @@ class _GatedBatch:
     def written(self) -> None:
         """Pass it on."""
         self._batch.written()
+
+
+class _GatedIntake:
+    """An intake that takes only what may pass."""
+
+    def __init__(self, intake: Intake, rules: list[RequestRule], gate: JudgesBytes) -> None:
+        self.judged = self.codes = intake.judged
+        self.handle = intake.handle
+        self.written = intake.written
+        self._intake = intake
+        self._rules = rules
+        self._gate = gate
+
+    @property
+    def count(self) -> int:
+        """How many it has taken that are not done."""
+        return self._intake.count
+
+    def take(self, data: bytes, position: int, peer: "Peer", count_max: int) -> int:
+        """See `Intake`."""
+        passing = self._gate.passing(self._rules, data, position, peer, count_max)
+        return self._intake.take(data, position, peer, passing) if passing else position
 
 
 def may_of(peer: "Peer", *actions: Action) -> Callable[[str], bool] | None:

@@ -6,15 +6,18 @@ Next: cometmq.net.peer
 import asyncio
 import contextlib
 import logging
+from collections import deque
+from collections.abc import Callable
 
 from cometmq.model.clock import Clock
 from cometmq.model.errors import NetError
 from cometmq.net.connections import COUNT_MAX, Connections
 from cometmq.net.dispatcher import Dispatcher
 from cometmq.net.held_bytes import HeldBytes
-from cometmq.net.loop import loop_network
+from cometmq.net.loop import beat_later, loop_network
 from cometmq.net.network import Accepted, Bound
 from cometmq.net.peer import Peer
+from cometmq.net.requests import StrangerGate
 from cometmq.net.tasks import Tasks
 from cometmq.net.tls import ServerTls, follow_certificate
 from cometmq.net.turn import Turn
@@ -28,7 +31,10 @@ PARTIAL_SIZE_MAX = 56 << 20
 UNREAD_SIZE_MAX = 32 << 20
 # Both sides close a silent connection after 120 s (serverChannelMaxIdleTimeSeconds).
 IDLE_SECONDS_MAX = 120
-_IDLE_SCAN_SECONDS = 10
+_IDLE_SCAN_SECONDS = 5
+# How long a connection may say nothing after it was accepted, and take for the first header of a frame.
+FIRST_BYTE_SECONDS = 15.0
+HEADER_SECONDS = 10.0
 # Of the time that a connection may be silent: so much later than that it is closed at most.
 _IDLE_SCAN_SHARE = 0.25
 # How long closing waits for answers that are on their way.
@@ -48,6 +54,8 @@ class Server:
         unread_answers: answers that peers have not read.
     """
 
+    _end_greeting: Callable[[], object] | None = None  # Takes the timer for newcomers back.
+
     def __init__(  # noqa: PLR0913  A bound each.
         self,
         dispatcher: Dispatcher,
@@ -59,8 +67,9 @@ class Server:
         unread_size_max: int = UNREAD_SIZE_MAX,
         idle_seconds_max: float = IDLE_SECONDS_MAX,
         tls: ServerTls | None = None,
+        strangers: StrangerGate | None = None,
     ) -> None:
-        """Nothing listens yet; see `start`. Without `tls` it is plain."""
+        """Nothing listens yet; see `start`. Without `tls` it is plain; `strangers` bound those who have not signed."""
         self.dispatcher = dispatcher
         self.clock = clock
         self.tasks = Tasks("server")
@@ -74,12 +83,16 @@ class Server:
         )
         self._idle_seconds_max = idle_seconds_max
         self._tls = tls
+        self.strangers = strangers
+        self._newcomers: deque[tuple[float, Peer]] = deque()
         self._attaching = Tasks("accept")
         self._connections = Connections(
             connections_max, clock, of_network_max=connections_per_address_max
         )
-        self._look: asyncio.TimerHandle | None = None
-        self._look_at = 0.0  # When that is due, seconds of the loop.
+        self._end_look: Callable[[], object] | None = (
+            None  # Takes the timer of the next look back.
+        )
+        self._look_at = 0.0  # When that is due, monotonic seconds.
         self._all_gone = asyncio.Event()
         self._all_gone.set()
         self._bound: list[Bound] = []
@@ -145,8 +158,10 @@ class Server:
         for peer in self._connections:
             peer.abort()  # It does not read its answers.
         await self._wait_gone()
-        if self._look is not None:
-            self._look.cancel()
+        for end in (self._end_look, self._end_greeting):
+            if end is not None:
+                end()
+        self._newcomers.clear()
         await self.tasks.close()
 
     async def _wait_gone(self) -> None:
@@ -161,7 +176,24 @@ class Server:
             accepted.close()
             return
         self._all_gone.clear()
+        self._expect_word(peer)
         self._attaching.spawn(self._connect(peer, accepted), "accept")
+
+    def _expect_word(self, peer: Peer) -> None:
+        """Close a newcomer that says nothing for 15 s."""
+        self._newcomers.append((self.clock.monotonic() + FIRST_BYTE_SECONDS, peer))
+        if self._end_greeting is None:
+            self._end_greeting = beat_later(FIRST_BYTE_SECONDS, self._greet)
+
+    def _greet(self) -> None:
+        self._end_greeting = None
+        now, newcomers = self.clock.monotonic(), self._newcomers
+        while newcomers and newcomers[0][0] <= now:
+            _, peer = newcomers.popleft()
+            if not (peer.is_closed or peer.has_read or peer.has_spoken):
+                peer.drop(f"it said nothing for {FIRST_BYTE_SECONDS:.0f} s")
+        if newcomers:
+            self._end_greeting = beat_later(newcomers[0][0] - now, self._greet)
 
     async def _connect(self, peer: Peer, accepted: Accepted) -> None:
         """Let a peer have what comes on an accepted connection."""
@@ -191,16 +223,16 @@ class Server:
 
     def _look_by(self, seconds: float) -> None:
         """Look for silent connections by then, or sooner where that was due anyway."""
-        due = self._loop.time() + seconds
-        if self._look is not None:
+        due = self.clock.monotonic() + seconds
+        if self._end_look is not None:
             if self._look_at <= due:
                 return
-            self._look.cancel()
+            self._end_look()
         self._look_at = due
-        self._look = self._loop.call_later(seconds, self._look_around)
+        self._end_look = beat_later(seconds, self._look_around)
 
     def _look_around(self) -> None:
-        self._look = None
+        self._end_look = None
         try:
             self.close_silent()
         finally:
@@ -213,6 +245,7 @@ class Server:
 
     def close_silent(self) -> None:
         """Close connections that have been silent or in the middle of a frame too long; called every few seconds."""
+        self.half_frames.close_late(HEADER_SECONDS, lambda peer: not peer.is_header_whole)
         self.half_frames.close_stuck()
         self._connections.look()
         for peer in self._connections.silent_for(self._idle_seconds_max):

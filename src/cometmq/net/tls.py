@@ -13,10 +13,11 @@ import logging
 import os
 import socket
 import ssl
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 
 from cometmq.model.errors import ConnectError, SettingsError
+from cometmq.model.frozen import dataclass
 from cometmq.model.tls import TlsSettings
 
 _log = logging.getLogger(__name__)
@@ -37,6 +38,13 @@ class TlsMode(Enum):
     disabled = "plain only"
     permissive = "both"
     enforcing = "TLS only"
+
+
+# X509_V_ERR_CERT_NOT_YET_VALID and X509_V_ERR_CERT_HAS_EXPIRED of OpenSSL.
+_WRONG_DATES = {
+    9: "is not valid yet: see its dates, and this machine's clock",
+    10: "has expired: no client that looks would come; put a new one there",
+}
 
 
 class ClientCheck(Enum):
@@ -80,7 +88,8 @@ class ServerFiles:
                     "clients are to show certificates, and nothing says who signs them: name tls.server.trustCertPath"
                 )
             load_trusted(context, self.trust_file)
-            context.verify_mode = self.check.value
+        check_dates(context, self.cert_file)
+        context.verify_mode = self.check.value
         return context
 
     def looks(self) -> list[tuple[int, int, int] | None]:
@@ -118,6 +127,30 @@ def load_pair(
         raise SettingsError(f"{cert_file}, {key_file}: {error.strerror or error}") from None
 
 
+def check_dates(context: ssl.SSLContext, cert_file: str) -> None:
+    """Shake hands with oneself in memory: `ssl` tells the dates of a certificate to nobody but a peer.
+
+    Raises:
+        SettingsError: it has expired, or is not valid yet. What else there is to say of it, clients say.
+    """
+    asker = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    asker.check_hostname = False
+    asker.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    asker.load_verify_locations(cert_file)
+    there, back = ssl.MemoryBIO(), ssl.MemoryBIO()
+    client = asker.wrap_bio(back, there)
+    server = context.wrap_bio(there, back, server_side=True)
+    try:
+        for end in (client, server, client):
+            with contextlib.suppress(ssl.SSLWantReadError):
+                end.do_handshake()
+    except ssl.SSLCertVerificationError as error:
+        if wrong := _WRONG_DATES.get(error.verify_code):
+            raise SettingsError(f"certificate {cert_file}: it {wrong}") from None
+    except ssl.SSLError:
+        return
+
+
 def load_trusted(context: ssl.SSLContext, path: str) -> None:
     """Trust who is in a file.
 
@@ -147,7 +180,7 @@ def client_context(settings: TlsSettings) -> ssl.SSLContext:
     if settings.cert_file is not None:
         key_file = settings.key_file or settings.cert_file
         load_pair(context, settings.cert_file, key_file, settings.key_password)
-    if not settings.is_server_checked:
+    if not settings.check_server:
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
     return context

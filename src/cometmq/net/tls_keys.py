@@ -7,10 +7,10 @@ Next: cometmq.net.tls
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from cometmq.codec.java_properties import decode_java_properties
 from cometmq.model.errors import CodecError, SettingsError
+from cometmq.model.frozen import dataclass
 from cometmq.model.settings import Layer, setting
 from cometmq.model.tls import TlsSettings
 from cometmq.net.tls import ClientCheck, ServerFiles, ServerTls, TlsMode
@@ -33,7 +33,7 @@ class TlsKeys:
         tls_key_password: of the key; never shown, and not taken as a flag.
         tls_trust_file: who signs the clients' certificates.
         is_client_verified: read, and of no effect: a certificate that is asked for is verified.
-        is_tls_client: its own connections (to nameservers) speak TLS.
+        is_tls_client: its own connections (to nameservers; a slave's to its master) speak TLS.
         tls_client_cert_file: the certificate that it shows there.
         tls_client_key_file: its key.
         tls_client_key_password: of that key.

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 SMALL_TURN = 16 << 10
 # After so many turns in a row that brought one small read, the next reads are handled as they come, so many of
 # them; then it is looked again who else is there.
-LONE_TURNS, LONE_READS = 4, 16
+LONE_TURNS, LONE_READS = 4, 64
 # What a turn may take, seconds.
 BUDGET_SECONDS = 0.012
 # What its last step may take beyond it.
@@ -78,11 +78,18 @@ class Turn:
         if not self._is_due:
             self._is_due = True
             asyncio.get_running_loop().call_soon(self._begin)
-        self.arrived(size)
+        self._bytes += size
+        if self._bytes > WAITING_BYTES_MAX:
+            self._work_off()
 
     def arrived(self, size: int) -> None:
         """Count bytes that a connection of this turn brought."""
         self._bytes += size
+        if self._bytes > WAITING_BYTES_MAX:
+            self._work_off()
+
+    def _work_off(self) -> None:
+        """Work on what waits, until that is no more than may wait."""
         while self._bytes > WAITING_BYTES_MAX and (self._fresh or self._late):
             self._step(self._fresh or self._late, self._clock.monotonic() + BUDGET_SECONDS)
 
@@ -92,11 +99,6 @@ class Turn:
             return False
         self.lone_reads -= 1
         return True
-
-    def handle_taken(self) -> None:
-        """Handle a read that the dispatcher's intake took."""
-        self.lone_reads -= 1
-        self._dispatcher.handle_taken()
 
     def handle_alone(self, commands: "list[RawCommand]", peer: "Peer") -> None:
         """Handle a small read that nobody came with; what takes too long goes on in a turn."""
@@ -166,6 +168,9 @@ class Turn:
     def _handle(self, waiting: "deque[Peer]", count_max: int) -> int:
         """Handle about so many requests together, in equal shares; gives how many there were."""
         reads, count = self._gather(waiting, count_max)
+        if not reads:
+            self._dispatcher.handle_taken()
+            return count
         seconds = SINGLE_SECONDS_OF_MANY if self._fresh else SINGLE_SECONDS
         self._ends = self._clock.monotonic() + seconds
         self._dispatcher.handle(reads, self._is_over)
@@ -175,28 +180,29 @@ class Turn:
         return count
 
     def _gather(self, waiting: "deque[Peer]", count_max: int) -> tuple[list[Read], int]:
+        """Have the intake take what it can; gives the other requests, of those for whom more is to be done, and how many there are of both."""
         few = len(waiting) <= FEW
         # Where requests take long nobody has many of them before the others have one.
         least_share = SHARE_MIN if count_max == COUNT_MAX else 1
         share = count_max if few else max(count_max // len(waiting), least_share)
         reads: list[Read] = []
-        count, least = 0, self._bytes - SIZE_MAX
+        count = decoded = 0
+        least = self._bytes - SIZE_MAX
         intake = self._dispatcher.intake
-        taken = 0 if intake is None else intake.count
+        before = 0 if intake is None else intake.count
         for _ in range(len(waiting)):
             peer = waiting.popleft()
             commands = peer.next_requests(share)
-            some = len(commands)
-            if intake is not None and intake.count > taken:
-                some += intake.count - taken
-                taken = intake.count
-            if some:
+            if commands:
+                decoded += len(commands)
+            total = decoded if intake is None else decoded + intake.count - before
+            if commands is None:  # Nearly always.
+                count = total
+            elif total > count:
                 reads.append((peer, commands))
-                count += some
-                if count >= count_max:
-                    break
+                count = total
             elif peer.end_share():
                 self._late.append(peer)
-            if self._bytes < least:
+            if count >= count_max or self._bytes < least:
                 break
         return reads, count

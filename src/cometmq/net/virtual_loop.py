@@ -5,13 +5,22 @@ moments, and the same program with the same seed does the same again. What is re
 Computing takes no time here; a turn of the loop takes `TURN_SECONDS`, so that who looks again and again until
 some time has passed comes to an end.
 
+Days in which nothing happens are leapt over. What only says that nothing has changed (a heartbeat, a renewed long poll, a look
+for who is silent) is a *beat*: it is set by `beat_later` and not by `call_later`. After `QUIET_SECONDS` of beats alone each of
+them would do again what it did, so the loop leaps to the next timer that is no beat. In a leap the monotonic
+clock stands, as that of a machine that sleeps: deadlines and leases, which it measures, are as long afterwards as they were
+before, and beats, which go by it, go on where they were. The wall clock and the loop's `time` go on.
+
 Next: cometmq.net.memory_network
 """
 
 import asyncio
+import heapq
+import itertools
 import random
 import selectors
 from collections.abc import Callable
+from math import inf
 from typing import Any
 
 from cometmq.net.memory_network import MemoryNetwork
@@ -20,28 +29,28 @@ from cometmq.net.memory_network import MemoryNetwork
 START_MS = 1_767_225_600_000
 _START_SECONDS = 1_000.0
 TURN_SECONDS = 1e-6
+# Where nothing but beats has happened for so long, the loop leaps; the longest chain of them is shorter: a broker that is
+# silent for 120 s, a route that is asked for each 30 s, queues that are shared out each 20 s.
+QUIET_SECONDS = 300.0
+# A longer one is no beat: each has come at least once before a leap.
+BEAT_SECONDS_MAX = QUIET_SECONDS / 2
 
 
 class NothingWillHappen(RuntimeError):
     """Everything on the loop waits for something, and no timer is set: it would wait for ever."""
 
 
-class _TurningSelector(selectors.DefaultSelector):
-    """Turns the clock where a selector would wait."""
+class _PassingSelector(selectors.DefaultSelector):
+    """Lets time pass where a selector would wait."""
 
-    def __init__(self, turn: Callable[[float], None]) -> None:
+    def __init__(self, let_pass: Callable[[float | None], None]) -> None:
         super().__init__()
-        self._turn = turn
+        self._let_pass = let_pass
 
     def select(self, timeout: float | None = None) -> Any:
         ready = super().select(0)
-        if ready:
-            return ready
-        if timeout is None:
-            raise NothingWillHappen(
-                "every task waits for something that nothing on this loop will bring, and no timer is set"
-            )
-        self._turn(timeout or TURN_SECONDS)
+        if not ready:
+            self._let_pass(timeout)
         return ready
 
 
@@ -54,18 +63,42 @@ class VirtualClock:
         """It stands until it is turned."""
         self._start_ms = start_ms
         self._seconds = _START_SECONDS
+        self._leapt = 0.0
 
     def now_ms(self) -> int:
         """Wall time in ms since 1970."""
         return self._start_ms + int((self._seconds - _START_SECONDS) * 1000)
 
     def monotonic(self) -> float:
-        """Seconds that never go back."""
+        """Seconds that never go back, without those of leaps."""
+        return self._seconds - self._leapt
+
+    def all_seconds(self) -> float:
+        """Seconds that never go back, with those of leaps."""
         return self._seconds
 
     def turn(self, seconds: float) -> None:
         """Let so many seconds pass."""
         self._seconds += seconds
+
+    def leap(self, seconds: float) -> None:
+        """Let so many seconds pass in which nothing happens."""
+        self._seconds += seconds
+        self._leapt += seconds
+
+
+class Beat:
+    """A timer by the monotonic clock; see the module."""
+
+    __slots__ = ("call", "due")
+
+    def __init__(self, due: float, call: Callable[[], None]) -> None:
+        self.due = due
+        self.call: Callable[[], None] | None = call
+
+    def cancel(self) -> None:
+        """Take it back."""
+        self.call = None
 
 
 class VirtualLoop(asyncio.SelectorEventLoop):
@@ -78,17 +111,81 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         executor_seconds: how long each function takes that is left to an executor; others go on meanwhile.
     """
 
-    def __init__(self, *, seed: int = 0, start_ms: int = START_MS) -> None:
-        """It is run as any other loop, by `asyncio.Runner(loop_factory=VirtualLoop)` for example."""
+    def __init__(
+        self, *, seed: int = 0, start_ms: int = START_MS, has_leaps: bool = False
+    ) -> None:
+        """It is run as any other loop, by `asyncio.Runner(loop_factory=VirtualLoop)` for example.
+
+        With `has_leaps` quiet days are leapt over; else each beat of them comes.
+        """
         self.clock = VirtualClock(start_ms)
         self.chance = random.Random(seed)  # noqa: S311  To repeat a run.
-        super().__init__(_TurningSelector(self.clock.turn))
+        self._beats: list[tuple[float, int, Beat]] = []
+        self._beat_numbers = itertools.count()
+        self._quiet_since = inf if not has_leaps else self.clock.monotonic()
+        self._has_leaps = has_leaps
+        super().__init__(_PassingSelector(self._let_pass))
         self.network = MemoryNetwork(self)
         self.executor_seconds = 0.0
 
     def time(self) -> float:
-        """Monotonic time, seconds."""
-        return self.clock.monotonic()
+        """Seconds that never go back."""
+        return self.clock.all_seconds()
+
+    def run_forever(self) -> None:
+        """Run until it is stopped; what its caller did meanwhile is no quiet."""
+        self.not_quiet()
+        super().run_forever()
+
+    def call_at(  # type: ignore[override]
+        self, when: float, callback: Callable[..., Any], *args: Any, context: Any = None
+    ) -> asyncio.TimerHandle:
+        """Call back at a time of `time`; such a timer is never leapt over."""
+        self.not_quiet()
+        return super().call_at(when, self._call_timer, callback, *args, context=context)
+
+    def _call_timer(self, callback: Callable[..., Any], *args: Any) -> None:
+        self.not_quiet()
+        callback(*args)
+
+    def beat_later(self, seconds: float, callback: Callable[[], None]) -> Callable[[], object]:
+        """Call back after so many seconds of the monotonic clock; what it gives takes that back."""
+        if seconds > BEAT_SECONDS_MAX:
+            return self.call_later(seconds, callback).cancel
+        beat = Beat(self.clock.monotonic() + max(seconds, 0.0), callback)
+        heapq.heappush(self._beats, (beat.due, next(self._beat_numbers), beat))
+        return beat.cancel
+
+    def not_quiet(self) -> None:
+        """Something happens that is no beat: there is no leap for a while."""
+        if self._has_leaps:
+            self._quiet_since = self.clock.monotonic()
+
+    def _let_pass(self, timeout: float | None) -> None:
+        """Go on to the next beat or the end of `timeout`, whatever comes first; or leap to the latter."""
+        clock, beats = self.clock, self._beats
+        while beats and beats[0][2].call is None:
+            heapq.heappop(beats)
+        until_beat = beats[0][2].due - clock.monotonic() if beats else inf
+        until_timer = inf if timeout is None else timeout or TURN_SECONDS
+        is_quiet = clock.monotonic() - self._quiet_since >= QUIET_SECONDS
+        if until_timer == inf and (not beats or is_quiet):
+            raise NothingWillHappen(
+                "every task waits for something that nothing on this loop will bring, and no timer is set"
+            )
+        if is_quiet and until_beat < until_timer:
+            clock.leap(until_timer)
+            return
+        # Never less than a turn: a beat that came early by the last digit of a time would be set again for now.
+        clock.turn(max(min(until_timer, until_beat), TURN_SECONDS))
+        while beats and beats[0][0] <= clock.monotonic():
+            due = heapq.heappop(beats)[2]
+            if due.call is not None:
+                self.call_soon(self._call_beat, due)
+
+    def _call_beat(self, beat: Beat) -> None:
+        if beat.call is not None:
+            beat.call()
 
     def run_in_executor(  # type: ignore[override]
         self,
@@ -111,7 +208,10 @@ class VirtualLoop(asyncio.SelectorEventLoop):
             else:
                 called.set_result(result)
 
-        self.call_later(self.executor_seconds, call)
+        if self.executor_seconds:
+            self.call_later(self.executor_seconds, call)
+        else:
+            self.call_soon(call)
         return called
 
     async def create_connection(  # type: ignore[override]

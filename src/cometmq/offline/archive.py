@@ -122,7 +122,7 @@ def _note_split(split: Split, rules: ArchiveRules, messages: int) -> None:
 
 
 @dataclass(frozen=True)
-class Holdings:
+class ArchiveManifest:
     """The content of `archive.json`.
 
     Attributes:
@@ -135,7 +135,7 @@ class Holdings:
     is_raw: bool
     ranges: tuple[tuple[int, int], ...] = ()
 
-    def with_ranges(self, more: Iterable[tuple[int, int]]) -> "Holdings":
+    def with_ranges(self, more: Iterable[tuple[int, int]]) -> "ArchiveManifest":
         """With further ranges; neighbours become one."""
         joined: list[tuple[int, int]] = []
         for lo, hi in sorted((*self.ranges, *more)):
@@ -146,7 +146,7 @@ class Holdings:
         return replace(self, ranges=tuple(joined))
 
 
-def read_holdings(place: str) -> Holdings | None:
+def read_manifest(place: str) -> ArchiveManifest | None:
     """What an archive holds; None where there is none.
 
     Raises:
@@ -159,7 +159,7 @@ def read_holdings(place: str) -> Holdings | None:
     if found.get("v") != 1:
         raise SettingsError(f"{place}/{ARCHIVE_FILE} has version {found.get('v')}, known is 1")
     ranges = tuple((lo, hi) for lo, hi in found["ranges"])
-    return Holdings(found["logFileSize"], found["raw"], ranges)
+    return ArchiveManifest(found["logFileSize"], found["raw"], ranges)
 
 
 def finish_archive(
@@ -177,8 +177,8 @@ def finish_archive(
     """
     files = used_files(folder)
     size = max(file.end - file.start for file in files)
-    fresh = Holdings(size, rules.is_raw)
-    known = read_holdings(rules.place) or fresh
+    fresh = ArchiveManifest(size, rules.is_raw)
+    known = read_manifest(rules.place) or fresh
     if (known.log_file_size, known.is_raw) != (size, rules.is_raw):
         raise SettingsError(
             f"{rules.place} is an archive of log files of {known.log_file_size} bytes with raw="
@@ -189,10 +189,10 @@ def finish_archive(
     target = StoreFolder(rules.place)
     target.files.create_dir(target.path("_archive"), recursive=True)
     _keep_config(folder, target)
-    holdings = known.with_ranges((split.lo, split.hi) for split in splits)
+    manifest = known.with_ranges((split.lo, split.hi) for split in splits)
     content = {
         "logFileSize": size,
-        "ranges": holdings.ranges,
+        "ranges": manifest.ranges,
         "raw": rules.is_raw,
         "v": 1,
     }
@@ -201,7 +201,7 @@ def finish_archive(
         return None
     keep_sizes(target, found_settings(folder.root))
     disk, start = RealDisk(), max(archived_to(RealDisk(), folder.root), files[0].start)
-    covered = [hi for lo, hi in holdings.ranges if lo <= start]
+    covered = [hi for lo, hi in manifest.ranges if lo <= start]
     return note_archived(disk, folder.root, max([start, *covered]), rules.place)
 
 

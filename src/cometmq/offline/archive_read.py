@@ -3,7 +3,7 @@
 Of an archive with raw records the records are decoded, not the columns beside them: they are what
 `restore` makes a store of.
 
-Next: cometmq.offline.claims
+Next: cometmq.offline.coverage
 """
 
 from collections.abc import Iterator, Sequence
@@ -16,16 +16,16 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from cometmq.model.errors import CodecError, SettingsError, StoreDamaged
-from cometmq.offline.archive import read_holdings
+from cometmq.offline.archive import read_manifest
 from cometmq.offline.archive_files import NONE
-from cometmq.offline.claims import Claims
 from cometmq.offline.columns.pieces import contents, same
 from cometmq.offline.columns.schema import RAW_RECORD
 from cometmq.offline.columns.window import RecordWindow
+from cometmq.offline.coverage import Coverage
 from cometmq.offline.folder import StoreFolder
 from cometmq.offline.rows import RowRules, record_batches
-from cometmq.offline.scan import Scanned
-from cometmq.offline.topic_holdings import read_topic_holdings
+from cometmq.offline.scan import SoundRecords
+from cometmq.offline.topic_manifest import read_topic_manifest
 
 _TOPIC = "topic="
 
@@ -110,21 +110,21 @@ def _of_records(
     window = RecordWindow(bytes(octets), ends[:-1])
     if not np.array_equal(window.starts + window.int32(0), ends[1:]):
         raise CodecError("a record has another size than its bytes")
-    yield from record_batches(Scanned(window, 0, file.path), schema, RowRules())
+    yield from record_batches(SoundRecords(window, 0, file.path), schema, RowRules())
 
 
-def claims_of_archive(place: str) -> Claims:
+def coverage_of_archive(place: str) -> Coverage:
     """What an archive says that it holds.
 
     Raises:
         SettingsError: it does not say it, or there is none.
     """
-    holdings = read_holdings(place)
-    if holdings is not None:
-        return Claims(physical=holdings.ranges)
-    topics = read_topic_holdings(place)
+    manifest = read_manifest(place)
+    if manifest is not None:
+        return Coverage(physical=manifest.ranges)
+    topics = read_topic_manifest(place)
     if topics is None:
         raise SettingsError(
             f"{place} does not say what it holds: no archive of a whole store, nor of topics"
         )
-    return Claims(ranges=topics.by_queue())
+    return Coverage(ranges=topics.by_queue())

@@ -28,7 +28,7 @@ _MESSAGE_FIELDS = (
 _BROKER_FIELDS = ("physical_offset", "store_timestamp", "store_host", "prepared_offset")
 
 
-class Difference(NamedTuple):
+class StoreDifference(NamedTuple):
     """One place where two stores differ.
 
     Attributes:
@@ -55,7 +55,7 @@ class Comparison(NamedTuple):
     queues: int
     messages: int
     differing: int
-    differences: list[Difference]
+    differences: list[StoreDifference]
 
     @property
     def is_same(self) -> bool:
@@ -106,7 +106,7 @@ class Comparer:
         self._on_compared = on_compared
         self._messages = 0
         self._differing = 0
-        self._differences: list[Difference] = []
+        self._differences: list[StoreDifference] = []
 
     def run(self) -> Comparison:
         """Compare every queue.
@@ -156,7 +156,7 @@ class Comparer:
     def _note(self, queue: QueueId, offset: int | None, what: str) -> None:
         self._differing += 1
         if len(self._differences) < DIFFERENCES_MAX:
-            self._differences.append(Difference(str(queue), offset, what))
+            self._differences.append(StoreDifference(str(queue), offset, what))
 
 
 def messages_of(store: MessageStore) -> int:

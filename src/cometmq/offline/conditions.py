@@ -2,7 +2,7 @@
 
 Whoever reads less by them may read too much, never too little: the rows are checked again.
 
-Next: cometmq.offline.narrowed
+Next: cometmq.offline.pruning
 """
 
 from collections.abc import Iterable, Mapping

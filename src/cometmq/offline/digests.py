@@ -7,7 +7,7 @@ A block is 1,024 offsets of a queue. Its digest is the sum of a hash of each mes
 body, properties, flags, time of birth. What a broker adds (its place in the log, store time and host)
 is left out, so that a copy that lies elsewhere compares as one made by replication does.
 
-Next: cometmq.offline.claims
+Next: cometmq.offline.coverage
 """
 
 from collections import Counter
@@ -21,8 +21,8 @@ import pyarrow as pa
 
 from cometmq.codec.record import HOST_BITS
 from cometmq.model.flags import TRANSACTION_COMMIT, TRANSACTION_MASK
-from cometmq.offline.claims import Queue, queue_runs
 from cometmq.offline.columns.pieces import contents, crcs
+from cometmq.offline.coverage import Queue, queue_runs
 
 BLOCK_OFFSETS = 1024
 COMPARED = (
@@ -60,7 +60,7 @@ class Digest(NamedTuple):
     digest: int
 
 
-class Seen(NamedTuple):
+class MessageHashes(NamedTuple):
     """A message of a block that differs, as one copy has it.
 
     Attributes:
@@ -78,7 +78,7 @@ class Seen(NamedTuple):
     fields: tuple[int, ...]
 
 
-class Difference(NamedTuple):
+class MessageDifference(NamedTuple):
     """One message that two copies do not have alike.
 
     Attributes:
@@ -128,7 +128,7 @@ def digests_of(batches: Iterable[pa.RecordBatch]) -> list[Digest]:
 
 def messages_of(
     batches: Iterable[pa.RecordBatch], blocks: AbstractSet[Block]
-) -> Iterator[Seen]:
+) -> Iterator[MessageHashes]:
     """The messages that lie in some blocks."""
     by_queue: dict[Queue, list[int]] = {}
     for topic, broker, queue_id, block in sorted(blocks):
@@ -142,7 +142,7 @@ def messages_of(
             part = batch.take(pa.array(chosen))
             fields = np.stack(_fields(part), axis=1).tolist()
             for offset, of_message in zip(offsets[chosen].tolist(), fields, strict=True):
-                yield Seen(*queue, offset, tuple(of_message))
+                yield MessageHashes(*queue, offset, tuple(of_message))
 
 
 def _hashes(batch: pa.RecordBatch) -> Hashes:
@@ -214,19 +214,21 @@ def _added(digests: Iterable[Digest]) -> Mapping[Block, tuple[int, int]]:
     return sums
 
 
-def differences(one: Iterable[Seen], other: Iterable[Seen]) -> list[Difference]:
+def differences(
+    one: Iterable[MessageHashes], other: Iterable[MessageHashes]
+) -> list[MessageDifference]:
     """How the messages of some blocks differ, message by message; A is `one`."""
     left, right = _by_place(one), _by_place(other)
     found = []
     for place in sorted(left.keys() | right.keys()):
         what = _what_differs(left.get(place, []), right.get(place, []))
         if what is not None:
-            found.append(Difference(*place, what))
+            found.append(MessageDifference(*place, what))
     return found
 
 
 def _by_place(
-    seen: Iterable[Seen],
+    seen: Iterable[MessageHashes],
 ) -> dict[tuple[str, str, int, int], list[tuple[int, ...]]]:
     places: dict[tuple[str, str, int, int], list[tuple[int, ...]]] = {}
     for topic, broker, queue_id, offset, fields in seen:

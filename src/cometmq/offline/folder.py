@@ -77,7 +77,7 @@ class OpenFile:
 
 
 @dataclass(frozen=True)
-class LogFile:
+class ListedFile:
     """A file of the log.
 
     Attributes:
@@ -152,7 +152,7 @@ class StoreFolder:
             if each.is_file and len(each.base_name) == digits and each.base_name.isdigit()
         ]
 
-    def log_files(self) -> list[LogFile]:
+    def log_files(self) -> list[ListedFile]:
         """The files of the log, the oldest first; empty ones at the end are left out.
 
         Raises:
@@ -189,7 +189,7 @@ class StoreFolder:
                     os.close(fd)
 
 
-def _chained(found: Sequence[fs.FileInfo]) -> list[LogFile]:
+def _chained(found: Sequence[fs.FileInfo]) -> list[ListedFile]:
     """Each file with where the next begins; the last has the size that most have."""
     starts = [int(each.base_name) for each in found]
     sizes = [each.size for each in found]
@@ -197,7 +197,7 @@ def _chained(found: Sequence[fs.FileInfo]) -> list[LogFile]:
     ends = [*starts[1:], starts[-1] + max(usual, sizes[-1])]
     last = len(found) - 1
     return [
-        LogFile(each.path, start, each.size, end, number == last)
+        ListedFile(each.path, start, each.size, end, number == last)
         for number, (each, start, end) in enumerate(zip(found, starts, ends, strict=True))
     ]
 

@@ -13,8 +13,9 @@ from dataclasses import replace
 
 from cometmq.codec.checkpoint import Checkpoint, decode_checkpoint
 from cometmq.model.errors import CodecError
-from cometmq.offline.folder import LogFile, StoreFolder
-from cometmq.offline.scan import Damage, scan
+from cometmq.offline.damage import Damage
+from cometmq.offline.folder import ListedFile, StoreFolder
+from cometmq.offline.scan import scan
 from cometmq.offline.splits import Split
 from cometmq.store.checkpoint import CHECKPOINT_FILE, PROGRESS_FILE, decode_progress
 from cometmq.store.lock import ABORT_FILE
@@ -23,7 +24,7 @@ _HEAD_BYTES = 1 << 20  # Zeros at a file's begin that say it was made ahead of n
 _TAIL_BYTES = 1 << 12
 
 
-def used_files(folder: StoreFolder) -> list[LogFile]:
+def used_files(folder: StoreFolder) -> list[ListedFile]:
     """The log files without those at the end that have been made ahead and hold nothing.
 
     Raises:
@@ -35,7 +36,7 @@ def used_files(folder: StoreFolder) -> list[LogFile]:
     return [*files[:-1], replace(files[-1], is_last=True)]
 
 
-def _is_unused(folder: StoreFolder, file: LogFile) -> bool:
+def _is_unused(folder: StoreFolder, file: ListedFile) -> bool:
     with folder.opened(file.path) as read_at:
         return not any(read_at(0, _HEAD_BYTES))
 
@@ -45,12 +46,12 @@ def is_open(folder: StoreFolder) -> bool:
     return folder.exists(ABORT_FILE)
 
 
-def fixed_end(folder: StoreFolder, files: Sequence[LogFile]) -> int | None:
+def fixed_end(folder: StoreFolder, files: Sequence[ListedFile]) -> int | None:
     """Where the records end now, where more may come; None for a directory that nobody writes."""
     return present_end(folder, files) if is_open(folder) else None
 
 
-def present_end(folder: StoreFolder, files: Sequence[LogFile]) -> int:
+def present_end(folder: StoreFolder, files: Sequence[ListedFile]) -> int:
     """Physical offset behind the last record that is there now.
 
     What is known to be on the device is not walked through again, unless the log was cut since: then
@@ -60,7 +61,7 @@ def present_end(folder: StoreFolder, files: Sequence[LogFile]) -> int:
     return log_end(folder, files, known if _is_written(folder, files[-1], known) else 0)
 
 
-def _is_written(folder: StoreFolder, file: LogFile, offset: int) -> bool:
+def _is_written(folder: StoreFolder, file: ListedFile, offset: int) -> bool:
     """Whether there is anything but zeros right before a physical offset in a file."""
     if not file.start < offset <= file.end:
         return False
@@ -69,7 +70,7 @@ def _is_written(folder: StoreFolder, file: LogFile, offset: int) -> bool:
         return any(read_at(begin - file.start, offset - begin))
 
 
-def log_end(folder: StoreFolder, files: Sequence[LogFile], known: int) -> int:
+def log_end(folder: StoreFolder, files: Sequence[ListedFile], known: int) -> int:
     """Physical offset behind the last record.
 
     Args:
@@ -118,7 +119,7 @@ def _times(folder: StoreFolder) -> Checkpoint:
 
 
 def _end_by_time(
-    folder: StoreFolder, files: Sequence[LogFile], start: int, flushed_ms: int
+    folder: StoreFolder, files: Sequence[ListedFile], start: int, flushed_ms: int
 ) -> int:
     """Before the first record behind `start` that was stored after the newest flushed one."""
     end = start

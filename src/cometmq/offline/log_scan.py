@@ -4,11 +4,12 @@ Next: cometmq.offline.verify
 """
 
 from collections.abc import Callable, Iterator
-from typing import Generic, NamedTuple, TypeVar
+from typing import Generic, TypeVar
 
 from cometmq.codec.record import BLANK_TAIL_SIZE, Record, blank_tail
 from cometmq.codec.record_check import NoRecordError, check_record
 from cometmq.kernel import MAGIC_V1, MAGIC_V2, WalkEnd
+from cometmq.offline.damage import Damage
 from cometmq.offline.found import FoundStore
 from cometmq.store.log_end import record_at
 from cometmq.store.log_file import LogFile
@@ -27,24 +28,6 @@ Piece = TypeVar("Piece")  # What comes of the records of a piece of the log.
 Walk = Callable[[bytes, int], tuple[Piece, int, int, WalkEnd]]
 
 OnProgress = Callable[[int], None]  # Told how many bytes of the log have been walked in all.
-
-
-class Damage(NamedTuple):
-    """Bytes of the log that are no record though records follow.
-
-    Attributes:
-        start: physical offset of the first.
-        end: of the next valid record.
-        path: the file that it begins in.
-        at: place of the first in that file, bytes.
-        why: what is wrong there.
-    """
-
-    start: int
-    end: int
-    path: str
-    at: int
-    why: str
 
 
 class PieceScan(Generic[Piece]):

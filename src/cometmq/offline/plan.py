@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cometmq.model.errors import SettingsError
-from cometmq.offline.folder import LogFile, StoreFolder
+from cometmq.offline.damage import Damage
+from cometmq.offline.folder import ListedFile, StoreFolder
 from cometmq.offline.log_end import fixed_end, present_end, used_files
-from cometmq.offline.scan import Damage, scan
+from cometmq.offline.scan import scan
 from cometmq.offline.splits import SPLIT_BYTES, Split, between, cut, joined
 
 Task = tuple[Split, ...]
@@ -60,8 +61,8 @@ def plan_tasks(
 
 
 def _in_time(
-    folder: StoreFolder, files: Sequence[LogFile], wanted: LogRange
-) -> Sequence[LogFile]:
+    folder: StoreFolder, files: Sequence[ListedFile], wanted: LogRange
+) -> Sequence[ListedFile]:
     """The files that can hold records of the wanted times; store times rise from file to file."""
     first, last = 0, len(files)
     if wanted.start_ms is not None:
@@ -73,7 +74,7 @@ def _in_time(
     return files[first:last]
 
 
-def _is_before(folder: StoreFolder, file: LogFile, time_ms: int) -> bool:
+def _is_before(folder: StoreFolder, file: ListedFile, time_ms: int) -> bool:
     """Whether the first record of a file was stored before a time; False where none is found."""
     for found in scan(folder, Split(file, file.start, file.start + 1)):
         if not isinstance(found, Damage):

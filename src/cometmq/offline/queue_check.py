@@ -45,7 +45,7 @@ class QueueCount(NamedTuple):
     missing_at: int = 0
 
 
-class _Run:
+class _UncheckedRun:
     """Entries of one queue that the log asks for and nobody has compared yet.
 
     Attributes:
@@ -81,7 +81,7 @@ class QueueCheck:
         self._levels_ms = store.settings.delay_levels_ms
         root = f"{store.root}/consumequeue"
         self._files = QueueFiles(store.disk, root, store.settings.queue_entries_per_file)
-        self._runs: dict[tuple[str, int], _Run] = {}
+        self._runs: dict[tuple[str, int], _UncheckedRun] = {}
         self._gathered = 0  # Records since everything was compared.
         self.wanted: Wanted = {}
 
@@ -94,11 +94,11 @@ class QueueCheck:
         if record.topic != SCHEDULE_TOPIC:  # Its entries hold a time for the hash of a tag.
             self.wanted.setdefault(record.topic.encode(), {})
 
-    def _run_at(self, topic: str, queue_id: int, offset: int) -> _Run:
+    def _run_at(self, topic: str, queue_id: int, offset: int) -> _UncheckedRun:
         """The run of a queue that goes on at an offset."""
         run = self._runs.get((topic, queue_id))
         if run is None:
-            run = _Run(ConsumeQueue(topic, queue_id), offset)
+            run = _UncheckedRun(ConsumeQueue(topic, queue_id), offset)
             self._runs[topic, queue_id] = run
             if topic != SCHEDULE_TOPIC:
                 self.wanted.setdefault(topic.encode(), {})[queue_id] = run.gathered
@@ -127,7 +127,7 @@ class QueueCheck:
             if run.gathered[1]:
                 self._compare(run)
 
-    def _compare(self, run: _Run) -> None:
+    def _compare(self, run: _UncheckedRun) -> None:
         """Compare what has been gathered with the files."""
         end, entries = run.gathered
         count = len(entries) // QUEUE_ENTRY_SIZE
@@ -141,7 +141,9 @@ class QueueCheck:
                 self._compare_one(run, start + place, entries[piece], stored[piece])
         entries.clear()
 
-    def _compare_one(self, run: _Run, offset: int, wanted: Buffer, stored: Buffer) -> None:
+    def _compare_one(
+        self, run: _UncheckedRun, offset: int, wanted: Buffer, stored: Buffer
+    ) -> None:
         """Compare one entry with the one that its record asks for."""
         if stored == wanted:
             run.matched += 1

@@ -1,6 +1,6 @@
 """Queue files on any file system, as arrays of entries.
 
-Next: cometmq.offline.packed
+Next: cometmq.offline.queue_runs
 """
 
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ from pyarrow import fs
 from cometmq.codec.queue_entry import BLANK_SIZE, GAP_CODE, QUEUE_ENTRY_SIZE
 from cometmq.offline.columns.window import Longs
 from cometmq.offline.folder import LOG_NAME_DIGITS, StoreFolder
-from cometmq.offline.packed import ENTRY, Entries
+from cometmq.offline.queue_runs import ENTRY, Entries
 
 QUEUES = "consumequeue"
 
@@ -36,7 +36,7 @@ class QueueFile(NamedTuple):
     is_last: bool
 
 
-class QueueEntries(NamedTuple):
+class FileEntries(NamedTuple):
     """Entries of a file, without blank ones and those of lost messages.
 
     Attributes:
@@ -63,7 +63,7 @@ def queue_files(folder: StoreFolder, topic: str | None = None) -> Iterator[Queue
                     yield QueueFile(each.base_name, number, file.path, first, is_last)
 
 
-def read_queue_file(folder: StoreFolder, file: QueueFile) -> QueueEntries:
+def read_queue_file(folder: StoreFolder, file: QueueFile) -> FileEntries:
     """The entries of a file up to its first unused one."""
     with folder.opened(file.path) as read_at:
         start, hole = read_at.written(0) or (0, 0)
@@ -73,7 +73,7 @@ def read_queue_file(folder: StoreFolder, file: QueueFile) -> QueueEntries:
     unused = np.flatnonzero(entries["size"] == 0)
     entries = entries[: unused[0]] if len(unused) else entries
     real = np.flatnonzero((entries["size"] != BLANK_SIZE) & (entries["tags"] != GAP_CODE))
-    return QueueEntries(file.first + real, entries[real])
+    return FileEntries(file.first + real, entries[real])
 
 
 @lru_cache(maxsize=4096)

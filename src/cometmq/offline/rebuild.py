@@ -18,12 +18,13 @@ from pathlib import Path
 
 from cometmq.codec.queue_entry import BLANK_ENTRY, QUEUE_ENTRY_SIZE, gap_entries
 from cometmq.model.errors import StoreDamaged
+from cometmq.offline.damage import Damage
 from cometmq.offline.folder import StoreFolder
 from cometmq.offline.found import find_store, with_found_sizes
-from cometmq.offline.packed import Packer, Run
 from cometmq.offline.plan import Task
 from cometmq.offline.queue_reader import QUEUES
-from cometmq.offline.scan import Damage, scan
+from cometmq.offline.queue_runs import EntryRun, QueueRuns
+from cometmq.offline.scan import scan
 from cometmq.store.disk import Disk
 from cometmq.store.lock import DirectoryLock
 from cometmq.store.real_disk import RealDisk
@@ -33,7 +34,7 @@ REBUILT = "rebuilt"  # The folder beside the old files in which new ones grow.
 
 
 @dataclass(frozen=True)
-class Target:
+class RebuildTarget:
     """Where queue files go; picklable.
 
     Attributes:
@@ -50,7 +51,7 @@ class Target:
 
 
 @dataclass(frozen=True)
-class Written:
+class WrittenRun:
     """A run of entries that stands in the files.
 
     Attributes:
@@ -91,20 +92,20 @@ def found_settings(root: str, settings: StoreSettings | None = None) -> StoreSet
 
 def target_of(
     root: str, settings: StoreSettings, *, out: str | None = None, topics: Sequence[str] = ()
-) -> Target:
+) -> RebuildTarget:
     """Where a rebuild writes: beside the old files until `install`, or below another directory."""
     place = out or f"{root}/{REBUILT}"
     file_size = settings.queue_entries_per_file * QUEUE_ENTRY_SIZE
-    return Target(place, file_size, tuple(settings.delay_levels_ms), tuple(topics))
+    return RebuildTarget(place, file_size, tuple(settings.delay_levels_ms), tuple(topics))
 
 
-def begin(target: Target) -> None:
+def begin(target: RebuildTarget) -> None:
     """Make the directory for new files; what a broken-off rebuild left there goes."""
     shutil.rmtree(f"{target.root}/{QUEUES}", ignore_errors=True)
     Path(target.root, QUEUES).mkdir(parents=True)
 
 
-def rebuild_task(folder: StoreFolder, task: Task, target: Target) -> list[Written]:
+def rebuild_task(folder: StoreFolder, task: Task, target: RebuildTarget) -> list[WrittenRun]:
     """Write the entries of a part of the log. May run again, and beside others.
 
     Raises:
@@ -113,9 +114,9 @@ def rebuild_task(folder: StoreFolder, task: Task, target: Target) -> list[Writte
     return [write_run(target, run) for run in packed_runs(folder, task, target)]
 
 
-def packed_runs(folder: StoreFolder, task: Task, target: Target) -> Iterator[Run]:
+def packed_runs(folder: StoreFolder, task: Task, target: RebuildTarget) -> Iterator[EntryRun]:
     """The entries of a part of the log, by queue."""
-    packer = Packer(target.delay_levels_ms, target.topics)
+    packer = QueueRuns(target.delay_levels_ms, target.topics)
     for split in task:
         for found in scan(folder, split):
             if not isinstance(found, Damage):
@@ -123,15 +124,15 @@ def packed_runs(folder: StoreFolder, task: Task, target: Target) -> Iterator[Run
     yield from packer.runs()
 
 
-def write_run(target: Target, run: Run) -> Written:
+def write_run(target: RebuildTarget, run: EntryRun) -> WrittenRun:
     """Put a run where it belongs: entry n at byte 20 n of the queue."""
     content = run.entries.tobytes()
     _write(target, run.topic, run.queue_id, run.first, content)
     place, size, _ = run.entries[0].tolist()
-    return Written(run.topic, run.queue_id, run.first, run.end, place, size)
+    return WrittenRun(run.topic, run.queue_id, run.first, run.end, place, size)
 
 
-def finish(target: Target, written: Iterable[Written]) -> int:
+def finish(target: RebuildTarget, written: Iterable[WrittenRun]) -> int:
     """Fill what lies before and between the runs, and bring all to the device.
 
     Returns:
@@ -163,7 +164,7 @@ def finish(target: Target, written: Iterable[Written]) -> int:
     return entries
 
 
-def install(root: str, target: Target, *, disk: Disk | None = None) -> int:
+def install(root: str, target: RebuildTarget, *, disk: Disk | None = None) -> int:
     """Put the new queues of a rebuild in place of the old ones; the broker must be stopped.
 
     A queue of which the log has no message keeps its files: they know how far it once was.
@@ -194,7 +195,9 @@ def install(root: str, target: Target, *, disk: Disk | None = None) -> int:
     return len(queues)
 
 
-def _write(target: Target, topic: str, queue_id: int, first: int, content: bytes) -> None:
+def _write(
+    target: RebuildTarget, topic: str, queue_id: int, first: int, content: bytes
+) -> None:
     """Write entries from a queue offset on, over as many files as they take."""
     folder = f"{target.root}/{QUEUES}/{topic}/{queue_id}"
     Path(folder).mkdir(parents=True, exist_ok=True)
@@ -214,6 +217,6 @@ def _write(target: Target, topic: str, queue_id: int, first: int, content: bytes
         place, view = place + len(part), view[len(part) :]
 
 
-def _sync(target: Target) -> None:
+def _sync(target: RebuildTarget) -> None:
     """Everything to the device: one sync of the file system, since the files may be very many."""
     RealDisk().sync_all(target.root)

@@ -27,9 +27,10 @@ from cometmq.model.clock import Clock
 from cometmq.offline.columns.pieces import BINARY, take_text
 from cometmq.offline.columns.properties import PropertyColumn
 from cometmq.offline.columns.window import Longs, RecordWindow
+from cometmq.offline.damage import Damage
 from cometmq.offline.folder import StoreFolder
 from cometmq.offline.plan import Task
-from cometmq.offline.scan import Damage, scan
+from cometmq.offline.scan import scan
 from cometmq.store.index import Index
 from cometmq.store.index_file import IndexShape
 from cometmq.store.lock import DirectoryLock

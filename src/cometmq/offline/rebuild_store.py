@@ -27,7 +27,7 @@ _CHECKED = "checked"  # The folder beside the old files in which a check makes n
 Row = list[Any]
 
 
-class Rebuilt(NamedTuple):
+class RebuildResult(NamedTuple):
     """What a rebuild has done.
 
     Attributes:
@@ -52,7 +52,7 @@ class StoreRebuild:
     """
 
     root: str
-    target: queues.Target
+    target: queues.RebuildTarget
     shape: IndexShape | None
     is_check: bool = False
     is_installed: bool = True
@@ -114,7 +114,7 @@ class StoreRebuild:
         runs = queues.rebuild_task(folder, task, self.target)
         return [[count], *(list(run.to_dict().values()) for run in runs)]
 
-    def finish(self, rows: Iterable[Row], *, clock: Clock) -> Rebuilt:
+    def finish(self, rows: Iterable[Row], *, clock: Clock) -> RebuildResult:
         """All tasks are through: fill gaps, make the index, and put the files in their place, or compare them.
 
         Args:
@@ -126,19 +126,19 @@ class StoreRebuild:
             StoreDamaged: two records have one place in a queue.
             OSError: something could not be read or written.
         """
-        written = [queues.Written(*row) for row in rows if len(row) > 1]
+        written = [queues.WrittenRun(*row) for row in rows if len(row) > 1]
         counts, out = {"queue entries": queues.finish(self.target, written)}, self.target.root
         if self.is_check:
             findings = list(_differences(self.root, out))
             shutil.rmtree(out)
-            return Rebuilt(counts, findings)
+            return RebuildResult(counts, findings)
         if self.shape:
             counts["keys"] = keys.finish_keys(out, self.shape, clock=clock)
         if self.is_installed:
             if self.shape:
                 keys.install_keys(self.root, out)
             counts["queues"] = queues.install(self.root, self.target)
-        return Rebuilt(counts, [])
+        return RebuildResult(counts, [])
 
 
 def _differences(root: str, out: str) -> Iterator[Finding]:

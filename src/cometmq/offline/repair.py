@@ -21,8 +21,9 @@ from cometmq.model.clock import Clock
 from cometmq.model.errors import StoreDamaged
 from cometmq.model.flags import TRANSACTION_ROLLBACK
 from cometmq.offline import unfinished
+from cometmq.offline.damage import Damage
 from cometmq.offline.found import FoundStore, QueueId, find_store
-from cometmq.offline.log_scan import Damage, LogScan, OnProgress
+from cometmq.offline.log_scan import LogScan, OnProgress
 from cometmq.store.checkpoint import NOTHING_DONE, CheckpointFiles
 from cometmq.store.commitlog import CommitLog
 from cometmq.store.directory import StoreDirectory

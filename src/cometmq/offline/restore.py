@@ -25,7 +25,7 @@ import pyarrow.parquet as pq
 from cometmq.codec.record import BLANK_TAIL_SIZE, blank_tail
 from cometmq.model.clock import Clock
 from cometmq.model.errors import SettingsError, StoreDamaged
-from cometmq.offline.archive import KEPT_CONFIG, SPLITS, read_holdings
+from cometmq.offline.archive import KEPT_CONFIG, SPLITS, read_manifest
 from cometmq.offline.columns.pieces import contents
 from cometmq.offline.columns.schema import RAW_RECORD
 from cometmq.offline.findings import Finding
@@ -65,7 +65,7 @@ class LogPart:
 
 
 @dataclass(frozen=True)
-class Restored:
+class RestoredFile:
     """A log file that stands.
 
     Attributes:
@@ -106,22 +106,22 @@ def plan_restore(
         SettingsError: there is no archive with raw records, or `to` is not empty, or nothing of the range is
             in the archive.
     """
-    holdings = read_holdings(place)
-    if holdings is None or not holdings.is_raw:
+    manifest = read_manifest(place)
+    if manifest is None or not manifest.is_raw:
         raise SettingsError(
             f"{place} is no archive that can be restored: that needs `pipeline archive --raw`"
         )
     if os.path.lexists(to) and (not Path(to).is_dir() or any(Path(to).iterdir())):
         raise SettingsError(f"{to} is not empty; a store is restored into a new directory")
-    size, source = holdings.log_file_size, StoreFolder(place)
+    size, source = manifest.log_file_size, StoreFolder(place)
     found, counts = _parquet_files(source), list(_split_counts(source))
-    first = max(start or 0, holdings.ranges[0][0] if holdings.ranges else 0)
-    last = min(end or 2**63, holdings.ranges[-1][1] if holdings.ranges else 0)
+    first = max(start or 0, manifest.ranges[0][0] if manifest.ranges else 0)
+    last = min(end or 2**63, manifest.ranges[-1][1] if manifest.ranges else 0)
     parts = []
     for begins in range(first // size * size, last, size):
         held = tuple(path for lo, hi, path in found if lo < begins + size and hi > begins)
         count = sum(rows for lo, rows in counts if begins <= lo < begins + size)
-        limit = max((hi for _, hi in holdings.ranges), default=0)
+        limit = max((hi for _, hi in manifest.ranges), default=0)
         stop = min(limit, begins + size)
         parts.append(LogPart(begins, size, stop, count, held, place, growing(to)))
     if not parts:
@@ -136,7 +136,7 @@ def begin_restore(parts: Sequence[LogPart]) -> None:
     Path(out, "commitlog").mkdir(parents=True)
 
 
-def restore_task(part: LogPart) -> Restored:
+def restore_task(part: LogPart) -> RestoredFile:
     """Write one log file. May run again, and beside others.
 
     Raises:
@@ -163,7 +163,7 @@ def restore_task(part: LogPart) -> Restored:
         os.fsync(fd)
     finally:
         os.close(fd)
-    return Restored(part.start, len(extents), missing)
+    return RestoredFile(part.start, len(extents), missing)
 
 
 def finish_restore(

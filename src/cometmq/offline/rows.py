@@ -35,13 +35,14 @@ from cometmq.offline.columns.pieces import (
     take_text,
 )
 from cometmq.offline.columns.schema import RAW_RECORD
-from cometmq.offline.columns.window import Flags, RecordWindow, Span
+from cometmq.offline.columns.window import Flags, RecordPieces, RecordWindow
 from cometmq.offline.columns.window_columns import WindowColumns
 from cometmq.offline.conditions import ANY_ROW, Conditions
+from cometmq.offline.damage import Damage
 from cometmq.offline.folder import StoreFolder
-from cometmq.offline.narrowed import wanted_rows
 from cometmq.offline.plan import ALL, LogRange, Task
-from cometmq.offline.scan import Damage, Scanned, scan
+from cometmq.offline.pruning import wanted_rows
+from cometmq.offline.scan import SoundRecords, scan
 
 log = logging.getLogger(__name__)
 
@@ -108,7 +109,7 @@ def message_batches(
 
 
 def record_batches(
-    found: Scanned, schema: pa.Schema, rules: RowRules
+    found: SoundRecords, schema: pa.Schema, rules: RowRules
 ) -> Iterator[pa.RecordBatch]:
     """The messages of records that somebody has read.
 
@@ -142,7 +143,7 @@ class _Rows:
         arrays = [pa.array([values.get(field.name)], field.type) for field in self._schema]
         yield pa.RecordBatch.from_arrays(arrays, schema=self._schema)
 
-    def of_records(self, found: Scanned) -> Iterator[pa.RecordBatch]:
+    def of_records(self, found: SoundRecords) -> Iterator[pa.RecordBatch]:
         """The rows of a piece of the log."""
         window = found.window
         for first in range(0, len(window), WINDOW_ROWS):
@@ -170,7 +171,7 @@ class _Rows:
             keep &= wanted_rows(window, rules.conditions)
         return window if keep.all() else window.select(keep)
 
-    def _of_part(self, window: RecordWindow, found: Scanned) -> Iterator[pa.RecordBatch]:
+    def _of_part(self, window: RecordWindow, found: SoundRecords) -> Iterator[pa.RecordBatch]:
         valid = np.ones(len(window), np.bool_)
         if self._rules.is_crc_checked:
             valid = sound_bodies(window)
@@ -190,7 +191,7 @@ class _Rows:
                 yield from self._unwrapped(run, valid[rows], found, is_batch=wrapped[rows[0]])
 
     def _unwrapped(
-        self, window: RecordWindow, valid: Flags, found: Scanned, *, is_batch: bool
+        self, window: RecordWindow, valid: Flags, found: SoundRecords, *, is_batch: bool
     ) -> Iterator[pa.RecordBatch]:
         """A run of plain records, or one batch as its messages."""
         if is_batch:
@@ -206,7 +207,7 @@ class _Rows:
         yield from self._batches(window, valid, found)
 
     def _batches(
-        self, window: RecordWindow, valid: Flags, found: Scanned
+        self, window: RecordWindow, valid: Flags, found: SoundRecords
     ) -> Iterator[pa.RecordBatch]:
         """Batches of rows, as many as their unpacked bodies ask for."""
         if self._rules.is_grouped and len(window):
@@ -268,7 +269,7 @@ class _Rows:
         rows = packed[: len(plain)]
         return replace_rows(bodies, rows, pa.array(plain, BINARY)), broken, count
 
-    def _judge(self, window: RecordWindow, sound: Flags, found: Scanned, why: str) -> None:
+    def _judge(self, window: RecordWindow, sound: Flags, found: SoundRecords, why: str) -> None:
         """Say which records are broken, as an error or as a warning."""
         for row in np.flatnonzero(~sound).tolist():
             text = f"{_place(found, window, row)}: {why}"
@@ -296,7 +297,7 @@ def _grouped(window: RecordWindow, valid: Flags) -> tuple[RecordWindow, Flags]:
     return window.select(order), valid[order]
 
 
-def _place(found: Scanned, window: RecordWindow, row: int) -> str:
+def _place(found: SoundRecords, window: RecordWindow, row: int) -> str:
     topic = window.buffer[int(window.topic.starts[row]) : int(window.topic.ends[row])]
     name = bytes(topic).decode("utf-8", "replace")
     return (
@@ -332,5 +333,5 @@ class StoreColumns(WindowColumns):
             return same(self.path, len(self.window))
         if field.name == RAW_RECORD:
             ends = self.window.starts + self.window.int32(0)
-            return take_pieces(self.octets, Span(self.window.starts, ends), BINARY)
+            return take_pieces(self.octets, RecordPieces(self.window.starts, ends), BINARY)
         return super()._column(field)

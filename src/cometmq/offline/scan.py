@@ -10,7 +10,6 @@ Next: cometmq.offline.columns.window
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 
@@ -19,6 +18,7 @@ from cometmq.codec.record_check import NoRecordError, check_record
 from cometmq.kernel import MAGIC_V1, MAGIC_V2, record_places
 from cometmq.model.errors import CodecError, StoreDamaged
 from cometmq.offline.columns.window import Longs, RecordWindow, elements_at
+from cometmq.offline.damage import Damage
 from cometmq.offline.folder import OpenFile, StoreFolder
 from cometmq.offline.splits import PROOF_SIZE, Split, proven_places
 from cometmq.store.zeros import is_zeros
@@ -30,7 +30,7 @@ RECORD_SIZE_MAX = (64 << 20) + (64 << 10)
 
 
 @dataclass(frozen=True)
-class Scanned:
+class SoundRecords:
     """Sound records.
 
     Attributes:
@@ -44,28 +44,7 @@ class Scanned:
     path: str
 
 
-class Damage(NamedTuple):
-    """Bytes of the log that are no sound record.
-
-    Attributes:
-        start: physical offset of the first.
-        end: and behind the last.
-        path: their file.
-        at: place of the first in the file.
-        why: what is wrong.
-    """
-
-    start: int
-    end: int
-    path: str
-    at: int
-    why: str
-
-    def __str__(self) -> str:
-        return f"{self.path} at byte {self.at} (physical offset {self.start}): {self.why}"
-
-
-def scan(folder: StoreFolder, split: Split) -> Iterator[Scanned | Damage]:
+def scan(folder: StoreFolder, split: Split) -> Iterator[SoundRecords | Damage]:
     """The records of a split in the order of the log, and what stands between them.
 
     Raises:
@@ -93,7 +72,7 @@ class Walk:
         self._read_bytes = read_bytes
         self._seen = split.lo  # Behind what the last search has met and is not all zeros.
 
-    def run(self) -> Iterator[Scanned | Damage]:
+    def run(self) -> Iterator[SoundRecords | Damage]:
         """All of it."""
         split = self._split
         position = split.lo if split.is_whole_begin else self._next_record(split.lo, split.hi)
@@ -153,12 +132,14 @@ class Walk:
 
     # --- records
 
-    def _checked(self, piece: bytes, base: int, starts: Longs) -> Iterator[Scanned | Damage]:
+    def _checked(
+        self, piece: bytes, base: int, starts: Longs
+    ) -> Iterator[SoundRecords | Damage]:
         """The records of a piece, without those whose inner lengths do not add up."""
         path = self._file.path
         with suppress(CodecError):
             window = RecordWindow(piece, starts)
-            yield Scanned(window, base, path)
+            yield SoundRecords(window, base, path)
             return
         first = 0
         for row, start in enumerate(starts.tolist()):
@@ -166,13 +147,13 @@ class Walk:
                 check_record(piece, start, is_crc_checked=False)
             except NoRecordError as error:
                 if row > first:
-                    yield Scanned(RecordWindow(piece, starts[first:row]), base, path)
+                    yield SoundRecords(RecordWindow(piece, starts[first:row]), base, path)
                 size = int.from_bytes(piece[start : start + 4])
                 why = str(error).replace(f" at byte {start}", "")
                 yield self._damage(base + start, base + start + size, why)
                 first = row + 1
         if first < len(starts):
-            yield Scanned(RecordWindow(piece, starts[first:]), base, path)
+            yield SoundRecords(RecordWindow(piece, starts[first:]), base, path)
 
     def _is_long(self, piece: bytes, position: int) -> bool:
         """Whether a record starts here that is longer than what was read."""

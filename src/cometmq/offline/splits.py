@@ -14,7 +14,7 @@ from struct import Struct
 
 from cometmq.codec.record import MAGIC_AT, PHYSICAL_OFFSET_AT
 from cometmq.kernel import MAGIC_V1, MAGIC_V2, RECORD_SIZE_MIN
-from cometmq.offline.folder import LogFile
+from cometmq.offline.folder import ListedFile
 
 SPLIT_BYTES = 128 << 20
 PROOF_SIZE = (
@@ -37,7 +37,7 @@ class Split:
         stop: physical offset at which the log is to end, whatever stands behind; None: where it ends.
     """
 
-    file: LogFile
+    file: ListedFile
     lo: int
     hi: int
     stop: int | None = None
@@ -48,7 +48,7 @@ class Split:
         return self.lo == self.file.start
 
 
-def cut(files: Sequence[LogFile], split_bytes: int) -> list[Split]:
+def cut(files: Sequence[ListedFile], split_bytes: int) -> list[Split]:
     """Splits of at most so many bytes that cover all files."""
     return [
         Split(file, lo, min(lo + split_bytes, file.end))

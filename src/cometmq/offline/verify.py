@@ -23,7 +23,7 @@ from cometmq.store.disk import read_file
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class StoreVerdict:
     """What verification found.
 
     Attributes:
@@ -52,7 +52,7 @@ class Verdict:
         return not self.errors
 
 
-def verify(store: FoundStore, *, on_progress: OnProgress | None = None) -> Verdict:
+def verify(store: FoundStore, *, on_progress: OnProgress | None = None) -> StoreVerdict:
     """Look at everything in a store, on one core; nothing is changed.
 
     Args:
@@ -93,7 +93,7 @@ class StoreCheck:
             self._findings.add("queue", "files", str(error))
             return None
 
-    def finish(self, parts: Iterable[PartVerdict]) -> Verdict:
+    def finish(self, parts: Iterable[PartVerdict]) -> StoreVerdict:
         """Add up what the parts have found, and judge what only the whole shows.
 
         Args:
@@ -117,7 +117,7 @@ class StoreCheck:
         wanted = (each for part in joined for each in part.batches)
         queue_entries += judge_batches(store, wanted, findings)
         index_entries = judge_index(store, [part.keys for part in joined], findings, log_end)
-        return Verdict(
+        return StoreVerdict(
             sum(part.records for part in joined),
             chain.start,
             log_end,

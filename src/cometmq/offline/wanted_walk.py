@@ -78,5 +78,6 @@ class WantedWalk:
         if self._queues is not None:
             self._queues.take(record)
         self._batches.take(record)
-        for code, offset, _ in record_keys((record,)):
+        found = record_keys((record,))
+        for code, offset in zip(found[0::3], found[1::3], strict=True):
             keys += KEY.pack(offset, index_hash(code))

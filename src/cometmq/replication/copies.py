@@ -6,8 +6,9 @@ needed stands in `CopyRule`; what comes of it for a log that ends somewhere is a
 Next: cometmq.broker.replicas.masters
 """
 
-from dataclasses import dataclass
 from typing import NamedTuple
+
+from cometmq.model.frozen import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,8 +3,9 @@
 Next: cometmq.replication.master_end
 """
 
-from dataclasses import dataclass
 from typing import NamedTuple
+
+from cometmq.model.frozen import dataclass
 
 
 class LogBounds(NamedTuple):

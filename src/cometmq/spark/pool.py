@@ -55,7 +55,7 @@ class Pool:
         self._lock = Lock()
         # In the order of their last use: the pid, for a forked process must not write to its
         # parent's sockets.
-        self._clients: dict[tuple[int, Hashable], _Held] = {}
+        self._clients: dict[tuple[int, Hashable], _PooledClient] = {}
 
     def get(self, key: Hashable, make: Callable[[], C], limits: PoolLimits = PoolLimits()) -> C:
         """The client of this process for `key`, made where there is none."""
@@ -63,7 +63,7 @@ class Pool:
         with self._lock:
             held = self._clients.pop(whole, None)
             if held is None:
-                held = _Held(make())
+                held = _PooledClient(make())
             held.used_at = self._clock()
             self._clients[whole] = held
             unused = self._taken_out(limits)
@@ -87,7 +87,7 @@ class Pool:
 
 
 @dataclass
-class _Held:
+class _PooledClient:
     client: Any
     used_at: float = field(default=0.0)
 

@@ -126,34 +126,45 @@ class Appender:
             OSError: the disk failed. In each case nothing has been stored.
         """
         assert not self._appends_crc, "records with CRCs of their properties are made of puts"
-
-        def pack(first: int, position: int, end: int, content: list[Buffer]) -> tuple[int, int]:
-            return pack_columns(
-                sends,
-                first,
-                position,
-                end,
-                self._layouts,
-                self.store_ms,
-                self.store_host,
-                content,
-            )
-
+        log = self._log
+        content: list[Buffer] = []
         try:
             self._tick()
-            file, position = self._log.tail_file(), self._log.positions.written
-            pieces = self._lay_out(
-                pack, lambda index: self._size_of(sends.puts()[index]), sends.count,
-                file, position, file.end - BLANK_TAIL_SIZE,
+            file, start = log.tail_file(), log.positions.written
+            packed, written = pack_columns(
+                sends, 0, start, file.end - BLANK_TAIL_SIZE, self._layouts, self.store_ms,
+                self.store_host, content,
             )  # fmt: skip
-            self._log.commit(pieces)
+            if packed == sends.count:
+                log.commit([(file, start, content[0])])
+            else:
+                take_back(sends)
+                log.commit(self._lay_out_columns(sends, file, start))
+                written = log.positions.written
         except BaseException as error:
             take_back(sends)
             if isinstance(error, (struct.error, OverflowError)):
                 raise RecordIllegal(f"a field out of its range: {error}") from error
             raise
-        written = self._log.positions.written
         return _new_tuple(Batch, (written, self.store_ms, [], (), [], None, sends))
+
+    def _lay_out_columns(self, sends: Columns, file: LogFile, start: int) -> list[Piece]:
+        """Lay out what has no room in the file that is being filled."""
+
+        def pack(first: int, position: int, end: int, content: list[Buffer]) -> tuple[int, int]:
+            return pack_columns(
+                sends, first, position, end, self._layouts, self.store_ms,
+                self.store_host, content,
+            )  # fmt: skip
+
+        def size_of(index: int) -> int:
+            """Bytes of the records of a request, which lie in one file."""
+            count = dict(sends.requests(index, index + 1))[index]
+            return sum(map(self._size_of, sends.puts()[index : index + count]))
+
+        return self._lay_out(
+            pack, size_of, sends.count, file, start, file.end - BLANK_TAIL_SIZE
+        )
 
     def _pack(
         self,

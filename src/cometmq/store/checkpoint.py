@@ -20,6 +20,7 @@ Next: cometmq.store.recovery
 
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 from struct import Struct
 from typing import NamedTuple
 
@@ -90,6 +91,7 @@ class CheckpointFiles:
         root: the store directory.
         times: Java's, as last read or written. The index time is kept as it was found.
         progress: ours; None where there is none to be trusted.
+        master_flushed: how far a slave's master had flushed, physical offset; goes into Java's with the next checkpoint.
     """
 
     def __init__(self, disk: Disk, root: str) -> None:
@@ -99,11 +101,13 @@ class CheckpointFiles:
         self._progress_path = f"{root}/{PROGRESS_FILE}"
         self.times = Checkpoint()
         self.progress: Progress | None = None
+        self.master_flushed = 0
 
     def load(self) -> None:
         """Read what is there; a missing or torn file says nothing."""
         with suppress(FileNotFoundError, CodecError):
             self.times = decode_checkpoint(read_file(self.disk, self._times_path))
+            self.master_flushed = self.times.master_flushed_offset
         with suppress(FileNotFoundError):
             self.progress = decode_progress(read_file(self.disk, self._progress_path))
 
@@ -113,6 +117,7 @@ class CheckpointFiles:
         Raises:
             OSError: one could not be written; what they said before is still true.
         """
+        times = replace(times, master_flushed_offset=self.master_flushed)
         self._overwrite(self._times_path, encode_checkpoint(times))
         self._overwrite(self._progress_path, encode_progress(progress))
         self.times, self.progress = times, progress

@@ -23,7 +23,7 @@ from cometmq.store.derived import Derived, Step
 from cometmq.store.disk import Disk
 from cometmq.store.disk_room import DiskRoom
 from cometmq.store.log_file import LogFile
-from cometmq.store.retention import Cause
+from cometmq.store.retention import Cause, Retention
 from cometmq.store.settings import StoreSettings
 
 logger = logging.getLogger(__name__)
@@ -92,6 +92,10 @@ class Cleaner:
     def wake_with(self, wake: Callable[[], None]) -> None:
         """Call this when there is a file more, and so perhaps one that can go."""
         self._log.chain.on_append = wake
+
+    def change_rules(self, rules: Retention) -> None:
+        """Other rules, from the next look on."""
+        self._rules = rules
 
     def ask(self) -> None:
         """Let expired files go whatever the hour is, for some rounds; the first begins at once."""

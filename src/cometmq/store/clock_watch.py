@@ -29,6 +29,8 @@ class ClockWatch:
 
     def trusts(self) -> bool:
         """Whether the wall clock has not run away lately."""
+        if self._clock.is_steady:
+            return True
         wall_ms, seconds = self._clock.now_ms(), self._clock.monotonic()
         set_ms = wall_ms - self._wall_ms - int((seconds - self._seconds) * 1000)
         self._wall_ms, self._seconds = wall_ms, seconds

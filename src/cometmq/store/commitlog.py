@@ -60,8 +60,8 @@ class CommitLog:
             OSError: it could not be made.
         """
         files, written = self.chain.files, self.positions.written
-        if files and files[-1].start <= written < files[-1].end:
-            return files[-1]
+        if files and (last := files[-1]).start <= written < last.end:
+            return last
         return self.chain.find(written) or self.file_from(written)
 
     def file_from(self, start: int) -> LogFile:
@@ -96,7 +96,6 @@ class CommitLog:
                 raise
             if self.is_flush_next:
                 file.begin_flush(offset, len(content))
-        _, offset, content = pieces[-1]
         self.positions.wrote(offset + len(content))
 
     def commit_staged(self) -> None:
@@ -138,6 +137,12 @@ class CommitLog:
         self.ahead.close()
         for newer in reversed(gone):
             newer.unlink()
+
+    def is_warm(self, offset: int) -> bool:
+        """Whether the map may be read there without waiting for the device."""
+        # As `warm_from`, which costs several times as much on the way of each pull.
+        warm_size = self._settings.warm_tail_bytes
+        return offset >= self.warm_start and offset >= self.positions.written - warm_size
 
     @property
     def warm_from(self) -> int:

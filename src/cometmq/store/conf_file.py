@@ -46,7 +46,7 @@ class ConfFile:
         Raises:
             OSError: they could not be written.
         """
-        if self._overlay is not None:
+        if self._overlay is not None and changes:
             content = encode_java_properties({**self._changes(), **changes})
             self._overlay.save(content.decode("latin-1"))
 

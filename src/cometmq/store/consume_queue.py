@@ -32,6 +32,7 @@ class ConsumeQueue(QueueEnd):
         tail_start: queue offset of the first entry of the tail.
         deleted: the topic was deleted; whoever keeps this object must ask for it anew.
         fault: why this queue alone cannot be written; None while it can.
+        read_file: number and path of the file that was read last: a path takes longer to make than to use.
         is_batch: whether its entries are of records with several messages (`batch_queues`).
     """
 
@@ -42,6 +43,7 @@ class ConsumeQueue(QueueEnd):
         "deleted",
         "fault",
         "min_offset",
+        "read_file",
         "tail_start",
         "topic",
     )
@@ -51,6 +53,7 @@ class ConsumeQueue(QueueEnd):
         self.topic = topic
         self.deleted = False
         self.fault: str | None = None
+        self.read_file: tuple[int, str] | None = None
         self.begin_at(0)
 
     def __repr__(self) -> str:

@@ -13,15 +13,17 @@ Next: cometmq.store.consume_queues
 """
 
 import logging
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from operator import itemgetter
 from weakref import WeakSet
 
 from cometmq.codec.checkpoint import Checkpoint
 from cometmq.codec.queue_entry import QueueEntry
 from cometmq.codec.record import Record
-from cometmq.kernel import show_columns, show_entries
+from cometmq.kernel import show_columns, show_entries, show_records
 from cometmq.model.names import LMQ_PREFIX
 from cometmq.store.batch import Batch
 from cometmq.store.checkpoint import NOTHING_DONE, CheckpointFiles
@@ -39,7 +41,7 @@ from cometmq.store.queue_loading import LoadedQueue, QueueLoader
 from cometmq.store.queue_sync import QueueSync
 from cometmq.store.queue_trimming import QUEUES_PER_STEP, QueueTrimming, end_before
 from cometmq.store.settings import StoreSettings
-from cometmq.store.stored_record import is_directory_name, is_plain, places_of, tag_hash
+from cometmq.store.stored_record import UNUSUAL, is_directory_name, places_of, tag_hash
 
 logger = logging.getLogger(__name__)
 
@@ -140,26 +142,21 @@ class DerivedQueues:
         self, records: Sequence[Record], watched: dict[ConsumeQueue, list[int]]
     ) -> None:
         """Make the queue entries of records; of those that have theirs none."""
-        queues, first = self._queues, self._fed_to
-        find = queues.table.find
-        for record in records:
-            if record[6] < first:
-                continue
-            queue = find(record[15], record[3])
-            if (
-                queue is not None
-                and queue.max_offset == record[5]
-                and is_plain(record)
-                and not queue.is_batch
-            ):
-                if not queue.tail:
-                    queues.dirty[queue] = None
-                code = tag_hash(record[16])
-                queue.append(record[6], record[0], code)
-                queues.entries += 1
-                self._appended(queue, code, watched)
-            else:
-                self._feed_one(record, watched)
+        queues, first, index = self._queues, self._fed_to, 0
+        if records[0][6] < first:
+            index = bisect_left(records, first, key=itemgetter(6))
+        while index < len(records):
+            full: list[ConsumeQueue] = []
+            shown = show_records(
+                records, index, UNUSUAL, queues.table.queues_of, ConsumeQueue, tag_hash,
+                queues.dirty, self._tail_size_max, full, watched,
+            )  # fmt: skip
+            queues.entries += shown - index
+            if full and not self._read_only:
+                self._write_full(full)
+            if shown < len(records):
+                self._feed_one(records[shown], watched)
+            index = shown + 1
 
     def _feed_one(self, record: Record, watched: dict[ConsumeQueue, list[int]]) -> None:
         """Make the entries of a record that is not plain, or not the next of its queue."""

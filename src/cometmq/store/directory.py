@@ -69,7 +69,9 @@ class StoreDirectory:
         self.checkpoints = CheckpointFiles(disk, path)
         kind = StagedLog if settings.pool_buffers and not read_only else CommitLog
         self.log = kind(disk, settings.commitlog_paths or (f"{path}/commitlog",), settings)
-        files = QueueFiles(disk, f"{path}/consumequeue", settings.queue_entries_per_file)
+        files = QueueFiles(
+            disk, f"{path}/consumequeue", settings.queue_entries_per_file, read_only=read_only
+        )
         self.table = QueueTable()
         self.queues = ConsumeQueues(self.table, files, read_only=read_only)
         self.batches = BatchQueues(disk, path, self.log, self.table, read_only=read_only)

@@ -211,8 +211,16 @@ def write_whole(disk: Disk, fd: int, piece: Buffer, offset: int) -> None:
         OSError: the disk failed; part of the piece may be written.
     """
     count = disk.pwrite(fd, piece, offset)
-    if count == len(piece):
-        return
+    if count < len(piece):
+        write_rest(disk, fd, piece, offset, count)
+
+
+def write_rest(disk: Disk, fd: int, piece: Buffer, offset: int, count: int) -> None:
+    """Write what is left of a piece of which the disk has taken so many bytes, as `write_whole`.
+
+    Raises:
+        OSError: the disk failed; part of the piece may be written.
+    """
     view = memoryview(piece)
     while True:
         if count <= 0:

@@ -46,7 +46,7 @@ class LogDispatcher:
         if not waiting:
             return
         positions = self._positions
-        upto = positions.visible_limit
+        upto = positions.visible_limit()
         while waiting and waiting[0][0] <= upto:
             batch = waiting.popleft()
             for derived in self.derived:

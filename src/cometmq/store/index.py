@@ -10,6 +10,7 @@ otherwise.
 Next: cometmq.kernel.keys
 """
 
+from array import array
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from errno import EIO
@@ -19,7 +20,8 @@ from itertools import takewhile
 from cometmq.codec.index_file import IndexHeader
 from cometmq.codec.record import Record
 from cometmq.kernel import index_keys, java_hash_many, record_keys
-from cometmq.kernel.rows import Key, PutBatch
+from cometmq.kernel.keys import KEY_NUMBERS, keys_of
+from cometmq.kernel.rows import Keys, PutBatch
 from cometmq.model.clock import Clock
 from cometmq.store.batch import Batch
 from cometmq.store.consume_queue import ConsumeQueue
@@ -60,7 +62,7 @@ class Index:
         self._waiting: list[PutBatch[ConsumeQueue]] = []
         self._waiting_count = 0
         self._waiting_from = 0
-        self._keys: list[Key] = []  # Hashed, and not in a file yet.
+        self._keys: Keys = array("q")  # Hashed, and not in a file yet.
         self.is_failing = False
         self.is_held = False
         self._is_directory_fresh = False
@@ -75,12 +77,8 @@ class Index:
         end_offset, store_ms, results, puts, _, _, columns = batch
         if not self._waiting:
             self._waiting_from = batch.start
-        if columns is not None:
-            self._waiting.append((columns, results, store_ms))
-            self._waiting_count += columns.count
-        else:
-            self._waiting.append((puts, results, store_ms))
-            self._waiting_count += len(results)
+        self._waiting.append((puts if columns is None else columns, results, store_ms))
+        self._waiting_count += len(results) if columns is None else columns.count
         if (
             self._waiting_count >= WAITING_MESSAGES_MAX
             or end_offset - self._waiting_from >= WAITING_BYTES_MAX
@@ -91,7 +89,7 @@ class Index:
         """Enter and write the keys of records of the log, but for the first `skip` of them."""
         if self._waiting:
             self.build()
-        self._keys += record_keys(records)[skip:]
+        self._keys += record_keys(records)[skip * KEY_NUMBERS :]
         self._enter()
         self.write()
 
@@ -111,7 +109,7 @@ class Index:
             offsets: physical offset of each key's record, bytes; in order.
             times: store time of each key's record, ms.
         """
-        self._keys += zip(hashes, offsets, times, strict=True)
+        self._keys += keys_of(hashes, offsets, times)
         self._enter()
 
     def _enter(self) -> None:
@@ -129,9 +127,8 @@ class Index:
         """
         while self._keys:
             file = self._growing()
-            part = self._keys[: file.room]
-            hashes, offsets, times = zip(*part, strict=True)
-            file.insert(hashes, offsets, times)
+            part = self._keys[: file.room * KEY_NUMBERS]
+            file.insert(part)
             del self._keys[: len(part)]
 
     def _growing(self) -> IndexFile:

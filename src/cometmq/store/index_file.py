@@ -22,10 +22,11 @@ from cometmq.codec.index_file import (
     IndexHeader,
     encode_header,
     entry_position,
-    entry_seconds,
     index_file_size,
 )
-from cometmq.kernel import index_insert
+from cometmq.kernel import insert_keys
+from cometmq.kernel.keys import KEY_NUMBERS
+from cometmq.kernel.rows import Keys
 from cometmq.store.disk import Disk, write_whole
 
 PAGE_SIZE = 4096
@@ -67,6 +68,7 @@ class IndexFile:
         header: as it is now; on disk it is as the last checkpoint left it.
         slots: the newest entry of each slot while the file grows, and until what it became is on
             the device; None where all of it is in the file.
+        is_changed: whether something was inserted since the last `changed_runs`.
     """
 
     def __init__(
@@ -79,7 +81,9 @@ class IndexFile:
         self.slots: memoryview[int] | None = None
         self._unwritten = bytearray()
         self._written_count = header.index_count
-        self._changed: list[int] | None = []  # Hashes since the last round; None: very many.
+        # Of each page that slots stand in, whether one of them has changed since the last round.
+        self._changed = bytearray(-(-(_SLOTS_BEFORE + shape.slots) // _SLOTS_A_PAGE))
+        self.is_changed = False
         self._fd = -1
 
     def make(self) -> None:
@@ -107,7 +111,8 @@ class IndexFile:
         self.slots = slots
         self._written_count = header.index_count
         self._unwritten.clear()
-        self._changed = None if are_changed else []
+        self._changed[:] = (b"\1" if are_changed else b"\0") * len(self._changed)
+        self.is_changed = are_changed
 
     @property
     def name(self) -> str:
@@ -119,36 +124,24 @@ class IndexFile:
         """How many entries it can still take; the first number is not used."""
         return self.shape.entries - self.header.index_count
 
-    def insert(
-        self, hashes: Sequence[int], offsets: Sequence[int], times: Sequence[int]
-    ) -> None:
-        """Add entries, all of them; there must be room.
-
-        Args:
-            hashes: Java's hash of each "topic#key".
-            offsets: physical offset of each key's record, bytes; in order.
-            times: store time of each key's record, ms.
-        """
-        if self.header.index_count == 1 and len(hashes) > 1:
+    def insert(self, keys: Keys) -> None:
+        """Add entries, at least one, in the order of their records; there must be room."""
+        if self.header.index_count == 1 and len(keys) > KEY_NUMBERS:
             # The first one sets the time that the others count from.
-            self.insert(hashes[:1], offsets[:1], times[:1])
-            hashes, offsets, times = hashes[1:], offsets[1:], times[1:]
+            self.insert(keys[:KEY_NUMBERS])
+            keys = keys[KEY_NUMBERS:]
         assert self.slots is not None
         begin_ms, _, begin, _, used, number = self.header
-        seconds = {time: entry_seconds(time, begin_ms) for time in set(times)}
-        entries, fresh = index_insert(
-            self.slots, number, hashes, offsets, [seconds[time] for time in times]
+        entries, fresh = insert_keys(
+            self.slots, number, keys, begin_ms, self._changed, _SLOTS_BEFORE, _SLOTS_A_PAGE
         )
         self._unwritten += entries
         if number == 1:
-            begin_ms, begin = times[0], offsets[0]
-        self.header = IndexHeader(
-            begin_ms, times[-1], begin, offsets[-1], used + fresh, number + len(hashes)
-        )
-        if self._changed is not None:
-            self._changed.extend(hashes)
-            if len(self._changed) > self.shape.slots // _SLOTS_A_PAGE:
-                self._changed = None  # A slot of almost every page.
+            _, begin, begin_ms = keys[:KEY_NUMBERS]
+        _, end, end_ms = keys[-KEY_NUMBERS:]
+        count = len(keys) // KEY_NUMBERS
+        self.header = IndexHeader(begin_ms, end_ms, begin, end, used + fresh, number + count)
+        self.is_changed = True
 
     def write_entries(self) -> None:
         """Append what has been inserted to the file.
@@ -164,24 +157,14 @@ class IndexFile:
             self._written_count += len(self._unwritten) // INDEX_ENTRY_SIZE
             self._unwritten.clear()
 
-    @property
-    def is_changed(self) -> bool:
-        """Whether something was inserted since the last `changed_runs`."""
-        return self._changed is None or bool(self._changed)
-
     def changed_runs(self) -> Iterator[SlotRun]:
         """Copies of the slots that changed since the last time, each made when it is asked for."""
-        changed, self._changed = self._changed, []
-        page_count = -(-(_SLOTS_BEFORE + self.shape.slots) // _SLOTS_A_PAGE)
-        if changed is None:
-            pages: Sequence[int] = range(page_count)
-        else:
-            count = self.shape.slots
-            found = {
-                ((abs(value) & 0x7FFFFFFF) % count + _SLOTS_BEFORE) // _SLOTS_A_PAGE
-                for value in changed
-            }
-            pages = sorted(found)
+        pages, page = [], self._changed.find(1)
+        while page >= 0:
+            pages.append(page)
+            page = self._changed.find(1, page + 1)
+        self._changed[:] = bytes(len(self._changed))
+        self.is_changed = False
         return self._copies(pages)
 
     def _copies(self, pages: Sequence[int]) -> Iterator[SlotRun]:

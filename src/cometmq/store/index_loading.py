@@ -12,10 +12,12 @@ Next: cometmq.store.index_slots
 """
 
 import logging
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from errno import EIO
 from functools import partial
+from operator import attrgetter
 
 from cometmq.codec.index_file import INDEX_HEADER_SIZE, IndexHeader, decode_header
 from cometmq.codec.record import Record
@@ -114,14 +116,10 @@ class DerivedIndex:
         last = self._last_offset
         if records[-1].physical_offset < last:
             return
-        fresh = [
-            record
-            for record in records
-            if record.property_block and record.physical_offset >= last
-        ]
-        if fresh:
-            is_last = fresh[0].physical_offset == last
-            self.index.add_records(fresh, skip=self._last_keys if is_last else 0)
+        if records[0].physical_offset < last:
+            records = records[bisect_left(records, last, key=attrgetter("physical_offset")) :]
+        is_last = records[0].physical_offset == last
+        self.index.add_records(records, skip=self._last_keys if is_last else 0)
 
     def hide_from(self, offset: int) -> Iterator[Step]:
         """Nothing: a key that leads to no record finds no message."""

@@ -9,7 +9,7 @@ Next: cometmq.store.file_chain
 from contextlib import suppress
 
 from cometmq.model.errors import StoreFull
-from cometmq.store.disk import NO_ROOM, Buffer, Disk, failed, lack_of, write_whole
+from cometmq.store.disk import NO_ROOM, Buffer, Disk, failed, lack_of, write_rest
 from cometmq.store.page_lock import Unlock
 
 
@@ -83,10 +83,12 @@ class LogFile:
         Raises:
             OSError: the disk failed; part of the piece may be written.
         """
-        assert self.start <= offset
-        assert offset + len(piece) <= self.end
+        assert self.start <= offset <= self.end - len(piece)
         fd = self._fd if self._fd >= 0 else self.fd
-        write_whole(self._disk, fd, piece, offset - self.start)
+        place = offset - self.start
+        count = self._disk.pwrite(fd, piece, place)
+        if count < len(piece):  # Hardly ever.
+            write_rest(self._disk, fd, piece, place, count)
 
     def read(self, offset: int, size: int) -> bytes:
         """Read at a physical offset; may wait for the device."""

@@ -135,7 +135,7 @@ class MessageStore:
         self.queue, self.queue_to_watch = reading.queue, reading.queue_to_watch
         self.queues_of, self.queue_counts = reading.queues_of, reading.queue_counts
         self.topics, self.batch_topics = reading.topics, reading.batch_topics
-        self.get, self.entries = reading.get, reading.entries
+        self.get, self.get_of, self.entries = reading.get, reading.get_of, reading.entries
         self.mended_entry = reading.mended_entry
         self.read_record, self.store_time_at = reading.read_record, reading.store_time_at
         self.earliest_store_time = reading.earliest_store_time
@@ -145,7 +145,7 @@ class MessageStore:
 
         self.wait_confirmed, self.wait_flushed = flushing.wait_confirmed, flushing.wait_flushed
         self.replica_side = ReplicaSide(
-            self._log, appender=self._appender, flushing=flushing, dispatcher=self._dispatcher
+            self._directory, self._appender, flushing=flushing, dispatcher=self._dispatcher
         )
         self.flush_target, self.flush_files = background.flush_target, flushing.flush_files
         self.flushed, self.flush_failed = background.flushed, background.flush_failed
@@ -305,13 +305,15 @@ class MessageStore:
         """
         if not puts and self.flags.refusal is None:
             return []
-        return self._put(lambda: self._appender.append(puts, is_together=is_together)).results
+        return self._put(
+            lambda some: self._appender.append(some, is_together=is_together), puts
+        ).results
 
-    def put_columns(self, sends: Columns) -> None:
-        """Append plain sends as `put_many` does puts; they know then where they lie. Not where properties get a CRC."""
-        self._put(lambda: self._appender.append_columns(sends))
+    def put_columns(self, sends: Columns) -> int:
+        """Append plain sends, not where properties get a CRC; they know then where they lie. Gives the end behind them."""
+        return self._put(self._appender.append_columns, sends)[0]
 
-    def _put(self, append: Callable[[], Batch]) -> Batch:
+    def _put(self, append: Callable[..., Batch], given: Sequence[Put] | Columns) -> Batch:
         if self.flags.refusal is not None:
             raise self._acceptance.refusal()
         if self._appender.is_copy:
@@ -319,7 +321,7 @@ class MessageStore:
         if self.positions.dispatched < self._dispatcher.raw_end:
             raise StoreBusy("records that came as bytes of the log are not confirmed yet")
         try:
-            batch = append()
+            batch = append(given)
         except StoreFull as error:
             self._upkeep.room.file_failed(str(error))
             raise

@@ -79,17 +79,17 @@ class Positions:
         """Up to where replicas may have the log: a master that loses its end must not be behind them."""
         return self.flushed if self.needs_flush else self.committed
 
-    @property
     def visible_limit(self) -> int:
         """Up to where dispatch may go: what is confirmed and can be read.
 
-        What no replica will have in time is shown without: who sent it knows, and it stays.
+        No property, since a call of one costs twice as much on the way of each send that comes alone. What no replica will have in time is shown without: who sent it knows, and it stays.
         """
         confirmed, committed = self.confirmed, self.committed
         if self.replicated is not None and confirmed < self.written:
             given_up = self.given_up if self.replica_count else self.written
             confirmed = max(confirmed, min(given_up, self.local))
-        return min(committed, confirmed)
+        # On the way of each send, where a call of `min` costs as much as ten of these lines.
+        return committed if committed < confirmed else confirmed  # noqa: FURB136
 
     def begin_at(self, end: int) -> None:
         """All of the log that was found is flushed, confirmed and dispatched."""
@@ -134,7 +134,8 @@ class Positions:
 
     def dispatched_to(self, end: int) -> None:
         """The messages before this are in their queues."""
-        assert self.dispatched <= end <= self.local
+        # As `local`, which as a property costs several times as much on the way of each send that comes alone.
+        assert self.dispatched <= end <= (self.flushed if self.needs_flush else self.written)
         self.dispatched = end
 
     def go_back(self, end: int) -> None:

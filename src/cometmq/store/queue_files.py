@@ -41,8 +41,12 @@ class QueueFiles:
         fresh_directories: directories that got a name since then.
     """
 
-    def __init__(self, disk: Disk, directory: str, entries_per_file: int) -> None:
+    def __init__(
+        self, disk: Disk, directory: str, entries_per_file: int, *, read_only: bool = False
+    ) -> None:
+        """With `read_only` they may lie where nothing can be written."""
         self._disk = disk
+        self._read_only = read_only
         self.directory = directory
         self.entries_per_file = entries_per_file
         self._file_size = entries_per_file * QUEUE_ENTRY_SIZE
@@ -149,11 +153,15 @@ class QueueFiles:
             FileNotFoundError: the file is gone.
             OSError: the disk failed.
         """
-        path = self.path(queue, offset)
+        number, index = divmod(offset, self.entries_per_file)
+        known = queue.read_file
+        if known is None or known[0] != number:
+            known = queue.read_file = number, self.path(queue, offset)
+        path = known[1]
         fd = self._open.get(path)
         if fd is None:
-            fd = self._remember(path, self._disk.open(path))
-        index = offset % self.entries_per_file
+            # Who writes to the queue goes on with the same descriptor.
+            fd = self._remember(path, self._disk.open(path, write=not self._read_only))
         size = min(count, self.entries_per_file - index) * QUEUE_ENTRY_SIZE
         return self._disk.pread_nowait(fd, size, index * QUEUE_ENTRY_SIZE)
 

@@ -10,7 +10,6 @@ Next: cometmq.store.recovery
 
 from bisect import bisect_left
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from cometmq.codec.queue_entry import (
     BLANK_SIZE,
@@ -19,6 +18,7 @@ from cometmq.codec.queue_entry import (
     place_of_entry,
 )
 from cometmq.model.errors import StoreDamaged
+from cometmq.model.frozen import dataclass
 from cometmq.store.consume_queue import ConsumeQueue
 from cometmq.store.consume_queues import ConsumeQueues
 from cometmq.store.disk import Disk

@@ -50,6 +50,10 @@ class QueueTable:
         queues = self._topics.get(topic)
         return queues.get(queue_id) if queues is not None else None
 
+    def queues_of(self, topic: str) -> dict[int, ConsumeQueue] | None:
+        """A topic's queues by their numbers, as they are now and later; None where it has none."""
+        return self._topics.get(topic)
+
     def topics(self) -> list[str]:
         """Topics that have a queue."""
         return list(self._topics)

@@ -71,12 +71,28 @@ class ReadSide:
     ) -> GetResult:
         """Messages of a queue from an offset on (see `Reader.get`)."""
         queue = self._table.find(topic, queue_id)
+        if queue is None:
+            return self._reader.get(
+                None, offset, max_count=max_count, max_bytes=max_bytes, match=match
+            )
+        return self.get_of(queue, offset, max_count=max_count, max_bytes=max_bytes, match=match)
+
+    def get_of(
+        self,
+        queue: ConsumeQueue,
+        offset: int,
+        *,
+        max_count: int,
+        max_bytes: int,
+        match: Match | None,
+    ) -> GetResult:
+        """The same of a queue that was found."""
         if isinstance(queue, BatchQueue) and queue.min_offset <= offset < queue.max_offset:
             return self._batches.get(
                 queue, offset, max_count=max_count, max_bytes=max_bytes, match=match
             )
-        if match is not None and self._extended.has(topic):
-            match = self._extended.resolving(topic, queue_id, match)
+        if match is not None and self._extended.has(queue.topic):
+            match = self._extended.resolving(queue.topic, queue.queue_id, match)
         return self._reader.get(
             queue, offset, max_count=max_count, max_bytes=max_bytes, match=match
         )

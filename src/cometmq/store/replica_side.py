@@ -6,7 +6,9 @@ Next: cometmq.store.raw_log
 from collections.abc import Callable
 
 from cometmq.store.appender import Appender
-from cometmq.store.commitlog import CommitLog
+from cometmq.store.batch_queues import BatchQueue
+from cometmq.store.consume_queue import ConsumeQueue
+from cometmq.store.directory import StoreDirectory
 from cometmq.store.disk import Buffer
 from cometmq.store.dispatch import LogDispatcher
 from cometmq.store.flushing import Flushing
@@ -17,17 +19,19 @@ class ReplicaSide:
 
     def __init__(
         self,
-        log: CommitLog,
-        *,
+        directory: StoreDirectory,
         appender: Appender,
+        *,
         flushing: Flushing,
         dispatcher: LogDispatcher,
     ) -> None:
-        self._log = log
+        self._log = log = directory.log
         self._appender = appender
         self._positions = log.positions
         self._flushing = flushing
         self._dispatcher = dispatcher
+        self._queues = directory.queues
+        self._checkpoints = directory.checkpoints
 
     @property
     def file_size(self) -> int:
@@ -54,6 +58,15 @@ class ReplicaSide:
         """Bytes that are written and not in their queues yet."""
         return self._positions.written - self._positions.dispatched
 
+    @property
+    def master_flushed(self) -> int:
+        """How far the master of this copy had flushed, as an administrator or a Java broker noted; physical offset."""
+        return self._checkpoints.master_flushed
+
+    def note_master_flushed(self, offset: int) -> None:
+        """Note it; the next checkpoint has it, for a Java broker that is given the directory."""
+        self._checkpoints.master_flushed = offset
+
     def begin_copying(self) -> None:
         """From now on the log is a copy of a master's: it grows by `append_raw` alone, and puts are refused."""
         self._appender.is_copy = True
@@ -73,6 +86,19 @@ class ReplicaSide:
         if file is None:
             return None
         return file.read_nowait(offset, min(size_max, file.end - offset))
+
+    def last_messages(self, topic: str) -> list[tuple[ConsumeQueue, int]]:
+        """The queues of a topic, and the physical offset of the last message of each; -1: it has none."""
+        queues = self._queues.table.of_topic(topic)
+        return [(queue, self._last_of(queue)) for queue in queues]
+
+    def _last_of(self, queue: ConsumeQueue) -> int:
+        if isinstance(queue, BatchQueue):
+            return queue.physical_offset
+        if queue.max_offset == queue.min_offset:
+            return -1
+        last = self._queues.read_entries(queue, queue.max_offset - 1, 1)
+        return last[0].physical_offset if last else -1
 
     def replicated(self, end: int | None, replica_count: int) -> None:
         """Copies have the log up to an offset: tell who waited for it, and show it.

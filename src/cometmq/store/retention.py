@@ -5,9 +5,10 @@ The rules are CleanCommitLogService's of RocketMQ 5.3.3; where ours differ: docs
 Next: cometmq.store.cleaner
 """
 
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
+
+from cometmq.model.frozen import dataclass
 
 
 class Cause(StrEnum):

@@ -4,10 +4,11 @@ The broker reads `broker.conf` and fills this in (cometmq.broker.settings).
 """
 
 import os
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from cometmq.codec.index_file import ENTRIES_DEFAULT, SLOTS_DEFAULT
 from cometmq.codec.queue_entry import QUEUE_ENTRY_SIZE
+from cometmq.model.frozen import dataclass
 from cometmq.store.retention import Retention
 
 _MINUTE_MS = 60_000

@@ -30,6 +30,8 @@ Place = tuple[str, int, int, int]
 _KINDS = TRANSACTION_MASK | INNER_BATCH
 _IN_A_QUEUE = (0, TRANSACTION_COMMIT)
 _MULTI_QUEUES = b"INNER_MULTI_DISPATCH"
+# What makes a record have other queue entries than one that holds its own queue offset and the hash of its tag.
+UNUSUAL = (_KINDS, _MULTI_QUEUES, SCHEDULE_TOPIC)
 _MULTI_OFFSETS = b"INNER_MULTI_QUEUE_OFFSET"
 _TAGS_NAME = TAGS.encode()
 _TAGS = _TAGS_NAME + NAME_SEPARATOR.encode()
@@ -117,15 +119,6 @@ def is_directory_name(topic: str) -> bool:
         and "/" not in topic
         and "\0" not in topic
         and length_fault(topic) is None
-    )
-
-
-def is_plain(record: Record) -> bool:
-    """Whether a record's one queue entry holds its own queue offset and the hash of its tag."""
-    return (
-        not record[7] & _KINDS
-        and _MULTI_QUEUES not in record[16]
-        and record[15] != SCHEDULE_TOPIC
     )
 
 

@@ -10,6 +10,7 @@ Next: cometmq.net.dispatcher
 
 import re
 import struct
+from collections.abc import Callable
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from cometmq.codec.header_json import LANGUAGES, decode_json_command
@@ -34,6 +35,8 @@ Outgoing = rows.Outgoing
 
 # A frame with a body up to this is none too large: its header has 32767 bytes of properties, six
 # times as many where each is escaped, and some names.
+# What is kept of a frame before somebody is asked whether it may be larger (`Connection.judge`), bytes.
+LARGE_FRAME_SIZE = 64 << 10
 _BODY_SURE_MAX = FRAME_SIZE_MAX // 2
 
 _FRAME_NUMBERS = 4  # Of an item that is a frame; a command has more.
@@ -62,6 +65,7 @@ class Connection(Generic[Waiter]):
         buffered: bytes of a frame that has not arrived whole.
         bad_frames: frames skipped since the caller last cleared the list.
         fault: why nothing more can be read from this stream, None while all is well.
+        judge: asked of a frame that is large, before it is kept, with the kind and the bytes of its header: why it is not, or None.
         awaited: requests of ours without an answer, by opaque: deadline, and who waits. A reader of
             many answers pops from it; `take` is the same for one.
     """
@@ -73,6 +77,7 @@ class Connection(Generic[Waiter]):
         self.buffered = 0
         self.bad_frames: list[BadFrame] = []
         self.fault: CodecError | None = None
+        self.judge: Callable[[int, bytes], str | None] | None = None
         self._frame_size_max = frame_size_max
         self._header_size_max = header_size_max
         self._partial: list[bytearray] = []
@@ -90,6 +95,16 @@ class Connection(Generic[Waiter]):
     def is_within_frame(self) -> bool:
         """Whether a frame has begun and not ended."""
         return bool(self.buffered or self._skipped)
+
+    @property
+    def is_header_whole(self) -> bool:
+        """Whether the header is here of the frame that has begun; True where none has."""
+        if not self.buffered:
+            return True
+        if self.buffered < FRAME_HEAD_SIZE:
+            return False
+        _, kind_and_size = FRAME_HEAD.unpack_from(self._partial[0])
+        return bool(self.buffered >= FRAME_HEAD_SIZE + (kind_and_size & _HEADER_SIZE_MASK))
 
     def receive_data(self, data: bytes) -> list[RawCommand]:
         """Take the bytes of one read and give the commands that are whole now, in order.
@@ -177,7 +192,22 @@ class Connection(Generic[Waiter]):
                     self._skipped = self._needed - have
                     return
                 self._needed = enough
+            elif self._needed > LARGE_FRAME_SIZE and self.judge is not None:
+                header_end = FRAME_HEAD_SIZE + header_size
+                if have < header_end:
+                    self._needed = header_end
+                elif self._is_refused(kind, data[start + FRAME_HEAD_SIZE : start + header_end]):
+                    self._skipped = self._needed - have
+                    return
         self._keep(data[start:])
+
+    def _is_refused(self, kind: int, header: bytes) -> bool:
+        """Whether a large frame is passed over, of which the header is here."""
+        assert self.judge is not None
+        why = self.judge(kind, header)
+        if why is not None:
+            self.bad_frames.append(BadFrame(CodecError(why), _salvage_opaque(kind, header)))
+        return why is not None
 
     def _keep(self, data: bytes) -> None:
         """Keep more of it: in pieces, since one that grew would be copied, and leave holes in memory."""

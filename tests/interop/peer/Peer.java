@@ -108,7 +108,10 @@ public class Peer {
         }
         System.out.println("PEER {\"member\": \"all\"}");
         BufferedReader lines = new BufferedReader(new InputStreamReader(System.in, "UTF-8"));
-        for (String line; (line = lines.readLine()) != null; ) members.remove(line.split(" ")[1]).shutdown();
+        for (String line; (line = lines.readLine()) != null; ) {
+            members.remove(line.split(" ")[1]).shutdown();
+            System.out.println("PEER {\"member\": \"left\"}");
+        }
         for (DefaultMQPushConsumer consumer : members.values()) consumer.shutdown();
     }
 

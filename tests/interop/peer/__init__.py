@@ -124,6 +124,7 @@ class Members:
         self._program: subprocess.Popen[str] | None = None
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._started = threading.Event()
+        self._left = threading.Event()
 
     def __enter__(self) -> Self:
         self._program = subprocess.Popen(
@@ -151,16 +152,22 @@ class Members:
             if said["member"] == "all":
                 self._started.set()
                 continue
+            if said["member"] == "left":
+                self._left.set()
+                continue
             body = base64.b64decode(said["body"])
             told = Told(body, queue_id=said["queueId"], queue_offset=said["queueOffset"])
             self.told[said["member"]].append(told)
 
     def leave(self, kind: str) -> None:
-        """Let a member go in order."""
+        """Let a member go in order, and wait until it has gone: until then it consumes."""
+        self._left.clear()
         assert self._program is not None
         assert self._program.stdin is not None
         self._program.stdin.write(f"leave {kind}\n")
         self._program.stdin.flush()
+        if not self._left.wait(SECONDS_MAX):
+            raise TimeoutError(f"the Java member of {kind} did not leave")
 
     def __exit__(self, *_: object) -> None:
         assert self._program is not None

@@ -9,7 +9,7 @@ import pytest
 from cometmq.access.account_edits import AccountChange, AccountEdits
 from cometmq.access.account_files import AccountFiles
 from cometmq.access.account_text import read_accounts
-from cometmq.access.accounts import Accounts
+from cometmq.access.accounts import FolderAccounts
 from cometmq.model.errors import SettingsError
 from cometmq.model.rights import Access, Action, Resource, Right
 from cometmq.net.clock import SystemClock
@@ -241,4 +241,4 @@ def test_a_change_that_cannot_be_used_changes_nothing(tmp_path):
 
 
 def test_no_account_is_found_in_an_empty_table():
-    assert Accounts({}).find("x") is None
+    assert FolderAccounts({}).find("x") is None

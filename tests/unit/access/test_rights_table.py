@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from cometmq.access.accounts import PERMISSIONS, Account, Accounts
+from cometmq.access.accounts import PERMISSIONS, Account, FolderAccounts
 from cometmq.access.address_pattern import AddressPattern
 from cometmq.access.gate import AccessGate
 from cometmq.broker import requests as broker
@@ -36,7 +36,7 @@ NEAR, FAR = "10.0.0.7", "192.168.0.9"
 # What only an administrator's account may do, whatever topics and groups it has.
 ADMINS_AT_BROKER = {
     17, 18, 21, 25, 26, 28, 43, 45, 50, 51, 52, 53, 60, 61, 200, 201, 204, 207, 215, 222, 225, 305, 306, 309, 314, 315,
-    316, 317, 323, 328, 329, 353, 401, 402, 513, 906, 907, 2004, 30002, 200056, 3001, 3002, 3003, 3004, 3005, 3006, 3007, 3008, 3009, 3010,
+    316, 317, 323, 328, 329, 353, 355, 401, 402, 513, 902, 903, 905, 906, 907, 908, 1007, 2001, 2002, 2003, 2004, 30002, 200056, 3001, 3002, 3003, 3004, 3005, 3006, 3007, 3008, 3009, 3010,
 }  # fmt: skip
 ADMINS_AT_NAMESERVER = {
     100, 102, 103, 104, 205, 216, 217, 224, 318, 319, 322, 327, 901, 904,
@@ -62,7 +62,7 @@ class Asking:
 
 class Users:
     def __init__(self, *accounts, **more):
-        self.current = Accounts({each.name: each for each in accounts}, **more)
+        self.current = FolderAccounts({each.name: each for each in accounts}, **more)
 
 
 class Batch:

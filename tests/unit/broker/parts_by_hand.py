@@ -8,7 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
-from cometmq.broker.counters import Counters
+from cometmq.broker.cold_readers import ColdReaders
+from cometmq.broker.counters.counters import Counters
 from cometmq.broker.groups import Groups
 from cometmq.broker.inner_puts import InnerPuts
 from cometmq.broker.lanes import Lanes
@@ -63,8 +64,8 @@ def make_parts(
     def file(name: str) -> ConfigFile:
         return ConfigFile(f"{settings.store_directory}/config/{name}", RealDisk())
 
-    counters = Counters()
-    lanes = Lanes(store, region="DefaultRegion", is_trace_on=True)
+    counters = Counters(clock)
+    lanes = Lanes(store, region="DefaultRegion", is_trace_on=True, counters=counters)
     offsets, others = file("consumerOffset.json"), file("lmqConsumerOffset.json")
     return Parts(
         settings=in_force.current,
@@ -77,15 +78,13 @@ def make_parts(
         chance=random.Random(1),
         world=HandWorld(clock),
         topics=Topics(file("topics.json"), settings, clock=clock, pool=pool),
-        groups=Groups(
-            file("subscriptionGroup.json"), is_auto_created=True, clock=clock, pool=pool,
-            groups_max=settings.groups_max,
-        ),
+        groups=Groups(file("subscriptionGroup.json"), in_force.current, clock=clock, pool=pool),
         offsets=Offsets(offsets, clock=clock, pool=pool, other_file=others, is_light=False),
         members=Members(clock, timeout_ms=120_000, is_notified=lambda _: True),
         locks=QueueLocks(file("queueLocks.json"), clock=clock, pool=pool),
         polls=LongPolls(clock),
         counters=counters,
+        cold=ColdReaders(in_force.current, clock),
         channels=Channels(clock),
         turns=Turns(clock),
         inner=InnerPuts(
@@ -93,6 +92,7 @@ def make_parts(
         ),
         config_file=file,
         replication=lambda: ALONE,
+        registered=lambda: True,
     )  # fmt: skip
 
 

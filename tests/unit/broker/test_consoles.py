@@ -5,11 +5,13 @@ from __future__ import annotations
 import pytest
 
 from cometmq.broker.offsets import Offsets
+from cometmq.broker.service import statistics
 from cometmq.broker.service.rates import ConsumeRateSamples
 from cometmq.codec.bodies.queue_offsets import (
     encode_client_offsets,
 )
 from cometmq.codec.bodies.stats import (
+    decode_all_consume_stats,
     decode_consume_stats,
     decode_group_list,
     decode_topic_stats,
@@ -90,6 +92,26 @@ async def test_all_groups_of_a_broker_with_their_lag_together(served):
     assert body["totalDiff"] == 1
     assert body["brokerAddr"] == served.broker.address
     assert any("billing" in group for group in body["consumeStatsList"])
+
+
+async def test_of_all_groups_each_stands_there_as_it_would_alone(served, monkeypatch):
+    """However many turns of the loop it takes, and in how many topics a group has offsets."""
+    monkeypatch.setattr(statistics, "QUEUES_IN_A_TURN", 3)
+    await send(served)
+    for group in ("billing", "shipping", "stock"):
+        await served.ask(
+            RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP,
+            body=f'{{"groupName":"{group}"}}'.encode(),
+        )
+        await commit(served, 1, group=group)
+    answer = await served.ask(RequestCode.GET_BROKER_CONSUME_STATS, {"isOrder": "false"})
+    together = decode_all_consume_stats(answer.body)
+    assert {"billing", "shipping", "stock"} <= set(together)
+    for group, topics in together.items():
+        alone = await served.ask(RequestCode.GET_CONSUME_STATS, {"consumerGroup": group})
+        queues = {queue: each for topic in topics for queue, each in topic.queues.items()}
+        assert queues == decode_consume_stats(alone.body).queues, group
+    assert [each.lag for each in together["stock"]] == [0]
 
 
 async def test_who_consumes_a_topic_groups_with_offsets_and_groups_that_are_there(

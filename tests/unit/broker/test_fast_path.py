@@ -73,7 +73,9 @@ def sends(tmp_path_factory) -> Iterator[Sends]:
 
 async def _begin(parts: Parts, clock: HandClock, loop: asyncio.Runner) -> Sends:
     load_tables(parts)
-    lanes = Lanes(parts.store, region="DefaultRegion", is_trace_on=True)
+    lanes = Lanes(
+        parts.store, region="DefaultRegion", is_trace_on=True, counters=parts.counters
+    )
     slow = Admission(parts, lanes=lanes, unique_ids=unique_ids(clock), chance=random.Random(1))
     for make in FEATURES:  # Those which move or refuse a send say so themselves.
         make(parts)

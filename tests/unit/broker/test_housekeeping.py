@@ -6,10 +6,11 @@ import asyncio
 from concurrent.futures import ThreadPoolExecutor
 from itertools import count
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-from cometmq.broker.counters import Counters
+from cometmq.broker.counters.counters import Counters
 from cometmq.broker.housekeeping import MEMBERS_SECONDS, PERIOD_SECONDS, Housekeeping
 from cometmq.broker.locks import LOCK_SECONDS, QueueLocks
 from cometmq.broker.long_polls import LongPolls
@@ -19,6 +20,7 @@ from cometmq.broker.saving import Saver
 from cometmq.model.queue import MessageQueue
 from cometmq.net.loop import loop_clock
 from cometmq.store.config_file import ConfigFile
+from cometmq.store.consume_queue import ConsumeQueue
 from cometmq.store.real_disk import RealDisk
 from tests.unit.broker.service.client_by_hand import HandClientPeer
 
@@ -38,7 +40,7 @@ async def house(tmp_path):
     made = House(
         clock=clock,
         path=tmp_path / "a.json",
-        counters=Counters(),
+        counters=Counters(clock),
         polls=LongPolls(clock),
         members=Members(
             clock, timeout_ms=int(SILENT_SECONDS * 1000), is_notified=lambda _: False
@@ -74,9 +76,16 @@ async def test_an_idle_day_is_no_step(house):
     assert house.steps == before
 
 
+def count_puts(counters: Counters, number: int) -> None:
+    queue = ConsumeQueue("orders", 0)
+    counters.follow(queue)
+    puts: Any = [(queue,)] * number
+    counters.count_puts(puts, [(0, 0, 10)] * number, counters.now())
+
+
 async def test_what_is_counted_after_a_rest_is_in_the_rates_of_its_time_and_no_longer(house):
     await asyncio.sleep(3_600)
-    house.counters.count_put(100, 1_000)
+    count_puts(house.counters, 100)
     await asyncio.sleep(5)
     now = house.clock.monotonic()
     assert house.counters.rates(now)["put"] == pytest.approx((10, 100 / 60, 100 / 600))
@@ -92,7 +101,7 @@ async def test_what_is_counted_after_a_rest_is_in_the_rates_of_its_time_and_no_l
 async def test_a_busy_second_is_two_steps_at_most(house):
     before = house.steps
     for _ in range(1_000):
-        house.counters.count_put(1, 10)
+        count_puts(house.counters, 1)
         house.saver.changed()
         await asyncio.sleep(0.01)
     assert house.steps - before < 25

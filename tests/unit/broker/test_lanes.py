@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from cometmq.broker.counters.counters import Counters
 from cometmq.broker.lanes import Lane, Lanes
 from cometmq.model.topic import TopicConfig
+from tests.support.hand_clock import HandClock
 from tests.support.store_puts import store_with
 
 
@@ -17,7 +19,11 @@ def open_all(lanes: Lanes, topics: list[str], queues: int) -> dict[tuple[str, in
 
 def test_queues_of_a_topic_have_one_topic_block_and_queues_of_one_number_one_answer():
     store, _, _ = store_with()
-    opened = open_all(Lanes(store, region="r", is_trace_on=True), ["one", "two"], 2)
+    opened = open_all(
+        Lanes(store, region="r", is_trace_on=True, counters=Counters(HandClock())),
+        ["one", "two"],
+        2,
+    )
     assert opened["one", 0].topic_block is opened["one", 1].topic_block
     assert opened["one", 0].topic_block != opened["two", 0].topic_block
     assert opened["one", 1].answer_start is opened["two", 1].answer_start
@@ -27,7 +33,7 @@ def test_queues_of_a_topic_have_one_topic_block_and_queues_of_one_number_one_ans
 
 def test_a_forgotten_topic_gets_lanes_anew():
     store, _, _ = store_with()
-    lanes = Lanes(store, region="r", is_trace_on=True)
+    lanes = Lanes(store, region="r", is_trace_on=True, counters=Counters(HandClock()))
     open_all(lanes, ["one", "two"], 2)
     lanes.forget("one")
     assert [*lanes.straight] == ["two"]

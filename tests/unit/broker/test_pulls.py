@@ -204,3 +204,16 @@ async def test_who_is_far_behind_is_sent_to_a_slave_where_slaves_may_be_read(
         assert answer.fields["suggestWhichBrokerId"] == suggested
         latest = await served.ask(PULL, pull_fields("Orders", offset=2))
         assert latest.fields["suggestWhichBrokerId"] == "0"
+
+
+@pytest.mark.parametrize(("is_slave_read", "suggested"), [(True, "2"), (False, "0")])
+async def test_a_group_that_names_a_member_is_sent_there_where_slaves_may_be_read(
+    tmp_path, is_slave_read, suggested
+):
+    async with serve(tmp_path / "store", is_slave_read=is_slave_read) as served:
+        await send(served, 3)
+        group = {"groupName": "g", "brokerId": 2, "whichBrokerWhenConsumeSlowly": 3}
+        body = json.dumps(group).encode()
+        await served.ask(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body=body)
+        answer = await served.ask(PULL, pull_fields("Orders"))
+        assert answer.fields["suggestWhichBrokerId"] == suggested

@@ -339,17 +339,34 @@ async def test_a_failed_flush_is_told_and_final(tmp_path, monkeypatch):
         assert second.remark
 
 
+async def test_a_batch_that_is_not_on_disk_is_answered_once_with_all_its_ids(
+    tmp_path, monkeypatch
+):
+    async with serve(tmp_path, flush_disk_type=FlushDiskType.SYNC_FLUSH) as served:
+        await served.ask(RequestCode.SEND_MESSAGE_V2, short_fields(), b"0")
+
+        def broken(_upto):
+            raise OSError(5, "Input/output error")
+
+        monkeypatch.setattr(served.broker._store, "flush_files", broken)
+        fields = short_fields(properties=PLAIN[0], batch="true")
+        items = encode_batch([(0, b"1", b""), (0, b"2", b""), (0, b"3", b"")])
+        late = await served.ask(RequestCode.SEND_BATCH_MESSAGE, fields, items)
+        assert late.code == ResponseCode.FLUSH_DISK_TIMEOUT
+        assert len({*late.fields["msgId"].split(",")}) == 3
+        assert late.fields["transactionId"] == KEY
+
+
 async def test_no_send_to_a_new_topic_is_answered_before_the_topic_is_on_disk(tmp_path):
     async with serve(tmp_path) as served:
         virtual_loop().executor_seconds = 1.0  # So long a file takes.
         channel = await served.channels.get(served.broker.address)
         command = Command(310, fields=short_fields("New", properties=PLAIN[0]), body=b"x")
         sends = [channel.start_call(command, timeout_ms=20_000) for _ in range(3)]
-        await served.ask(
-            RequestCode.GET_BROKER_RUNTIME_INFO
-        )  # The sends have been read by now.
+        looked = {"topic": "New", "queueId": "0"}
+        await served.ask(RequestCode.GET_MAX_OFFSET, looked)  # The sends have been read by now.
         sends.append(channel.start_call(command, timeout_ms=20_000))
-        await served.ask(RequestCode.GET_BROKER_RUNTIME_INFO)
+        await served.ask(RequestCode.GET_MAX_OFFSET, looked)
         assert not any(send.done() for send in sends)
         answers = await asyncio.gather(*sends)
     assert [answer.fields["queueOffset"] for answer in answers] == ["0", "1", "2", "3"]

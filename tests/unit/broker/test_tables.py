@@ -93,6 +93,20 @@ async def test_a_deleted_topic_is_gone_with_its_offsets_and_files(tmp_path):
     assert "Made" not in config(tmp_path, "topics.json")["topicConfigTable"]
 
 
+async def test_a_topic_stays_as_it_is_where_the_store_is_busy_and_goes_later(served):
+    await served.ask(CREATE, create_fields())
+    place = {"consumerGroup": "g", "topic": "Made", "queueId": "0"}
+    await served.ask(RequestCode.UPDATE_CONSUMER_OFFSET, place | {"commitOffset": "3"})
+    served.broker._store._acceptance.hold("the log is being truncated to 0")
+    refused = await served.ask(RequestCode.DELETE_TOPIC_IN_BROKER, {"topic": "Made"})
+    assert refused.code == ResponseCode.SYSTEM_BUSY
+    assert "the log is being truncated" in refused.remark
+    assert (await served.ask(RequestCode.GET_TOPIC_CONFIG, {"topic": "Made"})).code == 0
+    assert (await served.ask(RequestCode.QUERY_CONSUMER_OFFSET, place)).fields["offset"] == "3"
+    served.broker._store._acceptance.release()
+    assert (await served.ask(RequestCode.DELETE_TOPIC_IN_BROKER, {"topic": "Made"})).code == 0
+
+
 async def test_a_group_is_made_changed_and_deleted(tmp_path):
     async with serve(tmp_path) as served:
         body = encode_group_config(GroupConfig("g", retry_max_times=3))

@@ -106,3 +106,20 @@ def test_an_error_is_one_line_on_stderr(capsys: pytest.CaptureFixture[str]) -> N
     printed = capsys.readouterr()
     assert printed.out == ""
     assert printed.err == "error: no route of orders; create it\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        ("<script>alert(1)</script>", "<script>alert(1)</script>"),
+        ("a\x1b[31mb", "a\\x1b[31mb"),
+        ("a\u202eb\u200fc", "a\\u202eb\\u200fc"),
+        ("ä\r\n\0", "ä\\r\\n\\x00"),
+        ("[bold]x[/bold]", "[bold]x[/bold]"),
+    ],
+)
+def test_names_of_strangers_are_shown_and_never_run(
+    name: str, shown: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    output.print_table(("name",), [(name,)])
+    assert capsys.readouterr().out.splitlines()[1].rstrip() == shown

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cometmq.client.allocation import (
+from cometmq.client.consumer.allocation import (
     Allocation,
     ConsistentHash,
     FixedQueues,

@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
-from cometmq.client.concurrent import (
+from cometmq.client.consumer.listeners import ListenerCall, is_consumed, listener_call
+from cometmq.client.consumer.pull.process_queue import ProcessQueue
+from cometmq.client.consumer.push.concurrent import (
     AnyJob,
-    Job,
+    ListenerJob,
     TaskWorkers,
     ThreadWorkers,
-    is_consumed,
     make_workers,
 )
-from cometmq.client.inflight import Inflight
 from cometmq.net.clock import SystemClock
 
 pytestmark = pytest.mark.threads
@@ -27,8 +27,12 @@ class Loop:
     is_dropped = False
 
 
-def job(*messages: object) -> Job:
-    return Job(Loop(), Inflight(), list(messages))  # type: ignore[arg-type]
+def called(listener: Any) -> ListenerCall:
+    return listener_call(listener, None, None)
+
+
+def job(*messages: object) -> ListenerJob:
+    return ListenerJob(Loop(), ProcessQueue(), list(messages))  # type: ignore[arg-type]
 
 
 class Results:
@@ -70,9 +74,7 @@ async def listen_later(message: str) -> Any:
 @pytest.mark.parametrize("listener", [listen, listen_later])
 async def test_what_a_listener_says_or_raises_is_told_and_ends_no_worker(listener):
     results = Results()
-    workers = make_workers(
-        listener, concurrency=1, batch_count=1, done=results, clock=SystemClock()
-    )
+    workers = make_workers(called(listener), concurrency=1, done=results, clock=SystemClock())
     # sys.exit() in a task ends its loop, as everywhere in asyncio.
     given = [each for each in ANSWERS if each != "exit" or listener is listen]
     for message in given:
@@ -102,7 +104,7 @@ async def test_functions_run_in_threads_and_coroutines_on_the_loop():
     for listener, kind in ((here, ThreadWorkers), (Callable(), TaskWorkers)):
         names.clear()
         workers = make_workers(
-            listener, concurrency=2, batch_count=1, done=results, clock=SystemClock()
+            called(listener), concurrency=2, done=results, clock=SystemClock()
         )
         assert isinstance(workers, kind)
         workers.submit(job(kind.__name__))
@@ -114,9 +116,7 @@ async def test_functions_run_in_threads_and_coroutines_on_the_loop():
 
 async def test_a_job_whose_queue_was_given_up_is_not_begun():
     results = Results()
-    workers = make_workers(
-        listen, concurrency=1, batch_count=1, done=results, clock=SystemClock()
-    )
+    workers = make_workers(called(listen), concurrency=1, done=results, clock=SystemClock())
     gone = job("none")
     gone.loop.is_dropped = True
     workers.submit(gone)
@@ -140,9 +140,8 @@ async def test_close_begins_no_further_job_and_waits_for_those_under_way(is_asyn
 
     results = Results()
     workers = make_workers(
-        wait if is_async else block,
+        called(wait if is_async else block),
         concurrency=1,
-        batch_count=1,
         done=results,
         clock=SystemClock(),
     )
@@ -161,9 +160,8 @@ async def test_close_begins_no_further_job_and_waits_for_those_under_way(is_asyn
 async def test_close_does_not_wait_longer_than_it_was_told():
     may_end = threading.Event()
     workers = make_workers(
-        lambda _message: may_end.wait(20),
+        called(lambda _message: may_end.wait(20)),
         concurrency=1,
-        batch_count=1,
         done=Results(),
         clock=SystemClock(),
     )
@@ -182,9 +180,7 @@ async def test_short_and_blocking_listeners_lose_no_job_and_no_result():
         if message[0] == "meets":  # Ends only when four of them run at once.
             barrier.wait(10)
 
-    workers = make_workers(
-        listener, concurrency=4, batch_count=1, done=results, clock=SystemClock()
-    )
+    workers = make_workers(called(listener), concurrency=4, done=results, clock=SystemClock())
     given = [("short", number) for number in range(3000)]
     for place in range(0, 3000, 500):
         given[place:place] = [("meets", place + number) for number in range(4)]
@@ -200,7 +196,7 @@ async def test_short_and_blocking_listeners_lose_no_job_and_no_result():
 async def test_threads_that_are_sent_away_leave_no_job_behind():
     results = Results()
     workers = make_workers(
-        lambda _message: None, concurrency=8, batch_count=1, done=results, clock=SystemClock()
+        called(lambda _message: None), concurrency=8, done=results, clock=SystemClock()
     )
     assert isinstance(workers, ThreadWorkers)
     for number in range(400):

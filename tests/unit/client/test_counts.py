@@ -6,7 +6,7 @@ from dataclasses import astuple
 
 import pytest
 
-from cometmq.client.counts import Counts, TopicCounts
+from cometmq.client.consumer.counts import Counts, TopicCounts
 from cometmq.codec.bodies.running import ConsumeRates
 from tests.support.hand_clock import HandClock
 

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from cometmq.client.hub import Hub
+from cometmq.client.connection.instance import ClientInstance
 from cometmq.client.identity import make_client_id, make_unique_ids, own_ip
 from cometmq.client.settings import ClientSettings
 from cometmq.model.errors import SettingsError
@@ -32,4 +32,4 @@ def test_message_ids_carry_the_address_and_differ_between_clients(ip, digits):
 
 def test_an_ip_that_is_none_is_refused_with_its_setting():
     with pytest.raises(SettingsError, match="client_ip 'my-host'"):
-        Hub("127.0.0.1:9876", ClientSettings(client_ip="my-host"))
+        ClientInstance("127.0.0.1:9876", ClientSettings(client_ip="my-host"))

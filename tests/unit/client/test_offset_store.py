@@ -2,7 +2,7 @@
 
 import pytest
 
-from cometmq.client.offset_store import LocalOffsets, Progress
+from cometmq.client.consumer.offset_store import ConsumedProgress, LocalOffsets
 from cometmq.model.errors import CodecError
 from cometmq.model.queue import MessageQueue
 
@@ -27,7 +27,7 @@ class Stored:
 
 async def test_only_what_changed_is_stored():
     stored = Stored()
-    progress = Progress(stored)
+    progress = ConsumedProgress(stored)
     progress.update(FIRST, 5)
     progress.update(SECOND, 7)
     await progress.store()
@@ -40,7 +40,7 @@ async def test_only_what_changed_is_stored():
 
 async def test_what_could_not_be_stored_is_tried_again():
     stored = Stored()
-    progress = Progress(stored)
+    progress = ConsumedProgress(stored)
     progress.update(FIRST, 5)
     stored.error = OSError("disk")
     with pytest.raises(OSError, match="disk"):
@@ -52,7 +52,7 @@ async def test_what_could_not_be_stored_is_tried_again():
 
 async def test_a_queue_that_was_given_up_is_not_stored_later():
     stored = Stored()
-    progress = Progress(stored)
+    progress = ConsumedProgress(stored)
     progress.update(FIRST, 5)
     progress.update(SECOND, 7)
     await progress.store([FIRST])

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cometmq.client.consumer.pull.received import GROWTH_MAX, Unpacking, unpack
 from cometmq.client.namespace import NO_NAMESPACE, namespace_of
-from cometmq.client.received import GROWTH_MAX, Unpacking, unpack
 from cometmq.codec.compression import Compression, compress, compressed_flag
 from cometmq.codec.record import Record, decode_records, encode_record
 from cometmq.model.errors import BombError, CodecError

@@ -1,6 +1,6 @@
 """What follows from a route."""
 
-from cometmq.client.routes import RouteTable, inherited_route
+from cometmq.client.connection.routes import TopicRoutes, inherited_route
 from cometmq.model.flags import PERM_INHERIT, PERM_READ, PERM_READ_WRITE, PERM_WRITE
 from cometmq.model.queue import MessageQueue
 from cometmq.model.route import BrokerData, QueueData, TopicRoute
@@ -14,7 +14,7 @@ def route(*queues: QueueData, brokers=(MASTER, SLAVE_ONLY)) -> TopicRoute:
 
 
 def test_only_writable_queues_with_a_master_are_sent_to():
-    table = RouteTable()
+    table = TopicRoutes()
     table.put(
         "T",
         route(
@@ -31,7 +31,7 @@ def test_only_writable_queues_with_a_master_are_sent_to():
 
 
 def test_permissions_take_queues_from_readers_or_writers():
-    table = RouteTable()
+    table = TopicRoutes()
     table.put("R", route(QueueData("a", 1, 1, PERM_READ)))
     table.put("W", route(QueueData("a", 1, 1, PERM_WRITE)))
     readable, writable = table.get("R"), table.get("W")
@@ -42,7 +42,7 @@ def test_permissions_take_queues_from_readers_or_writers():
 
 
 def test_a_route_that_did_not_change_is_no_change():
-    table = RouteTable()
+    table = TopicRoutes()
     given = route(QueueData("a", 1, 1, PERM_READ_WRITE))
     assert table.put("T", given)
     assert not table.put("T", given)
@@ -50,7 +50,7 @@ def test_a_route_that_did_not_change_is_no_change():
 
 
 def test_addresses_go_with_the_last_route_that_names_them():
-    table = RouteTable()
+    table = TopicRoutes()
     table.put("T", route())
     assert (table.address("a"), table.address("a", 1), table.address("b")) == (
         "a0:1", "a1:1", None,
@@ -60,7 +60,7 @@ def test_addresses_go_with_the_last_route_that_names_them():
 
 
 def test_readers_fall_back_to_whoever_has_the_messages():
-    table = RouteTable()
+    table = TopicRoutes()
     table.put("T", route())
     assert table.address_to_read("a", 1) == "a1:1"
     assert table.address_to_read("a", 7) == "a0:1"

@@ -11,7 +11,7 @@ from cometmq.codec.bodies.cluster import ClusterInfo, decode_cluster_info, encod
 from cometmq.codec.bodies.member_group import decode_member_group, encode_member_group
 from cometmq.codec.bodies.register import (
     PLAIN_SIZE_MAX,
-    Registration,
+    RegisterBrokerBody,
     body_crc,
     decode_registration,
     encode_registration,
@@ -76,7 +76,9 @@ TABLE = TopicTable(
         "%RETRY%g": TopicConfig("%RETRY%g", 1, 1, 4),
     },
 )
-FULL = Registration(TABLE, ("f:1",), {"T": {"topic": "T", "bname": "b", "currIdMap": {"0": 0}}})
+FULL = RegisterBrokerBody(
+    TABLE, ("f:1",), {"T": {"topic": "T", "bname": "b", "currIdMap": {"0": 0}}}
+)
 
 
 @pytest.mark.parametrize("is_compressed", [False, True])
@@ -92,7 +94,7 @@ def test_a_compressed_body_whose_header_denies_it_is_read():
 
 
 def test_a_compressed_registration_of_4_9_has_no_queue_mappings():
-    whole = zlib.decompress(encode_registration(Registration(TABLE), is_compressed=True))
+    whole = zlib.decompress(encode_registration(RegisterBrokerBody(TABLE), is_compressed=True))
     old = zlib.compress(whole[:-4])
     assert decode_registration(old, is_compressed=True, version=409).table == TABLE
     with pytest.raises(CodecError, match="ends within the number of queue mappings"):
@@ -100,11 +102,13 @@ def test_a_compressed_registration_of_4_9_has_no_queue_mappings():
 
 
 def test_before_3_0_11_the_body_is_the_topic_table():
-    assert decode_registration(encode_topic_table(TABLE), version=36) == Registration(TABLE)
+    assert decode_registration(encode_topic_table(TABLE), version=36) == RegisterBrokerBody(
+        TABLE
+    )
 
 
 def test_without_a_body_a_broker_has_no_topics():
-    assert decode_registration(b"") == Registration(TopicTable(DataVersion(0)))
+    assert decode_registration(b"") == RegisterBrokerBody(TopicTable(DataVersion(0)))
 
 
 def test_attributes_that_cannot_be_read_are_none_as_in_java():

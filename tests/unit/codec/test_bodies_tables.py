@@ -91,7 +91,7 @@ def test_topics_as_4_9_writes_them_are_read():
         '"topicSysFlag":1,"writeQueueNums":1}}}'
     )
     assert table.version == DataVersion(7, 3, 0)
-    assert table.topics == {"T": TopicConfig("T", 2, 1, 4, sys_flag=1, is_ordered=True)}
+    assert table.topics == {"T": TopicConfig("T", 2, 1, 4, sys_flag=1, ordered=True)}
     assert decode_topic_table(encode_topic_table(table)) == table
 
 
@@ -112,7 +112,7 @@ def test_a_group_as_4_9_writes_it_is_read():
         '"consumeFromMinEnable":true,"groupName":"g","notifyConsumerIdsChangedEnable":true,'
         '"retryMaxTimes":3,"retryQueueNums":1,"whichBrokerWhenConsumeSlowly":1}'
     )
-    assert group == GroupConfig("g", is_consume_enabled=False, retry_max_times=3)
+    assert group == GroupConfig("g", consume_enabled=False, retry_max_times=3)
 
 
 def test_groups_and_what_is_forbidden_to_them_come_back():

@@ -11,11 +11,12 @@ from cometmq.kernel import (
     MAGIC_V1,
     MAGIC_V2,
     WalkEnd,
-    index_insert,
+    insert_keys,
     java_hash_many,
     split_frames,
     walk_records,
 )
+from cometmq.kernel.keys import keys_of
 from cometmq.model.errors import CodecError, FrameTooLarge
 
 LIMIT = 1000
@@ -120,7 +121,8 @@ def test_hashes_do_not_depend_on_what_is_hashed_beside():
 
 def test_keys_of_one_slot_are_a_chain_from_the_newest():
     slots = memoryview(array("i", bytes(4 * 10)))
-    entries, fresh = index_insert(slots, 1, [13, -3, 4], [100, 200, 200], [0, 1, 1])
+    keys, changed = keys_of([13, -3, 4], [100, 200, 200], [5000, 6000, 6999]), bytearray(5)
+    entries, fresh = insert_keys(slots, 1, keys, 5000, changed, 2, 4)
     assert list(INDEX_ENTRY.iter_unpack(entries)) == [
         (13, 100, 0, 0),
         (3, 200, 1, 1),
@@ -129,10 +131,11 @@ def test_keys_of_one_slot_are_a_chain_from_the_newest():
     assert fresh == 2
     assert slots[3] == 2
     assert slots[4] == 3
+    assert changed == bytes([0, 1, 0, 0, 0])
 
 
 def test_the_least_hash_of_all_has_no_absolute_value_and_counts_as_0():
     slots = memoryview(array("i", bytes(4 * 10)))
-    entries, _ = index_insert(slots, 1, [-(2**31)], [0], [0])
+    entries, _ = insert_keys(slots, 1, keys_of([-(2**31)], [0], [9]), 0, bytearray(3), 0, 4)
     assert INDEX_ENTRY.unpack(entries) == (0, 0, 0, 0)
     assert slots[0] == 1

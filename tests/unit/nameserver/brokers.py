@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from cometmq.codec.bodies.register import Registration
+from cometmq.codec.bodies.register import RegisterBrokerBody
 from cometmq.codec.bodies.topic_config import TopicTable
 from cometmq.codec.headers.nameserver import RegisterBroker
 from cometmq.model.data_version import DataVersion
@@ -35,10 +35,10 @@ def header(
     return RegisterBroker(broker_name=name, broker_addr=address, broker_id=broker_id, **values)
 
 
-def topics(*names: str, counter: int = 1, state: int = 0, **more: Any) -> Registration:
+def topics(*names: str, counter: int = 1, state: int = 0, **more: Any) -> RegisterBrokerBody:
     """The body of a registration with these topics; `more` are fields of TopicConfig."""
     table = {name: TopicConfig(name, 4, 4, **more) for name in names}
-    return Registration(TopicTable(DataVersion(1000, counter, state), table))
+    return RegisterBrokerBody(TopicTable(DataVersion(1000, counter, state), table))
 
 
 def route(table: RouteTable, topic: str, **options: bool) -> TopicRoute:

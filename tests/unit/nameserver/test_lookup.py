@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from cometmq.codec.bodies.register import Registration
+from cometmq.codec.bodies.register import RegisterBrokerBody
 from cometmq.model.flags import TOPIC_UNIT, TOPIC_UNIT_SUB
 from cometmq.nameserver import lookup
 from cometmq.nameserver.routes import BrokerKey, RouteTable
@@ -52,7 +52,7 @@ def test_a_zone_sees_its_own_brokers_and_groups_without_a_master(table):
 
 def test_filter_servers_are_in_the_route_by_broker_address(table):
     body = topics("A", "B")
-    table.register(header("h:1"), Registration(body.table, ("f:1",)), Wire())
+    table.register(header("h:1"), RegisterBrokerBody(body.table, ("f:1",)), Wire())
     assert route(table, "A").filter_servers == {"h:1": ["f:1"]}
 
 

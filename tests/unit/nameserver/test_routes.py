@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from cometmq.codec.bodies.register import Registration
+from cometmq.codec.bodies.register import RegisterBrokerBody
 from cometmq.codec.headers.nameserver import RegisterBrokerResponse
 from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import RequestError
@@ -118,7 +118,7 @@ def test_missing_topics_stay_unless_their_deletion_is_switched_on(table):
 def test_queue_mappings_of_static_topics_are_in_their_routes(table):
     mapping = {"topic": "A", "bname": "broker-a", "totalQueues": 8}
     body = topics("A", "B")
-    table.register(header(), Registration(body.table, (), {"A": mapping}), Wire())
+    table.register(header(), RegisterBrokerBody(body.table, (), {"A": mapping}), Wire())
     assert route(table, "A").queue_mappings == {"broker-a": mapping}
     assert route(table, "B").queue_mappings is None
 

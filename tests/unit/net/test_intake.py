@@ -10,7 +10,7 @@ import pytest
 from cometmq.codec.remoting import Command, encode_command
 from cometmq.model.rights import Right
 from cometmq.net.answer import Answer
-from cometmq.net.peer import Peer
+from cometmq.net.peer import DECODED_SIZE, Peer
 from cometmq.net.requests import OwnMachineGate, RequestRule, RequestTable
 from cometmq.net.server import Server
 from cometmq.net.turn import COUNT_MAX, LONE_TURNS
@@ -28,8 +28,11 @@ def frame(opaque: int, *, body: bytes = b"", code: int = TAKEN) -> bytes:
 class Taking:
     """Takes frames of its code without a body, and notes in which order all is handled."""
 
+    judged = frozenset({TAKEN})
+
     def __init__(self) -> None:
         self.count = 0
+        self.codes = frozenset({TAKEN})
         self.intake = self
         self.order: list[tuple[str, int]] = []
         self._taken: list[tuple[Peer, int]] = []
@@ -47,17 +50,18 @@ class Taking:
             position = end
         return position
 
-    def handle(self, reads: Any = None) -> None:
+    def handle(self, reads: Any = None) -> bool:
         if reads is None:
             taken, self._taken, self.count = self._taken, [], 0
             for peer, opaque in taken:
                 self.order.append(("taken", opaque))
                 peer.write_at_once(frame(opaque))
-            return
+            return False
         for peer, commands in reads:
             for command in commands:
                 self.order.append(("batch", command[2]))
                 peer.answer(command, Answer(0))
+        return True
 
     def written(self) -> None:
         """Nobody is told."""
@@ -129,6 +133,22 @@ async def test_more_than_a_share_is_taken_in_turns_and_in_order(hall):
     assert hall.server.turn._bytes == 0
 
 
+async def test_of_many_bytes_that_are_not_taken_a_part_is_decoded_at_a_time(hall):
+    """Decoded requests take ten times the memory."""
+    peer, _ = hall.connect()
+    asks = [
+        frame(number, code=ASK, body=bytes(200_000 if number == 700 else 200))
+        for number in range(1, 1500)
+    ]
+    peer.data_received(frame(0) + b"".join(asks))
+    await turns(1)
+    assert len(peer._backlog) * len(asks[0]) <= 2 * DECODED_SIZE
+    await turns(200)
+    assert hall.opaques("taken") == [0]
+    assert hall.opaques("single") == [*range(1, 1500)]
+    assert hall.server.turn._bytes == 0
+
+
 async def test_one_that_comes_alone_is_taken_as_it_comes(hall):
     peer, wire = hall.connect()
     for number in range(LONE_TURNS + 1):
@@ -165,3 +185,16 @@ def test_a_gate_that_asks_about_a_code_leaves_no_intake():
     words = "refused"
     assert RequestTable(rules, [answers], Gate(lambda *_: words)).intake is None
     assert RequestTable(rules, [answers], OwnMachineGate(lambda *_: words)).intake is taking
+
+
+def test_a_gate_that_asks_about_what_an_intake_takes_beside_leaves_none():
+    """Its own codes are asked about, too, where another handler answers them."""
+    taking = Taking()
+    taking.codes = frozenset({TAKEN, ASK})
+    rules = [
+        RequestRule(TAKEN, Right.ANYBODY, (), is_batch=True),
+        RequestRule(ASK, Right.ADMINISTRATOR, ()),
+    ]
+    answers: dict[int, Any] = {TAKEN: taking, ASK: lambda _command, _peer: Answer(0)}
+    gate = OwnMachineGate(lambda *_: "refused")
+    assert RequestTable(rules, [answers], gate).intake is None

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
+
 import pytest
 
 from cometmq.model.errors import SettingsError
@@ -9,6 +12,7 @@ from cometmq.model.tls import TlsSettings
 from cometmq.nameserver.settings import read_nameserver_settings
 from cometmq.net.tls import TlsMode
 from tests.support import certificates
+from tests.support.processes import wait_until
 
 
 @pytest.fixture(scope="module")
@@ -88,3 +92,31 @@ def test_what_a_client_cannot_mean_is_refused():
     with pytest.raises(SettingsError, match="ca_file"):
         TlsSettings(ca_file="")
     assert "s3cret" not in repr(TlsSettings(key_password="s3cret"))
+
+
+def test_a_certificate_that_has_expired_is_refused_and_a_new_one_like_it_is_not_taken(
+    tmp_path, pair, caplog
+):
+    cert, key = pair
+    # Valid to the very second in which it is made.
+    old, old_key = certificates.signed(cert.with_name("ca.pem"), "old", days=0)
+    wait_until(lambda: not is_valid(old), seconds=30, what="its last second")
+    text = (
+        "tls.server.certPath={}\ntls.server.keyPath={}\ntls.server.need.client.auth=require\n"
+    )
+    text += f"tls.server.trustCertPath={cert.with_name('ca.pem')}\n"
+    with pytest.raises(SettingsError, match=r"old.pem: it has expired.* put a new one there"):
+        read(tmp_path, text.format(old, old_key)).server_tls()
+    place, place_key = tmp_path / "server.pem", tmp_path / "server.key"
+    for source, target in ((cert, place), (key, place_key)):
+        shutil.copy(source, target)
+    served = read(tmp_path, text.format(place, place_key)).server_tls()
+    for source, target in ((old, place), (old_key, place_key)):
+        shutil.copy(source, target)
+    served.look()
+    assert "stays as it was" in caplog.text
+
+
+def is_valid(cert) -> bool:
+    ask = ["openssl", "x509", "-checkend", "0", "-noout", "-in", str(cert)]
+    return subprocess.run(ask, capture_output=True, timeout=60, check=False).returncode == 0

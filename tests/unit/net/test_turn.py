@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -263,6 +264,44 @@ async def test_bytes_that_wait_are_bounded(hall):
     while answered < 3 * 80:
         await turn()
         answered += sum(len(wire.answers()) for _, wire in connected)
+
+
+class Plain(Wire):
+    """A transport over a socket that others may write to."""
+
+    def __init__(self, near: socket.socket) -> None:
+        super().__init__()
+        self._near = near
+
+    def get_extra_info(self, name: str, default: Any = None) -> Any:
+        return self._near if name == "socket" else default
+
+
+def test_pieces_are_written_as_one_and_what_the_socket_does_not_take_follows():
+    near, far = socket.socketpair()
+    with near, far:
+        near.setblocking(False)
+        transport = Plain(near)
+        writer = SocketWriter(transport)
+        assert writer.write_pieces_now([b"head", memoryview(b"body"), b""], 8)
+        assert (transport.written, far.recv(100)) == (b"", b"headbody")
+        pieces: list[bytes | memoryview] = [
+            b"h" * 10,
+            memoryview(bytes(range(256)) * (1 << 16)),
+        ]
+        size = 10 + (16 << 20)
+        assert not writer.write_pieces_now(pieces, size)  # 16 MiB: more than a socket takes.
+        sent = b""
+        far.setblocking(False)
+        with suppress(BlockingIOError):
+            while True:
+                sent += far.recv(1 << 20)
+        assert sent
+        assert sent + transport.written == b"".join(pieces)
+        writer.lost()
+        transport.written = b""
+        assert not writer.write_pieces_now([b"la", b"te"], 4)
+        assert transport.written == b"late"
 
 
 def test_only_plain_sockets_are_written_past_their_transport():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import threading
 import time
 
@@ -11,8 +12,23 @@ import pytest
 from cometmq.codec.remoting import Command
 from cometmq.model.errors import RequestTimeout
 from cometmq.net.channel import Channel
-from cometmq.net.loop import loop_chance, loop_clock, loop_network, may_have_threads
-from cometmq.net.virtual_loop import START_MS, NothingWillHappen, VirtualLoop
+from cometmq.net.loop import (
+    beat_later,
+    beat_sleep,
+    beat_wait,
+    loop_chance,
+    loop_clock,
+    loop_network,
+    may_have_threads,
+    not_quiet,
+)
+from cometmq.net.virtual_loop import (
+    BEAT_SECONDS_MAX,
+    QUIET_SECONDS,
+    START_MS,
+    NothingWillHappen,
+    VirtualLoop,
+)
 
 
 def run(main, **settings):
@@ -187,3 +203,112 @@ def test_a_channel_that_waits_for_long_is_left_alone_and_notices_a_short_timeout
     assert [seconds for seconds, _ in late] == [0.3, 60, 3600]
     assert all(0 <= seconds < 0.11 for _, seconds in late)
     assert looks < 12  # Each 50 ms made it 72,000.
+
+
+def test_a_day_of_beats_is_leapt_over_and_leases_are_as_they_were():
+    async def main():
+        clock, beats = loop_clock(), []
+
+        async def beat():
+            while True:
+                await beat_sleep(30)
+                beats.append(clock.monotonic())
+
+        lease_ends = clock.monotonic() + 2 * QUIET_SECONDS
+        beating = asyncio.create_task(beat())
+        began, began_ms = asyncio.get_running_loop().time(), clock.now_ms()
+        await asyncio.sleep(86_400)
+        assert asyncio.get_running_loop().time() - began == pytest.approx(86_400, abs=0.01)
+        assert clock.now_ms() - began_ms == pytest.approx(86_400_000, abs=10)
+        assert clock.monotonic() < lease_ends
+        await asyncio.sleep(31)
+        beating.cancel()
+        return beats
+
+    beats = run(main, has_leaps=True)
+    assert len(beats) == QUIET_SECONDS / 30 + 1
+    for earlier, later in itertools.pairwise(beats):
+        assert later - earlier == pytest.approx(30, abs=0.01)
+
+
+def test_without_leaps_each_beat_comes():
+    async def main():
+        count = 0
+
+        def beat():
+            nonlocal count
+            count += 1
+            beat_later(30, beat)
+
+        beat_later(30, beat)
+        await asyncio.sleep(3_601)
+        return count
+
+    assert run(main) == 120
+
+
+@pytest.mark.parametrize("seconds", [60, BEAT_SECONDS_MAX + 1])
+def test_what_is_no_beat_is_never_leapt_over(seconds):
+    """Neither a timer of a program, nor a beat that is too long for one."""
+
+    async def main():
+        loop, came = asyncio.get_running_loop(), []
+        began = loop.time()
+
+        def note():
+            came.append(loop.time() - began)
+            set_timer(seconds, note)
+
+        set_timer = loop.call_later if seconds == 60 else beat_later
+        beat_later(1, lambda: None)
+        note()
+        await asyncio.sleep(10 * seconds + 1)
+        return came
+
+    assert len(run(main, has_leaps=True)) == 11
+
+
+def test_who_asks_again_and_again_waits_as_long_as_without_leaps():
+    async def main():
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        ends = loop.call_later(86_400, lambda: None)
+        for _ in range(100):
+            not_quiet()
+            await beat_sleep(20)
+        ends.cancel()
+        return loop.time() - began
+
+    assert run(main, has_leaps=True) == pytest.approx(2_000, abs=1)
+
+
+def test_a_wait_for_nothing_but_beats_is_told():
+    async def main():
+        def beat():
+            beat_later(30, beat)
+
+        beat()
+        await asyncio.Event().wait()
+
+    with pytest.raises(NothingWillHappen):
+        run(main, has_leaps=True)
+
+
+@pytest.mark.parametrize(("seconds", "is_event"), [(1, False), (3, True)])
+def test_a_wait_ends_with_its_event_or_with_its_beat(seconds, is_event):
+    async def main():
+        event = asyncio.Event()
+        asyncio.get_running_loop().call_later(2, event.set)
+        return await beat_wait(event, seconds), event.is_set()
+
+    assert run(main) == (is_event, True)
+
+
+def test_a_beat_that_was_taken_back_never_comes():
+    async def main():
+        came = []
+        beat_later(1, lambda: came.append(1))()
+        await asyncio.sleep(2)
+        return came
+
+    assert run(main) == []

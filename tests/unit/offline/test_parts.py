@@ -15,7 +15,7 @@ from cometmq.offline.folder import StoreFolder
 from cometmq.offline.folder_disk import FolderDisk
 from cometmq.offline.found import find_store
 from cometmq.offline.part_check import PartVerdict, check_part, parts_of
-from cometmq.offline.verify import StoreCheck, Verdict, verify
+from cometmq.offline.verify import StoreCheck, StoreVerdict, verify
 from cometmq.store.disk import Disk
 from cometmq.store.real_disk import RealDisk
 from tests.support.store_puts import open_store, put, run_jobs
@@ -25,7 +25,7 @@ SLOTS = 1_000  # Of the golden stores (maxHashSlotNum).
 SIZES = pytest.mark.parametrize("part_bytes", [1 << 30, 100_000, 9_973])
 
 
-def whole_verdict(root: Path, disk: Disk | None = None) -> Verdict:
+def whole_verdict(root: Path, disk: Disk | None = None) -> StoreVerdict:
     store = find_store(str(root), None, disk or RealDisk())
     try:
         return verify(store)
@@ -33,7 +33,7 @@ def whole_verdict(root: Path, disk: Disk | None = None) -> Verdict:
         store.close()
 
 
-def verdict_in_parts(root: Path, part_bytes: int) -> Verdict:
+def verdict_in_parts(root: Path, part_bytes: int) -> StoreVerdict:
     """Each part alone and the last one first, as tasks may do it; through JSON, as a manifest keeps it."""
     store = find_store(str(root), None, RealDisk())
     try:
@@ -100,7 +100,7 @@ HARMS = {
 }
 
 
-def numbers(verdict: Verdict) -> tuple[int, ...]:
+def numbers(verdict: StoreVerdict) -> tuple[int, ...]:
     return (
         verdict.records,
         verdict.log_start,

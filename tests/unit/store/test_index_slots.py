@@ -7,6 +7,7 @@ import random
 import pytest
 
 from cometmq.codec.index_file import INDEX_ENTRY_SIZE, IndexHeader, entry_position
+from cometmq.kernel.keys import keys_of
 from cometmq.store import index_slots
 from cometmq.store.disk import write_whole
 from cometmq.store.index_file import IndexFile, IndexShape
@@ -27,7 +28,7 @@ def disk() -> FakeDisk:
     file.make()
     chance = random.Random(1)
     hashes = [chance.getrandbits(31) - (1 << 30) for _ in range(COUNT - 1)]
-    file.insert(hashes, range(COUNT - 1), [1000] * (COUNT - 1))
+    file.insert(keys_of(hashes, range(COUNT - 1), [1000] * (COUNT - 1)))
     file.write_entries()
     fd = disk.open(PATH)
     for position, content in file.changed_runs():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import shutil
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from cometmq.model.errors import StoreDamaged
 from cometmq.offline.found import find_store
 from cometmq.store.real_disk import RealDisk
-from tests.support.store_puts import open_store, put
+from tests.support.store_puts import bodies_of, open_store, put
 
 PARTS = {
     "config/rdb/CURRENT": False,
@@ -88,3 +89,46 @@ def test_offsets_of_a_store_that_never_had_a_message_are_no_sign_of_a_log(tmp_pa
         '{"offsetTable":{"orders@g":{0:1}}}'
     )
     open_store(tmp_path).close()
+
+
+WRITING = (
+    "pwrite", "resize", "allocate", "clear_from", "begin_writing", "fdatasync", "sync_all", "sync_directory",
+    "make_directory", "remove_directory", "rename", "unlink",
+)  # fmt: skip
+
+
+def read_only_disk() -> RealDisk:
+    """A mount that takes no write, whoever asks; root is asked by no permission of a file."""
+    disk = RealDisk()
+
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    def open_file(path: str, *, create: bool = False, write: bool = True) -> int:
+        if create or write:
+            refuse()
+        return RealDisk.open(disk, path, write=False)
+
+    for name in WRITING:
+        assert hasattr(disk, name)
+        setattr(disk, name, refuse)
+    setattr(disk, "open", open_file)  # noqa: B010  A method.
+    return disk
+
+
+@pytest.mark.parametrize("is_closed", [True, False])
+def test_a_store_on_a_read_only_mount_can_be_read(tmp_path, is_closed):
+    """Its files are opened for reading alone, and what a killed broker left to do is done in memory."""
+    disk = RealDisk()
+    store = open_store(tmp_path, disk=disk)
+    for number in range(40):
+        put(store, b"%d" % number * 400)
+    if is_closed:
+        store.close()
+    other = open_store(tmp_path, disk=read_only_disk(), read_only=True)
+    assert bodies_of(other) == [b"%d" % number * 400 for number in range(40)]
+    assert len([*(tmp_path / "commitlog").iterdir()]) > 1
+    other.close()
+    find_store(str(tmp_path), None, read_only_disk()).close()
+    if not is_closed:
+        store.close()

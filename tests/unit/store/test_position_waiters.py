@@ -132,12 +132,12 @@ def test_where_too_few_replicas_are_in_sync_that_is_told_at_once_and_what_is_wri
     bench.positions.wrote(1_001)
     bench.wait(1_001)
     assert not bench.told
-    assert bench.positions.visible_limit == 1_000
+    assert bench.positions.visible_limit() == 1_000
     bench.positions.replicated_to(0, 0)
     assert bench.waiters.advance() == 1
     bench.wait(1_001, name="later")
     assert bench.told == {"1001": Durability.NO_REPLICA, "later": Durability.NO_REPLICA}
-    assert bench.positions.visible_limit == 1_001
+    assert bench.positions.visible_limit() == 1_001
     assert bench.positions.confirmed == 1_000
 
 
@@ -146,10 +146,10 @@ def test_with_synchronous_flush_too_few_replicas_are_told_behind_the_flush():
     bench.positions.replicated_to(0, 0)
     bench.wait(200)
     assert not bench.told
-    assert bench.positions.visible_limit == 0
+    assert bench.positions.visible_limit() == 0
     assert bench.flush(200) == 1
     assert bench.told == {"200": Durability.NO_REPLICA}
-    assert bench.positions.visible_limit == 200
+    assert bench.positions.visible_limit() == 200
 
 
 def test_replicas_have_a_time_of_their_own_and_what_they_lack_then_is_shown():
@@ -163,11 +163,11 @@ def test_replicas_have_a_time_of_their_own_and_what_they_lack_then_is_shown():
     bench.flush(200)
     bench.waiters.expire(3.0)
     assert bench.told == {"100": Durability.REPLICA_LATE}
-    assert bench.positions.visible_limit == 100
+    assert bench.positions.visible_limit() == 100
     bench.positions.replicated_to(200, 1)
     bench.waiters.advance()
     assert bench.told["200"] is OK
-    assert bench.positions.visible_limit == 200
+    assert bench.positions.visible_limit() == 200
 
 
 def test_what_is_confirmed_stays_so_when_a_replica_is_asked_for_later():

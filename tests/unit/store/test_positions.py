@@ -18,7 +18,7 @@ def positions_of(*, needs_flush: bool) -> Positions:
 def test_with_asynchronous_flush_what_is_written_is_confirmed():
     positions = positions_of(needs_flush=False)
     positions.wrote(500)
-    assert (positions.confirmed, positions.visible_limit, positions.flushed) == (500, 500, 0)
+    assert (positions.confirmed, positions.visible_limit(), positions.flushed) == (500, 500, 0)
 
 
 def test_with_synchronous_flush_what_is_flushed_is_confirmed():
@@ -26,7 +26,7 @@ def test_with_synchronous_flush_what_is_flushed_is_confirmed():
     positions.wrote(500)
     assert positions.confirmed == 0
     positions.flushed_to(300)
-    assert (positions.confirmed, positions.visible_limit) == (300, 300)
+    assert (positions.confirmed, positions.visible_limit()) == (300, 300)
     positions.flushed_to(200)
     assert positions.flushed == 300
 
@@ -34,9 +34,9 @@ def test_with_synchronous_flush_what_is_flushed_is_confirmed():
 def test_what_waits_in_memory_is_confirmed_and_not_visible():
     positions = positions_of(needs_flush=False)
     positions.staged(500)
-    assert (positions.confirmed, positions.committed, positions.visible_limit) == (500, 0, 0)
+    assert (positions.confirmed, positions.committed, positions.visible_limit()) == (500, 0, 0)
     positions.wrote_staged()
-    assert positions.visible_limit == 500
+    assert positions.visible_limit() == 500
 
 
 @pytest.mark.parametrize("needs_flush", [True, False])

@@ -6,11 +6,13 @@ import pytest
 
 from cometmq.codec.properties import find_property
 from cometmq.codec.record import Record, encode_record
-from cometmq.kernel import WalkEnd
+from cometmq.kernel import WalkEnd, show_records
 from cometmq.model.flags import BORN_HOST_V6, TRANSACTION_COMMIT
 from cometmq.model.java_hash import java_hash
+from cometmq.model.names import SCHEDULE_TOPIC
+from cometmq.store.consume_queue import ConsumeQueue
 from cometmq.store.record_walk import valid_records
-from cometmq.store.stored_record import is_plain, tag_hash, valid_record
+from cometmq.store.stored_record import UNUSUAL, tag_hash, valid_record
 
 OFFSET = 1 << 40
 
@@ -106,9 +108,21 @@ def test_a_tag_that_is_no_text_has_no_hash():
     assert tag_hash(b"TAGS\x01\xff\x02") == 0
 
 
-def test_what_asks_for_more_than_its_entry_is_not_plain():
-    assert is_plain(RECORDS[0])
-    assert not is_plain(RECORDS[0]._replace(topic="SCHEDULE_TOPIC_XXXX"))
-    assert not is_plain(RECORDS[0]._replace(sys_flag=TRANSACTION_COMMIT))
-    light = b"INNER_MULTI_DISPATCH\x01%LMQ%a\x02"
-    assert not is_plain(RECORDS[0]._replace(property_block=light))
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"topic": SCHEDULE_TOPIC},
+        {"sys_flag": TRANSACTION_COMMIT},
+        {"property_block": b"INNER_MULTI_DISPATCH\x01%LMQ%a\x02"},
+        {"queue_offset": 7},
+        {"queue_id": 9},
+    ],
+)
+def test_what_is_not_the_next_of_its_queue_with_one_entry_is_left_to_others(more):
+    queue = ConsumeQueue("T", 0)
+    usual = RECORDS[0]._replace(topic="T", queue_id=0, queue_offset=0, property_block=b"")
+    records = [usual, usual._replace(**{"queue_offset": 1, **more})]
+    shown = show_records(
+        records, 0, UNUSUAL, lambda _: {0: queue}, ConsumeQueue, tag_hash, {}, 4096, [], {}
+    )
+    assert shown == queue.max_offset == queue.next_offset == 1

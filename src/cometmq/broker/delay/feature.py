@@ -43,7 +43,7 @@ class DelayLevels(Feature):
             MasterTable(
                 RequestCode.GET_ALL_DELAY_OFFSET,
                 decode_delay_offsets,
-                lambda table, _is_whole: self._delivered.take(table),
+                lambda table, _end: self._delivered.take(table),
                 needs_log=True,
             ),
         )

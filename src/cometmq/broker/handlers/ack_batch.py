@@ -55,6 +55,7 @@ class AckBatch:
         marks, answers, others = plain_acks(commands, find, _BEFORE, _END)
         for point, bits in zip(points, marks, strict=True):
             self._hand_outs.acknowledge_bits(point, bits)
+            self._acks.counted(point.body.topic, point.body.group, bits.bit_count())
         if answers:
             peer.write(answers)
         for command in others:

@@ -3,10 +3,13 @@
 Next: cometmq.broker.service.configuration
 """
 
+import asyncio
+
 import orjson
 
 from cometmq.broker.parts import Feature, Parts
 from cometmq.broker.service.configuration import Configuration
+from cometmq.codec.headers.console import CHANGED_KEYS
 from cometmq.codec.java_properties import decode_java_properties, encode_properties_text
 from cometmq.codec.remoting import Command
 from cometmq.model.codes import RequestCode, ResponseCode
@@ -19,7 +22,7 @@ class ConfigurationHandler(Feature):
     """Handles what is asked of the settings."""
 
     def __init__(self, parts: Parts) -> None:
-        self._configuration = Configuration(parts.in_force, parts.store, parts.clock)
+        self._configuration = Configuration(parts)
         self.answers = {
             RequestCode.GET_BROKER_CONFIG: self.read,
             RequestCode.UPDATE_BROKER_CONFIG: self.change,
@@ -30,9 +33,11 @@ class ConfigurationHandler(Feature):
         """GET_BROKER_CONFIG 26."""
         version = orjson.dumps(self._configuration.version.to_json()).decode()
         body = encode_properties_text(self._configuration.table())
-        return Answer(fields={"version": version}, body=body)
+        changed = ",".join(self._configuration.changed())
+        fields = {"version": version} | ({CHANGED_KEYS: changed} if changed else {})
+        return Answer(fields=fields, body=body)
 
-    def change(self, command: Command, peer: Peer) -> Answer:
+    async def change(self, command: Command, peer: Peer) -> Answer:
         """UPDATE_BROKER_CONFIG 25: all of the values, or none."""
         try:
             values = decode_java_properties(command.body)
@@ -41,6 +46,7 @@ class ConfigurationHandler(Feature):
                 ResponseCode.SYSTEM_ERROR, f"string2Properties error: {error}"
             ) from None
         self._configuration.change(values, peer.address)
+        await asyncio.to_thread(self._configuration.keep, values)
         return Answer()
 
     def set_reading(self, command: Command, peer: Peer) -> Answer:

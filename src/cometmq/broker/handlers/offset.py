@@ -6,7 +6,7 @@ Next: cometmq.broker.service.offsets
 from cometmq.broker.machines.on_loop import Machines
 from cometmq.broker.machines.steps import elsewhere
 from cometmq.broker.offsets import Offsets
-from cometmq.broker.service.offsets import CommittedOffsets, QueueBounds
+from cometmq.broker.service.offsets import CommittedOffsets, QueueOffsets
 from cometmq.codec.bodies.consumer_offset import encode_offset_table
 from cometmq.codec.fields import decode_fields, encode_fields
 from cometmq.codec.headers.offset import (
@@ -30,7 +30,7 @@ class OffsetHandler:
     def __init__(
         self,
         committed: CommittedOffsets,
-        bounds: QueueBounds,
+        bounds: QueueOffsets,
         *,
         offsets: Offsets,
         machines: Machines,

@@ -6,7 +6,7 @@ Next: cometmq.broker.service.pull
 from collections.abc import Awaitable
 
 from cometmq.broker.handlers.callers import RequestCaller
-from cometmq.broker.service.pull import PullResult, Pulls
+from cometmq.broker.service.pull import PullAnswer, Pulls
 from cometmq.codec.fields import decode_fields
 from cometmq.codec.headers.pull import PullRequest
 from cometmq.codec.remoting import Command
@@ -41,9 +41,9 @@ class PullHandler:
         return caller.answer_of(self._service.lite_pull(request, caller))
 
 
-def _encode(result: PullResult) -> Answer:
+def _encode(result: PullAnswer) -> Answer:
     fields = {
-        "suggestWhichBrokerId": result.next_broker,
+        "suggestWhichBrokerId": str(result.next_broker),
         "nextBeginOffset": str(result.next_offset),
         "minOffset": str(result.min_offset),
         "maxOffset": str(result.max_offset),

@@ -1,4 +1,4 @@
-"""GET_BROKER_HA_STATUS 907 and EXCHANGE_BROKER_HA_INFO 906: how the copies stand, as frames.
+"""Requests about the copies, 905 to 908: how they stand, and what a group's members tell each other.
 
 Next: cometmq.broker.replicas.state
 """
@@ -9,7 +9,7 @@ from cometmq.broker.replicas.state import CopyState, MasterState, ReplicationSta
 from cometmq.broker.slave.metadata import MasterMetadata
 from cometmq.codec.bodies.ha_status import HaMaster, HaSlave, HaStatus, encode_ha_status
 from cometmq.codec.fields import decode_fields, encode_fields
-from cometmq.codec.headers.replication import HaExchange
+from cometmq.codec.headers.replication import HaExchange, MinBrokerIdChange, ResetMasterFlushed
 from cometmq.codec.remoting import Command
 from cometmq.model.codes import RequestCode, ResponseCode
 from cometmq.model.errors import RequestError
@@ -40,6 +40,8 @@ class ReplicaHandler:
         self.answers: Answers = {
             RequestCode.GET_BROKER_HA_STATUS: self.status,
             RequestCode.EXCHANGE_BROKER_HA_INFO: self.exchange,
+            RequestCode.NOTIFY_MIN_BROKER_ID_CHANGE: self.min_id_changed,
+            RequestCode.RESET_MASTER_FLUSH_OFFSET: self.reset_master_flushed,
         }
 
     def status(self, _command: Command, _peer: Peer) -> Answer:
@@ -73,6 +75,23 @@ class ReplicaHandler:
             return Answer()
         told = HaExchange(self._ha_address(), self._store.flushed_offset, self._address)
         return Answer(fields=encode_fields(told))
+
+    def min_id_changed(self, command: Command, _peer: Peer) -> Answer:
+        """NOTIFY_MIN_BROKER_ID_CHANGE 905: taken, and nothing follows, as in RocketMQ without enableSlaveActingMaster."""
+        decode_fields(MinBrokerIdChange, command.fields)
+        return Answer()
+
+    def reset_master_flushed(self, command: Command, _peer: Peer) -> Answer:
+        """RESET_MASTER_FLUSH_OFFSET 908: a slave notes it in its checkpoint; a master passes it over, as RocketMQ's."""
+        offset = decode_fields(ResetMasterFlushed, command.fields).master_flush_offset
+        if offset < 0:
+            raise RequestError(
+                ResponseCode.INVALID_PARAMETER,
+                f"masterFlushOffset={offset}: a physical offset is 0 or more",
+            )
+        if not self._state().is_master:
+            self._store.replica_side.note_master_flushed(offset)
+        return Answer()
 
 
 def _slave(copy: CopyState) -> HaSlave:

@@ -27,6 +27,7 @@ class RetryHandler(Feature):
             topics=parts.topics,
             groups=parts.groups,
             inner=parts.inner,
+            counters=parts.counters,
             pool=parts.pool,
             chance=parts.chance,
         )

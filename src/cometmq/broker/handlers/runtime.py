@@ -3,18 +3,21 @@
 The keys are those of AdminBrokerProcessor.prepareRuntimeInfo and StoreStatsService of RocketMQ 5.3.3.
 What this design has not (thread pools and their queues) stands there with 0, for tools that expect it.
 
-Next: cometmq.broker.counters
+Next: cometmq.broker.counters.counters
 """
 
 from collections.abc import Callable, Mapping, Sequence
 
-from cometmq.broker.counters import Counters
-from cometmq.broker.settings import BrokerSettings
+from cometmq.broker.machines.on_loop import Machines
+from cometmq.broker.machines.steps import Steps, elsewhere
+from cometmq.broker.parts import Parts
 from cometmq.codec.bodies.kv import encode_kv_table
+from cometmq.codec.record import decode_record
 from cometmq.codec.remoting import Command
-from cometmq.model.clock import Clock
 from cometmq.model.codes import VERSION, VERSION_DESCRIPTION, RequestCode
+from cometmq.model.errors import CodecError
 from cometmq.net.answer import Answer
+from cometmq.net.descriptors import in_use, limit
 from cometmq.net.peer import Peer
 from cometmq.net.requests import Answers
 from cometmq.store.disk import Space
@@ -29,27 +32,26 @@ class RuntimeHandler:
 
     def __init__(
         self,
-        settings: BrokerSettings,
+        parts: Parts,
         *,
-        store: MessageStore,
-        counters: Counters,
-        clock: Clock,
+        machines: Machines,
         facts: Sequence[Callable[[], Mapping[str, str]]] = (),
     ) -> None:
         """`facts` are those of the broker's features."""
         self._facts = facts
-        self._settings = settings
-        self._store = store
-        self._counters = counters
-        self._clock = clock
-        self._started_ms = clock.now_ms()
+        self._machines = machines
+        self._settings, self._store = parts.settings, parts.store
+        self._counters, self._clock = parts.counters, parts.clock
+        self._started_ms = parts.clock.now_ms()
         self.answers: Answers = {
             RequestCode.GET_BROKER_RUNTIME_INFO: self.runtime,
         }
 
-    def runtime(self, _command: Command, _peer: Peer) -> Answer:
+    async def runtime(self, _command: Command, _peer: Peer) -> Answer:
         """GET_BROKER_RUNTIME_INFO 28."""
+        earliest = await self._machines.run(earliest_time(self._store))
         table = {
+            "earliestMessageTimeStamp": str(earliest),
             **self._identity(),
             **self._totals(),
             **self._rates(),
@@ -58,6 +60,10 @@ class RuntimeHandler:
         }
         for facts in self._facts:
             table |= facts()
+        # Java's brokers tell neither.
+        used = in_use()
+        table |= {} if used is None else {"openFileDescriptors": str(used)}
+        table["maxFileDescriptors"] = str(limit())
         for pool in _POOLS:
             table[f"{pool}ThreadPoolQueueSize"] = "0"
             table[f"{pool}ThreadPoolQueueCapacity"] = "0"
@@ -76,23 +82,28 @@ class RuntimeHandler:
 
     def _totals(self) -> dict[str, str]:
         counters = self._counters
-        put, got = str(counters.put_count), str(counters.get_count)
+        latencies, (mornings, before) = counters.put_latencies, (
+            counters.mornings.today, counters.mornings.yesterday,
+        )  # fmt: skip
+        put, got = counters.of_today
         average = counters.put_size / counters.put_count if counters.put_count else 0.0
         return {
-            # Totals begin with the process; there is no yesterday to compare with.
-            "msgPutTotalYesterdayMorning": "0",
-            "msgPutTotalTodayMorning": "0",
-            "msgPutTotalTodayNow": put,
-            "msgGetTotalYesterdayMorning": "0",
-            "msgGetTotalTodayMorning": "0",
-            "msgGetTotalTodayNow": got,
-            "putMessageTimesTotal": put,
+            # Totals begin with the process.
+            "msgPutTotalYesterdayMorning": str(before[0]),
+            "msgPutTotalTodayMorning": str(mornings[0]),
+            "msgPutTotalTodayNow": str(put),
+            "msgGetTotalYesterdayMorning": str(before[1]),
+            "msgGetTotalTodayMorning": str(mornings[1]),
+            "msgGetTotalTodayNow": str(got),
+            "putMessageTimesTotal": str(counters.put_count),
             "putMessageFailedTimes": str(counters.put_failed),
             "putMessageSizeTotal": str(counters.put_size),
             "putMessageAverageSize": f"{average:.1f}",
-            "putMessageEntireTimeMax": "0",
-            "getMessageEntireTimeMax": "0",
-            "putMessageDistributeTime": "",
+            "putMessageEntireTimeMax": str(latencies.max_us // 1000),
+            "getMessageEntireTimeMax": str(counters.get_max_us // 1000),
+            "putMessageDistributeTime": latencies.distribution(),
+            "putLatency99": f"{latencies.percentile_ms(0.99):.2f}",
+            "putLatency999": f"{latencies.percentile_ms(0.999):.2f}",
         }
 
     def _rates(self) -> dict[str, str]:
@@ -116,7 +127,8 @@ class RuntimeHandler:
             "remainHowManyDataToFlush": f"{store.max_offset - store.flushed_offset} B",
             "remainHowManyDataToCommit": f"{store.max_offset - store.positions.committed} B",
             "remainTransientStoreBufferNumbs": "0",
-            "earliestMessageTimeStamp": "-1",
+            "EndTransactionQueueSize": "0",
+            "EndTransactionThreadPoolQueueCapacity": "0",
             "storeRefusal": store.refusal or "",
         }
 
@@ -132,6 +144,17 @@ class RuntimeHandler:
                 for path, space in room.spaces.items()
             },
         }
+
+
+def earliest_time(store: MessageStore) -> Steps[int]:
+    """Store time of the oldest message that is there, ms since 1970; -1 without one."""
+    if store.min_offset >= store.dispatched_offset:
+        return -1
+    content = yield from elsewhere(lambda: store.read_record(store.min_offset))
+    try:
+        return -1 if content is None else decode_record(content).store_timestamp
+    except CodecError:
+        return -1
 
 
 def _ratio(space: Space) -> str:

@@ -12,11 +12,13 @@ Next: cometmq.broker.handlers.plain_sends
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 
 from cometmq.broker.admission import Admission, Admitted, AnySend, Sender
-from cometmq.broker.counters import Counters
+from cometmq.broker.counters.counters import Counters
 from cometmq.broker.handlers.big_batches import BigBatches, is_big
 from cometmq.broker.handlers.plain_sends import PlainSends
+from cometmq.broker.handlers.pull_intake import PullIntake
 from cometmq.broker.handlers.send_answers import (
     Pending,
     as_late,
@@ -24,7 +26,7 @@ from cometmq.broker.handlers.send_answers import (
     encode_answers,
     too_few_replicas,
 )
-from cometmq.broker.handlers.send_intake import SendIntake
+from cometmq.broker.handlers.send_intake import SEND_CODES, Ends, SendIntake
 from cometmq.broker.handlers.turn_sends import Sends
 from cometmq.broker.lanes import Lanes
 from cometmq.broker.turns import Turns
@@ -38,6 +40,7 @@ from cometmq.net.answer import answer_to_error
 from cometmq.net.peer import Peer
 from cometmq.net.requests import Answers, BatchHandler, Read, refuse_all
 from cometmq.store.appender import PutResult
+from cometmq.store.batch import Columns
 from cometmq.store.message_store import MessageStore
 from cometmq.store.positions import Durability
 
@@ -56,8 +59,12 @@ class SendHandler(BatchHandler):
         counters: Counters,
         turns: Turns,
         on_written: Callable[[], None],
+        pulls: PullIntake | None = None,
     ) -> None:
-        """`on_written` is called after each turn: its flush is due, now or by time (broker.flusher)."""
+        """`on_written` is called after each turn: its flush is due, now or by time (broker.flusher).
+
+        `pulls` takes pulls where sends are taken as columns.
+        """
         self._store = store
         self._plain = PlainSends(lanes, admission)
         self._admission = admission
@@ -77,12 +84,9 @@ class SendHandler(BatchHandler):
                 counters=counters,
                 refuse=self._refuse_taken,
                 written=self.written,
+                pulls=pulls,
             )
-        self.answers: Answers = {
-            RequestCode.SEND_MESSAGE: self,
-            RequestCode.SEND_MESSAGE_V2: self,
-            RequestCode.SEND_BATCH_MESSAGE: self,
-        }
+        self.answers: Answers = dict.fromkeys(SEND_CODES, self)
 
     def handle(self, reads: list[Read]) -> None:
         """Store the messages of one turn with one write, and answer each connection."""
@@ -153,12 +157,13 @@ class SendHandler(BatchHandler):
         """Store a part of a large batch, for consumers to see."""
         admitted = self._admit(command, peer)
         self._check_replicas(admitted)
+        began = self._counters.now()
         try:
             results = self._store.put_batch(admitted.puts)
         except StoreError:
             self._counters.count_put_failed(1)
             raise
-        self._counters.count_put(len(results), _end_of(results) - results[0][1])
+        self._counters.count_sends(admitted.puts, results, began)
         self.written()
         return results, admitted
 
@@ -174,13 +179,14 @@ class SendHandler(BatchHandler):
     def _store_apart(self, admitted: Admitted, one: Pending, peer: Peer) -> None:
         """Store a batch, a message that awaits no flush, or the first ones of a new topic."""
         put = self._store.put_batch if admitted.is_batch else self._store.put_many
+        began = self._counters.now()
         try:
             self._check_replicas(admitted)
             results = put(admitted.puts)
         except (StoreError, RequestError) as error:
             self._refuse([one], error, peer)
             return
-        self._counters.count_put(len(results), _end_of(results) - results[0][1])
+        self._counters.count_sends(admitted.puts, results, began)
         (answered,), last = as_one(one, results, self._host)
         self._finish(admitted, answered, last, peer)
 
@@ -194,7 +200,7 @@ class SendHandler(BatchHandler):
             if error is not None:
                 self._refuse([one], error, peer)
             elif admitted.is_flush_awaited and _end_of(last) > self._positions.confirmed:
-                self._answer_confirmed([one], last, peer)
+                self._answer_confirmed([one], last, peer, _nothing)
             else:
                 peer.write(encode_answers([one], last))
 
@@ -206,12 +212,26 @@ class SendHandler(BatchHandler):
 
     # --- storing and answering
 
-    def _refuse_taken(self, sends: Sends, error: Exception) -> None:
+    def _refuse_taken(self, batch: Columns, ends: Ends, error: Exception) -> None:
         """Answer what the intake had taken and could not store; of a record that is illegal the others are stored."""
-        if isinstance(error, RecordIllegal):
-            self._store_and_answer(sends)
-        else:
-            self._refuse_sends(sends, error)
+        start, puts, sends = 0, batch.puts(), Sends()
+        for peer, end in ends:
+            pending = batch.pending(start, end)
+            if not isinstance(error, RecordIllegal):
+                self._refuse(pending, error, peer)
+                pending = []
+            for one, (first, count) in zip(pending, batch.requests(start, end), strict=False):
+                if count == 1:
+                    sends.puts.append(puts[first])
+                    sends.pending.append(one)
+                    continue
+                sends.end(peer)
+                self._store_and_answer(sends.empty())
+                together = puts[first : first + count]
+                self._store_apart(Admitted(together, "", one[2], is_batch=True), one, peer)
+            sends.end(peer)
+            start = end
+        self._store_and_answer(sends)
 
     def _store_and_answer(self, sends: Sends) -> None:
         puts = sends.puts
@@ -220,6 +240,7 @@ class SendHandler(BatchHandler):
         if self._positions.refusal is not None:
             self._refuse_sends(sends, too_few_replicas(self._positions.refusal))
             return
+        began = self._counters.now()
         try:
             results = self._store.put_many(puts)
         except RecordIllegal as error:
@@ -233,8 +254,11 @@ class SendHandler(BatchHandler):
         except StoreError as error:
             self._refuse_sends(sends, error)
             return
-        behind = _end_of(results)
-        self._counters.count_put(len(results), behind - results[0][1])
+        self._answer_all(sends, results, began)
+
+    def _answer_all(self, sends: Sends, results: list[PutResult], began: float) -> None:
+        """Answer each connection, now or when all of its messages are confirmed."""
+        behind, puts = _end_of(results), sends.puts
         is_confirmed = behind <= self._positions.confirmed
         start = 0
         for peer, end in sends.ends:
@@ -244,11 +268,21 @@ class SendHandler(BatchHandler):
             if is_confirmed:
                 peer.write(encode_answers(pending, stored))
             else:
-                self._answer_confirmed(pending, stored, peer)
+                # As columns: the last one counts, for a lone sender must be one who waits.
+                and_then = _nothing
+                if end == len(results):
+                    and_then = partial(self._counters.count_sends, puts, results, began)
+                self._answer_confirmed(pending, stored, peer, and_then)
             start = end
+        if is_confirmed:
+            self._counters.count_sends(puts, results, began)
 
     def _answer_confirmed(
-        self, pending: list[Pending], results: list[PutResult], peer: Peer
+        self,
+        pending: list[Pending],
+        results: list[PutResult],
+        peer: Peer,
+        and_then: Callable[[], None],
     ) -> None:
         """Answer when all of it is confirmed; one waiter for all."""
         answers = encode_answers(pending, results)
@@ -258,6 +292,7 @@ class SendHandler(BatchHandler):
             peer.write_at_once(
                 encode_answers(as_late(pending, durability), results) if is_late else answers
             )
+            and_then()
 
         self._store.wait_confirmed(_end_of(results), confirmed)
 
@@ -287,6 +322,10 @@ def admit(admission: Admission, command: RawCommand, sender: Sender) -> Admitted
     request: AnySend = decode_fields(header, fields)
     is_batch = code == RequestCode.SEND_BATCH_MESSAGE
     return admission.admit(request, body, sender, is_batch=is_batch)
+
+
+def _nothing() -> None:
+    """There is nothing to do."""
 
 
 def _end_of(results: list[PutResult]) -> int:

@@ -6,11 +6,10 @@ together from texts that are there already (`Lane.answer_start` is one), by `ker
 Next: cometmq.net.peer
 """
 
-from cometmq.kernel import encode_answers
+from cometmq.kernel import as_one, encode_answers, ids_of
 from cometmq.kernel.rows import Pending
 from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import RequestError
-from cometmq.store.appender import PutResult
 from cometmq.store.positions import Durability
 
 __all__ = ["Pending", "as_late", "as_one", "encode_answers", "ids_of", "too_few_replicas"]
@@ -36,26 +35,3 @@ def as_late(pending: list[Pending], durability: Durability) -> list[Pending]:
         (opaque, None if start is None else late_start + start[_CODE_SIZE:], key)
         for opaque, start, key in pending
     ]
-
-
-def as_one(
-    one: Pending, results: list[PutResult], host: str
-) -> tuple[list[Pending], list[PutResult]]:
-    """A batch is answered as one send, whose message id is those of its records with commas.
-
-    Args:
-        one: the batch.
-        results: of its records.
-        host: the store host as message ids have it.
-    """
-    opaque, start, key = one
-    _, last_offset, size = results[-1]
-    last = [(results[0][0], last_offset, size)]
-    if start is None:
-        return [one], last
-    return [(opaque, start + ids_of(results[:-1], host), key)], last
-
-
-def ids_of(results: list[PutResult], host: str) -> str:
-    """The message ids of records in front of the last one."""
-    return "".join([f"{physical_offset:016X},{host}" for _, physical_offset, _ in results])

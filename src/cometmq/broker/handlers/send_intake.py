@@ -1,7 +1,7 @@
 """The fast path of sends: from a turn's bytes to records and answers, as columns.
 
-Plain sends are taken from the bytes of their connections before they are commands (`kernel.take_sends`), stored with
-one write, and answered with one a connection. What is not known at a glance stays where it is: it becomes commands, and
+Plain sends and plain batch messages are taken from the bytes of their connections before they are commands
+(`kernel.take_sends`), stored with one write, and answered with one a connection. What is not known at a glance stays where it is: it becomes commands, and
 goes the way of `handlers.send`, with the same meaning (docs/design/0046-columns.md).
 
 Next: cometmq.store.appender
@@ -10,24 +10,37 @@ Next: cometmq.store.appender
 from collections.abc import Callable
 
 from cometmq.broker.admission import Admission
-from cometmq.broker.counters import Counters
+from cometmq.broker.counters.counters import Counters
+from cometmq.broker.handlers.big_batches import PIECE_COUNT_MAX
+from cometmq.broker.handlers.pull_intake import PullIntake
 from cometmq.broker.handlers.send_answers import as_late, encode_answers, too_few_replicas
-from cometmq.broker.handlers.turn_sends import Sends
 from cometmq.broker.lanes import Lanes
 from cometmq.codec.remoting import FRAME_SIZE_MAX
-from cometmq.kernel import SendBatch, answer_columns, take_sends
+from cometmq.kernel import SendBatch, answer_columns, answers_of, take_sends
+from cometmq.model.codes import RequestCode
 from cometmq.net.peer import HEADER_SIZE_MAX, Peer
 from cometmq.store.batch import Columns
 from cometmq.store.message_store import MessageStore
 from cometmq.store.positions import Durability
 
+SEND_CODES = (
+    RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE,
+)  # fmt: skip
+
+# Of each connection the index behind its last one.
+Ends = list[tuple[Peer, int]]
+
 
 class SendIntake:
-    """Takes plain sends (`net.requests.Intake`).
+    """Takes plain sends (`net.requests.Intake`); a read without one it shows to who takes pulls.
 
     Attributes:
-        count: how many it has taken that are not stored.
+        judged: the codes of the sends.
+        count: how many requests it has taken since `handle`.
+        codes: of all that it takes.
     """
+
+    judged = frozenset(map(int, SEND_CODES))
 
     def __init__(
         self,
@@ -36,8 +49,9 @@ class SendIntake:
         lanes: Lanes,
         admission: Admission,
         counters: Counters,
-        refuse: Callable[[Sends, Exception], None],
+        refuse: Callable[[Columns, Ends, Exception], None],
         written: Callable[[], None],
+        pulls: PullIntake | None = None,
     ) -> None:
         """Nothing is taken.
 
@@ -46,10 +60,13 @@ class SendIntake:
             lanes: which queues may be sent to without asking.
             admission: what it says of properties and sizes.
             counters: count them.
-            refuse: answers sends that could not be stored, as objects.
+            refuse: answers sends that could not be stored.
             written: called once their answers are written.
+            pulls: takes what is no send.
         """
         self.count = 0
+        self.codes = frozenset(SEND_CODES) | (frozenset() if pulls is None else pulls.codes)
+        self._pulls = pulls
         self.written = written
         self._store = store
         self._positions = store.positions
@@ -59,66 +76,80 @@ class SendIntake:
         self._counters = counters
         self._refuse = refuse
         self._batch: Columns = SendBatch(self._suffix)
-        self._ends: list[tuple[Peer, int]] = []
+        self._ends: Ends = []
+        self._host = store.store_host.hex().upper()
 
     def take(self, data: bytes, position: int, peer: Peer, count_max: int) -> int:
-        """Take sends of one connection; see `net.requests.Intake`."""
+        """Take sends of one connection, or a pull that came alone; see `net.requests.Intake`."""
         batch = self._batch
-        position = take_sends(
+        before = batch.request_count
+        end = take_sends(
             batch, data, position, count_max, peer.host, self._straight, self._body_size_max,
-            FRAME_SIZE_MAX, HEADER_SIZE_MAX,
+            FRAME_SIZE_MAX, HEADER_SIZE_MAX, PIECE_COUNT_MAX,
         )  # fmt: skip
-        if batch.count > self.count:
-            self.count = batch.count
+        if batch.request_count > before:
+            self.count += batch.request_count - before
             self._ends.append((peer, batch.count))
-        return position
+        elif not position and self._pulls is not None and self._pulls.take(data, peer):
+            self.count += 1  # It is one of its turn's requests, though it is answered.
+            return len(data)
+        return end
 
-    def handle(self) -> None:
-        """Store what was taken, and answer each connection."""
+    def handle(self) -> bool:
+        """Store what was taken, and answer each connection; False where there were pulls alone."""
+        self.count = 0
+        if self._pulls is not None:
+            self._pulls.size = 0
+        if not self._ends:
+            return False
         batch, ends = self._batch, self._ends
-        self._batch, self._ends, self.count = SendBatch(self._suffix), [], 0
+        self._batch, self._ends = SendBatch(self._suffix), []
+        self._store_taken(batch, ends)
+        return True
+
+    def _store_taken(self, batch: Columns, ends: Ends) -> None:
         if self._positions.refusal is not None:
-            self._refuse(_as_objects(batch, ends), too_few_replicas(self._positions.refusal))
+            self._refuse(batch, ends, too_few_replicas(self._positions.refusal))
             return
+        began = self._counters.now()
         try:
-            self._store.put_columns(batch)
+            end = self._store.put_columns(batch)
         except Exception as error:  # noqa: BLE001  As net.dispatcher.run_batch.
-            self._refuse(_as_objects(batch, ends), error)
+            self._refuse(batch, ends, error)
             return
-        end = batch.end_of(batch.count)
-        self._counters.count_put(batch.count, end - batch.start)
         is_confirmed = end <= self._positions.confirmed
         first = 0
         for peer, last in ends:
-            answers = answer_columns(batch, first, last)
+            answers = answer_columns(batch, first, last, self._host)
             if is_confirmed:
                 peer.write_at_once(answers)
             else:
-                self._answer_confirmed(batch, first, last, answers, peer)
+                self._answer_confirmed(batch, first, last, answers, peer, began)
             first = last
+        if is_confirmed:
+            self._counters.count_columns(batch, began)
 
     def _answer_confirmed(
-        self, batch: Columns, first: int, last: int, answers: bytes, peer: Peer
+        self, batch: Columns, first: int, last: int, answers: bytes, peer: Peer, began: float
     ) -> None:
-        """Answer when all of a connection's sends are confirmed; one waiter for all."""
+        """Answer when all of a connection's sends are confirmed; one waiter for all.
+
+        The last one counts the batch. A waiter of its own for that would make a lone sender two who wait, and what it
+        sends next would not be on its way to the device before the flush (`store.flushing.Flushing.done`).
+        """
 
         def confirmed(durability: Durability) -> None:
             is_late = durability is not Durability.OK
             peer.write_at_once(
-                _late_answers(batch, first, last, durability) if is_late else answers
+                self._late_answers(batch, first, last, durability) if is_late else answers
             )
+            if last == batch.count:
+                self._counters.count_columns(batch, began)
 
         self._store.wait_confirmed(batch.end_of(last), confirmed)
 
-
-def _late_answers(batch: Columns, first: int, last: int, durability: Durability) -> bytes:
-    return encode_answers(
-        as_late(batch.pending(first, last), durability), batch.results(first, last)
-    )
-
-
-def _as_objects(batch: Columns, ends: list[tuple[Peer, int]]) -> Sends:
-    sends = Sends()
-    sends.puts, sends.pending = batch.puts(), batch.pending(0, batch.count)
-    sends.ends = ends
-    return sends
+    def _late_answers(
+        self, batch: Columns, first: int, last: int, durability: Durability
+    ) -> bytes:
+        pending, results = answers_of(batch, first, last, self._host)
+        return encode_answers(as_late(pending, durability), results)

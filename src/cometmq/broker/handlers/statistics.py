@@ -5,7 +5,7 @@ Next: cometmq.broker.service.statistics
 
 from cometmq.broker.machines.on_loop import Machines
 from cometmq.broker.machines.runner import NEVER
-from cometmq.broker.machines.steps import Steps
+from cometmq.broker.machines.steps import Steps, elsewhere
 from cometmq.broker.parts import Feature, Parts
 from cometmq.broker.service.broker_stats import BrokerStats
 from cometmq.broker.service.queue_entries import QueueEntries
@@ -58,12 +58,12 @@ class StatisticsHandler(Feature):
         )
         self._broker_stats = BrokerStats(
             cluster=parts.settings.cluster_name,
-            store=parts.store,
             topics=parts.topics,
-            offsets=parts.offsets,
+            groups=parts.groups,
             counters=parts.counters,
             clock=parts.clock,
         )
+        parts.topics.on_change.append(self._broker_stats.forget_topic)
         self._entries = QueueEntries(parts.store, parts.members)
         self._machines = Machines(parts.world, "statistics")
         self.answers = {
@@ -80,7 +80,6 @@ class StatisticsHandler(Feature):
 
     async def start(self) -> None:
         """Begin to sample."""
-        self._broker_stats.begin()
         rates = self._machines.keep("rates", self._sample_rates, period_seconds=SAMPLE_SECONDS)
         growth = self._machines.keep(
             "growth",
@@ -88,7 +87,7 @@ class StatisticsHandler(Feature):
             first_seconds=SAMPLE_SECONDS,
             period_seconds=SAMPLE_SECONDS,
         )
-        self._offsets.saver.on_dirty += [rates.wake, growth.wake]
+        self._offsets.saver.on_dirty.append(rates.wake)
         self._counters.on_work.append(growth.wake)
 
     async def close(self) -> None:
@@ -101,7 +100,7 @@ class StatisticsHandler(Feature):
 
     def _sample_growth(self) -> Steps[float]:
         yield from self._broker_stats.sample()
-        is_over = self._counters.is_quiet and not self._offsets.saver.is_dirty
+        is_over = self._counters.is_quiet and not self._counters.fresh
         return NEVER if is_over else SAMPLE_SECONDS
 
     async def topic(self, command: Command, _peer: Peer) -> Answer:
@@ -130,12 +129,14 @@ class StatisticsHandler(Feature):
     async def all_groups(self, command: Command, _peer: Peer) -> Answer:
         """GET_BROKER_CONSUME_STATS 317."""
         only_ordered = decode_fields(AllConsumeStatsRequest, command.fields).is_order
-        groups = await self._machines.run(
-            self._statistics.of_groups(
-                list(self._groups.table().groups), only_ordered=only_ordered
-            )
-        )
-        return Answer(body=encode_all_consume_stats(self._address, groups))
+        body = await self._machines.run(self._progress_of_all(only_ordered=only_ordered))
+        return Answer(body=body)
+
+    def _progress_of_all(self, *, only_ordered: bool) -> Steps[bytes]:
+        """It may have megabytes, which are written in a thread."""
+        names = list(self._groups.table().groups)
+        groups = yield from self._statistics.of_groups(names, only_ordered=only_ordered)
+        return (yield from elsewhere(lambda: encode_all_consume_stats(self._address, groups)))
 
     async def time_spans(self, command: Command, _peer: Peer) -> Answer:
         """QUERY_CONSUME_TIME_SPAN 303."""

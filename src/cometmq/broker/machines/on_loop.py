@@ -8,7 +8,7 @@ from collections.abc import Callable
 from concurrent.futures import Executor
 from typing import Any, Protocol, TypeVar
 
-from cometmq.broker.machines.runner import REST_SECONDS, KeptMachine, StepsRun, World
+from cometmq.broker.machines.runner import REST_SECONDS, KeptMachine, StepsRun, Timers, World
 from cometmq.broker.machines.steps import Steps
 from cometmq.store.position_waiters import OnDone
 from cometmq.store.positions import Durability
@@ -33,21 +33,37 @@ class Log(Protocol):
         ...
 
 
+class _LoopTimers:
+    """Those of a loop."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self.monotonic = loop.time
+
+    def call_later(self, seconds: float, callback: Callable[[], None]) -> Callable[[], object]:
+        """See `Timers`."""
+        return self._loop.call_later(seconds, callback).cancel
+
+
 class LoopWorld:
     """The `World` of a broker that serves: the loop that runs, and its pool of readers."""
 
-    def __init__(self, pool: Executor, store: Log) -> None:
+    def __init__(
+        self, pool: Executor | None, store: Log, *, timers: Timers | None = None
+    ) -> None:
+        """The pool may be the loop's own (None), and so are timers."""
         self._loop = asyncio.get_running_loop()
         self._pool = pool
         self._store = store
+        self._timers = timers or _LoopTimers(self._loop)
 
     def monotonic(self) -> float:
         """Seconds that never go back."""
-        return self._loop.time()
+        return self._timers.monotonic()
 
-    def call_later(self, seconds: float, callback: Callable[[], None]) -> Callable[[], None]:
+    def call_later(self, seconds: float, callback: Callable[[], None]) -> Callable[[], object]:
         """Call back after some time; what it gives takes that back."""
-        return self._loop.call_later(seconds, callback).cancel
+        return self._timers.call_later(seconds, callback)
 
     def call_soon(self, callback: Callable[[], None]) -> None:
         """Call back in the loop's next turn."""

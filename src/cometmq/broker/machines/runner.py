@@ -31,16 +31,20 @@ REST_SECONDS = 1.0  # After an error.
 NEVER = math.inf  # The pause of a machine that has nothing to do until it is woken.
 
 
-class World(Protocol):
-    """Time, threads and the device. Each callback comes later, never within the call."""
+class Timers(Protocol):
+    """Callbacks by the time."""
 
     def monotonic(self) -> float:
         """Seconds that never go back."""
         ...
 
-    def call_later(self, seconds: float, callback: Callable[[], None]) -> Callable[[], None]:
+    def call_later(self, seconds: float, callback: Callable[[], None]) -> Callable[[], object]:
         """Call back after some time; what it gives takes that back."""
         ...
+
+
+class World(Timers, Protocol):
+    """Time, threads and the device. Each callback comes later, never within the call."""
 
     def call_soon(self, callback: Callable[[], None]) -> None:
         """Call back when all others have had this turn."""
@@ -164,7 +168,7 @@ class KeptMachine:
         self._rest_seconds = rest_seconds
         self._period_seconds = period_seconds
         self._run: StepsRun[float] | None = None
-        self._take_back: Callable[[], None] | None = None
+        self._take_back: Callable[[], object] | None = None
         self._is_stopped = False
         self._is_asleep = False
         # Monotonic seconds: of the next step while it is asleep, before which no wake has it taken,

@@ -8,9 +8,9 @@ Next: cometmq.broker.machines.runner
 """
 
 from collections.abc import Callable, Generator
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from cometmq.model.frozen import dataclass
 from cometmq.store.positions import Durability
 
 T = TypeVar("T")

@@ -97,6 +97,11 @@ class Acks:
     ) -> None:
         group, topic, queue_id = place
         self._hand_outs.acknowledge((topic, group, queue_id, start, pop_time_ms), offsets)
+        self.counted(topic, group, len(offsets))
+
+    def counted(self, topic: str, group: str, count: int) -> None:
+        """So many messages of a group were acknowledged."""
+        self._parts.counters.acks.of(topic, group).add(count, 0, 0)
 
     def _ack_in_order(self, place: Place, offset: int, pop_time_ms: int) -> None:
         group, topic, queue_id = place
@@ -113,6 +118,7 @@ class Acks:
                 ResponseCode.MESSAGE_ILLEGAL,
                 f"offset is illegal, key:{topic}@{group}@{queue_id}, old:{known}, commit:{offset}",
             )
+        self.counted(topic, group, 1)
         if following >= 0:
             self._parts.offsets.commit(group, topic, queue_id, offset=following)
             self._waiting.wake((pop_origin_topic(topic, group), group))

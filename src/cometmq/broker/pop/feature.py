@@ -4,9 +4,11 @@ Next: cometmq.broker.pop.popping
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import Any
 
+from cometmq.broker.counters.events import Gauge
 from cometmq.broker.handlers.ack_batch import AckBatch
 from cometmq.broker.handlers.assignment import AssignmentHandler
 from cometmq.broker.handlers.nameservers import NameserverChannels
@@ -31,6 +33,7 @@ from cometmq.broker.slave.master_table import MasterTable
 from cometmq.codec.bodies.assignment import RequestModeConfig, decode_request_modes
 from cometmq.model.clock import seconds_until
 from cometmq.model.codes import RequestCode
+from cometmq.model.names import is_retry_topic, is_system_topic
 
 _PERIOD_SECONDS = PERIOD_MS / 1000
 
@@ -72,6 +75,7 @@ class PopFeature(Feature):
         )
         acks = Acks(parts, journal=self._journal, orders=self._orders, waiting=self._waiting)
         peeking = Peeking(parts, popping, reader, self._offsets, parts.chance)
+        parts.counters.events.gauges.append(self._gauges)
         self._machines = Machines(parts.world, "pop")
         self._is_running = False
         self.answers = {
@@ -120,6 +124,17 @@ class PopFeature(Feature):
         self._parts.store.on_truncated.append(self.truncated)
         for queue in self._journal.queues():
             self._parts.polls.watch(queue, lambda _: revive.wake())
+
+    def _gauges(self) -> Iterator[Gauge]:
+        yield Gauge("rocketmq_pop_checkpoint_buffer_size", (), len(self._hand_outs))
+        counts: Counter[tuple[str, str]] = Counter()
+        for point in self._hand_outs.points():
+            left = point.all_bits & ~point.acknowledged
+            counts[point.body.topic, point.body.group] += left.bit_count()
+        for (topic, group), count in counts.items():
+            kind = "true" if is_retry_topic(topic) else "false"
+            labels = (group, topic, kind, "true" if is_system_topic(topic) else "false")
+            yield Gauge("rocketmq_consumer_inflight_messages", labels, count)
 
     def truncated(self, end: int) -> None:
         """The log ends here now: nothing behind it is handed out, and what was handed out before it stays so."""
@@ -205,7 +220,7 @@ class AssignmentFeature(Feature):
         """
         self._assignments.load()
 
-    def _take_modes(self, modes: RequestModes, _is_whole: bool) -> Steps[None]:  # noqa: FBT001  See MasterTable.
+    def _take_modes(self, modes: RequestModes, _end: int | None) -> Steps[None]:
         self._assignments.take(modes)
         yield from ()
 

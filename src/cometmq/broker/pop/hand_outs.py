@@ -197,6 +197,10 @@ class HandOuts:
     def __getitem__(self, key: Key) -> CheckPoint:
         return self._by_key[key]
 
+    def points(self) -> list[CheckPoint]:
+        """Those that are open."""
+        return list(self._by_key.values())
+
     def look(self) -> None:
         """Whoever does the work looks at what there is: of what comes from now on it is told again."""
         self._is_told = False

@@ -233,7 +233,7 @@ class Popping:
                 f"subscription group [{name}] does not exist, create it or set "
                 "autoCreateSubscriptionGroup=true",
             )
-        if not group.is_consume_enabled:
+        if not group.consume_enabled:
             raise RequestError(
                 ResponseCode.NO_PERMISSION, f"subscription group no permission, {name}"
             )
@@ -317,7 +317,7 @@ class Popping:
     def _found(self, pop: Pop, taken: Taken) -> PopResult:
         """What a pop is answered that found messages."""
         request = pop.request
-        self._parts.counters.count_get(taken.count, taken.size)
+        self._parts.counters.found += 1
         if taken.left:
             self._waiting.wake((request.topic, request.consumer_group))
         return PopResult(

@@ -69,6 +69,7 @@ class Taken:
         left: messages that are still there.
         effort: how much longer it may look at messages.
         is_unfinished: not all of them were looked at.
+        began: when it came, monotonic seconds.
     """
 
     pop_time_ms: int
@@ -82,6 +83,7 @@ class Taken:
     order_counts: list[tuple[str, str, int]] = field(default_factory=list)
     left: int = 0
     is_unfinished: bool = False
+    began: float = 0.0
 
 
 class PopReader:
@@ -116,6 +118,7 @@ class PopReader:
             self._parts.clock.now_ms(),
             ORDER_QUEUE if is_ordered else self._journal.choose_queue(),
             Effort(self._parts.clock),
+            began=self._parts.counters.now(),
         )
         first = self._chance.randrange(100)
         is_retry_first = first < self._settings.retry_share
@@ -227,7 +230,13 @@ class PopReader:
         codes, passes = pop.wanted
         if passes is None:
             result = self._store.get(topic, queue_id, offset, max_count=count, match=codes)
-            return (yield from elsewhere(result.cold)) if result.cold is not None else result
+            if result.cold is None:
+                return result
+            found = yield from elsewhere(result.cold)
+            self._parts.counters.count_from_disk(
+                topic, pop.request.consumer_group, found.message_count, found.size
+            )
+            return found
         size_max = self._settings.transfer_bytes_in_memory
         wanted = ReadRequest(topic, queue_id, offset, count, size_max, passes)
         return (yield from FilteredRead(self._store, wanted, taken.effort).steps())
@@ -246,6 +255,9 @@ class PopReader:
         kind = kind_of(topic)
         taken.starts.append((kind, queue_id, start))
         taken.offsets.append((kind, queue_id, offsets))
+        self._parts.counters.count_handed_out(
+            topic, pop.request.consumer_group, queue_id, len(offsets), result.size, taken.began
+        )
         taken.count += len(offsets)
         taken.size += result.size
         if kind == NORMAL:
@@ -283,6 +295,7 @@ class PopReader:
             if not taken.count:
                 raise
             return False
+        self._parts.counters.check_points.of(topic, group).add(1, 0, 0)
         self._offsets.passed(place, next_offset, point)
         return True
 

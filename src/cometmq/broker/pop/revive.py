@@ -75,6 +75,13 @@ class Revive:
         wanted = [record for record in records if record.queue_offset in left]
         messages = self._messages(point, origin, wanted)
         results = self._parts.inner.put(*messages, self._journal.acknowledgement(point, bits))
+        events, queue = self._parts.counters.events, str(point.revive_queue)
+        events.add("rocketmq_pop_revive_out_message_total", body.group, body.topic, "CK", queue)
+        if messages:
+            events.add(
+                "rocketmq_pop_revive_retry_messages_total", body.group, body.topic, "PUT_OK",
+                count=len(messages),
+            )  # fmt: skip
         self._hand_outs.handed_on(point, self._journal.passed(point, results[-1]))
         if messages:
             self._waiting.wake((origin, body.group))

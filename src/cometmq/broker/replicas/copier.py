@@ -6,6 +6,7 @@ Next: cometmq.broker.replicas.master_link
 import asyncio
 import logging
 import secrets
+import ssl
 from collections.abc import Callable
 from concurrent.futures import Executor
 
@@ -13,8 +14,10 @@ from cometmq.broker.replicas.master_link import MasterLink
 from cometmq.broker.replicas.state import MasterState, ReplicationState
 from cometmq.codec.replication import CHANCE_SIZE
 from cometmq.model.clock import Clock
-from cometmq.model.errors import CopyingStopped
+from cometmq.model.errors import CopyingStopped, SettingsError
+from cometmq.model.tls import TlsSettings
 from cometmq.net.tasks import Tasks
+from cometmq.net.tls import client_context
 from cometmq.replication.slave_end import SlaveEnd, joint_start
 from cometmq.replication.terms import LinkTerms
 from cometmq.store.message_store import MessageStore
@@ -31,7 +34,7 @@ _CONNECT_SECONDS = 5.0
 class LogCopier:
     """Copies the log of a master into a store, from `serve` to `close`."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  What is copied, where to, and by what: each is one thing.
         self,
         store: MessageStore,
         *,
@@ -41,6 +44,7 @@ class LogCopier:
         clock: Clock,
         pool: Executor,
         on_written: Callable[[], None],
+        tls: TlsSettings | None = None,
     ) -> None:
         """Nobody is connected to yet.
 
@@ -52,6 +56,7 @@ class LogCopier:
             clock: time.
             pool: reads what the log has.
             on_written: flushes what was appended.
+            tls: how the master is connected to; None: plain.
         """
         self._store = store
         self._side = store.replica_side
@@ -61,6 +66,7 @@ class LogCopier:
         self._clock = clock
         self._pool = pool
         self._on_written = on_written
+        self._tls = tls
         self._address = ""
         self._is_told = asyncio.Event()
         self._link: MasterLink | None = None
@@ -103,7 +109,8 @@ class LogCopier:
         master = MasterState(
             address=self._address,
             max_offset=end,
-            master_flushed=seen.end.master_flushed if seen is not None else 0,
+            master_flushed=(seen.end.master_flushed if seen else 0)
+            or self._side.master_flushed,
             is_active=link is not None and link.is_active,
             transferred_per_second=link.bytes_per_second if link is not None else 0,
             read_ms=seen.read_ms if seen is not None else 0,
@@ -198,13 +205,19 @@ class LogCopier:
         own = None if self._own_ip is None else (self._own_ip, 0)
         try:
             async with asyncio.timeout(_CONNECT_SECONDS):
+                context = await loop.run_in_executor(self._pool, self._context)
                 _, link = await loop.create_connection(
-                    make, host.strip("[]"), int(port), local_addr=own
+                    make, host.strip("[]"), int(port), local_addr=own, ssl=context
                 )
-        except (OSError, ValueError) as error:  # A timeout is one, too.
+        # A timeout is an OSError, too, and so is what TLS finds wrong.
+        except (OSError, ValueError, SettingsError) as error:
             self._say(f"cannot connect: {str(error) or 'it does not answer'}")
             return None
         return link
+
+    def _context(self) -> ssl.SSLContext | None:
+        """What TLS is made with, of the files as they are now. In a thread."""
+        return None if self._tls is None else client_context(self._tls)
 
     def _read(self, start: int, end: int) -> bytes:
         """What this log has there. In a thread."""

@@ -11,8 +11,8 @@ from cometmq.kernel import MAGIC_BLANK
 from cometmq.model.errors import CopyingStopped, RecordIllegal
 from cometmq.store.message_store import MessageStore
 
-# Appended in a turn of the loop.
-PIECE_SIZE = 256 << 10
+# Appended in a turn of the loop. Larger ones are copied into memory that the allocator gets and gives back each time.
+PIECE_SIZE = 128 << 10
 # A record is no longer than a frame of RocketMQ and what is put around it.
 RECORD_SIZE_MAX = 17 << 20
 # What waits to be appended, and what is appended and in no queue yet: beyond it nothing is read.

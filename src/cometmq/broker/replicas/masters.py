@@ -22,6 +22,7 @@ from cometmq.model.errors import NetError
 from cometmq.net.loop import loop_network
 from cometmq.net.network import Accepted, Bound
 from cometmq.net.tasks import Tasks
+from cometmq.net.tls import ServerTls, follow_certificate
 from cometmq.replication.copies import Copies, CopyCount, CopyRule
 from cometmq.replication.master_end import MasterEnd
 from cometmq.replication.terms import LinkTerms, LogBounds
@@ -34,6 +35,9 @@ LINKS_OF_ADDRESS_MAX = 4
 # Connections of unknown addresses that wait while nameservers are asked.
 WAITING_MAX = 8
 _TICK_SECONDS = 0.25
+# Where no send waits for copies: what is written within this time goes out together, or once it is so many bytes.
+_BUNCH_SECONDS = 0.002
+_BUNCH_SIZE = 128 << 10
 _TOO_FEW = "in-sync replicas not enough"  # CommitLog of RocketMQ 5.3.3, word for word.
 
 
@@ -49,14 +53,16 @@ class MasterPort:
         allowed: AllowedAddresses,
         clock: Clock,
         pool: Executor,
+        tls: ServerTls | None = None,
     ) -> None:
-        """Nothing is bound yet."""
+        """Nothing is bound yet. Without `tls` it is plain; with it as the broker's own port is."""
         self._store = store
         self._side = store.replica_side
         self._terms = terms
         self._allowed = allowed
         self._clock = clock
         self._pool = pool
+        self._tls = tls
         self._copies = Copies(rule)
         self._counted: CopyCount | None = None
         self._refusals = Refusals(clock)
@@ -65,6 +71,8 @@ class MasterPort:
         self._waiting = 0
         self._tasks = Tasks("replicas")
         self._timer: asyncio.TimerHandle | None = None
+        self._bunch: asyncio.TimerHandle | None = None
+        self._pumped_to = 0  # Physical offset up to which links were told to send.
         self._bound: Bound | None = None
 
     def bind(self, host: str, port: int) -> int:
@@ -88,10 +96,25 @@ class MasterPort:
         self._side.on_moved(self.moved)
         self._count()
 
+    def change(self, rule: CopyRule, *, slave_timeout_ms: int) -> None:
+        """Another rule holds, also for sends that wait."""
+        self._side.change_timeout(slave_timeout_ms)
+        if rule == self._copies.rule:
+            return
+        waited, self._copies.rule, self._counted = self._copies.rule, rule, None
+        if rule.needed > 1:
+            self._count()
+        elif waited.needed > 1:  # Nobody waits any more.
+            self._side.refuse(None)
+            self._side.replicated(None, 1)
+
     def serve(self) -> None:
         """Let slaves in."""
-        if self._bound is not None:
-            self._bound.listen(self._accepted)
+        if self._bound is None:
+            return
+        self._bound.listen(self._accepted)
+        if self._tls is not None:
+            self._tasks.spawn(follow_certificate(self._tls), "certificate")
 
     async def close(self) -> None:
         """Let them go, and give the port up."""
@@ -100,6 +123,9 @@ class MasterPort:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+        if self._bunch is not None:
+            self._bunch.cancel()
+            self._bunch = None
         await self._tasks.close()
         links = list(self._links)
         for link in links:
@@ -179,13 +205,28 @@ class MasterPort:
         link = SlaveLink(self, end, accepted.remote, store=self._store, pool=self._pool)
         self._links.append(link)
         try:
-            await accepted.attach(link)
+            await accepted.attach(link, self._tls)
+        except (NetError, OSError) as error:
+            self._forget(link)
+            self._turn_away(accepted, f"it is not served: {error}")
+            return
         except BaseException:
-            self._links.remove(link)
+            self._forget(link)
+            accepted.close()
             raise
         self._tick()
 
+    def _forget(self, link: SlaveLink) -> None:
+        """A connection came to nothing; one whose handshake failed may have said so itself."""
+        if link in self._links:
+            self._links.remove(link)
+
     # --- asked by links
+
+    @property
+    def is_waited_for(self) -> bool:
+        """Whether sends wait for copies."""
+        return self._copies.rule.needed > 1
 
     def bounds(self) -> LogBounds:
         """The log as it is now."""
@@ -228,7 +269,7 @@ class MasterPort:
 
     def left(self, link: SlaveLink) -> None:
         """A connection is gone."""
-        self._links.remove(link)
+        self._forget(link)
         if not any(other.member == link.member for other in self._links):
             self._copies.gone(link.member)
         if link.end.is_copying:
@@ -239,21 +280,37 @@ class MasterPort:
 
     def moved(self) -> None:
         """The log was written or flushed: slaves may have more, and may lack more."""
+        if self._copies.rule.needed > 1:
+            self._pump()
+            self._count()
+        elif not self._links:
+            return
+        elif self._side.sendable - self._pumped_to >= _BUNCH_SIZE:
+            self._pump()
+        elif self._bunch is None:
+            # A frame of a few messages costs both ends what one of many does.
+            self._bunch = asyncio.get_running_loop().call_later(_BUNCH_SECONDS, self._pump)
+
+    def _pump(self) -> None:
+        if self._bunch is not None:
+            self._bunch.cancel()
+            self._bunch = None
+        self._pumped_to = self._side.sendable
         for link in self._links:
             link.pump()
-        if self._copies.rule.needed > 1:
-            self._count()
 
     def _count(self) -> None:
+        """Who has what, where sends wait for it."""
+        rule = self._copies.rule
+        if rule.needed <= 1:
+            return
         count = self._copies.count(self._store.max_offset)
         if count == self._counted:
             return
         self._counted = count
-        rule = self._copies.rule
-        if rule.needed > 1:
-            is_refused = rule.least > 1 and count.in_sync < rule.least
-            self._side.refuse(_TOO_FEW if is_refused else None)
-            self._side.replicated(count.end, count.in_sync if count.is_enough else 0)
+        is_refused = rule.least > 1 and count.in_sync < rule.least
+        self._side.refuse(_TOO_FEW if is_refused else None)
+        self._side.replicated(count.end, count.in_sync if count.is_enough else 0)
 
     def _tick(self) -> None:
         """Signs of life, and who gives none; only while somebody is connected."""

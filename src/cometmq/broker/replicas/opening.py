@@ -16,6 +16,7 @@ from cometmq.broker.replicas.terms import copy_rule, link_terms
 from cometmq.broker.settings import BrokerRole, BrokerSettings
 from cometmq.model.clock import Clock
 from cometmq.model.errors import NetError
+from cometmq.model.settings import SettingsInForce
 from cometmq.store.message_store import MessageStore
 
 _log = logging.getLogger(__name__)
@@ -28,14 +29,15 @@ class ReplicasOpening:
 
     def __init__(
         self,
-        settings: BrokerSettings,
+        in_force: SettingsInForce[BrokerSettings],
         store: MessageStore,
         calls: NameserverCalls,
         *,
         clock: Clock,
         pool: Executor,
     ) -> None:
-        self._settings = settings
+        self._in_force = in_force
+        self._settings = in_force.current
         self._store = store
         self._calls = calls
         self._clock = clock
@@ -58,8 +60,12 @@ class ReplicasOpening:
             allowed=AllowedAddresses(settings.ha_allowed, find, self._clock),
             clock=self._clock,
             pool=self._pool,
+            tls=settings.server_tls(),
         )
         port.begin(slave_timeout_ms=settings.slave_timeout_ms)
+        self._in_force.on_change.append(
+            lambda: port.change(copy_rule(settings), slave_timeout_ms=settings.slave_timeout_ms)
+        )
         return port
 
     def bind(self, port: MasterPort, host: str, *, beside: int) -> int:
@@ -105,6 +111,7 @@ class ReplicasOpening:
             clock=self._clock,
             pool=self._pool,
             on_written=on_written,
+            tls=settings.client_tls(),
         )
         copier.master_told(settings.ha_master or "")
         return copier

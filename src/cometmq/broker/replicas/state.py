@@ -6,7 +6,7 @@ docs/design/0048-replication.md.
 Next: cometmq.broker.registrar
 """
 
-from dataclasses import dataclass
+from cometmq.model.frozen import dataclass
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,3 +82,8 @@ class ReplicationState:
     needed: int
     refused: int
     master: MasterState | None
+
+    @property
+    def has_master(self) -> bool:
+        """Whether this is a slave that copies just now: its log is known to be its master's."""
+        return self.master is not None and self.master.is_active

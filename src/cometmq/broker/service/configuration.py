@@ -1,7 +1,7 @@
 """The settings of a running broker, read and changed.
 
 The keys change that are marked so in the settings (`is_remote`), which every part of the broker reads when it matters;
-every other key is refused by name. A change holds until the broker starts again: its file is the user's.
+every other key is refused by name. A change is kept beside the broker's file, which is the user's.
 Follows AdminBrokerProcessor of RocketMQ 5.3.3, which has a list of what may not be changed instead, and
 writes the file anew.
 
@@ -9,15 +9,14 @@ Next: cometmq.model.settings
 """
 
 import logging
+import threading
 from collections.abc import Mapping
 
-from cometmq.broker.settings import BrokerSettings
-from cometmq.model.clock import Clock
+from cometmq.broker.parts import Parts
+from cometmq.broker.told_settings import told_settings
 from cometmq.model.codes import ResponseCode
 from cometmq.model.data_version import DataVersion
 from cometmq.model.errors import RequestError, SettingsError
-from cometmq.model.settings import SettingsInForce, settings_table
-from cometmq.store.message_store import MessageStore
 
 _log = logging.getLogger(__name__)
 
@@ -32,20 +31,26 @@ class Configuration:
         version: rises with each change.
     """
 
-    def __init__(
-        self, in_force: SettingsInForce[BrokerSettings], store: MessageStore, clock: Clock
-    ) -> None:
-        """The store is told of what changes for it."""
+    def __init__(self, parts: Parts) -> None:
+        """The store and the tables are told of what changes for them."""
+        in_force, clock = parts.in_force, parts.clock
         self._in_force = in_force
-        self._store = store
+        self._store = parts.store
+        self._topics = parts.topics
         self._clock = clock
+        self._address = parts.address
+        self._keeping = threading.Lock()
         self._is_read_ahead = in_force.current.is_read_ahead
         self.version = DataVersion(clock.now_ms())
-        in_force.on_change.append(self._tell_store)
+        in_force.on_change.append(self._tell)
 
     def table(self) -> dict[str, str]:
         """All settings as they are now, by their keys."""
-        return settings_table(self._in_force.current)
+        return told_settings(self._in_force.current, self._address)
+
+    def changed(self) -> list[str]:
+        """The keys that were changed since the start, sorted."""
+        return sorted(self._in_force.changed)
 
     def change(self, values: Mapping[str, str], asker: str) -> None:
         """Change all of these, or none; `asker` is for the log.
@@ -65,6 +70,21 @@ class Configuration:
             raise RequestError(ResponseCode.INVALID_PARAMETER, str(error)) from None
         self._changed(values, asker)
 
+    def keep(self, values: Mapping[str, str]) -> None:
+        """Have changed values at the next start, too; in a thread, since it waits for the disk.
+
+        Raises:
+            RequestError: they are in force, and could not be written.
+        """
+        try:
+            with self._keeping:
+                self._in_force.keep(values)
+        except OSError as error:
+            raise RequestError(
+                ResponseCode.SYSTEM_ERROR,
+                f"in force until the next start, but not written: {error.strerror}",
+            ) from error
+
     def set_reading(self, mode: str | None, asker: str) -> None:
         """How the system reads the log, as dataReadAheadEnable says it.
 
@@ -81,13 +101,16 @@ class Configuration:
         self._in_force.change(values)
         self._changed(values, asker)
 
-    def _tell_store(self) -> None:
+    def _tell(self) -> None:
         settings = self._in_force.current
-        self._store.change_limits(settings.store_settings())
+        limits = settings.store_settings()
+        self._store.change_limits(limits)
+        self._store.cleaner.change_rules(limits.retention)
+        self._topics.add_system_topics()
         if settings.is_read_ahead != self._is_read_ahead:
             self._is_read_ahead = settings.is_read_ahead
             self._store.change_read_ahead(is_wanted=self._is_read_ahead)
 
     def _changed(self, values: Mapping[str, str], asker: str) -> None:
         self.version = self.version.next(self._clock.now_ms())
-        _log.warning("%s changed settings, until the next start: %s", asker, values)
+        _log.warning("%s changed settings: %s", asker, values)

@@ -84,7 +84,7 @@ class Heartbeats:
         refusal: RequestError | None = None
         made = 0
         for part in heartbeat.consumers:
-            made += self._groups.peek(part.group) is None
+            made += not self._groups.is_copy and self._groups.peek(part.group) is None
             try:
                 _check_made(made, part.group)
                 is_changed |= self._register(part, client, heartbeat)
@@ -97,7 +97,7 @@ class Heartbeats:
         return HeartbeatResult(is_changed or not heartbeat.fingerprint, refusal)
 
     def _register(self, part: ConsumerPart, client: Client, heartbeat: Heartbeat) -> bool:
-        """Take a consumer into its group, which is made with its retry topic where it is new."""
+        """Take a consumer into its group, which is made with its retry topic where it is new; a slave makes neither."""
         group = self._groups.get(part.group)
         if group is None:
             return (
@@ -105,7 +105,8 @@ class Heartbeats:
             )
         name = retry_topic(part.group)
         # A group whose retry topic could have no directory consumes; what it gives back is refused.
-        if not is_system_group(part.group) and length_fault(name) is None:
+        is_wanted = not (is_system_group(part.group) or self._groups.is_copy)
+        if is_wanted and length_fault(name) is None:
             self._topics.ensure(name, queues=group.retry_queues, perm=PERM_READ_WRITE)
         return self._members.register_consumer(
             part, client, is_without_subscriptions=heartbeat.is_without_subscriptions

@@ -114,7 +114,7 @@ class CommittedOffsets:
             )
 
 
-class QueueBounds:
+class QueueOffsets:
     """Where queues begin and end, and where a time lies in them."""
 
     def __init__(self, store: MessageStore) -> None:

@@ -7,12 +7,13 @@ again; a second miss is answered.
 Next: cometmq.store.reader
 """
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
-from cometmq.broker.counters import Counters
+from cometmq.broker.cold_readers import ColdReaders
+from cometmq.broker.counters.counters import Counters
 from cometmq.broker.filtered_read import Effort, FilteredRead, ReadRequest
 from cometmq.broker.filters import Filters, MessageFilter, is_plain
 from cometmq.broker.groups import Groups
@@ -20,12 +21,12 @@ from cometmq.broker.long_polls import HeldPull, LongPolls
 from cometmq.broker.machines.awaiting import Lend, finish
 from cometmq.broker.machines.steps import Steps, Wait
 from cometmq.broker.members import Members
-from cometmq.broker.offsets import BEYOND_MAX, Offsets
+from cometmq.broker.offsets import Offsets
 from cometmq.broker.service.caller import Caller
+from cometmq.broker.service.pull_admission import PullAdmission
 from cometmq.broker.settings import BrokerSettings
 from cometmq.broker.topics import Topics
 from cometmq.broker.turns import Turns
-from cometmq.codec.bodies.heartbeat import BROADCASTING
 from cometmq.codec.headers.pull import PullRequest
 from cometmq.model.clock import Clock
 from cometmq.model.codes import ResponseCode
@@ -34,16 +35,18 @@ from cometmq.model.flags import (
     PULL_COMMIT_OFFSET,
     PULL_SUBSCRIPTION,
     PULL_SUSPEND,
-    is_readable,
 )
 from cometmq.model.group import GroupConfig
 from cometmq.model.subscription import TAG, Subscription
 from cometmq.model.topic import TopicConfig
+from cometmq.store.consume_queue import ConsumeQueue
 from cometmq.store.message_store import MessageStore
 from cometmq.store.reader import GetResult, GetStatus
 
 # A client that asks to be held for longer is answered after this; RocketMQ's ask for 15 to 30 s.
 SUSPEND_SECONDS_MAX = 120
+# At a slave whose master is away, a pull of what it lacks waits so long: clients pull again at once.
+_LACKING_SECONDS = 1.0
 # A pull that names no limit (maxMsgBytes is of 5.x) is bounded by the store's settings.
 BYTES_MAX = 1 << 28
 
@@ -57,11 +60,8 @@ _CODES = {
     GetStatus.OFFSET_TOO_SMALL: ResponseCode.PULL_OFFSET_MOVED,
 }
 
-# forbiddenType of a pull that is refused with NO_PERMISSION (ForbiddenType of RocketMQ 5.x).
-_BY_BROKER, _BY_GROUP, _BY_TOPIC, _BY_BROADCAST, _BY_BOTH = "1", "2", "3", "4", "5"
 
-
-class PullResult(NamedTuple):
+class PullAnswer(NamedTuple):
     """What a pull is answered.
 
     Attributes:
@@ -81,14 +81,14 @@ class PullResult(NamedTuple):
     next_offset: int
     min_offset: int
     max_offset: int
-    next_broker: str
+    next_broker: int
     records: list[memoryview]
     group_flag: int
     topic_flag: int
 
 
 # The last: it waits, and its caller is answered when it has.
-Outcome = PullResult | Awaitable[PullResult | None] | None
+Outcome = PullAnswer | Awaitable[PullAnswer | None] | None
 
 
 class Pull(NamedTuple):
@@ -101,18 +101,24 @@ class Pull(NamedTuple):
         topic: where from.
         may_hold: whether it may wait for a message, and commits: it has not waited yet.
         deadline: of one that has waited: how long it may wait on, monotonic seconds.
+        began: when it came, or was done again, monotonic seconds.
     """
 
     request: PullRequest
-    caller: Caller[PullResult]
+    caller: Caller[PullAnswer]
     group: GroupConfig
     topic: TopicConfig
     may_hold: bool
     deadline: float
+    began: float
 
 
 class Pulls:
-    """Does the pulls of push, pull and lite consumers."""
+    """Does the pulls of push, pull and lite consumers.
+
+    Attributes:
+        admission: says which may be done.
+    """
 
     def __init__(  # noqa: PLR0913  What a pull asks, it asks of these.
         self,
@@ -128,13 +134,29 @@ class Pulls:
         turns: Turns,
         clock: Clock,
         lend: Lend,
+        cold: ColdReaders,
+        has_master: Callable[[], bool] | None = None,
     ) -> None:
-        """`lend` has read in a thread what would have to wait for the device."""
+        """Nothing is read yet.
+
+        Args:
+            settings: what is held, and for how long.
+            store: the messages.
+            topics: those that there are.
+            groups: who may pull.
+            members: whose filters they brought.
+            offsets: where pulls commit to.
+            polls: where pulls wait.
+            counters: told of what was given.
+            turns: slow filters take them.
+            clock: all time.
+            lend: has read in a thread what would have to wait for the device.
+            cold: bounds that.
+            has_master: of a slave, that moves nobody for what it lacks: whether its master is there.
+        """
         self._settings = settings
+        self.admission = PullAdmission(settings, topics=topics, groups=groups, members=members)
         self._store = store
-        self._topics = topics
-        self._groups = groups
-        self._members = members
         self._filters = Filters(settings, members)
         self._offsets = offsets
         self._polls = polls
@@ -142,9 +164,11 @@ class Pulls:
         self._turns = turns
         self._clock = clock
         self._lend = lend
+        self._cold = cold
+        self._has_master = has_master
         self._again = self._run_again  # One for all that wait.
 
-    def pull(self, request: PullRequest, caller: Caller[PullResult]) -> Outcome:
+    def pull(self, request: PullRequest, caller: Caller[PullAnswer]) -> Outcome:
         """Messages, or why there are none; None: the pull waits.
 
         Raises:
@@ -152,7 +176,7 @@ class Pulls:
         """
         return self._admit(request, caller, may_hold=True)
 
-    def lite_pull(self, request: PullRequest, caller: Caller[PullResult]) -> Outcome:
+    def lite_pull(self, request: PullRequest, caller: Caller[PullAnswer]) -> Outcome:
         """A pull of a lite pull consumer of 5.x.
 
         Raises:
@@ -176,19 +200,19 @@ class Pulls:
     def _admit(
         self,
         request: PullRequest,
-        caller: Caller[PullResult],
+        caller: Caller[PullAnswer],
         *,
         may_hold: bool,
         deadline: float = 0,
     ) -> Outcome:
         """Do a pull that may be done; one whose filter may take long in its turn."""
-        self._check_broker()
-        group = self._group_of(request)
-        topic = self._topic_of(request)
+        admission = self.admission
+        admission.check_broker()
+        group, topic = admission.group_of(request), admission.topic_of(request)
         told = None
         if not request.sys_flag & PULL_SUBSCRIPTION:
-            told = self._subscription_of(request, group)
-        pull = Pull(request, caller, group, topic, may_hold, deadline)
+            told = admission.subscription_of(request, group)
+        pull = Pull(request, caller, group, topic, may_hold, deadline, self._counters.now())
         expression, kind = request.subscription, request.expression_type
         if told.kind == TAG if told is not None else is_plain(expression, kind):
             return self._begin(pull, told)
@@ -215,7 +239,7 @@ class Pulls:
             return self._answer_or_hold(pull, wanted, result)
         return self._read_cold(pull, wanted, result)
 
-    def _send_elsewhere(self, pull: Pull, offset: int) -> PullResult:
+    def _send_elsewhere(self, pull: Pull, offset: int) -> PullAnswer:
         """The group's offset was reset (broker.service.resets): go on there."""
         request = pull.request
         # What this pull or the client's timer has committed since is of before the reset.
@@ -223,85 +247,11 @@ class Pulls:
             request.consumer_group, request.topic, request.queue_id, offset=offset
         )
         queue = self._store.queue_to_watch(request.topic, request.queue_id)
-        return PullResult(
+        return PullAnswer(
             ResponseCode.PULL_OFFSET_MOVED, "OFFSET_RESET",
-            offset, queue.min_offset, queue.max_offset, "0",
+            offset, queue.min_offset, queue.max_offset, 0,
             [], pull.group.sys_flag, pull.topic.sys_flag,
         )  # fmt: skip
-
-    # --- what is asked, and whether it may be
-
-    def _check_broker(self) -> None:
-        if not is_readable(self._settings.perm):
-            raise RequestError(
-                ResponseCode.NO_PERMISSION,
-                f"the broker[{self._settings.listen_host}] pulling message is forbidden",
-                {"forbiddenType": _BY_BROKER},
-            )
-
-    def _group_of(self, request: PullRequest) -> GroupConfig:
-        name = request.consumer_group
-        group = self._groups.get(name)
-        if group is None:
-            raise RequestError(
-                ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
-                f"subscription group [{name}] does not exist, create it or set "
-                "autoCreateSubscriptionGroup=true",
-            )
-        if not group.is_consume_enabled:
-            raise RequestError(
-                ResponseCode.NO_PERMISSION,
-                f"subscription group no permission, {name}",
-                {"forbiddenType": _BY_GROUP},
-            )
-        return group
-
-    def _topic_of(self, request: PullRequest) -> TopicConfig:
-        topic = self._topics.get(request.topic)
-        if topic is None:
-            raise RequestError(
-                ResponseCode.TOPIC_NOT_EXIST,
-                f"topic[{request.topic}] not exist, apply first please!",
-            )
-        if not is_readable(topic.perm):
-            raise RequestError(
-                ResponseCode.NO_PERMISSION,
-                f"the topic[{request.topic}] pulling message is forbidden",
-                {"forbiddenType": _BY_TOPIC},
-            )
-        if not 0 <= request.queue_id < topic.queue_count:
-            raise RequestError(
-                ResponseCode.INVALID_PARAMETER,
-                f"queueId[{request.queue_id}] is illegal, topic:[{request.topic}] "
-                f"topicConfig.readQueueNums:[{topic.read_queues}]",
-            )
-        return topic
-
-    def _subscription_of(self, request: PullRequest, group: GroupConfig) -> Subscription:
-        """What the group's heartbeats say."""
-        members = self._members.consumer_group(group.name)
-        found = None if members is None else members.subscriptions.get(request.topic)
-        if members is None or found is None:
-            raise RequestError(
-                ResponseCode.SUBSCRIPTION_NOT_EXIST, "the consumer's subscription not exist"
-            )
-        if members.model == BROADCASTING and not group.is_broadcast_enabled:
-            raise RequestError(
-                ResponseCode.NO_PERMISSION,
-                f"subscription group [{group.name}] may not consume in broadcasting mode",
-                {"forbiddenType": _BY_BROADCAST},
-            )
-        if not self._groups.is_readable(group.name, request.topic):
-            raise RequestError(
-                ResponseCode.NO_PERMISSION,
-                f"the consumer group[{group.name}] is forbidden for topic[{request.topic}]",
-                {"forbiddenType": _BY_BOTH},
-            )
-        if found.version < request.sub_version:
-            raise RequestError(
-                ResponseCode.SUBSCRIPTION_NOT_LATEST, "the consumer's subscription not latest"
-            )
-        return found
 
     # --- reading
 
@@ -316,26 +266,26 @@ class Pulls:
         )
 
     def _commit(self, pull: Pull, max_offset: int) -> None:
-        """Keep the offset that a pull brings; one far beyond the queue's end is left alone."""
+        """Keep the offset that a pull brings."""
         request = pull.request
-        if (
-            pull.may_hold
-            and request.sys_flag & PULL_COMMIT_OFFSET
-            and 0 <= request.commit_offset <= max_offset + BEYOND_MAX
-            and self._offsets.has_room(request.consumer_group, request.topic, request.queue_id)
-        ):
-            self._offsets.commit(
-                request.consumer_group,
-                request.topic,
-                request.queue_id,
-                offset=request.commit_offset,
-            )
+        if pull.may_hold and request.sys_flag & PULL_COMMIT_OFFSET:
+            self._offsets.commit_brought(
+                request.consumer_group, request.topic, request.queue_id,
+                request.commit_offset, max_offset,
+            )  # fmt: skip
 
     async def _read_cold(
         self, pull: Pull, wanted: MessageFilter, result: GetResult
-    ) -> PullResult | None:
+    ) -> PullAnswer | None:
         assert result.cold is not None
-        return self._answer_or_hold(pull, wanted, await self._lend(result.cold))
+        request = pull.request
+        self._cold.check(request.consumer_group)
+        found = await self._lend(result.cold)
+        self._cold.add(request.consumer_group, found.size)
+        self._counters.count_from_disk(
+            request.topic, request.consumer_group, found.message_count, found.size
+        )
+        return self._answer_or_hold(pull, wanted, found)
 
     def _read_filtered(self, pull: Pull, wanted: MessageFilter) -> Outcome:
         request = pull.request
@@ -357,16 +307,21 @@ class Pulls:
 
     async def _read_filtered_cold(
         self, pull: Pull, wanted: MessageFilter, steps: Steps[GetResult], wait: Wait
-    ) -> PullResult | None:
+    ) -> PullAnswer | None:
+        group = pull.request.consumer_group
+        self._cold.check(group)
         result = await finish(steps, wait, self._lend)
+        self._cold.add(group, result.size)
         return self._answer_or_hold(pull, wanted, result)
 
     # --- answering, or waiting
 
     def _answer_or_hold(
         self, pull: Pull, wanted: MessageFilter, result: GetResult
-    ) -> PullResult | None:
+    ) -> PullAnswer | None:
         code = _code_of(result.status, pull.request.queue_offset)
+        if code == ResponseCode.PULL_OFFSET_MOVED and self._has_master is not None:
+            return self._lacking(pull, wanted, result, has_master=self._has_master())
         if (
             code == ResponseCode.PULL_NOT_FOUND
             and pull.may_hold
@@ -376,14 +331,40 @@ class Pulls:
             return None
         if wanted.passes is not None and self._is_held_again(pull, result):
             return None
-        self._counters.count_get(result.message_count, result.size)
-        next_broker = "0"
-        if result.suggest_slave and self._settings.is_slave_read:
-            next_broker = str(pull.group.slow_broker_id)
-        return PullResult(
-            code, result.status, result.next_offset, result.min_offset, result.max_offset,
-            next_broker, result.records, pull.group.sys_flag, pull.topic.sys_flag,
+        return self._answer(pull, result, code)
+
+    def _answer(self, pull: Pull, result: GetResult, code: int) -> PullAnswer:
+        request = pull.request
+        self._counters.count_get(
+            request.topic, request.consumer_group, request.queue_id,
+            result.message_count, result.size, pull.began,
         )  # fmt: skip
+        return PullAnswer(
+            code, result.status, result.next_offset, result.min_offset, result.max_offset,
+            self.next_broker(pull.group, result), result.records, pull.group.sys_flag,
+            pull.topic.sys_flag,
+        )  # fmt: skip
+
+    def _lacking(
+        self, pull: Pull, wanted: MessageFilter, result: GetResult, *, has_master: bool
+    ) -> PullAnswer | None:
+        """Of a slave: its log began later, or does not go so far yet. The group's place stays, and the master is named.
+
+        Moved, a group would pass over messages, or have them twice (PullMessageProcessor of RocketMQ 5.3.3, too).
+        """
+        request = pull.request
+        if pull.may_hold and request.sys_flag & PULL_SUSPEND and not has_master:
+            queue = self._store.queue_to_watch(request.topic, request.queue_id)
+            self._wait(queue, pull, wanted.codes, self._clock.monotonic() + _LACKING_SECONDS)
+            return None
+        stays = result._replace(next_offset=request.queue_offset)
+        return self._answer(pull, stays, ResponseCode.PULL_RETRY_IMMEDIATELY)
+
+    def next_broker(self, group: GroupConfig, result: GetResult) -> int:
+        """Id of the broker that a group had better pull from next."""
+        if not self._settings.is_slave_read:  # As PullMessageProcessor of RocketMQ 5.3.3.
+            return 0
+        return group.slow_broker_id if result.suggest_slave else group.broker_id
 
     def _hold(self, pull: Pull, wanted: MessageFilter) -> bool:
         request = pull.request
@@ -397,12 +378,15 @@ class Pulls:
             # The second: a message came while a cold read was under way.
             return False
         seconds = min(wait_ms / 1000, SUSPEND_SECONDS_MAX)
-        deadline = self._clock.monotonic() + seconds
-        pull.caller.hold()
-        self._polls.hold(
-            queue, HeldPull(request, pull.caller, wanted.codes, deadline, self._again)
-        )
+        self._wait(queue, pull, wanted.codes, self._clock.monotonic() + seconds)
         return True
+
+    def _wait(
+        self, queue: ConsumeQueue, pull: Pull, codes: frozenset[int] | None, deadline: float
+    ) -> None:
+        request, caller = pull.request, pull.caller
+        caller.hold()
+        self._polls.hold(queue, HeldPull(request, caller, codes, deadline, self._again))
 
     def _is_held_again(self, pull: Pull, result: GetResult) -> bool:
         """Messages came and none passed the filter: wait on, behind them."""
@@ -416,9 +400,8 @@ class Pulls:
         queue = self._store.queue_to_watch(request.topic, request.queue_id)
         if queue.max_offset > result.next_offset:
             return False
-        again = replace(request, queue_offset=result.next_offset)
-        pull.caller.hold()
-        self._polls.hold(queue, HeldPull(again, pull.caller, None, pull.deadline, self._again))
+        again = pull._replace(request=replace(request, queue_offset=result.next_offset))
+        self._wait(queue, again, None, pull.deadline)
         return True
 
 

@@ -4,7 +4,7 @@ The broker finds the client's connection, passes the question on with what only 
 and gives the answer back as it comes. Follows AdminBrokerProcessor.callConsumer and Broker2Client
 of RocketMQ 5.3.3.
 
-Next: cometmq.client.group_member
+Next: cometmq.client.consumer.group_member
 """
 
 import asyncio

@@ -12,6 +12,7 @@ import random
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Executor
 
+from cometmq.broker.counters.counters import Counters
 from cometmq.broker.delay.levels import Levels
 from cometmq.broker.groups import Groups
 from cometmq.broker.inner_puts import InnerMessage, InnerPuts
@@ -37,7 +38,7 @@ _DEAD_LETTER_QUEUES = 1  # DLQ_NUMS_PER_GROUP
 class Retries:
     """Takes messages back."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  What comes back touches all of these.
         self,
         settings: BrokerSettings,
         *,
@@ -45,6 +46,7 @@ class Retries:
         topics: Topics,
         groups: Groups,
         inner: InnerPuts,
+        counters: Counters,
         pool: Executor,
         chance: random.Random,
     ) -> None:
@@ -54,6 +56,7 @@ class Retries:
         self._topics = topics
         self._groups = groups
         self._inner = inner
+        self._counters = counters
         self._pool = pool
         self._chance = chance
         self._levels = Levels(store.settings.delay_levels_ms, topics)
@@ -113,10 +116,17 @@ class Retries:
             queue_id = self._chance.randrange(group.retry_queues)
             name, message = retry.name, self._retry(record, retry, queue_id, request)
         results = self._inner.put(message)
+        self._count(message, group.name, is_dead=name != retry.name)
         saving = self._topics.saving_of(name)
         if saving is not None:
             await asyncio.shield(saving)
         await self._inner.flushed(results)
+
+    def _count(self, message: InnerMessage, group: str, *, is_dead: bool) -> None:
+        origin = message.properties[keys_of.RETRY_TOPIC]
+        self._counters.sent_back.of(origin, group).add(1, 0, 0)
+        if is_dead:
+            self._counters.dead.of(origin, group).add(1, 0, 0)
 
     def _topic(self, name: str, queues: int, sys_flag: int = 0) -> TopicConfig:
         # Follows RocketMQ: what its store refuses as MESSAGE_ILLEGAL is answered with this code.

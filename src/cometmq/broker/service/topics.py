@@ -118,6 +118,7 @@ class TopicAdministration:
 
         Raises:
             RequestError: the system needs it; files of it remain; the disk failed.
+            StoreBusy: the log is being truncated; nothing is changed.
         """
         # Older brokers made topics whose names are too long for a directory: they go as any other.
         check_topic(name, is_any_length=self._topics.get(name) is not None)
@@ -127,15 +128,18 @@ class TopicAdministration:
                 f"The topic[{name}] is conflict with system topic.",
             )
         _log.info("deleting topic %s, asked by %s", name, asker)
+        left: OSError | None = None
+        try:
+            self._store.delete_topic(name)  # First: while it is busy the topic stays as it is.
+        except OSError as error:
+            left = error
         saving = self._topics.delete(name)
         self._offsets.forget_topic(name)
-        try:
-            self._store.delete_topic(name)
-        except OSError as error:
+        if left is not None:
             raise RequestError(
                 ResponseCode.SYSTEM_ERROR,
-                f"topic {name} is deleted, but files of it remain: {error.strerror}",
-            ) from error
+                f"topic {name} is deleted, but files of it remain: {left.strerror}",
+            ) from left
         await self._settled(saving)
 
     def find(self, name: str) -> TopicConfig:

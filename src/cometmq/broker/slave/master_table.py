@@ -19,13 +19,14 @@ class MasterTable(NamedTuple):
     Attributes:
         code: of the request that gives it.
         decode: reads its body; in any thread. CodecError: it means nothing.
-        take: has what was read here; True: the logs fit, and what the master does not have goes.
+        take: has what was read here. Its second argument: the logs fit, and what the master does not have goes, as far as
+            its messages lie before this physical offset; None: that is not known, and nothing goes.
         state: changes when the table has changed here, and the same body is to be taken once more.
         needs_log: it speaks of what the master put into its log, and is not true here before that has come.
     """
 
     code: int
     decode: Callable[[bytes], Any]
-    take: Callable[[Any, bool], Steps[None]]
+    take: Callable[[Any, int | None], Steps[None]]
     state: Callable[[], object] = _never_changes
     needs_log: bool = False

@@ -38,6 +38,8 @@ class OwnTables:
         self._groups = groups
         self._offsets = offsets
         self._store = store
+        # Topics that are deleted and have queues, and up to which physical offset their messages are.
+        self._going: dict[str, int] = {}
 
     def all(self) -> Sequence[MasterTable]:
         """All of them, in Java's order (SlaveSynchronize.syncAll)."""
@@ -47,7 +49,7 @@ class OwnTables:
                 RequestCode.GET_ALL_TOPIC_CONFIG,
                 read_topics,
                 self._take_topics,
-                state=lambda: topics.version,
+                state=lambda: object() if self._going else topics.version,
             ),
             MasterTable(
                 RequestCode.GET_ALL_CONSUMER_OFFSET,
@@ -64,26 +66,52 @@ class OwnTables:
             ),
         )
 
-    def _take_topics(self, table: TopicTable, is_whole: bool) -> Steps[None]:  # noqa: FBT001  See MasterTable.
-        for name in self._topics.take(table, is_whole=is_whole):
-            _log.info("topic %s is deleted, as at the master", name)
+    def _take_topics(self, table: TopicTable, end: int | None) -> Steps[None]:
+        for name in self._topics.take(table, is_whole=end is not None):
+            self._going[name] = end or 0
             self._offsets.forget_topic(name)
+        for name, known_end in list(self._going.items()):
+            is_back = self._topics.get(name) is not None
+            if end is not None and not is_back:
+                known_end = end  # noqa: PLW2901  What came of it meanwhile goes, too.
             try:
-                self._store.delete_topic(name)
+                # While the log is truncated it says StoreBusy, and the next round goes on here.
+                is_gone = self._delete_before(name, known_end)
             except OSError as error:
                 _log.error("files of the deleted topic %s remain: %s", name, error)
+                is_gone = True
+            if is_gone or is_back:
+                del self._going[name]
+                _log.info("topic %s is deleted, as at the master", name)
+            else:
+                self._going[name] = known_end
             yield from turn_end()
 
-    def _take_groups(self, table: GroupTable, is_whole: bool) -> Steps[None]:  # noqa: FBT001  See MasterTable.
-        for name in self._groups.take(table, is_whole=is_whole):
+    def _delete_before(self, name: str, end: int) -> bool:
+        """Remove a topic's queues, but those with messages from a physical offset on; gives whether all went."""
+        queues = self._store.replica_side.last_messages(name)
+        old = [queue for queue, last in queues if last < end]
+        if len(old) == len(queues):
+            self._store.delete_topic(name)
+        else:
+            for queue in old:
+                self._store.delete_queue(queue)
+        return len(old) == len(queues)
+
+    def _take_groups(self, table: GroupTable, end: int | None) -> Steps[None]:
+        for name in self._groups.take(table, is_whole=end is not None):
             _log.info("group %s is deleted, as at the master", name)
             self._offsets.forget_group(name)
             yield from turn_end()
 
-    def _take_offsets(self, table: OffsetTable, _is_whole: bool) -> Steps[None]:  # noqa: FBT001  See MasterTable.
+    def _take_offsets(self, table: OffsetTable, end: int | None) -> Steps[None]:
         waiting, refused = iter(table.offsets.items()), 0
         while some := list(islice(waiting, _OFFSETS_AT_ONCE)):
             refused += self._offsets.take(some)
+            yield from turn_end()
+        known = iter(() if end is None else [key for key, _ in self._offsets.places()])
+        while names := list(islice(known, _OFFSETS_AT_ONCE)):
+            self._offsets.drop_lost(names, table.offsets)
             yield from turn_end()
         if refused:
             _log.warning(

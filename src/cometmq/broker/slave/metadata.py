@@ -32,6 +32,9 @@ from cometmq.model.errors import BrokerRefused, CodecError, CometError
 _log = logging.getLogger(__name__)
 
 PERIOD_SECONDS = 3.0
+# After the start, until a nameserver has answered; so long at most nothing is said of it.
+FIRST_LOOK_SECONDS = 0.1
+UNNAMED_SECONDS = 3.0
 # Offsets that are told in one round; the others come with the next ones.
 TOLD_MAX = 1_000
 
@@ -98,14 +101,14 @@ class MasterMetadata:
         self._clock = clock
         self._taken: dict[int, tuple[bytes, bool, object]] = {}
         self._late: _Late | None = None
+        self._begun_at: float | None = None
         self._refused: set[int] = set()
 
     def step(self) -> Steps[float]:
         """A round; gives the seconds until the next one, whatever came of this one."""
         master = self._master()
         if master is None:
-            self._failed("no nameserver names a master of this broker's name")
-            return PERIOD_SECONDS
+            return self._unnamed()
         try:
             yield from self._copy(master)
         except (CometError, OSError) as error:
@@ -114,6 +117,15 @@ class MasterMetadata:
             if self.error is not None or not self.copied_ms:
                 _log.info("topics, groups and offsets are copied from the master %s", master)
             self.error, self.copied_ms = None, self._clock.now_ms()
+        return PERIOD_SECONDS
+
+    def _unnamed(self) -> float:
+        now = self._clock.monotonic()
+        if self._begun_at is None:
+            self._begun_at = now
+        if not self.copied_ms and now - self._begun_at < UNNAMED_SECONDS:
+            return FIRST_LOOK_SECONDS
+        self._failed("no nameserver names a master of this broker's name")
         return PERIOD_SECONDS
 
     def _failed(self, why: str) -> None:
@@ -166,6 +178,8 @@ class MasterMetadata:
     # --- tables
 
     def _copy_table(self, master: str, table: MasterTable) -> Steps[None]:
+        # What the log here has by now the master had before it answers: only of that it can tell what went.
+        end = self._log_end()
         body = yield from self._body(master, table.code)
         if body is None:
             return
@@ -174,7 +188,7 @@ class MasterMetadata:
         if self._taken.get(table.code) == (digest, is_whole, table.state()):
             return
         value = yield from self._read(table, body)
-        yield from table.take(value, is_whole)
+        yield from table.take(value, end if is_whole else None)
         self._taken[table.code] = digest, is_whole, table.state()
 
     def _read(self, table: MasterTable, body: bytes) -> Steps[Any]:
@@ -207,7 +221,7 @@ class MasterMetadata:
             return
         self._late = None
         for table, value in late.read:
-            yield from table.take(value, True)  # noqa: FBT003  See MasterTable.
+            yield from table.take(value, late.log_end)
 
     # --- offsets that grew here
 
@@ -246,13 +260,10 @@ def metadata_of(
 ) -> MasterMetadata:
     """What keeps a slave's tables, and `more` that its features bring, like its master's; see `MasterMetadata`."""
     parts.offsets.follow()
+    parts.groups.is_copy = True
     own = OwnTables(
         topics=parts.topics, groups=parts.groups, offsets=parts.offsets, store=parts.store
     )
-
-    def is_joined() -> bool:
-        state = replication().master
-        return state is not None and state.is_active
 
     return MasterMetadata(
         (*own.all(), *more),
@@ -260,6 +271,6 @@ def metadata_of(
         ask=ask,
         offsets=parts.offsets,
         log_end=lambda: parts.store.max_offset,
-        is_joined=is_joined,
+        is_joined=lambda: replication().has_master,
         clock=parts.clock,
     )

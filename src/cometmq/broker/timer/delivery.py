@@ -32,7 +32,8 @@ from cometmq.store.timer.files import TimerFiles
 _log = logging.getLogger(__name__)
 
 LOOK_SECONDS = 0.05  # So soon what came is in the wheel.
-_SLEEP_SECONDS = 600.0  # The wheel follows the time so far behind where nothing is due.
+_SLEEP_SECONDS = 86_400.0  # The wheel follows the time so far behind where nothing is due and no clock is set.
+_BEHIND_SECONDS_MAX = 1_200.0  # And further behind is told where one may be.
 _DROP_SECONDS = 30.0  # How often files of timerlog that nobody needs are looked for.
 _EMPTY_SLOTS_AT_ONCE = 10_000
 
@@ -123,17 +124,19 @@ class TimedDelivery:
     def _behind_ms(self, now_ms: int) -> int:
         """How long the first slot with messages is over; empty ones are passed when there is something to do."""
         begin_ms = self.files.read_ms
-        if not begin_ms:
+        if not begin_ms or not self.files.waiting_count:
             return 0
-        end_ms = min(now_ms, begin_ms + int(_SLEEP_SECONDS * 2000))
+        seconds = 2 * _SLEEP_SECONDS if self._clock.is_steady else _BEHIND_SECONDS_MAX
+        end_ms = min(now_ms, begin_ms + int(seconds * 1000))
         first_ms = self._first_used_slot(begin_ms, end_ms)
         return max(now_ms - first_ms, 0) if first_ms < now_ms else 0
 
     def _first_used_slot(self, begin_ms: int, end_ms: int) -> int:
         """The first of these slots that has messages; `end_ms` or later where none has."""
         wheel, precision_ms = self.files.wheel, self._settings.timer_precision_ms
+        begin_ms = wheel.next_used_page(begin_ms, end_ms)
         while begin_ms < end_ms and wheel.slot(begin_ms) is EMPTY_SLOT:
-            begin_ms += precision_ms
+            begin_ms = wheel.next_used_page(begin_ms + precision_ms, end_ms)
         return begin_ms
 
     # --- the log is truncated
@@ -203,7 +206,10 @@ class TimedDelivery:
             return LOOK_SECONDS
         due_ms = slot.next_due_ms()
         if due_ms is None:
-            sleep_seconds = _SLEEP_SECONDS if self._clock.is_steady else WALL_LOOK_SECONDS
+            is_steady = self._clock.is_steady
+            if is_steady and not self.files.waiting_count:
+                return NEVER
+            sleep_seconds = _SLEEP_SECONDS if is_steady else WALL_LOOK_SECONDS
             begin_ms = slot.time_ms + settings.timer_precision_ms
             due_ms = self._first_used_slot(begin_ms, now_ms + int(sleep_seconds * 1000))
         return max(seconds_until(self._clock, due_ms), 0.001)
@@ -297,9 +303,8 @@ class TimedDelivery:
         """Leave slots that are over, up to the next one with messages; whether one was left."""
         files, precision_ms = self.files, self._settings.timer_precision_ms
         begin_ms = files.read_ms
-        if not self.files.waiting_count:
-            files.pass_unused(now_ms)
         for _ in range(_EMPTY_SLOTS_AT_ONCE):
+            files.pass_unused(now_ms)
             if files.read_ms + precision_ms > now_ms or files.go_on():
                 break
         if files.read_ms == begin_ms:

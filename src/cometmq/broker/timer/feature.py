@@ -4,7 +4,9 @@ Next: cometmq.broker.timer.delivery
 """
 
 import logging
+from collections.abc import Iterable, Iterator
 
+from cometmq.broker.counters.events import Gauge
 from cometmq.broker.machines.on_loop import Machines
 from cometmq.broker.machines.runner import NEVER
 from cometmq.broker.machines.steps import Steps, elsewhere
@@ -52,8 +54,9 @@ class Timer(Feature):
             inner=parts.inner,
             topics=parts.topics,
             clock=parts.clock,
-            count=self._counts.add,
+            count=self._count_waiting,
         )
+        parts.counters.events.gauges.append(self._gauges)
         self._machines = Machines(parts.world, "timer")
         self._is_running = False
         if settings.is_timer_on:
@@ -108,11 +111,11 @@ class Timer(Feature):
             await self._machines.run(elsewhere(self._files.load_check))
             self._machines.keep("counts", self._save_taken_counts, first_seconds=SAVE_SECONDS)
 
-    def _take_counts(self, table: WaitingTable, _is_whole: bool) -> Steps[None]:  # noqa: FBT001  See MasterTable.
+    def _take_counts(self, table: WaitingTable, _end: int | None) -> Steps[None]:
         self._counts.take(table)
         yield from ()
 
-    def _take_check(self, check: TimerCheck, _is_whole: bool) -> Steps[None]:  # noqa: FBT001  See MasterTable.
+    def _take_check(self, check: TimerCheck, _end: int | None) -> Steps[None]:
         yield from elsewhere(lambda: self._files.take_check(check))
 
     def _save_taken_counts(self) -> float:
@@ -132,6 +135,24 @@ class Timer(Feature):
             self._files.close()
             self._count()
             await self._counts.close()
+
+    def _count_waiting(self, topics: Iterable[str], step: int) -> None:
+        """A message more or less of each of these topics waits."""
+        topics = list(topics)
+        self._counts.add(topics, step)
+        way = "enqueue" if step > 0 else "dequeue"
+        for topic in topics:
+            self._parts.counters.events.add(f"rocketmq_timer_{way}_total", topic)
+
+    def _gauges(self) -> Iterator[Gauge]:
+        if not self._is_running:
+            return
+        facts = self._delivery.facts()
+        yield Gauge("rocketmq_timer_enqueue_lag", (), float(facts["timerOffsetBehind"]))
+        behind_ms = float(facts["timerReadBehind"]) * 1_000
+        yield Gauge("rocketmq_timer_dequeue_latency_milliseconds", (), behind_ms)
+        for topic, count in self._counts.counts().items():
+            yield Gauge("rocketmq_timing_messages", (topic,), count)
 
     def _count(self) -> None:
         """An empty wheel says that nothing waits, whatever a kill made of the counts."""

@@ -25,6 +25,7 @@ class Times:
     """The reroute of sends that ask for a time."""
 
     def __init__(self, parts: Parts) -> None:
+        self._events = parts.counters.events
         self._settings = parts.settings
         self._topics = parts.topics
         self._clock = parts.clock
@@ -59,6 +60,11 @@ class Times:
         limit = self._settings.timer_max_delay_seconds
         if deliver_ms - now_ms > limit * _SECOND_MS:
             raise _illegal(f"its time is more than {limit} s ahead (timerMaxDelaySec)")
+        self._events.took(
+            "rocketmq_delay_message_latency_seconds",
+            sent.topic.name,
+            time_us=(deliver_ms - now_ms) * 1_000,
+        )
         properties = {
             **properties,
             # The slot before, for a time at which one begins: it is over when that time comes.

@@ -20,9 +20,9 @@ from cometmq.broker.topics import Topics
 from cometmq.broker.transactions.prepared_messages import as_asked, key_of, number_of
 from cometmq.broker.transactions.queues import TransactionQueues
 from cometmq.broker.transactions.table import (
-    Transaction,
+    OpenTransaction,
+    OpenTransactionState,
     TransactionEvent,
-    TransactionState,
     TransactionTable,
 )
 from cometmq.codec.headers.transaction import CheckTransaction
@@ -52,7 +52,7 @@ AskProducer = Callable[[str, CheckTransaction, bytes], None]
 class _Move(NamedTuple):
     """A half that goes to another place."""
 
-    transaction: Transaction
+    transaction: OpenTransaction
     record: Record
     properties: dict[str, str]
     message: InnerMessage
@@ -99,12 +99,12 @@ class StateChecks:
                 yield from turn_end()
         return self._settings.transaction_check_interval_ms / 1000
 
-    def _is_due(self, transaction: Transaction, now_ms: int) -> bool:
+    def _is_due(self, transaction: OpenTransaction, now_ms: int) -> bool:
         return transaction.is_open and (
             self._may_be_asked(transaction, now_ms) or now_ms - transaction.stored_ms > _ANEW_MS
         )
 
-    def _may_be_asked(self, transaction: Transaction, now_ms: int) -> bool:
+    def _may_be_asked(self, transaction: OpenTransaction, now_ms: int) -> bool:
         """Whether its immunity is over; a message from the future has none, as in RocketMQ."""
         age_ms = now_ms - transaction.born_ms
         seconds = transaction.immunity_seconds
@@ -113,7 +113,7 @@ class StateChecks:
         )
         return age_ms < 0 or age_ms > immunity_ms
 
-    def _check(self, transactions: list[Transaction], now_ms: int) -> Steps[None]:
+    def _check(self, transactions: list[OpenTransaction], now_ms: int) -> Steps[None]:
         read = []
         for transaction in transactions:
             yield from self._queues.look_up(transaction)
@@ -133,7 +133,7 @@ class StateChecks:
                 moves.append(self._move(transaction, record, now_ms))
         yield from self._carry_out(moves)
 
-    def _move(self, transaction: Transaction, record: Record, now_ms: int) -> _Move:
+    def _move(self, transaction: OpenTransaction, record: Record, now_ms: int) -> _Move:
         """Where a half goes: back to the queue, once more counted, or to those given up."""
         properties = record.properties()
         checks = number_of(properties, keys_of.TRANSACTION_CHECK_TIMES) or 0
@@ -235,7 +235,7 @@ class StateChecks:
         if key in self._table.open:
             return
         before = self._table.outcome(key)
-        if before not in (None, TransactionState.GIVEN_UP):
+        if before not in (None, OpenTransactionState.GIVEN_UP):
             raise RequestError(
                 ResponseCode.ILLEGAL_OPERATION,
                 f"the transaction {key.message_id} was {before.value} since; it stays so",

@@ -8,6 +8,7 @@ Next: cometmq.broker.transactions.queues
 import logging
 from collections.abc import Callable
 
+from cometmq.broker.counters.events import EventCounts
 from cometmq.broker.inner_puts import InnerMessage
 from cometmq.broker.machines.steps import Steps
 from cometmq.broker.redelivery import real_place
@@ -16,8 +17,8 @@ from cometmq.broker.topics import Topics
 from cometmq.broker.transactions.prepared_messages import committed, key_of, number_of
 from cometmq.broker.transactions.queues import TransactionQueues
 from cometmq.broker.transactions.table import (
+    OpenTransactionState,
     TransactionEvent,
-    TransactionState,
     TransactionTable,
 )
 from cometmq.codec.headers.transaction import EndTransaction
@@ -31,8 +32,8 @@ from cometmq.model.flags import TRANSACTION_COMMIT, TRANSACTION_ROLLBACK
 _log = logging.getLogger(__name__)
 
 _SAYS = {
-    TRANSACTION_COMMIT: (TransactionEvent.COMMIT, TransactionState.COMMITTED),
-    TRANSACTION_ROLLBACK: (TransactionEvent.ROLL_BACK, TransactionState.ROLLED_BACK),
+    TRANSACTION_COMMIT: (TransactionEvent.COMMIT, OpenTransactionState.COMMITTED),
+    TRANSACTION_ROLLBACK: (TransactionEvent.ROLL_BACK, OpenTransactionState.ROLLED_BACK),
 }
 
 
@@ -46,8 +47,10 @@ class TransactionEnds:
         *,
         settings: BrokerSettings,
         topics: Topics,
+        events: EventCounts,
         clock: Clock,
     ) -> None:
+        self._events = events
         self._table = table
         self._queues = queues
         self._settings = settings
@@ -88,6 +91,7 @@ class TransactionEnds:
             if event is TransactionEvent.COMMIT:
                 message = self._message_of(record, properties)
             yield from self._queues.end(transaction, event, message)
+            self._count(event, record, properties)
             return None
         # A second end: nothing is done; whether it is welcome depends on the first.
         before = self._table.outcome(key)
@@ -99,6 +103,19 @@ class TransactionEnds:
         if transaction is not None and transaction.key in self._table.open:
             yield from self._queues.join(transaction)
         return None
+
+    def _count(
+        self, event: TransactionEvent, record: Record, properties: dict[str, str]
+    ) -> None:
+        topic = properties.get(keys_of.REAL_TOPIC, "")
+        if event is TransactionEvent.COMMIT:
+            self._events.add("rocketmq_commit_messages_total", topic)
+            age_ms = max(self._clock.now_ms() - record.store_timestamp, 0)
+            self._events.took(
+                "rocketmq_finish_message_latency_milliseconds", topic, time_us=age_ms * 1_000
+            )
+        else:
+            self._events.add("rocketmq_rollback_messages_total", topic)
 
     def _check_known(self) -> None:
         """Refuse where the log was truncated since the queues were read."""

@@ -6,8 +6,9 @@ Next: cometmq.broker.transactions.ends
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
+from cometmq.broker.counters.events import Gauge
 from cometmq.broker.machines.on_loop import Machines
 from cometmq.broker.machines.runner import NEVER
 from cometmq.broker.machines.steps import Steps
@@ -59,6 +60,7 @@ class Transactions(Feature):
             self._queues,
             settings=parts.settings,
             topics=parts.topics,
+            events=parts.counters.events,
             clock=parts.clock,
         )
         self._checks = StateChecks(
@@ -77,9 +79,8 @@ class Transactions(Feature):
         self._asked = 0
         # Positions, and the end of the log when they were taken: offsets that may not pass the disk.
         self._seen = (halves.offset, ops.offset, 0)
-        self._marks: PutMarks[tuple[int, int]] = (
-            PutMarks()
-        )  # Positions before each part of the log.
+        # Positions before each part of the log.
+        self._marks: PutMarks[tuple[int, int]] = PutMarks()
 
     def _cursor(self, topic: str) -> QueueCursor:
         """Where the last life of this store began to compare, as far as the queue goes."""
@@ -89,6 +90,7 @@ class Transactions(Feature):
 
     async def start(self) -> None:
         """Read what is open."""
+        self._parts.counters.events.gauges.append(self._gauges)
         self._counts.load()
         await self._machines.run(self._queues.load())
         self._is_running = True
@@ -130,6 +132,10 @@ class Transactions(Feature):
             self._commit_positions()
         self._count()
         await self._counts.close()
+
+    def _gauges(self) -> Iterator[Gauge]:
+        for topic, count in Counter(key.topic for key in self._table.open).items():
+            yield Gauge("rocketmq_half_messages", (topic,), count)
 
     def _count(self) -> None:
         self._counts.set_all(Counter(key.topic for key in self._table.open))

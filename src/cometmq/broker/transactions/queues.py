@@ -23,10 +23,10 @@ from cometmq.broker.transactions.prepared_messages import (
     ops,
 )
 from cometmq.broker.transactions.table import (
+    OpenTransaction,
+    OpenTransactionState,
     PreparedCopy,
-    Transaction,
     TransactionEvent,
-    TransactionState,
     TransactionTable,
 )
 from cometmq.codec.record import Record, decode_record
@@ -57,7 +57,7 @@ class _End:
         error: why there was none.
     """
 
-    transaction: Transaction
+    transaction: OpenTransaction
     message: InnerMessage | None
     results: Sequence[PutResult] = ()
     error: CometError | None = None
@@ -89,7 +89,7 @@ class TransactionQueues:
         self.inner = inner
         self._topics = topics
         self._clock = clock
-        self._ends: dict[Transaction, _End] = {}
+        self._ends: dict[OpenTransaction, _End] = {}
         # After a truncation: from which half and op to read again; and whether that is under way.
         self._load_from: tuple[int, int] | None = None
         self._is_loading = False
@@ -183,21 +183,21 @@ class TransactionQueues:
 
     # --- what a start is not sure of
 
-    def look_up(self, transaction: Transaction) -> Steps[None]:
+    def look_up(self, transaction: OpenTransaction) -> Steps[None]:
         """Make sure of one that was open at the start; one that was committed is ended without a second message.
 
         Raises:
             StoreError, CodecError, OSError: it could not be looked up, or its op not be written.
         """
-        if transaction.state is not TransactionState.UNSURE:
+        if transaction.state is not OpenTransactionState.UNSURE:
             return
         key = transaction.key
         search = self._store.search(key.topic, key.message_id, max_count=_LOOKED_AT_MAX)
         is_found = yield from elsewhere(lambda: _is_committed(search, key))
         yield from self._looked_up(transaction, is_found=is_found)
 
-    def _looked_up(self, transaction: Transaction, *, is_found: bool) -> Steps[None]:
-        if transaction.state is not TransactionState.UNSURE:
+    def _looked_up(self, transaction: OpenTransaction, *, is_found: bool) -> Steps[None]:
+        if transaction.state is not OpenTransactionState.UNSURE:
             return  # Somebody else looked it up meanwhile.
         if is_found:
             yield from self.end(transaction, TransactionEvent.FOUND, None)
@@ -207,7 +207,10 @@ class TransactionQueues:
     # --- writing
 
     def end(
-        self, transaction: Transaction, event: TransactionEvent, message: InnerMessage | None
+        self,
+        transaction: OpenTransaction,
+        event: TransactionEvent,
+        message: InnerMessage | None,
     ) -> Steps[None]:
         """End a transaction; done when that is as safe as a send would be.
 
@@ -223,7 +226,7 @@ class TransactionQueues:
         self._ends[transaction] = _End(transaction, message)
         return self.join(transaction)
 
-    def join(self, transaction: Transaction) -> Steps[None]:
+    def join(self, transaction: OpenTransaction) -> Steps[None]:
         """Wait for the end of a transaction that somebody has begun.
 
         Raises:

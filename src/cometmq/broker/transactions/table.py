@@ -21,7 +21,7 @@ OPEN_MAX = 500_000
 _ENDED_MAX = 20_000
 
 
-class TransactionState(Enum):
+class OpenTransactionState(Enum):
     """Where a transaction stands; the words are for people."""
 
     UNSURE = "open when the broker started, perhaps committed before"
@@ -48,12 +48,12 @@ class TransactionEvent(Enum):
     NOT_WRITTEN = "its end could not be written"
 
 
-_S, _E = TransactionState, TransactionEvent
+_S, _E = OpenTransactionState, TransactionEvent
 
 # What is not here cannot happen: nothing is asked about or ended before the index was looked into, and
 # what has ended stays so. A half that comes after its end begins anew, and RESUME_CHECK_HALF_MESSAGE
 # stores such a half.
-NEXT: dict[tuple[TransactionState, TransactionEvent], TransactionState] = {
+NEXT: dict[tuple[OpenTransactionState, TransactionEvent], OpenTransactionState] = {
     (_S.UNSURE, _E.NOT_FOUND): _S.PREPARED,
     (_S.UNSURE, _E.FOUND): _S.COMMITTING,
     (_S.PREPARED, _E.STORED_ANEW): _S.PREPARED,
@@ -102,7 +102,7 @@ class PreparedCopy(NamedTuple):
 
 
 @dataclass(slots=True, eq=False)
-class Transaction:
+class OpenTransaction:
     """A transaction that has not ended in the log.
 
     Attributes:
@@ -119,7 +119,7 @@ class Transaction:
     born_ms: int
     stored_ms: int
     immunity_seconds: int | None
-    state: TransactionState
+    state: OpenTransactionState
 
     @property
     def offset(self) -> int:
@@ -142,10 +142,10 @@ class TransactionTable:
 
     def __init__(self, *, next_op: int) -> None:
         """`next_op`: the op offset at which reading begins."""
-        self.open: dict[TransactionKey, Transaction] = {}
+        self.open: dict[TransactionKey, OpenTransaction] = {}
         self.unmarked: list[int] = []
-        self._ended: dict[TransactionKey, TransactionState] = {}
-        self._by_offset: dict[int, Transaction] = {}
+        self._ended: dict[TransactionKey, OpenTransactionState] = {}
+        self._by_offset: dict[int, OpenTransaction] = {}
         self._order: deque[int] = deque()  # Half offsets as they came; some are done by now.
         self._done: set[int] = set()  # Done before they were read.
         self._ops: deque[tuple[int, int]] = deque()  # (op offset, greatest half offset in it)
@@ -173,7 +173,7 @@ class TransactionTable:
         found = self.open.get(copy.key)
         if found is None:
             state = _S.UNSURE if self._is_loading else _S.PREPARED
-            found = self.open[copy.key] = Transaction(
+            found = self.open[copy.key] = OpenTransaction(
                 copy.key, [], copy.born_ms, copy.stored_ms, copy.immunity_seconds, state
             )
         found.stored_ms = copy.stored_ms
@@ -206,18 +206,18 @@ class TransactionTable:
 
     # --- finding
 
-    def find(self, offset: int, key: TransactionKey) -> Transaction | None:
+    def find(self, offset: int, key: TransactionKey) -> OpenTransaction | None:
         """The transaction with a copy at this half offset, or of this key, unless its end is in the log."""
         return self._by_offset.get(offset) or self.open.get(key)
 
-    def outcome(self, key: TransactionKey) -> TransactionState | None:
+    def outcome(self, key: TransactionKey) -> OpenTransactionState | None:
         """What became of a transaction, or will have when its end is written; None: open, or not known."""
         found = self.open.get(key)
         return OUTCOMES.get(found.state) if found is not None else self._ended.get(key)
 
     # --- events
 
-    def on(self, transaction: Transaction, event: TransactionEvent) -> None:
+    def on(self, transaction: OpenTransaction, event: TransactionEvent) -> None:
         """Let something happen to a transaction; what an end needs in the log is written by who calls it."""
         assert self.open.get(transaction.key) is transaction, "it is not known any more"
         following = NEXT.get((transaction.state, event))
@@ -229,7 +229,7 @@ class TransactionTable:
             self._remember(transaction.key, following)
 
     def stored_anew(
-        self, transaction: Transaction, offset: int, *, stored_ms: int, is_asked: bool
+        self, transaction: OpenTransaction, offset: int, *, stored_ms: int, is_asked: bool
     ) -> None:
         """A transaction has a new copy; those before it are done."""
         self.on(transaction, _E.ASK if is_asked else _E.STORED_ANEW)
@@ -239,7 +239,7 @@ class TransactionTable:
         self._done.add(offset)  # It is known; reading passes it over.
         self._track(transaction, offset)
 
-    def lost(self, transaction: Transaction) -> None:
+    def lost(self, transaction: OpenTransaction) -> None:
         """Its half cannot be read any more: it is given up, and the next op says so."""
         offsets = transaction.offsets
         self.on(transaction, _E.GIVE_UP)
@@ -257,7 +257,7 @@ class TransactionTable:
         if greatest is not None:
             self._ops.append((op_offset, greatest))
 
-    def _track(self, transaction: Transaction, offset: int) -> None:
+    def _track(self, transaction: OpenTransaction, offset: int) -> None:
         transaction.offsets.append(offset)
         self._by_offset[offset] = transaction
         self._order.append(offset)
@@ -266,7 +266,7 @@ class TransactionTable:
         for offset in offsets:
             del self._by_offset[offset]
 
-    def _remember(self, key: TransactionKey, state: TransactionState) -> None:
+    def _remember(self, key: TransactionKey, state: OpenTransactionState) -> None:
         self._ended.pop(key, None)
         self._ended[key] = state
         if len(self._ended) > _ENDED_MAX:

@@ -6,6 +6,8 @@ Next: cometmq.client.api.asking
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 from cometmq.client.answer_bodies import read_body
 from cometmq.client.api.asking import Asks
@@ -19,10 +21,26 @@ from cometmq.codec.bodies.connection import (
 )
 from cometmq.codec.bodies.group_config import decode_group_table, encode_group_config
 from cometmq.codec.bodies.ha_status import HaStatus, decode_ha_status
+from cometmq.codec.bodies.kv import decode_kv_table
 from cometmq.codec.bodies.lock import decode_locks_file
 from cometmq.codec.bodies.queue_offsets import decode_queue_offsets
-from cometmq.codec.bodies.running import RunningState, decode_running
-from cometmq.codec.bodies.stats import QueueProgress, decode_consume_stats
+from cometmq.codec.bodies.running import (
+    DirectOutcome,
+    RunningState,
+    decode_direct,
+    decode_running,
+)
+from cometmq.codec.bodies.stats import (
+    ConsumeStats,
+    QueueProgress,
+    StatsWindows,
+    TopicStats,
+    decode_all_consume_stats,
+    decode_consume_stats,
+    decode_group_list,
+    decode_stats_windows,
+    decode_topic_stats,
+)
 from cometmq.codec.bodies.topic_config import decode_topic_config
 from cometmq.codec.bodies.topic_list import decode_topic_list
 from cometmq.codec.fields import encode_fields
@@ -32,12 +50,17 @@ from cometmq.codec.headers.client import (
     ProducerGroupRequest,
 )
 from cometmq.codec.headers.console import (
+    CHANGED_KEYS,
+    AllConsumeStatsRequest,
+    BrokerStatsRequest,
     ConsumeStatsRequest,
+    DirectRequest,
     ResetOffsetRequest,
     RunningRequest,
 )
 from cometmq.codec.headers.topic import CreateTopic, DeleteGroup, TopicRequest
 from cometmq.codec.headers.transaction import ResumeCheck
+from cometmq.codec.java_properties import decode_java_properties, encode_properties_text
 from cometmq.codec.remoting import Command
 from cometmq.model.codes import RequestCode, ResponseCode
 from cometmq.model.errors import BrokerRefused
@@ -50,6 +73,18 @@ from cometmq.model.topic import TopicConfig
 _CHANGE_TIMEOUT_MS = 10_000
 
 
+class SettingsTold(NamedTuple):
+    """The settings of a broker, as it tells them.
+
+    Attributes:
+        values: in force, by their keys.
+        changed: keys that were changed over the wire since its start; a Java broker does not tell them.
+    """
+
+    values: Mapping[str, str]
+    changed: frozenset[str] = frozenset()
+
+
 class BrokerApi:
     """Asks brokers, one at a time."""
 
@@ -57,7 +92,46 @@ class BrokerApi:
         """Over these connections."""
         self._asks = asks
 
+    # --- itself
+
+    async def runtime(self, address: str) -> dict[str, str]:
+        """Its numbers, by RocketMQ's names."""
+        answer = await self._asks.ask(address, Command(RequestCode.GET_BROKER_RUNTIME_INFO))
+        return await read_body(decode_kv_table, answer.body, f"the numbers of {address}")
+
+    async def settings(self, address: str) -> SettingsTold:
+        """Its settings in force."""
+        answer = await self._asks.ask(address, Command(RequestCode.GET_BROKER_CONFIG))
+        changed = answer.fields.get(CHANGED_KEYS, "")
+        return SettingsTold(
+            decode_java_properties(answer.body), frozenset(filter(None, changed.split(",")))
+        )
+
+    async def change_settings(self, address: str, values: Mapping[str, str]) -> None:
+        """Change all of these settings, or none."""
+        body = encode_properties_text(values)
+        command = Command(RequestCode.UPDATE_BROKER_CONFIG, body=body)
+        await self._asks.ask(address, command, timeout_ms=_CHANGE_TIMEOUT_MS)
+
+    async def stats(self, address: str, name: str, key: str) -> StatsWindows:
+        """One of its statistics: a name of BrokerStatsManager, and whose number."""
+        header = BrokerStatsRequest(name, key)
+        answer = await self._ask(address, RequestCode.VIEW_BROKER_STATS_DATA, header)
+        return decode_stats_windows(answer.body)
+
     # --- topics
+
+    async def topic_stats(self, address: str, topic: str) -> TopicStats:
+        """What the queues of a topic hold at this broker."""
+        answer = await self._ask(address, RequestCode.GET_TOPIC_STATS_INFO, TopicRequest(topic))
+        what = f"the queues of {topic} at {address}"
+        return await read_body(decode_topic_stats, answer.body, what)
+
+    async def groups_of_topic(self, address: str, topic: str) -> tuple[str, ...]:
+        """The consumer groups that have offsets in a topic, or members who want it."""
+        header = TopicRequest(topic)
+        answer = await self._ask(address, RequestCode.QUERY_TOPIC_CONSUME_BY_WHO, header)
+        return decode_group_list(answer.body)
 
     async def create_topic(
         self,
@@ -98,6 +172,17 @@ class BrokerApi:
         command = Command(code, body=encode_group_config(group))
         await self._asks.ask(address, command, timeout_ms=_CHANGE_TIMEOUT_MS)
 
+    async def change_group(
+        self, address: str, group: str, changes: Mapping[str, Any]
+    ) -> GroupConfig | None:
+        """Change fields of a group's settings; what they are now, None where it has no such group."""
+        known = (await self.groups(address)).get(group)
+        if known is None:
+            return None
+        changed = replace(known, **changes)
+        await self.create_group(address, changed)
+        return changed
+
     async def delete_group(self, address: str, group: str, *, offsets: bool) -> None:
         """Delete a consumer group, and where it stood where `offsets` is true."""
         header = DeleteGroup(group, clean_offset=offsets)
@@ -132,10 +217,21 @@ class BrokerApi:
         self, address: str, group: str, topic: str | None
     ) -> Mapping[MessageQueue, QueueProgress]:
         """How far a group is in the queues of a topic, or of all topics where that is None."""
+        return (await self.consume_stats(address, group, topic)).queues
+
+    async def consume_stats(self, address: str, group: str, topic: str | None) -> ConsumeStats:
+        """`progress`, and how many messages the group consumes a second."""
         header = ConsumeStatsRequest(group, topic)
         answer = await self._ask(address, RequestCode.GET_CONSUME_STATS, header)
         what = f"the progress of {group} at {address}"
-        return (await read_body(decode_consume_stats, answer.body, what)).queues
+        return await read_body(decode_consume_stats, answer.body, what)
+
+    async def all_consume_stats(self, address: str) -> dict[str, tuple[ConsumeStats, ...]]:
+        """How far every group is: a part for each of its topics."""
+        header = AllConsumeStatsRequest()
+        answer = await self._ask(address, RequestCode.GET_BROKER_CONSUME_STATS, header)
+        what = f"the progress of all groups at {address}"
+        return await read_body(decode_all_consume_stats, answer.body, what)
 
     async def reset_offsets(
         self, address: str, group: str, topic: str, timestamp_ms: int
@@ -153,6 +249,16 @@ class BrokerApi:
                 return None
             raise
         return decode_queue_offsets(answer.body)
+
+    async def put_offset(
+        self, address: str, group: str, queue: MessageQueue, offset: int
+    ) -> None:
+        """Send a group to an offset of one queue.
+
+        A broker of 4.9, or one with useServerSideResetOffset=false, takes it for a reset of all queues to their ends.
+        """
+        header = ResetOffsetRequest(queue.topic, group, queue_id=queue.queue_id, offset=offset)
+        await self._ask(address, RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, header)
 
     # --- who is there
 
@@ -177,11 +283,22 @@ class BrokerApi:
         answer = await self._ask(address, RequestCode.GET_PRODUCER_CONNECTION_LIST, header)
         return decode_producer_connections(answer.body)
 
-    async def running_state(self, address: str, group: str, client_id: str) -> RunningState:
-        """What a member of a group says of itself, by way of its broker."""
-        header = RunningRequest(group, client_id)
+    async def running_state(
+        self, address: str, group: str, client_id: str, *, stacks: bool = False
+    ) -> RunningState:
+        """What a member of a group says of itself, by way of its broker; with `stacks` what its threads do, too."""
+        header = RunningRequest(group, client_id, jstack_enable=stacks)
         answer = await self._ask(address, RequestCode.GET_CONSUMER_RUNNING_INFO, header)
         return decode_running(answer.body)
+
+    async def consume_directly(
+        self, address: str, group: str, client_id: str, offset_message_id: str
+    ) -> DirectOutcome:
+        """Have a member of a group consume one message now, whoever it would come to; nothing is committed for it."""
+        header = DirectRequest(group, client_id, offset_message_id)
+        command = Command(RequestCode.CONSUME_MESSAGE_DIRECTLY, fields=encode_fields(header))
+        answer = await self._asks.ask(address, command, timeout_ms=_CHANGE_TIMEOUT_MS)
+        return decode_direct(answer.body)
 
     # --- what only our brokers answer
 

@@ -1,6 +1,6 @@
 """Requests of a consumer: pull, pop, acknowledge, hide a message longer, give it back.
 
-Next: cometmq.client.pulls
+Next: cometmq.client.consumer.pull.pulls
 """
 
 from collections.abc import Iterable, Sequence

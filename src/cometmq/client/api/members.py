@@ -1,6 +1,6 @@
 """Requests of a member of a group: heartbeats, leaving, who else is there, which queues are whose, and their locks.
 
-Next: cometmq.client.rebalance
+Next: cometmq.client.consumer.rebalance
 """
 
 from collections.abc import Iterable

@@ -1,6 +1,6 @@
 """Requests about single messages: by key or id, where they lie, and taking a delayed one back.
 
-Next: cometmq.client.queries
+Next: cometmq.client.admin.queries
 """
 
 from dataclasses import dataclass

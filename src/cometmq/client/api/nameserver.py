@@ -1,21 +1,34 @@
 """Requests to nameservers: routes, clusters, topics.
 
-Next: cometmq.client.nameservers
+Next: cometmq.client.connection.nameservers
 """
 
 from cometmq.client.answer_bodies import OWN_SIZE_MAX, read_body
-from cometmq.client.nameservers import Nameservers
-from cometmq.client.routes import check_route
+from cometmq.client.api.asking import read_fields
+from cometmq.client.connection.nameservers import Nameservers
+from cometmq.client.connection.routes import check_route
 from cometmq.codec.bodies.cluster import ClusterInfo, decode_cluster_info
 from cometmq.codec.bodies.missing_brokers import MissingBroker, decode_missing_brokers
 from cometmq.codec.bodies.route import decode_topic_route
 from cometmq.codec.bodies.topic_list import decode_topic_list
 from cometmq.codec.fields import encode_fields
-from cometmq.codec.headers.nameserver import DeleteTopicInNameserver, RouteRequest
+from cometmq.codec.headers.nameserver import (
+    AddWritePermResponse,
+    BrokerNameRequest,
+    DeleteTopicInNameserver,
+    RouteRequest,
+    WipeWritePermResponse,
+)
 from cometmq.codec.remoting import Command
 from cometmq.model.codes import RequestCode, ResponseCode
-from cometmq.model.errors import BrokerNotFound, BrokerRefused, CodecError, TopicNotFound
-from cometmq.model.route import TopicRoute
+from cometmq.model.errors import (
+    BrokerNotFound,
+    BrokerRefused,
+    CodecError,
+    CometError,
+    TopicNotFound,
+)
+from cometmq.model.route import MASTER_ID, TopicRoute
 
 
 class NameserverApi:
@@ -60,6 +73,27 @@ class NameserverApi:
         what = "the cluster's brokers"
         return await read_body(decode_cluster_info, answer.body, what, size_max=size_max)
 
+    async def each_cluster(self) -> dict[str, ClusterInfo | CometError]:
+        """`cluster` of each nameserver, by its address, or why it does not say."""
+        answers = await self._nameservers.ask_each(Command(RequestCode.GET_BROKER_CLUSTER_INFO))
+        found: dict[str, ClusterInfo | CometError] = {}
+        for address, answer in answers.items():
+            try:
+                found[address] = (
+                    answer
+                    if isinstance(answer, CometError)
+                    else await read_body(
+                        decode_cluster_info, answer.body, f"the brokers of {address}"
+                    )
+                )
+            except CodecError as error:
+                found[address] = error
+        return found
+
+    def turn_to(self, address: str) -> None:
+        """Ask this nameserver first from now on."""
+        self._nameservers.turn_to(address)
+
     async def masters(self, cluster: str | None = None) -> dict[str, str]:
         """Addresses of the masters of a cluster, or of all, by broker name.
 
@@ -82,6 +116,24 @@ class NameserverApi:
                 f"no master of {cluster or 'any cluster'!r} is registered; clusters: {there}"
             )
         return masters
+
+    async def member(self, broker_name: str, broker_id: int = MASTER_ID) -> str:
+        """The address of a member of a broker group, the master where no other is meant.
+
+        Raises:
+            BrokerNotFound: it is not registered.
+        """
+        brokers = (await self.cluster()).brokers
+        if broker_name not in brokers:
+            there = ", ".join(sorted(brokers)) or "none"
+            raise BrokerNotFound(f"no broker {broker_name!r} is registered; there are: {there}")
+        addresses = brokers[broker_name].addresses
+        if broker_id not in addresses:
+            there = ", ".join(map(str, sorted(addresses))) or "none"
+            raise BrokerNotFound(
+                f"the broker {broker_name!r} has no member {broker_id} now; there are: {there}"
+            )
+        return addresses[broker_id]
 
     async def readable_brokers(self) -> dict[str, str]:
         """An address of each broker group by its name: the master's, or any where it is away."""
@@ -110,3 +162,21 @@ class NameserverApi:
         header = DeleteTopicInNameserver(topic, cluster)
         command = Command(RequestCode.DELETE_TOPIC_IN_NAMESRV, fields=encode_fields(header))
         await self._nameservers.ask_all(command)
+
+    async def wipe_write_perm(self, broker_name: str) -> int:
+        """Have every nameserver name a broker no more to those who send; of how many topics, at most."""
+        answers = await self._of_broker(RequestCode.WIPE_WRITE_PERM_OF_BROKER, broker_name)
+        what = "the answer to WIPE_WRITE_PERM_OF_BROKER"
+        told = [read_fields(WipeWritePermResponse, answer, what) for answer in answers]
+        return max(each.wipe_topic_count for each in told)
+
+    async def add_write_perm(self, broker_name: str) -> int:
+        """Have every nameserver name a broker to those who send again; of how many topics, at most."""
+        answers = await self._of_broker(RequestCode.ADD_WRITE_PERM_OF_BROKER, broker_name)
+        what = "the answer to ADD_WRITE_PERM_OF_BROKER"
+        told = [read_fields(AddWritePermResponse, answer, what) for answer in answers]
+        return max(each.add_topic_count for each in told)
+
+    async def _of_broker(self, code: RequestCode, broker_name: str) -> list[Command]:
+        fields = encode_fields(BrokerNameRequest(broker_name))
+        return await self._nameservers.ask_all(Command(code, fields=fields))

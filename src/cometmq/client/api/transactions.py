@@ -1,6 +1,6 @@
 """The request that ends a transaction: asked of the broker that has the half message, or told to one that asked.
 
-Next: cometmq.client.transactions
+Next: cometmq.client.producer.transactions
 """
 
 from typing import NamedTuple

@@ -1,10 +1,10 @@
-"""The blocking `Admin`: made by tools/sync_facade.py from cometmq.client.admin; do not edit."""
+"""The blocking `Admin`: made by tools/sync_facade.py from cometmq.client.admin.admin; do not edit."""
 
 from collections.abc import Mapping
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
-from cometmq.client.admin import AsyncAdmin
+from cometmq.client.admin.admin import AsyncAdmin
 from cometmq.client.results import QueueRange, Replica
 from cometmq.client.settings import ClientSettings
 from cometmq.client.sync.portal import portal
@@ -79,6 +79,38 @@ class Admin:
     def replicas(self) -> list[Replica]:
         """Each member of each broker group, masters first, and how far its copy of the log is; all are asked side by side."""
         result: list[Replica] = self._portal.call(self._client.replicas)
+        return result
+
+    def change_settings(self, broker_name: str, values: Mapping[str, str]) -> None:
+        """Change settings of a running master: all of them or none.
+
+        Raises:
+            BrokerNotFound: no such master is registered.
+            BrokerRefused: one of them may not be changed so, or has no such value.
+        """
+        self._portal.call(self._client.change_settings, broker_name, values)
+
+    def drain(self, broker_name: str) -> int:
+        """Have nobody send to a broker any more, by routes without write permission; what it has is consumed.
+
+        Routes say so until `undrain`, until the nameservers start again, or until the broker registers changed topics.
+
+        Returns:
+            Of how many topics.
+
+        Raises:
+            BrokerNotFound: no such master is registered.
+        """
+        result: int = self._portal.call(self._client.drain, broker_name)
+        return result
+
+    def undrain(self, broker_name: str) -> int:
+        """Have messages sent to a broker again that was drained; of how many topics.
+
+        Raises:
+            BrokerNotFound: no such master is registered.
+        """
+        result: int = self._portal.call(self._client.undrain, broker_name)
         return result
 
     def topics(self) -> list[str]:
@@ -208,8 +240,22 @@ class Admin:
         """
         self._portal.call(self._client.create_group, group, cluster=cluster)
 
+    def change_group(self, group: str, changes: Mapping[str, Any]) -> dict[str, GroupConfig]:
+        """Change fields of `GroupConfig` at each master that has a group, and leave the others as they are there.
+
+        Returns:
+            Its settings now, by broker name; empty where no broker has it.
+
+        Raises:
+            BrokerNotFound: no broker is there.
+        """
+        result: dict[str, GroupConfig] = self._portal.call(
+            self._client.change_group, group, changes
+        )
+        return result
+
     def delete_group(
-        self, group: str, *, is_offset_deleted: bool = True, cluster: str | None = None
+        self, group: str, *, delete_offsets: bool = True, cluster: str | None = None
     ) -> None:
         """Delete a consumer group, and where it stood.
 
@@ -217,10 +263,7 @@ class Admin:
             BrokerNotFound: no broker is there.
         """
         self._portal.call(
-            self._client.delete_group,
-            group,
-            is_offset_deleted=is_offset_deleted,
-            cluster=cluster,
+            self._client.delete_group, group, delete_offsets=delete_offsets, cluster=cluster
         )
 
     def groups(self, *, cluster: str | None = None) -> dict[str, GroupConfig]:
@@ -284,13 +327,14 @@ class Admin:
         return result
 
     def lag(self, group: str, topic: str | None = None) -> dict[MessageQueue, int]:
-        """Messages that a group has not consumed yet, by queue.
+        """Messages that a group has not consumed yet, by queue; none where it has consumed nothing yet.
 
         Args:
             group: the consumer group.
             topic: of the queues; None: all topics in which the group has offsets.
 
         Raises:
+            GroupNotFound: no broker knows it, so that a misspelt group is not one without a backlog.
             BrokerNotFound: no broker is there.
         """
         result: dict[MessageQueue, int] = self._portal.call(self._client.lag, group, topic)
@@ -319,6 +363,31 @@ class Admin:
             self._client.reset_offsets, group, topic, timestamp_ms
         )
         return result
+
+    def offsets_at(self, topic: str, timestamp_ms: int | None) -> dict[MessageQueue, int]:
+        """Where `reset_offsets` would have a group go on, by queue; nothing moves.
+
+        Raises:
+            TopicNotFound: the nameserver knows none.
+        """
+        result: dict[MessageQueue, int] = self._portal.call(
+            self._client.offsets_at, topic, timestamp_ms
+        )
+        return result
+
+    def set_offsets(self, group: str, offsets: Mapping[MessageQueue, int]) -> None:
+        """Have a group go on at these offsets; its members are sent there.
+
+        Args:
+            group: the consumer group.
+            offsets: the next offset to consume, by queue.
+
+        Raises:
+            TopicNotFound: the nameserver knows none.
+            RequestError: a queue that is not there, an offset that it does not have, or members that their broker
+                cannot move to an offset: then nothing was moved at that broker.
+        """
+        self._portal.call(self._client.set_offsets, group, offsets)
 
     def recall(self, handle: str) -> str:
         """Take back a message that waits for its time; its message id.

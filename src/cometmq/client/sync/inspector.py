@@ -1,14 +1,22 @@
-"""The blocking `Inspector`: made by tools/sync_facade.py from cometmq.client.inspector; do not edit."""
+"""The blocking `Inspector`: made by tools/sync_facade.py from cometmq.client.admin.inspector; do not edit."""
 
+from collections.abc import Sequence
 from types import TracebackType
 from typing import Self
 
-from cometmq.client.explain import Explanation
-from cometmq.client.inspector import AsyncInspector
+from cometmq.client.admin.explain import Explanation
+from cometmq.client.admin.inspector import AsyncInspector
+from cometmq.client.admin.states import BrokerState, GroupState
+from cometmq.client.admin.symptoms import LAG_DEFAULT, Symptom
+from cometmq.client.api.broker import SettingsTold
 from cometmq.client.settings import ClientSettings
 from cometmq.client.sync.portal import portal
 from cometmq.codec.bodies.conflicts import Conflict
+from cometmq.codec.bodies.running import RunningState
+from cometmq.codec.bodies.stats import StatsWindows, TopicStats
+from cometmq.model.message import StoredMessage
 from cometmq.model.queue import MessageQueue
+from cometmq.model.route import MASTER_ID
 
 
 class Inspector:
@@ -54,6 +62,92 @@ class Inspector:
         """Close."""
         self.close()
 
+    def brokers(self) -> list[BrokerState]:
+        """Each member of each broker group, masters first, with its numbers; all are asked side by side."""
+        result: list[BrokerState] = self._portal.call(self._client.brokers)
+        return result
+
+    def runtime(self, broker_name: str, broker_id: int = MASTER_ID) -> dict[str, str]:
+        """The numbers of a broker, by RocketMQ's names.
+
+        Raises:
+            BrokerNotFound: it is not registered.
+        """
+        result: dict[str, str] = self._portal.call(self._client.runtime, broker_name, broker_id)
+        return result
+
+    def settings(self, broker_name: str, broker_id: int = MASTER_ID) -> SettingsTold:
+        """The settings in force of a broker.
+
+        Raises:
+            BrokerNotFound: it is not registered.
+        """
+        result: SettingsTold = self._portal.call(self._client.settings, broker_name, broker_id)
+        return result
+
+    def stats(self, broker_name: str, name: str, key: str) -> StatsWindows:
+        """A number of a master in its minute, hour and day, by its name in RocketMQ (`TOPIC_PUT_NUMS`) and whose it is.
+
+        Raises:
+            BrokerNotFound: it is not registered.
+            BrokerRefused: it keeps no such number.
+        """
+        result: StatsWindows = self._portal.call(self._client.stats, broker_name, name, key)
+        return result
+
+    def topic_stats(self, topic: str) -> TopicStats:
+        """What each queue of a topic holds, with the time of its last message, and messages put a second.
+
+        Raises:
+            TopicNotFound: the nameserver knows none.
+        """
+        result: TopicStats = self._portal.call(self._client.topic_stats, topic)
+        return result
+
+    def groups_of_topic(self, topic: str) -> list[str]:
+        """The consumer groups of a topic, sorted.
+
+        Raises:
+            TopicNotFound: the nameserver knows none.
+        """
+        result: list[str] = self._portal.call(self._client.groups_of_topic, topic)
+        return result
+
+    def groups(self) -> list[GroupState]:
+        """Every consumer group with its lag and how many members it has, by name; brokers are asked side by side."""
+        result: list[GroupState] = self._portal.call(self._client.groups)
+        return result
+
+    def group(self, group: str) -> GroupState:
+        """One consumer group, with its members and its lag by queue."""
+        result: GroupState = self._portal.call(self._client.group, group)
+        return result
+
+    def running(self, group: str, client_id: str, *, stacks: bool = False) -> RunningState:
+        """What a member of a group says of itself, by way of any broker that knows it.
+
+        Args:
+            group: the consumer group.
+            client_id: of the member.
+            stacks: with what its threads do.
+
+        Raises:
+            BrokerRefused: no broker knows the member, or it does not answer.
+        """
+        result: RunningState = self._portal.call(
+            self._client.running, group, client_id, stacks=stacks
+        )
+        return result
+
+    def examine(self, *, lag_max: int = LAG_DEFAULT) -> list[Symptom]:
+        """All of the cluster that is not well, with what to do, the worst first; it takes 2 s more where a queue has no reader.
+
+        Args:
+            lag_max: messages that a group may lack.
+        """
+        result: list[Symptom] = self._portal.call(self._client.examine, lag_max=lag_max)
+        return result
+
     def explain(self, message_id: str, group: str, *, topic: str | None = None) -> Explanation:
         """Why a group has not consumed a message.
 
@@ -81,6 +175,33 @@ class Inspector:
         result: dict[tuple[str, MessageQueue], str] = self._portal.call(
             self._client.queue_locks, group
         )
+        return result
+
+    def replayed(self, group: str, letters: Sequence[StoredMessage]) -> list[bool]:
+        """Of each dead letter of a group whether it was sent again, by this client or anybody else.
+
+        What the ledger in the cluster says, which the command `dlq replay`, the dashboard and Spark's job share.
+        """
+        result: list[bool] = self._portal.call(self._client.replayed, group, letters)
+        return result
+
+    def replay(
+        self, group: str, letters: Sequence[StoredMessage], *, again: bool = False
+    ) -> list[str]:
+        """Send dead letters of a group back to the topics where they came from, each once.
+
+        Args:
+            group: the consumer group that gave them up.
+            letters: as they were read from its topic of dead letters.
+            again: also those that were sent before.
+
+        Returns:
+            What became of each: nothing to say where it was sent, else why it was not.
+
+        Raises:
+            RequestError: the group's name is too long for a ledger.
+        """
+        result: list[str] = self._portal.call(self._client.replay, group, letters, again=again)
         return result
 
     def resume_transaction(self, offset_message_id: str) -> None:

@@ -1,21 +1,21 @@
-"""The blocking `Producer`: made by tools/sync_facade.py from cometmq.client.producer; do not edit."""
+"""The blocking `Producer`: made by tools/sync_facade.py from cometmq.client.producer.producer; do not edit."""
 
 import concurrent.futures
 from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self
 
-from cometmq.client.choose_queue import Selector
-from cometmq.client.flight import WINDOW
-from cometmq.client.producer import AsyncProducer
+from cometmq.client.producer.flight import WINDOW
+from cometmq.client.producer.producer import AsyncProducer
+from cometmq.client.producer.queue_selector import Selector
+from cometmq.client.producer.transactions import (
+    TransactionListener,
+    TransactionResult,
+)
 from cometmq.client.results import SendResult
 from cometmq.client.settings import ProducerSettings
 from cometmq.client.sync.portal import portal
 from cometmq.client.sync.transaction import Transaction
-from cometmq.client.transactions import (
-    TransactionListener,
-    TransactionResult,
-)
 from cometmq.model.message import Message, StoredMessage
 from cometmq.model.queue import MessageQueue
 

@@ -1,10 +1,11 @@
-"""The blocking `PullConsumer`: made by tools/sync_facade.py from cometmq.client.pull_consumer; do not edit."""
+"""The blocking `PullConsumer`: made by tools/sync_facade.py from cometmq.client.consumer.pull.pull_consumer; do not edit."""
 
 from collections.abc import Iterable, Iterator
 from types import TracebackType
 from typing import Self
 
-from cometmq.client.pull_consumer import AsyncPullConsumer
+from cometmq.client.consumer.filters import ALL, Filter, Subscriptions
+from cometmq.client.consumer.pull.pull_consumer import AsyncPullConsumer
 from cometmq.client.results import PullResult, RawPull
 from cometmq.client.settings import ConsumerSettings
 from cometmq.client.sync.portal import portal
@@ -18,10 +19,13 @@ class PullConsumer:
     Args:
         nameservers: "ip:port;ip:port"; None: NAMESRV_ADDR, then 127.0.0.1:9876.
         group: its consumer group, whose offsets `committed` and `commit` mean.
+        subscriptions: a filter for each topic, `{"orders": Tag("paid")}`, or topics, `["orders"]`, of
+            which all messages are wanted; more by `subscribe`.
         settings: times and sizes.
 
     Raises:
         SettingsError: a nameserver address cannot be read.
+        SubscriptionError: a filter is no filter.
         RequestError: the group's name is illegal.
     """
 
@@ -30,10 +34,13 @@ class PullConsumer:
         nameservers: str | None = None,
         *,
         group: str = "PYTHON_PULL_CONSUMER",
+        subscriptions: Subscriptions | None = None,
         settings: ConsumerSettings | None = None,
     ) -> None:
         self._portal = portal()
-        self._client = AsyncPullConsumer(nameservers, group=group, settings=settings)
+        self._client = AsyncPullConsumer(
+            nameservers, group=group, subscriptions=subscriptions, settings=settings
+        )
 
     def __repr__(self) -> str:
         """Group, client and nameservers."""
@@ -50,7 +57,7 @@ class PullConsumer:
         return self._client.client_id
 
     def start(self) -> None:
-        """Begin; nothing is connected before the first call."""
+        """Begin; where nothing is subscribed, nothing is connected before the first call."""
         self._portal.call(self._client.start)
 
     def close(self) -> None:
@@ -88,7 +95,7 @@ class PullConsumer:
         *,
         max_count: int = 32,
         wait_ms: int = 0,
-        expression: str = "*",
+        expression: Filter = ALL,
     ) -> PullResult:
         """The messages from an offset on.
 
@@ -97,10 +104,10 @@ class PullConsumer:
             offset: first queue offset wanted.
             max_count: messages at most; a broker gives at most 32 by default.
             wait_ms: how long the broker may wait for a message when there is none.
-            expression: tags wanted, `TagA || TagB`; `*` for all.
+            expression: which of them, `Tag(...)` or `Sql(...)`.
 
         Raises:
-            SubscriptionError: the expression has no tag.
+            SubscriptionError: the expression is neither.
             BrokerRefused: no permission, or no such queue.
             ClientClosed, TopicNotFound, BrokerNotFound, NetError, CodecError: no answer.
         """
@@ -122,7 +129,7 @@ class PullConsumer:
         max_count: int = 32,
         max_bytes: int | None = None,
         wait_ms: int = 0,
-        expression: str = "*",
+        expression: Filter = ALL,
     ) -> RawPull:
         """The records from an offset on, as they came: for those who decode columns themselves.
 
@@ -134,7 +141,7 @@ class PullConsumer:
             max_count: messages at most.
             max_bytes: bytes at most; None: as the broker likes.
             wait_ms: how long the broker may wait for a message when there is none.
-            expression: tags wanted.
+            expression: which of them.
 
         Raises:
             CometError: of one of the kinds that `fetch` names.
@@ -158,7 +165,7 @@ class PullConsumer:
         *,
         max_count: int = 32,
         depth: int = 8,
-        expression: str = "*",
+        expression: Filter = ALL,
         broker_id: int | None = None,
     ) -> Iterator[RawPull]:
         """The records of a range, with several pulls under way, in order.
@@ -172,7 +179,7 @@ class PullConsumer:
             end: queue offset behind the last one wanted.
             max_count: messages a pull asks for.
             depth: pulls under way at most.
-            expression: tags wanted; as `fetch_raw`.
+            expression: which of them; as `fetch_raw`.
             broker_id: which member of the broker group is asked, 0 is the master, where the route
                 has it; None: the one that the last answer suggested.
 
@@ -191,19 +198,26 @@ class PullConsumer:
         )
         return result
 
-    def subscribe(self, topic: str, expression: str = "*") -> None:
+    def subscribe(self, topic: str, expression: Filter = ALL) -> None:
         """Receive this topic's messages, sharing its queues with the group's other members.
 
         Args:
-            topic: any number of them.
-            expression: tags wanted, `TagA || TagB`; `*` for all.
+            topic: one more, or one whose filter is to be another.
+            expression: which of its messages, `Tag(...)` or `Sql(...)`.
 
         Raises:
-            SubscriptionError: the expression has no tag.
+            SubscriptionError: the expression is neither.
             ClientError: queues were assigned already.
-            ClientClosed: not started, or closed.
         """
         self._portal.call(self._client.subscribe, topic, expression)
+
+    def unsubscribe(self, topic: str) -> None:
+        """Receive this topic no more; its queues go to the other members of the group.
+
+        Raises:
+            SubscriptionError: it is not subscribed.
+        """
+        self._portal.call(self._client.unsubscribe, topic)
 
     def assign(self, queues: Iterable[MessageQueue]) -> None:
         """Receive the messages of exactly these queues, whoever else does; none of others.
@@ -232,7 +246,7 @@ class PullConsumer:
         """The next messages of what was subscribed or assigned.
 
         What the call before gave counts as consumed from now on and will be committed
-        (`is_auto_commit`).
+        (`auto_commit`).
 
         Args:
             max_count: messages at most.
@@ -271,21 +285,21 @@ class PullConsumer:
         return result
 
     def offset_by_time(
-        self, queue: MessageQueue, timestamp_ms: int, *, is_upper: bool = False
+        self, queue: MessageQueue, timestamp_ms: int, *, upper: bool = False
     ) -> int:
         """The offset of the first message stored at a time (ms since 1970) or later.
 
         Args:
             queue: where.
             timestamp_ms: the time.
-            is_upper: that of the last message stored then or earlier instead (brokers of 5.x).
+            upper: that of the last message stored then or earlier instead (brokers of 5.x).
 
         Raises:
             ClientClosed, TopicNotFound, BrokerNotFound, BrokerRefused, NetError, CodecError: no
                 answer.
         """
         result: int = self._portal.call(
-            self._client.offset_by_time, queue, timestamp_ms, is_upper=is_upper
+            self._client.offset_by_time, queue, timestamp_ms, upper=upper
         )
         return result
 

@@ -1,12 +1,12 @@
-"""The blocking `PushConsumer`: made by tools/sync_facade.py from cometmq.client.push_consumer; do not edit."""
+"""The blocking `PushConsumer`: made by tools/sync_facade.py from cometmq.client.consumer.push.push_consumer; do not edit."""
 
-from collections.abc import Mapping
 from types import TracebackType
 from typing import Self
 
-from cometmq.client.concurrent import Listener
-from cometmq.client.counts import TopicCounts
-from cometmq.client.push_consumer import AsyncPushConsumer
+from cometmq.client.consumer.counts import TopicCounts
+from cometmq.client.consumer.filters import ALL, Filter, Subscriptions
+from cometmq.client.consumer.listeners import BatchListener, Listener
+from cometmq.client.consumer.push.push_consumer import AsyncPushConsumer
 from cometmq.client.settings import PushSettings
 from cometmq.client.sync.portal import portal
 from cometmq.codec.bodies.running import ConsumeRates
@@ -19,13 +19,16 @@ class PushConsumer:
         nameservers: "ip:port;ip:port"; None: NAMESRV_ADDR, then 127.0.0.1:9876.
         group: its consumer group; all members must have the same subscriptions.
         listener: `def` (run in threads) or `async def`, given one message; None or True:
-            consumed; False or an exception: later. See `PushSettings.batch_count` for lists.
-        subscriptions: tag expressions by topic; more by `subscribe`.
+            consumed; False or an exception: later.
+        batch_listener: in its place, given a list of up to `PushSettings.batch_count` messages of one
+            queue; its answer is for all of them.
+        subscriptions: a filter for each topic, `{"orders": Tag("paid")}`, or topics, `["orders"]`, of
+            which all messages are wanted; more by `subscribe`.
         settings: times, sizes, where to begin, broadcasting.
 
     Raises:
-        SettingsError: a nameserver address cannot be read, or the listener is no function.
-        SubscriptionError: an expression has no tag.
+        SettingsError: a nameserver address cannot be read, or there is not one listener that is a function.
+        SubscriptionError: a filter is no filter.
         RequestError: the group's name is illegal.
     """
 
@@ -34,8 +37,9 @@ class PushConsumer:
         nameservers: str | None = None,
         *,
         group: str,
-        listener: Listener,
-        subscriptions: Mapping[str, str] | None = None,
+        listener: Listener | None = None,
+        batch_listener: BatchListener | None = None,
+        subscriptions: Subscriptions | None = None,
         settings: PushSettings | None = None,
     ) -> None:
         self._portal = portal()
@@ -43,6 +47,7 @@ class PushConsumer:
             nameservers,
             group=group,
             listener=listener,
+            batch_listener=batch_listener,
             subscriptions=subscriptions,
             settings=settings,
         )
@@ -61,17 +66,27 @@ class PushConsumer:
         """How brokers know this client."""
         return self._client.client_id
 
-    def subscribe(self, topic: str, expression: str = "*") -> None:
+    def subscribe(self, topic: str, expression: Filter = ALL) -> None:
         """Also consume this topic; on a running consumer it begins at once.
 
         Args:
-            topic: any number of them.
-            expression: tags wanted, `TagA || TagB`; `*` for all.
+            topic: one more, or one whose filter is to be another.
+            expression: which of its messages, `Tag(...)` or `Sql(...)`.
 
         Raises:
-            SubscriptionError: the expression has no tag.
+            SubscriptionError: the expression is neither.
         """
         self._portal.call(self._client.subscribe, topic, expression)
+
+    def unsubscribe(self, topic: str) -> None:
+        """Consume this topic no more; its queues go to the other members of the group.
+
+        What was pulled is still given to the listener where its call has begun.
+
+        Raises:
+            SubscriptionError: it is not subscribed.
+        """
+        self._portal.call(self._client.unsubscribe, topic)
 
     def start(self) -> None:
         """Join the group and begin to consume.

@@ -1,11 +1,12 @@
-"""The blocking `SimpleConsumer`: made by tools/sync_facade.py from cometmq.client.simple_consumer; do not edit."""
+"""The blocking `SimpleConsumer`: made by tools/sync_facade.py from cometmq.client.consumer.pop.simple_consumer; do not edit."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from types import TracebackType
 from typing import Self
 
+from cometmq.client.consumer.filters import ALL, Filter, Subscriptions
+from cometmq.client.consumer.pop.simple_consumer import AsyncSimpleConsumer
 from cometmq.client.settings import SimpleSettings
-from cometmq.client.simple_consumer import AsyncSimpleConsumer
 from cometmq.client.sync.portal import portal
 from cometmq.model.message import StoredMessage
 
@@ -16,12 +17,13 @@ class SimpleConsumer:
     Args:
         nameservers: "ip:port;ip:port"; None: NAMESRV_ADDR, then 127.0.0.1:9876.
         group: its consumer group.
-        subscriptions: tag expressions or `by_sql`, by topic; more by `subscribe`.
+        subscriptions: a filter for each topic, `{"orders": Tag("paid")}`, or topics, `["orders"]`, of
+            which all messages are wanted; more by `subscribe`.
         settings: times, where to begin.
 
     Raises:
         SettingsError: a nameserver address cannot be read.
-        SubscriptionError: an expression has no tag.
+        SubscriptionError: a filter is no filter.
         RequestError: the group's name is illegal.
     """
 
@@ -30,7 +32,7 @@ class SimpleConsumer:
         nameservers: str | None = None,
         *,
         group: str,
-        subscriptions: Mapping[str, str] | None = None,
+        subscriptions: Subscriptions | None = None,
         settings: SimpleSettings | None = None,
     ) -> None:
         self._portal = portal()
@@ -52,17 +54,25 @@ class SimpleConsumer:
         """How brokers know this client."""
         return self._client.client_id
 
-    def subscribe(self, topic: str, expression: str = "*") -> None:
+    def subscribe(self, topic: str, expression: Filter = ALL) -> None:
         """Also receive this topic.
 
         Args:
-            topic: any number of them.
-            expression: tags wanted, `TagA || TagB`, or `by_sql`; `*` for all.
+            topic: one more, or one whose filter is to be another.
+            expression: which of its messages, `Tag(...)` or `Sql(...)`.
 
         Raises:
-            SubscriptionError: the expression has no tag.
+            SubscriptionError: the expression is neither.
         """
         self._portal.call(self._client.subscribe, topic, expression)
+
+    def unsubscribe(self, topic: str) -> None:
+        """Receive this topic no more; what was received of it can still be acknowledged.
+
+        Raises:
+            SubscriptionError: it is not subscribed.
+        """
+        self._portal.call(self._client.unsubscribe, topic)
 
     def start(self) -> None:
         """Begin; messages are asked for by `receive` only."""

@@ -3,9 +3,9 @@
 from types import TracebackType
 from typing import Self
 
+from cometmq.client.producer.transactions import AsyncTransaction
 from cometmq.client.results import SendResult
 from cometmq.client.sync.portal import Portal
-from cometmq.client.transactions import AsyncTransaction
 
 
 class Transaction:

@@ -6,12 +6,12 @@ of RocketMQ 5.3.3.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from cometmq.codec import fastjson
 from cometmq.codec.bodies.heartbeat import CLUSTERING
 from cometmq.codec.bodies.json_object import JsonObject, load_object, load_request
+from cometmq.model.frozen import dataclass
 from cometmq.model.queue import MessageQueue
 
 PULL, POP = "PULL", "POP"

@@ -7,11 +7,11 @@ BatchAckMessageRequestBody, BatchAck and BitSetSerializerDeserializer of RocketM
 from base64 import b64decode, b64encode
 from binascii import Error as Base64Error
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from cometmq.codec import fastjson
 from cometmq.codec.bodies.json_object import JsonObject, load_request
 from cometmq.model.errors import CodecError
+from cometmq.model.frozen import dataclass
 
 _BITS_MAX = 1 << 16  # A pop gives 32 messages; what a filter passed over lies between them.
 

@@ -4,11 +4,12 @@ Source: ClusterInfo of RocketMQ 5.3.3.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from cometmq.codec import fastjson
 from cometmq.codec.bodies.json_object import JsonObject, load_object
 from cometmq.codec.bodies.route import broker, broker_json
+from cometmq.model.frozen import dataclass
 from cometmq.model.route import BrokerData
 
 

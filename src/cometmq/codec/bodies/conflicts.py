@@ -4,11 +4,11 @@ docs/format/own-requests.md draws it.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any
 
 from cometmq.codec import fastjson
 from cometmq.codec.bodies.json_object import load_object
+from cometmq.model.frozen import dataclass
 
 SUBSCRIPTION, CLIENT_ID = "SUBSCRIPTION", "CLIENT_ID"
 

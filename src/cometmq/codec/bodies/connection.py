@@ -4,7 +4,7 @@ Source: ConsumerConnection, ProducerConnection, Connection and ProducerTableInfo
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from cometmq.codec import fastjson
@@ -17,6 +17,7 @@ from cometmq.codec.bodies.heartbeat import (
 )
 from cometmq.codec.bodies.json_object import JsonObject, load_object
 from cometmq.model.codes import Language
+from cometmq.model.frozen import dataclass
 from cometmq.model.subscription import Subscription
 
 

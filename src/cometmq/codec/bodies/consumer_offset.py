@@ -9,12 +9,13 @@ With light queues (`enableLmq`) a broker keeps all of it in lmqConsumerOffset.js
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from cometmq.codec import fastjson
 from cometmq.codec.bodies.json_object import JsonObject, load_object
 from cometmq.model.data_version import DataVersion
+from cometmq.model.frozen import dataclass
 from cometmq.model.names import LMQ_PREFIX
 
 TOPIC_GROUP_SEPARATOR = "@"

@@ -5,11 +5,12 @@ one to deliver in the level's queue. 4.9 writes the offset table alone.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from cometmq.codec import fastjson
 from cometmq.codec.bodies.json_object import JsonObject, load_object
 from cometmq.model.data_version import DataVersion
+from cometmq.model.frozen import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,12 +6,13 @@ groupSysFlag and forbiddenTable; each form is read.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from cometmq.codec import fastjson
 from cometmq.codec.bodies.json_object import JsonObject, load_object, load_request
 from cometmq.model.data_version import DataVersion
+from cometmq.model.frozen import dataclass
 from cometmq.model.group import GroupConfig
 
 
@@ -99,15 +100,15 @@ def _group_json(group: GroupConfig) -> dict[str, Any]:
     return {
         "attributes": dict(group.attributes),
         "brokerId": group.broker_id,
-        "consumeBroadcastEnable": group.is_broadcast_enabled,
-        "consumeEnable": group.is_consume_enabled,
-        "consumeFromMinEnable": group.is_consume_from_min_enabled,
-        "consumeMessageOrderly": group.is_orderly,
+        "consumeBroadcastEnable": group.broadcast_enabled,
+        "consumeEnable": group.consume_enabled,
+        "consumeFromMinEnable": group.consume_from_min_enabled,
+        "consumeMessageOrderly": group.orderly,
         "consumeTimeoutMinute": group.consume_timeout_minutes,
         "groupName": group.name,
         "groupRetryPolicy": dict(group.retry_policy),
         "groupSysFlag": group.sys_flag,
-        "notifyConsumerIdsChangedEnable": group.is_change_notified,
+        "notifyConsumerIdsChangedEnable": group.notify_changes,
         "retryMaxTimes": group.retry_max_times,
         "retryQueueNums": group.retry_queues,
         "whichBrokerWhenConsumeSlowly": group.slow_broker_id,
@@ -117,16 +118,16 @@ def _group_json(group: GroupConfig) -> dict[str, Any]:
 def _group(part: JsonObject, name: str | None = None) -> GroupConfig:
     return GroupConfig(
         name=part.text("groupName", name),
-        is_consume_enabled=part.flag("consumeEnable", default=True),
-        is_consume_from_min_enabled=part.flag("consumeFromMinEnable", default=True),
-        is_broadcast_enabled=part.flag("consumeBroadcastEnable", default=True),
-        is_orderly=part.flag("consumeMessageOrderly", default=False),
+        consume_enabled=part.flag("consumeEnable", default=True),
+        consume_from_min_enabled=part.flag("consumeFromMinEnable", default=True),
+        broadcast_enabled=part.flag("consumeBroadcastEnable", default=True),
+        orderly=part.flag("consumeMessageOrderly", default=False),
         retry_queues=part.int32("retryQueueNums", 1),
         retry_max_times=part.int32("retryMaxTimes", 16),
         retry_policy=part.member("groupRetryPolicy").raw() or {"type": "CUSTOMIZED"},
         broker_id=part.int64("brokerId", 0),
         slow_broker_id=part.int64("whichBrokerWhenConsumeSlowly", 1),
-        is_change_notified=part.flag("notifyConsumerIdsChangedEnable", default=True),
+        notify_changes=part.flag("notifyConsumerIdsChangedEnable", default=True),
         sys_flag=part.int32("groupSysFlag", 0),
         consume_timeout_minutes=part.int32("consumeTimeoutMinute", 15),
         attributes=part.text_table("attributes"),

@@ -5,11 +5,11 @@ answer of ours says more: why a member does not copy, ids, how old its newest re
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from cometmq.codec import fastjson
 from cometmq.codec.bodies.json_object import JsonObject, load_object
+from cometmq.model.frozen import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,12 +3,12 @@
 Source: HeartbeatData, ProducerData, ConsumerData and SubscriptionData of RocketMQ 5.3.3.
 """
 
-from dataclasses import dataclass
 from typing import Any
 
 from cometmq.codec import fastjson
 from cometmq.codec.bodies.json_object import JsonObject, load_request
 from cometmq.model.errors import CodecError, SubscriptionError
+from cometmq.model.frozen import dataclass
 from cometmq.model.subscription import SQL92, TAG, Subscription, parse_subscription
 
 CONSUME_ACTIVELY = "CONSUME_ACTIVELY"  # A pull consumer.

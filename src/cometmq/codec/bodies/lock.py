@@ -5,11 +5,11 @@ is our own (docs/format/queue-locks.md).
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from cometmq.codec import fastjson
 from cometmq.codec.bodies.json_object import JsonObject, load_object, load_request
+from cometmq.model.frozen import dataclass
 from cometmq.model.queue import MessageQueue
 
 

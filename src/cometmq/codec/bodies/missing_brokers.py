@@ -4,10 +4,10 @@ docs/format/own-requests.md draws it.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
 from cometmq.codec import fastjson
 from cometmq.codec.bodies.json_object import load_object
+from cometmq.model.frozen import dataclass
 
 
 @dataclass(frozen=True, slots=True)

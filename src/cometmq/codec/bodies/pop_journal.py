@@ -7,12 +7,12 @@ PopCheckPoint, AckMsg and BatchAckMsg of RocketMQ 5.3.3; docs/format/pop.md.
 Next: cometmq.broker.pop.journal
 """
 
-from dataclasses import dataclass
 from functools import lru_cache
 
 from cometmq.codec import fastjson
 from cometmq.codec.bodies.json_object import JsonObject, load_object
 from cometmq.model.errors import CodecError
+from cometmq.model.frozen import dataclass
 
 CHECK_POINT_TAG, ACK_TAG, BATCH_ACK_TAG = "ck", "ack", "bAck"
 _INT32 = 0xFFFFFFFF

@@ -1,17 +1,32 @@
 """Tables by queue: JSON objects whose keys are objects, `{{"brokerName":…,"queueId":…,"topic":…}:…}`.
 
-fastjson writes a `Map<MessageQueue, …>` so; statistics, offsets and running infos have them.
+fastjson writes a `Map<MessageQueue, …>` so; statistics, offsets and running infos have them. The progress of all
+groups of a broker is thousands of them, so such bodies are written and read without an object for each key.
 """
 
+import contextlib
+import re
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Any, TypeVar
 
-from cometmq.codec.bodies.json_object import JsonObject
+import orjson
+
+from cometmq.codec import fastjson
+from cometmq.codec.bodies.json_object import JsonObject, load_object
 from cometmq.codec.fastjson import FrozenObject
 from cometmq.model.errors import CodecError
 from cometmq.model.queue import MessageQueue
 
 Value = TypeVar("Value")
+
+# A queue that is a key, as RocketMQ and we write it. No text has these quotes without a backslash before each:
+# where the pattern begins within one, what is made of it is no JSON, and the body is read as it came.
+_QUEUE_KEY = re.compile(
+    rb'(?<=[{,])\{"brokerName":"([^"\\]*+)","queueId":(-?\d++),"topic":"([^"\\]*+)"\}(?=:)'
+)
+_QUEUE_TEXT = rb'"{\\"brokerName\\":\\"\1\\",\\"queueId\\":\2,\\"topic\\":\\"\3\\"}"'
+_QUEUES_KEPT = 4096
 
 
 def queue_json(queue: MessageQueue) -> dict[str, Any]:
@@ -33,6 +48,29 @@ def queue_table_json(table: Mapping[MessageQueue, Any]) -> dict[FrozenObject, An
     return {FrozenObject(queue_json(queue)): value for queue, value in table.items()}
 
 
+def queue_table_text(table: Mapping[MessageQueue, Value], text: Callable[[Value], str]) -> str:
+    """A table by queue as the text of its JSON; `text` writes a value."""
+    lines = [
+        f"{orjson.dumps(queue_json(queue)).decode()}:{text(value)}"
+        for queue, value in table.items()
+    ]
+    return f"{{{','.join(lines)}}}"
+
+
+def load_queue_tables(content: bytes | str, what: str) -> JsonObject:
+    """`load_object` of a body with such tables; where strict JSON can be made of it, in a tenth of the time.
+
+    Raises:
+        CodecError: it is no JSON, or no object.
+    """
+    raw = content.encode() if isinstance(content, str) else content
+    if b'"$ref"' not in raw:
+        with contextlib.suppress(CodecError):
+            strict = _QUEUE_KEY.sub(_QUEUE_TEXT, raw)
+            return JsonObject(fastjson.loads(strict, lenient_size_max=0), what)
+    return load_object(raw, what)
+
+
 def queue_table_of(
     part: JsonObject, read: Callable[[JsonObject], Value]
 ) -> dict[MessageQueue, Value]:
@@ -42,9 +80,25 @@ def queue_table_of(
         CodecError: a key is no queue, or a value no object.
     """
     table = {}
-    for key, value in part.raw().items():
-        if not isinstance(key, Mapping):
+    values: Mapping[Any, Any] = part.raw()
+    for key, value in values.items():
+        queue = _queue_of_text(key) if isinstance(key, str) else _queue_of_key(key)
+        if queue is None:
             raise CodecError(f"{part}: the key {key!r:.60} must be a queue")
-        queue = queue_of(JsonObject(dict(key), "a queue", part))
         table[queue] = read(JsonObject(value, str(queue), part))
     return table
+
+
+@lru_cache(_QUEUES_KEPT)
+def _queue_of_text(key: str) -> MessageQueue | None:
+    """The queue whose JSON a key is; groups of a broker name the same ones again and again."""
+    try:
+        return _queue_of_key(orjson.loads(key))
+    except orjson.JSONDecodeError:
+        return None
+
+
+def _queue_of_key(key: object) -> MessageQueue | None:
+    if not isinstance(key, Mapping):
+        return None
+    return queue_of(JsonObject(dict(key), "the key of a table by queue"))

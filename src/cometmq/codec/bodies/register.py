@@ -18,25 +18,25 @@ header says that they did not, so the first byte decides here, too.
 
 import struct
 import zlib
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import field
 from typing import Any
 
 from cometmq.codec import fastjson
 from cometmq.codec.bodies.json_object import JsonObject, load_object
 from cometmq.codec.bodies.topic_config import TopicTable, topic, topic_table, topic_table_json
-from cometmq.codec.compression import decompress
 from cometmq.codec.remoting import FRAME_SIZE_MAX
 from cometmq.model.codes import VERSION, VERSION_QUEUE_MAPPING, VERSION_REGISTER_BODY
 from cometmq.model.data_version import DataVersion
-from cometmq.model.errors import CodecError
-from cometmq.model.flags import COMPRESSED
+from cometmq.model.errors import BombError, CodecError
+from cometmq.model.frozen import dataclass
 from cometmq.model.topic import TopicConfig
 
 # What a frame has room for beside its header, bytes.
 BODY_SIZE_MAX = FRAME_SIZE_MAX - 65_536
-# 80,000 topics with long names and attributes; beyond it a peer wants our memory, bytes.
-PLAIN_SIZE_MAX = 64 << 20
+# 80,000 topics with names of 127 characters and some attributes; beyond it a peer wants our memory, bytes.
+PLAIN_SIZE_MAX = 24 << 20
+_PIECE_SIZE = 256 << 10
 _ZLIB_FIRST_BYTE = 0x78  # Deflate with a window of 32 KiB: what Java and zlib write.
 _COUNT = struct.Struct(">i")
 # Of a topic, beside its names: the length, two counts and a perm of 12 characters, blanks, `{}`.
@@ -46,7 +46,7 @@ _TOPIC_FIELDS = ("topicName", "readQueueNums", "writeQueueNums", "perm", "topicF
 
 
 @dataclass(frozen=True, slots=True)
-class Registration:
+class RegisterBrokerBody:
     """The topics of a broker.
 
     Attributes:
@@ -60,14 +60,16 @@ class Registration:
     queue_mappings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
-def encode_registration(registration: Registration, *, is_compressed: bool = False) -> bytes:
+def encode_registration(
+    registration: RegisterBrokerBody, *, is_compressed: bool = False
+) -> bytes:
     """The body, as a 5.x broker writes it."""
     return _compressed(registration) if is_compressed else _plain(registration)
 
 
 def decode_registration(
     body: bytes, *, is_compressed: bool = False, version: int = VERSION
-) -> Registration:
+) -> RegisterBrokerBody:
     """The topics in a body.
 
     Args:
@@ -80,14 +82,14 @@ def decode_registration(
         BombError: it would unpack to more than PLAIN_SIZE_MAX.
     """
     if not body:
-        return Registration(TopicTable(DataVersion(0)))
+        return RegisterBrokerBody(TopicTable(DataVersion(0)))
     if is_compressed or body[0] == _ZLIB_FIRST_BYTE:
-        return _unpack(decompress(body, COMPRESSED, limit=PLAIN_SIZE_MAX), version)
+        return _unpack(_inflated(body), version)
     what = load_object(body, "registration")
     if version < VERSION_REGISTER_BODY:
-        return Registration(topic_table(what))
+        return RegisterBrokerBody(topic_table(what))
     wrapper = what.member("topicConfigSerializeWrapper")
-    return Registration(
+    return RegisterBrokerBody(
         table=topic_table(wrapper),
         filter_servers=what.texts("filterServerList"),
         queue_mappings=wrapper.table(
@@ -109,7 +111,7 @@ def body_crc(body: bytes) -> int:
     return zlib.crc32(body) & 0x7FFF_FFFF
 
 
-def _plain(registration: Registration) -> bytes:
+def _plain(registration: RegisterBrokerBody) -> bytes:
     table = topic_table_json(registration.table)
     wrapper = {
         "dataVersion": table["dataVersion"],
@@ -126,7 +128,7 @@ def _plain(registration: Registration) -> bytes:
     )
 
 
-def _compressed(registration: Registration) -> bytes:
+def _compressed(registration: RegisterBrokerBody) -> bytes:
     table = registration.table
     parts = [_part(fastjson.dumps(table.version.to_json())), _COUNT.pack(len(table.topics))]
     parts += [_part(_topic_text(config)) for config in table.topics.values()]
@@ -150,10 +152,39 @@ def _topic_text(config: TopicConfig) -> bytes:
     return head.encode() + fastjson.dumps(dict(config.attributes))
 
 
-class _Reader:
+def _inflated(body: bytes) -> bytearray:
+    """What a body unpacks to, in no more memory than that: it is measured first, piece by piece.
+
+    zlib's own result is built twice as large, and 250 KiB can ask for 256 MiB of it.
+    """
+    plain = bytearray(sum(map(len, _pieces(body))))
+    position = 0
+    for piece in _pieces(body):
+        plain[position : position + len(piece)] = piece
+        position += len(piece)
+    return plain
+
+
+def _pieces(body: bytes) -> Iterator[bytes]:
+    stream, size = zlib.decompressobj(), 0
+    try:
+        while not stream.eof:
+            piece = stream.decompress(body, _PIECE_SIZE)
+            body = stream.unconsumed_tail
+            size += len(piece)
+            if size > PLAIN_SIZE_MAX:
+                raise BombError(f"a registration unpacks to more than {PLAIN_SIZE_MAX} bytes")
+            if not piece and not body and not stream.eof:
+                raise CodecError("a compressed registration is cut short")
+            yield piece
+    except zlib.error as error:
+        raise CodecError(f"a compressed registration is broken: {error}") from None
+
+
+class _BodyReader:
     """Takes the parts of an unpacked body one by one."""
 
-    def __init__(self, content: bytes) -> None:
+    def __init__(self, content: bytearray) -> None:
         self._content = content
         self._position = 0
 
@@ -171,13 +202,13 @@ class _Reader:
         end = self._position + size
         if end > len(self._content):
             raise CodecError(f"registration: it ends within {what}")
-        piece = self._content[self._position : end]
+        piece = bytes(self._content[self._position : end])
         self._position = end
         return piece
 
 
-def _unpack(content: bytes, version: int) -> Registration:
-    reader = _Reader(content)
+def _unpack(content: bytearray, version: int) -> RegisterBrokerBody:
+    reader = _BodyReader(content)
     head = {"dataVersion": fastjson.loads(reader.part("the data version"))}
     topics = {}
     for _ in range(reader.count("the number of topics")):
@@ -190,7 +221,7 @@ def _unpack(content: bytes, version: int) -> Registration:
             mapping = load_object(reader.part("a queue mapping"), "queue mapping")
             mappings[mapping.text("topic")] = mapping.raw()
     what = JsonObject(head, "registration")
-    return Registration(
+    return RegisterBrokerBody(
         TopicTable(what.version("dataVersion"), topics),
         what.texts("filterServerList"),
         mappings,

@@ -5,7 +5,7 @@ Source: ConsumerRunningInfo, ProcessQueueInfo, PopProcessQueueInfo, ConsumeStatu
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from typing import Any
 
@@ -13,6 +13,7 @@ from cometmq.codec import fastjson
 from cometmq.codec.bodies.heartbeat import subscription_json, subscription_of
 from cometmq.codec.bodies.json_object import JsonObject, load_object
 from cometmq.codec.bodies.queue_table import queue_table_json, queue_table_of
+from cometmq.model.frozen import dataclass
 from cometmq.model.queue import MessageQueue
 from cometmq.model.subscription import Subscription
 

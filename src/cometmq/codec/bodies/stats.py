@@ -5,13 +5,20 @@ RocketMQ 5.3.3. Offsets count messages; times are ms since 1970, 0 or -1 where t
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from cometmq.codec import fastjson
-from cometmq.codec.bodies.json_object import load_object
-from cometmq.codec.bodies.queue_table import queue_json, queue_table_json, queue_table_of
+from cometmq.codec.bodies.json_object import JsonObject, load_object
+from cometmq.codec.bodies.queue_table import (
+    load_queue_tables,
+    queue_json,
+    queue_table_json,
+    queue_table_of,
+    queue_table_text,
+)
+from cometmq.model.frozen import dataclass
 from cometmq.model.queue import MessageQueue
 
 
@@ -113,7 +120,7 @@ def decode_topic_stats(content: bytes | str) -> TopicStats:
     Raises:
         CodecError: it is none; the message names the field.
     """
-    body = load_object(content, "topic statistics")
+    body = load_queue_tables(content, "topic statistics")
     queues = queue_table_of(
         body.member("offsetTable"),
         lambda part: QueueBounds(
@@ -125,23 +132,22 @@ def decode_topic_stats(content: bytes | str) -> TopicStats:
     return TopicStats(queues, _rate(body.raw().get("topicPutTps")))
 
 
-def consume_stats_json(stats: ConsumeStats) -> dict[str, Any]:
-    """A group's progress as JSON values."""
-    table = {
-        queue: {
-            "brokerOffset": progress.broker_offset,
-            "consumerOffset": progress.consumer_offset,
-            "lastTimestamp": progress.consumed_ms,
-            "pullOffset": progress.pull_offset,
-        }
-        for queue, progress in stats.queues.items()
-    }
-    return {"consumeTps": float(stats.rate), "offsetTable": queue_table_json(table)}
-
-
 def encode_consume_stats(stats: ConsumeStats) -> bytes:
     """The body of the answer to 208."""
-    return fastjson.dumps(consume_stats_json(stats))
+    return _consume_stats_text(stats).encode()
+
+
+def _consume_stats_text(stats: ConsumeStats) -> str:
+    """A group's progress as JSON."""
+    rate = fastjson.dumps(float(stats.rate)).decode()
+    return f'{{"consumeTps":{rate},"offsetTable":{queue_table_text(stats.queues, _progress_text)}}}'
+
+
+def _progress_text(progress: QueueProgress) -> str:
+    return (
+        f'{{"brokerOffset":{progress.broker_offset},"consumerOffset":{progress.consumer_offset}'
+        f',"lastTimestamp":{progress.consumed_ms},"pullOffset":{progress.pull_offset}}}'
+    )
 
 
 def decode_consume_stats(content: bytes | str) -> ConsumeStats:
@@ -150,7 +156,10 @@ def decode_consume_stats(content: bytes | str) -> ConsumeStats:
     Raises:
         CodecError: it is none; the message names the field.
     """
-    body = load_object(content, "consume statistics")
+    return _consume_stats(load_queue_tables(content, "consume statistics"))
+
+
+def _consume_stats(body: JsonObject) -> ConsumeStats:
     queues = queue_table_of(
         body.member("offsetTable"),
         lambda part: QueueProgress(
@@ -167,23 +176,34 @@ def encode_all_consume_stats(
     address: str, groups: Mapping[str, Iterable[ConsumeStats]]
 ) -> bytes:
     """The body of the answer to GET_BROKER_CONSUME_STATS 317: each group, each of its topics."""
-    listed = {group: list(topics) for group, topics in groups.items()}
-    every = [stats for topics in listed.values() for stats in topics]
-    return fastjson.dumps(
-        {
-            "brokerAddr": address,
-            "consumeStatsList": [
-                {group: [consume_stats_json(stats) for stats in topics]}
-                for group, topics in listed.items()
-            ],
-            "totalDiff": sum(stats.lag for stats in every),
-            "totalInflightDiff": sum(
-                progress.pull_offset - progress.consumer_offset
-                for stats in every
-                for progress in stats.queues.values()
-            ),
-        }
-    )
+    parts, lag, in_flight = [], 0, 0
+    for group, topics in groups.items():
+        listed = list(topics)
+        name = fastjson.dumps(group).decode()
+        parts.append(f"{{{name}:[{','.join(map(_consume_stats_text, listed))}]}}")
+        for stats in listed:
+            lag += stats.lag
+            in_flight += sum(
+                each.pull_offset - each.consumer_offset for each in stats.queues.values()
+            )
+    return (
+        f'{{"brokerAddr":{fastjson.dumps(address).decode()},"consumeStatsList":[{",".join(parts)}]'
+        f',"totalDiff":{lag},"totalInflightDiff":{in_flight}}}'
+    ).encode()
+
+
+def decode_all_consume_stats(content: bytes | str) -> dict[str, tuple[ConsumeStats, ...]]:
+    """The progress of every group in such a body: one part for each of its topics.
+
+    Raises:
+        CodecError: it is none; the message names the field.
+    """
+    body = load_queue_tables(content, "consume statistics of a broker")
+    return {
+        str(group): tuple(_consume_stats(topic) for topic in part.objects(group))
+        for part in body.objects("consumeStatsList")
+        for group in part.names()
+    }
 
 
 def encode_time_spans(spans: Iterable[TimeSpan]) -> bytes:
@@ -222,10 +242,11 @@ def decode_group_list(content: bytes | str) -> tuple[str, ...]:
 
 
 class StatsWindow(NamedTuple):
-    """A number in a window (BrokerStatsItem): how much it grew, and how much a second."""
+    """A number in a window (BrokerStatsItem): how much it grew, how much a second, and how much each time."""
 
     sum: int
     per_second: float
+    each: float = 0.0
 
 
 def encode_stats_windows(*, minute: StatsWindow, hour: StatsWindow, day: StatsWindow) -> bytes:
@@ -233,11 +254,34 @@ def encode_stats_windows(*, minute: StatsWindow, hour: StatsWindow, day: StatsWi
     windows = {"statsDay": day, "statsHour": hour, "statsMinute": minute}
     return fastjson.dumps(
         {
-            # Of `avgpt`, the messages of a call, nothing is counted.
-            name: {"avgpt": 0.0, "sum": window.sum, "tps": window.per_second}
+            name: {"avgpt": window.each, "sum": window.sum, "tps": window.per_second}
             for name, window in windows.items()
         }
     )
+
+
+@dataclass(frozen=True, slots=True)
+class StatsWindows:
+    """A number of a broker in its three windows."""
+
+    minute: StatsWindow
+    hour: StatsWindow
+    day: StatsWindow
+
+
+def decode_stats_windows(content: bytes | str) -> StatsWindows:
+    """The number in the body of an answer to 315.
+
+    Raises:
+        CodecError: it is none; the message names the field.
+    """
+    body = load_object(content, "broker statistics")
+
+    def window(name: str) -> StatsWindow:
+        part = body.member(name)
+        return StatsWindow(part.int64("sum", 0), _rate(part.raw().get("tps")))
+
+    return StatsWindows(window("statsMinute"), window("statsHour"), window("statsDay"))
 
 
 def _time_text(time_ms: int) -> str:

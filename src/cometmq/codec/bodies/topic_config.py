@@ -5,13 +5,14 @@ neither `attributes` nor `stateVersion`; each form is read.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from cometmq.codec import fastjson
 from cometmq.codec.bodies.json_object import JsonObject, load_object, load_request
 from cometmq.model.data_version import DataVersion
 from cometmq.model.flags import PERM_READ_WRITE
+from cometmq.model.frozen import dataclass
 from cometmq.model.topic import TopicConfig
 
 # TopicConfig.defaultReadQueueNums of RocketMQ: what a topic without the field has.
@@ -92,7 +93,7 @@ def topic_json(config: TopicConfig) -> dict[str, Any]:
     """One topic as JSON values."""
     return {
         "attributes": dict(config.attributes),
-        "order": config.is_ordered,
+        "order": config.ordered,
         "perm": config.perm,
         "readQueueNums": config.read_queues,
         "topicFilterType": config.filter_type,
@@ -111,7 +112,7 @@ def topic(part: JsonObject, name: str | None = None) -> TopicConfig:
         perm=part.int32("perm", PERM_READ_WRITE),
         filter_type=part.text("topicFilterType", "SINGLE_TAG"),
         sys_flag=part.int32("topicSysFlag", 0),
-        is_ordered=part.flag("order", default=False),
+        ordered=part.flag("order", default=False),
         attributes=part.text_table("attributes"),
     )
 

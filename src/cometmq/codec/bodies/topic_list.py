@@ -4,11 +4,11 @@ Source: TopicList of RocketMQ 5.3.3.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any
 
 from cometmq.codec import fastjson
 from cometmq.codec.bodies.json_object import load_object
+from cometmq.model.frozen import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,11 +4,12 @@ Source: TimerMetrics and TransactionMetrics of RocketMQ 5.3.3; docs/format/waiti
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from cometmq.codec import fastjson
 from cometmq.codec.bodies.json_object import load_object
 from cometmq.model.data_version import DataVersion
+from cometmq.model.frozen import dataclass
 
 TIMER, TRANSACTION = "timingCount", "transactionCount"
 

@@ -1,8 +1,9 @@
 """Headers of ACL 1.0 at a broker: 50, 51, 52, 53 (AclConfig requests of RocketMQ 4.9.8)."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from cometmq.codec.fields import wire
+from cometmq.model.frozen import dataclass
 
 
 @dataclass(frozen=True, slots=True)

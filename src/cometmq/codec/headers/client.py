@@ -1,8 +1,9 @@
 """Headers of the client registry: 35, 38, 40, 203, 204."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from cometmq.codec.fields import wire
+from cometmq.model.frozen import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,12 @@
 """Headers of what consoles and mqadmin ask about groups and clients: 208 to 345."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from cometmq.codec.fields import wire
+from cometmq.model.frozen import dataclass
+
+# Of the answer to GET_BROKER_CONFIG 26, ours alone: keys that were changed over the wire, with commas between.
+CHANGED_KEYS = "changedKeys"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """Headers of the nameserver's requests: registration, routes, key-value configuration."""
 
-from dataclasses import dataclass
+from cometmq.model.frozen import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """Headers about offsets: of a group (14, 15) and of a queue (29, 30, 31, 32)."""
 
-from dataclasses import dataclass
+from cometmq.model.frozen import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,9 +4,10 @@ Source: PopMessageRequestHeader, AckMessageRequestHeader, ChangeInvisibleTimeReq
 NotificationRequestHeader and PollingInfoRequestHeader of RocketMQ 5.3.3, and their answers.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from cometmq.codec.fields import wire
+from cometmq.model.frozen import dataclass
 
 FROM_MIN, FROM_MAX = 0, 1  # ConsumeInitMode: where a group without an offset begins.
 

@@ -1,8 +1,9 @@
 """Headers of PULL_MESSAGE 11 and LITE_PULL_MESSAGE 361."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from cometmq.codec.fields import wire
+from cometmq.model.frozen import dataclass
 
 
 @dataclass(frozen=True, slots=True)

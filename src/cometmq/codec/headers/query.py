@@ -1,8 +1,9 @@
 """Headers of QUERY_MESSAGE 12 and VIEW_MESSAGE_BY_ID 33."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from cometmq.codec.fields import wire
+from cometmq.model.frozen import dataclass
 
 # MixAll.UNIQUE_MSG_QUERY_FLAG of RocketMQ 5.3.3: the key is a unique key.
 UNIQUE_KEY_FLAG = "_UNIQUE_KEY_QUERY"

@@ -1,6 +1,6 @@
 """Header of RECALL_MESSAGE 370: a producer takes a timed message back."""
 
-from dataclasses import dataclass
+from cometmq.model.frozen import dataclass
 
 
 @dataclass(frozen=True, slots=True)

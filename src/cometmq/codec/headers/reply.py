@@ -3,8 +3,7 @@
 Source: ReplyMessageRequestHeader of RocketMQ 5.3.3.
 """
 
-from dataclasses import dataclass
-
+from cometmq.model.frozen import dataclass
 from cometmq.model.names import DEFAULT_TOPIC
 
 

@@ -4,9 +4,10 @@ The broker's hot path reads the letters directly (broker/handlers/send); these c
 client, for the long form and for tests.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from cometmq.codec.fields import wire
+from cometmq.model.frozen import dataclass
 from cometmq.model.names import DEFAULT_TOPIC
 
 

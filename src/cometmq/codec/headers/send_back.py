@@ -1,6 +1,6 @@
 """Header of CONSUMER_SEND_MSG_BACK 36: a consumer wants a message again later."""
 
-from dataclasses import dataclass
+from cometmq.model.frozen import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,9 +1,10 @@
 """Headers about topics and groups at a broker: 17, 200, 207, 215, 351, 352."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from cometmq.codec.fields import wire
 from cometmq.model.flags import PERM_READ_WRITE
+from cometmq.model.frozen import dataclass
 from cometmq.model.names import DEFAULT_TOPIC
 
 

@@ -1,8 +1,9 @@
 """Headers of transactions: END_TRANSACTION 37, CHECK_TRANSACTION_STATE 39, RESUME_CHECK_HALF_MESSAGE 323."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from cometmq.codec.fields import wire
+from cometmq.model.frozen import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,9 +6,10 @@ may be unknown. Follows the classes in org.apache.rocketmq.filter.expression (Ro
 Next: cometmq.codec.sql92.compiler
 """
 
-from dataclasses import dataclass
 from enum import Enum
 from typing import Literal
+
+from cometmq.model.frozen import dataclass
 
 
 class Kind(Enum):

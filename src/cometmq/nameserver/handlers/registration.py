@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Mapping
 
 from cometmq.codec.bodies.kv import encode_kv_table
 from cometmq.codec.bodies.member_group import encode_member_group
-from cometmq.codec.bodies.register import Registration, body_crc, decode_registration
+from cometmq.codec.bodies.register import RegisterBrokerBody, body_crc, decode_registration
 from cometmq.codec.bodies.route import decode_topic_route
 from cometmq.codec.bodies.topic_config import decode_data_version, encode_data_version
 from cometmq.codec.fields import decode_fields, encode_fields
@@ -45,7 +45,7 @@ WAITING_BYTES_MAX = 64 << 20
 
 
 _Told = tuple[RegisterBroker, int, bytes]
-_Read = tuple[Registration, Mapping[str, QueueData]]
+_Read = tuple[RegisterBrokerBody, Mapping[str, QueueData]]
 
 
 class RegistrationHandlers:
@@ -110,7 +110,7 @@ class RegistrationHandlers:
     def _register(
         self,
         header: RegisterBroker,
-        registration: Registration,
+        registration: RegisterBrokerBody,
         queues: Mapping[str, QueueData],
         command: Command,
         peer: Peer,

@@ -13,7 +13,7 @@ import pyarrow as pa
 from cometmq.codec.host import decode_host
 from cometmq.codec.record import PHYSICAL_OFFSET_AT
 from cometmq.offline.columns.pieces import STRING, number_array, same
-from cometmq.offline.columns.window import Longs, RecordWindow, Span
+from cometmq.offline.columns.window import Longs, RecordPieces, RecordWindow
 
 Octets = npt.NDArray[np.uint8]
 
@@ -22,7 +22,7 @@ Octets = npt.NDArray[np.uint8]
 _HEX = np.frombuffer("".join(f"{number:02X}" for number in range(256)).encode(), np.uint16)
 
 
-def host_column(window: RecordWindow, hosts: Span) -> pa.Array:
+def host_column(window: RecordWindow, hosts: RecordPieces) -> pa.Array:
     """`ip:port` of each row; an IPv6 address stands in brackets."""
     return _by_size(
         hosts, lambda rows, size: _host_texts(window.octets, hosts.starts[rows], size)
@@ -41,7 +41,7 @@ def offset_id_column(window: RecordWindow) -> pa.Array:
     return _by_size(hosts, ids)
 
 
-def _by_size(hosts: Span, make: Callable[[Longs, int], pa.Array]) -> pa.Array:
+def _by_size(hosts: RecordPieces, make: Callable[[Longs, int], pa.Array]) -> pa.Array:
     """The texts of all rows in order, made for the rows of each host size together."""
     sizes = hosts.lengths
     order = np.empty(len(sizes), np.int64)

@@ -12,12 +12,12 @@ import pyarrow as pa
 
 from cometmq.kernel import copy_pieces
 from cometmq.kernel.crc import crc32
-from cometmq.offline.columns.window import Flags, Longs, Span
+from cometmq.offline.columns.window import Flags, Longs, RecordPieces
 
 BINARY, STRING = pa.binary(), pa.string()
 
 
-def take_pieces(buffer: pa.Buffer, span: Span, kind: pa.DataType) -> pa.Array:
+def take_pieces(buffer: pa.Buffer, span: RecordPieces, kind: pa.DataType) -> pa.Array:
     """The pieces as a binary or string array, in any order; below 2 GiB together."""
     offsets = np.zeros(len(span.starts) + 1, np.int32)
     np.cumsum(span.lengths, out=offsets[1:])
@@ -55,7 +55,7 @@ def _bits(flags: Flags) -> pa.Buffer:
     return pa.py_buffer(np.packbits(flags, bitorder="little"))
 
 
-def take_text(buffer: pa.Buffer, span: Span) -> pa.Array:
+def take_text(buffer: pa.Buffer, span: RecordPieces) -> pa.Array:
     """The pieces as strings; what is no UTF-8 is replaced, as Java's decoder does.
 
     A row with bytes that no reader can decode would stop every query that shows it.

@@ -21,7 +21,7 @@ from cometmq.offline.columns.pieces import (
     number_array,
     take_pieces,
 )
-from cometmq.offline.columns.window import Longs, Span, elements_at
+from cometmq.offline.columns.window import Longs, RecordPieces, elements_at
 
 _NAME_END, _ENTRY_END = 1, 2
 _ENTRY_SIZE_MIN = 3  # One character of name, the separator, one of value.
@@ -65,7 +65,7 @@ class PropertyColumn:
         picked = np.full(len(self.texts), -1, np.int64)
         picked[self._entry_rows[found]] = found  # Of two in one row the later stays.
         there = picked[picked >= 0]
-        spans = Span(self._values.starts[there], self._values.ends[there])
+        spans = RecordPieces(self._values.starts[there], self._values.ends[there])
         values = take_pieces(self._buffer, spans, STRING)
         if len(there) == len(picked):
             return values
@@ -127,7 +127,7 @@ def _all_differ(cells: Longs, bound: int) -> bool:
     return len(cells) == 0 or int(np.bincount(cells).max()) <= 1
 
 
-def _split(octets: npt.NDArray[np.uint8], rows: Longs) -> tuple[Span, Span]:
+def _split(octets: npt.NDArray[np.uint8], rows: Longs) -> tuple[RecordPieces, RecordPieces]:
     """Names and values of all entries of all rows, ascending.
 
     Args:
@@ -145,7 +145,7 @@ def _split(octets: npt.NDArray[np.uint8], rows: Longs) -> tuple[Span, Span]:
     middles = _first_behind(marks, starts, ends, last)
     whole = (middles > starts) & (middles < ends - 1)
     starts, middles, ends = starts[whole], middles[whole], ends[whole]
-    return Span(starts, middles), Span(middles + 1, ends)
+    return RecordPieces(starts, middles), RecordPieces(middles + 1, ends)
 
 
 def _first_behind(marks: Longs, starts: Longs, ends: Longs, last: int) -> Longs:

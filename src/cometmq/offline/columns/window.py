@@ -56,7 +56,7 @@ def elements_at(buffer: Octets, places: Longs, kind: str) -> npt.NDArray[Any]:
 
 
 @dataclass(frozen=True)
-class Span:
+class RecordPieces:
     """A piece of each record: `starts` and `ends`, bytes in the buffer.
 
     Invariant, held by whoever makes one: 0 <= start <= end <= len(buffer), row by row.
@@ -70,9 +70,9 @@ class Span:
         """Bytes of each piece."""
         return self.ends - self.starts
 
-    def select(self, rows: Flags | Longs) -> "Span":
+    def select(self, rows: Flags | Longs) -> "RecordPieces":
         """The pieces of these rows."""
-        return Span(self.starts[rows], self.ends[rows])
+        return RecordPieces(self.starts[rows], self.ends[rows])
 
 
 class RecordWindow:
@@ -129,16 +129,16 @@ class RecordWindow:
         return self._host_size(flags.STORE_HOST_V6)
 
     @cached_property
-    def born_host(self) -> Span:
+    def born_host(self) -> RecordPieces:
         """The producer's address and port."""
         at = self.starts + layout.BORN_HOST_AT
-        return Span(at, at + self.born_host_size)
+        return RecordPieces(at, at + self.born_host_size)
 
     @cached_property
-    def store_host(self) -> Span:
+    def store_host(self) -> RecordPieces:
         """The broker's address and port, behind the 8 bytes of the store time."""
         at = self.born_host.ends + 8
-        return Span(at, at + self.store_host_size)
+        return RecordPieces(at, at + self.store_host_size)
 
     def born_ms(self) -> Longs:
         """When the producer made it, ms since 1970."""
@@ -193,17 +193,17 @@ class RecordWindow:
         tail = 3 + is_v2.astype(np.int64)
         self._check(body_at + tail <= ends, "fixed fields")
         body_size = self._gather(body_at - 4, ">i4")
-        self.body = Span(body_at, body_at + body_size)
+        self.body = RecordPieces(body_at, body_at + body_size)
         self._check((body_size >= 0) & (self.body.ends + tail <= ends), "body")
         # V1 holds the topic's length in one byte; V2 in two, whose low byte is then the last.
         topic_at = self.body.ends + tail - 2
         topic_size = self.octets[topic_at - 1].astype(np.int64)
         high = self.octets[self.body.ends].astype(np.int64) << 8
         topic_size += np.where(is_v2, high, 0)
-        self.topic = Span(topic_at, topic_at + topic_size)
+        self.topic = RecordPieces(topic_at, topic_at + topic_size)
         self._check(self.topic.ends + 2 <= ends, "topic")
         size = self._gather(self.topic.ends, ">u2")
-        self.properties = Span(self.topic.ends + 2, self.topic.ends + 2 + size)
+        self.properties = RecordPieces(self.topic.ends + 2, self.topic.ends + 2 + size)
         self._check(self.properties.ends == ends, "parts")
 
     def _check(self, fits: Flags, piece: str) -> None:

@@ -232,7 +232,7 @@ def restore(spark: SparkSession, options: RestoreOptions) -> Report:
         }
         report = this.finish(Report(counts))
         report.findings = [
-            str(finding) for row in rows for finding in back.Restored(*row).findings()
+            str(finding) for row in rows for finding in back.RestoredFile(*row).findings()
         ]
         lines = ", ".join(f"{name}={size}" for name, size in sizes_of(settings).items())
         report.notes = [f"a broker opens it with {lines}"]

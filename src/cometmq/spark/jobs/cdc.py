@@ -62,7 +62,7 @@ def run(spark: SparkSession, options: CdcOptions) -> Report:
         if name not in row.fieldNames():
             raise SettingsError(f"--key: there is no column {name!r}{nearest(name, row.names)}")
     with running("cdc", options, place=options.to) as this:
-        changes = Changes(options, row)
+        changes = ChangeDecoder(options, row)
         order = f.struct(_TIME, _PLACE)
         table = NewestByKey(this, options.to, keys, order)
 
@@ -87,7 +87,7 @@ def run(spark: SparkSession, options: CdcOptions) -> Report:
     )
 
 
-class Changes:
+class ChangeDecoder:
     """Decodes change messages.
 
     Args:

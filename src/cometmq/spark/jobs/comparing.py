@@ -14,13 +14,13 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from cometmq.model.errors import SettingsError
-from cometmq.offline.claims import Claims
+from cometmq.offline.coverage import Coverage
 from cometmq.offline.digests import (
     BLOCK_OFFSETS,
     Block,
-    Difference,
     Digest,
-    Seen,
+    MessageDifference,
+    MessageHashes,
     differences,
     differing_blocks,
     digests_of,
@@ -43,7 +43,7 @@ Part = tuple[int, Any]
 
 
 @dataclass
-class Counts:
+class CompareCounts:
     """What was looked at; each of a pair for A and B.
 
     Attributes:
@@ -56,23 +56,23 @@ class Counts:
 
 
 @dataclass(frozen=True)
-class Reading:
+class CopyReading:
     """How the parts of both copies are read; picklable.
 
     Attributes:
         copies: A and B.
-        claims: what each should hold.
+        coverage: what each should hold.
         has_brokers: both name the brokers of their queues.
         until_ms: only what was stored before, ms since 1970; None: all.
     """
 
     copies: tuple[Copy, Copy]
-    claims: tuple[Claims, Claims]
+    coverage: tuple[Coverage, Coverage]
     has_brokers: bool
     until_ms: int | None
 
     @classmethod
-    def of(cls, one: Copy, other: Copy, until_ms: int | None) -> "Reading":
+    def of(cls, one: Copy, other: Copy, until_ms: int | None) -> "CopyReading":
         """Of two copies.
 
         Raises:
@@ -86,10 +86,10 @@ class Reading:
                     f"{copy.name} lies on the brokers {', '.join(sorted(names))}, the other side is of "
                     "one: say --broker"
                 )
-        claims = one.claims(), other.claims()
+        coverage = one.coverage(), other.coverage()
         if not has_brokers:
-            claims = claims[0].without_brokers(), claims[1].without_brokers()
-        return cls((one, other), claims, has_brokers, until_ms)
+            coverage = coverage[0].without_brokers(), coverage[1].without_brokers()
+        return cls((one, other), coverage, has_brokers, until_ms)
 
     def parts(self) -> dict[str, Part]:
         """The parts of both, by name."""
@@ -103,7 +103,7 @@ class Reading:
         """Of a part, in bytes."""
         return self.copies[part[0]].size_of(part[1])
 
-    def read(self, part: Part, seen: Counts) -> Iterator[pa.RecordBatch]:
+    def read(self, part: Part, seen: CompareCounts) -> Iterator[pa.RecordBatch]:
         """What of a part is compared."""
         side, piece = part
         for every in self.copies[side].read(piece):
@@ -112,7 +112,7 @@ class Reading:
                 at = batch.schema.get_field_index("brokerName")
                 blank = pa.repeat(pa.scalar("", pa.string()), batch.num_rows)
                 batch = batch.set_column(at, batch.schema.field(at), blank)
-            keep = self.claims[1 - side].holds(batch)
+            keep = self.coverage[1 - side].holds(batch)
             if self.until_ms is not None:
                 stored = np.asarray(batch.column("storeTimestamp").view(pa.int64()))
                 keep &= stored < self.until_ms * 1000
@@ -125,22 +125,22 @@ class Reading:
 
     def digest(self, part: Part) -> list[Row]:
         """A row with the counts of a part, then its digests; each begins with the copy's number."""
-        side, seen = part[0], Counts()
+        side, seen = part[0], CompareCounts()
         digests = digests_of(self.read(part, seen))
         counts = [side, seen.rows[side], seen.passed_over[side]]
         return [counts, *([side, *each] for each in digests)]
 
     def messages(self, part: Part, blocks: AbstractSet[Block]) -> list[Row]:
         """The messages of a part that lie in some blocks."""
-        seen = messages_of(self.read(part, Counts()), blocks)
+        seen = messages_of(self.read(part, CompareCounts()), blocks)
         return [[part[0], *each[:4], list(each.fields)] for each in seen]
 
 
-def compare(spark: SparkSession, run: Run, reading: Reading) -> Report:
+def compare(spark: SparkSession, run: Run, reading: CopyReading) -> Report:
     """Read both, and say which messages one lacks or has otherwise."""
     parts = reading.parts()
     rows = run_tasks(spark, run, parts, reading.digest, size_of=reading.size_of)
-    seen, digests = Counts(), _Both[Digest]()
+    seen, digests = CompareCounts(), _Both[Digest]()
     for side, *found in rows:
         if len(found) == len(Digest._fields):
             digests.of[side].append(Digest(*found))
@@ -156,7 +156,7 @@ def compare(spark: SparkSession, run: Run, reading: Reading) -> Report:
         "differences": len(found_differences),
     }
     shown = [tuple(each) for each in found_differences[:SHOWN_MAX]]
-    report = Report(counts, Difference._fields if shown else (), shown)
+    report = Report(counts, MessageDifference._fields if shown else (), shown)
     report.notes = list(_notes(reading, seen))
     report.findings = list(_findings(found_differences))
     if len(blocks) > BLOCKS_MAX:
@@ -177,10 +177,10 @@ class _Both(Generic[T]):
 def _look_into(
     spark: SparkSession,
     run: Run,
-    reading: Reading,
+    reading: CopyReading,
     parts: Mapping[str, Part],
     blocks: Sequence[Block],
-) -> list[Difference]:
+) -> list[MessageDifference]:
     """Read again what can have messages of the blocks that differ."""
     if not blocks:
         return []
@@ -197,15 +197,15 @@ def _look_into(
         for name, part in parts.items()
         if reading.copies[part[0]].may_have(part[1], wanted)
     }
-    messages = _Both[Seen]()
+    messages = _Both[MessageHashes]()
     for side, topic, broker, queue_id, offset, fields in run_tasks(
         spark, run, again, lambda part: reading.messages(part, wanted), size_of=reading.size_of
     ):
-        messages.of[side].append(Seen(topic, broker, queue_id, offset, tuple(fields)))
+        messages.of[side].append(MessageHashes(topic, broker, queue_id, offset, tuple(fields)))
     return differences(*messages.of)
 
 
-def _notes(reading: Reading, seen: Counts) -> Iterator[str]:
+def _notes(reading: CopyReading, seen: CompareCounts) -> Iterator[str]:
     for side, copy in enumerate(reading.copies):
         yield f"{'AB'[side]} is {copy.name}"
         if seen.passed_over[side]:
@@ -215,7 +215,7 @@ def _notes(reading: Reading, seen: Counts) -> Iterator[str]:
             )
 
 
-def _findings(found: Sequence[Difference]) -> Iterator[str]:
+def _findings(found: Sequence[MessageDifference]) -> Iterator[str]:
     """A line for each queue."""
     counts = Counter((each[:3], each.what.partition(" in ")[0]) for each in found)
     for ((topic, broker, queue_id), what), count in sorted(counts.items()):

@@ -14,15 +14,15 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from cometmq.model.errors import SettingsError
-from cometmq.offline.archive import ARCHIVE_FILE, read_holdings
-from cometmq.offline.archive_read import claims_of_archive, file_batches, message_files
-from cometmq.offline.claims import Claims, claims_of_store
+from cometmq.offline.archive import ARCHIVE_FILE, read_manifest
+from cometmq.offline.archive_read import coverage_of_archive, file_batches, message_files
+from cometmq.offline.coverage import Coverage, coverage_of_store
 from cometmq.offline.digests import BLOCK_OFFSETS, COMPARED, Block
 from cometmq.offline.folder import StoreFolder
 from cometmq.offline.log_end import is_open
 from cometmq.offline.plan import plan_tasks
 from cometmq.offline.rows import RowRules, message_batches
-from cometmq.offline.topic_holdings import TOPICS_FILE, read_topic_holdings
+from cometmq.offline.topic_manifest import TOPICS_FILE, read_topic_manifest
 from cometmq.spark.jobs.manifest import absolute
 from cometmq.spark.jobs.tasks import by_name, log_size
 from cometmq.spark.options import words
@@ -30,8 +30,8 @@ from cometmq.spark.schema import arrow_schema, message_schema
 from cometmq.spark.source import planning
 from cometmq.spark.source.client_cluster import source_cluster
 from cometmq.spark.source.missing import absences, check_missing
-from cometmq.spark.source.planning import QueueRange
-from cometmq.spark.source.pull import RangeReader
+from cometmq.spark.source.planning import PlannedRange
+from cometmq.spark.source.pull import RangePuller
 from cometmq.spark.source.settings import SourceSettings
 
 PART_ROWS = 100_000  # Offsets of a queue in one part; parts begin at multiples of it.
@@ -57,7 +57,7 @@ class Copy(Protocol):
     def may_have(self, part: Any, blocks: AbstractSet[Block]) -> bool:
         """Whether a part can have messages of some blocks."""
 
-    def claims(self) -> Claims:
+    def coverage(self) -> Coverage:
         """What it should hold."""
 
     def brokers(self) -> set[str]:
@@ -100,9 +100,9 @@ class StoreCopy:
         """Any part of a log can."""
         return True
 
-    def claims(self) -> Claims:
+    def coverage(self) -> Coverage:
         """Each queue from the first message that the log still has."""
-        return claims_of_store(self._folder)
+        return coverage_of_store(self._folder)
 
     def brokers(self) -> set[str]:
         """None: a log does not say it."""
@@ -131,7 +131,7 @@ class TopicCopy:
         given = {"nameServer": self.nameserver, "subscribe": self.name}
         return SourceSettings.parse(given, is_stream=False)
 
-    def _ranges(self) -> list[QueueRange]:
+    def _ranges(self) -> list[PlannedRange]:
         settings = self._settings()
         cluster = source_cluster(settings)
         covered = planning.covered_queues(settings.topics, cluster)
@@ -155,7 +155,7 @@ class TopicCopy:
     def read(self, part: Any) -> Iterator[pa.RecordBatch]:
         """The messages of a range of a queue."""
         settings = self._settings()
-        return RangeReader(source_cluster(settings), settings, _SCHEMA).batches([part])
+        return RangePuller(source_cluster(settings), settings, _SCHEMA).batches([part])
 
     def may_have(self, part: Any, blocks: AbstractSet[Block]) -> bool:
         """Whether the range reaches into one of them."""
@@ -166,13 +166,13 @@ class TopicCopy:
             for topic, _, number, block in blocks
         )
 
-    def claims(self) -> Claims:
+    def coverage(self) -> Coverage:
         """Each queue from its first offset on."""
         firsts = {
             (each.queue.topic, each.queue.broker_name, each.queue.queue_id): each.start
             for each in self._ranges()
         }
-        return Claims(firsts)
+        return Coverage(firsts)
 
     def brokers(self) -> set[str]:
         """All that have queues with messages."""
@@ -205,22 +205,22 @@ class ArchiveCopy:
 
     def read(self, part: Any) -> Iterator[pa.RecordBatch]:
         """The messages of a file."""
-        holdings = read_holdings(self.name)
-        is_raw = holdings is not None and holdings.is_raw
+        manifest = read_manifest(self.name)
+        is_raw = manifest is not None and manifest.is_raw
         return file_batches(self.name, part, _SCHEMA, is_raw=is_raw)
 
     def may_have(self, part: Any, blocks: AbstractSet[Block]) -> bool:
         """Whether the file is of one of their topics."""
         return any(block[0] == part.topic for block in blocks)
 
-    def claims(self) -> Claims:
+    def coverage(self) -> Coverage:
         """What it says that it holds."""
-        return claims_of_archive(self.name)
+        return coverage_of_archive(self.name)
 
     def brokers(self) -> set[str]:
         """Those whose queues it holds; an archive of a store names none."""
-        holdings = read_topic_holdings(self.name)
-        return {queue.broker_name for queue in holdings.queues} if holdings else set()
+        manifest = read_topic_manifest(self.name)
+        return {queue.broker_name for queue in manifest.queues} if manifest else set()
 
     def is_live(self) -> bool:
         """It changes only by the job that makes it."""
@@ -252,15 +252,15 @@ def copy_of(place: str, *, topics: str, nameserver: str, broker: str) -> Copy:
     )
 
 
-def pieces_of(whole: QueueRange) -> Iterator[QueueRange]:
+def pieces_of(whole: PlannedRange) -> Iterator[PlannedRange]:
     """A range in pieces that end at multiples of `PART_ROWS`."""
     start = whole.start
     while start < whole.end:
         end = min(whole.end, (start // PART_ROWS + 1) * PART_ROWS)
-        yield QueueRange(whole.queue, start, end)
+        yield PlannedRange(whole.queue, start, end)
         start = end
 
 
-def range_name(part: QueueRange) -> str:
+def range_name(part: PlannedRange) -> str:
     """A range of a queue as a text."""
     return f"{part.queue} {part.start}-{part.end}"

@@ -5,25 +5,28 @@ Next: cometmq.spark.jobs.sending
 
 from dataclasses import dataclass, replace
 
-from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from cometmq.client import Admin
+from cometmq.client.admin.replay import Sought
+from cometmq.client.admin.replay_ledger import LetterId
 from cometmq.model import properties as keys_of
 from cometmq.model.names import DLQ_PREFIX, RETRY_PREFIX, is_system_topic
 from cometmq.spark.jobs.field import option
 from cometmq.spark.jobs.job import Job, Report
-from cometmq.spark.jobs.manifest import absolute
 from cometmq.spark.jobs.options import JobOptions
 from cometmq.spark.jobs.origin import ClusterOptions, FromOptions, plan, read_batch, read_stream
 from cometmq.spark.jobs.replay import STATE_DEFAULT
-from cometmq.spark.jobs.run import Run, read_before, running
-from cometmq.spark.jobs.sending import SENT_COLUMNS, Target, resent
+from cometmq.spark.jobs.replay_claims import ReplayClaims
+from cometmq.spark.jobs.run import read_before, running
+from cometmq.spark.jobs.sending import SENT_COLUMNS, SendTarget, resent
 from cometmq.spark.jobs.streaming import FlowOptions, drain
 
 _PLACE = ("topic", "brokerName", "queueId", "queueOffset")
 _ORIGIN = "DLQ_ORIGIN_TOPIC"
+# Of a micro-batch: the driver has them in memory while it claims them.
+CLAIMED_MAX = 50_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,11 +76,11 @@ class ReplayDeadOptions(GroupOptions, FlowOptions):
 
     Attributes:
         to_topic: where to; empty: to the topic where each came from.
-        state: the folder for manifest, checkpoint and the ledger of what was replayed.
+        state: the folder for manifest and checkpoint.
     """
 
     to_topic: str = option("Where to; else each to the topic where it came from.", "")
-    state: str = option("Folder for manifest and ledger.", STATE_DEFAULT, is_what=False)
+    state: str = option("Folder for manifest and checkpoint.", STATE_DEFAULT, is_what=False)
 
 
 def list_groups(spark: SparkSession, options: ListOptions) -> Report:
@@ -123,59 +126,57 @@ def show(spark: SparkSession, options: ShowOptions) -> Report:
 def replay_dead(spark: SparkSession, options: ReplayDeadOptions) -> Report:
     """Send dead letters of a group back to the topics where they came from.
 
-    Each is sent once, whatever conditions the runs have: a ledger beside the manifest holds which.
+    Each is sent once, whatever conditions the runs have: a ledger in the cluster, that of `cometmq dlq replay`, holds which.
     """
     messages = _messages(options, f"{DLQ_PREFIX}{options.group}")
     if options.dry_run:
         return plan(messages, read_before("dlq replay", options, options.state))
     to = f.lit(options.to_topic) if options.to_topic else f.col("originTopic")
-    with running("dlq replay", options, place=options.state) as this:
-        stream = read_stream(
-            spark, messages, rows_max=options.rows_max, columns=",".join(SENT_COLUMNS)
-        )
+    with (
+        running("dlq replay", options, place=options.state) as this,
+        ReplayClaims(options.nameserver, options.group) as claims,
+    ):
+        rows_max = min(options.rows_max, CLAIMED_MAX)
+        stream = read_stream(spark, messages, rows_max=rows_max, columns=",".join(SENT_COLUMNS))
         dead = _of_origin(stream, options.where)
         topics = [options.to_topic] if options.to_topic else _users_topics(options.nameserver)
-        target = Target(this, options.nameserver, topics)
-        ledger = Ledger(this, options.group)
+        target = SendTarget(this, options.nameserver, topics)
 
         def write(batch: DataFrame, number: int) -> dict[str, int]:
-            left = ledger.left(batch, number)
-            counts = target.send(resent(left, to), number)
-            ledger.note(left, number)
+            # The same when the batch comes again, and of no other state folder.
+            run = f"{this.short_id}-{this.manifest.started_ms}-{number}"
+            taken = _taken(batch, to, claims, run)
+            counts = target.send(resent(taken, to), number)
+            claims.end()
             return counts
 
         drain(dead, this, options, write)
     return Report(counts=this.manifest.counts)
 
 
-class Ledger:
-    """Which dead letters of a group were replayed, by any run.
-
-    Args:
-        run: this one.
-        group: the consumer group.
-    """
-
-    def __init__(self, run: Run, group: str) -> None:
-        self._run = run
-        self._place = absolute(run.folder_of(f"dlq-replayed/{group}"))
-
-    def left(self, batch: DataFrame, number: int) -> DataFrame:
-        """Those of a micro-batch that no run has replayed, but this batch itself."""
-        try:
-            known = batch.sparkSession.read.parquet(self._place)
-        except AnalysisException:
-            return batch  # The first.
-        others = known.where(f.col("batch") != self._name(number))
-        return batch.join(others.select(*_PLACE), list(_PLACE), "left_anti")
-
-    def note(self, replayed: DataFrame, number: int) -> None:
-        """A micro-batch is replayed."""
-        place = f"{self._place}/batch={self._name(number)}"
-        replayed.select(*_PLACE).write.mode("overwrite").parquet(place)
-
-    def _name(self, number: int) -> str:
-        return f"{self._run.short_id}-{number}"
+def _taken(batch: DataFrame, to: Column, claims: ReplayClaims, run: str) -> DataFrame:
+    """Those of a micro-batch that nobody has sent, now claimed for this run."""
+    table = batch.select(
+        *_PLACE, f.unix_millis("storeTimestamp").alias("ms"), "msgId", to.alias("to")
+    ).toArrow()
+    letters = [
+        Sought(
+            LetterId(broker, queue, offset, stored_ms),
+            goal or "",
+            message_id,
+            f"{topic}:{broker}:{queue}:{offset}",
+        )
+        for topic, broker, queue, offset, stored_ms, message_id, goal in zip(
+            *(column.to_pylist() for column in table.columns), strict=True
+        )
+    ]
+    taken = claims.take(run, letters)
+    if len(taken) == len(letters):
+        return batch
+    places = batch.sparkSession.createDataFrame(
+        [each[:3] for each in taken], "brokerName string, queueId int, queueOffset long"
+    )
+    return batch.join(f.broadcast(places), list(_PLACE[1:]), "left_semi")
 
 
 def origin() -> Column:

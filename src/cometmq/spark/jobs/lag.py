@@ -3,7 +3,7 @@
 Offsets are asked of the brokers; no Spark task is run. Each sample is a file of its own. A history
 outlives a broker that is away: samples that fail are counted and told of, and the next ones are taken.
 
-Next: cometmq.client.admin
+Next: cometmq.client.admin.admin
 """
 
 from collections.abc import Iterator, Mapping, Sequence

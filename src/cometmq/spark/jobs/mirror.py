@@ -22,7 +22,7 @@ from cometmq.spark.jobs.options import JobOptions
 from cometmq.spark.jobs.origin import FromOptions, plan, read_stream
 from cometmq.spark.jobs.replay import STATE_DEFAULT
 from cometmq.spark.jobs.run import Run, read_before, running
-from cometmq.spark.jobs.sending import REPLAY_OF, SENT_COLUMNS, Target, resent
+from cometmq.spark.jobs.sending import REPLAY_OF, SENT_COLUMNS, SendTarget, resent
 from cometmq.spark.jobs.streaming import FlowOptions, drain
 
 OFFSETS_FOLDER = "offsets"
@@ -73,7 +73,7 @@ def run(spark: SparkSession, options: MirrorOptions) -> Report:
     topics = [topic.strip() for topic in options.topics.split(",")]
     with running("mirror", options, place=options.state) as this:
         places = prepare(options.source, options.target, topics)
-        target = Target(this, options.target, topics)
+        target = SendTarget(this, options.target, topics)
         columns = ",".join(SENT_COLUMNS)
         stream = read_stream(spark, messages, rows_max=options.rows_max, columns=columns)
 
@@ -109,7 +109,7 @@ def prepare(source: str, target: str, topics: Sequence[str]) -> Places:
     return places
 
 
-def note_offsets(run: Run, target: Target, spark: SparkSession, number: int) -> None:
+def note_offsets(run: Run, target: SendTarget, spark: SparkSession, number: int) -> None:
     """Write what a micro-batch stored where: of each source queue the last message."""
     stored = target.stored(
         spark, target.ends_before(), "topic,brokerName,queueId,queueOffset,properties"

@@ -39,7 +39,7 @@ class Amounts:
     behind: int | None = None
 
 
-class Progress:
+class RunProgress:
     """Tells how far a run is.
 
     Args:

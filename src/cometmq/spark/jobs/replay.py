@@ -15,7 +15,7 @@ from cometmq.spark.jobs.field import option
 from cometmq.spark.jobs.job import Job, Report
 from cometmq.spark.jobs.origin import FromOptions, plan, read_batch, read_stream
 from cometmq.spark.jobs.run import read_before, running
-from cometmq.spark.jobs.sending import SENT_COLUMNS, Target, resent
+from cometmq.spark.jobs.sending import SENT_COLUMNS, SendTarget, resent
 from cometmq.spark.jobs.streaming import FlowOptions, drain
 from cometmq.spark.jobs.time_map import TimeMap, check_speed
 
@@ -67,7 +67,7 @@ def run(spark: SparkSession, options: ReplayOptions, *, clock: Clock | None = No
             this.save()
             notes.append(str(times))
         nameserver = options.to_nameserver or options.nameserver
-        target = Target(this, nameserver, [options.to_topic], is_timed=options.map_time)
+        target = SendTarget(this, nameserver, [options.to_topic], is_timed=options.map_time)
         messages = read_stream(
             spark, options, rows_max=options.rows_max, columns=",".join(SENT_COLUMNS)
         )

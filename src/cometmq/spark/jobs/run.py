@@ -20,7 +20,7 @@ from cometmq.spark.jobs.checkpoint import checkpointed
 from cometmq.spark.jobs.job import Report
 from cometmq.spark.jobs.manifest import JobFolder, Manifest, manifest_id
 from cometmq.spark.jobs.options import JobOptions
-from cometmq.spark.jobs.progress import Progress
+from cometmq.spark.jobs.progress import RunProgress
 from cometmq.spark.jobs.words import message_of
 
 
@@ -34,7 +34,7 @@ class Run:
     """
 
     def __init__(
-        self, manifest: Manifest, folder: JobFolder | None, progress: Progress
+        self, manifest: Manifest, folder: JobFolder | None, progress: RunProgress
     ) -> None:
         self.manifest = manifest
         self.progress = progress
@@ -123,7 +123,7 @@ def running(
     manifest = (folder.load(run_id) if folder else None) or Manifest(
         run_id, job, options.what(), versions=_versions(), started_ms=clock.now_ms()
     )
-    run = Run(manifest, folder, Progress(options.progress, job))
+    run = Run(manifest, folder, RunProgress(options.progress, job))
     if not run.is_finished:
         manifest.status, manifest.error, manifest.ended_ms = "running", "", None
         run.save()

@@ -30,7 +30,7 @@ Ends = dict[str, dict[str, dict[str, int]]]
 """Offsets by topic, broker and queue."""
 
 
-class Target:
+class SendTarget:
     """Where messages go.
 
     Args:

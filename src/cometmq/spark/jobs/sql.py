@@ -12,7 +12,7 @@ from cometmq.spark.jobs.field import option
 from cometmq.spark.jobs.job import Job, Report
 from cometmq.spark.jobs.options import JobOptions
 from cometmq.spark.jobs.origin import FromOptions, plan, read_batch
-from cometmq.spark.jobs.progress import Progress
+from cometmq.spark.jobs.progress import RunProgress
 from cometmq.spark.jobs.watching import watched_tasks
 
 _NO_NAME = re.compile(r"\W")
@@ -46,7 +46,7 @@ def run(spark: SparkSession, options: SqlOptions) -> Report:
     for topic in topics:
         view = _NO_NAME.sub("_", topic)
         read_batch(spark, replace(options, topic=topic)).createOrReplaceTempView(view)
-    progress = Progress(options.progress, "sql")
+    progress = RunProgress(options.progress, "sql")
     planned = plan(options).counts
     progress.expect(planned.get("rows"), planned.get("bytes", 0))
     with watched_tasks(spark, "sql", progress):

@@ -6,7 +6,7 @@
 The ranges of a round are noted before it begins, files are named after them, and `topics.json` says
 that they are there at the end: a killed round is finished, and what it wrote is written again.
 
-Next: cometmq.offline.topic_holdings
+Next: cometmq.offline.topic_manifest
 """
 
 from collections.abc import Iterator, Sequence
@@ -20,13 +20,13 @@ from pyspark.sql import SparkSession
 from cometmq.model import flags
 from cometmq.model.errors import SettingsError
 from cometmq.model.queue import MessageQueue
-from cometmq.offline.archive import read_holdings
+from cometmq.offline.archive import read_manifest
 from cometmq.offline.archive_files import ArchivedFile, ArchiveFiles, file_name
 from cometmq.offline.columns.pieces import contents, crcs, same
-from cometmq.offline.topic_holdings import (
-    TopicHoldings,
-    read_topic_holdings,
-    write_topic_holdings,
+from cometmq.offline.topic_manifest import (
+    TopicManifest,
+    read_topic_manifest,
+    write_topic_manifest,
 )
 from cometmq.spark.jobs.copies import pieces_of, range_name
 from cometmq.spark.jobs.job import Report
@@ -36,8 +36,8 @@ from cometmq.spark.schema import arrow_schema, message_schema
 from cometmq.spark.source import planning
 from cometmq.spark.source.client_cluster import source_cluster
 from cometmq.spark.source.missing import absences, check_missing
-from cometmq.spark.source.planning import QueueRange
-from cometmq.spark.source.pull import RangeReader
+from cometmq.spark.source.planning import PlannedRange
+from cometmq.spark.source.pull import RangePuller
 from cometmq.spark.source.settings import SourceSettings
 from cometmq.spark.store.schema import MESSAGES, view_schema
 
@@ -73,21 +73,21 @@ class TopicArchive:
             given["endingTimestamp"] = str(self.until_ms)
         return SourceSettings.parse(given, is_stream=False)
 
-    def holdings(self) -> TopicHoldings:
+    def manifest(self) -> TopicManifest:
         """What the archive holds.
 
         Raises:
             SettingsError: there is an archive of a store, in which these messages may be already.
         """
-        if read_holdings(self.place) is not None:
+        if read_manifest(self.place) is not None:
             raise SettingsError(
                 f"{self.place} is an archive of a store: take another place for topics"
             )
-        return read_topic_holdings(self.place) or TopicHoldings({})
+        return read_topic_manifest(self.place) or TopicManifest({})
 
-    def plan(self) -> list[QueueRange]:
+    def plan(self) -> list[PlannedRange]:
         """What is not archived yet, in pieces."""
-        settings, holdings = self._settings(), self.holdings()
+        settings, manifest = self._settings(), self.manifest()
         cluster = source_cluster(settings)
         queues = planning.covered_queues(settings.topics, cluster)
         # Said, not refused: the next run archives what was away, and here others' retention goes on.
@@ -95,7 +95,7 @@ class TopicArchive:
         starts = planning.resolve(settings.starting, queues, cluster)
         ends = planning.resolve(settings.ending, queues, cluster)
         # Where retention was faster than the archive, the gap is part of the range, and missed in it.
-        new = {queue: holdings.end(queue) for queue in queues}
+        new = {queue: manifest.end(queue) for queue in queues}
         starts = {queue: starts[queue] if at is None else at for queue, at in new.items()}
         return [piece for each in planning.between(starts, ends) for piece in pieces_of(each)]
 
@@ -108,7 +108,7 @@ class TopicArchive:
         ]  # fmt: skip
         return Report({"rows": sum(row[-1] for row in rows)}, RANGE_COLUMNS, list(rows))
 
-    def archive(self, part: QueueRange) -> list[ArchivedFile]:
+    def archive(self, part: PlannedRange) -> list[ArchivedFile]:
         """Write the files of a range of a queue. May run again, and beside others.
 
         Raises:
@@ -116,20 +116,20 @@ class TopicArchive:
             OSError: something could not be written.
         """
         settings = self._settings()
-        reader = RangeReader(source_cluster(settings), settings, arrow_schema(message_schema()))
+        reader = RangePuller(source_cluster(settings), settings, arrow_schema(message_schema()))
         queue = part.queue
         name = f"{quote(queue.broker_name, safe='')}.{queue.queue_id}."
         name += file_name(part.start, part.end)
         return list(ArchiveFiles(self.place, name).write(_as_of_store(reader.batches([part]))))
 
-    def mean_size(self, parts: Sequence[QueueRange]) -> float:
+    def mean_size(self, parts: Sequence[PlannedRange]) -> float:
         """About the bytes of a stored message, for the progress."""
         return planning.mean_size(parts, source_cluster(self._settings())) or 0.0
 
-    def finish(self, parts: Sequence[QueueRange]) -> None:
+    def finish(self, parts: Sequence[PlannedRange]) -> None:
         """All parts are written: say so."""
         ranges = [(part.queue, (part.start, part.end)) for part in parts]
-        write_topic_holdings(self.place, self.holdings().with_ranges(ranges))
+        write_topic_manifest(self.place, self.manifest().with_ranges(ranges))
 
 
 def _as_of_store(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -174,12 +174,12 @@ def archive_round(spark: SparkSession, run: Run, archive: TopicArchive) -> list[
         }
         run.save()
     parts = [
-        QueueRange(MessageQueue(*queue), start, end)
+        PlannedRange(MessageQueue(*queue), start, end)
         for *queue, start, end in manifest.ahead["queues"]
     ]
     size = archive.mean_size(parts)
 
-    def work(part: QueueRange) -> list[Row]:
+    def work(part: PlannedRange) -> list[Row]:
         return [[file.rows, file.size, file.path] for file in archive.archive(part)]
 
     named = {range_name(part): part for part in parts}

@@ -14,8 +14,8 @@ from cometmq.net.clock import SystemClock
 from cometmq.offline.found import FoundStore, find_store
 from cometmq.offline.part_check import PartVerdict, check_part, parts_of
 from cometmq.offline.splits import SPLIT_BYTES
-from cometmq.offline.verify import StoreCheck, Verdict
-from cometmq.spark.jobs.comparing import Reading, compare
+from cometmq.offline.verify import StoreCheck, StoreVerdict
+from cometmq.spark.jobs.comparing import CopyReading, compare
 from cometmq.spark.jobs.copies import copy_of
 from cometmq.spark.jobs.field import option
 from cometmq.spark.jobs.job import Job, Report
@@ -85,7 +85,7 @@ def _compare(spark: SparkSession, options: VerifyOptions) -> Report:
     until_ms = time_ms(options.until, "--until") if options.until else None
     if until_ms is None and any(copy.is_live() for copy in copies):
         until_ms = SystemClock().now_ms() - SETTLED_MS
-    reading = Reading.of(copies[0], copies[1], until_ms)
+    reading = CopyReading.of(copies[0], copies[1], until_ms)
     if options.dry_run:
         parts = reading.parts()
         rows = [(name, reading.size_of(part)) for name, part in parts.items()]
@@ -147,7 +147,7 @@ def _records_of(rows: list[Row]) -> int:
     return sum(PartVerdict.of(row).records for row in rows)
 
 
-def _report(verdict: Verdict) -> Report:
+def _report(verdict: StoreVerdict) -> Report:
     findings = [str(each) for each in verdict.findings if each.is_error]
     notes = [str(each) for each in verdict.findings if not each.is_error]
     if more := verdict.errors - len(findings):

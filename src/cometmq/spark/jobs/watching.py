@@ -18,13 +18,13 @@ from pyspark.sql.streaming.listener import (
     StreamingQueryListener,
 )
 
-from cometmq.spark.jobs.progress import Progress
+from cometmq.spark.jobs.progress import RunProgress
 
 _LOOK_EVERY_S = 0.5
 
 
 @contextmanager
-def watched_tasks(spark: SparkSession, group: str, progress: Progress) -> Iterator[None]:
+def watched_tasks(spark: SparkSession, group: str, progress: RunProgress) -> Iterator[None]:
     """While it is open, Spark's jobs of this thread are one group, whose tasks are counted."""
     context = spark.sparkContext
     context.setJobGroup(group, group)
@@ -56,7 +56,7 @@ class StreamWatch(StreamingQueryListener):
         progress: who is told.
     """
 
-    def __init__(self, name: str, progress: Progress) -> None:
+    def __init__(self, name: str, progress: RunProgress) -> None:
         self._name = name
         self._progress = progress
 

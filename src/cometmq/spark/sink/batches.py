@@ -3,6 +3,7 @@
 Next: cometmq.spark.sink.sender
 """
 
+from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -12,7 +13,7 @@ import pyarrow as pa
 
 from cometmq.model.queue import MessageQueue
 from cometmq.offline.columns.pieces import contents
-from cometmq.spark.sink.encode import Rows
+from cometmq.spark.sink.encode import MessageRows
 from cometmq.spark.sink.settings import SinkSettings
 
 # What is encoded at once: Arrow's offsets are 32 bit, and memory is for more than one task.
@@ -21,7 +22,7 @@ SLICE_BYTES = 128 << 20
 _SINGLES_MAX = 256
 
 
-class Place(NamedTuple):
+class RowPlace(NamedTuple):
     """Where rows go.
 
     Attributes:
@@ -33,7 +34,23 @@ class Place(NamedTuple):
     queue: MessageQueue | None = None
 
 
-class Batch(NamedTuple):
+class RowPlaces(NamedTuple):
+    """Where each of some rows goes.
+
+    Attributes:
+        distinct: each place once.
+        of_rows: for each row the index of its place.
+    """
+
+    distinct: Sequence[RowPlace]
+    of_rows: npt.NDArray[np.int64]
+
+
+# Indexes of rows that may share a request, one array for each group.
+Groups = Sequence[npt.NDArray[np.int64]]
+
+
+class RowBatch(NamedTuple):
     """Rows in one request.
 
     Attributes:
@@ -43,12 +60,12 @@ class Batch(NamedTuple):
         sys_flag: of all of them.
     """
 
-    place: Place
+    place: RowPlace
     rows: int
     body: bytes
     sys_flag: int = 0
 
-    def only(self, _failed: Sequence[int]) -> "Batch":
+    def only(self, _failed: Sequence[int]) -> "RowBatch":
         """What is sent again: all of it."""
         return self
 
@@ -77,7 +94,7 @@ class Singles(NamedTuple):
         messages: the rows.
     """
 
-    place: Place
+    place: RowPlace
     messages: Sequence[Single]
 
     @property
@@ -90,7 +107,7 @@ class Singles(NamedTuple):
         return Singles(self.place, [self.messages[index] for index in failed])
 
 
-Request = Batch | Singles
+Request = RowBatch | Singles
 
 
 def slices(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
@@ -100,8 +117,10 @@ def slices(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         yield batch.slice(start, rows)
 
 
-def cut(rows: Rows, places: Place | list[Place], settings: SinkSettings) -> Iterator[Request]:
-    """The requests that carry rows.
+def cut(
+    rows: MessageRows, places: RowPlace | RowPlaces, settings: SinkSettings
+) -> Iterator[Request]:
+    """The requests that carry rows; places take turns, so that none waits while another is sent.
 
     Args:
         rows: encoded.
@@ -109,42 +128,55 @@ def cut(rows: Rows, places: Place | list[Place], settings: SinkSettings) -> Iter
         settings: how many messages and bytes a request may have.
     """
     is_plain = not rows.is_alone.any() and not rows.sys_flags.any()
-    if isinstance(places, Place) and is_plain:
+    if isinstance(places, RowPlace) and is_plain:
         yield from _batches(rows.items(), places, 0, settings)
         return
-    if isinstance(places, Place):
-        places = [places] * len(rows.bodies)
-    for (place, sys_flag, is_alone), indexes in _groups(rows, places):
+    if isinstance(places, RowPlace):
+        places = RowPlaces([places], np.zeros(len(rows.bodies), np.int64))
+    lanes = deque(
+        _requests_of(rows, place, groups, settings) for place, groups in _groups(rows, places)
+    )
+    while lanes:
+        lane = lanes.popleft()
+        request = next(lane, None)
+        if request is not None:
+            yield request
+            lanes.append(lane)
+
+
+def _requests_of(
+    rows: MessageRows, place: RowPlace, groups: Groups, settings: SinkSettings
+) -> Iterator[Request]:
+    """The requests of one place, in order."""
+    for indexes in groups:
         chosen = rows.take(indexes)
-        if is_alone:
+        if chosen.is_alone[0]:
             yield from _singles(chosen, place, settings)
         else:
-            yield from _batches(chosen.items(), place, sys_flag, settings)
+            yield from _batches(chosen.items(), place, int(chosen.sys_flags[0]), settings)
 
 
-def _groups(
-    rows: Rows, places: list[Place]
-) -> Iterator[tuple[tuple[Place, int, bool], npt.NDArray[np.int64]]]:
-    """Rows that may share a request, by where and how they travel.
+def _groups(rows: MessageRows, places: RowPlaces) -> Iterator[tuple[RowPlace, Groups]]:
+    """Rows that may share a request, by where and how they travel; places as rows name them first.
 
     Rows of a queue that was chosen keep their order: there, each change of how they travel begins a
     new group.
     """
-    kinds = zip(places, rows.sys_flags.tolist(), rows.is_alone.tolist(), strict=True)
-    groups: dict[tuple[tuple[Place, int, bool], int], list[int]] = {}
-    turns: dict[Place, tuple[tuple[Place, int, bool], int]] = {}
-    for row, kind in enumerate(kinds):
-        place, number = kind[0], 0
+    order = np.argsort(places.of_rows, kind="stable")
+    at_place = places.of_rows[order]
+    ends = np.flatnonzero(np.diff(at_place)) + 1
+    kinds = 2 * rows.sys_flags + rows.is_alone
+    for indexes in sorted(np.split(order, ends), key=lambda each: int(each[0])):
+        place = places.distinct[places.of_rows[indexes[0]]]
+        ways = kinds[indexes]
         if place.queue is not None:
-            last, number = turns.get(place, (kind, 0))
-            number += last != kind
-            turns[place] = kind, number
-        groups.setdefault((kind, number), []).append(row)
-    for (kind, _), indexes in groups.items():
-        yield kind, np.array(indexes)
+            yield place, np.split(indexes, np.flatnonzero(np.diff(ways)) + 1)
+        else:
+            first = np.unique(ways, return_index=True)[1]
+            yield place, [indexes[ways == ways[row]] for row in sorted(first)]
 
 
-def _singles(rows: Rows, place: Place, settings: SinkSettings) -> Iterator[Singles]:
+def _singles(rows: MessageRows, place: RowPlace, settings: SinkSettings) -> Iterator[Singles]:
     count_max = min(_SINGLES_MAX, settings.batch_rows_max)
     messages = [
         Single(*each)
@@ -161,8 +193,8 @@ def _singles(rows: Rows, place: Place, settings: SinkSettings) -> Iterator[Singl
 
 
 def _batches(
-    items: pa.Array, place: Place, sys_flag: int, settings: SinkSettings
-) -> Iterator[Batch]:
+    items: pa.Array, place: RowPlace, sys_flag: int, settings: SinkSettings
+) -> Iterator[RowBatch]:
     """One message longer than a request may be goes alone: the broker has the last word."""
     octets, _, ends = contents(items)
     view = memoryview(octets)
@@ -170,5 +202,5 @@ def _batches(
     while start < len(items):
         full = int(np.searchsorted(ends, ends[start] + settings.batch_bytes_max, "right")) - 1
         end = min(max(full, start + 1), start + settings.batch_rows_max, len(items))
-        yield Batch(place, end - start, bytes(view[ends[start] : ends[end]]), sys_flag)
+        yield RowBatch(place, end - start, bytes(view[ends[start] : ends[end]]), sys_flag)
         start = end

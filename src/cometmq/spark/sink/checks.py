@@ -14,11 +14,11 @@ from types import TracebackType
 from typing import Self
 
 from cometmq.client.api.transactions import TransactionApi
-from cometmq.client.hub import Hub
+from cometmq.client.connection.instance import ClientInstance
 from cometmq.client.namespace import namespace_of
+from cometmq.client.producer.transactions import TransactionState
 from cometmq.client.settings import ClientSettings
 from cometmq.client.sync.portal import portal
-from cometmq.client.transactions import TransactionState
 from cometmq.codec.bodies.heartbeat import ProducerPart
 from cometmq.codec.fields import decode_fields
 from cometmq.codec.headers.transaction import CheckTransaction
@@ -73,14 +73,14 @@ class LedgerMember:
     Args:
         group: the halves' producer group.
         ledgers: what was decided.
-        hub: whose clock it goes by.
+        instance: whose clock it goes by.
     """
 
-    def __init__(self, group: str, ledgers: Ledgers, hub: Hub) -> None:
+    def __init__(self, group: str, ledgers: Ledgers, instance: ClientInstance) -> None:
         self.group = group
         self._ledgers = ledgers
-        self._hub = hub
-        self._api = TransactionApi(hub, group)
+        self._instance = instance
+        self._api = TransactionApi(instance, group)
         self._tasks = Tasks(f"{group} checks")
 
     def heartbeat_part(self) -> ProducerPart:
@@ -117,7 +117,7 @@ class LedgerMember:
         record = decode_record(content)
         properties = record.properties()
         seconds = int(properties.get(keys_of.CHECK_IMMUNITY_SECONDS, "0"))
-        age_ms = self._hub.clock.now_ms() - record.born_timestamp
+        age_ms = self._instance.clock.now_ms() - record.born_timestamp
         state = verdict(
             self._ledgers,
             BatchKey.read(properties[SPARK_RUN]),
@@ -151,9 +151,11 @@ class TransactionChecks:
         credentials: Credentials | None = None,
         tls: TlsSettings | None = None,
     ) -> None:
-        self.hub = Hub(nameservers, ClientSettings(credentials=credentials, tls=tls))
+        self.instance = ClientInstance(
+            nameservers, ClientSettings(credentials=credentials, tls=tls)
+        )
         group = namespace_of(namespace).wrap(group)
-        self._member = LedgerMember(group, Ledgers(Path(ledger_dir)), self.hub)
+        self._member = LedgerMember(group, Ledgers(Path(ledger_dir)), self.instance)
 
     def __enter__(self) -> Self:
         """Begin to answer."""
@@ -170,12 +172,12 @@ class TransactionChecks:
         portal().call(self._close)
 
     async def _open(self) -> None:
-        await self.hub.start()
-        await self.hub.join(self._member)
-        await self.hub.refresh()
-        await self.hub.beat()
+        await self.instance.start()
+        await self.instance.join(self._member)
+        await self.instance.refresh()
+        await self.instance.beat()
 
     async def _close(self) -> None:
         await self._member.close()
-        await self.hub.leave(self._member)
-        await self.hub.close()
+        await self.instance.leave(self._member)
+        await self.instance.close()

@@ -1,6 +1,6 @@
 """The cluster that a sink writes, by way of the client: sends on the process's one loop.
 
-Next: cometmq.client.send
+Next: cometmq.client.producer.sender
 """
 
 import asyncio
@@ -9,14 +9,14 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 from cometmq.client import ProducerSettings
-from cometmq.client.choose_queue import only
-from cometmq.client.hub import Hub
+from cometmq.client.connection.instance import ClientInstance
 from cometmq.client.identity import make_unique_ids
 from cometmq.client.namespace import namespace_of
-from cometmq.client.parcel import Parcel
-from cometmq.client.producer_member import ProducerMember
+from cometmq.client.producer.encoded_send import EncodedSend
+from cometmq.client.producer.producer_member import ProducerMember
+from cometmq.client.producer.queue_selector import only
+from cometmq.client.producer.sender import EncodedSender
 from cometmq.client.results import SendResult
-from cometmq.client.send import Sender
 from cometmq.client.sync.portal import portal
 from cometmq.codec.properties import encode_properties
 from cometmq.codec.send_text import front_text, json_text, middle_text
@@ -27,7 +27,7 @@ from cometmq.model.flags import TRANSACTION_PREPARED
 from cometmq.model.names import DEFAULT_TOPIC
 from cometmq.model.queue import MessageQueue
 from cometmq.spark.pool import shared
-from cometmq.spark.sink.batches import Batch, Request, Single
+from cometmq.spark.sink.batches import Request, RowBatch, Single
 from cometmq.spark.sink.client_endings import ClientEndings
 from cometmq.spark.sink.cluster import SinkCluster
 from cometmq.spark.sink.identity import FreshIds
@@ -71,11 +71,11 @@ class ClientSinkCluster:
 
     def __init__(self, settings: SinkSettings) -> None:
         limits = limits_of(settings)
-        self._hub = hub = Hub(";".join(settings.name_servers), limits)
-        self.ids = FreshIds(make_unique_ids(hub.ip, hub.clock, hub.chance))
+        self._instance = instance = ClientInstance(";".join(settings.name_servers), limits)
+        self.ids = FreshIds(make_unique_ids(instance.ip, instance.clock, instance.chance))
         # Above this class topics have their short names; the group is whole already.
         self._namespace = namespace_of(settings.namespace)
-        self.endings = ClientEndings(hub, settings.group, self._namespace)
+        self.endings = ClientEndings(instance, settings.group, self._namespace)
         self._users = 0
         self._sys_flag = TRANSACTION_PREPARED if settings.is_transactional else 0
         self._group = settings.group
@@ -85,11 +85,11 @@ class ClientSinkCluster:
         portal().call(self._open, settings)
 
     async def _open(self, settings: SinkSettings) -> None:
-        await self._hub.start()
-        self._sender = Sender(self._hub, self._limits)
+        await self._instance.start()
+        self._sender = EncodedSender(self._instance, self._limits)
         # Who joins the group is asked about its transactions, and only the driver knows them.
         if not settings.is_transactional:
-            await self._hub.join(self._member)
+            await self._instance.join(self._member)
 
     @property
     def is_busy(self) -> bool:
@@ -111,8 +111,8 @@ class ClientSinkCluster:
 
     async def _close(self) -> None:
         self._sender.close()
-        await self._hub.leave(self._member)
-        await self._hub.close()
+        await self._instance.leave(self._member)
+        await self._instance.close()
 
     def writable_queues(self, topic: str) -> Sequence[MessageQueue]:
         """The queues of a topic that take messages."""
@@ -128,7 +128,7 @@ class ClientSinkCluster:
 
     def _start(self, request: Request) -> "UnderWay":
         topic, queue = self._namespace.wrap(request.place.topic), request.place.queue
-        if isinstance(request, Batch):
+        if isinstance(request, RowBatch):
             parcels = [self._batch(topic, request)]
         else:
             parcels = [self._single(topic, each) for each in request.messages]
@@ -136,22 +136,22 @@ class ClientSinkCluster:
         sent = [self._sender.start(parcel, pick, None) for parcel in parcels]
         return UnderWay(sent)
 
-    def _batch(self, topic: str, batch: Batch) -> Parcel:
+    def _batch(self, topic: str, batch: RowBatch) -> EncodedSend:
         middle = middle_text(
-            batch.sys_flag, self._hub.clock.now_ms(), 0, _BATCH_PROPERTIES, ',"m":"true"'
+            batch.sys_flag, self._instance.clock.now_ms(), 0, _BATCH_PROPERTIES, ',"m":"true"'
         )
-        return Parcel(topic, self._front(_BATCH, topic), middle, batch.body, "")
+        return EncodedSend(topic, self._front(_BATCH, topic), middle, batch.body, "")
 
-    def _single(self, topic: str, single: Single) -> Parcel:
+    def _single(self, topic: str, single: Single) -> EncodedSend:
         # `encode` puts the id first: UNIQ_KEY 01 id 02.
         message_id = single.properties[_ID_AT : single.properties.index("\2")]
         middle = middle_text(
             single.sys_flag | self._sys_flag,
-            self._hub.clock.now_ms(),
+            self._instance.clock.now_ms(),
             single.flag,
             json_text(single.properties),
         )
-        return Parcel(topic, self._front(_SINGLE, topic), middle, single.body, message_id)
+        return EncodedSend(topic, self._front(_SINGLE, topic), middle, single.body, message_id)
 
     def _front(self, code: int, topic: str) -> str:
         front = self._fronts.get((code, topic))

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from cometmq.client.api.asking import all_of, side_by_side
 from cometmq.client.api.messages import MessageApi
 from cometmq.client.api.transactions import HalfMessage, TransactionApi
-from cometmq.client.hub import Hub
+from cometmq.client.connection.instance import ClientInstance
 from cometmq.client.namespace import NO_NAMESPACE, Namespace
+from cometmq.client.producer.transactions import TransactionState
 from cometmq.client.sync.portal import portal
-from cometmq.client.transactions import TransactionState
 from cometmq.codec.record import decode_records
 from cometmq.model import properties as keys_of
 from cometmq.model.errors import CometError
@@ -25,16 +25,18 @@ class ClientEndings:
     """Ends transactions of a group (`halves.Endings`).
 
     Args:
-        hub: connections, to be closed by who made them.
+        instance: connections, to be closed by who made them.
         group: the halves' producer group.
         namespace: in front of the halves' topics.
     """
 
-    def __init__(self, hub: Hub, group: str, namespace: Namespace = NO_NAMESPACE) -> None:
-        self._hub = hub
+    def __init__(
+        self, instance: ClientInstance, group: str, namespace: Namespace = NO_NAMESPACE
+    ) -> None:
+        self._instance = instance
         self._namespace = namespace
-        self._transactions = TransactionApi(hub, group)
-        self._messages = MessageApi(hub)
+        self._transactions = TransactionApi(instance, group)
+        self._messages = MessageApi(instance)
 
     def end(
         self, halves: Halves, state: TransactionState, *, is_late: bool
@@ -78,8 +80,8 @@ class ClientEndings:
         return all_of(answers)
 
     async def _address(self, halves: Halves) -> str:
-        await self._hub.known(self._namespace.wrap(halves.topic))
-        return self._hub.address(halves.broker)
+        await self._instance.known(self._namespace.wrap(halves.topic))
+        return self._instance.address(halves.broker)
 
 
 def _is_committed(records: bytes, message_id: str) -> bool:

@@ -5,9 +5,12 @@ Next: cometmq.spark.sink.encode
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
@@ -24,6 +27,7 @@ from pyspark.sql.types import (
 
 from cometmq.model.errors import MessageError, SettingsError
 from cometmq.model.names import topic_fault
+from cometmq.offline.columns.pieces import indices_of, number_array
 from cometmq.offline.columns.schema import nearest
 from cometmq.spark.sink.options import BY_KEYS, ROUND_ROBIN
 from cometmq.spark.sink.settings import SinkSettings
@@ -65,6 +69,18 @@ class Target(NamedTuple):
     broker_name: str | None = None
     queue_id: int | None = None
     sharding_key: str | None = None
+
+
+class Targets(NamedTuple):
+    """Where rows want to go: few targets, however many rows.
+
+    Attributes:
+        distinct: each target once.
+        of_rows: for each row the index of its target.
+    """
+
+    distinct: list[Target]
+    of_rows: npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -111,16 +127,13 @@ class SinkColumns:
         """Whether the rows have one of these columns."""
         return any(each in self.names for each in meanings)
 
-    def values(self, batch: pa.RecordBatch, meaning: str) -> list[Any]:
-        """A column's values; None for each row where there is no such column."""
+    def column(self, batch: pa.RecordBatch, meaning: str) -> pa.Array | None:
+        """A column; None where the rows have none of that meaning."""
         name = self.names.get(meaning)
-        if name is None:
-            return [None] * batch.num_rows
-        values: list[Any] = batch.column(batch.schema.get_field_index(name)).to_pylist()
-        return values
+        return None if name is None else batch.column(batch.schema.get_field_index(name))
 
-    def targets(self, batch: pa.RecordBatch) -> list[Target] | None:
-        """Where each row goes; None: all of them to any queue of `topic`.
+    def targets(self, batch: pa.RecordBatch) -> Targets | None:
+        """Where rows go; None: all of them to any queue of `topic`.
 
         Raises:
             MessageError: a row has no topic.
@@ -128,28 +141,53 @@ class SinkColumns:
         places = self.is_by_keys or self.has("brokerName", "queueId", "shardingKey")
         if self.topic is not None and not places:
             return None
-        topics = [self.topic] * batch.num_rows if self.topic else self.values(batch, "topic")
-        if None in topics:
+        topics = None if self.topic else self.column(batch, "topic")
+        if topics is not None and topics.null_count:
             raise MessageError("a row has no topic: its column 'topic' is null")
-        wanted = zip(
+        columns = [
             topics,
-            self.values(batch, "brokerName"),
-            self.values(batch, "queueId"),
+            self.column(batch, "brokerName"),
+            self.column(batch, "queueId"),
             self._hashed(batch),
-            strict=True,
-        )
-        return [Target(*each) for each in wanted]
+        ]
+        firsts, of_rows = _distinct(columns, batch.num_rows)
+        values = [
+            [None] * len(firsts) if column is None else column.take(firsts).to_pylist()
+            for column in columns
+        ]
+        if self.topic is not None:
+            values[0] = [self.topic] * len(firsts)
+        return Targets([Target(*each) for each in zip(*values, strict=True)], of_rows)
 
-    def _hashed(self, batch: pa.RecordBatch) -> list[str | None]:
+    def _hashed(self, batch: pa.RecordBatch) -> pa.Array | None:
         """What chooses each row's queue: its sharding key, else its keys where that is asked for."""
-        sharding = self.values(batch, "shardingKey")
+        sharding = self.column(batch, "shardingKey")
         if not self.is_by_keys:
             return sharding
-        keys = [
-            " ".join(filter(None, each)) if isinstance(each, list) else each
-            for each in self.values(batch, "keys")
-        ]
-        return [own or key for own, key in zip(sharding, keys, strict=True)]
+        keys = self.column(batch, "keys")
+        if keys is not None and pa.types.is_list(keys.type):
+            words = (filter(None, each or ()) for each in keys.to_pylist())
+            keys = pa.array([" ".join(each) or None for each in words], pa.string())
+        if sharding is None or keys is None:
+            return keys if sharding is None else sharding
+        has_own = pc.fill_null(pc.greater(pc.binary_length(sharding), 0), fill_value=False)
+        return pc.if_else(has_own, sharding, keys)
+
+
+def _distinct(
+    columns: Iterable[pa.Array | None], rows: int
+) -> tuple[pa.Array, npt.NDArray[np.int64]]:
+    """The first row of each combination of values, and which combination each row has."""
+    codes = np.zeros(rows, np.int64)
+    firsts = codes[:1]
+    for column in columns:
+        if column is None:
+            continue
+        encoded = column.dictionary_encode(null_encoding="encode")
+        codes = codes * len(encoded.dictionary) + indices_of(encoded)
+        # Few numbers again, so that they fit 64 bits whatever the columns hold.
+        _, firsts, codes = np.unique(codes, return_index=True, return_inverse=True)
+    return number_array(firsts), codes
 
 
 def _id_field(schema: StructType, name: str | None) -> StructField | None:

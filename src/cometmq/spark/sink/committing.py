@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from time import monotonic, sleep
 
-from cometmq.client.transactions import TransactionState
+from cometmq.client.producer.transactions import TransactionState
 from cometmq.model.errors import BrokerRefused, CometError
 from cometmq.spark.sink.halves import BatchKey, Endings, Halves, count_of
 from cometmq.spark.sink.ledger import COMMITTING, Ledgers
@@ -83,7 +83,7 @@ class Committing:
     ) -> None:
         """Commit, and look before anything is written that may have been written already."""
         deadline = monotonic() + self.settings.delivery_timeout_ms / 1000
-        told = _Told()
+        told = _CommitAnswers()
         unsure = list(halves)
         if not is_repeated:
             self._commit(unsure, told, is_late=False)
@@ -100,7 +100,9 @@ class Committing:
                 sleep(pause)
                 pause = min(2 * pause, _PAUSE_SECONDS_MAX)
 
-    def _commit(self, halves: Sequence[Halves], told: "_Told", *, is_late: bool) -> None:
+    def _commit(
+        self, halves: Sequence[Halves], told: "_CommitAnswers", *, is_late: bool
+    ) -> None:
         for each in halves:
             answers = self.endings.end(each, TransactionState.COMMIT, is_late=is_late)
             told.note(each, answers)
@@ -132,7 +134,7 @@ class Committing:
                 )  # fmt: skip
 
 
-class _Told:
+class _CommitAnswers:
     """What brokers have answered to the commits of a batch."""
 
     def __init__(self) -> None:

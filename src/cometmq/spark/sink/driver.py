@@ -36,10 +36,10 @@ class Driver:
             tls=settings.tls,
         )
         self._checks.__enter__()
-        hub = self._checks.hub
-        endings = ClientEndings(hub, settings.group, namespace_of(settings.namespace))
+        instance = self._checks.instance
+        endings = ClientEndings(instance, settings.group, namespace_of(settings.namespace))
         self._committing = Committing(
-            Ledgers(Path(folder)), endings, settings, hub.clock.now_ms
+            Ledgers(Path(folder)), endings, settings, instance.clock.now_ms
         )
 
     def commit(self, tasks: Sequence[TaskStored]) -> None:

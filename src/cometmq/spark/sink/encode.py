@@ -33,7 +33,7 @@ _RESERVED = pa.array(sorted({*keys_of.RESERVED, SPARK_SEQ, SPARK_RUN}), STRING)
 _COMPRESSED = compressed_flag(0, Compression.ZLIB)
 
 
-class Rows(NamedTuple):
+class MessageRows(NamedTuple):
     """Rows as messages; each field has one entry for each.
 
     Attributes:
@@ -50,9 +50,9 @@ class Rows(NamedTuple):
     sys_flags: npt.NDArray[np.int32]
     is_alone: npt.NDArray[np.bool_]
 
-    def take(self, indexes: npt.NDArray[np.int64]) -> "Rows":
+    def take(self, indexes: npt.NDArray[np.int64]) -> "MessageRows":
         """Some of them."""
-        return Rows(
+        return MessageRows(
             self.bodies.take(indexes),
             self.blocks.take(indexes),
             self.flags[indexes],
@@ -80,7 +80,7 @@ def encode_rows(
     *,
     compress_min: int | None = None,
     marks: Mapping[str, str] | None = None,
-) -> Rows:
+) -> MessageRows:
     """Rows of Spark as messages.
 
     Args:
@@ -109,7 +109,7 @@ def encode_rows(
         )
     flags = pc.fill_null(_column(batch, columns, "flag", pa.int32()), 0)
     bodies, sys_flags = _compressed(bodies, compress_min)
-    return Rows(
+    return MessageRows(
         bodies,
         blocks,
         flags.to_numpy(zero_copy_only=False),

@@ -31,7 +31,7 @@ _RUN_SIZE, _VALUE_SIZE = 8, 12
 Octets = npt.NDArray[np.uint8]
 
 
-class Run(NamedTuple):
+class TaskRun(NamedTuple):
     """Which task of which batch of which query: the same when Spark runs it again.
 
     Attributes:
@@ -99,7 +99,7 @@ class RunIds:
         run: which task it is.
     """
 
-    def __init__(self, run: Run) -> None:
+    def __init__(self, run: TaskRun) -> None:
         self._numbers = RowNumbers(run)
         text = f"{run.query}\0{run.batch}\0{run.partition}".encode()
         self._front = np.frombuffer(blake2b(text, digest_size=_RUN_SIZE).digest(), np.uint8)
@@ -128,7 +128,7 @@ class ColumnIds:
         column: its name.
     """
 
-    def __init__(self, run: Run, column: str) -> None:
+    def __init__(self, run: TaskRun, column: str) -> None:
         self._numbers = RowNumbers(run)
         self._column = column
 
@@ -159,7 +159,7 @@ class RowNumbers:
         run: which task it is.
     """
 
-    def __init__(self, run: Run) -> None:
+    def __init__(self, run: TaskRun) -> None:
         self._front = f"{run.batch}-{run.partition}-"
         self._next = 0
 
@@ -186,7 +186,7 @@ class SequencedIds:
         run: which task it is.
     """
 
-    def __init__(self, make: Callable[[int], pa.Array], run: Run) -> None:
+    def __init__(self, make: Callable[[int], pa.Array], run: TaskRun) -> None:
         self._make = make
         self._numbers = RowNumbers(run)
 

@@ -24,7 +24,7 @@ from cometmq.model.errors import (
 )
 from cometmq.model.java_hash import java_hash
 from cometmq.model.queue import MessageQueue
-from cometmq.spark.sink.batches import Batch, Place, Request
+from cometmq.spark.sink.batches import Request, RowBatch, RowPlace
 from cometmq.spark.sink.cluster import Sending, SinkCluster
 from cometmq.spark.sink.columns import Target
 from cometmq.spark.sink.settings import SinkSettings
@@ -55,7 +55,7 @@ class Stored:
 
 
 @dataclass
-class _UnderWay:
+class _SentRequest:
     request: Request
     sending: Sending
     deadline: float
@@ -66,7 +66,7 @@ Taker = Callable[[Request, SendResult], None]
 
 
 @dataclass
-class Sender:
+class TaskSender:
     """Sends the requests of one task.
 
     Attributes:
@@ -86,9 +86,9 @@ class Sender:
     stored: dict[MessageQueue, Stored] = field(default_factory=dict)
     delayed: int = 0
     _queues: dict[str, Sequence[MessageQueue]] = field(default_factory=dict)
-    _under_way: deque[_UnderWay] = field(default_factory=deque)
+    _under_way: deque[_SentRequest] = field(default_factory=deque)
 
-    def place_of(self, target: Target) -> Place:
+    def place_of(self, target: Target) -> RowPlace:
         """Where a row goes: to the queue that it names or its key chooses, or to any.
 
         Raises:
@@ -96,15 +96,15 @@ class Sender:
             TopicNotFound: nobody knows the topic.
         """
         if target.queue_id is not None or target.broker_name is not None:
-            return Place(target.topic, self._named(target))
+            return RowPlace(target.topic, self._named(target))
         number = self.home
         if target.sharding_key:
             # Follows SelectMessageQueueByHash of the Java client, so both choose alike.
             number = abs(java_hash(target.sharding_key))
         if number is None:
-            return Place(target.topic)
+            return RowPlace(target.topic)
         queues = self._writable(target.topic)
-        return Place(target.topic, queues[number % len(queues)])
+        return RowPlace(target.topic, queues[number % len(queues)])
 
     def send(self, request: Request) -> None:
         """Start to send; waits when too much is under way.
@@ -117,7 +117,7 @@ class Sender:
         ):
             self._wait_oldest()
         deadline = monotonic() + self.settings.delivery_timeout_ms / 1000
-        self._under_way.append(_UnderWay(request, self.cluster.start(request), deadline))
+        self._under_way.append(_SentRequest(request, self.cluster.start(request), deadline))
 
     def finish(self) -> None:
         """Wait until everything is stored.
@@ -166,7 +166,7 @@ class Sender:
                 failures[index] = SendFailed(f"stored at {outcome.queue}, but {outcome.status}")
             elif self.take is not None:
                 self.take(request, outcome)
-            elif isinstance(request, Batch):
+            elif isinstance(request, RowBatch):
                 self._note(outcome, request.rows)
             else:
                 self.delayed += 1

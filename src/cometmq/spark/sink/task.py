@@ -8,21 +8,22 @@ from dataclasses import dataclass
 from time import time_ns
 from typing import TYPE_CHECKING
 
+import numpy as np
 from pyspark.sql.datasource import WriterCommitMessage
 
+from cometmq.client.producer.transactions import TransactionState
 from cometmq.client.results import SendResult
-from cometmq.client.transactions import TransactionState
 from cometmq.model import properties as keys_of
 from cometmq.model.queue import MessageQueue
-from cometmq.spark.sink.batches import Place, Request, cut, slices
+from cometmq.spark.sink.batches import Request, RowPlace, RowPlaces, cut, slices
 from cometmq.spark.sink.client_cluster import sink_cluster
 from cometmq.spark.sink.cluster import SinkCluster
 from cometmq.spark.sink.columns import SinkColumns, Target
 from cometmq.spark.sink.encode import SPARK_RUN, encode_rows
 from cometmq.spark.sink.halves import BatchKey, Halves, count_of
-from cometmq.spark.sink.identity import ColumnIds, Ids, Run, RunIds, SequencedIds
+from cometmq.spark.sink.identity import ColumnIds, Ids, RunIds, SequencedIds, TaskRun
 from cometmq.spark.sink.options import BY_PARTITION, IDEMPOTENT
-from cometmq.spark.sink.sender import Sender, Stored
+from cometmq.spark.sink.sender import Stored, TaskSender
 from cometmq.spark.sink.settings import SinkSettings
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ class TaskStored(WriterCommitMessage):
         born_ms: when the task began, ms since 1970.
     """
 
-    run: Run
+    run: TaskRun
     queues: dict[MessageQueue, Stored]
     delayed: int
     halves: list[Halves]
@@ -55,7 +56,10 @@ class TaskStored(WriterCommitMessage):
 
 
 def write_rows(
-    batches: Iterator["pa.RecordBatch"], settings: SinkSettings, columns: SinkColumns, run: Run
+    batches: Iterator["pa.RecordBatch"],
+    settings: SinkSettings,
+    columns: SinkColumns,
+    run: TaskRun,
 ) -> TaskStored:
     """Send the rows of a task and wait until all are stored.
 
@@ -64,8 +68,10 @@ def write_rows(
     """
     cluster = sink_cluster(settings)
     home = run.partition if settings.queue_selector == BY_PARTITION else None
-    taken = _Taken()
-    sender = Sender(cluster, settings, home, taken.take if settings.is_transactional else None)
+    taken = _TakenHalves()
+    sender = TaskSender(
+        cluster, settings, home, taken.take if settings.is_transactional else None
+    )
     born_ms = time_ns() // 1_000_000
     try:
         with cluster.used():
@@ -83,7 +89,7 @@ def write_rows(
 
 
 def _send(
-    batches: Iterator["pa.RecordBatch"], sender: Sender, columns: SinkColumns, run: Run
+    batches: Iterator["pa.RecordBatch"], sender: TaskSender, columns: SinkColumns, run: TaskRun
 ) -> None:
     settings = sender.settings
     ids = _ids(settings, columns, run, sender.cluster)
@@ -98,7 +104,7 @@ def _send(
     sender.finish()
 
 
-class _Taken:
+class _TakenHalves:
     """The half messages that brokers have acknowledged."""
 
     def __init__(self) -> None:
@@ -111,7 +117,7 @@ class _Taken:
         halves.add(result)
 
 
-def _half_marks(settings: SinkSettings, run: Run) -> dict[str, str]:
+def _half_marks(settings: SinkSettings, run: TaskRun) -> dict[str, str]:
     """The properties that make a message half of a transaction of this batch."""
     return {
         keys_of.TRAN_MSG: "true",
@@ -121,7 +127,9 @@ def _half_marks(settings: SinkSettings, run: Run) -> dict[str, str]:
     }
 
 
-def _ids(settings: SinkSettings, columns: SinkColumns, run: Run, cluster: SinkCluster) -> Ids:
+def _ids(
+    settings: SinkSettings, columns: SinkColumns, run: TaskRun, cluster: SinkCluster
+) -> Ids:
     if settings.is_transactional:
         return SequencedIds(cluster.ids.make, run)
     if settings.delivery != IDEMPOTENT:
@@ -130,10 +138,14 @@ def _ids(settings: SinkSettings, columns: SinkColumns, run: Run, cluster: SinkCl
 
 
 def _places(
-    batch: "pa.RecordBatch", columns: SinkColumns, sender: Sender
-) -> Place | list[Place]:
-    """Where all rows go, or where each goes."""
+    batch: "pa.RecordBatch", columns: SinkColumns, sender: TaskSender
+) -> RowPlace | RowPlaces:
+    """Where all rows go, or where each goes: looked up once for each target, not for each row."""
     targets = columns.targets(batch)
     if targets is None:
         return sender.place_of(Target(columns.topic or ""))
-    return [sender.place_of(each) for each in targets]
+    numbers: dict[RowPlace, int] = {}
+    of_targets = [
+        numbers.setdefault(sender.place_of(each), len(numbers)) for each in targets.distinct
+    ]
+    return RowPlaces(list(numbers), np.array(of_targets, np.int64)[targets.of_rows])

@@ -24,7 +24,7 @@ from cometmq.model.errors import CometError
 from cometmq.spark.sink.audit import ABORTED, STORED, write_audit
 from cometmq.spark.sink.columns import SinkColumns
 from cometmq.spark.sink.driver import driver
-from cometmq.spark.sink.identity import Run
+from cometmq.spark.sink.identity import TaskRun
 from cometmq.spark.sink.settings import SinkSettings
 from cometmq.spark.sink.task import TaskStored, write_rows
 
@@ -88,7 +88,7 @@ class RocketMQWriter(DataSourceArrowWriter):
     def write(self, iterator: Iterator["pa.RecordBatch"]) -> TaskStored:
         """Send the rows of a task, in an executor."""
         context = TaskContext.get()
-        run = Run(self._write, 0, context.partitionId() if context else 0)
+        run = TaskRun(self._write, 0, context.partitionId() if context else 0)
         return write_rows(iterator, self._settings, self._columns, run)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
@@ -125,7 +125,7 @@ class RocketMQStreamWriter(DataSourceStreamArrowWriter):
         _abort(messages, f"micro-batch {batchId}", self._settings)
 
 
-def _run_of_task() -> Run:
+def _run_of_task() -> TaskRun:
     """Which task of which micro-batch this is.
 
     Raises:
@@ -138,4 +138,4 @@ def _run_of_task() -> Run:
         raise CometError(
             f"Spark does not tell the task its micro-batch ({_QUERY}, {_BATCH}); this needs Spark 4.2"
         )
-    return Run(query, int(batch), context.partitionId())
+    return TaskRun(query, int(batch), context.partitionId())

@@ -18,8 +18,8 @@ from cometmq.spark.source import planning
 from cometmq.spark.source.client_cluster import source_cluster
 from cometmq.spark.source.filters import Narrowing
 from cometmq.spark.source.missing import BrokerSilent, absences, check_missing
-from cometmq.spark.source.planning import QueueRange, RangesPartition
-from cometmq.spark.source.pull import RangeReader
+from cometmq.spark.source.planning import PlannedRange, RangesPartition
+from cometmq.spark.source.pull import RangePuller
 from cometmq.spark.source.settings import SourceSettings
 
 
@@ -60,7 +60,7 @@ class RocketMQReader(DataSourceReader):
         tasks: list[InputPartition] = list(planning.partitions(ranges, settings))
         return tasks
 
-    def _between(self, queues: Sequence[MessageQueue]) -> list[QueueRange]:
+    def _between(self, queues: Sequence[MessageQueue]) -> list[PlannedRange]:
         """What lies between the places, without brokers that do not answer where that is allowed."""
         settings, cluster = self._settings, source_cluster(self._settings)
         try:
@@ -78,7 +78,7 @@ class RocketMQReader(DataSourceReader):
         """The messages of a task, in an executor."""
         # Spark makes one partition without a value of an empty list.
         ranges = partition.ranges if isinstance(partition, RangesPartition) else ()
-        reader = RangeReader(
+        reader = RangePuller(
             source_cluster(self._settings), self._settings, arrow_schema(self._schema)
         )
         return reader.batches(ranges)

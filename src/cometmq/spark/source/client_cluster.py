@@ -1,6 +1,6 @@
 """The cluster that a source reads, by way of the client: pulls and offsets on the process's one loop.
 
-Next: cometmq.client.pull_consumer
+Next: cometmq.client.consumer.pull.pull_consumer
 """
 
 import asyncio
@@ -25,10 +25,10 @@ from cometmq.client import AsyncPullConsumer
 from cometmq.client.api.asking import all_of, side_by_side
 from cometmq.client.api.messages import MessageApi
 from cometmq.client.api.offsets import OffsetApi
-from cometmq.client.hub import Hub
+from cometmq.client.connection.instance import ClientInstance
+from cometmq.client.connection.routes import KnownTopic
 from cometmq.client.namespace import namespace_of
 from cometmq.client.results import PullStatus, RawPull
-from cometmq.client.routes import KnownTopic
 from cometmq.client.settings import ClientSettings, ConsumerSettings
 from cometmq.client.sync.portal import portal
 from cometmq.codec.bodies.cluster import ClusterInfo
@@ -86,12 +86,14 @@ class ClientSourceCluster:
         self._reading = 0
         self._is_closed = False
         signing = ClientSettings(credentials=settings.credentials, tls=settings.tls)
-        self._hub = Hub(";".join(settings.name_servers), signing)
+        self._instance = ClientInstance(";".join(settings.name_servers), signing)
         named = ConsumerSettings(namespace=settings.namespace)
-        self._consumer = AsyncPullConsumer(group=settings.group, settings=named, hub=self._hub)
-        self._offsets = OffsetApi(self._hub)
-        self._messages = MessageApi(self._hub)
-        portal().call(self._hub.start)
+        self._consumer = AsyncPullConsumer(
+            group=settings.group, settings=named, instance=self._instance
+        )
+        self._offsets = OffsetApi(self._instance)
+        self._messages = MessageApi(self._instance)
+        portal().call(self._instance.start)
         portal().call(self._consumer.start)
 
     @property
@@ -103,24 +105,24 @@ class ClientSourceCluster:
         """Close the connections."""
         self._is_closed = True
         portal().call(self._consumer.close)
-        portal().call(self._hub.close)
+        portal().call(self._instance.close)
 
     def topics(self) -> Sequence[str]:
         """All topics that the nameserver knows, of the namespace and of the system."""
-        known: list[str] = self._ask(self._hub.nameserver_api.topics)
+        known: list[str] = self._ask(self._instance.nameserver_api.topics)
         short = ((self._namespace.unwrap(topic), topic) for topic in known)
         return [name for name, topic in short if self._namespace.wrap(name) == topic]
 
     def brokers(self) -> Collection[str]:
         """The brokers that are registered."""
-        info: ClusterInfo = self._ask(self._hub.nameserver_api.cluster)
+        info: ClusterInfo = self._ask(self._instance.nameserver_api.cluster)
         return info.brokers.keys()
 
     def missing_brokers(self) -> Sequence[MissingBroker]:
         """Brokers that the nameserver remembers and that are away; RocketMQ's own tells nothing."""
         try:
             missing: Sequence[MissingBroker] = self._ask(
-                self._hub.nameserver_api.missing_brokers
+                self._instance.nameserver_api.missing_brokers
             )
         except BrokerRefused as refused:
             log.debug("nobody knows who is missing: %s", refused)
@@ -136,7 +138,9 @@ class ClientSourceCluster:
 
     def ordered_queues(self, topics: Sequence[str]) -> Sequence[MessageQueue]:
         """The queues that order configurations of topics name, of the routes asked for last."""
-        known = ((topic, self._hub.routes.get(self._namespace.wrap(topic))) for topic in topics)
+        known = (
+            (topic, self._instance.routes.get(self._namespace.wrap(topic))) for topic in topics
+        )
         return [
             queue
             for topic, each in known
@@ -221,7 +225,7 @@ class ClientSourceCluster:
 
     async def _fresh(self, topics: Sequence[str]) -> list[KnownTopic | TopicNotFound]:
         found: list[KnownTopic | TopicNotFound] = []
-        for answer in await side_by_side(self._hub.fresh, topics):
+        for answer in await side_by_side(self._instance.fresh, topics):
             if isinstance(answer, CometError) and not isinstance(answer, TopicNotFound):
                 raise answer
             found.append(answer)
@@ -262,7 +266,7 @@ class ClientSourceCluster:
     ) -> Iterator[RawPull]:
         """The answers for [start, end), up to the first that has nothing at its offset."""
         full = self._full(queue)
-        known: KnownTopic = portal().call(self._hub.known, full.topic)
+        known: KnownTopic = portal().call(self._instance.known, full.topic)
         members = members_of(known.route, queue, plan.read_from, self._suggested)
         return members.pulls(
             queue,
@@ -310,7 +314,7 @@ class ClientSourceCluster:
     ) -> RawPull | None:
         queue, start, end = asked
         full = self._full(queue)
-        known = await self._hub.known(full.topic)
+        known = await self._instance.known(full.topic)
         members = members_of(known.route, queue, plan.read_from, self._suggested)
         if not members.has_master or members.chosen(queue) != MASTER_ID:
             return None
@@ -339,11 +343,11 @@ class ClientSourceCluster:
 
     async def _indexed(self, topic: str, key: str, *, is_id: bool) -> Indexed | None:
         full = self._namespace.wrap(topic)
-        route = await self._hub.fresh(full)
+        route = await self._instance.fresh(full)
         names = sorted({queue.broker_name for queue in route.read_queues})
         answers = await side_by_side(
             lambda name: self._messages.find(
-                self._hub.address(name), full, key, count_max=INDEXED_MAX, is_id=is_id
+                self._instance.address(name), full, key, count_max=INDEXED_MAX, is_id=is_id
             ),
             names,
         )

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple, Protocol, TypeVar
 
+from cometmq.client import ALL, Filter
 from cometmq.client.results import RawPull
 from cometmq.codec.bodies.missing_brokers import MissingBroker
 from cometmq.model.errors import BrokerNotFound, NetError, TopicNotFound
 from cometmq.model.queue import MessageQueue
-from cometmq.model.subscription import ALL
 
 
 class ReadFrom(StrEnum):
@@ -38,19 +38,19 @@ class PullPlan:
     Attributes:
         rows: messages in one request.
         depth: requests under way at once.
-        expression: the tags that the broker filters by, "*" for everything, or an `Sql92`.
+        expression: what the broker filters by.
         read_from: who is asked.
     """
 
     rows: int
     depth: int
-    expression: str = ALL
+    expression: Filter = ALL
     read_from: ReadFrom = ReadFrom.SUGGESTED
 
     @property
     def is_all(self) -> bool:
         """Whether the broker leaves out nothing."""
-        return self.expression.strip() in ("", ALL)
+        return self.expression == ALL
 
 
 class Indexed(NamedTuple):

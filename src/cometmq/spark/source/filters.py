@@ -10,12 +10,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from cometmq.client import ALL, Tag
 from cometmq.model.names import is_system_topic
 from cometmq.model.queue import MessageQueue
-from cometmq.model.subscription import ALL
 from cometmq.offline.conditions import LEAST, MOST, STORE_TIME_MARGIN_MS, Conditions
 from cometmq.spark.source.cluster import Indexed, SourceCluster, all_known
-from cometmq.spark.source.planning import QueueRange
+from cometmq.spark.source.planning import PlannedRange
 from cometmq.spark.source.settings import SourceSettings
 
 # Ids or keys that are looked up one by one, and tags that a subscription names.
@@ -42,8 +42,8 @@ class Narrowing(Conditions):
         ]
 
     def ranges(
-        self, ranges: Sequence[QueueRange], cluster: SourceCluster, *, is_index_asked: bool
-    ) -> list[QueueRange]:
+        self, ranges: Sequence[PlannedRange], cluster: SourceCluster, *, is_index_asked: bool
+    ) -> list[PlannedRange]:
         """The parts of `ranges` that may have rows of the query."""
         low, high = self.span("queueOffset")
         parts = [
@@ -57,17 +57,20 @@ class Narrowing(Conditions):
     def settings(self, settings: SourceSettings) -> SourceSettings:
         """With the tags of the query as what the broker sends, where the user asked for all."""
         tags = sorted(self.choices.get("tags", ()))
-        is_all = type(settings.expression) is str and settings.expression.strip() in ("", ALL)
-        if not is_all or not 0 < len(tags) <= TAGS_MAX or not all(map(_is_word, tags)):
+        if (
+            settings.expression != ALL
+            or not 0 < len(tags) <= TAGS_MAX
+            or not all(map(_is_word, tags))
+        ):
             return settings
         if settings.topics.pattern or any(map(is_system_topic, _names(settings))):
             # Where the delay topic has the tag's hash in other topics, it has a time.
             return settings
-        return replace(settings, expression=" || ".join(tags))
+        return replace(settings, expression=Tag(*tags))
 
     def _timed(
-        self, parts: Sequence[QueueRange], cluster: SourceCluster
-    ) -> Sequence[QueueRange]:
+        self, parts: Sequence[PlannedRange], cluster: SourceCluster
+    ) -> Sequence[PlannedRange]:
         """The parts of ranges that were stored when the query wants it."""
         low, high = self.span("storeTimestamp")
         queues = {each.queue for each in parts}
@@ -88,7 +91,9 @@ class Narrowing(Conditions):
             for each in parts
         ]
 
-    def _named(self, parts: Sequence[QueueRange], cluster: SourceCluster) -> list[QueueRange]:
+    def _named(
+        self, parts: Sequence[PlannedRange], cluster: SourceCluster
+    ) -> list[PlannedRange]:
         """The offsets that the index names, where the query wants certain ids or keys."""
         for column in _LOOKED_UP:
             words = self.choices.get(column, frozenset())
@@ -101,13 +106,13 @@ class Narrowing(Conditions):
 
 
 def _looked_up(
-    parts: Sequence[QueueRange], words: Iterable[str], cluster: SourceCluster, *, is_id: bool
-) -> list[QueueRange] | None:
+    parts: Sequence[PlannedRange], words: Iterable[str], cluster: SourceCluster, *, is_id: bool
+) -> list[PlannedRange] | None:
     """One range for each message that the index names, and what it does not cover yet.
 
     None: it is not to be believed.
     """
-    ranges: list[QueueRange] = []
+    ranges: list[PlannedRange] = []
     for topic in sorted({each.queue.topic for each in parts}):
         # A column has all keys, with blanks between: the first is enough to find it.
         keys = [word if is_id else (word.split() or [""])[0] for word in words]
@@ -129,20 +134,22 @@ def _indexed_until(queue: MessageQueue, known: Sequence[Indexed]) -> int:
     return max(until_ms - STORE_TIME_MARGIN_MS, 0)
 
 
-def _places_in(part: QueueRange, known: Sequence[Indexed], tail: int) -> Iterator[QueueRange]:
+def _places_in(
+    part: PlannedRange, known: Sequence[Indexed], tail: int
+) -> Iterator[PlannedRange]:
     """The places that lie in a range, and its end that the index may not cover yet, from `tail` on."""
     tail = min(max(tail, part.start), part.end)
     places = {place for each in known for place in each.places}
     for offset in sorted(offset for queue, offset in places if queue == part.queue):
         if part.start <= offset < tail:
-            yield QueueRange(part.queue, offset, offset + 1)
+            yield PlannedRange(part.queue, offset, offset + 1)
     if tail < part.end:
         yield replace(part, start=tail)
 
 
 def _is_word(tag: Any) -> bool:
     """Whether a tag can stand in an expression."""
-    return isinstance(tag, str) and tag == tag.strip() != ALL and bool(tag) and "|" not in tag
+    return isinstance(tag, str) and tag == tag.strip() != "*" and bool(tag) and "|" not in tag
 
 
 def _names(settings: SourceSettings) -> Iterable[str]:

@@ -17,7 +17,7 @@ class DataLossError(CometError):
         )
 
 
-class Losses:
+class RowLosses:
     """What a task or a query has lost.
 
     Attributes:

@@ -4,7 +4,7 @@ A replica may lag behind its master, may have begun later, or may not be read at
 replica gives is taken, and what it does not give is asked of the master before anybody believes
 that it is gone.
 
-Next: cometmq.client.pull_consumer
+Next: cometmq.client.consumer.pull.pull_consumer
 """
 
 import logging
@@ -27,7 +27,7 @@ Ask = Callable[[int, int], Iterator[RawPull]]
 
 
 @dataclass(frozen=True)
-class Members:
+class BrokerGroupMembers:
     """The members of a broker group, for one range.
 
     Attributes:
@@ -113,7 +113,7 @@ def members_of(
     queue: MessageQueue,
     read_from: ReadFrom,
     suggested: MutableMapping[MessageQueue, int],
-) -> Members:
+) -> BrokerGroupMembers:
     """The members of a queue's broker group, as a route has them."""
     ids = {
         member
@@ -121,7 +121,7 @@ def members_of(
         if broker.broker_name == queue.broker_name
         for member in broker.addresses
     }
-    return Members(read_from, MASTER_ID in ids, ids - {MASTER_ID}, suggested)
+    return BrokerGroupMembers(read_from, MASTER_ID in ids, ids - {MASTER_ID}, suggested)
 
 
 def first_given(pull: RawPull, offset: int) -> int:

@@ -5,7 +5,7 @@ A stream's offset is `{"from": {...}, "q": {"orders": {"broker-a": {"0": 23, "1"
 knows: all of them in the first batch, the new ones later. It makes the start durable: Spark asks
 for the initial offset again after a restart before the first commit, and a second "latest" would
 skip what came between. `late` does the same for queues of brokers that were away at the start
-(`Late`); it is not there where all queues begin at their beginning.
+(`LateQueues`); it is not there where all queues begin at their beginning.
 
 Spark compares offsets as text. The same offsets in another order of keys are a new offset and an
 endless row of empty batches, so the order is fixed here: topics and brokers by name, queues by
@@ -34,7 +34,7 @@ INITIAL: Json = {"initial": True, "v": VERSION}
 
 
 @dataclass(frozen=True)
-class Late:
+class LateQueues:
     """Where queues begin that a broker brings which was away when the stream first started.
 
     Their first messages are older than the stream, where those of a queue that is made later are not.
@@ -66,7 +66,7 @@ class StreamOffset:
     ends: Offsets
     begins: Offsets = field(default_factory=dict)
     is_initial: bool = False
-    late: Late | None = None
+    late: LateQueues | None = None
 
     def to_json(self) -> Json:
         """The canonical form."""
@@ -94,7 +94,7 @@ class StreamOffset:
         return cls(
             flat(value.get("q", {})),
             flat(value.get("from", {})),
-            late=None if late is None else Late(late["at"], tuple(late["brokers"])),
+            late=None if late is None else LateQueues(late["at"], tuple(late["brokers"])),
         )
 
 

@@ -3,6 +3,8 @@
 Next: cometmq.spark.source.settings
 """
 
+from enum import StrEnum
+
 from cometmq.model.durations import duration_ms
 from cometmq.spark.options import (
     NAME_SERVER,
@@ -18,6 +20,14 @@ from cometmq.spark.options import (
     words,
 )
 from cometmq.spark.source.cluster import ReadFrom
+
+
+class AdmittedBy(StrEnum):
+    """By what a micro-batch that is limited takes of each queue."""
+
+    TIME = "time"
+    OFFSETS = "offsets"
+
 
 DEFAULT_GROUP = "spark-rocketmq-source"
 
@@ -35,7 +45,8 @@ SOURCE_OPTIONS = (
     Option("startingOffsetsByTimestampStrategy", one_of("latest", "error"), "latest", "A queue with no message that late begins at its end, or fails the query. (Spark's Kafka source fails by default; in RocketMQ quiet queues are normal.)"),
     Option("failOnDataLoss", truth, "true", "Fail when messages that should be read are gone (deleted, or a queue vanished or went back), or a broker that has some is away when a batch or an AvailableNow run begins. `false`: warn, with how many, and go on with what there is."),
     Option("brokers", words, "", "Names of the brokers that must be there, separated by commas: a read that finds no queue at one of them fails as `failOnDataLoss` says. Default: those that the cluster is known to have (see [what is promised](delivery.md))."),
-    Option("maxOffsetsPerTrigger", whole(1), None, "The most messages in one micro-batch, shared out by what waits in each queue. Streams only."),
+    Option("maxOffsetsPerTrigger", whole(1), None, "The most messages in one micro-batch. Streams only."),
+    Option("admission", one_of(*AdmittedBy), None, "What a limited micro-batch takes of each queue: `time` (default): it ends at about one store time in all queues, so a watermark drops nothing of a backlog that it keeps of news. `offsets`: a share by what waits in each queue, as Spark's Kafka source. Streams only."),
     Option("maxBytesPerTrigger", size, None, "About the most bytes of stored messages in one micro-batch, like `64m`: messages by the mean size of those that wait first. Streams only."),
     Option("minOffsetsPerTrigger", whole(1), None, "Wait until so many messages are there, or `maxTriggerDelay` is over. Streams only."),
     Option("maxTriggerDelay", duration_ms, "15m", "The longest wait for `minOffsetsPerTrigger`."),

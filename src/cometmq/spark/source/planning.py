@@ -18,18 +18,18 @@ from cometmq.spark.source.offsets import (
     COMMITTED,
     EARLIEST,
     LATEST,
-    Late,
+    LateQueues,
     Offsets,
     by_broker,
     shown,
     slip,
 )
-from cometmq.spark.source.settings import Bound, SourceSettings
-from cometmq.spark.source.subscription import Topics
+from cometmq.spark.source.settings import RangeBound, SourceSettings
+from cometmq.spark.source.subscription import TopicChoice
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class QueueRange:
+class PlannedRange:
     """The messages [start, end) of a queue."""
 
     queue: MessageQueue
@@ -45,7 +45,7 @@ class QueueRange:
 class RangesPartition(InputPartition):
     """What one Spark task reads: ranges, one after the other."""
 
-    def __init__(self, ranges: Sequence[QueueRange]) -> None:
+    def __init__(self, ranges: Sequence[PlannedRange]) -> None:
         super().__init__(None)
         self.ranges = tuple(ranges)
 
@@ -55,7 +55,7 @@ class RangesPartition(InputPartition):
 
 
 def covered_queues(
-    topics: Topics, cluster: SourceCluster, *, held: AbstractSet[str] = frozenset()
+    topics: TopicChoice, cluster: SourceCluster, *, held: AbstractSet[str] = frozenset()
 ) -> list[MessageQueue]:
     """The queues that a read covers now, in order.
 
@@ -80,7 +80,7 @@ def covered_queues(
     return sorted(filter(topics.covers, offered))
 
 
-def _check_assigned(topics: Topics, offered: Sequence[MessageQueue]) -> None:
+def _check_assigned(topics: TopicChoice, offered: Sequence[MessageQueue]) -> None:
     for topic, brokers in (topics.assignment or {}).items():
         for broker, numbers in brokers.items():
             there = {
@@ -98,7 +98,7 @@ def _check_assigned(topics: Topics, offered: Sequence[MessageQueue]) -> None:
                 )
 
 
-def check_places(bound: Bound, queues: Sequence[MessageQueue]) -> None:
+def check_places(bound: RangeBound, queues: Sequence[MessageQueue]) -> None:
     """Refuse offsets or times for queues that are not read: a misspelt name must not pass.
 
     Raises:
@@ -109,7 +109,9 @@ def check_places(bound: Bound, queues: Sequence[MessageQueue]) -> None:
             values.check(queues)
 
 
-def check_order(starting: Bound, ending: Bound, queues: Sequence[MessageQueue]) -> None:
+def check_order(
+    starting: RangeBound, ending: RangeBound, queues: Sequence[MessageQueue]
+) -> None:
     """Refuse a beginning behind the end, where the user named both.
 
     Raises:
@@ -127,7 +129,9 @@ def check_order(starting: Bound, ending: Bound, queues: Sequence[MessageQueue]) 
             )
 
 
-def resolve(bound: Bound, queues: Sequence[MessageQueue], cluster: SourceCluster) -> Offsets:
+def resolve(
+    bound: RangeBound, queues: Sequence[MessageQueue], cluster: SourceCluster
+) -> Offsets:
     """The offset at which each queue begins or ends.
 
     Raises:
@@ -163,7 +167,7 @@ def resolve(bound: Bound, queues: Sequence[MessageQueue], cluster: SourceCluster
 
 
 def _wanted(
-    bound: Bound, queues: Sequence[MessageQueue], cluster: SourceCluster
+    bound: RangeBound, queues: Sequence[MessageQueue], cluster: SourceCluster
 ) -> dict[MessageQueue, tuple[int | None, int]]:
     """For each queue the time that is wanted of it, or else the offset, EARLIEST or LATEST."""
     wanted: dict[MessageQueue, tuple[int | None, int]] = {}
@@ -213,18 +217,21 @@ def of_broker(name: str, queues: Iterable[MessageQueue]) -> list[MessageQueue]:
 CLOCKS_MS = 1000
 
 
-def late_of(bound: Bound, cluster: SourceCluster, now_ms: int) -> Late | None:
+def late_of(bound: RangeBound, cluster: SourceCluster, now_ms: int) -> LateQueues | None:
     """Where queues begin of brokers that are away at the start; None: at their beginning."""
     at = bound.timestamp_ms
     if at is None and bound.otherwise == LATEST:
         at = now_ms - CLOCKS_MS
     if at is None and bound.otherwise == COMMITTED:
         at = COMMITTED
-    return None if at is None else Late(at, tuple(cluster.brokers()))
+    return None if at is None else LateQueues(at, tuple(cluster.brokers()))
 
 
 def begin_late(
-    queues: Sequence[MessageQueue], late: Late | None, bound: Bound, cluster: SourceCluster
+    queues: Sequence[MessageQueue],
+    late: LateQueues | None,
+    bound: RangeBound,
+    cluster: SourceCluster,
 ) -> Offsets:
     """Where queues begin that were not there when the stream first started.
 
@@ -257,16 +264,16 @@ def begin_late(
     }
 
 
-def between(starts: Mapping[MessageQueue, int], ends: Offsets) -> list[QueueRange]:
+def between(starts: Mapping[MessageQueue, int], ends: Offsets) -> list[PlannedRange]:
     """The non-empty ranges from `starts` to `ends`, in order of their queues."""
     return [
-        QueueRange(queue, starts[queue], end)
+        PlannedRange(queue, starts[queue], end)
         for queue, end in sorted(ends.items())
         if end > starts[queue]
     ]
 
 
-def share_out(waiting: Sequence[QueueRange], rows_max: int | None) -> Offsets:
+def share_out(waiting: Sequence[PlannedRange], rows_max: int | None) -> Offsets:
     """How far each queue is read so that about `rows_max` messages come in all.
 
     Each queue gets a share as large as its part of what waits, at least one message: a small queue
@@ -282,7 +289,7 @@ def share_out(waiting: Sequence[QueueRange], rows_max: int | None) -> Offsets:
 SIZED_RANGES = 4
 
 
-def mean_size(waiting: Sequence[QueueRange], cluster: SourceCluster) -> float | None:
+def mean_size(waiting: Sequence[PlannedRange], cluster: SourceCluster) -> float | None:
     """About the bytes of a stored message that waits; None where nobody can tell."""
     longest = sorted(waiting, key=lambda each: (-each.rows, each.queue))[:SIZED_RANGES]
     sizes = [(each.rows, cluster.mean_size(each.queue, each.start)) for each in longest]
@@ -291,7 +298,9 @@ def mean_size(waiting: Sequence[QueueRange], cluster: SourceCluster) -> float | 
     return sum(rows * size for rows, size in known) / rows if rows else None
 
 
-def partitions(ranges: Sequence[QueueRange], settings: SourceSettings) -> list[RangesPartition]:
+def partitions(
+    ranges: Sequence[PlannedRange], settings: SourceSettings
+) -> list[RangesPartition]:
     """The tasks that read these ranges: one a queue, long ones split, short ones joined.
 
     The order is fixed, so a batch that is run again has the same tasks.
@@ -312,17 +321,17 @@ def partitions(ranges: Sequence[QueueRange], settings: SourceSettings) -> list[R
     return [RangesPartition([part]) for part in parts]
 
 
-def _split(whole: QueueRange, count: int) -> Iterable[QueueRange]:
+def _split(whole: PlannedRange, count: int) -> Iterable[PlannedRange]:
     """`count` pieces of nearly the same length."""
     count = max(1, min(count, whole.rows))
     cuts = [whole.start + whole.rows * number // count for number in range(count + 1)]
     for start, end in pairwise(cuts):
-        yield QueueRange(whole.queue, start, end)
+        yield PlannedRange(whole.queue, start, end)
 
 
-def _join(parts: Sequence[QueueRange], rows_min: int) -> Iterable[list[QueueRange]]:
+def _join(parts: Sequence[PlannedRange], rows_min: int) -> Iterable[list[PlannedRange]]:
     """Neighbours together until each group but the last has `rows_min` messages."""
-    group: list[QueueRange] = []
+    group: list[PlannedRange] = []
     rows = 0
     for part in parts:
         group.append(part)

@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from cometmq.client import Tag
 from cometmq.client.namespace import namespace_of
 from cometmq.client.results import PullStatus, RawPull
 from cometmq.model import properties as keys_of
@@ -29,15 +30,14 @@ from cometmq.model.errors import (
     TopicNotFound,
 )
 from cometmq.model.queue import MessageQueue
-from cometmq.model.subscription import parse_subscription
 from cometmq.offline.columns.body import bounded
 from cometmq.offline.columns.inner_batch import unwrapped
 from cometmq.offline.columns.window import RecordWindow, joined, record_starts
 from cometmq.offline.columns.window_columns import WindowColumns
 from cometmq.spark.source.cluster import PullPlan, SourceCluster
-from cometmq.spark.source.loss import Losses
+from cometmq.spark.source.loss import RowLosses
 from cometmq.spark.source.members import first_given
-from cometmq.spark.source.planning import QueueRange
+from cometmq.spark.source.planning import PlannedRange
 from cometmq.spark.source.settings import SourceSettings
 
 log = logging.getLogger(__name__)
@@ -53,7 +53,7 @@ AHEAD_RANGES = 16
 RETRY_S = 0.2  # Between two tries to reach a broker.
 
 
-class Pulled(NamedTuple):
+class PulledRange(NamedTuple):
     """What was pulled of a range and is not decoded yet.
 
     Attributes:
@@ -62,13 +62,13 @@ class Pulled(NamedTuple):
         bodies: the answers' bodies.
     """
 
-    wanted: QueueRange
+    wanted: PlannedRange
     floor: int
     bodies: list[bytes]
 
 
 @dataclass(frozen=True)
-class RangeReader:
+class RangePuller:
     """Reads ranges of queues.
 
     Attributes:
@@ -81,29 +81,29 @@ class RangeReader:
     settings: SourceSettings
     schema: pa.Schema
 
-    def batches(self, ranges: Sequence[QueueRange]) -> Iterator[pa.RecordBatch]:
+    def batches(self, ranges: Sequence[PlannedRange]) -> Iterator[pa.RecordBatch]:
         """The messages of the ranges, one range after the other, each in the queue's order.
 
         Raises:
             DataLossError: messages of a range are gone and that is to be an error.
             CometError: a broker does not answer, or answers what is no message.
         """
-        losses = Losses(is_failure=self.settings.fail_on_data_loss)
-        waiting: list[Pulled] = []
+        losses = RowLosses(is_failure=self.settings.fail_on_data_loss)
+        waiting: list[PulledRange] = []
         size = rows = 0
         for wanted, first in self._asked_ahead(ranges):
             if waiting and waiting[0].wanted.queue.broker_name != wanted.queue.broker_name:
                 # A record does not say its broker, so a window has one.
                 yield from self._decoded(waiting)
                 waiting, size, rows = [], 0, 0
-            waiting.append(Pulled(wanted, wanted.start, []))
+            waiting.append(PulledRange(wanted, wanted.start, []))
             for pull, expected_rows in self._pulls(wanted, first, losses):
                 waiting[-1].bodies.append(pull.body)
                 size += len(pull.body)
                 rows += expected_rows
                 if rows >= WINDOW_ROWS or size >= WINDOW_BYTES:
                     yield from self._decoded(waiting)
-                    waiting, size, rows = [Pulled(wanted, pull.next_offset, [])], 0, 0
+                    waiting, size, rows = [PulledRange(wanted, pull.next_offset, [])], 0, 0
         yield from self._decoded(waiting)
 
     @property
@@ -114,8 +114,8 @@ class RangeReader:
         )
 
     def _asked_ahead(
-        self, ranges: Sequence[QueueRange]
-    ) -> Iterator[tuple[QueueRange, RawPull | None]]:
+        self, ranges: Sequence[PlannedRange]
+    ) -> Iterator[tuple[PlannedRange, RawPull | None]]:
         """Each range, and where there are several the first answer of each that has come."""
         for at in range(0, len(ranges), AHEAD_RANGES):
             some = ranges[at : at + AHEAD_RANGES]
@@ -126,7 +126,7 @@ class RangeReader:
             yield from zip(some, first, strict=True)
 
     def _pulls(
-        self, wanted: QueueRange, first: RawPull | None, losses: Losses
+        self, wanted: PlannedRange, first: RawPull | None, losses: RowLosses
     ) -> Iterator[tuple[RawPull, int]]:
         """The answers with messages of a range, and how many offsets each covers."""
         plan = self._plan
@@ -162,14 +162,14 @@ class RangeReader:
                 offset = self._after_gap(pull, offset, wanted, misses, losses)
 
     def _answers(
-        self, wanted: QueueRange, offset: int, first: RawPull | None
+        self, wanted: PlannedRange, offset: int, first: RawPull | None
     ) -> Iterator[RawPull]:
         if first is not None:
             return iter((first,))
         return self.cluster.pulls(wanted.queue, start=offset, end=wanted.end, plan=self._plan)
 
     def _after_gap(
-        self, pull: RawPull, offset: int, wanted: QueueRange, misses: int, losses: Losses
+        self, pull: RawPull, offset: int, wanted: PlannedRange, misses: int, losses: RowLosses
     ) -> int:
         """Where to go on when the broker has nothing at `offset`, which lies inside the range."""
         goes_on = max(pull.min_offset, pull.next_offset)
@@ -187,7 +187,7 @@ class RangeReader:
         )
         return wanted.end
 
-    def _decoded(self, pulled: Sequence[Pulled]) -> Iterator[pa.RecordBatch]:
+    def _decoded(self, pulled: Sequence[PulledRange]) -> Iterator[pa.RecordBatch]:
         """One batch of what was pulled of ranges of one broker."""
         found = [each for each in pulled if each.bodies]
         if not found:
@@ -210,20 +210,20 @@ class RangeReader:
                     yield from self._decoded([each])
             raise CodecError(f"{found[0].wanted.queue}: {error}") from error
 
-    def _window(self, pulled: Pulled) -> RecordWindow:
+    def _window(self, pulled: PulledRange) -> RecordWindow:
         """The messages of a range among what was pulled, from its floor to its end."""
         wanted, bodies = pulled.wanted, pulled.bodies
         buffer = bodies[0] if len(bodies) == 1 else b"".join(bodies)
         window = unwrapped(RecordWindow(buffer, record_starts(buffer)))
         return self._wanted(_once(window, pulled.floor, wanted.end), wanted)
 
-    def _wanted(self, window: RecordWindow, wanted: QueueRange) -> RecordWindow:
+    def _wanted(self, window: RecordWindow, wanted: PlannedRange) -> RecordWindow:
         """The messages with the tags wanted: brokers filter by the tags' hashes only."""
-        tags = parse_subscription(wanted.queue.topic, self.settings.expression).tags
-        if not tags:
+        expression = self.settings.expression
+        if not isinstance(expression, Tag) or not expression.tags:
             return window
         found = self._columns(window, wanted).properties.column(keys_of.TAGS)
-        has_tag = pc.is_in(found, value_set=pa.array(tags))
+        has_tag = pc.is_in(found, value_set=pa.array(expression.tags))
         return window.select(has_tag.to_numpy(zero_copy_only=False))
 
     def _bounded(self, window: RecordWindow) -> Iterator[tuple[RecordWindow, pa.Array | None]]:
@@ -232,7 +232,7 @@ class RangeReader:
         return iter([(window, None)])
 
     def _columns(
-        self, window: RecordWindow, wanted: QueueRange, unpacked: pa.Array | None = None
+        self, window: RecordWindow, wanted: PlannedRange, unpacked: pa.Array | None = None
     ) -> WindowColumns:
         named = self.settings.namespace
         return WindowColumns(
@@ -245,7 +245,7 @@ class RangeReader:
         )
 
 
-def _report_deleted(losses: Losses, wanted: QueueRange, start: int, end: int) -> None:
+def _report_deleted(losses: RowLosses, wanted: PlannedRange, start: int, end: int) -> None:
     last = min(end, wanted.end) - 1
     losses.report(
         f"{wanted.queue}: offsets {start} to {last} are deleted, the queue goes on at {end}",
@@ -253,7 +253,7 @@ def _report_deleted(losses: Losses, wanted: QueueRange, start: int, end: int) ->
     )
 
 
-def _explained(refused: BrokerRefused, wanted: QueueRange, offset: int) -> CometError:
+def _explained(refused: BrokerRefused, wanted: PlannedRange, offset: int) -> CometError:
     """What a broker refused, with what was asked for."""
     return CometError(f"{wanted.queue} cannot be read from offset {offset} on: {refused}")
 

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import uuid4
 
-from cometmq.client import by_sql
+from cometmq.client import Filter, Sql, Tag
 from cometmq.model.credentials import Credentials
 from cometmq.model.errors import ExpressionError, SettingsError, SubscriptionError
 from cometmq.model.queue import MessageQueue
-from cometmq.model.subscription import ALL, TAG, parse_subscription
+from cometmq.model.subscription import ALL, TAG
 from cometmq.model.tls import TlsSettings
 from cometmq.offline.columns.schema import PropertiesFormat
 from cometmq.spark.options import credentials_of, moment_fault, read_options, require, tls_of
@@ -20,12 +20,12 @@ from cometmq.spark.pool import PoolLimits
 from cometmq.spark.sink.options import SINK_OPTIONS
 from cometmq.spark.source.cluster import ReadFrom
 from cometmq.spark.source.offsets import COMMITTED, EARLIEST, LATEST, QueueValues, slip
-from cometmq.spark.source.options import DEFAULT_GROUP, SOURCE_OPTIONS
-from cometmq.spark.source.subscription import Topics
+from cometmq.spark.source.options import DEFAULT_GROUP, SOURCE_OPTIONS, AdmittedBy
+from cometmq.spark.source.subscription import TopicChoice
 
 
 @dataclass(frozen=True)
-class Bound:
+class RangeBound:
     """Where queues begin or end: a time for all, a time for each, or offsets, in this order.
 
     Attributes:
@@ -60,11 +60,12 @@ class SourceSettings:
     """What a read does; the fields are the options of `SOURCE_OPTIONS`."""
 
     name_servers: tuple[str, ...]
-    topics: Topics
-    starting: Bound
-    ending: Bound
+    topics: TopicChoice
+    starting: RangeBound
+    ending: RangeBound
     fail_on_data_loss: bool
     brokers: tuple[str, ...]
+    admission: AdmittedBy
     trigger_rows_max: int | None
     trigger_bytes_max: int | None
     trigger_rows_min: int | None
@@ -75,7 +76,7 @@ class SourceSettings:
     properties_format: PropertiesFormat
     columns: tuple[str, ...]
     is_decompressed: bool
-    expression: str
+    expression: Filter
     is_index_asked: bool
     group: str
     is_committing: bool
@@ -107,6 +108,7 @@ class SourceSettings:
             ending=_bound(value, "ending", "latest"),
             fail_on_data_loss=value["failOnDataLoss"],
             brokers=value["brokers"],
+            admission=AdmittedBy(value["admission"] or AdmittedBy.TIME),
             trigger_rows_max=value["maxOffsetsPerTrigger"],
             trigger_bytes_max=value["maxBytesPerTrigger"],
             trigger_rows_min=value["minOffsetsPerTrigger"],
@@ -135,7 +137,12 @@ class SourceSettings:
 
 
 _ONLY_BATCH = ("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp")
-_ONLY_STREAM = ("maxOffsetsPerTrigger", "maxBytesPerTrigger", "minOffsetsPerTrigger")
+_ONLY_STREAM = (
+    "admission",
+    "maxOffsetsPerTrigger",
+    "maxBytesPerTrigger",
+    "minOffsetsPerTrigger",
+)
 
 
 def _refuse_other_mode(value: Mapping[str, Any], *, is_stream: bool) -> None:
@@ -149,19 +156,18 @@ def _refuse_other_mode(value: Mapping[str, Any], *, is_stream: bool) -> None:
         raise SettingsError(f"option {name!r} means nothing for a {mode}; remove it")
 
 
-def _expression(value: Mapping[str, Any]) -> str:
-    """The expression, of the type that says what it is."""
+def _expression(value: Mapping[str, Any]) -> Filter:
+    """The filter that the options mean."""
     expression: str = value["subExpression"]
     if value["subExpressionType"] == TAG:
         try:
-            parse_subscription("any", expression)
+            return Tag(expression)
         except SubscriptionError as error:
             raise SettingsError(f"option 'subExpression': {error}") from error
-        return expression
     if expression.strip() in ("", ALL):
         raise SettingsError("subExpressionType=SQL92 needs a subExpression, e.g. price > 10")
     try:
-        return by_sql(expression)
+        return Sql(expression)
     except ExpressionError as error:
         raise SettingsError(f"option 'subExpression': {error}") from error
 
@@ -176,11 +182,11 @@ def _group(value: Mapping[str, Any]) -> str:
     return f"{prefix}-{uuid4().hex}"
 
 
-def _topics(value: Mapping[str, Any]) -> Topics:
+def _topics(value: Mapping[str, Any]) -> TopicChoice:
     makers = {
-        "subscribe": Topics.by_name,
-        "subscribePattern": Topics.by_pattern,
-        "assign": Topics.by_assignment,
+        "subscribe": TopicChoice.by_name,
+        "subscribePattern": TopicChoice.by_pattern,
+        "assign": TopicChoice.by_assignment,
     }
     given = [name for name in makers if value[name] is not None]
     if len(given) != 1:
@@ -189,7 +195,7 @@ def _topics(value: Mapping[str, Any]) -> Topics:
     return makers[given[0]](value[given[0]])
 
 
-def _bound(value: Mapping[str, Any], side: str, default: str) -> Bound:
+def _bound(value: Mapping[str, Any], side: str, default: str) -> RangeBound:
     by_time, offsets = f"{side}OffsetsByTimestamp", f"{side}Offsets"
     given: str | None = value[offsets]
     text = (default if given is None else given).strip()
@@ -203,7 +209,7 @@ def _bound(value: Mapping[str, Any], side: str, default: str) -> Bound:
         )
     times: str | None = value[by_time]
     fault = _end_fault if side == "ending" else _start_fault
-    return Bound(
+    return RangeBound(
         timestamp_ms=value[f"{side}Timestamp"],
         by_timestamp=QueueValues.parse(times, by_time, moment_fault)
         if times is not None

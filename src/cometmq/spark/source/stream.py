@@ -5,7 +5,7 @@ in the executors on what was pickled of it. The promise: every message between t
 the last committed end is in exactly one micro-batch, and a batch that is run again has the same
 messages in the same tasks.
 
-Next: cometmq.spark.source.pull
+Next: cometmq.spark.source.store_time_ends
 """
 
 # ruff: noqa: N802  Spark gives these names.
@@ -32,7 +32,7 @@ from cometmq.net.clock import SystemClock
 from cometmq.spark.schema import arrow_schema
 from cometmq.spark.source import planning
 from cometmq.spark.source.client_cluster import source_cluster
-from cometmq.spark.source.loss import Losses
+from cometmq.spark.source.loss import RowLosses
 from cometmq.spark.source.missing import (
     BrokerSilent,
     absences,
@@ -41,9 +41,11 @@ from cometmq.spark.source.missing import (
     warn_of_missing,
 )
 from cometmq.spark.source.offsets import INITIAL, Json, Offsets, StreamOffset
-from cometmq.spark.source.planning import QueueRange, RangesPartition
-from cometmq.spark.source.pull import RangeReader
+from cometmq.spark.source.options import AdmittedBy
+from cometmq.spark.source.planning import PlannedRange, RangesPartition
+from cometmq.spark.source.pull import RangePuller
 from cometmq.spark.source.settings import SourceSettings
+from cometmq.spark.source.store_time_ends import StoreTimeEnds
 
 log = logging.getLogger(__name__)
 
@@ -67,7 +69,8 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._tried: Offsets = {}  # What the group was told last,
         self._told: Offsets = {}  # and what it has stored.
         self._waits_since: float | None = None
-        self._losses = Losses(is_failure=settings.fail_on_data_loss)
+        self._store_time_ends = StoreTimeEnds()
+        self._losses = RowLosses(is_failure=settings.fail_on_data_loss)
 
     def initialOffset(self) -> Json:
         """Before the first message; the first end offset says where that is."""
@@ -128,7 +131,7 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return start
         # A queue that went back, where that is allowed, stands at its new and lower end.
         ends = {queue: min(offset, latest[queue]) for queue, offset in starts.items()}
-        ends |= planning.share_out(waiting, self._rows_max(limit, waiting))
+        ends |= self._limited(waiting, self._rows_max(limit, waiting))
         if not is_news and ends == known.ends:
             return start
         return StreamOffset(ends, begins, late=late).to_json()
@@ -149,7 +152,7 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """The messages of a task, in an executor."""
         if not isinstance(partition, RangesPartition):
             return iter(())
-        reader = RangeReader(
+        reader = RangePuller(
             source_cluster(self._settings), self._settings, arrow_schema(self._schema)
         )
         return reader.batches(partition.ranges)
@@ -278,7 +281,14 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         there = planning.covered_queues(self._settings.topics, cluster, held=held)
         return [queue for queue in gone if queue not in there]
 
-    def _rows_max(self, limit: ReadLimit | None, waiting: Sequence[QueueRange]) -> int | None:
+    def _limited(self, waiting: Sequence[PlannedRange], rows_max: int | None) -> Offsets:
+        """Where the queues that have messages end in the next batch."""
+        if self._settings.admission is AdmittedBy.OFFSETS:
+            return planning.share_out(waiting, rows_max)
+        cluster = source_cluster(self._settings)
+        return self._store_time_ends.choose(waiting, rows_max, cluster)
+
+    def _rows_max(self, limit: ReadLimit | None, waiting: Sequence[PlannedRange]) -> int | None:
         """The most messages of a batch: by the option, by Spark's limit, and by their bytes."""
         settings = self._settings
         rows = [settings.trigger_rows_max] if settings.trigger_rows_max is not None else []
@@ -290,7 +300,7 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             rows += [max(int(bytes_max / mean), 1)] if mean is not None else []
         return min(rows, default=None)
 
-    def _is_enough(self, waiting: list[QueueRange]) -> bool:
+    def _is_enough(self, waiting: list[PlannedRange]) -> bool:
         """Whether the batch may start: enough messages, or waited long enough for them."""
         rows_min = self._settings.trigger_rows_min
         rows = sum(each.rows for each in waiting)

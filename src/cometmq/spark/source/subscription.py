@@ -15,7 +15,7 @@ Assignment = Mapping[str, Mapping[str | None, tuple[int, ...]]]
 
 
 @dataclass(frozen=True)
-class Topics:
+class TopicChoice:
     """What to read; exactly one of the three is given.
 
     Attributes:
@@ -30,7 +30,7 @@ class Topics:
     assignment: Assignment | None = None
 
     @classmethod
-    def by_name(cls, text: str) -> "Topics":
+    def by_name(cls, text: str) -> "TopicChoice":
         """From a list like "orders, payments".
 
         Raises:
@@ -43,7 +43,7 @@ class Topics:
         return cls(names=names)
 
     @classmethod
-    def by_pattern(cls, text: str) -> "Topics":
+    def by_pattern(cls, text: str) -> "TopicChoice":
         """From a regular expression.
 
         Raises:
@@ -56,7 +56,7 @@ class Topics:
         return cls(pattern=text)
 
     @classmethod
-    def by_assignment(cls, text: str) -> "Topics":
+    def by_assignment(cls, text: str) -> "TopicChoice":
         """From `{"orders": {"broker-a": [0, 1]}}` or `{"orders": [0, 1]}` for every broker.
 
         Raises:

@@ -15,7 +15,7 @@ from pyspark.sql.types import StructType
 
 from cometmq.model.errors import SettingsError, StoreDamaged
 from cometmq.offline.folder import StoreFolder
-from cometmq.offline.rebuild import Target, found_settings
+from cometmq.offline.rebuild import RebuildTarget, found_settings
 from cometmq.spark.options import read_options
 from cometmq.spark.store.batch import store_reader
 from cometmq.spark.store.schema import check_view_schema, view_schema
@@ -100,7 +100,7 @@ class RocketMQStoreSource(DataSource):
                 f"{value['path']!r}: queue files are written to a local directory"
             )
         size = value["queueFileSize"] or _queue_file_size(folder.root)
-        return QueueWriter(Target(folder.root, size // 20 * 20, DELAY_LEVELS_MS))
+        return QueueWriter(RebuildTarget(folder.root, size // 20 * 20, DELAY_LEVELS_MS))
 
 
 def _queue_file_size(root: str) -> int:

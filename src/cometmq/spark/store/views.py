@@ -27,10 +27,10 @@ from cometmq.offline.folder import INDEX_NAME_DIGITS
 from cometmq.offline.folder_disk import FolderDisk
 from cometmq.offline.found import find_store
 from cometmq.offline.index_shape import find_shape
-from cometmq.offline.narrowed import narrowed
 from cometmq.offline.plan import Task, plan_tasks
+from cometmq.offline.pruning import narrowed
 from cometmq.offline.queue_reader import QueueFile, queue_files, read_queue_file
-from cometmq.offline.rebuild import Target, found_settings, packed_runs
+from cometmq.offline.rebuild import RebuildTarget, found_settings, packed_runs
 from cometmq.offline.rows import message_batches
 from cometmq.offline.verify import verify
 from cometmq.spark.store.schema import MESSAGES
@@ -173,7 +173,7 @@ def _index_shape(settings: StoreReadSettings, path: str) -> tuple[IndexHeader, i
 
 def _packed(settings: StoreReadSettings, work: Work) -> Iterator[Columns]:
     # Nothing is written, so a target says only what is wanted.
-    wanted = Target("", 0, work.delay_levels_ms, settings.rules.topics)
+    wanted = RebuildTarget("", 0, work.delay_levels_ms, settings.rules.topics)
     runs = list(packed_runs(settings.folder, work.log, wanted))
     yield {
         "topic": [run.topic for run in runs],

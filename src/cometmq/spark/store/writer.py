@@ -15,8 +15,8 @@ from pyspark.sql.types import StructType
 
 from cometmq.codec.queue_entry import QUEUE_ENTRY_SIZE
 from cometmq.model.errors import SettingsError
-from cometmq.offline.packed import ENTRY, Run
-from cometmq.offline.rebuild import Target, Written, finish, write_run
+from cometmq.offline.queue_runs import ENTRY, EntryRun
+from cometmq.offline.rebuild import RebuildTarget, WrittenRun, finish, write_run
 from cometmq.spark.store.schema import VIEWS
 from cometmq.store.stored_record import is_directory_name
 
@@ -27,7 +27,7 @@ _NEEDED = ("topic", "queueId", "queueOffset", "entries")
 class WrittenRuns(WriterCommitMessage):
     """What a task has written."""
 
-    runs: list[Written]
+    runs: list[WrittenRun]
 
 
 class QueueWriter(DataSourceArrowWriter):
@@ -37,7 +37,7 @@ class QueueWriter(DataSourceArrowWriter):
         target: where.
     """
 
-    def __init__(self, target: Target) -> None:
+    def __init__(self, target: RebuildTarget) -> None:
         self._target = target
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WrittenRuns:
@@ -46,7 +46,7 @@ class QueueWriter(DataSourceArrowWriter):
         Raises:
             SettingsError: entries that are no entries, or a topic that is no folder's name.
         """
-        runs: list[Written] = []
+        runs: list[WrittenRun] = []
         for batch in iterator:
             names = batch.schema.names
             columns = [batch.column(names.index(name)).to_pylist() for name in _NEEDED]
@@ -79,7 +79,7 @@ def check_packed(schema: StructType) -> None:
             )
 
 
-def _run_of(topic: str, queue_id: int, first: int, entries: bytes) -> Run:
+def _run_of(topic: str, queue_id: int, first: int, entries: bytes) -> EntryRun:
     if not is_directory_name(topic or "") or queue_id < 0 or first < 0:
         raise SettingsError(f"{topic!r}/{queue_id} offset {first} is no place in a queue")
     if not entries or len(entries) % QUEUE_ENTRY_SIZE:
@@ -87,4 +87,4 @@ def _run_of(topic: str, queue_id: int, first: int, entries: bytes) -> Run:
             f"{len(entries or b'')} bytes for {topic}/{queue_id} are no whole number of "
             f"{QUEUE_ENTRY_SIZE}-byte queue entries"
         )
-    return Run(topic, queue_id, first, np.frombuffer(entries, ENTRY))
+    return EntryRun(topic, queue_id, first, np.frombuffer(entries, ENTRY))

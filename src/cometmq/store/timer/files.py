@@ -9,7 +9,6 @@ Next: cometmq.broker.timer.feature
 """
 
 import logging
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from cometmq.codec.timer_files import (
@@ -25,10 +24,11 @@ from cometmq.codec.timer_files import (
     encode_check,
 )
 from cometmq.model.errors import CodecError, StoreDamaged
+from cometmq.model.frozen import dataclass
 from cometmq.store.disk import Disk, read_file, write_whole
 from cometmq.store.put_aside import put_away
 from cometmq.store.timer.log import TimerLog
-from cometmq.store.timer.wheel import SLOTS_TOTAL, Page, TimerWheel
+from cometmq.store.timer.wheel import SLOTS_TOTAL, TimerWheel, WheelPage
 
 _log = logging.getLogger(__name__)
 
@@ -60,7 +60,7 @@ class TimerRequest(NamedTuple):
 class SaveJob:
     """What a save writes; made on the loop, run in a thread."""
 
-    pages: list[Page]
+    pages: list[WheelPage]
     log_end: int
     check: TimerCheck
 

@@ -25,7 +25,7 @@ _READ_SIZE = 1 << 20
 _NO_SLOTS = bytes(_PAGE_SIZE)
 
 
-class Page(NamedTuple):
+class WheelPage(NamedTuple):
     """A piece of the wheel: where it stands in the file, and its bytes."""
 
     offset: int
@@ -150,11 +150,11 @@ class TimerWheel:
 
     # --- the file
 
-    def take_changed(self) -> list[Page]:
+    def take_changed(self) -> list[WheelPage]:
         """Copies of the pages that changed since the last call, to be written."""
         view = memoryview(self._slots)
         pages = [
-            Page(
+            WheelPage(
                 number * _PAGE_SIZE,
                 bytes(view[number * _PAGE_SIZE : (number + 1) * _PAGE_SIZE]),
             )
@@ -163,11 +163,11 @@ class TimerWheel:
         self._changed.clear()
         return pages
 
-    def give_back(self, pages: Iterable[Page]) -> None:
+    def give_back(self, pages: Iterable[WheelPage]) -> None:
         """These could not be written: they are still to be."""
         self._changed.update(page.offset // _PAGE_SIZE for page in pages)
 
-    def write(self, pages: Iterable[Page]) -> None:
+    def write(self, pages: Iterable[WheelPage]) -> None:
         """Bring pages to the device. Any thread, one at a time.
 
         Raises:

@@ -13,9 +13,11 @@ from cometmq.codec.bodies.ha_status import decode_ha_status
 from cometmq.codec.remoting import Command
 from cometmq.model.codes import RequestCode, ResponseCode
 from cometmq.model.errors import RequestError
+from tests.unit.broker.conftest import serve
 from tests.unit.broker.replicas.test_masters import master, send, slave_of
 
 STATUS, EXCHANGE = RequestCode.GET_BROKER_HA_STATUS, RequestCode.EXCHANGE_BROKER_HA_INFO
+RESET, MIN_ID = RequestCode.RESET_MASTER_FLUSH_OFFSET, RequestCode.NOTIFY_MIN_BROKER_ID_CHANGE
 
 
 async def test_a_master_tells_of_its_slaves_what_mqadmin_shows(tmp_path):
@@ -76,3 +78,30 @@ def test_the_tables_go_to_slaves_of_the_group_and_administration_stays_on_this_m
     peer = SimpleNamespace(ip=ip, is_on_own_machine=False)
     passed = {rule.code for rule in RULES if gate.is_asked(rule) and may(gate, rule, peer)}
     assert passed == (OF_SLAVES if copies else set())
+
+
+async def test_a_slave_notes_what_its_master_is_said_to_have_flushed_and_a_master_does_not(
+    tmp_path,
+):
+    """908; a Java broker that is given the slave's directory finds it in the checkpoint."""
+    async with master(tmp_path / "m") as served:
+        assert (await served.ask(RESET, {"masterFlushOffset": "4711"})).code == 0
+        assert served.broker._store.replica_side.master_flushed == 0
+    async with serve(tmp_path / "s", broker_role=BrokerRole.SLAVE, broker_id=1) as served:
+        refused = await served.ask(RESET, {"masterFlushOffset": "-1"})
+        assert refused.code == ResponseCode.INVALID_PARAMETER
+        assert (await served.ask(RESET)).code != 0
+        assert (await served.ask(RESET, {"masterFlushOffset": "4711"})).code == 0
+        told = decode_ha_status((await served.ask(STATUS)).body).master
+        assert told is not None
+        assert told.master_flushed == 4711
+    async with serve(tmp_path / "s", broker_role=BrokerRole.SLAVE, broker_id=1) as served:
+        assert served.broker._store.replica_side.master_flushed == 4711
+
+
+async def test_who_has_the_smallest_id_is_taken_and_changes_nothing(tmp_path):
+    """905, as RocketMQ without enableSlaveActingMaster."""
+    async with master(tmp_path) as served:
+        told = {"minBrokerId": "1", "brokerName": "a", "minBrokerAddr": "203.0.113.9:1"}
+        assert (await served.ask(MIN_ID, told)).code == 0
+        assert served.broker._replicas.state().is_master

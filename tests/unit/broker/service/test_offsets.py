@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cometmq.broker.offsets import BEYOND_MAX
-from cometmq.broker.service.offsets import NO_QUEUE, NO_TIME_MS, CommittedOffsets, QueueBounds
+from cometmq.broker.service.offsets import NO_QUEUE, NO_TIME_MS, CommittedOffsets, QueueOffsets
 from cometmq.codec.headers.offset import (
     QueryConsumerOffset,
     QueueRequest,
@@ -26,7 +26,7 @@ def committed(tables):
 
 @pytest.fixture
 def bounds(tables):
-    return QueueBounds(tables.store)
+    return QueueOffsets(tables.store)
 
 
 async def test_a_group_goes_on_where_it_committed(tables, committed):

@@ -26,6 +26,7 @@ def retries(tables):
         topics=tables.topics,
         groups=tables.groups,
         inner=tables.inner,
+        counters=tables.counters,
         pool=tables.pool,
         chance=random.Random(1),
     )

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass, field
 
 import pytest
@@ -10,7 +12,7 @@ import pytest
 from cometmq.broker.delay.delivered_offsets import DeliveredOffsets
 from cometmq.broker.slave.master_table import MasterTable
 from cometmq.broker.slave.master_tables import OwnTables
-from cometmq.broker.slave.metadata import PERIOD_SECONDS, MasterMetadata
+from cometmq.broker.slave.metadata import PERIOD_SECONDS, UNNAMED_SECONDS, MasterMetadata
 from cometmq.codec.bodies.consumer_offset import OffsetTable, encode_offset_table
 from cometmq.codec.bodies.delay_offset import (
     DelayOffsets,
@@ -20,6 +22,7 @@ from cometmq.codec.bodies.delay_offset import (
 from cometmq.codec.bodies.group_config import GroupTable, encode_group_table
 from cometmq.codec.bodies.kv import encode_kv_table
 from cometmq.codec.bodies.topic_config import TopicTable, encode_topic_table
+from cometmq.codec.record import decode_records
 from cometmq.model.codes import RequestCode as Code
 from cometmq.model.codes import ResponseCode
 from cometmq.model.data_version import DataVersion
@@ -28,10 +31,14 @@ from cometmq.model.group import GroupConfig
 from cometmq.model.topic import TopicConfig
 from cometmq.store.config_file import ConfigFile
 from cometmq.store.real_disk import RealDisk
+from cometmq.store.settings import StoreSettings
 from tests.support.hand_clock import HandClock
+from tests.support.replica import log_of
+from tests.support.store_puts import open_store, put
 from tests.unit.broker.parts_by_hand import load_tables, make_parts, parts_by_hand
 
 MASTER = "10.0.0.1:10911"
+SIZE = 1 << 20
 OTHER_VERSION = DataVersion(5, 5)
 
 
@@ -52,6 +59,7 @@ class Master:
         self.world = world
         self.answers: dict[int, Told | Exception] = {}
         self.asked: list[tuple[int, dict[str, str]]] = []
+        self.on_answer: Callable[[], None] = lambda: None
         self.version = 1
         self.give(offsets={}, topics=[], groups=[])
 
@@ -83,6 +91,7 @@ class Master:
             if isinstance(answer, Exception):
                 done(None, answer)
             else:
+                self.on_answer()
                 done(answer, None)
 
         self.world.call_soon(later)
@@ -173,6 +182,92 @@ async def test_what_was_deleted_at_the_master_goes_with_its_offsets_and_queues(s
     # The system's own stay, whatever a master lists.
     assert slave.parts.topics.get("TBW102") is not None
     assert slave.parts.groups.peek("TOOLS_CONSUMER") is not None
+
+
+async def test_what_goes_while_the_log_is_truncated_goes_with_the_next_round(slave):
+    """The store is at work on its files then, and refuses; the topics were gone from the table for good."""
+    slave.master.give(topics=["One", "Two"], offsets={"One@G": {0: 1}, "Two@G": {0: 2}})
+    slave.round()
+    for name in ("One", "Two"):
+        slave.parts.store.queue_to_watch(name, 0)
+    slave.parts.store._acceptance.hold("the log is being truncated to 0")
+    slave.master.give(topics=[], offsets={})
+    slave.round()
+    assert "is being truncated" in slave.metadata.error
+    slave.parts.store._acceptance.release()
+    slave.round()
+    assert slave.metadata.error is None
+    for name in ("One", "Two"):
+        assert slave.parts.store.queue(name, 0) is None
+    assert slave.parts.offsets.table().offsets == {}
+
+
+def log_of_a_topic_made_again(path) -> tuple[bytes, int]:
+    """A log with two messages of a topic, and three of the one that was made again behind it; where these begin."""
+    settings = StoreSettings(commitlog_file_size=SIZE)
+    with closing(open_store(path, settings)) as store:
+        middle = put(store, b"0", b"1", topic="Orders")
+        store.delete_topic("Orders")
+        put(store, b"2", b"3", b"4", topic="Orders")
+        return log_of(store), middle
+
+
+@pytest.mark.parametrize("is_late", [False, True])
+async def test_what_was_sent_since_a_topic_was_made_again_stays_when_its_deletion_is_heard_of(
+    slave, tmp_path, is_late
+):
+    """The log is faster than the tables: the new queue was deleted as the old one, and began again in its middle."""
+    log, middle = log_of_a_topic_made_again(tmp_path / "master")
+    store = slave.parts.store
+
+    def copy(end: int) -> None:
+        store.append_raw(store.max_offset, log[store.max_offset : end])
+        store.dispatch_pending()
+        slave.log_end = store.max_offset
+
+    copy(middle)
+    slave.master.give(topics=["Orders"], offsets={"Orders@G": {0: 2}})
+    slave.round()
+    assert store.queue("Orders", 0).max_offset == 2
+    # The master answers between the two, and by the time its answer is here more of the log has come.
+    slave.master.give(topics=[], offsets={})
+    slave.master.on_answer = lambda: copy(len(log))
+    if is_late:
+        # And the deletion has to wait for the next round.
+        store._acceptance.hold("the log is being truncated to 0")
+        slave.master.on_answer = lambda: None
+        slave.round()
+        store._acceptance.release()
+        copy(len(log))
+    else:
+        slave.round()
+        slave.master.on_answer = lambda: None
+    slave.master.give(topics=["Orders"], offsets={"Orders@G": {0: 1}})
+    slave.round()
+    assert slave.metadata.error is None
+    queue = store.queue("Orders", 0)
+    assert (queue.min_offset, queue.max_offset) == (0, 3)
+    found = decode_records(b"".join(store.get("Orders", 0, 0, max_count=9).records))
+    assert [record.body for record in found] == [b"2", b"3", b"4"]
+    assert slave.parts.offsets.of("G", "Orders") == {0: 1}
+
+
+async def test_offsets_that_the_master_lost_with_a_topic_go_though_the_topic_is_there_again(
+    slave,
+):
+    """Deleted and made again between two looks: who took the old offsets over would pass over new messages."""
+    slave.master.give(topics=["Orders"], groups=["G", "H"])
+    slave.master.give(offsets={"Orders@G": {0: 5, 1: 7}, "Orders@H": {0: 5}})
+    slave.round()
+    slave.parts.offsets.commit("H", "Orders", 1, offset=3)
+    slave.is_joined = False
+    slave.master.give(offsets={"Orders@G": {1: 1}})
+    slave.round()
+    assert slave.parts.offsets.of("G", "Orders") == {0: 5, 1: 1}, "nothing goes yet"
+    slave.is_joined = True
+    slave.round()
+    assert slave.parts.offsets.of("G", "Orders") == {1: 1}
+    assert slave.parts.offsets.of("H", "Orders") == {1: 3}, "it was committed here"
 
 
 async def test_nothing_goes_while_the_logs_are_not_known_to_fit(slave):
@@ -288,6 +383,8 @@ async def test_a_table_that_means_nothing_is_refused_by_name_and_changes_nothing
 
 async def test_no_master_and_a_master_that_is_gone_are_said_once_and_tried_again(slave, caplog):
     slave.address = None
+    slave.parts.world.run(slave.metadata.step())
+    slave.parts.clock.turn(UNNAMED_SECONDS)
     slave.round()
     assert "no nameserver" in slave.metadata.error
     slave.address = MASTER
@@ -298,6 +395,16 @@ async def test_no_master_and_a_master_that_is_gone_are_said_once_and_tried_again
     slave.round()
     assert slave.metadata.error is None
     assert slave.topics() == {"Orders"}
+
+
+async def test_a_master_that_is_named_a_moment_after_the_start_is_no_trouble(slave, caplog):
+    slave.address = None
+    assert slave.parts.world.run(slave.metadata.step()) < 1.0
+    slave.address = MASTER
+    slave.master.give(topics=["Orders"])
+    slave.round()
+    assert slave.topics() == {"Orders"}
+    assert not [each for each in caplog.records if each.levelname == "WARNING"]
 
 
 async def test_a_master_of_before_a_request_gives_what_it_has(slave):

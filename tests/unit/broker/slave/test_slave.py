@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
-from contextlib import asynccontextmanager
+import asyncio
+from contextlib import asynccontextmanager, closing
 
 import pytest
 
 from cometmq.broker.handlers.slave import REFUSED
 from cometmq.broker.settings import BrokerRole
+from cometmq.broker.slave.metadata import PERIOD_SECONDS
 from cometmq.client import AsyncProducer, AsyncPullConsumer
 from cometmq.codec.bodies.ha_status import decode_ha_status
+from cometmq.codec.bodies.heartbeat import ConsumerPart, Heartbeat, encode_heartbeat
 from cometmq.model.codes import RequestCode as Code
 from cometmq.model.codes import ResponseCode
 from cometmq.model.message import Message
+from cometmq.model.subscription import parse_subscription
 from cometmq.nameserver.server import NameServer
 from cometmq.nameserver.settings import NameServerSettings
 from cometmq.net.loop import loop_clock
+from cometmq.store.message_store import MessageStore
+from cometmq.store.settings import StoreSettings
+from tests.support.replica import log_of
 from tests.unit.broker.conftest import eventually, serve
-from tests.unit.broker.test_sends import long_fields
+from tests.unit.broker.test_sends import long_fields, pull_fields
 
 COMMIT = {"consumerGroup": "G", "topic": "Orders", "queueId": "0"}
 
@@ -105,6 +112,92 @@ async def test_a_slave_is_read_only_where_its_settings_say_so(tmp_path):
         refused = await slave.ask(Code.PULL_MESSAGE)
         assert refused.code == ResponseCode.SYSTEM_BUSY
         assert refused.remark == "[REJECTREQUEST]system busy, start flow control for a while"
+
+
+def keep_from_second_file(path, served):
+    """Make what a Java master gives an empty slave of this one's log: its later files only."""
+    log = log_of(served.broker._store, 1 << 20)
+    settings = StoreSettings(commitlog_file_size=1 << 20)
+    with closing(MessageStore.open(path, settings, clock=loop_clock())) as store:
+        assert store.append_raw(1 << 20, log) == served.broker._store.max_offset
+        store.dispatch_pending()
+
+
+@asynccontextmanager
+async def slave_of_the_end(path, names, **settings):
+    """A master with the messages 0 to 4, two to a file, and its slave, which has 2 to 4."""
+    async with serve(path / "master", nameservers=names) as master:
+        for number in range(5):
+            await send(master, b"%d" % number * 400_000)
+        keep_from_second_file(path / "slave", master)
+        async with slave_of(path, names, **settings) as slave:
+            await eventually(lambda: slave.broker._topics.get("Orders") is not None)
+            await eventually(lambda: slave.broker._replicas.state().has_master)
+            yield master, slave
+
+
+async def pull(served, offset, **more):
+    answer = await served.ask(Code.PULL_MESSAGE, pull_fields("Orders", offset=offset, **more))
+    fields = answer.fields
+    return answer.code, fields["nextBeginOffset"], fields["suggestWhichBrokerId"]
+
+
+WAITING = {"sysFlag": "6", "suspendTimeoutMillis": "15000"}
+
+
+async def test_nobody_is_moved_by_what_a_slave_lacks(tmp_path):
+    """Who was before its beginning would pass over messages for good, and who was beyond its end have them twice."""
+    again = int(ResponseCode.PULL_RETRY_IMMEDIATELY)
+    async with nameserver() as names, slave_of_the_end(tmp_path, names) as (master, slave):
+        assert (await pull(slave, 2))[:2] == (ResponseCode.SUCCESS, "3")
+        for offset in (0, 1, 9):
+            before = loop_clock().monotonic()
+            assert await pull(slave, offset, **WAITING) == (again, str(offset), "0")
+            assert loop_clock().monotonic() - before < 1, "the master is there, and has it"
+        await master.broker.close()
+        await eventually(lambda: not slave.broker._replicas.state().has_master)
+        for offset in (0, 9):
+            before = loop_clock().monotonic()
+            assert await pull(slave, offset, **WAITING) == (again, str(offset), "0")
+            assert loop_clock().monotonic() - before >= 1, "clients pull again at once"
+        assert (await pull(slave, 2))[:2] == (ResponseCode.SUCCESS, "3")
+
+
+@pytest.mark.parametrize(("offset", "moved"), [(0, "2"), (9, "5")])
+async def test_a_slave_moves_consumers_where_its_settings_say_so(tmp_path, offset, moved):
+    async with (
+        nameserver() as names,
+        slave_of_the_end(tmp_path, names, is_offset_checked=True) as (_, slave),
+    ):
+        assert (await pull(slave, offset))[:2] == (ResponseCode.PULL_OFFSET_MOVED, moved)
+
+
+async def test_a_group_that_the_master_does_not_know_is_not_made_at_the_slave(tmp_path, caplog):
+    """It was made by each pull, and deleted with each look at the master, with its offsets and a line in the log."""
+    async with pair(tmp_path) as (_, master, slave):
+        await send(master)
+        await has_all(master, slave)
+        await eventually(lambda: slave.broker._replicas.state().has_master)
+        groups, topics = slave.broker._groups, slave.broker._topics
+        await eventually(lambda: groups.version == master.broker._groups.version)
+        await eventually(lambda: topics.version == master.broker._topics.version)
+        part = ConsumerPart("New", (parse_subscription("Orders", "*", version=1),))
+        beat = encode_heartbeat(Heartbeat("1.2.3.4@1", (), (part,)))
+        for _ in range(3):
+            assert (await slave.ask(Code.HEART_BEAT, body=beat)).code == ResponseCode.SUCCESS
+            code, *_ = await pull(slave, 0, consumerGroup="New")
+            assert code == ResponseCode.SUCCESS
+            assert (groups.peek("New"), topics.get("%RETRY%New")) == (None, None)
+            await asyncio.sleep(PERIOD_SECONDS)
+        assert groups.version == master.broker._groups.version
+        assert "is deleted" not in caplog.text
+        # What it commits goes to the master, which makes it, as for any client.
+        commit = {**COMMIT, "consumerGroup": "New", "commitOffset": "1"}
+        assert (
+            await slave.ask(Code.UPDATE_CONSUMER_OFFSET, commit)
+        ).code == ResponseCode.SUCCESS
+        await eventually(lambda: master.broker._offsets.get("New", "Orders", 0) == 1)
+        await eventually(lambda: groups.peek("New") is not None)
 
 
 async def test_consumers_go_on_at_the_slave_and_the_master_takes_over_where_they_came(tmp_path):

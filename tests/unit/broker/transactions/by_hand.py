@@ -67,6 +67,7 @@ class Life:
             self.queues,
             settings=broker.settings,
             topics=broker.topics,
+            events=broker.counters.events,
             clock=broker.clock,
         )
         self.checks = StateChecks(

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from cometmq.broker.store_keys import FlushDiskType
 from cometmq.broker.transactions.prepared_messages import committed, decode_op
-from cometmq.broker.transactions.table import TransactionState
+from cometmq.broker.transactions.table import OpenTransactionState
 from cometmq.codec.headers.transaction import CheckTransaction
 from cometmq.codec.message_id import encode_message_id
 from cometmq.codec.record import Record
@@ -70,7 +70,9 @@ def test_an_end_that_cannot_be_written_is_told_to_all_and_leaves_it_open():
     for outcome in outcomes:
         with pytest.raises(StoreError):
             outcome.get()
-    assert [each.state for each in life.table.open.values()] == [TransactionState.PREPARED] * 2
+    assert [each.state for each in life.table.open.values()] == [
+        OpenTransactionState.PREPARED
+    ] * 2
     life.broker.clock.turn(60)
     life.broker.store.tick()  # There is room again.
     life.end(halves[0], COMMIT)
@@ -154,7 +156,7 @@ def test_a_round_asks_after_the_immunity_and_counts():
         life.broker.store.store_host, header.commit_log_offset
     )
     assert done_offsets(life) == [0]
-    assert [each.state for each in life.table.open.values()] == [TransactionState.ASKED]
+    assert [each.state for each in life.table.open.values()] == [OpenTransactionState.ASKED]
     life.answer(life.asked[0], COMMIT)
     assert (life.paid(), done_offsets(life)) == ([b"1"], [0, 1])
     life.broker.clock.turn(60)
@@ -179,7 +181,7 @@ def test_a_long_immunity_is_kept_and_its_half_stored_anew_after_a_minute():
     life.check()
     assert life.asked == []
     (transaction,) = life.table.open.values()
-    assert (transaction.state, transaction.offsets) == (TransactionState.PREPARED, [1])
+    assert (transaction.state, transaction.offsets) == (OpenTransactionState.PREPARED, [1])
     life.broker.clock.turn(540)
     life.check()
     assert life.asked[0][1].properties()["TRANSACTION_CHECK_TIMES"] == "1"

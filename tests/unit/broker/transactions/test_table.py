@@ -12,9 +12,9 @@ from cometmq.broker.transactions.table import (
     NEXT,
     OPEN_STATES,
     OUTCOMES,
+    OpenTransactionState,
     PreparedCopy,
     TransactionEvent,
-    TransactionState,
     TransactionTable,
 )
 
@@ -34,13 +34,13 @@ def copy(offset: int, key: TransactionKey = KEY, **more) -> PreparedCopy:
 
 def test_every_state_can_be_left_or_is_an_end():
     left = {state for state, _ in NEXT}
-    assert left | END_STATES == set(TransactionState)
+    assert left | END_STATES == set(OpenTransactionState)
     assert not left & END_STATES, "what has ended stays so"
-    assert set(OUTCOMES) | OPEN_STATES == set(TransactionState)
+    assert set(OUTCOMES) | OPEN_STATES == set(OpenTransactionState)
 
 
 def test_nothing_is_asked_or_ended_before_it_was_looked_up():
-    events = {event for state, event in NEXT if state is TransactionState.UNSURE}
+    events = {event for state, event in NEXT if state is OpenTransactionState.UNSURE}
     assert events == {TransactionEvent.NOT_FOUND, TransactionEvent.FOUND}
 
 
@@ -50,11 +50,11 @@ def test_what_a_start_reads_is_not_sure_and_what_comes_later_is():
     made.loaded()
     made.feed(copy(1, KEY._replace(message_id="l")))
     states = [each.state for each in made.open.values()]
-    assert states == [TransactionState.UNSURE, TransactionState.PREPARED]
+    assert states == [OpenTransactionState.UNSURE, OpenTransactionState.PREPARED]
 
 
 @pytest.mark.parametrize("event", TransactionEvent)
-@pytest.mark.parametrize("state", TransactionState)
+@pytest.mark.parametrize("state", OpenTransactionState)
 def test_an_event_that_is_in_no_row_is_a_fault(state, event):
     made = table()
     made.feed(copy(0))
@@ -97,7 +97,7 @@ def test_an_end_that_was_not_written_leaves_it_open():
     made.feed(copy(3))
     transaction = made.open[KEY]
     made.on(transaction, TransactionEvent.ROLL_BACK)
-    assert made.outcome(KEY) is TransactionState.ROLLED_BACK
+    assert made.outcome(KEY) is OpenTransactionState.ROLLED_BACK
     assert not transaction.is_open
     made.on(transaction, TransactionEvent.NOT_WRITTEN)
     assert (transaction.is_open, made.outcome(KEY)) == (True, None)
@@ -126,7 +126,7 @@ def test_a_half_that_is_gone_is_given_up_and_marked():
     made.feed(copy(4))
     made.lost(made.open[KEY])
     assert made.unmarked == [2, 4]
-    assert made.outcome(KEY) is TransactionState.GIVEN_UP
+    assert made.outcome(KEY) is OpenTransactionState.GIVEN_UP
     made.resume(KEY)
     assert made.outcome(KEY) is None
 

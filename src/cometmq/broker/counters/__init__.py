@@ -1,0 +1,1 @@
+"""What a broker counts, once: each number is here, and whoever shows one reads it here."""

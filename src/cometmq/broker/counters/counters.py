@@ -1,0 +1,266 @@
+"""What the broker did since its start, counted once; statistics, consoles, metrics and curves are read from here.
+
+The way of a message adds once for each run of a queue in a turn, and once for each pull, pop and run of
+acknowledgements. What grows is looked at each 10 s (counters.growth), by whoever owns that machine.
+
+Names and windows follow StoreStatsService and BrokerStatsManager of RocketMQ 5.3.3.
+
+Next: cometmq.kernel.tallies
+"""
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+
+from cometmq.broker.counters.events import EVENTS_MAX, EventCounts
+from cometmq.broker.counters.latencies import Latencies
+from cometmq.broker.counters.mornings import Mornings
+from cometmq.broker.counters.tally_table import TallyTable
+from cometmq.kernel import SendBatch, Tally, count_columns, count_puts
+from cometmq.model.clock import Clock
+from cometmq.model.codes import RequestCode, request_name, response_name
+from cometmq.model.flags import ONEWAY
+from cometmq.model.names import is_system_topic
+from cometmq.store.appender import Put, PutResult
+from cometmq.store.consume_queue import ConsumeQueue
+
+WINDOWS_SECONDS = (10, 60, 600)
+_MINUTE_SECONDS = 60.0
+_US = 1_000_000
+_RPC = "rocketmq_rpc_latency_milliseconds"
+_MADE = "rocketmq_{}_create_execution_time_milliseconds"
+
+
+class Counters:
+    """Totals, tallies and samples of them.
+
+    Attributes:
+        puts: messages stored; of topics and queues.
+        gets: messages handed out; of groups, their topics and queues.
+        from_disk: those of them that had to be read from the device.
+        acks: popped messages acknowledged.
+        check_points: pops put on record, one for each queue of a pop.
+        sent_back: messages that a group gave back.
+        dead: messages that went to a group's dead letters.
+        put_failed: sends that the store refused.
+        found: pulls that got messages.
+        missed: pulls that got none.
+        get_max_us: the longest that a pull with messages took.
+        sends: how long clients' sends took, up to their answer.
+        now: monotonic seconds, as those are wanted at which something begins that is counted when it is done.
+        events: what is rare, by the labels of its metric.
+        mornings: what `of_today` was when a day began.
+        fresh: tallies that were added to since they were looked at.
+        is_quiet: whether no message was counted since the last sample: another one would say nothing new.
+        on_work: each is told when one is counted after that.
+    """
+
+    def __init__(
+        self, clock: Clock, is_system: Callable[[str], bool] = is_system_topic
+    ) -> None:
+        """Nothing was done yet; `is_system` knows the system's topics, the broker's and the cluster's among them."""
+        self._clock = clock
+        self.now = clock.monotonic
+        self.fresh: list[Tally] = []
+        (
+            self.puts, self.gets, self.from_disk, self.acks, self.check_points, self.sent_back,
+            self.dead,
+        ) = (TallyTable(self.fresh, is_system=is_system) for _ in range(7))  # fmt: skip
+        self.put_failed = self.found = self.missed = self.get_max_us = 0
+        self.sends, self._inner_puts = Latencies(), Latencies()
+        self.mornings = Mornings(clock.now_ms(), (0, 0))
+        self.is_quiet = False
+        self.events = EventCounts()
+        # By request code, flag and code of the answer: it is the way of each pull.
+        self._answered: dict[tuple[int, int, int], tuple[Latencies, ...]] = {}
+        self.on_work: list[Callable[[], None]] = []
+        self._minute_at = clock.monotonic()
+        self._samples: deque[tuple[float, int, int, int, int]] = deque(
+            maxlen=WINDOWS_SECONDS[-1] + 1
+        )
+
+    @property
+    def tables(self) -> tuple[TallyTable, ...]:
+        """Every table of tallies."""
+        return (
+            self.puts, self.gets, self.from_disk, self.acks, self.check_points, self.sent_back,
+            self.dead,
+        )  # fmt: skip
+
+    @property
+    def put_count(self) -> int:
+        """Messages stored."""
+        return self.puts.all.count
+
+    @property
+    def put_size(self) -> int:
+        """Bytes of their records."""
+        return self.puts.all.size
+
+    @property
+    def get_count(self) -> int:
+        """Messages given to consumers."""
+        return self.gets.all.count
+
+    @property
+    def of_today(self) -> tuple[int, int]:
+        """Messages stored in users' topics, and those handed out: what RocketMQ tells of days."""
+        return self.puts.users.count, self.gets.all.count
+
+    @property
+    def put_latencies(self) -> Latencies:
+        """How long puts took, those of the broker itself among them."""
+        all_puts = Latencies()
+        all_puts.include(self.sends)
+        all_puts.include(self._inner_puts)
+        return all_puts
+
+    # --- puts
+
+    def follow(self, queue: ConsumeQueue) -> None:
+        """Count what is put into a queue from now on."""
+        if queue.tally is None:
+            queue.tally = self.puts.of(queue.topic, queue_id=queue.queue_id)
+
+    def count_columns(self, batch: SendBatch[ConsumeQueue], began: float) -> None:
+        """A turn's columns were stored and can be answered."""
+        count, time_us = batch.count, int((self.now() - began) * _US)
+        count_columns(batch, 0, count, time_us)
+        self.sends.add(time_us, count)
+        if self.is_quiet:
+            self._wake()
+
+    def count_puts(
+        self, puts: Sequence[Put], results: Sequence[PutResult], began: float
+    ) -> None:
+        """So were these, which the broker makes itself."""
+        self._count_puts(puts, results, began, self._inner_puts)
+
+    def count_sends(
+        self, puts: Sequence[Put], results: Sequence[PutResult], began: float
+    ) -> None:
+        """So were these, which clients sent."""
+        self._count_puts(puts, results, began, self.sends)
+
+    def _count_puts(
+        self,
+        puts: Sequence[Put],
+        results: Sequence[PutResult],
+        began: float,
+        latencies: Latencies,
+    ) -> None:
+        time_us = self._time_us(began)
+        count_puts(puts, results, time_us)
+        latencies.add(time_us, len(results))
+        if self.is_quiet:
+            self._wake()
+
+    def answered(self, code: int, flag: int, answer_code: int, time_ns: int) -> None:
+        """A request was answered by a handler of single requests."""
+        kind = (code, flag & ONEWAY, answer_code)
+        places = self._answered.get(kind)
+        if places is None:
+            places = self._places_of(*kind)
+            if len(self._answered) < EVENTS_MAX:
+                self._answered[kind] = places
+        for latencies in places:
+            latencies.add(time_ns // 1_000)
+
+    def _places_of(self, code: int, oneway: int, answer_code: int) -> tuple[Latencies, ...]:
+        """Where the times of such requests are counted."""
+        result = "oneway" if oneway else "success"
+        answer = response_name(answer_code).lower()
+        labels = "remoting", _request_word(code), answer, "false", result
+        places = [self.events.latencies(_RPC, *labels)]
+        status = "failure" if answer_code else "success"
+        if code == RequestCode.UPDATE_AND_CREATE_TOPIC:
+            places.append(self.events.latencies(_MADE.format("topic"), status, "false"))
+        elif code == RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP:
+            places.append(self.events.latencies(_MADE.format("consumer_group"), status))
+        return tuple(each for each in places if each is not None)
+
+    def count_put_failed(self, count: int) -> None:
+        """So many sends were refused by the store."""
+        self.put_failed += count
+
+    # --- gets
+
+    def count_get(
+        self, topic: str, group: str, queue_id: int, count: int, size: int, began: float
+    ) -> None:
+        """A pull was answered with so many messages."""
+        if not count:
+            self.missed += 1
+            return
+        self.found += 1
+        self.count_handed_out(topic, group, queue_id, count, size, began)
+
+    def count_handed_out(
+        self, topic: str, group: str, queue_id: int, count: int, size: int, began: float
+    ) -> None:
+        """So many messages of a queue are in an answer."""
+        # Of each message the same time, but a pull is one: that is what is averaged (GROUP_GET_LATENCY).
+        time_us = self._time_us(began)
+        if time_us > self.get_max_us:  # noqa: PLR1730  As in Latencies.
+            self.get_max_us = time_us
+        self.gets.of(topic, group, queue_id).add(count, size, time_us // count)
+        if self.is_quiet:
+            self._wake()
+
+    def count_from_disk(self, topic: str, group: str, count: int, size: int) -> None:
+        """So many messages were read from the device for a pull or a pop."""
+        if count:
+            self.from_disk.of(topic, group).add(count, size, 0)
+
+    # --- both
+
+    def _time_us(self, began: float) -> int:
+        return int((self.now() - began) * _US)
+
+    def _wake(self) -> None:
+        self.is_quiet = False
+        for tell in self.on_work:
+            tell()
+
+    # --- rates
+
+    def sample(self, now: float) -> None:
+        """Remember the totals; once a second, unless it `is_quiet`."""
+        totals = (self.put_count, self.get_count, self.found, self.missed)
+        if not self._samples or self._samples[-1][1:] != totals:
+            self._samples.append((now, *totals))
+        self.mornings.note(self._clock.now_ms(), self.of_today)
+        if now - self._minute_at >= _MINUTE_SECONDS:
+            self._minute_at = now
+            self.sends.turn()
+            self._inner_puts.turn()
+        self.is_quiet = True
+
+    def rates(self, now: float) -> dict[str, tuple[float, ...]]:
+        """Messages put, got, pulls found and missed a second, in each window that ends now (monotonic seconds)."""
+        totals = (self.put_count, self.get_count, self.found, self.missed)
+        names = ("put", "get", "found", "missed")
+        beginnings = [self._before(now - window, now) for window in WINDOWS_SECONDS]
+        return {
+            name: tuple(
+                (total - before[column]) / (now - before[0]) if before[0] < now else 0.0
+                for before in beginnings
+            )
+            for column, (name, total) in enumerate(zip(names, totals, strict=True), start=1)
+        }
+
+    def _before(self, start: float, now: float) -> tuple[float, int, int, int, int]:
+        """The totals at the start of a window, or at the first sample where that came later; and when that was."""
+        before = (now, 0, 0, 0, 0)
+        for sample in reversed(self._samples):
+            before = (max(sample[0], start), *sample[1:])
+            if sample[0] <= start:
+                break
+        return before
+
+
+@lru_cache(maxsize=1_024)
+def _request_word(code: int) -> str:
+    """As metrics name a request; of codes that there are not, one word."""
+    name = request_name(code).lower()
+    return "unknown" if name.lstrip("-").isdecimal() else name

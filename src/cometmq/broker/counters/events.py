@@ -1,0 +1,72 @@
+"""Events that are rare, counted by the labels under which metrics show them, and gauges that features offer.
+
+Next: cometmq.broker.metrics.metric_table
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+from cometmq.broker.counters.latencies import Latencies
+
+# Of all names together; further ones are not counted.
+EVENTS_MAX = 50_000
+
+
+class Gauge(NamedTuple):
+    """What something is now.
+
+    Attributes:
+        name: of the metric (broker.metrics.metric_table).
+        labels: the values of its labels, in their order.
+        value: in the metric's unit.
+    """
+
+    name: str
+    labels: tuple[str, ...]
+    value: float
+
+
+class EventCounts:
+    """How often things happened since the start.
+
+    Attributes:
+        gauges: what features know and nobody counts; each is asked when metrics are shown, and must not wait.
+    """
+
+    def __init__(self) -> None:
+        self._counts: dict[str, dict[tuple[str, ...], int]] = defaultdict(dict)
+        self._latencies: dict[str, dict[tuple[str, ...], Latencies]] = defaultdict(dict)
+        self._size = 0
+        self.gauges: list[Callable[[], Iterable[Gauge]]] = []
+
+    def add(self, name: str, *labels: str, count: int = 1) -> None:
+        """It happened so often more."""
+        counts = self._counts[name]
+        if labels in counts:
+            counts[labels] += count
+        elif self._size < EVENTS_MAX:
+            self._size += 1
+            counts[labels] = count
+
+    def took(self, name: str, *labels: str, time_us: int, count: int = 1) -> None:
+        """It took so long, each of so many times."""
+        latencies = self.latencies(name, *labels)
+        if latencies is not None:
+            latencies.add(time_us, count)
+
+    def latencies(self, name: str, *labels: str) -> Latencies | None:
+        """Where its times are counted; None: there are too many names."""
+        latencies = self._latencies[name].get(labels)
+        if latencies is None and self._size < EVENTS_MAX:
+            self._size += 1
+            latencies = self._latencies[name][labels] = Latencies()
+        return latencies
+
+    def of(self, name: str) -> dict[tuple[str, ...], int]:
+        """How often, by labels."""
+        return dict(self._counts.get(name, {}))
+
+    def times_of(self, name: str) -> dict[tuple[str, ...], Latencies]:
+        """How long, by labels."""
+        return dict(self._latencies.get(name, {}))

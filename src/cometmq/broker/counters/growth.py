@@ -1,0 +1,89 @@
+"""How much tallies grew in the last minute, hour and day: VIEW_BROKER_STATS_DATA's three windows.
+
+Nothing is done for it when a message is counted: each 10 s those tallies are looked at that were added to since.
+Windows and samples are those of StatsItem of RocketMQ 5.3.3.
+"""
+
+from array import array
+
+from cometmq.kernel import Tally
+from cometmq.model.frozen import dataclass
+
+# (window, between two samples), seconds.
+WINDOWS = ((60.0, 10.0), (3_600.0, 600.0), (86_400.0, 3_600.0))
+# Tallies whose growth is kept: 1.5 KB each of one that is always busy.
+KEPT_MAX = 30_000
+_WIDTH = 5  # Of a sample: the time in ms, count, size, time, times.
+
+
+@dataclass(frozen=True, slots=True)
+class Growth:
+    """Of one tally in one window.
+
+    Attributes:
+        count: messages.
+        size: bytes.
+        time_us: of all of them.
+        times: additions.
+        seconds: within how many; the time since the start where that is less than the window.
+    """
+
+    count: int
+    size: int
+    time_us: int
+    times: int
+    seconds: float
+
+
+class TallyGrowth:
+    """What tallies were lately. It stands beside each, in `Tally.kept`."""
+
+    def __init__(self, now: float, *, kept_max: int = KEPT_MAX) -> None:
+        """`now`: monotonic seconds, here as everywhere. Tallies begin with 0."""
+        self._began = now
+        self._kept_max = kept_max
+        self.kept = 0
+
+    def note(self, tally: Tally, now: float) -> None:
+        """A tally was added to; further additions are told again."""
+        tally.looked_at()
+        samples = tally.kept
+        if samples is None:
+            if self.kept >= self._kept_max:
+                return
+            self.kept += 1
+            samples = tally.kept = tuple(array("q") for _ in WINDOWS)
+        at_ms = int(now * 1000)
+        for kept, (window, step) in zip(samples, WINDOWS, strict=True):
+            if not kept or at_ms - kept[-_WIDTH] >= step * 1000:
+                kept.extend((at_ms, tally.count, tally.size, tally.time_us, tally.times))
+                if len(kept) > (int(window / step) + 1) * _WIDTH:
+                    del kept[:_WIDTH]
+
+    def forget(self, tally: Tally) -> None:
+        """A tally is gone."""
+        self.kept -= tally.kept is not None
+        tally.kept = None
+
+    def is_kept(self, tally: Tally) -> bool:
+        """Whether it is known how a tally grew."""
+        return tally.kept is not None or self.kept < self._kept_max
+
+    def of(self, tally: Tally, now: float) -> tuple[Growth, ...]:
+        """By how much a tally grew within each window that ends now."""
+        grown = []
+        totals = (tally.count, tally.size, tally.time_us, tally.times)
+        samples = tally.kept or (array("q"),) * len(WINDOWS)
+        for kept, (window, _) in zip(samples, WINDOWS, strict=True):
+            start_ms = (now - window) * 1000
+            begin, at = (0, 0, 0, 0), self._began
+            for place in range(0, len(kept), _WIDTH):
+                if kept[place] > start_ms:
+                    break
+                at, begin = kept[place] / 1000, tuple(kept[place + 1 : place + _WIDTH])
+            count, size, time_us, times = (
+                total - before for total, before in zip(totals, begin, strict=True)
+            )
+            seconds = min(now - at, window)
+            grown.append(Growth(count, size, time_us, times, seconds))
+        return tuple(grown)

@@ -1,0 +1,99 @@
+"""How long something took: how many in each class of time, of which a percentile can be read.
+
+Classes grow by a quarter, so a percentile is true to a quarter; whoever shows fewer classes adds them up.
+
+Next: cometmq.broker.counters.tally_table
+"""
+
+from bisect import bisect_left
+from itertools import accumulate
+
+_FIRST_US, _LAST_US, _GROWTH = 10, 10_000_000, 1.25
+# Ends that some answer names: DISTRIBUTION_MS below.
+DISTRIBUTION_MS = (1, 10, 50, 100, 200, 500, 1_000, 2_000, 3_000, 4_000, 5_000, 10_000)
+
+
+def _bounds() -> tuple[int, ...]:
+    bounds, bound = {each * 1000 for each in DISTRIBUTION_MS}, float(_FIRST_US)
+    while bound < _LAST_US:
+        bounds.add(round(bound))
+        bound *= _GROWTH
+    return tuple(sorted(bounds))
+
+
+BOUNDS_US = _bounds()  # Upper ends; what took longer is in a class of its own.
+
+
+def _sums(some: list[int], others: list[int]) -> list[int]:
+    return [one + other for one, other in zip(some, others, strict=True)]
+
+
+class Latencies:
+    """Counts by time.
+
+    Attributes:
+        max_us: the longest.
+        total_us: of all.
+        count: of all.
+    """
+
+    def __init__(self) -> None:
+        self._counts = [0] * (len(BOUNDS_US) + 1)
+        self._before = self._counts[:]  # At the begin of this minute, and of the one before.
+        self._long_before = self._counts[:]
+        self.max_us = self.total_us = self.count = 0
+
+    def add(self, time_us: int, count: int = 1) -> None:
+        """So many took so long each."""
+        self._counts[bisect_left(BOUNDS_US, time_us)] += count
+        self.count += count
+        self.total_us += time_us * count
+        # A call of `max` costs as much as all else here, and this is on the way of each turn.
+        if time_us > self.max_us:  # noqa: PLR1730
+            self.max_us = time_us
+
+    def include(self, other: "Latencies") -> None:
+        """Count what another one has counted."""
+        now, before, long_before = other.snapshots
+        self._counts = _sums(self._counts, now)
+        self._before = _sums(self._before, before)
+        self._long_before = _sums(self._long_before, long_before)
+        self.max_us = max(self.max_us, other.max_us)
+        self.total_us += other.total_us
+        self.count += other.count
+
+    @property
+    def snapshots(self) -> tuple[list[int], list[int], list[int]]:
+        """The counts of all classes now, at the begin of this minute, and of the one before."""
+        return self._counts, self._before, self._long_before
+
+    def turn(self) -> None:
+        """A minute is over: percentiles are of this one and the last."""
+        self._before, self._long_before = self._counts[:], self._before
+
+    def percentile_ms(self, share: float) -> float:
+        """What that share of the last minutes did not take longer than, ms; 0 where there was nothing."""
+        recent = [now - then for now, then in zip(self._counts, self._long_before, strict=True)]
+        wanted = sum(recent) * share
+        if not wanted:
+            return 0.0
+        for bound, passed in zip((*BOUNDS_US, self.max_us), accumulate(recent), strict=True):
+            if passed >= wanted:
+                return bound / 1000
+        return self.max_us / 1000
+
+    def up_to(self, bounds_ms: tuple[int, ...]) -> list[int]:
+        """How many took less than each of these, ms, of the classes' ends; and all."""
+        passed = list(accumulate(self._counts))
+        return [
+            *(passed[bisect_left(BOUNDS_US, each * 1000)] for each in bounds_ms),
+            passed[-1],
+        ]
+
+    def distribution(self) -> str:
+        """The counts as StoreStatsService of RocketMQ 5.3.3 writes them."""
+        names = ("<=0ms", "0~10ms", "10~50ms", "50~100ms", "100~200ms", "200~500ms", "500ms~1s",
+                 "1~2s", "2~3s", "3~4s", "4~5s", "5~10s", "10s~")  # fmt: skip
+        passed = self.up_to(DISTRIBUTION_MS)
+        counts = [now - then for now, then in zip(passed, [0, *passed], strict=False)]
+        return " ".join(f"[{name}]:{count}" for name, count in zip(names, counts, strict=True))

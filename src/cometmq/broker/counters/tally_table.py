@@ -1,0 +1,110 @@
+"""Tallies by topic, group and queue: found by their names, made where there is none yet.
+
+    a queue's -> its topic's (of a group) -> all of users, or of the system -> all
+
+One is never refused: past the bound a queue is counted with its topic, and a topic with all.
+
+Next: cometmq.broker.counters.growth
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from cometmq.kernel import Tally
+from cometmq.model.names import is_system_group, is_system_topic
+
+# Of one table, queues included: 80,000 queues of 10,000 topics have room (about 150 bytes each).
+TALLIES_MAX = 100_000
+WHOLE = -1  # The queue of a tally that counts all queues of its topic.
+
+
+class TallyPlace(NamedTuple):
+    """What a tally counts.
+
+    Attributes:
+        topic: its messages; empty: of all topics.
+        group: that they were counted for; empty: for nobody.
+        queue_id: WHOLE: all queues.
+        is_system: the topic or the group is the system's.
+    """
+
+    topic: str
+    group: str = ""
+    queue_id: int = WHOLE
+    is_system: bool = False
+
+
+class TallyTable:
+    """Tallies of one kind of event.
+
+    Attributes:
+        all: every message.
+        users: without those of the system's topics and groups.
+    """
+
+    def __init__(
+        self,
+        fresh: list[Tally],
+        *,
+        tallies_max: int = TALLIES_MAX,
+        is_system: Callable[[str], bool] = is_system_topic,
+    ) -> None:
+        """What is counted for the first time since it was looked at goes to `fresh`; `is_system` knows topics."""
+        self._fresh = fresh
+        self._is_system = is_system
+        self._tallies_max = tallies_max
+        self._topics: dict[str, dict[tuple[str, int], Tally]] = {}
+        self._wholes: dict[tuple[str, str], Tally] = {}
+        self._count = 0
+        self.all = Tally(TallyPlace(""), None, fresh)
+        self.users = Tally(TallyPlace(""), self.all, fresh)
+        self._system = Tally(TallyPlace("", is_system=True), self.all, fresh)
+
+    def __len__(self) -> int:
+        return self._count
+
+    def of(self, topic: str, group: str = "", queue_id: int = WHOLE) -> Tally:
+        """The tally of a queue, of a topic, for a group or for nobody."""
+        tallies = self._topics.get(topic)
+        tally = None if tallies is None else tallies.get((group, queue_id))
+        return tally or self._make(topic, group, queue_id)
+
+    def get(self, topic: str, group: str = "", queue_id: int = WHOLE) -> Tally | None:
+        """The same, where there is one."""
+        return self._topics.get(topic, {}).get((group, queue_id))
+
+    def _make(self, topic: str, group: str, queue_id: int) -> Tally:
+        is_system = self._is_system(topic) or is_system_group(group)
+        if queue_id != WHOLE:
+            above = self.of(topic, group)
+        else:
+            above = self._system if is_system else self.users
+        if self._count >= self._tallies_max:
+            return above
+        tally = Tally(TallyPlace(topic, group, queue_id, is_system), above, self._fresh)
+        self._topics.setdefault(topic, {})[group, queue_id] = tally
+        if queue_id == WHOLE:
+            self._wholes[topic, group] = tally
+        self._count += 1
+        return tally
+
+    def topics(self) -> list[str]:
+        """Topics that something was counted of."""
+        return list(self._topics)
+
+    def wholes(self) -> list[Tally]:
+        """The tallies of all topics, of each group, without those of single queues."""
+        return list(self._wholes.values())
+
+    def forget(self, topic: str, is_gone: Callable[[str], bool] | None = None) -> list[Tally]:
+        """The topic is gone, or those of its groups that are; gives their tallies."""
+        tallies = self._topics.get(topic, {})
+        keys = [key for key in tallies if is_gone is None or (key[0] and is_gone(key[0]))]
+        gone = [tallies.pop(key) for key in keys]
+        for group, queue_id in keys:
+            if queue_id == WHOLE:
+                del self._wholes[topic, group]
+        self._count -= len(gone)
+        if gone and not tallies:
+            del self._topics[topic]
+        return gone

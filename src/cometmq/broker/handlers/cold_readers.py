@@ -1,0 +1,82 @@
+"""Requests 2001 to 2003: thresholds of cold data control, changed and asked for.
+
+Next: cometmq.broker.cold_readers
+"""
+
+import logging
+
+import orjson
+
+from cometmq.broker.parts import Feature, Parts
+from cometmq.codec.java_properties import decode_java_properties
+from cometmq.codec.remoting import Command
+from cometmq.model.codes import RequestCode, ResponseCode
+from cometmq.model.errors import CodecError, RequestError
+from cometmq.model.names import group_fault
+from cometmq.net.answer import Answer
+from cometmq.net.peer import Peer
+
+_log = logging.getLogger(__name__)
+
+_BODY_MAX = 1 << 20
+_THRESHOLD_MAX = (1 << 63) - 1  # A Java long.
+
+
+class ColdReaderHandler(Feature):
+    """Handles what is asked of cold data control."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._cold = parts.cold
+        self.answers = {
+            RequestCode.UPDATE_COLD_DATA_FLOW_CTR_CONFIG: self.change,
+            RequestCode.REMOVE_COLD_DATA_FLOW_CTR_CONFIG: self.remove,
+            RequestCode.GET_COLD_DATA_FLOW_CTR_INFO: self.tell,
+        }
+
+    def change(self, command: Command, peer: Peer) -> Answer:
+        """UPDATE_COLD_DATA_FLOW_CTR_CONFIG 2001: all of the thresholds, or none."""
+        if len(command.body) > _BODY_MAX:
+            raise _invalid(f"a body of {len(command.body)} bytes; {_BODY_MAX} is the most")
+        try:
+            values = decode_java_properties(command.body)
+        except CodecError as error:
+            raise RequestError(
+                ResponseCode.SYSTEM_ERROR, f"string2Properties error: {error}"
+            ) from None
+        thresholds = {group: _threshold(group, text) for group, text in values.items()}
+        self._cold.change(thresholds)
+        _log.info("%s changed cold read thresholds: %s", peer.address, thresholds)
+        return Answer()
+
+    def remove(self, command: Command, peer: Peer) -> Answer:
+        """REMOVE_COLD_DATA_FLOW_CTR_CONFIG 2002; of a group without a threshold it does nothing."""
+        try:
+            group = command.body.decode()
+        except UnicodeDecodeError:
+            raise _invalid("the body has to be the name of a consumer group") from None
+        self._cold.remove(group)
+        _log.info("%s removed the cold read threshold of %s", peer.address, group)
+        return Answer()
+
+    def tell(self, _command: Command, _peer: Peer) -> Answer:
+        """GET_COLD_DATA_FLOW_CTR_INFO 2003."""
+        return Answer(body=orjson.dumps(self._cold.to_json()))
+
+
+def _threshold(group: str, text: str) -> int:
+    if (fault := group_fault(group)) is not None:
+        raise _invalid(fault)
+    text = text.strip()
+    # Twenty digits are more than any; Python reads thousands slowly.
+    if (
+        not text.isascii()
+        or not text.isdecimal()
+        or len(text) > 20
+        or int(text) > _THRESHOLD_MAX
+    ):
+        raise _invalid(f"{group}: the threshold has to be a number of bytes, from 0 on")
+    return int(text)
+
+
+def _invalid(remark: str) -> RequestError:
+    return RequestError(ResponseCode.INVALID_PARAMETER, remark)

@@ -1,0 +1,48 @@
+"""Requests of mqadmin about parts of RocketMQ that this broker has not: each is refused with a sentence that says why.
+
+902 and 903 are for a BrokerContainer, 354 and 355 for queues and settings in RocksDB, 1007 for controller mode.
+
+Next: cometmq.broker.requests
+"""
+
+from cometmq.broker.parts import Feature, Parts
+from cometmq.codec.remoting import Command
+from cometmq.model.codes import RequestCode as Code
+from cometmq.model.codes import ResponseCode
+from cometmq.model.errors import RequestError
+from cometmq.net.answer import Answer
+from cometmq.net.peer import Peer
+
+_CONTAINER = (
+    "this is a broker and no BrokerContainer: start each broker as a process of its own"
+)
+_NOT_SUPPORTED = ResponseCode.REQUEST_CODE_NOT_SUPPORTED
+_REASONS = {
+    Code.ADD_BROKER: (_NOT_SUPPORTED, _CONTAINER),
+    Code.REMOVE_BROKER: (_NOT_SUPPORTED, _CONTAINER),
+    Code.CHECK_ROCKSDB_CQ_WRITE_PROGRESS: (
+        ResponseCode.SYSTEM_ERROR,
+        "this broker keeps its queues in files and none in RocksDB: there is no progress to check",
+    ),
+    Code.EXPORT_ROCKSDB_CONFIG_TO_JSON: (
+        ResponseCode.SYSTEM_ERROR,
+        "this broker keeps its settings as JSON already: see the folder config of its store",
+    ),
+    # The words of AdminBrokerProcessor.getBrokerEpochCache of RocketMQ 5.3.3, with its blank.
+    Code.GET_BROKER_EPOCH_CACHE: (
+        ResponseCode.SYSTEM_ERROR,
+        "this request only for controllerMode ",
+    ),
+}
+
+
+class RefusalHandler(Feature):
+    """Says what is not here, and why."""
+
+    def __init__(self, _parts: Parts) -> None:
+        self.answers = dict.fromkeys(_REASONS, self.refuse)
+
+    def refuse(self, command: Command, _peer: Peer) -> Answer:
+        """Any of them."""
+        code, reason = _REASONS[Code(command.code)]
+        raise RequestError(code, reason)

@@ -1,0 +1,151 @@
+"""The collector that metrics and spans are sent to: OTLP over gRPC, by OpenTelemetry's exporters, in a thread of its own.
+
+An extra: `pip install cometmq[otlp]`. Imported only where `metricsExporterType=OTLP_GRPC`.
+
+Next: cometmq.broker.metrics.exporting
+"""
+
+import logging
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+from cometmq.broker.settings import BrokerSettings
+from cometmq.model.errors import SettingsError
+
+try:
+    from opentelemetry.exporter.otlp.proto.grpc.metric_exporter import OTLPMetricExporter
+    from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter
+    from opentelemetry.sdk.metrics.export import MetricExportResult, MetricsData
+    from opentelemetry.sdk.resources import Resource
+    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.sdk.trace.export import BatchSpanProcessor
+    from opentelemetry.trace import Tracer
+except ImportError as missing:
+    raise SettingsError(
+        f"metricsExporterType=OTLP_GRPC needs OpenTelemetry ({missing.name}); install it: pip install 'cometmq[otlp]'"
+    ) from missing
+
+_log = logging.getLogger(__name__)
+
+SPANS_WAITING_MAX = 2_048
+_SPANS_AT_ONCE = 512
+_FLUSH_MS_MAX = 2_000
+
+
+class Collector:
+    """Sends to one collector, and says when it does not answer and when it does again.
+
+    Args:
+        settings: who it is and how long a request may take.
+        resource: who sends.
+
+    Attributes:
+        target: its address, an URL.
+    """
+
+    def __init__(self, settings: BrokerSettings, resource: Resource) -> None:
+        self.target = target_of(settings.metrics_grpc_target)
+        self._resource = resource
+        self._headers = headers_of(settings.metrics_grpc_header)
+        self._seconds = settings.metrics_grpc_timeout_ms / 1000
+        self._metrics = OTLPMetricExporter(
+            endpoint=self.target, headers=self._headers, timeout=self._seconds
+        )
+        self._thread = ThreadPoolExecutor(1, "otlp")
+        self._is_away = False
+        self._tracers: TracerProvider | None = None
+        # It says each failure in its own words; ours stand once.
+        logging.getLogger("opentelemetry.exporter.otlp.proto.grpc.exporter").setLevel(
+            logging.CRITICAL
+        )
+
+    def tracer(self) -> Tracer:
+        """What makes spans; they wait in a bounded queue, and what has no room is dropped."""
+        self._tracers = TracerProvider(resource=self._resource, shutdown_on_exit=False)
+        exporter = OTLPSpanExporter(
+            endpoint=self.target, headers=self._headers, timeout=self._seconds
+        )
+        self._tracers.add_span_processor(
+            BatchSpanProcessor(
+                exporter,
+                max_queue_size=SPANS_WAITING_MAX,
+                max_export_batch_size=_SPANS_AT_ONCE,
+                schedule_delay_millis=1_000,
+            )
+        )
+        return self._tracers.get_tracer("cometmq.broker")
+
+    def send(self, metrics: MetricsData, done: Callable[[bool], object]) -> None:
+        """Send metrics in this collector's thread, and call back there: whether it has them."""
+
+        def work() -> None:
+            is_sent = False
+            try:
+                is_sent = self._metrics.export(metrics) is MetricExportResult.SUCCESS
+                self._said("" if is_sent else "no answer, or a refusal")
+            except Exception as error:  # noqa: BLE001  Whatever fails in a library is the library's.
+                self._said(str(error) or type(error).__name__)
+            finally:
+                done(is_sent)
+
+        self._thread.submit(work)
+
+    def _said(self, problem: str) -> None:
+        if problem and not self._is_away:
+            _log.warning(
+                "the collector %s does not take metrics (%s); tried again, and said once",
+                self.target, problem,
+            )  # fmt: skip
+        elif not problem and self._is_away:
+            _log.info("the collector %s takes metrics again", self.target)
+        self._is_away = bool(problem)
+
+    def close(self) -> None:
+        """Send no more; waits for what is under way, for some seconds at most. May wait: in a thread."""
+        self._metrics.shutdown(timeout_millis=_FLUSH_MS_MAX)
+        if self._tracers is not None:
+            self._tracers.shutdown()
+        self._thread.shutdown(wait=True, cancel_futures=True)
+
+
+def resource_of(settings: BrokerSettings) -> Resource:
+    """Who a broker is, in OpenTelemetry's words."""
+    return Resource(
+        {
+            "service.name": "cometmq-broker",
+            "service.namespace": settings.cluster_name,
+            "service.instance.id": f"{settings.broker_name}:{settings.broker_id}",
+        }
+    )
+
+
+def target_of(text: str) -> str:
+    """The address of a collector as an URL; without a scheme it is https, as RocketMQ has it.
+
+    Raises:
+        SettingsError: none is named.
+    """
+    target = text.strip()
+    if not target:
+        raise SettingsError(
+            "metricsExporterType=OTLP_GRPC: name the collector in metricsGrpcExporterTarget, http://127.0.0.1:4317 for one"
+        )
+    return target if target.startswith("http") else f"https://{target}"
+
+
+def headers_of(text: str) -> tuple[tuple[str, str], ...]:
+    """What goes with each request, "name:value,name:value".
+
+    Raises:
+        SettingsError: a part of it is none; the message has no value, which may be a secret.
+    """
+    found = []
+    for number, pair in enumerate(part for part in text.split(",") if part.strip()):
+        name, colon, value = pair.partition(":")
+        if not colon or not name.strip():
+            raise SettingsError(
+                f"metricsGrpcExporterHeader: part {number + 1} is not name:value"
+            )
+        # gRPC takes names in small letters only.
+        found.append((name.strip().lower(), value.strip()))
+    return tuple(found)

@@ -1,0 +1,127 @@
+"""Metrics and spans to a collector of OpenTelemetry, where `metricsExporterType=OTLP_GRPC` names one; else not a line of it runs.
+
+Next: cometmq.broker.metrics.otlp_points
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from cometmq.broker.machines.on_loop import Machines
+from cometmq.broker.machines.steps import Steps, called_back, elsewhere
+from cometmq.broker.metrics.page import Source
+from cometmq.broker.metrics_keys import MetricsExporter
+from cometmq.broker.parts import Parts
+
+if TYPE_CHECKING:
+    from opentelemetry.sdk.metrics.export import MetricsData
+
+    from cometmq.broker.metrics.collector import Collector
+    from cometmq.broker.metrics.stored_spans import StoredSpans
+
+_log = logging.getLogger(__name__)
+
+_SPANS_SECONDS = 1.0
+
+
+class Exporting:
+    """Sends a broker's metrics each interval, and the spans of what it stores.
+
+    Args:
+        parts: of the broker.
+        common: attributes that all points have.
+        sources: where the numbers of each metric come from.
+        look: what is to be done before they are asked.
+    """
+
+    def __init__(
+        self,
+        parts: Parts,
+        common: Mapping[str, str],
+        sources: Mapping[str, Source],
+        look: Callable[[], Steps[None]],
+    ) -> None:
+        self._parts = parts
+        self._common, self._sources, self._looks = common, sources, look
+        self._machines = Machines(parts.world, "otlp")
+        self._collector: Collector | None = None
+        self._spans_from = 0
+
+    def start(self) -> None:
+        """Begin, where a collector is asked for.
+
+        Raises:
+            SettingsError: OpenTelemetry is not installed, or a setting cannot be used.
+        """
+        settings, clock = self._parts.settings, self._parts.clock
+        if settings.metrics_exporter is not MetricsExporter.OTLP_GRPC:
+            return
+        from cometmq.broker.metrics.collector import Collector, resource_of
+        from cometmq.broker.metrics.otlp_points import MetricPoints
+
+        resource = resource_of(settings)
+        self._collector = collector = Collector(settings, resource)
+        points = MetricPoints(
+            resource,
+            self._common,
+            self._sources,
+            series_max=settings.metrics_series_max,
+            begun_ms=clock.now_ms(),
+        )
+        seconds = settings.metrics_grpc_interval_ms / 1000
+
+        def export() -> Steps[float]:
+            yield from self._looks()
+            points.begin(clock.now_ms())
+            while (piece := (yield from points.next_piece())) is not None:
+                if not (yield from called_back(_sent(collector, piece))):
+                    break  # The next time all of it is sent anew.
+            return seconds
+
+        self._machines.keep("metrics", export, first_seconds=seconds, rest_seconds=seconds)
+        if settings.spans_exporter_enable:
+            self._start_spans(collector)
+        _log.info("metrics go to the collector %s", collector.target)
+
+    def _start_spans(self, collector: "Collector") -> None:
+        from cometmq.broker.metrics.stored_spans import StoredSpans
+
+        store = self._parts.store
+        spans = StoredSpans(
+            store.read_log, collector.tracer(), self._parts.settings.broker_name
+        )
+        self._spans_from = store.dispatched_offset
+        self._machines.keep("spans", lambda: self._look(spans), first_seconds=_SPANS_SECONDS)
+
+    def _look(self, spans: "StoredSpans") -> Steps[float]:
+        store, skipped = self._parts.store, 0
+        end = store.dispatched_offset
+        while self._spans_from < end:
+            start = self._spans_from
+            looked = yield from elsewhere(lambda start=start: spans.look(start, end))  # type: ignore[misc]
+            self._spans_from = looked.offset
+            skipped += looked.skipped
+        # The log may have been truncated meanwhile.
+        self._spans_from = min(self._spans_from, store.dispatched_offset)
+        if skipped:
+            _log.warning("%d messages with a trace had no span: so many came at once", skipped)
+        return _SPANS_SECONDS
+
+    async def close(self) -> None:
+        """Send no more."""
+        await self._machines.close()
+        if self._collector is not None:
+            await asyncio.to_thread(self._collector.close)
+
+
+def _sent(
+    collector: "Collector", piece: "MetricsData"
+) -> Callable[[Callable[[Any, BaseException | None], None]], None]:
+    """Begins to send a piece; calls back on the loop."""
+    loop = asyncio.get_running_loop()
+
+    def begin(done: Callable[[Any, BaseException | None], None]) -> None:
+        collector.send(piece, lambda is_sent: loop.call_soon_threadsafe(done, is_sent, None))
+
+    return begin

@@ -1,0 +1,47 @@
+"""Whether a broker is well: /healthz says whether its loop turns, /readyz whether it can do its work, in words.
+
+Next: cometmq.broker.parts
+"""
+
+from cometmq.broker.parts import Parts
+
+
+class Health:
+    """Says how a broker is. That it answers says that its loop turns."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        self._started_ms = parts.clock.now_ms()
+
+    def alive(self) -> str:
+        """That the loop turns, since it says so; for how long."""
+        seconds = (self._parts.clock.now_ms() - self._started_ms) // 1000
+        return f"ok: broker {self._parts.settings.broker_name} answers, since {seconds} s"
+
+    def ready(self) -> str:
+        """What it is where all is well: recovered, known to a nameserver, and able to store."""
+        role = self._parts.settings.broker_role.name
+        return f"ready: {role}, recovered, registered, its log takes messages"
+
+    def faults(self) -> list[str]:
+        """What is not as it should be, each with what to do; nothing where all is well."""
+        parts, faults = self._parts, []
+        store, settings = parts.store, parts.settings
+        if store.refusal is not None:
+            faults.append(f"the store takes no message: {store.refusal}")
+        elif store.positions.refusal is not None:
+            faults.append(f"no message is taken: {store.positions.refusal}")
+        if not settings.perm & 2 and not settings.is_slave:
+            faults.append("brokerPermission allows no writing (a drain?); set it to 6 again")
+        missing = self.unregistered()
+        if missing:
+            faults.append(
+                f"not registered at {', '.join(missing)}; is a nameserver running there?"
+            )
+        return faults
+
+    def unregistered(self) -> list[str]:
+        """Nameservers that do not know this broker, where none does."""
+        addresses = self._parts.settings.nameserver_addresses
+        known = self._parts.registered()
+        return [] if not addresses or known else list(addresses)

@@ -1,0 +1,158 @@
+"""A broker's metrics as points of OpenTelemetry, a thousand at a time: what OTLP carries, made by its own SDK's classes.
+
+Names and units are those of RocketMQ's instruments: what Prometheus reads as `rocketmq_rpc_latency_milliseconds` is the
+instrument `rocketmq_rpc_latency` with the unit "milliseconds". Imported only where metrics are exported.
+
+Next: cometmq.broker.metrics.collector
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import cast
+
+from opentelemetry.sdk.metrics.export import (
+    AggregationTemporality,
+    Gauge,
+    Histogram,
+    HistogramDataPoint,
+    Metric,
+    MetricsData,
+    NumberDataPoint,
+    ResourceMetrics,
+    ScopeMetrics,
+    Sum,
+)
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.util.instrumentation import InstrumentationScope
+
+from cometmq.broker.machines.steps import Steps, turn_end
+from cometmq.broker.metrics.metric_table import COUNTER, HISTOGRAM, METRICS
+from cometmq.broker.metrics.page import SCOPE, Buckets, Source, sum_of
+
+# A request of so many has some 300 KB; collectors take 4 MB unless they are told otherwise.
+POINTS_AT_ONCE = 1_000
+_POINTS_A_TURN = 200  # About 1 ms; then others have a turn.
+_UNITS = ("milliseconds", "seconds", "bytes")
+# Their instruments have the unit in their names already.
+_KEPT = ("rocketmq_storage_flush_behind_bytes", "rocketmq_storage_dispatch_behind_bytes")
+_OVERFLOW = "otel.metric.overflow"
+_WORDS: Mapping[str, str | bool] = {"true": True, "false": False}
+# OTLP may go without the least and the largest, which nobody has; the SDK's class has no word for that.
+_UNKNOWN = cast("float", None)
+
+Attributes = Mapping[str, str | bool]
+Point = NumberDataPoint | HistogramDataPoint
+
+
+def instrument_of(name: str) -> tuple[str, str]:
+    """The instrument and the unit of a metric that Prometheus knows by this name."""
+    for unit in _UNITS:
+        if name.endswith(f"_{unit}"):
+            return (name if name in _KEPT else name.removesuffix(f"_{unit}")), unit
+    return name, ""
+
+
+class MetricPoints:
+    """Makes the points of all metrics, piece by piece.
+
+    Args:
+        resource: whose they are.
+        common: attributes that all points have.
+        sources: where the numbers of each metric come from.
+        series_max: points of a metric; what is beyond is dropped, and one point says so.
+        begun_ms: when totals began, ms since 1970.
+    """
+
+    def __init__(
+        self,
+        resource: Resource,
+        common: Mapping[str, str],
+        sources: Mapping[str, Source],
+        *,
+        series_max: int,
+        begun_ms: int,
+    ) -> None:
+        assert sources.keys() <= METRICS.keys(), "a source of a metric that is described"
+        self._resource = resource
+        self._common = common
+        self._sources = sources
+        self._series_max = series_max
+        self._begun_ns = begun_ms * 1_000_000
+        self._left: Iterator[tuple[str, Point] | None] = iter(())
+
+    def begin(self, now_ms: int) -> None:
+        """All metrics as they are now; `next_piece` gives them."""
+        self._left = self._points(now_ms * 1_000_000)
+
+    def next_piece(self) -> Steps[MetricsData | None]:
+        """The next points, a thousand at most; None: there are no more."""
+        found: dict[str, list[Point]] = {}
+        count = 0
+        for looked, each in enumerate(self._left, 1):
+            if each is not None:
+                found.setdefault(each[0], []).append(each[1])
+                count += 1
+                if count == POINTS_AT_ONCE:
+                    break
+            if looked % _POINTS_A_TURN == 0:
+                yield from turn_end()
+        return self._one_piece(found) if found else None
+
+    def _points(self, now_ns: int) -> Iterator[tuple[str, Point] | None]:
+        for name, metric in METRICS.items():
+            source = self._sources.get(name)
+            if source is None:
+                continue
+            fixed = {**self._common, **dict(metric.fixed)}
+            left, more = self._series_max, []
+            for sample in source():
+                if sample is None:
+                    yield None  # Others may want a turn.
+                    continue
+                values, value = sample
+                if left == 0:
+                    more.append(value)
+                    continue
+                left -= 1
+                labels: Attributes = {
+                    label: _WORDS.get(text, text) if label.startswith("is_") else text
+                    for label, text in zip(metric.labels, values, strict=True)
+                }
+                yield name, self._point({**fixed, **labels}, now_ns, value, metric.bounds)
+            if more:
+                rest: Attributes = {**fixed, _OVERFLOW: True}
+                yield name, self._point(rest, now_ns, sum_of(more), metric.bounds)
+
+    def _point(
+        self, labels: Attributes, now_ns: int, value: float | Buckets, bounds: Sequence[int]
+    ) -> Point:
+        if not isinstance(value, Buckets):
+            return NumberDataPoint(labels, self._begun_ns, now_ns, value)
+        below = [0, *value.counts]
+        counts = [count - before for before, count in zip(below, value.counts, strict=False)]
+        return HistogramDataPoint(
+            labels,
+            self._begun_ns,
+            now_ns,
+            value.counts[-1],
+            value.total,
+            counts,
+            [float(bound) for bound in bounds],
+            min=_UNKNOWN,
+            max=_UNKNOWN,
+        )
+
+    def _one_piece(self, found: Mapping[str, Sequence[Point]]) -> MetricsData:
+        metrics = [self._metric(name, points) for name, points in found.items()]
+        scope = ScopeMetrics(InstrumentationScope(SCOPE), metrics, "")
+        return MetricsData([ResourceMetrics(self._resource, [scope], "")])
+
+    def _metric(self, name: str, points: Sequence[Point]) -> Metric:
+        metric, (instrument, unit) = METRICS[name], instrument_of(name)
+        total = AggregationTemporality.CUMULATIVE
+        numbers = [each for each in points if isinstance(each, NumberDataPoint)]
+        if metric.kind == HISTOGRAM:
+            sizes = [each for each in points if isinstance(each, HistogramDataPoint)]
+            return Metric(instrument, metric.says, unit, Histogram(sizes, total))
+        if metric.kind == COUNTER:
+            return Metric(instrument, metric.says, unit, Sum(numbers, total, is_monotonic=True))
+        return Metric(instrument, metric.says, unit, Gauge(numbers))

@@ -1,0 +1,159 @@
+"""The text of /metrics, made piece by piece: a page of 10,000 topics has 32 MB, and no send waits for more than a piece.
+
+Text format 0.0.4 of Prometheus. A metric has `metricsOtelCardinalityLimit` label values at most; the rest is one
+line of its own, as OpenTelemetry's SDK has it. What all lines of a metric begin with is one text, and
+the rest of a sample's has a gap for each of its values.
+
+Next: cometmq.broker.metrics.broker_samples
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import NamedTuple
+
+from cometmq.broker.machines.steps import Steps, turn_end
+from cometmq.broker.metrics.metric_table import HISTOGRAM, METRICS, Metric
+from cometmq.model.text import label_value
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+SCOPE = "broker-meter"
+LINES_AT_ONCE = 2_000  # About 1 ms; then others have a turn.
+_OVERFLOW = "otel_metric_overflow"
+
+
+class Buckets(NamedTuple):
+    """What a histogram says under some labels.
+
+    Attributes:
+        counts: at most as large as each bound, and all.
+        total: the sum of what was measured.
+    """
+
+    counts: Sequence[int]
+    total: float
+
+
+# The values of a metric's labels, and the number under them. None: nothing to tell of the next, which took a moment, too.
+Sample = tuple[tuple[str, ...], float | Buckets]
+Source = Callable[[], Iterable[Sample | None]]
+
+
+class MetricsPage:
+    """Makes the text."""
+
+    def __init__(
+        self,
+        common: Mapping[str, str],
+        sources: Mapping[str, Source],
+        *,
+        metrics: Mapping[str, Metric] = METRICS,
+        series_max: int,
+        scope: str = SCOPE,
+    ) -> None:
+        """Labels that all lines have, and where the numbers of each metric come from: asked anew for each page."""
+        assert sources.keys() <= metrics.keys(), "a source of a metric that is described"
+        self._metrics = metrics
+        self._sources = sources
+        self._series_max = series_max
+        self._scope = scope
+        self._common = _labels_text({"otel_scope_name": scope, **common})
+
+    def text(self) -> Steps[list[bytes]]:
+        """The page, in pieces."""
+        pieces: list[bytes] = [
+            f"# TYPE otel_scope_info gauge\notel_scope_info"
+            f'{{otel_scope_name="{label_value(self._scope)}"}} 1\n# TYPE target_info gauge\ntarget_info 1\n'.encode()
+        ]
+        rows = 0
+        for name, metric in self._metrics.items():
+            source = self._sources.get(name)
+            if source is None:
+                continue
+            lines = len(metric.bounds) + 3 if metric.kind == HISTOGRAM else 1
+            for piece, count in self._of_metric(name, metric, source(), LINES_AT_ONCE // lines):
+                pieces.append(piece)
+                rows += count * lines
+                if rows >= LINES_AT_ONCE:
+                    rows = 0
+                    yield from turn_end()
+        return pieces
+
+    def _of_metric(
+        self, name: str, metric: Metric, source: Iterable[Sample | None], at_once: int
+    ) -> Iterator[tuple[bytes, int]]:
+        """The text of each `at_once` samples, with how many they are."""
+        common = ",".join(
+            [self._common, *(f'{label}="{text}"' for label, text in metric.fixed)]
+        )
+        lines = _histogram_lines if metric.kind == HISTOGRAM else _lines
+        head = f"# HELP {name} {metric.says}\n# TYPE {name} {metric.kind}\n"
+        left, samples = self._series_max, iter(source)
+        more: list[float | Buckets] = []
+        while some := list(islice(samples, at_once)):
+            told = [each for each in some if each is not None]
+            more += [value for _, value in told[left:]]
+            told = told[:left]
+            left -= len(told)
+            yield (
+                (head + lines(name, metric, common, told)).encode() if told else b"",
+                len(some),
+            )
+            if told:
+                head = ""
+        if more:
+            rest = metric._replace(labels=(_OVERFLOW,))
+            yield lines(name, rest, common, [(("true",), sum_of(more))]).encode(), 1
+
+
+def _labels_text(labels: Mapping[str, str]) -> str:
+    return ",".join(f'{name}="{label_value(value)}"' for name, value in labels.items())
+
+
+def _lines(name: str, metric: Metric, common: str, samples: Sequence[Sample]) -> str:
+    """A line for each sample."""
+    begin, gaps = _begin_and_gaps(metric, common)
+    begin, rest = f"{name}{{{begin}", f"{gaps}}} %s\n"
+    texts = [rest % (*_safe(values), value) for values, value in samples]
+    return begin + begin.join(texts)
+
+
+def _histogram_lines(name: str, metric: Metric, common: str, samples: Sequence[Sample]) -> str:
+    """A line for each bucket of each sample, and two more."""
+    begin, gaps = _begin_and_gaps(metric, common)
+    bounds = [*(f"{bound}.0" for bound in metric.bounds), "+Inf"]
+    # Numbers are filled in first: no number has the sign that stands for the labels.
+    rows = "".join(
+        [
+            *(f'{name}_bucket{{\r,le="{bound}"}} %s\n' for bound in bounds),
+            f"{name}_sum{{\r}} %s\n{name}_count{{\r}} %s\n",
+        ]
+    )
+    texts = []
+    for values, value in samples:
+        assert isinstance(value, Buckets), "buckets are of a histogram"
+        numbers = (*value.counts, value.total, value.counts[-1])
+        texts.append((rows % numbers).replace("\r", begin + gaps % _safe(values)))
+    return "".join(texts)
+
+
+def _begin_and_gaps(metric: Metric, common: str) -> tuple[str, str]:
+    """What the labels of all lines begin with, and the rest with a gap for each value."""
+    gaps = ",".join(f'{label}="%s"' for label in metric.labels)
+    return (f"{common}," if gaps else common), gaps
+
+
+def _safe(values: tuple[str, ...]) -> tuple[str, ...]:
+    """Values as they stand between quotes; hardly one has anything that must be escaped."""
+    together = "".join(values)
+    if '"' in together or "\\" in together or "\n" in together:
+        return tuple(map(label_value, values))
+    return values
+
+
+def sum_of(values: list[float | Buckets]) -> float | Buckets:
+    """What has no line of its own, together."""
+    buckets = [value for value in values if isinstance(value, Buckets)]
+    if not buckets:
+        return sum(value for value in values if not isinstance(value, Buckets))
+    counts = [sum(column) for column in zip(*(each.counts for each in buckets), strict=True)]
+    return Buckets(counts, sum(each.total for each in buckets))

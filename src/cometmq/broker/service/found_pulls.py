@@ -1,0 +1,100 @@
+"""Pulls that find messages at once, which is nearly all of a busy consumer's.
+
+What may be refused, held, redirected or read from the device is left to `service.pull`, whose meaning is the only one
+there is: this says what that would say, or nothing (docs/design/0047-reads-without-objects.md).
+
+Next: cometmq.broker.service.pull
+"""
+
+from cometmq.broker.filters import Filters, is_plain
+from cometmq.broker.parts import Parts
+from cometmq.broker.service.pull import BYTES_MAX, PullAnswer, Pulls
+from cometmq.codec.headers.pull import PullRequest
+from cometmq.model.codes import ResponseCode
+from cometmq.model.errors import RequestError
+from cometmq.model.flags import PERM_READ, PULL_COMMIT_OFFSET, PULL_SUBSCRIPTION
+from cometmq.model.subscription import TAG, Subscription
+from cometmq.store.reader import GetStatus
+
+# A larger answer is written as others are, in its turn; bytes.
+FOUND_SIZE_MAX = 1 << 20
+
+# An attribute of an enumeration is looked for twice as long as all else that is asked of a result.
+_new_tuple = tuple.__new__
+_FOUND, _SUCCESS = GetStatus.FOUND, ResponseCode.SUCCESS
+
+# What a pull says but for its queue and offsets, and the subscription that it brings; None where the group's is asked for.
+Asked = tuple[PullRequest, Subscription | None]
+
+
+class FoundPulls:
+    """Does pulls that get messages at once, and leaves the others undone."""
+
+    def __init__(self, pulls: Pulls, parts: Parts) -> None:
+        """`pulls` does the others."""
+        self._pulls = pulls
+        self._admission = pulls.admission
+        self._settings = parts.settings
+        self._store = parts.store
+        self._topics = parts.topics
+        self._groups = parts.groups
+        self._offsets = parts.offsets
+        self._counters = parts.counters
+        self._filters = Filters(parts.settings, parts.members)
+
+    def asked(self, request: PullRequest) -> Asked | None:
+        """What such pulls ask for; None where none of them is plain. Good for as long as one likes."""
+        brings = request.sys_flag & PULL_SUBSCRIPTION
+        if not is_plain(request.subscription, request.expression_type):
+            return None
+        try:
+            return request, self._filters.subscription(
+                request.topic, request.subscription, request.expression_type
+            ) if brings else None  # fmt: skip
+        except RequestError:
+            return None
+
+    def pull(
+        self, asked: Asked, queue_id: int, offset: int, commit_offset: int
+    ) -> PullAnswer | None:
+        """Messages of a queue from an offset on; None: nothing was done, and it must be done as a request.
+
+        `commit_offset` is committed where `asked` says that pulls bring one.
+        """
+        request, subscription = asked
+        group_name, topic_name = request.consumer_group, request.topic
+        topic, queue = self._topics.get(topic_name), self._store.queue(topic_name, queue_id)
+        if (
+            (topic is None or queue is None)
+            or not queue.min_offset <= offset < queue.max_offset
+            or not self._settings.perm & topic.perm & PERM_READ
+            # As `queue_count`, which costs ten times as much on the way of each pull.
+            or (queue_id >= topic.read_queues and queue_id >= topic.write_queues)
+        ):
+            return None
+        began = self._counters.now()
+        try:
+            group = self._groups.get(group_name)
+            if group is None or not group.consume_enabled:
+                return None
+            wanted = subscription or self._admission.subscription_of(request, group)
+        except RequestError:
+            return None
+        if wanted.kind != TAG or self._offsets.has_reset(group_name, topic_name, queue_id):
+            return None
+        result = self._store.get_of(
+            queue, offset, max_count=max(request.max_msg_nums, 1),
+            max_bytes=request.max_msg_bytes or BYTES_MAX,
+            match=wanted.codes if wanted.tags else None,
+        )  # fmt: skip
+        if result.status is not _FOUND or result.size > FOUND_SIZE_MAX:
+            return None
+        if request.sys_flag & PULL_COMMIT_OFFSET:
+            self._offsets.commit_brought(group_name, topic_name, queue_id, commit_offset, result.max_offset)  # fmt: skip
+        self._counters.count_get(topic_name, group_name, queue_id, result.message_count, result.size, began)  # fmt: skip
+        # Half the time of `PullAnswer(...)`.
+        return _new_tuple(PullAnswer, (
+            _SUCCESS, result.status, result.next_offset, result.min_offset,
+            result.max_offset, self._pulls.next_broker(group, result), result.records,
+            group.sys_flag, topic.sys_flag,
+        ))  # fmt: skip

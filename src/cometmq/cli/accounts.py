@@ -1,0 +1,355 @@
+"""`cometmq acl`: users and policies of Auth 2.0 at every broker, and which entry decides.
+
+Next: cometmq.client.admin.accounts
+"""
+
+import sys
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+
+import typer
+
+from cometmq.cli.asking import Clients, ask
+from cometmq.cli.options import NAMESERVER_DEFAULT, AsJson, Nameserver, Yes, confirm
+from cometmq.cli.output import notes, print_error, print_json, print_lines, screen
+from cometmq.cli.visible import visible
+from cometmq.client.admin.account_lines import (
+    EntryLine,
+    UserLine,
+    entry_lines,
+    new_entry,
+    user_lines,
+)
+from cometmq.model.errors import CometError, SettingsError
+from cometmq.model.exit_status import ExitStatus
+
+if TYPE_CHECKING:
+    from cometmq.client.api.users import UserApi, UserTold
+    from cometmq.model.rights import Access
+
+Value = TypeVar("Value")
+
+acl = typer.Typer(help="Users, and what they may do (Auth 2.0).", no_args_is_help=True)
+
+UserName = Annotated[str, typer.Argument(metavar="USER", help="The access key.")]
+ResourceName = Annotated[
+    str,
+    typer.Argument(metavar="RESOURCE", help="Topic:NAME, Group:NAME, Cluster:NAME, NAME*, *."),
+]
+Actions = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="ACTION...", help="Pub, Sub, Get, List, Create, Update, Delete, All."
+    ),
+]
+Sources = Annotated[
+    list[str] | None,
+    typer.Option("--from", metavar="ADDRESS", help="Only from there; may be repeated."),
+]
+
+
+@acl.callback()
+def group() -> None:
+    """Users, and what they may do (Auth 2.0)."""
+
+
+@acl.command()
+def users(*, nameserver: Nameserver = NAMESERVER_DEFAULT, as_json: AsJson = False) -> None:
+    """Show all users, and which brokers know them so."""
+    lines = user_lines(_each(nameserver, lambda api, address: api.users(address)))
+    print_lines(UserLine, lines, as_json=as_json, nothing="There are no users.")
+
+
+@acl.command()
+def policies(
+    user: Annotated[str | None, typer.Argument(metavar="USER", help="Else of all.")] = None,
+    *,
+    nameserver: Nameserver = NAMESERVER_DEFAULT,
+    as_json: AsJson = False,
+) -> None:
+    """Show what users may do, and which brokers have it so."""
+    said = _each(nameserver, lambda api, address: api.policies(address))
+    lines = [each for each in entry_lines(said) if user in (None, each.user)]
+    print_lines(EntryLine, lines, as_json=as_json, nothing="There are no policies.")
+
+
+@acl.command()
+def create(
+    user: UserName,
+    *,
+    is_super: Annotated[bool, typer.Option("--super", help="He may do everything.")] = False,
+    nameserver: Nameserver = NAMESERVER_DEFAULT,
+) -> None:
+    """Make a user at every broker; his password is asked for, or read from stdin."""
+    kind = "Super" if is_super else "Normal"
+    password = _password(user)
+    _tell(nameserver, lambda api, address: api.create(address, user, password, kind), f"{user} is made")  # fmt: skip
+
+
+@acl.command()
+def password(user: UserName, *, nameserver: Nameserver = NAMESERVER_DEFAULT) -> None:
+    """Give a user another password at every broker; it is asked for, or read from stdin."""
+    values = {"password": _password(user)}
+    _tell(nameserver, lambda api, address: api.update(address, user, values), f"{user} has another password")  # fmt: skip
+
+
+@acl.command()
+def delete(
+    user: UserName, *, nameserver: Nameserver = NAMESERVER_DEFAULT, yes: Yes = False
+) -> None:
+    """Delete a user and his policies at every broker."""
+    confirm(f"Delete {user} and his policies?", yes=yes)
+    _tell(nameserver, lambda api, address: _delete(api, address, user), f"{user} is deleted")
+
+
+async def _delete(api: "UserApi", address: str, user: str) -> None:
+    """Brokers answer that a user is gone who never was, as RocketMQ's do: a misspelt name must not pass.
+
+    Raises:
+        SettingsError: there is no such user.
+    """
+    if user not in {told.name for told in await api.users(address)}:
+        raise SettingsError(f"there is no user {user}; cometmq acl users lists them")
+    await api.delete(address, user)
+
+
+@acl.command()
+def allow(
+    user: UserName,
+    resource: ResourceName,
+    actions: Actions,
+    *,
+    source: Sources = None,
+    nameserver: Nameserver = NAMESERVER_DEFAULT,
+) -> None:
+    """Allow a user something at every broker, in place of what was said of that resource."""
+    _put(nameserver, user, new_entry(resource, actions, source or (), is_allowed=True))
+
+
+@acl.command()
+def deny(
+    user: UserName,
+    resource: ResourceName,
+    actions: Actions,
+    *,
+    source: Sources = None,
+    nameserver: Nameserver = NAMESERVER_DEFAULT,
+) -> None:
+    """Deny a user something at every broker, in place of what was said of that resource."""
+    _put(nameserver, user, new_entry(resource, actions, source or (), is_allowed=False))
+
+
+@acl.command()
+def remove(
+    user: UserName, resource: ResourceName, *, nameserver: Nameserver = NAMESERVER_DEFAULT
+) -> None:
+    """Take away what is said of a resource in a user's policy, at every broker."""
+    _tell(nameserver, lambda api, address: api.delete_entry(address, user, resource), f"{resource} is out of the policy of {user}")  # fmt: skip
+
+
+@acl.command("test")
+def check_right(
+    user: UserName,
+    code: Annotated[
+        str, typer.Argument(metavar="CODE", help="Of a request: PULL_MESSAGE, or 11.")
+    ],
+    resource: Annotated[
+        str, typer.Argument(metavar="RESOURCE", help="Topic:NAME, Group:NAME.")
+    ],
+    *,
+    source: Annotated[
+        str, typer.Option("--from", metavar="ADDRESS", help="Where he asks from.")
+    ] = "127.0.0.1",
+    nameserver: Nameserver = NAMESERVER_DEFAULT,
+    as_json: AsJson = False,
+) -> None:
+    """Say whether a user may send a request about a resource, and which entry decides; status 1 where he may not.
+
+    Raises:
+        typer.Exit: with that status.
+    """
+    access = asked_access(code, resource)
+    known = _each(nameserver, lambda api, address: api.users(address))
+    entries = _each(nameserver, lambda api, address: api.policies(address))
+    found = [
+        {
+            "broker": broker,
+            **decided(user, access, source, known[broker], entries.get(broker, {})),
+        }
+        for broker in known
+    ]
+    if as_json:
+        print_json(found)
+    else:
+        for each in found:
+            word = "yes" if each["allowed"] else "NO "
+            screen().print(visible(f"{word} {each['broker']}: {each['reason']}"), markup=False)
+    if not all(each["allowed"] for each in found):
+        raise typer.Exit(ExitStatus.FOUND)
+
+
+# --- asking and telling
+
+
+def _each(
+    nameserver: str, work: "Callable[[UserApi, str], Awaitable[Value]]"
+) -> dict[str, Value]:
+    """What each broker says; one that does not is named on stderr, and where nobody does that is the error."""
+    from cometmq.client.admin.accounts import each_member
+    from cometmq.client.api.users import UserApi
+
+    async def main(clients: Clients) -> Mapping[str, Value | CometError]:
+        api = UserApi(clients.instance)
+        return await each_member(clients.instance, lambda address: work(api, address))
+
+    said = ask(nameserver, main)
+    answers = {name: each for name, each in said.items() if not isinstance(each, CometError)}
+    for name, each in said.items():
+        if isinstance(each, CometError):
+            if not answers:
+                raise each
+            print_error(f"{name}: {each}")
+    return answers
+
+
+def _tell(
+    nameserver: str, work: "Callable[[UserApi, str], Awaitable[None]]", done: str
+) -> None:
+    """Do it at every broker; status 3 where one did not."""
+    from cometmq.client.admin.accounts import each_member
+    from cometmq.client.api.users import UserApi
+
+    async def main(clients: Clients) -> Mapping[str, CometError | None]:
+        api = UserApi(clients.instance)
+        return await each_member(clients.instance, lambda address: work(api, address))
+
+    said = ask(nameserver, main)
+    told = [name for name, each in said.items() if not isinstance(each, CometError)]
+    for name, each in said.items():
+        if isinstance(each, CometError):
+            print_error(f"{name}: {each}")
+    if told:
+        notes().print(f"{visible(done)} at {', '.join(told)}.", markup=False)
+    if len(told) < len(said) or not said:
+        raise typer.Exit(ExitStatus.FAILED)
+
+
+def _put(nameserver: str, user: str, entry: dict[str, Any]) -> None:
+    words = "may" if entry["decision"] == "Allow" else "may not"
+    text = f"{user} {words} {', '.join(entry['actions'])} {entry['resource']}"
+    _tell(nameserver, lambda api, address: api.put_entry(address, user, entry), text)
+
+
+def _password(user: str) -> str:
+    """From who sits there, unseen, or the first line of stdin; never from a flag, which all users of the machine see.
+
+    Raises:
+        SettingsError: there is none.
+    """
+    if sys.stdin.isatty():
+        said = str(
+            typer.prompt(
+                f"Password of {visible(user)}",
+                hide_input=True,
+                confirmation_prompt=True,
+                err=True,
+            )
+        )
+    else:
+        said = sys.stdin.readline().rstrip("\n")
+    if not said:
+        raise SettingsError("no password was given; write it on stdin, or type it")
+    return said
+
+
+# --- what a user may
+
+
+class _AnyField(dict[str, str]):
+    """Fields of a request that all name one thing."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self._name = name
+
+    def get(self, _key: str, _default: Any = None) -> str:
+        return self._name
+
+    def __getitem__(self, _key: str) -> str:
+        return self._name
+
+
+def asked_access(code: str, resource: str) -> "Access":
+    """What a request does to a resource.
+
+    Raises:
+        SettingsError: there is no such request, or it touches no such thing.
+    """
+    from cometmq.broker.requests import RULES
+    from cometmq.model.codes import RequestCode
+    from cometmq.model.rights import Resource
+
+    by_code = {int(rule.code): rule for rule in RULES}
+    names = {each.name: int(each) for each in RequestCode}
+    number = int(code) if code.isdecimal() else names.get(code.upper(), -1)
+    if number not in by_code:
+        raise SettingsError(
+            f"{code}: no request of a broker; docs/operate/requests.md has them all"
+        )
+    kind_text, colon, name = resource.partition(":")
+    kinds = {each.value.lower(): each for each in Resource}
+    kind = kinds.get(kind_text.lower())
+    if kind is None or not colon or not name:
+        raise SettingsError(f"{resource}: write Topic:NAME, Group:NAME or Cluster:NAME")
+    rule = by_code[number]
+    for access in rule.accesses(_AnyField(name), b""):
+        if access.resource is kind:
+            return access._replace(name=name)
+    touched = ", ".join(finder.words for finder in rule.finders) or "nothing"
+    raise SettingsError(f"{code} touches no {kind.value}; it touches: {touched}")
+
+
+def decided(
+    user: str,
+    access: "Access",
+    source: str,
+    known: "Sequence[UserTold]",
+    policies: Mapping[str, Sequence[Any]],
+) -> dict[str, Any]:
+    """Whether a user may do a thing at a broker, and which entry says so.
+
+    Raises:
+        SettingsError: the address is none, or a broker has what is no policy.
+    """
+    from ipaddress import ip_address
+
+    from cometmq.access.policies import read_policies
+
+    try:
+        ip_address(source)
+    except ValueError:
+        raise SettingsError(f"--from {source}: no address") from None
+    told = next((each for each in known if each.name == user), None)
+    if told is None:
+        return _decision(False, f"there is no user {user}")
+    if told.status.lower() != "enable":
+        return _decision(False, "he is disabled")
+    if told.kind.lower() == "super":
+        return _decision(True, "he is a Super user: he may do everything")
+    found = read_policies(list(policies.get(user, ()))).deciding(access, source)
+    if found is None:
+        return _decision(False, "no entry fits, and that is a no")
+    policy, entry = found
+    words = "allows" if entry.is_allowed else "denies"
+    said = f"{policy} entry {entry.resource} {words} {', '.join(entry.action_names)}"
+    sources = f" from {', '.join(entry.addresses)}" if entry.addresses else ""
+    return _decision(entry.is_allowed, said + sources, policy, entry.resource)
+
+
+def _decision(
+    allowed: bool,
+    reason: str,
+    policy: str | None = None,
+    resource: str | None = None,
+) -> dict[str, Any]:
+    return {"allowed": allowed, "policy": policy, "resource": resource, "reason": reason}

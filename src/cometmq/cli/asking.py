@@ -1,0 +1,65 @@
+"""How a command asks a cluster: once, or again and again, with the clients closed in order behind it.
+
+Next: cometmq.client.admin.inspector
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
+
+from cometmq.cli.running import until_stopped
+
+if TYPE_CHECKING:
+    from cometmq.client import AsyncAdmin, AsyncInspector, ClientInstance
+
+Result = TypeVar("Result")
+
+WATCH_SECONDS = 2.0
+
+
+class Clients(NamedTuple):
+    """What a command asks with; all over the connections of one instance."""
+
+    admin: "AsyncAdmin"
+    inspector: "AsyncInspector"
+    instance: "ClientInstance"
+
+
+def ask(nameserver: str, work: Callable[[Clients], Awaitable[Result]]) -> Result:
+    """What `work` gives; Ctrl-C ends it."""
+    from cometmq.net.loop import run
+
+    async def main() -> Result:
+        return await _with_clients(nameserver, work)
+
+    return run(main())
+
+
+def ask_again(
+    nameserver: str, look: Callable[[Clients], Awaitable[None]], *, is_watched: bool
+) -> None:
+    """Look once, or every 2 s until Ctrl-C, which is then the normal end."""
+    from cometmq.net.loop import run
+
+    async def work(clients: Clients) -> None:
+        await look(clients)
+        while is_watched:
+            await asyncio.sleep(WATCH_SECONDS)
+            await look(clients)
+
+    run(until_stopped(_with_clients(nameserver, work)))
+
+
+async def _with_clients(
+    nameserver: str, work: Callable[[Clients], Awaitable[Result]]
+) -> Result:
+    from cometmq.client import AsyncAdmin, AsyncInspector, ClientInstance
+
+    instance = ClientInstance(nameserver)
+    try:
+        clients = Clients(
+            AsyncAdmin(instance=instance), AsyncInspector(instance=instance), instance
+        )
+        return await work(clients)
+    finally:
+        await instance.close()

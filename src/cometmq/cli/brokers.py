@@ -1,0 +1,233 @@
+"""`cometmq cluster list`, `show`, `config`, `drain` and `undrain`: brokers, looked at and taken out of the routes.
+
+Next: cometmq.client.admin.states
+"""
+
+import contextlib
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+
+import typer
+
+from cometmq.cli.asking import Clients, ask, ask_again
+from cometmq.cli.options import (
+    NAMESERVER_DEFAULT,
+    AsJson,
+    BrokerId,
+    BrokerName,
+    Nameserver,
+    Watch,
+    read_pairs,
+)
+from cometmq.cli.output import notes, print_json, print_lines, print_table
+from cometmq.model.exit_status import ExitStatus
+
+if TYPE_CHECKING:
+    from cometmq.client import BrokerState, SettingsTold
+
+
+class BrokerLine(NamedTuple):
+    """A member of a broker group; what nobody said is None.
+
+    Attributes:
+        cluster: of the group.
+        broker: name of the group.
+        id: 0 is the master.
+        address: where it listens.
+        state: "up", "drained" (routes name it to nobody who sends) or "away".
+        version: of RocketMQ, as it calls itself.
+        in_per_s: messages put a second, of the last 10 s.
+        out_per_s: messages handed out a second.
+        disk_percent: of the disk of its log, used.
+        log_bytes: of its log.
+        up_s: seconds since its start.
+        error: why it does not answer.
+    """
+
+    cluster: str
+    broker: str
+    id: int
+    address: str
+    state: str
+    version: str | None
+    in_per_s: float | None
+    out_per_s: float | None
+    disk_percent: float | None
+    log_bytes: int | None
+    up_s: int | None
+    error: str | None
+
+
+class ConfigLine(NamedTuple):
+    """A setting of a broker.
+
+    Attributes:
+        key: RocketMQ's.
+        value: in force.
+        default: of CometMQ; None: it has no such key, or no value by default.
+        source: "default", "set" (file, environment or flag) or "changed" (over the wire, since the start).
+        changeable: whether CometMQ's broker lets it be changed while it runs.
+    """
+
+    key: str
+    value: str
+    default: str | None
+    source: str
+    changeable: bool
+
+
+def list_brokers(
+    *,
+    nameserver: Nameserver = NAMESERVER_DEFAULT,
+    as_json: AsJson = False,
+    watch: Watch = False,
+) -> None:
+    """Show each master and slave: rates, disk, version; status 1 when one does not answer.
+
+    Raises:
+        typer.Exit: with that status.
+    """
+    lines: list[BrokerLine] = []
+
+    async def look(clients: Clients) -> None:
+        now_ms = clients.instance.clock.now_ms()
+        states = await clients.inspector.brokers()
+        lines[:] = [broker_line(state, now_ms) for state in states]
+        print_lines(
+            BrokerLine, lines, as_json=as_json, nothing="The nameserver knows no broker."
+        )
+
+    ask_again(nameserver, look, is_watched=watch)
+    if any(line.error for line in lines):
+        raise typer.Exit(ExitStatus.FOUND)
+
+
+def show_broker(
+    broker: BrokerName,
+    *,
+    broker_id: BrokerId = 0,
+    nameserver: Nameserver = NAMESERVER_DEFAULT,
+    as_json: AsJson = False,
+    watch: Watch = False,
+) -> None:
+    """Show all numbers that a broker tells of itself."""
+
+    async def look(clients: Clients) -> None:
+        numbers = dict(sorted((await clients.inspector.runtime(broker, broker_id)).items()))
+        if as_json:
+            print_json({"broker": broker, "id": broker_id, "numbers": numbers})
+        else:
+            print_table(("name", "value"), list(numbers.items()))
+
+    ask_again(nameserver, look, is_watched=watch)
+
+
+def config(
+    broker: BrokerName,
+    keys: Annotated[list[str] | None, typer.Argument(metavar="KEY", help="Only these.")] = None,
+    *,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="Change it first; may be repeated."),
+    ] = None,
+    all_: Annotated[bool, typer.Option("--all", help="Those at their default, too.")] = False,
+    broker_id: BrokerId = 0,
+    nameserver: Nameserver = NAMESERVER_DEFAULT,
+    as_json: AsJson = False,
+) -> None:
+    """Show settings in force with their defaults and where they come from; --set changes some of a master.
+
+    A change is kept beside the broker's file, which is yours: FILE.overlay.
+    """
+    values = read_pairs(set_ or [], option="--set")
+    if values and broker_id:
+        raise typer.BadParameter("only a master's settings are changed", param_hint="--id")
+    wanted = {*(keys or ()), *values}
+
+    async def work(clients: Clients) -> "SettingsTold":
+        if values:
+            await clients.admin.change_settings(broker, values)
+        return await clients.inspector.settings(broker, broker_id)
+
+    lines = config_lines(ask(nameserver, work))
+    if missing := wanted.difference(line.key for line in lines):
+        raise typer.BadParameter(
+            f"{broker} has no setting {', '.join(sorted(missing))}", param_hint="KEY"
+        )
+    print_lines(
+        ConfigLine,
+        [
+            line
+            for line in lines
+            if line.key in wanted or (not wanted and (all_ or line.source != "default"))
+        ],
+        as_json=as_json,
+        nothing="Every setting has its default; --all shows them.",
+    )
+
+
+def drain(broker: BrokerName, *, nameserver: Nameserver = NAMESERVER_DEFAULT) -> None:
+    """Have nobody send to a broker any more; what it holds is consumed as before."""
+    count = ask(nameserver, lambda clients: clients.admin.drain(broker))
+    notes().print(
+        f"Routes name {broker} to nobody who sends, for {count} topics; producers follow within 30 s. "
+        f"cometmq cluster undrain {broker} takes it back.",
+        markup=False,
+    )
+
+
+def undrain(broker: BrokerName, *, nameserver: Nameserver = NAMESERVER_DEFAULT) -> None:
+    """Have messages sent to a drained broker again."""
+    count = ask(nameserver, lambda clients: clients.admin.undrain(broker))
+    notes().print(f"{broker} is sent to again, for {count} topics.", markup=False)
+
+
+def broker_line(state: "BrokerState", now_ms: float) -> BrokerLine:
+    """What the list shows of a broker."""
+    numbers = state.runtime
+    name = "up" if state.is_writable is not False else "drained"
+    started_ms = _number(numbers, "bootTimestamp")
+    used = _number(numbers, "commitLogDiskRatio")
+    log = [_number(numbers, key) for key in ("commitLogMinOffset", "commitLogMaxOffset")]
+    return BrokerLine(
+        state.cluster,
+        state.broker_name,
+        state.broker_id,
+        state.address,
+        "away" if state.error else name,
+        numbers.get("brokerVersionDesc"),
+        _number(numbers, "putTps"),
+        _number(numbers, "getTransferredTps"),
+        None if used is None else round(used * 100, 1),
+        None if log[0] is None or log[1] is None else int(log[1] - log[0]),
+        None if started_ms is None else max(int(now_ms - started_ms) // 1000, 0),
+        state.error,
+    )
+
+
+def _number(numbers: Mapping[str, str], key: str) -> float | None:
+    """The first number of a text: rates are told of 10 s, 60 s and 600 s."""
+    with contextlib.suppress(ValueError, IndexError):
+        return float(numbers.get(key, "").split()[0])
+    return None
+
+
+def config_lines(told: "SettingsTold") -> list[ConfigLine]:
+    """Each setting of a broker beside what CometMQ knows of it."""
+    from cometmq.broker.settings import BrokerSettings
+    from cometmq.model.settings import setting_keys, settings_table
+
+    defaults: dict[str, Any] = settings_table(BrokerSettings())
+    changeable = {key.name for key in setting_keys(BrokerSettings) if key.is_remote}
+    return [
+        ConfigLine(
+            key, value, defaults.get(key), _source(told, key, defaults), key in changeable
+        )
+        for key, value in sorted(told.values.items())
+    ]
+
+
+def _source(told: "SettingsTold", key: str, defaults: Mapping[str, str]) -> str:
+    if key in told.changed:
+        return "changed"
+    return "default" if told.values[key] == defaults.get(key) else "set"

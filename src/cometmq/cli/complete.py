@@ -1,0 +1,59 @@
+"""What a shell offers when TAB is pressed behind a command: names, as the cluster knows them now.
+
+It asks the nameserver of the line, of NAMESRV_ADDR, or of this machine; where nobody answers nothing is offered.
+
+Next: cometmq.client.admin.admin
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable, Iterable
+from typing import TYPE_CHECKING
+
+import typer
+
+from cometmq.model.errors import CometError
+
+if TYPE_CHECKING:
+    from cometmq.client import AsyncAdmin
+
+_SECONDS_MAX = 2.0  # A shell that waits longer looks dead.
+
+
+def topics(context: typer.Context, incomplete: str) -> list[str]:
+    """Names of topics."""
+    return _offered(context, incomplete, lambda admin: admin.topics())
+
+
+def groups(context: typer.Context, incomplete: str) -> list[str]:
+    """Names of consumer groups."""
+    return _offered(context, incomplete, lambda admin: admin.groups())
+
+
+def brokers(context: typer.Context, incomplete: str) -> list[str]:
+    """Names of brokers."""
+
+    async def names(admin: "AsyncAdmin") -> Iterable[str]:
+        return (await admin.cluster()).brokers
+
+    return _offered(context, incomplete, names)
+
+
+def _offered(
+    context: typer.Context,
+    incomplete: str,
+    ask: "Callable[[AsyncAdmin], Awaitable[Iterable[str]]]",
+) -> list[str]:
+    from cometmq.client import AsyncAdmin
+    from cometmq.net.loop import run
+
+    async def names() -> Iterable[str]:
+        async with asyncio.timeout(_SECONDS_MAX), AsyncAdmin(nameserver) as admin:
+            return await ask(admin)
+
+    nameserver = context.params.get("nameserver")
+    found: Iterable[str] = ()
+    with contextlib.suppress(CometError, OSError, TimeoutError):
+        found = run(names())
+    # A name with control characters would be run by the terminal that shows it.
+    return sorted(name for name in found if name.startswith(incomplete) and name.isprintable())

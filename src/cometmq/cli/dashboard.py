@@ -1,0 +1,203 @@
+"""`cometmq dashboard`: pages in a browser for who runs a cluster, and who may log in.
+
+Next: cometmq.dashboard.server
+"""
+
+import asyncio
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.panel import Panel
+from rich.table import Table
+from rich.text import Text
+
+from cometmq.cli.options import NAMESERVER_DEFAULT, Nameserver
+from cometmq.cli.output import notes, print_table
+from cometmq.cli.running import until_stopped
+from cometmq.model.errors import SettingsError
+
+if TYPE_CHECKING:
+    from cometmq.dashboard import Dashboard, DashboardSettings, UserFile
+
+PORT = 8082
+FOLDER = Path("cometmq-dashboard")
+
+dashboard = typer.Typer(invoke_without_command=True)
+
+Data = Annotated[
+    Path,
+    typer.Option(
+        "--data",
+        metavar="FOLDER",
+        help="Where its users and its audit lie, for its owner alone.",
+    ),
+]
+Port = Annotated[int, typer.Option(min=0, max=65535, help="0 takes a free one.")]
+Host = Annotated[
+    str,
+    typer.Option(help="Address to listen on; any but this machine's own needs a certificate."),
+]
+HostNames = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="NAME", help="A name by which browsers reach it; several times if need be."
+    ),
+]
+Certificate = Annotated[
+    Path | None, typer.Option("--tls-cert", metavar="FILE", help="PEM, for https.")
+]
+Key = Annotated[Path | None, typer.Option("--tls-key", metavar="FILE", help="PEM.")]
+BehindProxy = Annotated[
+    bool, typer.Option("--behind-proxy", help="A proxy in front of it ends TLS.")
+]
+SampleSeconds = Annotated[
+    float, typer.Option(min=0.1, max=3600, help="Between two looks at the brokers.")
+]
+JobFolders = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--jobs",
+        metavar="FOLDER",
+        help="Where outputs of Spark's jobs lie; several times if need be.",
+    ),
+]
+UserName = Annotated[str, typer.Argument(metavar="NAME", help="Of the user.")]
+
+
+@dashboard.callback()
+def run_dashboard(
+    context: typer.Context,
+    *,
+    nameserver: Nameserver = NAMESERVER_DEFAULT,
+    port: Port = PORT,
+    host: Host = "127.0.0.1",
+    host_name: HostNames = None,
+    certificate: Certificate = None,
+    key: Key = None,
+    behind_proxy: BehindProxy = False,
+    data: Data = FOLDER,
+    jobs: JobFolders = None,
+    sample_seconds: SampleSeconds = 5.0,
+) -> None:
+    """Look after a cluster in a browser: topics, groups, messages, brokers. Login always.
+
+    The first start makes the user admin and prints its password, once.
+    """
+    if context.invoked_subcommand is not None:
+        return
+    needs_extra()
+    from cometmq.dashboard import DashboardSettings
+    from cometmq.net.loop import run
+
+    settings = DashboardSettings(
+        nameservers=nameserver,
+        data_dir=data,
+        host=host,
+        port=port,
+        host_names=tuple(host_name or ()),
+        certificate=certificate,
+        key=key,
+        is_behind_proxy=behind_proxy,
+        job_folders=tuple(jobs or ()),
+        sample_seconds=sample_seconds,
+    )
+    run(until_stopped(_serve(settings)))
+
+
+async def _serve(settings: "DashboardSettings") -> None:
+    from cometmq.dashboard import Dashboard
+    from cometmq.net.loop import loop_clock
+
+    async with Dashboard(settings, loop_clock()) as served:
+        where = Table.grid(padding=(0, 2))
+        add_rows(where, served)
+        where.add_row("nameserver", Text(settings.nameservers or ""))
+        where.add_row("data", Text(str(settings.data_dir)))
+        notes().print(
+            Panel(
+                where,
+                title="The dashboard is up",
+                title_align="left",
+                expand=False,
+                border_style="dim",
+            )
+        )
+        await asyncio.Event().wait()
+
+
+def add_rows(where: Table, served: "Dashboard") -> None:
+    """Where it is, and, once, how to log in."""
+    where.add_row("dashboard", Text(served.url, style="bold cyan"))
+    if served.first_password is not None:
+        where.add_row(
+            "first login", Text(f"{served.first_user}  {served.first_password}", style="bold")
+        )
+        where.add_row(
+            "", Text("shown this once; cometmq dashboard add-user makes others", style="dim")
+        )
+
+
+def needs_extra() -> None:
+    """Say how to install what it is made of, where that is missing.
+
+    Raises:
+        SettingsError: it is.
+    """
+    from importlib.util import find_spec
+
+    missing = [name for name in ("jinja2", "starlette", "uvicorn") if find_spec(name) is None]
+    if missing:
+        raise SettingsError(
+            f"the dashboard needs {', '.join(missing)}: pip install 'cometmq[dashboard]'"
+        )
+
+
+@dashboard.command("add-user")
+def add_user(
+    name: UserName,
+    *,
+    is_admin: Annotated[
+        bool, typer.Option("--admin", help="May change things; without it a user only reads.")
+    ] = False,
+    from_stdin: Annotated[
+        bool,
+        typer.Option(
+            "--password-stdin", help="Read the password; else a random one is printed."
+        ),
+    ] = False,
+    data: Data = FOLDER,
+) -> None:
+    """Make a user, or give one another password and role; his sessions end."""
+    needs_extra()
+    from cometmq.dashboard import Role, new_password
+
+    password = sys.stdin.readline().rstrip("\r\n") if from_stdin else new_password()
+    _users(data).put(name, Role.ADMIN if is_admin else Role.READER, password)
+    if not from_stdin:
+        print(password)
+    notes().print(f"{name} {'may change things' if is_admin else 'reads'}.", markup=False)
+
+
+@dashboard.command("remove-user")
+def remove_user(name: UserName, *, data: Data = FOLDER) -> None:
+    """Take a user away; his sessions end."""
+    needs_extra()
+    _users(data).remove(name)
+
+
+@dashboard.command("users")
+def list_users(*, data: Data = FOLDER) -> None:
+    """Show the users of the dashboard's own."""
+    needs_extra()
+    print_table(
+        ("user", "role"),
+        [(each.name, each.role.value) for each in _users(data).users().values()],
+    )
+
+
+def _users(data: Path) -> "UserFile":
+    from cometmq.dashboard import UserFile
+
+    return UserFile(data)

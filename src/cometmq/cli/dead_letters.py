@@ -1,0 +1,292 @@
+"""`cometmq dlq`: what consumer groups gave up, and sending it once more.
+
+Next: cometmq.client.admin.replay
+"""
+
+from collections import deque
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+
+import typer
+
+from cometmq.cli.asking import Clients, ask, ask_again
+from cometmq.cli.options import (
+    NAMESERVER_DEFAULT,
+    AsJson,
+    GroupName,
+    Nameserver,
+    Watch,
+    Yes,
+    confirm,
+)
+from cometmq.cli.output import (
+    message_json,
+    message_line,
+    notes,
+    print_json,
+    print_lines,
+    screen,
+)
+from cometmq.cli.visible import visible
+from cometmq.model.errors import SettingsError
+from cometmq.model.exit_status import ExitStatus
+from cometmq.model.message import StoredMessage
+from cometmq.model.names import dead_letter_topic
+
+if TYPE_CHECKING:
+    from cometmq.client.admin.dead_letters import DeadLetterFilter
+    from cometmq.client.admin.replay import ReplayResult
+
+SHOWN_DEFAULT = 20
+
+letters = typer.Typer(help="Dead letters: what groups gave up.", no_args_is_help=True)
+
+Sql = Annotated[
+    str, typer.Option("--sql", metavar="EXPRESSION", help="Only these: \"TAGS = 'paid'\".")
+]
+Key = Annotated[str, typer.Option("--key", help="Only those with this key.")]
+
+
+@letters.callback()
+def group() -> None:
+    """Dead letters: what groups gave up."""
+
+
+class DeadLine(NamedTuple):
+    """A group with dead letters.
+
+    Attributes:
+        group: its name.
+        letters: how many are kept.
+        last_ms: when the last one died; None where that is not known.
+    """
+
+    group: str
+    letters: int
+    last_ms: int | None
+
+
+@letters.command("list")
+def list_letters(
+    *,
+    nameserver: Nameserver = NAMESERVER_DEFAULT,
+    as_json: AsJson = False,
+    watch: Watch = False,
+) -> None:
+    """Show groups that have dead letters."""
+    from cometmq.client.admin.dead_letters import DeadLetters
+
+    async def look(clients: Clients) -> None:
+        counts = await DeadLetters(clients.instance).counts()
+        lines = [DeadLine(each.group, each.letters, each.last_ms or None) for each in counts]
+        print_lines(DeadLine, lines, as_json=as_json, nothing="No group has dead letters.")
+
+    ask_again(nameserver, look, is_watched=watch)
+
+
+@letters.command()
+def show(
+    group: GroupName,
+    *,
+    sql: Sql = "",
+    key: Key = "",
+    count_max: Annotated[
+        int, typer.Option("--max", min=1, metavar="COUNT", help="The last so many.")
+    ] = SHOWN_DEFAULT,
+    nameserver: Nameserver = NAMESERVER_DEFAULT,
+    as_json: AsJson = False,
+) -> None:
+    """Show dead letters of a group; status 1 when there is none.
+
+    Raises:
+        typer.Exit: with that status.
+    """
+    wanted = _wanted(sql, key)
+
+    async def work(clients: Clients) -> list[StoredMessage]:
+        last: deque[StoredMessage] = deque(maxlen=count_max)
+        # Without a filter the last ones of each queue are enough to look at.
+        ends = None if sql or key else count_max
+        async for letter in _read(clients, group, wanted, last=ends):
+            last.append(letter)
+        return list(last)
+
+    found = ask(nameserver, work)
+    for letter in found:
+        if as_json:
+            print_json(letter_json(letter))
+        else:
+            line = message_line(letter)
+            line.append(f"  from {visible(str(letter_json(letter)['origin']))}", style="dim")
+            screen().print(line)
+    if not found:
+        notes().print("[dim]No such dead letter.")
+        raise typer.Exit(ExitStatus.FOUND)
+
+
+@letters.command()
+def replay(
+    group: GroupName,
+    *,
+    sql: Sql = "",
+    key: Key = "",
+    to: Annotated[
+        str | None, typer.Option(metavar="TOPIC", help="Else to where each came from.")
+    ] = None,
+    rate: Annotated[
+        float | None, typer.Option(min=0.1, metavar="COUNT", help="At most so many a second.")
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count them.")] = False,
+    nameserver: Nameserver = NAMESERVER_DEFAULT,
+    as_json: AsJson = False,
+) -> None:
+    """Send dead letters back to the topics where they came from, each once, however often this is run.
+
+    Status 1 when some could not be sent.
+
+    Raises:
+        typer.Exit: with that status.
+    """
+    from cometmq.client.admin.replay import Replay, ReplayPlan
+
+    plan = ReplayPlan(group, _wanted(sql, key), to, rate, dry_run)
+
+    async def work(clients: Clients) -> "ReplayResult":
+        say = notes()
+        return await Replay(
+            clients.instance, plan, lambda text: say.print(visible(text), markup=False)
+        ).run()
+
+    result = ask(nameserver, work)
+    if as_json:
+        print_json(replay_json(result, dry_run=dry_run))
+    else:
+        _print_replay(result, dry_run=dry_run)
+    if result.failed or result.homeless:
+        raise typer.Exit(ExitStatus.FOUND)
+
+
+@letters.command("export")
+def export_letters(
+    group: GroupName,
+    file: Annotated[
+        Path | None, typer.Argument(metavar="FILE", help="Else they are printed.")
+    ] = None,
+    *,
+    sql: Sql = "",
+    key: Key = "",
+    nameserver: Nameserver = NAMESERVER_DEFAULT,
+) -> None:
+    """Write dead letters as JSON, one a line."""
+    import orjson
+
+    wanted = _wanted(sql, key)
+
+    async def work(clients: Clients) -> int:
+        count = 0
+        # A file is there only when it is whole.
+        part = None if file is None else file.with_name(f"{file.name}.part")
+        output = None if part is None else part.open("wb")
+        try:
+            async for letter in _read(clients, group, wanted):
+                count += 1
+                line = orjson.dumps(letter_json(letter)) + b"\n"
+                if output is None:
+                    typer.echo(line, nl=False)
+                else:
+                    output.write(line)
+        finally:
+            if output is not None:
+                output.close()
+        if part is not None and file is not None:
+            part.replace(file)
+        return count
+
+    count = ask(nameserver, work)
+    notes().print(f"{count} dead letters.", style="dim")
+
+
+@letters.command()
+def purge(
+    group: GroupName,
+    *,
+    nameserver: Nameserver = NAMESERVER_DEFAULT,
+    yes: Yes = False,
+) -> None:
+    """Delete all dead letters of a group, and what is known of their replays."""
+    from cometmq.client.admin.ledger_topic import LEDGER_PREFIX
+
+    confirm(f"Delete all dead letters of {group}?", yes=yes)
+
+    async def work(clients: Clients) -> None:
+        known = set(await clients.admin.topics())
+        for topic in (dead_letter_topic(group), LEDGER_PREFIX + group):
+            if topic in known:
+                await clients.admin.delete_topic(topic)
+
+    ask(nameserver, work)
+    notes().print(f"{visible(group)} has no dead letters any more.", markup=False)
+
+
+def _read(
+    clients: Clients, group: str, wanted: "DeadLetterFilter", *, last: int | None = None
+) -> AsyncIterator[StoredMessage]:
+    from cometmq.client.admin.dead_letters import DeadLetters
+
+    return DeadLetters(clients.instance).read(group, wanted, last=last)
+
+
+def _wanted(sql: str, key: str) -> "DeadLetterFilter":
+    """Which dead letters; an expression that is none is wrong use.
+
+    Raises:
+        SettingsError: with what is wrong.
+    """
+    from cometmq.client.admin.dead_letters import DeadLetterFilter
+    from cometmq.codec.sql92 import sql92_filter
+    from cometmq.model.errors import ExpressionError
+
+    if sql:
+        try:
+            sql92_filter(sql)
+        except ExpressionError as error:
+            raise SettingsError(f"--sql: {error}") from None
+    return DeadLetterFilter(sql, key)
+
+
+def letter_json(letter: StoredMessage) -> dict[str, object]:
+    """A dead letter as a JSON object: as any message, and where it came from."""
+    from cometmq.client.admin.dead_letters import origin_of
+
+    return {**message_json(letter), "origin": origin_of(letter)}
+
+
+def replay_json(result: "ReplayResult", *, dry_run: bool) -> dict[str, Any]:
+    """What a replay did, as programs read it."""
+    return {
+        "dry_run": dry_run,
+        "sent": dict(sorted(result.sent.items())),
+        "before": result.before,
+        "homeless": result.homeless,
+        "failed": result.failed,
+        "reasons": list(result.reasons),
+    }
+
+
+def _print_replay(result: "ReplayResult", *, dry_run: bool) -> None:
+    say = notes()
+    verb = "to be sent" if dry_run else "sent"
+    for topic, count in sorted(result.sent.items()):
+        say.print(f"{count} {verb} to {visible(topic)}", markup=False)
+    if not result.sent:
+        say.print(f"[dim]Nothing {verb}.")
+    for count, text in (
+        (result.before, "were sent by an earlier run"),
+        (result.homeless, "do not say where they came from: name a topic with --to"),
+        (result.failed, "failed"),
+    ):
+        if count:
+            say.print(f"{count} {text}", markup=False)
+    for reason in result.reasons:
+        say.print(f"  {visible(reason)}", style="dim", markup=False)

@@ -1,0 +1,447 @@
+"""`cometmq group`: consumer groups, what they lack, who is in them, and their settings.
+
+Next: cometmq.client.admin.states
+"""
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+
+import typer
+
+from cometmq.cli.asking import Clients, ask, ask_again
+from cometmq.cli.options import (
+    NAMESERVER_DEFAULT,
+    AsJson,
+    GroupName,
+    Nameserver,
+    TopicOption,
+    Watch,
+    Yes,
+    confirm,
+)
+from cometmq.cli.output import notes, print_json, print_lines, print_table, screen
+from cometmq.cli.visible import visible
+from cometmq.model.errors import CometError
+from cometmq.model.group import GroupConfig
+from cometmq.model.names import dead_letter_topic, is_system_group, retry_topic
+
+if TYPE_CHECKING:
+    from cometmq.client import GroupState, RunningState
+
+groups = typer.Typer(help="Look at consumer groups, and change them.", no_args_is_help=True)
+
+
+@groups.callback()
+def group() -> None:
+    """Look at consumer groups, and change them."""
+
+
+class GroupLine(NamedTuple):
+    """A consumer group in the list.
+
+    Attributes:
+        group: its name.
+        topics: in which it has offsets, or that its members want; without its retry topic.
+        members: how many are there.
+        model: CLUSTERING or BROADCASTING; None without a member.
+        lag: messages that it has not consumed yet, in all its topics.
+        rate_per_s: messages that it consumes.
+        enabled: whether it may consume, at every broker.
+    """
+
+    group: str
+    topics: list[str]
+    members: int
+    model: str | None
+    lag: int
+    rate_per_s: float
+    enabled: bool
+
+
+class ProgressLine(NamedTuple):
+    """How far a group is in a queue.
+
+    Attributes:
+        topic: of the queue.
+        broker: of the queue.
+        queue: its number.
+        offset: the next that the group consumes.
+        end: what the next message of the queue gets.
+        lag: messages that are not consumed yet.
+        consumed_ms: store time of the last message that was; None without one.
+    """
+
+    topic: str
+    broker: str
+    queue: int
+    offset: int
+    end: int
+    lag: int
+    consumed_ms: int | None
+
+
+class MemberLine(NamedTuple):
+    """A member of a group.
+
+    Attributes:
+        client: its client id.
+        address: where it connects from.
+        language: of its client.
+        version: of RocketMQ, as its client calls itself: an ordinal.
+    """
+
+    client: str
+    address: str
+    language: str
+    version: int
+
+
+Enabled = Annotated[bool | None, typer.Option("--consume/--no-consume", help="May it consume?")]
+Broadcast = Annotated[
+    bool | None, typer.Option("--broadcast/--no-broadcast", help="May members broadcast?")
+]
+Orderly = Annotated[
+    bool | None, typer.Option("--orderly/--no-orderly", help="Is it popped in order? (5.x)")
+]
+RetryQueues = Annotated[
+    int | None, typer.Option("--retry-queues", min=0, help="Queues of its retry topic.")
+]
+RetryMax = Annotated[
+    int | None,
+    typer.Option("--retry-max", min=-1, help="Tries before a message is a dead letter."),
+]
+Timeout = Annotated[
+    int | None,
+    typer.Option("--timeout", min=1, metavar="MINUTES", help="What a message may take."),
+]
+
+
+@groups.command("list")
+def list_groups(
+    *,
+    all_: Annotated[bool, typer.Option("--all", help="The system's own, too.")] = False,
+    nameserver: Nameserver = NAMESERVER_DEFAULT,
+    as_json: AsJson = False,
+    watch: Watch = False,
+) -> None:
+    """Show consumer groups: topics, members, lag, rate."""
+
+    async def look(clients: Clients) -> None:
+        states = await clients.inspector.groups()
+        lines = [group_line(each) for each in states if all_ or not is_system_group(each.name)]
+        print_lines(
+            GroupLine,
+            lines,
+            as_json=as_json,
+            nothing="No group yet. The first member of one makes it.",
+        )
+
+    ask_again(nameserver, look, is_watched=watch)
+
+
+@groups.command()
+def show(
+    group: GroupName,
+    *,
+    running: Annotated[
+        bool, typer.Option("--running", help="What its members say of themselves, too.")
+    ] = False,
+    threads: Annotated[
+        bool, typer.Option("--threads", help="And what the threads of each do.")
+    ] = False,
+    nameserver: Nameserver = NAMESERVER_DEFAULT,
+    as_json: AsJson = False,
+    watch: Watch = False,
+) -> None:
+    """Show one group: its settings, members, and lag by queue."""
+
+    async def look(clients: Clients) -> None:
+        state = await clients.inspector.group(group)
+        said: list[dict[str, Any]] = []
+        if running or threads:
+            said = [
+                await _running(clients, group, member.client_id, stacks=threads)
+                for member in state.members
+            ]
+        if as_json:
+            print_json(group_json(state, said))
+        else:
+            _print_group(state, said)
+
+    ask_again(nameserver, look, is_watched=watch)
+
+
+@groups.command()
+def create(
+    group: GroupName,
+    *,
+    enabled: Enabled = None,
+    broadcast: Broadcast = None,
+    orderly: Orderly = None,
+    retry_queues: RetryQueues = None,
+    retry_max: RetryMax = None,
+    timeout: Timeout = None,
+    nameserver: Nameserver = NAMESERVER_DEFAULT,
+) -> None:
+    """Make a consumer group at every broker."""
+    changes = _changes(enabled, broadcast, orderly, retry_queues, retry_max, timeout)
+
+    async def work(clients: Clients) -> bool:
+        if group in await clients.admin.groups():
+            return False
+        await clients.admin.create_group(GroupConfig(group, **changes))
+        return True
+
+    if not ask(nameserver, work):
+        raise typer.BadParameter(
+            f"{visible(group)} is there; cometmq group set changes it", param_hint="GROUP"
+        )
+    notes().print(f"{visible(group)} is there at every broker.", markup=False)
+
+
+@groups.command("set")
+def change(
+    group: GroupName,
+    *,
+    enabled: Enabled = None,
+    broadcast: Broadcast = None,
+    orderly: Orderly = None,
+    retry_queues: RetryQueues = None,
+    retry_max: RetryMax = None,
+    timeout: Timeout = None,
+    nameserver: Nameserver = NAMESERVER_DEFAULT,
+) -> None:
+    """Change some settings of a group at every broker that has it; the others stay."""
+    changes = _changes(enabled, broadcast, orderly, retry_queues, retry_max, timeout)
+    if not changes:
+        raise typer.BadParameter("say what is to change", param_hint="set")
+    changed = ask(nameserver, lambda clients: clients.admin.change_group(group, changes))
+    if not changed:
+        raise typer.BadParameter(f"no broker has {visible(group)}", param_hint="GROUP")
+    notes().print(f"{visible(group)} is changed at {', '.join(sorted(changed))}.", markup=False)
+
+
+@groups.command()
+def delete(
+    group: GroupName,
+    *,
+    keep_offsets: Annotated[
+        bool, typer.Option("--keep-offsets", help="A group of that name goes on there.")
+    ] = False,
+    topics: Annotated[
+        bool, typer.Option("--topics", help="Its retries and dead letters go, too.")
+    ] = False,
+    nameserver: Nameserver = NAMESERVER_DEFAULT,
+    yes: Yes = False,
+) -> None:
+    """Delete a group at every broker, with where it stood."""
+    more = "" if keep_offsets else " and where it stands"
+    more += ", its retries and its dead letters" if topics else ""
+    confirm(f"Delete {group}{more}?", yes=yes)
+
+    async def work(clients: Clients) -> None:
+        await clients.admin.delete_group(group, delete_offsets=not keep_offsets)
+        if topics:
+            known = set(await clients.admin.topics())
+            for topic in (retry_topic(group), dead_letter_topic(group)):
+                if topic in known:
+                    await clients.admin.delete_topic(topic)
+
+    ask(nameserver, work)
+    notes().print(f"{visible(group)} is deleted.", markup=False)
+
+
+def _changes(
+    enabled: bool | None,
+    broadcast: bool | None,
+    orderly: bool | None,
+    retry_queues: int | None,
+    retry_max: int | None,
+    timeout: int | None,
+) -> dict[str, Any]:
+    given = {
+        "consume_enabled": enabled,
+        "broadcast_enabled": broadcast,
+        "orderly": orderly,
+        "retry_queues": retry_queues,
+        "retry_max_times": retry_max,
+        "consume_timeout_minutes": timeout,
+    }
+    return {name: value for name, value in given.items() if value is not None}
+
+
+# --- what is shown
+
+
+def group_line(state: "GroupState") -> GroupLine:
+    """What the list shows of a group."""
+    ours = retry_topic(state.name)
+    return GroupLine(
+        state.name,
+        [topic for topic in state.topics if topic != ours],
+        len(state.members),
+        state.model,
+        state.lag,
+        round(state.rate, 3),
+        all(each.consume_enabled for each in state.configs.values()),
+    )
+
+
+def progress_lines(state: "GroupState", topic: str | None = None) -> list[ProgressLine]:
+    """How far a group is, by queue."""
+    return [
+        ProgressLine(
+            queue.topic,
+            queue.broker_name,
+            queue.queue_id,
+            each.consumer_offset,
+            each.broker_offset,
+            max(each.lag, 0),
+            each.consumed_ms if each.consumed_ms > 0 else None,
+        )
+        for queue, each in sorted(state.progress.items())
+        if topic in (None, queue.topic)
+    ]
+
+
+def member_lines(state: "GroupState") -> list[MemberLine]:
+    """Who is in a group."""
+    from cometmq.model.codes import Language
+
+    known = {int(each): each.name for each in Language}
+    return [
+        MemberLine(
+            each.client_id,
+            each.address,
+            known.get(each.language, str(each.language)),
+            each.version,
+        )
+        for each in state.members
+    ]
+
+
+def group_json(state: "GroupState", running: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """A group, as programs read it."""
+    return {
+        **group_line(state)._asdict(),
+        "type": state.consume_type,
+        "settings": [
+            {"broker": broker, **_settings(each)}
+            for broker, each in sorted(state.configs.items())
+        ],
+        "subscriptions": {
+            topic: each.expression for topic, each in sorted(state.subscriptions.items())
+        },
+        "member_list": [each._asdict() for each in member_lines(state)],
+        "queues": [each._asdict() for each in progress_lines(state)],
+        "running": list(running),
+    }
+
+
+def _settings(config: GroupConfig) -> dict[str, Any]:
+    return {
+        "consume": config.consume_enabled,
+        "broadcast": config.broadcast_enabled,
+        "orderly": config.orderly,
+        "retry_queues": config.retry_queues,
+        "retry_max": config.retry_max_times,
+        "timeout_minutes": config.consume_timeout_minutes,
+    }
+
+
+async def _running(
+    clients: Clients, group: str, client_id: str, *, stacks: bool
+) -> dict[str, Any]:
+    """What a member says; one that does not answer stands there with the reason."""
+    try:
+        state = await clients.inspector.running(group, client_id, stacks=stacks)
+    except CometError as error:
+        return {**_nothing_said(client_id), "error": str(error)}
+    return running_json(client_id, state)
+
+
+def _nothing_said(client_id: str) -> dict[str, Any]:
+    return {
+        "client": client_id, "settings": {}, "rates": {}, "queues": [], "threads": None, "error": None,
+    }  # fmt: skip
+
+
+def running_json(client_id: str, state: "RunningState") -> dict[str, Any]:
+    """What a member says of itself, as programs read it."""
+    queues = [
+        {
+            "topic": queue.topic,
+            "broker": queue.broker_name,
+            "queue": queue.queue_id,
+            "offset": each.commit_offset,
+            "cached": each.cached_count,
+            "pulled_ms": each.pulled_ms or None,
+            "consumed_ms": each.consumed_ms or None,
+        }
+        for queue, each in sorted(state.queues.items())
+    ]
+    return {
+        **_nothing_said(client_id),
+        "settings": dict(sorted(state.properties.items())),
+        "rates": {topic: asdict(each) for topic, each in sorted(state.rates.items())},
+        "queues": queues,
+        "threads": state.stacks,
+    }
+
+
+def _print_group(state: "GroupState", running: Sequence[dict[str, Any]]) -> None:
+    line = group_line(state)
+    _table("group", list(line._fields), [list(line)])
+    settings = [
+        [broker, *_settings(each).values()] for broker, each in sorted(state.configs.items())
+    ]
+    _table("settings", ["broker", *_settings(GroupConfig("x"))], settings)
+    _table(
+        "subscriptions",
+        ["topic", "wants"],
+        [[topic, each.expression] for topic, each in sorted(state.subscriptions.items())],
+    )
+    _table("members", MemberLine._fields, member_lines(state))
+    _table("queues", ProgressLine._fields, progress_lines(state))
+    for said in running:
+        _print_running(said)
+
+
+def _print_running(said: dict[str, Any]) -> None:
+    title = f"running: {said['client']}"
+    if said["error"]:
+        screen().print(f"\n{visible(title)}: {visible(said['error'])}", markup=False)
+        return
+    rates = [[topic, *each.values()] for topic, each in said["rates"].items()]
+    _table(title, ["topic", *next(iter(said["rates"].values()), {})], rates)
+    _table(
+        "has", list(said["queues"][0]) if said["queues"] else [], [list(each.values()) for each in said["queues"]]
+    )  # fmt: skip
+    _table("settings", ["name", "value"], list(said["settings"].items()))
+    if said["threads"]:
+        for text in said["threads"].splitlines():
+            screen().print(visible(text), markup=False)
+
+
+def _table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+    if rows:
+        screen().print(f"\n{visible(title)}", style="bold", markup=False)
+        print_table(columns, rows)
+
+
+def show_offsets(
+    group: GroupName,
+    *,
+    topic: TopicOption = None,
+    nameserver: Nameserver = NAMESERVER_DEFAULT,
+    as_json: AsJson = False,
+    watch: Watch = False,
+) -> None:
+    """Show where a group stands in each queue, and what it lacks."""
+
+    async def look(clients: Clients) -> None:
+        lines = progress_lines(await clients.inspector.group(group), topic)
+        print_lines(ProgressLine, lines, as_json=as_json, nothing="It has no offsets.")
+
+    ask_again(nameserver, look, is_watched=watch)

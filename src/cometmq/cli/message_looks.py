@@ -1,0 +1,182 @@
+"""`cometmq message trace` and `message resend`: the way of a message, and sending it once more.
+
+Next: cometmq.codec.trace
+"""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.text import Text
+
+from cometmq.cli import complete
+from cometmq.cli.asking import Clients, ask
+from cometmq.cli.options import NAMESERVER_DEFAULT, AsJson, Nameserver, TopicName
+from cometmq.cli.output import notes, print_json, screen, time_text
+from cometmq.cli.visible import visible
+from cometmq.model.exit_status import ExitStatus
+from cometmq.model.names import TRACE_TOPIC
+
+if TYPE_CHECKING:
+    from cometmq.client import StoredMessage
+    from cometmq.codec.trace import Trace
+
+MessageId = Annotated[
+    str, typer.Argument(metavar="MESSAGE_ID", help="The id that its producer gave it.")
+]
+
+
+def trace(
+    message_id: MessageId,
+    *,
+    trace_topic: Annotated[
+        str, typer.Option("--trace-topic", metavar="TOPIC", help="Where traces are.")
+    ] = TRACE_TOPIC,
+    nameserver: Nameserver = NAMESERVER_DEFAULT,
+    as_json: AsJson = False,
+) -> None:
+    """Show the way of a message as a tree: its send, and each call of a listener; status 1 without traces.
+
+    Raises:
+        typer.Exit: with that status.
+    """
+    from cometmq.client.admin.message_traces import MessageTraces
+
+    found = ask(
+        nameserver,
+        lambda clients: MessageTraces(clients.instance).of(message_id, trace_topic),
+    )
+    if as_json:
+        print_json([trace_json(each) for each in found])
+    elif found:
+        _print_tree(message_id, found)
+    if not found:
+        notes().print(
+            "[dim]No trace of it. Do its producer and its consumers trace, and does their broker take traces?"
+        )
+        raise typer.Exit(ExitStatus.FOUND)
+
+
+def resend(
+    topic: TopicName,
+    message_id: MessageId,
+    *,
+    group: Annotated[
+        str | None,
+        typer.Option(
+            "--group",
+            "-g",
+            help="Have a member of this group consume it now; nobody else gets it.",
+            autocompletion=complete.groups,
+        ),
+    ] = None,
+    nameserver: Nameserver = NAMESERVER_DEFAULT,
+    as_json: AsJson = False,
+) -> None:
+    """Send a copy of a message to its topic, or have one group consume it now; status 1 where that went wrong.
+
+    Raises:
+        typer.Exit: with that status.
+    """
+
+    async def work(clients: Clients) -> dict[str, Any] | None:
+        message = await clients.admin.message_by_id(topic, message_id)
+        if message is None:
+            return None
+        if group is None:
+            return await _copy(clients, message)
+        return await _consume(clients, message, group)
+
+    said = ask(nameserver, work)
+    if said is None:
+        notes().print("[dim]No such message.")
+        raise typer.Exit(ExitStatus.FOUND)
+    if as_json:
+        print_json(said)
+    else:
+        screen().print(visible(" ".join(str(each) for each in said.values() if each is not None)), markup=False)  # fmt: skip
+    if not said["ok"]:
+        raise typer.Exit(ExitStatus.FOUND)
+
+
+async def _copy(clients: Clients, message: "StoredMessage") -> dict[str, Any]:
+    from cometmq.client import AsyncProducer, Message
+
+    place = f"{message.topic}:{message.queue.broker_name}:{message.queue.queue_id}:{message.queue_offset}"
+    copy = Message(
+        message.topic,
+        bytes(message.body),
+        tag=message.tag,
+        keys=message.keys,
+        properties={**message.user_properties, "REPLAY_OF": place},
+        flag=message.flag,
+    )
+    async with AsyncProducer(instance=clients.instance) as producer:
+        sent = await producer.send(copy)
+    return {"ok": True, "how": str(sent.status), "id": sent.message_id, "remark": None}
+
+
+async def _consume(clients: Clients, message: "StoredMessage", group: str) -> dict[str, Any]:
+    from cometmq.client.api.broker import BrokerApi
+    from cometmq.codec.bodies.running import DirectResult
+
+    members = (await clients.inspector.group(group)).members
+    if not members:
+        nobody = f"nobody is in {group}"
+        return {"ok": False, "how": nobody, "id": message.message_id, "remark": None}
+    address = await clients.instance.nameserver_api.member(message.queue.broker_name)
+    outcome = await BrokerApi(clients.instance).consume_directly(
+        address, group, members[0].client_id, message.offset_message_id
+    )
+    return {
+        "ok": outcome.result in {DirectResult.SUCCESS, DirectResult.COMMIT},
+        "how": str(outcome.result),
+        "id": message.message_id,
+        "remark": outcome.remark,
+    }
+
+
+def trace_json(record: "Trace") -> dict[str, Any]:
+    """A record of a trace, as programs read it; what its kind does not say is null."""
+    from cometmq.codec.trace import TraceKind
+
+    is_call = record.kind is TraceKind.SUB_AFTER
+    return {
+        "kind": str(record.kind),
+        "time_ms": record.time_ms or None,
+        "group": record.group,
+        "topic": record.topic or None,
+        "broker": record.store_host or None,
+        "request": record.request_id or None,
+        "took_ms": record.took_ms,
+        "ok": record.is_success,
+        "tries": record.tries,
+        "outcome": record.outcome.name if is_call else None,
+    }
+
+
+def _print_tree(message_id: str, records: "Sequence[Trace]") -> None:
+    from rich.tree import Tree
+
+    from cometmq.codec.trace import TraceKind
+
+    root = Tree(Text(visible(message_id), style="bold"))
+    groups: dict[str, Tree] = {}
+    calls: dict[str, Tree] = {}
+    for record in records:
+        when = time_text(record.time_ms) if record.time_ms else ""
+        if record.kind is TraceKind.SUB_BEFORE:
+            parent = groups.get(record.group)
+            if parent is None:
+                parent = groups[record.group] = root.add(Text(visible(f"group {record.group}")))
+            words = f"{when} call, try {record.tries + 1}"
+            calls[record.request_id] = parent.add(Text(visible(words)))
+        elif record.kind is TraceKind.SUB_AFTER:
+            parent = calls.get(record.request_id, root)
+            style = "green" if record.is_success else "bold red"
+            words = f"{record.outcome.name.lower()} after {record.took_ms} ms"
+            parent.add(Text(visible(words), style=style))
+        else:
+            words = f"{when} {record.kind.value} by {record.group} to {record.topic} at {record.store_host}, {record.took_ms} ms"
+            root.add(Text(visible(words), style="green" if record.is_success else "bold red"))
+    screen().print(root)

@@ -1,0 +1,343 @@
+"""`cometmq offset`: where consumer groups stand, and moving them elsewhere.
+
+Each command that moves shows the moves first, asks, and does nothing with `--dry-run`.
+
+Next: cometmq.client.admin.group_offsets
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+
+import typer
+
+from cometmq.cli import complete
+from cometmq.cli.asking import Clients, ask
+from cometmq.cli.options import (
+    NAMESERVER_DEFAULT,
+    START_EARLIEST,
+    START_LATEST,
+    AsJson,
+    GroupName,
+    Nameserver,
+    TopicName,
+    TopicOption,
+    Yes,
+    confirm,
+    read_time,
+)
+from cometmq.cli.output import notes, print_lines
+from cometmq.cli.visible import visible
+from cometmq.model.errors import SettingsError
+from cometmq.model.names import is_retry_topic
+
+if TYPE_CHECKING:
+    from cometmq.client import MessageQueue
+
+_FILE_SIZE_MAX = 64 << 20
+
+offsets = typer.Typer(help="See and move where consumer groups stand.", no_args_is_help=True)
+
+Wanted = dict["MessageQueue", int]
+To = Annotated[
+    str | None,
+    typer.Option(metavar="PLACE", help="earliest, latest, or a time: 2026-05-01T12:00."),
+]
+ToOffset = Annotated[
+    int | None, typer.Option(min=0, help="This offset, in the queues that are named.")
+]
+Queues = Annotated[
+    list[int] | None, typer.Option(min=0, help="Only this queue; may be repeated.")
+]
+AtBroker = Annotated[
+    str | None, typer.Option(help="Only at this broker.", autocompletion=complete.brokers)
+]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the moves, and do nothing.")]
+
+
+@offsets.callback()
+def group() -> None:
+    """See and move where consumer groups stand."""
+
+
+class MoveLine(NamedTuple):
+    """A group that goes elsewhere in a queue.
+
+    Attributes:
+        topic: of the queue.
+        broker: of the queue.
+        queue: its number.
+        offset: where the group stands; None: nowhere.
+        new: where it goes on.
+        moves: messages that are passed over, or with a minus consumed again; None where it stood nowhere.
+    """
+
+    topic: str
+    broker: str
+    queue: int
+    offset: int | None
+    new: int
+    moves: int | None
+
+
+class _OffsetMove(NamedTuple):
+    """What a command does once it is allowed to.
+
+    Attributes:
+        group: who moves.
+        find: gives where it goes.
+        do: moves it.
+    """
+
+    group: str
+    find: Callable[[Clients], Awaitable[Wanted]]
+    do: Callable[[Clients, Wanted], Awaitable[object]]
+
+
+@offsets.command()
+def reset(
+    group: GroupName,
+    topic: TopicName,
+    *,
+    to: To = None,
+    to_offset: ToOffset = None,
+    queue: Queues = None,
+    broker: AtBroker = None,
+    nameserver: Nameserver = NAMESERVER_DEFAULT,
+    dry_run: DryRun = False,
+    yes: Yes = False,
+    as_json: AsJson = False,
+) -> None:
+    """Have a group go on elsewhere in a topic; its members are sent there."""
+    if (to is None) == (to_offset is None):
+        raise typer.BadParameter("say one of --to and --to-offset", param_hint="reset")
+    time_ms = None if to is None else read_place(to)
+    is_partly = bool(queue) or broker is not None or to_offset is not None
+
+    async def find(clients: Clients) -> Wanted:
+        found = await clients.admin.offsets_at(topic, time_ms)
+        return {
+            each: offset if to_offset is None else to_offset
+            for each, offset in found.items()
+            if (not queue or each.queue_id in queue) and broker in (None, each.broker_name)
+        }
+
+    async def do(clients: Clients, wanted: Wanted) -> object:
+        if is_partly:
+            await clients.admin.set_offsets(group, wanted)
+            return None
+        return await clients.admin.reset_offsets(group, topic, time_ms)
+
+    _move(nameserver, _OffsetMove(group, find, do), dry_run=dry_run, yes=yes, as_json=as_json)
+
+
+@offsets.command()
+def skip(
+    group: GroupName,
+    topic: TopicName,
+    *,
+    nameserver: Nameserver = NAMESERVER_DEFAULT,
+    dry_run: DryRun = False,
+    yes: Yes = False,
+    as_json: AsJson = False,
+) -> None:
+    """Have a group pass over all that it has not consumed."""
+    move = _OffsetMove(
+        group,
+        lambda clients: clients.admin.offsets_at(topic, None),
+        lambda clients, _: clients.admin.reset_offsets(group, topic, None),
+    )
+    _move(nameserver, move, dry_run=dry_run, yes=yes, as_json=as_json)
+
+
+@offsets.command()
+def copy(
+    source: GroupName,
+    target: Annotated[
+        str,
+        typer.Argument(
+            metavar="TO", help="Who is to stand there.", autocompletion=complete.groups
+        ),
+    ],
+    *,
+    topic: TopicOption = None,
+    nameserver: Nameserver = NAMESERVER_DEFAULT,
+    dry_run: DryRun = False,
+    yes: Yes = False,
+    as_json: AsJson = False,
+) -> None:
+    """Have another group go on where a group stands."""
+    move = _OffsetMove(
+        target,
+        lambda clients: _standing(clients, source, topic),
+        lambda clients, wanted: clients.admin.set_offsets(target, wanted),
+    )
+    _move(nameserver, move, dry_run=dry_run, yes=yes, as_json=as_json)
+
+
+@offsets.command("export")
+def export_offsets(
+    group: GroupName,
+    file: Annotated[
+        Path | None, typer.Argument(metavar="FILE", help="Else it is printed.")
+    ] = None,
+    *,
+    topic: TopicOption = None,
+    nameserver: Nameserver = NAMESERVER_DEFAULT,
+) -> None:
+    """Write where a group stands as JSON."""
+    import orjson
+
+    async def work(clients: Clients) -> bytes:
+        standing = await _standing(clients, group, topic)
+        return orjson.dumps(export_json(group, clients.instance.clock.now_ms(), standing))
+
+    content = ask(nameserver, work) + b"\n"
+    if file is None:
+        typer.echo(content, nl=False)
+        return
+    file.write_bytes(content)
+    notes().print(f"{visible(str(file))} has where {visible(group)} stands.", markup=False)
+
+
+@offsets.command("import")
+def import_offsets(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Of `offset export`.")],
+    *,
+    group: Annotated[
+        str | None,
+        typer.Option(
+            "--group",
+            "-g",
+            help="Who is to stand there; else whose it was.",
+            autocompletion=complete.groups,
+        ),
+    ] = None,
+    nameserver: Nameserver = NAMESERVER_DEFAULT,
+    dry_run: DryRun = False,
+    yes: Yes = False,
+    as_json: AsJson = False,
+) -> None:
+    """Have a group go on where an export says."""
+    if file.stat().st_size > _FILE_SIZE_MAX:
+        raise SettingsError(
+            f"{file} has more than {_FILE_SIZE_MAX} bytes: no export of offsets"
+        )
+    whose, wanted = read_export(file.read_bytes(), str(file))
+    target = group or whose
+
+    async def find(_: Clients) -> Wanted:
+        return wanted
+
+    move = _OffsetMove(
+        target, find, lambda clients, _: clients.admin.set_offsets(target, wanted)
+    )
+    _move(nameserver, move, dry_run=dry_run, yes=yes, as_json=as_json)
+
+
+def read_place(text: str) -> int | None:
+    """A place as `Admin.reset_offsets` takes it: ms since 1970, 0 for the first, None for the end.
+
+    Raises:
+        typer.BadParameter: it is none.
+    """
+    if text == START_LATEST:
+        return None
+    if text == START_EARLIEST:
+        return 0
+    return read_time(text, option="--to", also=f"{START_EARLIEST}, {START_LATEST}, ")
+
+
+async def _standing(clients: Clients, group: str, topic: str | None) -> Wanted:
+    """Where a group stands; of its retries only where they are asked for."""
+    progress = await clients.admin.group_progress(group, topic)
+    found = {
+        queue: each.consumer_offset
+        for queue, each in sorted(progress.items())
+        if topic is not None or not is_retry_topic(queue.topic)
+    }
+    if not found:
+        raise typer.BadParameter(f"{visible(group)} has no offsets there", param_hint="GROUP")
+    return found
+
+
+def _move(
+    nameserver: str, move: _OffsetMove, *, dry_run: bool, yes: bool, as_json: bool
+) -> None:
+    """Show the moves, ask, and do them."""
+
+    async def look(clients: Clients) -> tuple[Wanted, list[MoveLine]]:
+        wanted = await move.find(clients)
+        now: dict[MessageQueue, int | None] = {}
+        for topic in sorted({queue.topic for queue in wanted}):
+            now |= await clients.admin.group_offsets(move.group, topic)
+        return wanted, move_lines(wanted, now)
+
+    wanted, lines = ask(nameserver, look)
+    print_lines(MoveLine, lines, as_json=as_json, nothing="There is no such queue.")
+    if dry_run or not lines:
+        return
+    confirm(said_of(move.group, lines), yes=yes)
+    ask(nameserver, lambda clients: move.do(clients, wanted))
+    notes().print(f"{visible(move.group)} goes on there.", markup=False)
+
+
+def move_lines(
+    wanted: Mapping["MessageQueue", int], now: Mapping["MessageQueue", int | None]
+) -> list[MoveLine]:
+    """Each queue with where a group stands and where it goes."""
+    lines = []
+    for queue, new in sorted(wanted.items()):
+        offset = now.get(queue)
+        moves = None if offset is None else new - offset
+        lines.append(
+            MoveLine(queue.topic, queue.broker_name, queue.queue_id, offset, new, moves)
+        )
+    return lines
+
+
+def said_of(group: str, lines: list[MoveLine]) -> str:
+    """What a user is asked before they are done."""
+    moves = [line.moves or 0 for line in lines]
+    passed, again = sum(max(each, 0) for each in moves), -sum(min(each, 0) for each in moves)
+    return f"Move {group}: {passed} messages are passed over, {again} are consumed again?"
+
+
+def export_json(
+    group: str, now_ms: int, standing: Mapping["MessageQueue", int]
+) -> dict[str, Any]:
+    """An export: whose, when, and the offsets."""
+    return {
+        "group": group,
+        "exported_ms": now_ms,
+        "offsets": [
+            {
+                "topic": queue.topic,
+                "broker": queue.broker_name,
+                "queue": queue.queue_id,
+                "offset": offset,
+            }
+            for queue, offset in standing.items()
+        ],
+    }
+
+
+def read_export(content: bytes, name: str) -> tuple[str, Wanted]:
+    """Whose export it is, and the offsets.
+
+    Raises:
+        SettingsError: it is none; `name` says of which file.
+    """
+    from cometmq.codec.bodies.json_object import load_object
+    from cometmq.model.errors import CodecError
+    from cometmq.model.queue import MessageQueue
+
+    try:
+        top = load_object(content, name)
+        found = {}
+        for part in top.objects("offsets"):
+            queue = MessageQueue(part.text("topic"), part.text("broker"), part.int32("queue"))
+            found[queue] = part.int64("offset")
+        return top.text("group"), found
+    except CodecError as error:
+        raise SettingsError(f"no export of offsets: {error}") from None

@@ -1,0 +1,232 @@
+"""`cometmq topic stats`, `queues` and `perm`: what goes through a topic, and who may use it.
+
+Next: cometmq.client.admin.states
+"""
+
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+
+import typer
+
+from cometmq.cli import complete
+from cometmq.cli.asking import Clients, ask, ask_again
+from cometmq.cli.options import (
+    NAMESERVER_DEFAULT,
+    AsJson,
+    Nameserver,
+    TopicName,
+    Watch,
+)
+from cometmq.cli.output import print_json, print_lines, print_table
+from cometmq.model.errors import BrokerNotFound, BrokerRefused
+from cometmq.model.flags import PERM_READ, PERM_WRITE, is_readable, is_writable
+
+if TYPE_CHECKING:
+    from cometmq.client import StatsWindows, TopicRoute, TopicStats
+
+_PUT = "TOPIC_PUT_NUMS"
+
+
+class QueueStateLine(NamedTuple):
+    """A queue of a topic.
+
+    Attributes:
+        broker: of the queue.
+        queue: its number.
+        read: whether consumers see it.
+        write: whether producers see it.
+        first: offset of its first message.
+        next: what its next message gets.
+        messages: in it.
+        last_ms: when the last one was stored; None without one.
+    """
+
+    broker: str
+    queue: int
+    read: bool
+    write: bool
+    first: int
+    next: int
+    messages: int
+    last_ms: int | None
+
+
+class ReaderLine(NamedTuple):
+    """A group that reads a topic.
+
+    Attributes:
+        group: its name.
+        lag: messages of the topic that it has not consumed yet.
+        rate_per_s: messages of all its topics that it consumes.
+        members: how many are there.
+    """
+
+    group: str
+    lag: int
+    rate_per_s: float
+    members: int
+
+
+class PermLine(NamedTuple):
+    """A topic's permission at a broker."""
+
+    broker: str
+    read: bool
+    write: bool
+
+
+def queues(
+    topic: TopicName,
+    *,
+    nameserver: Nameserver = NAMESERVER_DEFAULT,
+    as_json: AsJson = False,
+    watch: Watch = False,
+) -> None:
+    """Show each queue of a topic: who sees it, what it holds, when the last message came."""
+
+    async def look(clients: Clients) -> None:
+        route = await clients.admin.route(topic)
+        lines = queue_lines(route, await clients.inspector.topic_stats(topic))
+        print_lines(QueueStateLine, lines, as_json=as_json, nothing="It has no queues.")
+
+    ask_again(nameserver, look, is_watched=watch)
+
+
+def stats(
+    topic: TopicName,
+    *,
+    nameserver: Nameserver = NAMESERVER_DEFAULT,
+    as_json: AsJson = False,
+    watch: Watch = False,
+) -> None:
+    """Show what goes through a topic, and the groups that read it with their lag."""
+
+    async def look(clients: Clients) -> None:
+        found = await _stats(clients, topic)
+        if as_json:
+            print_json(found)
+            return
+        print_table(
+            ("topic", "messages", "in_per_s", "minute", "hour", "day"),
+            [
+                [
+                    topic,
+                    found["messages"],
+                    found["in_per_s"],
+                    found["put_minute"],
+                    found["put_hour"],
+                    found["put_day"],
+                ]
+            ],
+        )
+        if found["groups"]:
+            print_table(ReaderLine._fields, [list(each.values()) for each in found["groups"]])
+
+    ask_again(nameserver, look, is_watched=watch)
+
+
+def perm(
+    topic: TopicName,
+    *,
+    read: Annotated[
+        bool | None, typer.Option("--read/--no-read", help="May it be consumed?")
+    ] = None,
+    write: Annotated[
+        bool | None, typer.Option("--write/--no-write", help="May it be sent to?")
+    ] = None,
+    broker: Annotated[
+        str | None,
+        typer.Option(help="Only at this broker.", autocompletion=complete.brokers),
+    ] = None,
+    nameserver: Nameserver = NAMESERVER_DEFAULT,
+    as_json: AsJson = False,
+) -> None:
+    """Show a topic's permission at each broker; with options change it first."""
+
+    def change(bits: int) -> int:
+        for flag, wanted in ((PERM_READ, read), (PERM_WRITE, write)):
+            if wanted is not None:
+                bits = bits | flag if wanted else bits & ~flag
+        return bits
+
+    async def work(clients: Clients) -> list[PermLine]:
+        from cometmq.client.admin.topic_perms import change_perm
+
+        if read is None and write is None:
+            configs = await clients.admin.topic_configs(topic)
+            bits = {name: each.perm for name, each in configs.items()}
+        else:
+            bits = await change_perm(clients.instance, topic, change, broker)
+        return [
+            PermLine(name, is_readable(each), is_writable(each))
+            for name, each in sorted(bits.items())
+            if broker in (None, name)
+        ]
+
+    lines = ask(nameserver, work)
+    print_lines(PermLine, lines, as_json=as_json, nothing="No broker has it.")
+
+
+def queue_lines(route: "TopicRoute", held: "TopicStats") -> list[QueueStateLine]:
+    """Each queue, as routes and brokers say."""
+    data = {each.broker_name: each for each in route.queues}
+    lines = []
+    for queue, each in sorted(held.queues.items()):
+        known = data.get(queue.broker_name)
+        lines.append(
+            QueueStateLine(
+                queue.broker_name,
+                queue.queue_id,
+                known is not None
+                and is_readable(known.perm)
+                and queue.queue_id < known.read_queues,
+                known is not None
+                and is_writable(known.perm)
+                and queue.queue_id < known.write_queues,
+                each.min_offset,
+                each.max_offset,
+                each.max_offset - each.min_offset,
+                each.updated_ms if each.updated_ms > 0 else None,
+            )
+        )
+    return lines
+
+
+async def _stats(clients: Clients, topic: str) -> dict[str, Any]:
+    held = await clients.inspector.topic_stats(topic)
+    brokers = sorted({queue.broker_name for queue in held.queues})
+    windows = [await _put(clients, broker, topic) for broker in brokers]
+    groups = []
+    for name in await clients.inspector.groups_of_topic(topic):
+        state = await clients.inspector.group(name)
+        lag = sum(max(each.lag, 0) for queue, each in state.progress.items() if queue.topic == topic)  # fmt: skip
+        groups.append(ReaderLine(name, lag, round(state.rate, 3), len(state.members)))
+    return stats_json(topic, held, windows, groups)
+
+
+async def _put(clients: Clients, broker: str, topic: str) -> "StatsWindows | None":
+    try:
+        return await clients.inspector.stats(broker, _PUT, topic)
+    except (BrokerRefused, BrokerNotFound):  # Nothing was put yet, or its master is away.
+        return None
+
+
+def stats_json(
+    topic: str,
+    held: "TopicStats",
+    windows: "list[StatsWindows | None]",
+    groups: list[ReaderLine],
+) -> dict[str, Any]:
+    """What goes through a topic, as programs read it."""
+    known = [each for each in windows if each is not None]
+    sums = {
+        f"put_{name}": sum(getattr(each, name).sum for each in known) if known else None
+        for name in ("minute", "hour", "day")
+    }
+    messages = sum(each.max_offset - each.min_offset for each in held.queues.values())
+    return {
+        "topic": topic,
+        "messages": messages,
+        "in_per_s": held.put_rate,
+        **sums,
+        "groups": [each._asdict() for each in groups],
+    }

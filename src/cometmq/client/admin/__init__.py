@@ -1,0 +1,1 @@
+"""Administration: topics, groups, offsets, messages, and why something does not move."""

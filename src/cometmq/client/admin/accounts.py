@@ -1,0 +1,142 @@
+"""Users and policies at all brokers: masters and slaves have their own, so each is asked and told.
+
+Next: cometmq.client.api.users
+"""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, NamedTuple, TypeVar
+
+from cometmq.client.admin.account_lines import (
+    EntryLine,
+    UserLine,
+    entry_lines,
+    new_entry,
+    user_lines,
+)
+from cometmq.client.api.asking import side_by_side
+from cometmq.client.api.users import UserApi
+from cometmq.client.connection.instance import ClientInstance
+from cometmq.model.errors import CometError
+
+Value = TypeVar("Value")
+
+
+class AccountsTold(NamedTuple):
+    """What all brokers say of users.
+
+    Attributes:
+        users: each once for each way in which brokers know him.
+        entries: of policies, each once.
+        refusals: why a broker says nothing, by its member, "name:id".
+    """
+
+    users: list[UserLine]
+    entries: list[EntryLine]
+    refusals: dict[str, CometError]
+
+
+async def each_member(
+    instance: ClientInstance, ask: Callable[[str], Awaitable[Value]]
+) -> Mapping[str, Value | CometError]:
+    """What each member of each broker group says, "name:id" first; or why not."""
+    brokers = (await instance.nameserver_api.cluster()).brokers
+    members = {
+        f"{name}:{number}": address
+        for name, broker in sorted(brokers.items())
+        for number, address in sorted(broker.addresses.items())
+    }
+    said = await side_by_side(ask, members.values())
+    return dict(zip(members, said, strict=True))
+
+
+class Accounts:
+    """Asks and tells for one client.
+
+    Attributes:
+        api: what one broker is asked.
+    """
+
+    def __init__(self, instance: ClientInstance) -> None:
+        """Over this client's connections."""
+        self._instance = instance
+        self.api = UserApi(instance)
+
+    async def told(self) -> AccountsTold:
+        """All users and policies of all brokers.
+
+        Raises:
+            SettingsError: a broker has what is no policy.
+        """
+        users = await each_member(self._instance, self.api.users)
+        answered = {
+            name: each for name, each in users.items() if not isinstance(each, CometError)
+        }
+        policies = await each_member(self._instance, self.api.policies) if answered else {}
+        refusals = {name: each for name, each in users.items() if isinstance(each, CometError)}
+        return AccountsTold(
+            user_lines(answered),
+            entry_lines({n: e for n, e in policies.items() if not isinstance(e, CometError)}),
+            {**{n: e for n, e in policies.items() if isinstance(e, CometError)}, **refusals},
+        )
+
+    async def create(self, name: str, password: str, *, is_super: bool) -> None:
+        """Make a user at every broker.
+
+        Raises:
+            CometError: not every broker did it; the message says which did not, and why.
+        """
+        kind = "Super" if is_super else "Normal"
+        await self._all(lambda address: self.api.create(address, name, password, kind))
+
+    async def update(self, name: str, values: Mapping[str, str]) -> None:
+        """Change a user's password, userType or userStatus at every broker.
+
+        Raises:
+            CometError: not every broker did it; the message says which did not, and why.
+        """
+        await self._all(lambda address: self.api.update(address, name, dict(values)))
+
+    async def delete(self, name: str) -> None:
+        """Delete a user and his policies at every broker.
+
+        Raises:
+            CometError: not every broker did it; the message says which did not, and why.
+        """
+        await self._all(lambda address: self.api.delete(address, name))
+
+    async def put_entry(
+        self,
+        name: str,
+        resource: str,
+        actions: Sequence[str],
+        sources: Sequence[str],
+        *,
+        is_allowed: bool,
+    ) -> None:
+        """Allow or deny a user something at every broker, in place of what was said of that resource.
+
+        Raises:
+            SettingsError: no policy has such an entry; no broker was told.
+            CometError: not every broker did it; the message says which did not, and why.
+        """
+        entry: dict[str, Any] = new_entry(resource, actions, sources, is_allowed=is_allowed)
+        await self._all(lambda address: self.api.put_entry(address, name, entry))
+
+    async def delete_entry(self, name: str, resource: str) -> None:
+        """Take away what is said of a resource in a user's Custom policy, at every broker.
+
+        Raises:
+            CometError: not every broker did it; the message says which did not, and why.
+        """
+        await self._all(lambda address: self.api.delete_entry(address, name, resource))
+
+    async def _all(self, work: Callable[[str], Awaitable[None]]) -> None:
+        said = await each_member(self._instance, work)
+        failed = {name: each for name, each in said.items() if isinstance(each, CometError)}
+        if not failed:
+            return
+        if len(said) == 1:
+            raise next(iter(failed.values()))
+        done = ", ".join(name for name in said if name not in failed) or "no broker"
+        reasons = "; ".join(f"{name}: {each}" for name, each in failed.items())
+        raise CometError(f"it was done at {done}, but not by {reasons}")

@@ -1,0 +1,500 @@
+"""Looks after a cluster: topics, groups, routes, offsets, connections.
+
+    async with AsyncAdmin("127.0.0.1:9876") as admin:
+        await admin.create_topic("orders", queues=8)
+
+`cometmq.client.Admin` is the same for threads.
+
+Next: cometmq.client.connection.nameservers
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from cometmq.client.admin.group_offsets import GroupOffsetAdmin
+from cometmq.client.admin.queries import MessageQueries
+from cometmq.client.api.asking import all_of, side_by_side
+from cometmq.client.api.broker import BrokerApi
+from cometmq.client.api.messages import MessageApi
+from cometmq.client.api.offsets import OffsetApi
+from cometmq.client.connection.instance import ClientInstance
+from cometmq.client.results import QueueRange, Replica
+from cometmq.client.settings import ClientSettings
+from cometmq.codec.bodies.assignment import RequestModeConfig
+from cometmq.codec.bodies.cluster import ClusterInfo
+from cometmq.codec.bodies.connection import ClientConnection, ConsumerConnections
+from cometmq.codec.bodies.stats import QueueProgress
+from cometmq.codec.recall_handle import decode_recall_handle
+from cometmq.model.errors import BrokerNotFound, CometError, GroupNotFound
+from cometmq.model.flags import PERM_READ_WRITE
+from cometmq.model.group import GroupConfig
+from cometmq.model.message import StoredMessage
+from cometmq.model.names import check_group, check_topic
+from cometmq.model.queue import MessageQueue
+from cometmq.model.route import BrokerData, TopicRoute
+from cometmq.model.topic import TopicConfig
+
+Value = TypeVar("Value")
+
+
+class AsyncAdmin:
+    """An administrator. Its methods raise NetError, BrokerRefused and CodecError besides what they name.
+
+    Args:
+        nameservers: "ip:port;ip:port"; None: NAMESRV_ADDR, then 127.0.0.1:9876.
+        settings: times.
+        instance: share another client's connections; its owner closes it.
+
+    Raises:
+        SettingsError: a nameserver address cannot be read.
+    """
+
+    def __init__(
+        self,
+        nameservers: str | None = None,
+        *,
+        settings: ClientSettings | None = None,
+        instance: ClientInstance | None = None,
+    ) -> None:
+        self._instance = instance or ClientInstance(nameservers, settings)
+        self._owns_instance = instance is None
+        self._offsets = OffsetApi(self._instance)
+        self._brokers = BrokerApi(self._instance)
+        self._messages = MessageApi(self._instance)
+        self._queries = MessageQueries(self._instance)
+        self._moves = GroupOffsetAdmin(self._instance)
+
+    def __repr__(self) -> str:
+        """Client and nameservers."""
+        return f"<{type(self).__name__} of {self._instance!r}>"
+
+    async def start(self) -> None:
+        """Begin; nothing is connected before the first call."""
+        await self._instance.start()
+
+    async def close(self) -> None:
+        """Close the connections."""
+        if self._owns_instance:
+            await self._instance.close()
+
+    async def __aenter__(self) -> Self:
+        """Start."""
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self,
+        _kind: type[BaseException] | None,
+        _error: BaseException | None,
+        _trace: TracebackType | None,
+    ) -> None:
+        """Close."""
+        await self.close()
+
+    # --- clusters
+
+    async def cluster(self) -> ClusterInfo:
+        """All clusters that the nameserver knows, with their brokers."""
+        return await self._instance.nameserver_api.cluster()
+
+    async def route(self, topic: str) -> TopicRoute:
+        """Brokers and queues of a topic.
+
+        Raises:
+            TopicNotFound: the nameserver knows none.
+        """
+        return await self._instance.nameserver_api.route(topic)
+
+    async def replicas(self) -> list[Replica]:
+        """Each member of each broker group, masters first, and how far its copy of the log is; all are asked side by side."""
+        members = [
+            (name, broker_id, address)
+            for name, group in sorted((await self.cluster()).brokers.items())
+            for broker_id, address in sorted(group.addresses.items())
+        ]
+        said = await side_by_side(self._brokers.ha_status, [each[2] for each in members])
+        return [
+            Replica(*member, None, str(answer))
+            if isinstance(answer, CometError)
+            else Replica(*member, answer)
+            for member, answer in zip(members, said, strict=True)
+        ]
+
+    async def change_settings(self, broker_name: str, values: Mapping[str, str]) -> None:
+        """Change settings of a running master: all of them or none.
+
+        Raises:
+            BrokerNotFound: no such master is registered.
+            BrokerRefused: one of them may not be changed so, or has no such value.
+        """
+        address = await self._instance.nameserver_api.member(broker_name)
+        await self._brokers.change_settings(address, values)
+
+    async def drain(self, broker_name: str) -> int:
+        """Have nobody send to a broker any more, by routes without write permission; what it has is consumed.
+
+        Routes say so until `undrain`, until the nameservers start again, or until the broker registers changed topics.
+
+        Returns:
+            Of how many topics.
+
+        Raises:
+            BrokerNotFound: no such master is registered.
+        """
+        await self._instance.nameserver_api.member(broker_name)
+        return await self._instance.nameserver_api.wipe_write_perm(broker_name)
+
+    async def undrain(self, broker_name: str) -> int:
+        """Have messages sent to a broker again that was drained; of how many topics.
+
+        Raises:
+            BrokerNotFound: no such master is registered.
+        """
+        await self._instance.nameserver_api.member(broker_name)
+        return await self._instance.nameserver_api.add_write_perm(broker_name)
+
+    async def _each_master(
+        self, ask: Callable[[str], Awaitable[Value]], cluster: str | None
+    ) -> dict[str, Value]:
+        """What each master of a cluster, or of all, answers, by broker name; all are asked side by side."""
+        masters = await self._instance.nameserver_api.masters(cluster)
+        return dict(
+            zip(masters, all_of(await side_by_side(ask, masters.values())), strict=True)
+        )
+
+    # --- topics
+
+    async def topics(self) -> list[str]:
+        """Names of all topics, sorted, the system's among them."""
+        return await self._instance.nameserver_api.topics()
+
+    async def create_topic(
+        self,
+        topic: str,
+        *,
+        queues: int = 8,
+        read_queues: int | None = None,
+        perm: int = PERM_READ_WRITE,
+        cluster: str | None = None,
+        attributes: Mapping[str, str] | None = None,
+    ) -> None:
+        """Make a topic, or change it.
+
+        Args:
+            topic: its name.
+            queues: to write to, on each broker.
+            read_queues: to read from; None: as many.
+            perm: bits of `model.flags.PERM_*`.
+            cluster: where; None: on every master.
+            attributes: such as `message.type` (5.x).
+
+        Raises:
+            RequestError: the name is illegal.
+            BrokerNotFound: no broker is there.
+        """
+        check_topic(topic)
+
+        async def create(address: str) -> None:
+            await self._brokers.create_topic(
+                address,
+                topic,
+                read_queues=queues if read_queues is None else read_queues,
+                write_queues=queues,
+                perm=perm,
+                attributes=attributes,
+            )
+
+        await self._each_master(create, cluster)
+        self._instance.routes.drop(topic)
+
+    async def delete_topic(self, topic: str, *, cluster: str | None = None) -> None:
+        """Delete a topic and all its messages, at the brokers and then at every nameserver.
+
+        Raises:
+            BrokerNotFound: no broker is there.
+        """
+        await self._each_master(
+            lambda address: self._brokers.delete_topic(address, topic), cluster
+        )
+        await self._instance.nameserver_api.delete_topic(topic, cluster)
+        self._instance.routes.drop(topic)
+
+    async def topic_configs(self, topic: str) -> dict[str, TopicConfig]:
+        """A topic's settings, by broker name.
+
+        Raises:
+            TopicNotFound: the nameserver knows none.
+        """
+        brokers = (await self.route(topic)).brokers
+        configs = all_of(
+            await side_by_side(
+                lambda address: self._brokers.topic_config(address, topic),
+                map(_address, brokers),
+            )
+        )
+        return {
+            broker.broker_name: config for broker, config in zip(brokers, configs, strict=True)
+        }
+
+    async def topic_offsets(self, topic: str) -> dict[MessageQueue, QueueRange]:
+        """What each queue of a topic holds.
+
+        Raises:
+            TopicNotFound: the nameserver knows none.
+        """
+        queues = (await self._instance.known(topic)).read_queues
+        found = await self._offsets.bounds(queues)
+        return {
+            queue: QueueRange(*bounds)
+            for queue, bounds in zip(queues, all_of(found.values()), strict=True)
+        }
+
+    # --- messages
+
+    async def messages_by_key(
+        self,
+        topic: str,
+        key: str,
+        *,
+        count_max: int = 64,
+        begin_ms: int = 0,
+        end_ms: int | None = None,
+    ) -> list[StoredMessage]:
+        """Messages that have a key, the oldest first; if there are more, the newest ones.
+
+        Args:
+            topic: of the messages.
+            key: one of those that their producer gave them.
+            count_max: most messages; a broker gives at most 64 (`maxMsgsNumBatch`).
+            begin_ms: stored at that time or later, ms since 1970.
+            end_ms: stored at that time or earlier; None: until now.
+
+        Raises:
+            TopicNotFound: the nameserver knows none.
+        """
+        return await self._queries.by_key(
+            topic, key, count_max=count_max, begin_ms=begin_ms, end_ms=end_ms
+        )
+
+    async def message_by_id(self, topic: str, message_id: str) -> StoredMessage | None:
+        """The message with the id that its producer gave it; the newest of several.
+
+        Raises:
+            TopicNotFound: the nameserver knows none.
+        """
+        return await self._queries.by_unique_id(topic, message_id)
+
+    async def view_message(self, offset_message_id: str) -> StoredMessage:
+        """The message that lies where an offset message id says: at that broker, at that place.
+
+        Raises:
+            BrokerRefused: there is none.
+        """
+        return await self._queries.view(offset_message_id)
+
+    # --- groups
+
+    async def create_group(self, group: GroupConfig, *, cluster: str | None = None) -> None:
+        """Make a consumer group, or change it.
+
+        Raises:
+            RequestError: the name is illegal.
+            BrokerNotFound: no broker is there.
+        """
+        check_group(group.name)
+        await self._each_master(
+            lambda address: self._brokers.create_group(address, group), cluster
+        )
+
+    async def change_group(
+        self, group: str, changes: Mapping[str, Any]
+    ) -> dict[str, GroupConfig]:
+        """Change fields of `GroupConfig` at each master that has a group, and leave the others as they are there.
+
+        Returns:
+            Its settings now, by broker name; empty where no broker has it.
+
+        Raises:
+            BrokerNotFound: no broker is there.
+        """
+        changed = await self._each_master(
+            lambda address: self._brokers.change_group(address, group, changes), None
+        )
+        return {name: config for name, config in changed.items() if config is not None}
+
+    async def delete_group(
+        self, group: str, *, delete_offsets: bool = True, cluster: str | None = None
+    ) -> None:
+        """Delete a consumer group, and where it stood.
+
+        Raises:
+            BrokerNotFound: no broker is there.
+        """
+        await self._each_master(
+            lambda address: self._brokers.delete_group(address, group, offsets=delete_offsets),
+            cluster,
+        )
+
+    async def groups(self, *, cluster: str | None = None) -> dict[str, GroupConfig]:
+        """All consumer groups by name; where brokers differ, the last one's settings.
+
+        Raises:
+            BrokerNotFound: no broker is there.
+        """
+        found: dict[str, GroupConfig] = {}
+        for groups in (await self._each_master(self._brokers.groups, cluster)).values():
+            found.update(groups)
+        return found
+
+    async def set_request_mode(
+        self,
+        topic: str,
+        group: str,
+        mode: str,
+        *,
+        share_queues: int = 0,
+        cluster: str | None = None,
+    ) -> None:
+        """Say how a group consumes a topic where its members let brokers share the queues out.
+
+        Args:
+            topic: of the queues.
+            group: the consumer group.
+            mode: "PULL" or "POP".
+            share_queues: with POP how many other members' queues a member pops, too; 0: all.
+            cluster: only there.
+
+        Raises:
+            BrokerRefused: there is no such topic or group.
+            BrokerNotFound: no broker is there.
+        """
+        config = RequestModeConfig(topic, group, mode, share_queues)
+        await self._each_master(
+            lambda address: self._brokers.set_request_mode(address, config), cluster
+        )
+
+    async def group_offsets(self, group: str, topic: str) -> dict[MessageQueue, int | None]:
+        """Where a group stands in a topic: the next offset of each queue, None where unknown.
+
+        Raises:
+            TopicNotFound: the nameserver knows none.
+        """
+        queues = (await self._instance.known(topic)).read_queues
+        found = await self._offsets.committed_offsets(group, queues)
+        return dict(zip(queues, all_of(found.values()), strict=True))
+
+    async def group_progress(
+        self, group: str, topic: str | None = None
+    ) -> dict[MessageQueue, QueueProgress]:
+        """How far a group is in a topic, or in all in which it has offsets, with times."""
+        answers = await self._each_master(
+            lambda address: self._brokers.progress(address, group, topic), None
+        )
+        return {queue: each for queues in answers.values() for queue, each in queues.items()}
+
+    async def lag(self, group: str, topic: str | None = None) -> dict[MessageQueue, int]:
+        """Messages that a group has not consumed yet, by queue; none where it has consumed nothing yet.
+
+        Args:
+            group: the consumer group.
+            topic: of the queues; None: all topics in which the group has offsets.
+
+        Raises:
+            GroupNotFound: no broker knows it, so that a misspelt group is not one without a backlog.
+            BrokerNotFound: no broker is there.
+        """
+        progress = await self.group_progress(group, topic)
+        if not progress and group not in await self.groups():
+            raise GroupNotFound(
+                f"no broker knows the consumer group {group!r}: make it (create_group), or start a member"
+            )
+        return {queue: each.lag for queue, each in progress.items()}
+
+    async def reset_offsets(
+        self, group: str, topic: str, timestamp_ms: int | None
+    ) -> dict[MessageQueue, int]:
+        """Have a group go on elsewhere, in all queues of a topic; its members are sent there.
+
+        Args:
+            group: the consumer group; the brokers must know it.
+            topic: of the queues.
+            timestamp_ms: at the first message stored then or later, ms since 1970; 0: at the first there is;
+                None: at the end.
+
+        Returns:
+            The offset at which it goes on, by queue.
+
+        Raises:
+            TopicNotFound: the nameserver knows none.
+            BrokerNotFound: a broker of the topic has no master now.
+            BrokerRefused: a broker does not know the group.
+        """
+        return await self._moves.reset(group, topic, timestamp_ms)
+
+    async def offsets_at(self, topic: str, timestamp_ms: int | None) -> dict[MessageQueue, int]:
+        """Where `reset_offsets` would have a group go on, by queue; nothing moves.
+
+        Raises:
+            TopicNotFound: the nameserver knows none.
+        """
+        return await self._moves.at(topic, timestamp_ms)
+
+    async def set_offsets(self, group: str, offsets: Mapping[MessageQueue, int]) -> None:
+        """Have a group go on at these offsets; its members are sent there.
+
+        Args:
+            group: the consumer group.
+            offsets: the next offset to consume, by queue.
+
+        Raises:
+            TopicNotFound: the nameserver knows none.
+            RequestError: a queue that is not there, an offset that it does not have, or members that their broker
+                cannot move to an offset: then nothing was moved at that broker.
+        """
+        await self._moves.put(group, offsets)
+
+    async def recall(self, handle: str) -> str:
+        """Take back a message that waits for its time; its message id.
+
+        Args:
+            handle: `SendResult.recall_handle`; the broker must have recallMessageEnable.
+
+        Raises:
+            CodecError: it is no handle.
+            TopicNotFound: the nameserver does not know the message's topic.
+            BrokerNotFound: the message's broker is not there.
+        """
+        told = decode_recall_handle(handle)
+        broker = (await self.route(told.topic)).broker(told.broker_name)
+        if broker is None:
+            raise BrokerNotFound(f"no broker {told.broker_name!r} has {told.topic!r}")
+        return await self._messages.recall(_address(broker), told.topic, handle)
+
+    async def consumer_connections(self, group: str) -> dict[str, ConsumerConnections]:
+        """The members of a consumer group that each broker sees, by broker name.
+
+        Raises:
+            BrokerNotFound: no broker is there.
+        """
+        seen = await self._each_master(
+            lambda address: self._brokers.consumer_connections(address, group), None
+        )
+        return {name: members for name, members in seen.items() if members is not None}
+
+    async def producer_connections(self, group: str) -> dict[str, tuple[ClientConnection, ...]]:
+        """The members of a producer group that each broker sees, by broker name.
+
+        Raises:
+            BrokerNotFound: no broker is there.
+        """
+        return await self._each_master(
+            lambda address: self._brokers.producer_connections(address, group), None
+        )
+
+
+def _address(broker: BrokerData) -> str:
+    address = broker.master_or_any()
+    if address is None:
+        raise BrokerNotFound(f"the broker {broker.broker_name!r} has no address")
+    return address

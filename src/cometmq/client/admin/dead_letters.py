@@ -1,0 +1,135 @@
+"""Dead letters: what groups gave up, found, and sent again, each once.
+
+Next: cometmq.client.admin.replay
+"""
+
+from collections.abc import AsyncIterator
+from typing import NamedTuple
+
+from cometmq.client.admin.states import States
+from cometmq.client.connection.instance import ClientInstance
+from cometmq.client.consumer.pull.pull_consumer import AsyncPullConsumer
+from cometmq.client.consumer.pull.received import unpack
+from cometmq.client.settings import ConsumerSettings
+from cometmq.codec.properties import encode_properties
+from cometmq.codec.record import decode_records
+from cometmq.codec.sql92 import sql92_filter
+from cometmq.model import properties as keys_of
+from cometmq.model.errors import TopicNotFound
+from cometmq.model.message import StoredMessage
+from cometmq.model.names import DLQ_PREFIX, TOOLS_GROUP, dead_letter_topic
+from cometmq.model.queue import MessageQueue
+
+ORIGIN_TOPIC = "DLQ_ORIGIN_TOPIC"
+BODY_SIZE_MAX = 64 << 20  # Of a decompressed body, bytes.
+
+
+class DeadLetterCount(NamedTuple):
+    """A group that has dead letters.
+
+    Attributes:
+        group: its name.
+        letters: how many are kept.
+        last_ms: when the last one died; 0 where that is not known.
+    """
+
+    group: str
+    letters: int
+    last_ms: int
+
+
+class DeadLetterFilter(NamedTuple):
+    """Which dead letters.
+
+    Attributes:
+        sql: those that this SQL92 expression selects by their properties; empty: all.
+        key: those with this key; empty: all.
+    """
+
+    sql: str = ""
+    key: str = ""
+
+    def takes(self, letter: StoredMessage) -> bool:
+        """Whether it is one of them.
+
+        Raises:
+            ExpressionError: `sql` is no expression.
+        """
+        if self.key and self.key not in letter.keys:
+            return False
+        return not self.sql or sql92_filter(self.sql).matches(
+            encode_properties(letter.properties)
+        )
+
+
+class DeadLetters:
+    """Finds dead letters for one client."""
+
+    def __init__(self, instance: ClientInstance) -> None:
+        """Over this client's connections."""
+        self._instance = instance
+        self._states = States(instance)
+
+    async def counts(self) -> list[DeadLetterCount]:
+        """The groups that have some, by name."""
+        found = []
+        for topic in await self._instance.nameserver_api.topics():
+            if not topic.startswith(DLQ_PREFIX):
+                continue
+            try:
+                queues = (await self._states.topic(topic)).queues.values()
+            except TopicNotFound:
+                continue
+            count = sum(each.max_offset - each.min_offset for each in queues)
+            if count:
+                last_ms = max((each.updated_ms for each in queues), default=0)
+                found.append(DeadLetterCount(topic.removeprefix(DLQ_PREFIX), count, last_ms))
+        return found
+
+    async def read(
+        self, group: str, wanted: DeadLetterFilter, *, last: int | None = None
+    ) -> AsyncIterator[StoredMessage]:
+        """A group's dead letters up to now, queue by queue, each in order.
+
+        Args:
+            group: the consumer group.
+            wanted: which of them.
+            last: look at so many of each queue only, the last ones.
+
+        Raises:
+            TopicNotFound: it has none.
+            ExpressionError: the filter is none.
+        """
+        settings = ConsumerSettings()
+        async with AsyncPullConsumer(
+            group=TOOLS_GROUP, instance=self._instance, settings=settings
+        ) as consumer:
+            for queue in await consumer.queues(dead_letter_topic(group)):
+                start, end = await consumer.min_offset(queue), await consumer.max_offset(queue)
+                start = start if last is None else max(start, end - last)
+                async for pull in consumer.fetch_range_raw(queue, start, end):
+                    for record in decode_records(pull.body):
+                        letter = unpack(record, queue, body_size_max=BODY_SIZE_MAX)
+                        if wanted.takes(letter):
+                            yield letter
+
+
+def place_of(letter: StoredMessage, group: str) -> str:
+    """Where a dead letter lies, as the property REPLAY_OF of what was made of it says."""
+    queue = letter.queue
+    return (
+        f"{dead_letter_topic(group)}:{queue.broker_name}:{queue.queue_id}:{letter.queue_offset}"
+    )
+
+
+def origin_of(letter: StoredMessage) -> str | None:
+    """The topic where a dead letter came from; None where it does not say."""
+    properties = letter.properties
+    return properties.get(ORIGIN_TOPIC) or properties.get(keys_of.RETRY_TOPIC)
+
+
+def queue_of(letter: StoredMessage, group: str) -> MessageQueue:
+    """Its queue in the topic of dead letters."""
+    return MessageQueue(
+        dead_letter_topic(group), letter.queue.broker_name, letter.queue.queue_id
+    )

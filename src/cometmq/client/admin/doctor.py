@@ -1,0 +1,186 @@
+"""Looks a whole cluster over: asks everybody what can be asked, and gives what is not well.
+
+Who does not answer is a symptom and costs the others nothing: requests go side by side. A queue that no member has may be
+on its way from one to another, so what is unread is looked at twice.
+
+Next: cometmq.client.admin.symptoms
+"""
+
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from cometmq.client.admin.states import BrokerState, GroupState, States
+from cometmq.client.admin.symptoms import Facts, Symptom, symptoms_of
+from cometmq.client.api.asking import side_by_side
+from cometmq.client.api.broker import BrokerApi
+from cometmq.client.connection.instance import ClientInstance
+from cometmq.client.results import Replica
+from cometmq.codec.bodies.cluster import ClusterInfo
+from cometmq.codec.bodies.conflicts import Conflict
+from cometmq.codec.bodies.heartbeat import CLUSTERING
+from cometmq.codec.bodies.missing_brokers import MissingBroker
+from cometmq.codec.bodies.running import RunningState
+from cometmq.model.codes import ResponseCode
+from cometmq.model.errors import BrokerRefused, CometError
+from cometmq.model.names import is_retry_topic, is_system_group
+from cometmq.model.queue import MessageQueue
+from cometmq.model.route import MASTER_ID, BrokerData
+
+_LOOK_AGAIN_SECONDS = 2.0
+_MEMBERS_ASKED_MAX = 64  # Of a group; of more it is not said who has what.
+_ANY_QUEUE = -1  # What a member that pops from all queues of a broker has.
+
+
+class Doctor:
+    """Looks for one client."""
+
+    def __init__(self, instance: ClientInstance) -> None:
+        """Over this client's connections."""
+        self._instance = instance
+        self._api = BrokerApi(instance)
+        self._states = States(instance)
+
+    async def look(self, lag_max: int) -> list[Symptom]:
+        """All that is not well."""
+        nameservers = await self._instance.nameserver_api.each_cluster()
+        clusters = {
+            address: answer
+            for address, answer in nameservers.items()
+            if isinstance(answer, ClusterInfo)
+        }
+        if not clusters:
+            return symptoms_of(Facts(nameservers))
+        # The client began with any of them; routes are asked of the one that knows most.
+        best = max(clusters, key=lambda address: len(clusters[address].brokers))
+        self._instance.nameserver_api.turn_to(best)
+        brokers = await self._states.brokers(_registered(clusters.values()))
+        now_ms = self._instance.clock.now_ms()
+        there = [each for each in brokers if each.error is None]
+        masters = {
+            each.broker_name: each.address for each in there if each.broker_id == MASTER_ID
+        }
+        unknown: list[tuple[str, str]] = []
+        groups = await self._groups(masters, unknown)
+        return symptoms_of(
+            Facts(
+                nameservers,
+                brokers,
+                {each.address: now_ms for each in there},
+                await self._replicas(there),
+                await self._missing(),
+                groups,
+                await self._conflicts(masters, unknown),
+                await self._unread(groups),
+                unknown,
+                lag_max,
+            )
+        )
+
+    async def _groups(
+        self, masters: Mapping[str, str], unknown: list[tuple[str, str]]
+    ) -> list[GroupState]:
+        try:
+            return await self._states.groups(masters) if masters else []
+        except CometError as error:
+            unknown.append(("groups", f"the consumer groups cannot be asked for: {error}"))
+            return []
+
+    async def _replicas(self, there: Sequence[BrokerState]) -> list[Replica]:
+        said = await side_by_side(self._api.ha_status, [each.address for each in there])
+        return [
+            Replica(each.broker_name, each.broker_id, each.address, answer)
+            for each, answer in zip(there, said, strict=True)
+            if not isinstance(answer, CometError)
+        ]
+
+    async def _missing(self) -> tuple[MissingBroker, ...]:
+        try:
+            return await self._instance.nameserver_api.missing_brokers()
+        except CometError:  # A nameserver of RocketMQ's own.
+            return ()
+
+    async def _conflicts(
+        self, masters: Mapping[str, str], unknown: list[tuple[str, str]]
+    ) -> list[Conflict]:
+        found: dict[Conflict, None] = {}
+        said = await side_by_side(
+            lambda address: self._api.conflicts(address, None), masters.values()
+        )
+        for name, answer in zip(masters, said, strict=True):
+            if not isinstance(answer, CometError):
+                found.update(dict.fromkeys(answer))
+            elif not _is_java(answer):
+                unknown.append((name, f"it does not say whether members agree: {answer}"))
+        return list(found)
+
+    # --- queues without a reader
+
+    async def _unread(self, groups: Sequence[GroupState]) -> dict[str, list[MessageQueue]]:
+        first = await self._unread_now(groups)
+        if not first:
+            return {}
+        await asyncio.sleep(_LOOK_AGAIN_SECONDS)
+        again = [await self._states.group(name) for name in first]
+        second = await self._unread_now(again)
+        return {
+            name: both
+            for name, queues in second.items()
+            if (both := sorted(set(queues).intersection(first[name])))
+        }
+
+    async def _unread_now(self, groups: Sequence[GroupState]) -> dict[str, list[MessageQueue]]:
+        found = {}
+        for group in groups:
+            is_shared = group.model == CLUSTERING and not is_system_group(group.name)
+            if is_shared and 0 < len(group.members) <= _MEMBERS_ASKED_MAX:
+                held = await self._held(group)
+                lacking = [] if held is None else await self._lacking(group, held)
+                if lacking:
+                    found[group.name] = lacking
+        return found
+
+    async def _held(self, group: GroupState) -> set[MessageQueue] | None:
+        """What its members have; None where one does not say."""
+        said = await side_by_side(
+            lambda member: self._states.running(group.name, member.client_id, stacks=False),
+            group.members,
+        )
+        states = [each for each in said if isinstance(each, RunningState)]
+        if len(states) < len(said):
+            return None
+        return {queue for state in states for queue in (*state.queues, *state.pops)}
+
+    async def _lacking(self, group: GroupState, held: set[MessageQueue]) -> list[MessageQueue]:
+        lacking = []
+        for topic in group.subscriptions:
+            if is_retry_topic(topic):
+                continue
+            try:
+                queues = (await self._instance.fresh(topic)).read_queues
+            except CometError:  # Nobody has sent to it yet.
+                continue
+            lacking += [
+                queue
+                for queue in queues
+                if queue not in held
+                and MessageQueue(topic, queue.broker_name, _ANY_QUEUE) not in held
+            ]
+        return lacking
+
+
+def _registered(clusters: Iterable[ClusterInfo]) -> dict[str, BrokerData]:
+    """Each broker group with the members that any nameserver knows: one may lack what another has."""
+    found: dict[str, BrokerData] = {}
+    for cluster in clusters:
+        for name, broker in cluster.brokers.items():
+            one = found.get(name, broker)
+            found[name] = replace(one, addresses={**broker.addresses, **one.addresses})
+    return found
+
+
+def _is_java(error: CometError) -> bool:
+    return (
+        isinstance(error, BrokerRefused)
+        and error.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED
+    )

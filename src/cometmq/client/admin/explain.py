@@ -1,0 +1,396 @@
+"""Why has a group not consumed a message? Every place that can keep it is asked, in the order of its way.
+
+The first thing that stands in the way is the answer; the rest is told beside it. It asks what any
+RocketMQ broker answers; who holds queue locks and which members contradict each other only ours tell.
+
+Next: cometmq.client.admin.queries
+"""
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from datetime import datetime
+from typing import NamedTuple
+
+from cometmq.client.admin.queries import MessageQueries, is_offset_message_id
+from cometmq.client.api.asking import side_by_side
+from cometmq.client.api.broker import BrokerApi
+from cometmq.client.api.offsets import OffsetApi
+from cometmq.client.connection.instance import ClientInstance
+from cometmq.codec.bodies.connection import ConsumerConnections
+from cometmq.codec.bodies.heartbeat import BROADCASTING
+from cometmq.codec.bodies.running import QueueState
+from cometmq.codec.properties import encode_properties
+from cometmq.model import names
+from cometmq.model import properties as keys_of
+from cometmq.model.errors import BrokerRefused, CometError, MessageError, TopicNotFound
+from cometmq.model.flags import is_readable
+from cometmq.model.message import StoredMessage
+from cometmq.model.queue import MessageQueue
+from cometmq.model.route import TopicRoute
+from cometmq.model.subscription import SQL92
+
+# Members that are asked which queues they have; a group has seldom more.
+_MEMBERS_ASKED_MAX = 64
+# Topics that are searched for a message whose topic nobody named, and how many of them are told.
+_TOPICS_MAX = 500
+_TOPICS_TOLD = 10
+# Where a message waits before it comes to its topic, and how people call it.
+_WAITING = {
+    names.SCHEDULE_TOPIC: "it is delayed",
+    names.WHEEL_TIMER_TOPIC: "it waits for its time",
+    names.TRANS_CHECK_MAX_TIME_TOPIC: (
+        "its transaction was discarded after too many checks; cometmq transactions resume brings "
+        "it back"
+    ),
+    names.HALF_TOPIC: "its transaction was rolled back, or its producer has not decided yet",
+}
+
+
+class ExplainFinding(NamedTuple):
+    """What one place said.
+
+    Attributes:
+        check: what was looked at.
+        is_fine: False: this keeps the message from the group; None: nobody could say.
+        text: in words.
+    """
+
+    check: str
+    is_fine: bool | None
+    text: str
+
+
+def _fine(check: str, text: str) -> ExplainFinding:
+    return ExplainFinding(check, is_fine=True, text=text)
+
+
+def _stops(check: str, text: str) -> ExplainFinding:
+    return ExplainFinding(check, is_fine=False, text=text)
+
+
+def _unknown(check: str, text: str) -> ExplainFinding:
+    return ExplainFinding(check, is_fine=None, text=text)
+
+
+class Explanation(NamedTuple):
+    """Why a message has not been consumed.
+
+    Attributes:
+        message: it; None where it was not found.
+        findings: what was looked at, in order.
+    """
+
+    message: StoredMessage | None
+    findings: tuple[ExplainFinding, ...]
+
+    @property
+    def answer(self) -> str:
+        """The first thing that stands in the way."""
+        for finding in self.findings:
+            if finding.is_fine is False:
+                return finding.text
+        return "nothing stands in its way: it should be consumed any moment"
+
+
+@dataclass(frozen=True, slots=True)
+class _Case:
+    """A message on its way to a group.
+
+    Attributes:
+        message: as it lies in its topic.
+        group: who should get it.
+        address: its broker.
+        members: who is there.
+    """
+
+    message: StoredMessage
+    group: str
+    address: str
+    members: ConsumerConnections
+
+
+class Explainer:
+    """Explains for one client."""
+
+    def __init__(self, instance: ClientInstance) -> None:
+        """Requests over these connections."""
+        self._instance = instance
+        self._queries = MessageQueries(instance)
+        self._offsets = OffsetApi(instance)
+        self._api = BrokerApi(instance)
+
+    async def explain(self, message_id: str, group: str, topic: str | None) -> Explanation:
+        """Look at everything.
+
+        Raises:
+            MessageError: neither `topic` nor the group's members say where to look.
+            TopicNotFound, NetError, BrokerRefused, CodecError: the cluster cannot be asked.
+        """
+        members = await self._members(group)
+        topics = [topic] if topic else [t for t in members.subscriptions if _is_plain(t)]
+        if not topics and not is_offset_message_id(message_id):
+            raise MessageError(
+                f"no member of {group!r} is there to say its topics; name the topic"
+            )
+        message = await self._find(message_id, topics)
+        if message is None and topic is None:
+            others = await self._other_topics(group, topics)
+            message = await self._find(message_id, others)
+            topics += others
+        message = message or await self._view(message_id)
+        if message is None:
+            waits = await self._where_it_waits(message_id, topics, is_named=topic is not None)
+            return Explanation(None, (waits,))
+        route = (await self._instance.known(message.topic)).route
+        case = _Case(message, group, self._instance.address(message.queue.broker_name), members)
+        found = [_fine("message", f"it lies in {message.queue} at {message.queue_offset}")]
+        found += [each async for each in self._findings(case, route)]
+        return Explanation(message, tuple(found))
+
+    async def _findings(self, case: _Case, route: TopicRoute) -> AsyncIterator[ExplainFinding]:
+        yield _permission(case, route)
+        yield await self._group(case)
+        yield _online(case)
+        yield _wanted(case)
+        yield await self._conflicts(case)
+        if case.members.model == BROADCASTING:
+            yield _unknown("offset", "each broadcasting member keeps its own offsets")
+            return
+        offset = await self._offset(case)
+        yield offset
+        if offset.is_fine:
+            yield await self._owner(case)
+            yield await self._lock(case)
+
+    # --- where it is
+
+    async def _find(self, message_id: str, topics: list[str]) -> StoredMessage | None:
+        for topic in topics:
+            found = await self._lookup(topic, message_id)
+            if found is not None:
+                return found
+        return None
+
+    async def _view(self, message_id: str) -> StoredMessage | None:
+        if is_offset_message_id(message_id):
+            try:
+                found = await self._queries.view(message_id)
+            except CometError:  # A unique id looks alike, and mostly names no broker.
+                return None
+            return found if found.topic not in _WAITING else None
+        return None
+
+    async def _other_topics(self, group: str, looked_at: list[str]) -> list[str]:
+        """Topics in which the group has offsets, then all: its members may be gone, or want another one."""
+        addresses = (await self._instance.nameserver_api.readable_brokers()).values()
+        answers = await side_by_side(
+            lambda address: self._api.topics_of_group(address, group), addresses
+        )
+        found: dict[str, None] = {}
+        for topics in answers:
+            if isinstance(topics, BrokerRefused):
+                continue
+            if isinstance(topics, CometError):
+                raise topics
+            found.update(dict.fromkeys(topics))
+        found.update(dict.fromkeys(await self._instance.nameserver_api.topics()))
+        wanted = [
+            topic
+            for topic in found
+            if topic not in looked_at
+            and not topic.startswith((names.RETRY_PREFIX, names.DLQ_PREFIX))
+            and not names.is_system_topic(topic)
+        ]
+        return wanted[:_TOPICS_MAX]
+
+    async def _lookup(self, topic: str, message_id: str) -> StoredMessage | None:
+        """The newest message of a topic with this id; None also where there is no such topic."""
+        try:
+            return await self._queries.by_unique_id(topic, message_id)
+        except TopicNotFound:
+            return None
+
+    async def _where_it_waits(
+        self, message_id: str, topics: list[str], *, is_named: bool
+    ) -> ExplainFinding:
+        for topic, what in _WAITING.items():
+            found = await self._lookup(topic, message_id)
+            if found is None:
+                continue
+            if not is_named or found.properties.get(keys_of.REAL_TOPIC) in topics:
+                return _stops("delay", f"{what}{_until(found)}")
+        where = ", ".join(topics[:_TOPICS_TOLD]) or "the store"
+        if len(topics) > _TOPICS_TOLD:
+            where += f" and {len(topics) - _TOPICS_TOLD} other topics"
+        hint = "" if is_named else "; if it is of another topic, name that (--topic)"
+        return _stops(
+            "message",
+            f"no message {message_id} in {where}: it was never stored, is deleted by now, or the "
+            f"index does not know it{hint}",
+        )
+
+    # --- who wants it
+
+    async def _members(self, group: str) -> ConsumerConnections:
+        """The group as the broker sees it that has most of its members."""
+        addresses = (await self._instance.nameserver_api.readable_brokers()).values()
+        answers = await side_by_side(
+            lambda address: self._api.consumer_connections(address, group), addresses
+        )
+        seen = [ConsumerConnections()]
+        for members in answers:
+            if isinstance(members, BrokerRefused) or members is None:
+                continue  # Nobody of the group is connected there.
+            if isinstance(members, CometError):
+                raise members
+            seen.append(members)
+        return max(seen, key=lambda each: len(each.connections))
+
+    async def _group(self, case: _Case) -> ExplainFinding:
+        config = (await self._api.groups(case.address)).get(case.group)
+        if config is None:
+            return _stops("group", f"the broker {case.address} does not know {case.group!r}")
+        if not config.consume_enabled:
+            return _stops("group", f"{case.group!r} may not consume (consumeEnable)")
+        return _fine("group", f"{case.group!r} may consume")
+
+    async def _conflicts(self, case: _Case) -> ExplainFinding:
+        try:
+            conflicts = await self._api.conflicts(case.address, case.group)
+        except BrokerRefused:
+            return _unknown("agreement", "this broker does not compare members")
+        for conflict in conflicts:
+            sides = " | ".join(
+                f"{', '.join(side.clients)}: {side.says}" for side in conflict.sides
+            )
+            return _stops("agreement", f"members contradict each other: {sides}")
+        return _fine("agreement", "all members want the same")
+
+    # --- how far the group is
+
+    async def _offset(self, case: _Case) -> ExplainFinding:
+        message = case.message
+        committed = await self._offsets.committed(case.group, message.queue)
+        if committed is None:
+            return _fine("offset", "the group has stored no offset of this queue yet")
+        if committed > message.queue_offset:
+            return await self._behind(case, committed)
+        left = message.queue_offset - committed
+        return _fine("offset", f"the group is at {committed}: {left} messages before it")
+
+    async def _behind(self, case: _Case, committed: int) -> ExplainFinding:
+        """The group has passed it: it was consumed, or waits for another try."""
+        message, group = case.message, case.group
+        if await self._lookup(names.dead_letter_topic(group), message.message_id):
+            return _stops("retry", f"it is in the dead letters of {group!r}")
+        waiting = await self._lookup(names.SCHEDULE_TOPIC, message.message_id)
+        again = await self._lookup(names.retry_topic(group), message.message_id)
+        is_retry = waiting is not None and waiting.properties.get(
+            keys_of.REAL_TOPIC
+        ) == names.retry_topic(group)
+        if is_retry and waiting and (not again or waiting.stored_ms > again.stored_ms):
+            tries = waiting.reconsume_times
+            return _stops("retry", f"its try {tries + 1} waits{_until(waiting)}")
+        if again is not None:
+            retry_queue = MessageQueue(
+                names.retry_topic(group), message.queue.broker_name, again.queue.queue_id
+            )
+            stands = await self._offsets.committed(group, retry_queue) or 0
+            if stands <= again.queue_offset:
+                return _stops(
+                    "retry", f"its try {again.reconsume_times + 1} is in the retry topic"
+                )
+            return _stops("offset", f"it was consumed at try {again.reconsume_times + 1}")
+        return _stops("offset", f"it was consumed: the group is at {committed}")
+
+    # --- who has its queue
+
+    async def _owner(self, case: _Case) -> ExplainFinding:
+        clients = [each.client_id for each in case.members.connections][:_MEMBERS_ASKED_MAX]
+        states = await asyncio.gather(*(self._state(case, client) for client in clients))
+        for client, state in zip(clients, states, strict=True):
+            if state is not None:
+                cached = f"{state.cached_count} messages cached"
+                return _fine("queue", f"{client} has the queue, {cached}")
+        if not clients:
+            return _unknown("queue", "nobody is there to have the queue")
+        return _stops(
+            "queue",
+            f"no member says that it has {case.message.queue}; it may be shared out",
+        )
+
+    async def _state(self, case: _Case, client_id: str) -> QueueState | None:
+        try:
+            state = await self._api.running_state(case.address, case.group, client_id)
+            return state.queues.get(case.message.queue)
+        except CometError:
+            return None
+
+    async def _lock(self, case: _Case) -> ExplainFinding:
+        try:
+            locks = await self._api.queue_locks(case.address, case.group)
+        except BrokerRefused:
+            return _unknown("lock", "this broker does not tell who holds locks")
+        holder = locks.get((case.group, case.message.queue))
+        if holder is None:
+            return _fine("lock", "nobody holds a lock of the queue")
+        if holder not in {each.client_id for each in case.members.connections}:
+            return _stops(
+                "lock",
+                f"{holder} holds the queue's lock and is gone; it ends within 60 s",
+            )
+        return _fine("lock", f"{holder} holds the queue's lock")
+
+
+def _is_plain(topic: str) -> bool:
+    return not names.is_retry_topic(topic)
+
+
+def _permission(case: _Case, route: TopicRoute) -> ExplainFinding:
+    topic, broker = case.message.topic, case.message.queue.broker_name
+    for data in route.queues:
+        if data.broker_name == broker:
+            if not is_readable(data.perm):
+                return _stops("route", f"{topic!r} may not be read at {broker}")
+            if case.message.queue.queue_id >= data.read_queues:
+                return _stops(
+                    "route",
+                    f"{topic!r} has {data.read_queues} queues to read at {broker}",
+                )
+            return _fine("route", f"{topic!r} can be read at {broker}")
+    return _stops("route", f"no route of {topic!r} names {broker}")
+
+
+def _online(case: _Case) -> ExplainFinding:
+    count = len(case.members.connections)
+    return (_fine if count else _stops)(
+        "members", f"{count or 'no'} members of {case.group!r} are there"
+    )
+
+
+def _wanted(case: _Case) -> ExplainFinding:
+    message = case.message
+    wish = case.members.subscriptions.get(message.topic)
+    if wish is None:
+        told = f"no member says that it wants {message.topic!r}"
+        return _stops("filter", told) if case.members.connections else _unknown("filter", told)
+    if wish.kind == SQL92:
+        # A process that only looks at brokers need not know the grammar.
+        from cometmq.codec.sql92 import sql92_filter
+
+        is_wanted = sql92_filter(wish.expression).matches(encode_properties(message.properties))
+    else:
+        is_wanted = wish.matches_tag(message.tag)
+    told = f"the group wants {wish.expression!r}; the tag is {message.tag!r}"
+    return _fine("filter", told) if is_wanted else _stops("filter", told)
+
+
+def _until(message: StoredMessage) -> str:
+    """How long a message waits, as far as it says so."""
+    due = message.properties.get(keys_of.TIMER_OUT_MS, "")
+    if due.isdecimal():
+        return f" until {datetime.fromtimestamp(int(due) / 1000).astimezone():%F %T}"
+    level = message.properties.get(keys_of.DELAY)
+    since = f"{message.stored_at.astimezone():%F %T}"
+    return f" at delay level {level} since {since}" if level else f" since {since}"

@@ -1,0 +1,106 @@
+"""Moves consumer groups: to a time, to offsets that somebody chose, or to where another group stands.
+
+Two ways lead there. A broker that moves groups itself (useServerSideResetOffset) stores the offset and sends whoever
+pulls next to it. Any other only tells the members, so that an exact offset can be stored while nobody is there alone.
+
+Next: cometmq.client.api.offsets
+"""
+
+from collections.abc import Mapping, Sequence
+
+from cometmq.client.api.asking import all_of, side_by_side
+from cometmq.client.api.broker import BrokerApi
+from cometmq.client.api.offsets import Bounds, OffsetApi
+from cometmq.client.connection.instance import ClientInstance
+from cometmq.model.codes import ResponseCode
+from cometmq.model.errors import RequestError
+from cometmq.model.queue import MessageQueue
+
+# What a broker that moves groups itself says of it in its settings.
+_MOVES_ITSELF = "useServerSideResetOffset"
+
+
+class GroupOffsetAdmin:
+    """Moves groups for one client."""
+
+    def __init__(self, instance: ClientInstance) -> None:
+        """Over this client's connections."""
+        self._instance = instance
+        self._offsets = OffsetApi(instance)
+        self._brokers = BrokerApi(instance)
+
+    async def at(self, topic: str, timestamp_ms: int | None) -> dict[MessageQueue, int]:
+        """The offset of each queue at a time; 0: the first there is, None: the end."""
+        return await self._of((await self._instance.known(topic)).read_queues, timestamp_ms)
+
+    async def _of(
+        self, queues: Sequence[MessageQueue], timestamp_ms: int | None
+    ) -> dict[MessageQueue, int]:
+        if timestamp_ms is None:
+            found = await self._offsets.max_offsets(queues)
+        elif timestamp_ms == 0:
+            found = await self._offsets.min_offsets(queues)
+        else:
+            found = await self._offsets.offsets_by_time(dict.fromkeys(queues, timestamp_ms))
+        return dict(zip(queues, all_of(found.values()), strict=True))
+
+    async def reset(
+        self, group: str, topic: str, timestamp_ms: int | None
+    ) -> dict[MessageQueue, int]:
+        """Have a group go on at a time, in all queues of a topic."""
+        at_ms = -1 if timestamp_ms is None else timestamp_ms
+        queues = (await self._instance.known(topic)).read_queues
+        offsets: dict[MessageQueue, int] = {}
+        for name in sorted({queue.broker_name for queue in queues}):
+            address = self._instance.address(name)
+            moved = await self._brokers.reset_offsets(address, group, topic, at_ms)
+            if moved is None:  # Nobody is there to move: its offsets are stored.
+                ours = [queue for queue in queues if queue.broker_name == name]
+                moved = await self._of(ours, timestamp_ms)
+                await self._offsets.commit_all(group, moved)
+            offsets.update(moved)
+        return offsets
+
+    async def put(self, group: str, offsets: Mapping[MessageQueue, int]) -> None:
+        """Have a group go on at these offsets; all of them are looked at before any is stored."""
+        bounds = await self._bounds(offsets)
+        for queue, offset in offsets.items():
+            first, end = bounds[queue]
+            if not first <= offset <= end:
+                raise RequestError(
+                    ResponseCode.INVALID_PARAMETER,
+                    f"{queue} has offsets {first} to {end}: a group cannot go on at {offset}",
+                )
+        for name in sorted({queue.broker_name for queue in offsets}):
+            ours = {queue: each for queue, each in offsets.items() if queue.broker_name == name}
+            await self._put_at(self._instance.address(name), group, ours)
+
+    async def _bounds(self, queues: Mapping[MessageQueue, int]) -> dict[MessageQueue, Bounds]:
+        for topic in {queue.topic for queue in queues}:
+            known = set((await self._instance.known(topic)).read_queues)
+            for queue in queues:
+                if queue.topic == topic and queue not in known:
+                    raise RequestError(
+                        ResponseCode.INVALID_PARAMETER, f"the routes know no queue {queue}"
+                    )
+        found = await self._offsets.bounds(queues)
+        return dict(zip(found, all_of(found.values()), strict=True))
+
+    async def _put_at(
+        self, address: str, group: str, offsets: Mapping[MessageQueue, int]
+    ) -> None:
+        if await self._brokers.consumer_connections(address, group) is None:
+            await self._offsets.commit_all(group, offsets)
+            return
+        settings = await self._brokers.settings(address)
+        if settings.values.get(_MOVES_ITSELF) != "true":
+            raise RequestError(
+                ResponseCode.NO_PERMISSION,
+                f"members of {group!r} are connected, and the broker at {address} cannot move them to an offset "
+                f"({_MOVES_ITSELF} is not true): stop them, or move the group to a time",
+            )
+        all_of(
+            await side_by_side(
+                lambda pair: self._brokers.put_offset(address, group, *pair), offsets.items()
+            )
+        )

@@ -1,0 +1,248 @@
+"""Looks into a cluster: its brokers and groups, and why something does not move.
+
+    async with AsyncInspector("127.0.0.1:9876") as inspector:
+        print((await inspector.explain(message_id, "billing")).answer)
+
+`cometmq.client.Inspector` is the same for threads.
+
+Next: cometmq.client.admin.explain
+"""
+
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Self
+
+from cometmq.client.admin.doctor import Doctor
+from cometmq.client.admin.explain import Explainer, Explanation
+from cometmq.client.admin.states import BrokerState, GroupState, States
+from cometmq.client.admin.symptoms import LAG_DEFAULT, Symptom
+from cometmq.client.api.asking import all_of, side_by_side
+from cometmq.client.api.broker import BrokerApi, SettingsTold
+from cometmq.client.connection.instance import ClientInstance
+from cometmq.client.settings import ClientSettings
+from cometmq.codec.bodies.conflicts import Conflict
+from cometmq.codec.bodies.running import RunningState
+from cometmq.codec.bodies.stats import StatsWindows, TopicStats
+from cometmq.codec.host import decode_host
+from cometmq.codec.message_id import decode_message_id
+from cometmq.model.message import StoredMessage
+from cometmq.model.queue import MessageQueue
+from cometmq.model.route import MASTER_ID
+
+
+class AsyncInspector:
+    """Asks a cluster. Its methods raise NetError, BrokerRefused and CodecError besides what they name.
+
+    Args:
+        nameservers: "ip:port;ip:port"; None: NAMESRV_ADDR, then 127.0.0.1:9876.
+        settings: times.
+        instance: share another client's connections; its owner closes it.
+
+    Raises:
+        SettingsError: a nameserver address cannot be read.
+    """
+
+    def __init__(
+        self,
+        nameservers: str | None = None,
+        *,
+        settings: ClientSettings | None = None,
+        instance: ClientInstance | None = None,
+    ) -> None:
+        self._instance = instance or ClientInstance(nameservers, settings)
+        self._owns_instance = instance is None
+        self._api = BrokerApi(self._instance)
+        self._explainer = Explainer(self._instance)
+        self._states = States(self._instance)
+        self._doctor = Doctor(self._instance)
+
+    def __repr__(self) -> str:
+        """Client and nameservers."""
+        return f"<{type(self).__name__} of {self._instance!r}>"
+
+    async def start(self) -> None:
+        """Begin; nothing is connected before the first call."""
+        await self._instance.start()
+
+    async def close(self) -> None:
+        """Close the connections."""
+        if self._owns_instance:
+            await self._instance.close()
+
+    async def __aenter__(self) -> Self:
+        """Start."""
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self,
+        _kind: type[BaseException] | None,
+        _error: BaseException | None,
+        _trace: TracebackType | None,
+    ) -> None:
+        """Close."""
+        await self.close()
+
+    # --- brokers
+
+    async def brokers(self) -> list[BrokerState]:
+        """Each member of each broker group, masters first, with its numbers; all are asked side by side."""
+        return await self._states.brokers()
+
+    async def runtime(self, broker_name: str, broker_id: int = MASTER_ID) -> dict[str, str]:
+        """The numbers of a broker, by RocketMQ's names.
+
+        Raises:
+            BrokerNotFound: it is not registered.
+        """
+        address = await self._instance.nameserver_api.member(broker_name, broker_id)
+        return await self._api.runtime(address)
+
+    async def settings(self, broker_name: str, broker_id: int = MASTER_ID) -> SettingsTold:
+        """The settings in force of a broker.
+
+        Raises:
+            BrokerNotFound: it is not registered.
+        """
+        address = await self._instance.nameserver_api.member(broker_name, broker_id)
+        return await self._api.settings(address)
+
+    async def stats(self, broker_name: str, name: str, key: str) -> StatsWindows:
+        """A number of a master in its minute, hour and day, by its name in RocketMQ (`TOPIC_PUT_NUMS`) and whose it is.
+
+        Raises:
+            BrokerNotFound: it is not registered.
+            BrokerRefused: it keeps no such number.
+        """
+        address = await self._instance.nameserver_api.member(broker_name)
+        return await self._api.stats(address, name, key)
+
+    # --- topics and groups
+
+    async def topic_stats(self, topic: str) -> TopicStats:
+        """What each queue of a topic holds, with the time of its last message, and messages put a second.
+
+        Raises:
+            TopicNotFound: the nameserver knows none.
+        """
+        return await self._states.topic(topic)
+
+    async def groups_of_topic(self, topic: str) -> list[str]:
+        """The consumer groups of a topic, sorted.
+
+        Raises:
+            TopicNotFound: the nameserver knows none.
+        """
+        return await self._states.groups_of_topic(topic)
+
+    async def groups(self) -> list[GroupState]:
+        """Every consumer group with its lag and how many members it has, by name; brokers are asked side by side."""
+        return await self._states.groups()
+
+    async def group(self, group: str) -> GroupState:
+        """One consumer group, with its members and its lag by queue."""
+        return await self._states.group(group)
+
+    async def running(
+        self, group: str, client_id: str, *, stacks: bool = False
+    ) -> RunningState:
+        """What a member of a group says of itself, by way of any broker that knows it.
+
+        Args:
+            group: the consumer group.
+            client_id: of the member.
+            stacks: with what its threads do.
+
+        Raises:
+            BrokerRefused: no broker knows the member, or it does not answer.
+        """
+        return await self._states.running(group, client_id, stacks=stacks)
+
+    # --- what does not move
+
+    async def examine(self, *, lag_max: int = LAG_DEFAULT) -> list[Symptom]:
+        """All of the cluster that is not well, with what to do, the worst first; it takes 2 s more where a queue has no reader.
+
+        Args:
+            lag_max: messages that a group may lack.
+        """
+        return await self._doctor.look(lag_max)
+
+    async def explain(
+        self, message_id: str, group: str, *, topic: str | None = None
+    ) -> Explanation:
+        """Why a group has not consumed a message.
+
+        Args:
+            message_id: the id that its producer gave it, or the offset message id.
+            group: the consumer group.
+            topic: of the message; None: the topics that the group's members want.
+
+        Raises:
+            MessageError: nobody is there to say the topics, and none is named.
+            TopicNotFound: the nameserver does not know the topic.
+        """
+        return await self._explainer.explain(message_id, group, topic)
+
+    async def conflicts(self, group: str | None = None) -> list[Conflict]:
+        """Members that contradict each other, of one group or of all; Java's brokers refuse to say."""
+        found: dict[Conflict, None] = {}
+        addresses = (await self._instance.nameserver_api.readable_brokers()).values()
+        for conflicts in all_of(
+            await side_by_side(lambda address: self._api.conflicts(address, group), addresses)
+        ):
+            found.update(dict.fromkeys(conflicts))
+        return list(found)
+
+    async def queue_locks(
+        self, group: str | None = None
+    ) -> dict[tuple[str, MessageQueue], str]:
+        """Who holds queues for consumption in order, by group and queue; not of Java's brokers."""
+        found: dict[tuple[str, MessageQueue], str] = {}
+        addresses = (await self._instance.nameserver_api.readable_brokers()).values()
+        for locks in all_of(
+            await side_by_side(lambda address: self._api.queue_locks(address, group), addresses)
+        ):
+            found.update(locks)
+        return found
+
+    # --- dead letters
+
+    async def replayed(self, group: str, letters: Sequence[StoredMessage]) -> list[bool]:
+        """Of each dead letter of a group whether it was sent again, by this client or anybody else.
+
+        What the ledger in the cluster says, which the command `dlq replay`, the dashboard and Spark's job share.
+        """
+        from cometmq.client.admin.replay import replayed
+
+        return await replayed(self._instance, group, letters)
+
+    async def replay(
+        self, group: str, letters: Sequence[StoredMessage], *, again: bool = False
+    ) -> list[str]:
+        """Send dead letters of a group back to the topics where they came from, each once.
+
+        Args:
+            group: the consumer group that gave them up.
+            letters: as they were read from its topic of dead letters.
+            again: also those that were sent before.
+
+        Returns:
+            What became of each: nothing to say where it was sent, else why it was not.
+
+        Raises:
+            RequestError: the group's name is too long for a ledger.
+        """
+        from cometmq.client.admin.replay import Replay, ReplayPlan
+
+        run = Replay(self._instance, ReplayPlan(group), lambda _: None)
+        return await run.these(letters, again=again)
+
+    async def resume_transaction(self, offset_message_id: str) -> None:
+        """Have a half message checked again that was discarded after too many checks.
+
+        Args:
+            offset_message_id: of the message in TRANS_CHECK_MAX_TIME_TOPIC.
+        """
+        host, _offset = decode_message_id(offset_message_id)
+        await self._api.resume_check(decode_host(host), offset_message_id)

@@ -1,0 +1,131 @@
+"""The ledger of a group's replays as it lies in the cluster: one queue of a topic, read and appended to.
+
+Its entries are stored later than the letters that they are about, so where both lie at brokers that keep messages
+equally long no letter outlives what is known of it.
+
+Next: cometmq.client.admin.replay_ledger
+"""
+
+from collections.abc import Collection
+
+from cometmq.client.admin.replay_ledger import (
+    Entry,
+    LetterId,
+    ReplayLedger,
+    decode_entry,
+    encode_entry,
+)
+from cometmq.client.api.broker import BrokerApi
+from cometmq.client.api.offsets import OffsetApi
+from cometmq.client.connection.instance import ClientInstance
+from cometmq.client.consumer.pull.pull_consumer import AsyncPullConsumer
+from cometmq.client.consumer.pull.received import unpack
+from cometmq.client.identity import make_unique_ids
+from cometmq.client.producer.encoded_send import SendEncoder
+from cometmq.client.producer.queue_selector import only
+from cometmq.client.producer.sender import EncodedSender
+from cometmq.client.settings import ProducerSettings
+from cometmq.codec.record import decode_records
+from cometmq.model.errors import CodecError, TopicNotFound
+from cometmq.model.flags import PERM_READ_WRITE
+from cometmq.model.message import Message
+from cometmq.model.names import INNER_PRODUCER_GROUP, check_topic
+from cometmq.model.queue import MessageQueue
+
+LEDGER_PREFIX = "DLQ_REPLAYED_"
+_BODY_SIZE_MAX = 4 << 20
+_SEND_TIMEOUT_MS = 8_000
+
+
+class LedgerTopic:
+    """The ledger of one group.
+
+    Attributes:
+        state: what it says, as far as it was read.
+
+    Args:
+        instance: connections.
+        group: whose dead letters.
+        only: keep what is said of these letters; None: of all.
+    """
+
+    def __init__(
+        self,
+        instance: ClientInstance,
+        group: str,
+        *,
+        only: Collection[LetterId] | None = None,
+    ) -> None:
+        self.state = ReplayLedger(only)
+        self._topic = LEDGER_PREFIX + group
+        self._instance = instance
+        settings = ProducerSettings(send_timeout_ms=_SEND_TIMEOUT_MS)
+        ids = make_unique_ids(instance.ip, instance.clock, instance.chance)
+        self._encoder = SendEncoder(INNER_PRODUCER_GROUP, settings, instance.clock, ids)
+        self._sender = EncodedSender(instance, settings)
+        self._offsets = OffsetApi(instance)
+        self._queue: MessageQueue | None = None
+        self._consumer: AsyncPullConsumer | None = None
+        self._next = 0
+
+    async def open(self, consumer: AsyncPullConsumer, *, is_made: bool) -> None:
+        """Find it, or make it where `is_made`; and read it with this consumer from now on.
+
+        Raises:
+            RequestError: the group's name is too long for a topic of that name.
+            BrokerNotFound: no master is there.
+        """
+        check_topic(self._topic)
+        self._consumer = consumer
+        try:
+            route = await self._instance.nameserver_api.route(self._topic)
+            name = min(each.broker_name for each in route.queues)
+        except TopicNotFound:
+            if not is_made:
+                return
+            masters = await self._instance.nameserver_api.masters()
+            name = min(masters)
+            await BrokerApi(self._instance).create_topic(
+                masters[name],
+                self._topic,
+                read_queues=1,
+                write_queues=1,
+                perm=PERM_READ_WRITE,
+            )
+        self._queue = MessageQueue(self._topic, name, 0)
+        await self._instance.fresh(self._topic)
+        self._next = await self._offsets.min_offset(self._queue)
+        await self.read()
+
+    async def write(self, entry: Entry) -> None:
+        """Append an entry, and read up to it.
+
+        Raises:
+            SendFailed, BrokerRefused, NetError: it may not be there.
+        """
+        assert self._queue is not None, "a dry run writes nothing"
+        encoded = self._encoder.pack(Message(self._topic, encode_entry(entry)))
+        result = await self._sender.start(encoded, only(self._queue), None)
+        while self._next <= result.queue_offset:
+            await self.read()
+
+    async def read(self) -> None:
+        """Take what has come since."""
+        if self._queue is None:
+            return
+        assert self._consumer is not None, "`open` was there"
+        end = await self._offsets.max_offset(self._queue)
+        async for pull in self._consumer.fetch_range_raw(self._queue, self._next, end):
+            for record in decode_records(pull.body):
+                message = unpack(record, self._queue, body_size_max=_BODY_SIZE_MAX)
+                self._take(bytes(message.body), message.stored_ms)
+            self._next = max(self._next, pull.next_offset)
+
+    def _take(self, content: bytes, stored_ms: int) -> None:
+        try:
+            entry = decode_entry(content)
+        except CodecError as error:
+            raise CodecError(
+                f"{self._topic} holds what no replay wrote: {error}; somebody sent to it"
+            ) from None
+        self.state.take(entry, stored_ms)

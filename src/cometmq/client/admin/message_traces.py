@@ -1,0 +1,49 @@
+"""The traces of a message: what producers and consumers wrote of it into the trace topic.
+
+Next: cometmq.codec.trace
+"""
+
+from cometmq.client.admin.queries import MessageQueries
+from cometmq.client.connection.instance import ClientInstance
+from cometmq.codec.trace import Trace, TraceKind, decode_traces
+
+_RECORDS_MAX = 64  # Messages of the trace topic that a broker gives (`maxMsgsNumBatch`).
+# The end of a call has no time of its own in what older clients write.
+_ORDER = {TraceKind.PUB: 0, TraceKind.SUB_BEFORE: 1, TraceKind.SUB_AFTER: 2}
+
+
+class MessageTraces:
+    """Finds traces for one client."""
+
+    def __init__(self, instance: ClientInstance) -> None:
+        """Over this client's connections."""
+        self._queries = MessageQueries(instance)
+
+    async def of(self, message_id: str, topic: str) -> list[Trace]:
+        """The records of a message: its sends, then each call of a listener with its end.
+
+        Raises:
+            TopicNotFound: there is no such trace topic.
+            CodecError: somebody wrote there what is no trace.
+        """
+        held = await self._queries.by_key(
+            topic, message_id, count_max=_RECORDS_MAX, begin_ms=0, end_ms=None
+        )
+        found = dict.fromkeys(
+            record
+            for message in held
+            for record in decode_traces(bytes(message.body))
+            if record.message_id == message_id
+        )
+        began = {
+            record.request_id: record.time_ms
+            for record in found
+            if record.kind is TraceKind.SUB_BEFORE
+        }
+
+        def place(record: Trace) -> tuple[int, int, str, int]:
+            kind = _ORDER.get(record.kind, 0)
+            time_ms = began.get(record.request_id, record.time_ms)
+            return min(kind, 1), time_ms, record.request_id, kind
+
+        return sorted(found, key=place)

@@ -1,0 +1,145 @@
+"""Finds messages at brokers: by key, by unique id, by the id that says where a message lies.
+
+A broker's index knows hashes only, so what it gives is compared here (MQAdminImpl.queryMessage of
+RocketMQ 5.3.3 does the same).
+
+Next: cometmq.client.consumer.pull.received
+"""
+
+import asyncio
+
+from cometmq.client.api.asking import all_of, side_by_side
+from cometmq.client.api.messages import ALL_TIME, MessageApi
+from cometmq.client.connection.instance import ClientInstance
+from cometmq.client.consumer.pull.received import Room, unpack
+from cometmq.client.namespace import NO_NAMESPACE
+from cometmq.codec.host import decode_host
+from cometmq.codec.message_id import decode_message_id
+from cometmq.codec.record import decode_record, decode_records
+from cometmq.model.errors import BombError, CodecError
+from cometmq.model.message import StoredMessage
+from cometmq.model.queue import MessageQueue
+
+BODY_SIZE_MAX = (
+    64 << 20
+)  # Of a decompressed body, bytes; a record has at most a frame's 16 MiB.
+
+ANSWER_SIZE_MAX = 256 << 20  # Of all decompressed bodies of an answer, bytes.
+
+
+class MessageQueries:
+    """Asks brokers for messages. Its methods raise what `ClientInstance.ask` raises, and CodecError."""
+
+    def __init__(self, instance: ClientInstance) -> None:
+        """Requests over these connections."""
+        self._instance = instance
+        self._api = MessageApi(instance)
+
+    async def by_key(
+        self, topic: str, key: str, *, count_max: int, begin_ms: int, end_ms: int | None
+    ) -> list[StoredMessage]:
+        """Messages with a word in their KEYS, from all brokers of the topic, the oldest first."""
+        end_ms = ALL_TIME if end_ms is None else end_ms
+        found = [
+            message
+            for message in await self._ask_all(
+                topic, key, count_max=count_max, begin_ms=begin_ms, end_ms=end_ms
+            )
+            if message.topic == topic and key in message.keys
+        ]
+        return found[-count_max:] if count_max > 0 else []
+
+    async def by_unique_id(self, topic: str, unique_id: str) -> StoredMessage | None:
+        """The newest message with the id that its producer gave it."""
+        found = await self.all_by_unique_id(topic, unique_id)
+        return found[-1] if found else None
+
+    async def all_by_unique_id(self, topic: str, unique_id: str) -> list[StoredMessage]:
+        """Every message with the id that its producer gave it, the oldest first: retries and replays keep it."""
+        return [
+            message
+            for message in await self._ask_all(topic, unique_id, count_max=32, is_id=True)
+            if message.message_id == unique_id
+        ]
+
+    async def view(self, offset_message_id: str) -> StoredMessage:
+        """The message that lies where an offset message id says."""
+        host, offset = decode_message_id(offset_message_id)
+        address = decode_host(host)
+        record = await self._api.view(address, offset)
+        name = await self._name_of(address)
+        return await asyncio.to_thread(_unpack, record, name)
+
+    async def _ask_all(
+        self,
+        topic: str,
+        key: str,
+        *,
+        count_max: int,
+        begin_ms: int = 0,
+        end_ms: int = ALL_TIME,
+        is_id: bool = False,
+    ) -> list[StoredMessage]:
+        """Ask every broker of the topic; by store time, the oldest first."""
+
+        async def ask(broker: tuple[str, str]) -> list[StoredMessage]:
+            name, address = broker
+            found = await self._api.find(
+                address, topic, key,
+                count_max=count_max, begin_ms=begin_ms, end_ms=end_ms, is_id=is_id,
+            )  # fmt: skip
+            if found is None:
+                return []
+            return await asyncio.to_thread(_unpack_all, found.records, name, address)
+
+        addresses = [
+            (broker.broker_name, address)
+            for broker in (await self._instance.nameserver_api.route(topic)).brokers
+            if (address := broker.master_or_any()) is not None
+        ]
+        answers = all_of(await side_by_side(ask, addresses))
+        found = [message for answer in answers for message in answer]
+        return sorted(found, key=lambda message: message.stored_ms)
+
+    async def _name_of(self, address: str) -> str:
+        """The broker that has this address; the address itself where nobody knows it."""
+        for broker in (await self._instance.nameserver_api.cluster()).brokers.values():
+            if address in broker.addresses.values():
+                return broker.broker_name
+        return address
+
+
+def is_offset_message_id(message_id: str) -> bool:
+    """Whether an id may be one that says where a message lies."""
+    try:
+        decode_message_id(message_id)
+    except CodecError:
+        return False
+    return True
+
+
+def _unpack_all(content: bytes, broker_name: str, address: str) -> list[StoredMessage]:
+    """The messages of an answer.
+
+    Raises:
+        CodecError: one cannot be read, or their bodies unpack to more than ANSWER_SIZE_MAX.
+    """
+    room, messages = Room(ANSWER_SIZE_MAX), []
+    for record in decode_records(content):
+        queue = MessageQueue(record.topic, broker_name, record.queue_id)
+        message = room.unpack(
+            record, queue, body_size_max=BODY_SIZE_MAX, namespace=NO_NAMESPACE
+        )
+        if message is None:
+            raise BombError(
+                f"the messages of an answer of {address} unpack to more than {ANSWER_SIZE_MAX} "
+                "bytes; ask for fewer of them (count_max)"
+            )
+        messages.append(message)
+    return messages
+
+
+def _unpack(content: bytes, broker_name: str) -> StoredMessage:
+    record = decode_record(content)
+    queue = MessageQueue(record.topic, broker_name, record.queue_id)
+    return unpack(record, queue, body_size_max=BODY_SIZE_MAX)

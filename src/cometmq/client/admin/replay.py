@@ -1,0 +1,344 @@
+"""Sends a group's dead letters back to where they came from: once, whoever runs it how often.
+
+What was sent stands in a ledger, one queue of a topic beside the dead letters (`ReplayLedger` says how its entries decide).
+A letter keeps its id, and says in the property REPLAY_OF which one it was: so a run that takes over from one that died
+finds what that one sent, by the index of the topic.
+
+Next: cometmq.client.admin.replay_ledger
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from cometmq.client.admin.dead_letters import DeadLetterFilter, DeadLetters, origin_of, place_of
+from cometmq.client.admin.ledger_topic import LedgerTopic
+from cometmq.client.admin.queries import MessageQueries
+from cometmq.client.admin.replay_ledger import Claim, Done, LetterId, places_of
+from cometmq.client.api.asking import all_of, side_by_side
+from cometmq.client.connection.instance import ClientInstance
+from cometmq.client.consumer.pull.pull_consumer import AsyncPullConsumer
+from cometmq.client.identity import make_unique_ids
+from cometmq.client.producer.encoded_send import SendEncoder
+from cometmq.client.producer.sender import EncodedSender
+from cometmq.client.results import SendResult
+from cometmq.client.settings import ProducerSettings
+from cometmq.model import properties as keys_of
+from cometmq.model.errors import BrokerRefused, CometError, MessageError, TopicNotFound
+from cometmq.model.message import Message, StoredMessage
+from cometmq.model.names import INNER_PRODUCER_GROUP, TOOLS_GROUP
+
+REPLAY_OF = "REPLAY_OF"
+_BATCH_MAX = 2_000
+# Of a claim: when the last send begins, and how long one may take. Together less than a lease.
+_SEND_SECONDS_MAX = 8.0
+_SEND_TIMEOUT_MS = 8_000
+_HELD = "another run has it and may be sending it; look again in 20 s"
+_HOMELESS = "it does not say which topic it came from"
+
+
+@dataclass(slots=True)
+class ReplayResult:
+    """What a replay did.
+
+    Attributes:
+        sent: letters that were sent now, by the topic where they went.
+        before: letters that an earlier run had sent.
+        homeless: letters that do not say where they came from.
+        failed: letters that were not taken, or of which nobody knows.
+        reasons: why, each reason once.
+    """
+
+    sent: dict[str, int] = field(default_factory=dict)
+    before: int = 0
+    homeless: int = 0
+    failed: int = 0
+    reasons: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayPlan:
+    """What to replay.
+
+    Attributes:
+        group: whose dead letters.
+        wanted: which of them.
+        to_topic: where to; None: each to the topic where it came from.
+        rate: messages a second at most; None: as fast as it goes.
+        is_dry: only count.
+    """
+
+    group: str
+    wanted: DeadLetterFilter = field(default_factory=DeadLetterFilter)
+    to_topic: str | None = None
+    rate: float | None = None
+    is_dry: bool = False
+
+
+class Replay:
+    """One run of one plan.
+
+    Args:
+        instance: connections.
+        plan: what to do.
+        say: is told what the run waits for.
+    """
+
+    def __init__(
+        self, instance: ClientInstance, plan: ReplayPlan, say: Callable[[str], None]
+    ) -> None:
+        self.result = ReplayResult()
+        self._plan = plan
+        self._say = say
+        self._instance = instance
+        self._letters = DeadLetters(instance)
+        self._queries = MessageQueries(instance)
+        settings = ProducerSettings(send_timeout_ms=_SEND_TIMEOUT_MS)
+        ids = make_unique_ids(instance.ip, instance.clock, instance.chance)
+        self._encoder = SendEncoder(INNER_PRODUCER_GROUP, settings, instance.clock, ids)
+        self._sender = EncodedSender(instance, settings)
+        self._ledger = LedgerTopic(instance, plan.group)
+        self._run = f"{instance.chance.getrandbits(64):016x}"
+        self._claims = 0
+        self._is_waiting = False
+        self._refused: dict[LetterId, str] = {}  # With what was said.
+        self._due = 0.0
+
+    async def run(self) -> ReplayResult:
+        """Do it.
+
+        Raises:
+            TopicNotFound: the group has no dead letters.
+            ExpressionError: the filter is none.
+            NetError, BrokerRefused, CodecError: the cluster cannot be asked; another run goes on.
+        """
+        async with AsyncPullConsumer(group=TOOLS_GROUP, instance=self._instance) as consumer:
+            await self._ledger.open(consumer, is_made=not self._plan.is_dry)
+            held: list[StoredMessage] = []
+            async for batch in self._batches():
+                held += await self._replay(batch)
+            while held:
+                await self._wait_for(held)
+                held = await self._replay(held)
+        return self.result
+
+    async def these(self, letters: Sequence[StoredMessage], *, again: bool) -> list[str]:
+        """Send these, and wait for nobody; see `AsyncInspector.replay`."""
+        ids = [id_of(each) for each in letters]
+        homed = list({id_of(each): each for each in letters if self._target(each)}.values())
+        async with AsyncPullConsumer(group=TOOLS_GROUP, instance=self._instance) as consumer:
+            await self._ledger.open(consumer, is_made=True)
+            before = {each for each in ids if each in self._ledger.state.done}
+            if again:
+                until = self._instance.clock.monotonic() + _SEND_SECONDS_MAX
+                await self._send([each for each in homed if id_of(each) in before], until)
+                before.clear()
+            held = await self._replay(homed)
+        said = dict.fromkeys(before, "it was replayed before")
+        said |= {id_of(each): _HELD for each in held}
+        said |= {id_of(each): _HOMELESS for each in letters if self._target(each) is None}
+        said |= self._refused
+        return [said.get(each, "") for each in ids]
+
+    async def _batches(self) -> AsyncIterator[list[StoredMessage]]:
+        rate = self._plan.rate
+        size = _BATCH_MAX if rate is None else max(1, min(_BATCH_MAX, int(rate * 2)))
+        batch: list[StoredMessage] = []
+        async for letter in self._letters.read(self._plan.group, self._plan.wanted):
+            if self._target(letter) is None:
+                self.result.homeless += 1
+                continue
+            batch.append(letter)
+            if len(batch) == size:
+                yield batch
+                batch = []
+        if batch:
+            yield batch
+
+    def _target(self, letter: StoredMessage) -> str | None:
+        return self._plan.to_topic or origin_of(letter)
+
+    async def _replay(self, batch: Sequence[StoredMessage]) -> list[StoredMessage]:
+        """Send those of a batch that nobody has sent; what another run holds, or there was no time for, is given back."""
+        ledger = self._ledger.state
+        by_id = {id_of(letter): letter for letter in batch}
+        open_ = {each: letter for each, letter in by_id.items() if each not in ledger.done}
+        self.result.before += len(by_id) - len(open_)
+        if self._plan.is_dry:
+            for letter in open_.values():
+                self._count(letter)
+            return []
+        now_ms = self._instance.clock.now_ms()
+        free = tuple(each for each in open_ if ledger.free_at(each) <= now_ms)
+        held = [letter for each, letter in open_.items() if ledger.free_at(each) > now_ms]
+        if not free:
+            return held
+        claim = Claim(self._run, self._claims, free)
+        self._claims += 1
+        until = self._instance.clock.monotonic() + _SEND_SECONDS_MAX
+        await self._ledger.write(claim)
+        won = self._ledger.state.won(claim)
+        held += [open_[each] for each in free if each not in won and each not in ledger.done]
+        self.result.before += sum(each in ledger.done for each in free)
+        sent_before = await self._sent_before(
+            [open_[each] for each, is_inherited in won.items() if is_inherited]
+        )
+        self.result.before += len(sent_before)
+        to_send = [open_[each] for each in won if each not in sent_before]
+        unsent, unsure = await self._send(to_send, until)
+        await self._ledger.write(
+            Done(
+                claim.run,
+                claim.number,
+                places_of(free, map(id_of, unsent)),
+                places_of(free, map(id_of, unsure)),
+            )
+        )
+        return held + [each for each in unsent if id_of(each) not in self._refused]
+
+    async def _sent_before(self, letters: Sequence[StoredMessage]) -> set[LetterId]:
+        """Those that a run which died had sent."""
+        return await sent_before(
+            self._queries,
+            [
+                Sought(
+                    id_of(each),
+                    self._target(each) or "",
+                    each.message_id,
+                    place_of(each, self._plan.group),
+                )
+                for each in letters
+            ],
+        )
+
+    # --- sending
+
+    async def _send(
+        self, letters: Sequence[StoredMessage], until: float
+    ) -> tuple[list[StoredMessage], list[StoredMessage]]:
+        """Send them; those that surely went nowhere, and those of which nobody knows."""
+        unsent: list[StoredMessage] = []
+        unsure: list[StoredMessage] = []
+        started: list[tuple[StoredMessage, asyncio.Future[SendResult]]] = []
+        for place, letter in enumerate(letters):
+            if self._instance.clock.monotonic() > until:
+                unsent += letters[place:]
+                break
+            await self._pace()
+            try:
+                encoded = self._encoder.pack(
+                    self._message(letter), {keys_of.UNIQ_KEY: letter.message_id}
+                )
+            except MessageError as error:
+                self._refuse(letter, error)
+                unsent.append(letter)
+                continue
+            started.append((letter, self._sender.start(encoded, None, None)))
+        await asyncio.gather(*(future for _, future in started), return_exceptions=True)
+        for letter, future in started:
+            failure = future.exception()
+            if failure is None:
+                self._count(letter)
+                continue
+            if not isinstance(failure, CometError):
+                raise failure
+            self._refuse(letter, failure)
+            # A broker that says no has nothing; of any other failure nobody knows.
+            is_sure = isinstance(failure, BrokerRefused | TopicNotFound)
+            (unsent if is_sure else unsure).append(letter)
+        return unsent, unsure
+
+    async def _pace(self) -> None:
+        if self._plan.rate is None:
+            return
+        now = self._instance.clock.monotonic()
+        self._due = max(self._due, now - 0.05) + 1 / self._plan.rate
+        if self._due - now > 0.005:
+            await asyncio.sleep(self._due - now)
+
+    def _message(self, letter: StoredMessage) -> Message:
+        own = {**letter.user_properties, REPLAY_OF: place_of(letter, self._plan.group)}
+        return Message(
+            self._target(letter) or "",
+            bytes(letter.body),
+            tag=letter.tag,
+            keys=letter.keys,
+            properties=own,
+            flag=letter.flag,
+        )
+
+    def _count(self, letter: StoredMessage) -> None:
+        topic = self._target(letter) or ""
+        self.result.sent[topic] = self.result.sent.get(topic, 0) + 1
+
+    def _refuse(self, letter: StoredMessage, error: CometError) -> None:
+        self._refused[id_of(letter)] = str(error)
+        self.result.failed += 1
+        if str(error) not in self.result.reasons and len(self.result.reasons) < 10:
+            self.result.reasons.append(str(error))
+
+    async def _wait_for(self, held: Sequence[StoredMessage]) -> None:
+        """Until the claims of another run, which may be dead, are over."""
+        now_ms = self._instance.clock.now_ms()
+        free_ms = min(self._ledger.state.free_at(id_of(each)) for each in held)
+        if free_ms > now_ms:
+            seconds = (free_ms - now_ms) / 1000
+            if not self._is_waiting:
+                self._is_waiting = True
+                self._say(
+                    f"another run has {len(held)} of them; if it does not end, this one goes on in {seconds:.0f} s"
+                )
+            await asyncio.sleep(min(seconds + 0.1, 2.0))
+        await self._ledger.read()
+
+
+def id_of(letter: StoredMessage) -> LetterId:
+    """Which dead letter it is."""
+    queue = letter.queue
+    return LetterId(queue.broker_name, queue.queue_id, letter.queue_offset, letter.stored_ms)
+
+
+class Sought(NamedTuple):
+    """A dead letter that may have been sent.
+
+    Attributes:
+        id: which one.
+        topic: where it would be.
+        message_id: the id that its copy keeps.
+        place: what its copy says in REPLAY_OF.
+    """
+
+    id: LetterId
+    topic: str
+    message_id: str
+    place: str
+
+
+async def sent_before(queries: MessageQueries, letters: Sequence[Sought]) -> set[LetterId]:
+    """Those of which a copy stands in the index of its topic.
+
+    Raises:
+        NetError, BrokerRefused, CodecError: a broker of the topic cannot be asked.
+    """
+
+    async def is_sent(letter: Sought) -> bool:
+        try:
+            copies = await queries.all_by_unique_id(letter.topic, letter.message_id)
+        except TopicNotFound:
+            return False
+        return any(each.properties.get(REPLAY_OF) == letter.place for each in copies)
+
+    answers = all_of(await side_by_side(is_sent, letters))
+    return {each.id for each, is_there in zip(letters, answers, strict=True) if is_there}
+
+
+async def replayed(
+    instance: ClientInstance, group: str, letters: Sequence[StoredMessage]
+) -> list[bool]:
+    """Of each letter whether it was sent again; see `AsyncInspector.replayed`."""
+    ids = [id_of(each) for each in letters]
+    ledger = LedgerTopic(instance, group, only=ids)
+    async with AsyncPullConsumer(group=TOOLS_GROUP, instance=instance) as consumer:
+        await ledger.open(consumer, is_made=False)
+    return [each in ledger.state.done for each in ids]

@@ -1,0 +1,289 @@
+"""What of a cluster's facts is not well, and what to do about it: plain functions, nothing is asked here.
+
+A symptom is bad, or a note: something that somebody may have meant so. Where a fact is not known nothing is said of it,
+but that it could not be asked.
+
+Next: cometmq.client.admin.doctor
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import NamedTuple
+
+from cometmq.client.admin.states import BrokerState, GroupState
+from cometmq.client.results import Replica
+from cometmq.codec.bodies.cluster import ClusterInfo
+from cometmq.codec.bodies.conflicts import CLIENT_ID, Conflict
+from cometmq.codec.bodies.missing_brokers import MissingBroker
+from cometmq.model.errors import CometError
+from cometmq.model.names import is_system_group
+from cometmq.model.queue import MessageQueue
+from cometmq.model.route import MASTER_ID
+
+BAD, NOTE = "bad", "note"
+
+DISK_NOTE, DISK_BAD = (
+    0.75,
+    0.85,
+)  # RocketMQ deletes early above the first, and stops taking above 0.9.
+DESCRIPTORS_BAD = 0.8
+CLOCK_SECONDS_MAX = 3.0  # A broker tells its age in whole seconds.
+LAG_DEFAULT = 10_000
+_QUEUES_NAMED = 4
+
+
+class Symptom(NamedTuple):
+    """One thing that is not as it should be.
+
+    Attributes:
+        check: what was looked at: nameserver, broker, route, replica, disk, descriptors, clock, group, members, queues.
+        subject: whose: an address, a broker, a group.
+        severity: BAD, or NOTE.
+        text: what is wrong.
+        advice: what to do.
+    """
+
+    check: str
+    subject: str
+    severity: str
+    text: str
+    advice: str
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What was asked of a cluster.
+
+    Attributes:
+        nameservers: what each knows, or why it does not answer.
+        brokers: each member with its numbers.
+        asked_ms: our time when each member answered, by address.
+        replicas: each member with its copies.
+        missing: brokers that left without a word.
+        groups: every consumer group.
+        conflicts: members that contradict each other.
+        unread: queues that no member of a group has, though it wants their topic, by group.
+        unknown: what could not be asked, in words.
+        lag_max: messages that a group may lack.
+    """
+
+    nameservers: Mapping[str, ClusterInfo | CometError]
+    brokers: Sequence[BrokerState] = ()
+    asked_ms: Mapping[str, float] = field(default_factory=dict)
+    replicas: Sequence[Replica] = ()
+    missing: Sequence[MissingBroker] = ()
+    groups: Sequence[GroupState] = ()
+    conflicts: Sequence[Conflict] = ()
+    unread: Mapping[str, Sequence[MessageQueue]] = field(default_factory=dict)
+    unknown: Sequence[tuple[str, str]] = ()
+    lag_max: int = LAG_DEFAULT
+
+
+def symptoms_of(facts: Facts) -> list[Symptom]:
+    """All that is not well, the worst first."""
+    found = [
+        *_of_nameservers(facts),
+        *_of_brokers(facts),
+        *_of_numbers(facts),
+        *_of_replicas(facts),
+        *_of_groups(facts),
+        *_of_members(facts),
+        *(
+            Symptom("asking", subject, NOTE, text, "ask its log, or mqadmin")
+            for subject, text in facts.unknown
+        ),
+    ]
+    return sorted(found, key=lambda symptom: symptom.severity != BAD)
+
+
+def _of_nameservers(facts: Facts) -> Iterator[Symptom]:
+    known = {
+        address: set(answer.brokers)
+        for address, answer in facts.nameservers.items()
+        if isinstance(answer, ClusterInfo)
+    }
+    everybody = set().union(*known.values())
+    for address, answer in facts.nameservers.items():
+        if isinstance(answer, CometError):
+            yield Symptom(
+                "nameserver", address, BAD, f"it does not answer: {answer}",
+                "start it, or take its address out of namesrvAddr everywhere",
+            )  # fmt: skip
+        elif not everybody:
+            yield Symptom(
+                "nameserver", address, BAD, "it knows no broker",
+                "start a broker with this nameserver in namesrvAddr; look for refusals in its log",
+            )  # fmt: skip
+        elif lacking := sorted(everybody - known[address]):
+            yield Symptom(
+                "nameserver", address, BAD, f"it does not know {', '.join(lacking)}, which others know",
+                "name every nameserver in the broker's namesrvAddr, and see that it reaches this one",
+            )  # fmt: skip
+    for broker in facts.missing:
+        left = datetime.fromtimestamp(max(broker.left_ms, 0) / 1000).astimezone()
+        yield Symptom(
+            "broker", broker.name, BAD,
+            f"it left at {left:%Y-%m-%d %H:%M:%S} without a word, and had queues of {len(broker.queues)} topics",
+            "start it again: what it holds cannot be consumed until then",
+        )  # fmt: skip
+
+
+def _of_brokers(facts: Facts) -> Iterator[Symptom]:
+    masters = {each.broker_name for each in facts.brokers if each.broker_id == MASTER_ID}
+    for name in sorted({each.broker_name for each in facts.brokers} - masters):
+        yield Symptom(
+            "route", name, BAD, "it has slaves and no master: nobody can send to it",
+            "start its master, or make a slave the master (docs/operate/replication.md)",
+        )  # fmt: skip
+    for each in facts.brokers:
+        subject = f"{each.broker_name}:{each.broker_id}"
+        if each.error is not None:
+            yield Symptom(
+                "route", subject, BAD, f"routes name {each.address}, where nobody answers: {each.error}",
+                "start it or see why it stands still; if it is gone for good its nameserver forgets it within 120 s",
+            )  # fmt: skip
+        if _is_own(each.address) and not all(map(_is_own, facts.nameservers)):
+            yield Symptom(
+                "route", subject, BAD, f"routes name {each.address}, which is another machine to everybody else",
+                "set brokerIP1 to an address that clients reach",
+            )  # fmt: skip
+        if each.is_writable is False and each.broker_id == MASTER_ID and each.error is None:
+            yield Symptom(
+                "route", subject, NOTE, "it is drained: nobody sends to it",
+                f"cometmq cluster undrain {each.broker_name}, when that is over",
+            )  # fmt: skip
+
+
+def _of_numbers(facts: Facts) -> Iterator[Symptom]:
+    for each in facts.brokers:
+        if each.error is None:
+            subject = f"{each.broker_name}:{each.broker_id}"
+            yield from _of_disk(subject, each.runtime)
+            yield from _of_descriptors(subject, each.runtime)
+            yield from _of_clock(subject, each.runtime, facts.asked_ms.get(each.address))
+
+
+def _of_disk(subject: str, numbers: Mapping[str, str]) -> Iterator[Symptom]:
+    refusal = numbers.get("storeRefusal", "")
+    if refusal:
+        yield Symptom(
+            "disk", subject, BAD, f"it takes no messages: {refusal}",
+            "make room, or look for the failed write in its log; it goes on by itself once it can",
+        )  # fmt: skip
+    used = _number(numbers.get("commitLogDiskRatio"))
+    if used is not None and used >= DISK_NOTE:
+        yield Symptom(
+            "disk", subject, BAD if used >= DISK_BAD else NOTE, f"{used:.0%} of the disk of its log is used",
+            "give it room, or keep messages for a shorter time (fileReservedTime)",
+        )  # fmt: skip
+
+
+def _of_descriptors(subject: str, numbers: Mapping[str, str]) -> Iterator[Symptom]:
+    used, most = (
+        _number(numbers.get(key)) for key in ("openFileDescriptors", "maxFileDescriptors")
+    )
+    if used is not None and most and used >= DESCRIPTORS_BAD * most:
+        yield Symptom(
+            "descriptors", subject, BAD, f"{used:.0f} of {most:.0f} descriptors are open",
+            "raise the limit (ulimit -n, LimitNOFILE=) and start it again, or find who opens so many connections",
+        )  # fmt: skip
+
+
+def _of_clock(
+    subject: str, numbers: Mapping[str, str], asked_ms: float | None
+) -> Iterator[Symptom]:
+    now_ms = broker_now_ms(numbers)
+    if now_ms is None or asked_ms is None:
+        return
+    behind = (asked_ms - now_ms) / 1000
+    # Its age is cut to whole seconds.
+    if not -CLOCK_SECONDS_MAX <= behind <= CLOCK_SECONDS_MAX + 1:
+        yield Symptom(
+            "clock", subject, BAD, f"its clock is {abs(behind):.0f} s {'behind' if behind > 0 else 'ahead of'} this one",
+            "have every machine keep its time by NTP: delays, retention and resets go by it",
+        )  # fmt: skip
+
+
+def broker_now_ms(numbers: Mapping[str, str]) -> float | None:
+    """The time of a broker, to the second: when it started and how old it is."""
+    started = _number(numbers.get("bootTimestamp"))
+    words = numbers.get("runtime", "").strip("[] ").replace(",", "").split()
+    # As "[ 0 days, 6 hours, 0 minutes, 33 seconds ]".
+    if started is None or len(words) != 8 or not all(word.isdecimal() for word in words[::2]):
+        return None
+    days, hours, minutes, seconds = map(int, words[::2])
+    return started + 1000.0 * (((days * 24 + hours) * 60 + minutes) * 60 + seconds)
+
+
+def _of_replicas(facts: Facts) -> Iterator[Symptom]:
+    for each in facts.replicas:
+        status, subject = each.status, f"{each.broker_name}:{each.broker_id}"
+        if status is None:
+            continue  # Away, which is said above, or a broker that does not tell.
+        if status.master is not None:
+            if status.master.is_active is False or status.master.error:
+                why = status.master.error or "no connection to its master"
+                yield Symptom(
+                    "replica", subject, BAD, f"it does not copy: {why}",
+                    "see that it reaches the master's HA port, and what its log says",
+                )  # fmt: skip
+        elif status.needed is not None and status.in_sync_slaves + 1 < status.needed:
+            yield Symptom(
+                "replica", subject, BAD,
+                f"sends wait for {status.needed} members, and {status.in_sync_slaves + 1} are there",
+                "start its slaves; cometmq cluster replicas shows them",
+            )  # fmt: skip
+
+
+def _of_groups(facts: Facts) -> Iterator[Symptom]:
+    for group in facts.groups:
+        if is_system_group(group.name) or not group.lag:
+            continue
+        show = f"cometmq group show {group.name}"
+        if not all(each.consume_enabled for each in group.configs.values()):
+            yield Symptom(
+                "group", group.name, BAD, f"it may not consume, and {group.lag} messages wait for it",
+                f"cometmq group set {group.name} --consume",
+            )  # fmt: skip
+        if not group.members:
+            yield Symptom(
+                "queues", group.name, BAD, f"nobody is in it, and {group.lag} messages wait for it",
+                f"start its members; if it is over, cometmq group delete {group.name}",
+            )  # fmt: skip
+        elif group.lag > facts.lag_max:
+            yield Symptom(
+                "group", group.name, BAD,
+                f"{group.lag} messages wait for it, and it consumes {group.rate:.1f} a second",
+                f"{show} --running: is a listener slow, or one queue far behind? Add members up to the number of queues",
+            )  # fmt: skip
+
+
+def _of_members(facts: Facts) -> Iterator[Symptom]:
+    for conflict in facts.conflicts:
+        sides = "; ".join(f"{', '.join(side.clients)}: {side.says}" for side in conflict.sides)
+        is_id = conflict.kind == CLIENT_ID
+        yield Symptom(
+            "members", conflict.group, BAD,
+            f"{'several clients have one id' if is_id else 'members want different things'}: {sides}",
+            "give each process an instance name of its own" if is_id
+            else "start all members with the same subscriptions: what one does not want the others never get",
+        )  # fmt: skip
+    for group, queues in sorted(facts.unread.items()):
+        named = ", ".join(map(str, queues[:_QUEUES_NAMED]))
+        more = f" and {len(queues) - _QUEUES_NAMED} more" if len(queues) > _QUEUES_NAMED else ""
+        yield Symptom(
+            "queues", group, BAD, f"no member reads {named}{more}",
+            f"cometmq group show {group} --running says who has which; start the member again that holds back",
+        )  # fmt: skip
+
+
+def _number(text: str | None) -> float | None:
+    try:
+        return None if text is None else float(text)
+    except ValueError:
+        return None
+
+
+def _is_own(address: str) -> bool:
+    return address.startswith(("127.", "localhost:", "[::1]"))

@@ -1,0 +1,52 @@
+"""Permissions of topics: whether messages are sent to them, and read from them, broker by broker.
+
+Next: cometmq.client.api.broker
+"""
+
+from collections.abc import Callable
+
+from cometmq.client.api.broker import BrokerApi
+from cometmq.client.connection.instance import ClientInstance
+from cometmq.model.errors import BrokerNotFound
+from cometmq.model.route import MASTER_ID
+
+
+async def change_perm(
+    instance: ClientInstance,
+    topic: str,
+    change: Callable[[int], int],
+    broker_name: str | None = None,
+) -> dict[str, int]:
+    """Change a topic's permission at its masters, or at one; what it is now, by broker name.
+
+    Args:
+        instance: connections.
+        topic: its name.
+        change: makes the new bits of `model.flags.PERM_*` of those that are.
+        broker_name: only there.
+
+    Raises:
+        TopicNotFound: the nameserver knows none.
+        BrokerNotFound: no master has it.
+    """
+    api = BrokerApi(instance)
+    route = await instance.nameserver_api.route(topic)
+    masters = {
+        each.broker_name: each.addresses[MASTER_ID]
+        for each in route.brokers
+        if MASTER_ID in each.addresses and broker_name in (None, each.broker_name)
+    }
+    if not masters:
+        raise BrokerNotFound(f"no master {broker_name or ''} has {topic!r} now")
+    changed = {}
+    for name, address in sorted(masters.items()):
+        config = await api.topic_config(address, topic)
+        changed[name] = change(config.perm)
+        await api.create_topic(
+            address,
+            topic,
+            read_queues=config.read_queues,
+            write_queues=config.write_queues,
+            perm=changed[name],
+        )
+    return changed

@@ -1,0 +1,111 @@
+"""Requests about users and their policies (Auth 2.0) to one broker: 3001 to 3010.
+
+Each method takes the address of the broker and raises what `Asks.ask` raises: BrokerRefused, NetError and CodecError.
+
+Next: cometmq.client.api.asking
+"""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from cometmq.client.api.asking import Asks
+from cometmq.codec import fastjson
+from cometmq.codec.bodies.json_object import JsonObject
+from cometmq.codec.remoting import Command
+from cometmq.model.codes import RequestCode
+from cometmq.model.errors import CodecError
+
+_SUBJECT = "User:"
+
+
+class UserTold(NamedTuple):
+    """A user, as brokers tell of him: never with his password.
+
+    Attributes:
+        name: his access key.
+        kind: "Super" or "Normal".
+        status: "enable" or "disable".
+    """
+
+    name: str
+    kind: str
+    status: str
+
+
+class UserApi:
+    """Asks brokers about users, one at a time."""
+
+    def __init__(self, asks: Asks) -> None:
+        """Over these connections."""
+        self._asks = asks
+
+    async def users(self, address: str) -> list[UserTold]:
+        """All of them."""
+        answer = await self._asks.ask(address, Command(RequestCode.AUTH_LIST_USER))
+        return [
+            UserTold(
+                part.text("username"),
+                part.text("userType", "Normal"),
+                part.text("userStatus", "enable"),
+            )
+            for part in _objects(answer.body, f"the users of {address}")
+        ]
+
+    async def policies(self, address: str) -> dict[str, Sequence[Any]]:
+        """The policies of every user who has some, by his name: RocketMQ's JSON."""
+        answer = await self._asks.ask(address, Command(RequestCode.AUTH_LIST_ACL))
+        return {
+            part.text("subject").removeprefix(_SUBJECT): part.raw().get("policies") or []
+            for part in _objects(answer.body, f"the policies of {address}")
+        }
+
+    async def create(self, address: str, name: str, password: str, kind: str) -> None:
+        """Make a user."""
+        values = {"username": name, "password": password, "userType": kind}
+        await self._user(RequestCode.AUTH_CREATE_USER, address, name, values)
+
+    async def update(self, address: str, name: str, values: dict[str, str]) -> None:
+        """Change a user's password, userType or userStatus."""
+        values = {"username": name, **values}
+        await self._user(RequestCode.AUTH_UPDATE_USER, address, name, values)
+
+    async def delete(self, address: str, name: str) -> None:
+        """Delete a user, and his policies."""
+        command = Command(RequestCode.AUTH_DELETE_USER, fields={"username": name})
+        await self._asks.ask(address, command)
+
+    async def put_entry(self, address: str, name: str, entry: dict[str, Any]) -> None:
+        """Allow or deny a user something: an entry of his Custom policy, in place of one of the same resource."""
+        policy = {"policyType": "Custom", "entries": [entry]}
+        body = fastjson.dumps({"subject": _SUBJECT + name, "policies": [policy]})
+        command = Command(
+            RequestCode.AUTH_UPDATE_ACL, fields={"subject": _SUBJECT + name}, body=body
+        )
+        await self._asks.ask(address, command)
+
+    async def put_policies(self, address: str, name: str, policies: Sequence[Any]) -> None:
+        """Add all entries of policies, RocketMQ's JSON; one of the same resource takes the place of what was."""
+        body = fastjson.dumps({"subject": _SUBJECT + name, "policies": list(policies)})
+        fields = {"subject": _SUBJECT + name}
+        await self._asks.ask(
+            address, Command(RequestCode.AUTH_UPDATE_ACL, fields=fields, body=body)
+        )
+
+    async def delete_entry(self, address: str, name: str, resource: str) -> None:
+        """Take an entry away."""
+        fields = {"subject": _SUBJECT + name, "policyType": "Custom", "resource": resource}
+        await self._asks.ask(address, Command(RequestCode.AUTH_DELETE_ACL, fields=fields))
+
+    async def _user(
+        self, code: RequestCode, address: str, name: str, values: dict[str, str]
+    ) -> None:
+        body = fastjson.dumps(values)
+        await self._asks.ask(address, Command(code, fields={"username": name}, body=body))
+
+
+def _objects(content: bytes, what: str) -> list[JsonObject]:
+    """The objects of an array that is the whole body; an empty one stands for an empty array."""
+    value = fastjson.loads(content) if content else []
+    if not isinstance(value, list):
+        raise CodecError(f"{what}: it must be a list, not {value!r:.60}")
+    return [JsonObject(each, what) for each in value]

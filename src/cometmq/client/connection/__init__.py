@@ -1,0 +1,1 @@
+"""Connections that the clients of a process share: routes, nameservers, channels to brokers, heartbeats."""

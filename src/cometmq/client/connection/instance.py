@@ -1,0 +1,466 @@
+"""What the producers and consumers of one client share: routes, connections, heartbeats.
+
+A client asks one nameserver for routes (again every 30 s), keeps one connection to each broker, and
+tells every broker of its routes every 30 s which groups it belongs to (Java's MQClientInstance). A broker
+whose connection is lost is told again as soon as it is back. Producers and consumers join with `join`; one
+instance may serve several.
+
+Next: cometmq.client.connection.routes
+"""
+
+import asyncio
+import logging
+import random
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any, NoReturn, Protocol
+from weakref import WeakSet
+
+from cometmq.client.answer_bodies import OWN_SIZE_MAX
+from cometmq.client.api.members import MemberApi
+from cometmq.client.api.nameserver import NameserverApi
+from cometmq.client.connection.nameservers import Nameservers
+from cometmq.client.connection.routes import (
+    KnownTopic,
+    TopicRoutes,
+    inherited_route,
+    known_topic,
+)
+from cometmq.client.identity import checked_ip, make_client_id, own_ip
+from cometmq.client.periodic import repeat
+from cometmq.client.settings import (
+    ClientSettings,
+    environment_credentials,
+    environment_tls,
+    nameserver_addresses,
+)
+from cometmq.codec.bodies.heartbeat import ConsumerPart, Heartbeat, ProducerPart
+from cometmq.codec.remoting import Command
+from cometmq.model.clock import Clock
+from cometmq.model.codes import ResponseCode, request_name
+from cometmq.model.errors import BrokerNotFound, BrokerRefused, CometError, TopicNotFound
+from cometmq.model.names import DEFAULT_TOPIC
+from cometmq.model.queue import MessageQueue
+from cometmq.model.route import MASTER_ID
+from cometmq.net.answer import Answer
+from cometmq.net.channel import Channel
+from cometmq.net.channels import Channels
+from cometmq.net.loop import beat_sleep, beat_wait, loop_chance, loop_clock
+from cometmq.net.tasks import Tasks
+
+_log = logging.getLogger(__name__)
+
+# How soon a broker that is away is looked for, doubled up to the interval of heartbeats, ms.
+_AWAY_MS = 500
+# A nameserver that was started anew names no broker before it registers (each 30 s), and a broker that is
+# started anew is named by none: who was named so lately is looked for, seconds. Java's nameserver
+# waits as long for a broker that is silent.
+_NAMED_SECONDS = 120.0
+_QUEUES_AT_ONCE = 4096  # Of a topic, worked out in a turn of the loop.
+
+
+class Member(Protocol):
+    """A producer or consumer of an instance."""
+
+    @property
+    def group(self) -> str:
+        """Its group."""
+        ...
+
+    def heartbeat_part(self) -> ProducerPart | ConsumerPart:
+        """What brokers are told of it."""
+        ...
+
+    def topics(self) -> list[str]:
+        """Topics whose routes it needs kept fresh."""
+        ...
+
+    def take_request(self, command: Command, channel: Channel) -> bool:
+        """Take a broker's request and answer it on the channel, now or later.
+
+        Offered are those that name this member's group or none; False: it was not for us.
+        """
+        ...
+
+
+class ClientInstance:
+    """Connections and knowledge of one client.
+
+    Attributes:
+        clock: time for this client.
+        chance: for spreading load and for ids.
+        client_id: how brokers know this client.
+        ip: this machine's address as messages carry it.
+        channels: connections to brokers and nameservers.
+        routes: what is known of topics.
+        nameservers: who is asked for routes.
+        nameserver_api: what they are asked.
+    """
+
+    def __init__(
+        self,
+        nameservers: str | None = None,
+        settings: ClientSettings | None = None,
+        *,
+        clock: Clock | None = None,
+        chance: random.Random | None = None,
+    ) -> None:
+        """No I/O yet; `start` begins.
+
+        Raises:
+            SettingsError: a nameserver address, the client's ip or the credentials of the environment cannot be read.
+        """
+        self.settings = settings or ClientSettings()
+        self.clock = clock or loop_clock()
+        self.chance = chance or loop_chance()
+        addresses = nameserver_addresses(nameservers)
+        given_ip = self.settings.client_ip
+        self.ip = checked_ip(given_ip) if given_ip else own_ip(addresses[0])
+        self.client_id = make_client_id(self.ip, self.settings.instance_name, self.chance)
+        self.routes = TopicRoutes()
+        self.channels = Channels(
+            self.clock,
+            on_request=self._take_request,
+            connect_timeout_ms=self.settings.connect_timeout_ms,
+            on_lost=lambda _channel: self._lost.set(),
+            credentials=self.settings.credentials or environment_credentials(),
+            tls=self.settings.tls or environment_tls(),
+        )
+        timeout_ms = self.settings.request_timeout_ms
+        self.nameservers = Nameservers(
+            addresses, self.channels, timeout_ms=timeout_ms, chance=self.chance
+        )
+        self.nameserver_api = NameserverApi(self.nameservers)
+        self._member_api = MemberApi(self)
+        self.tasks = Tasks(self.client_id)
+        self._members: list[Member] = []
+        self._asking: dict[tuple[str, int], asyncio.Task[KnownTopic]] = {}
+        self._introduced: WeakSet[Channel] = WeakSet()
+        self._introducing: asyncio.Task[None] | None = None
+        # Who must be known to brokers that no route of ours names, and whether those were asked for.
+        self._everywhere: list[Member] = []
+        self._is_cluster_known = False
+        self._lost = asyncio.Event()
+        self._is_started = False
+
+    def __repr__(self) -> str:
+        """Id and nameservers."""
+        return f"<ClientInstance {self.client_id} of {';'.join(self.nameservers.addresses)}>"
+
+    # --- life
+
+    async def start(self) -> None:
+        """Begin to refresh routes and to send heartbeats; needs the running loop."""
+        if not self._is_started:
+            self._is_started = True
+            times = self.settings
+            self.tasks.spawn(repeat(self.refresh, every_ms=times.route_interval_ms), "routes")
+            self.tasks.spawn(self._keep_known(), "heartbeat")
+
+    async def close(self) -> None:
+        """Stop everything and close the connections."""
+        for asking in list(self._asking.values()):
+            asking.cancel()
+        await self.tasks.close()
+        await self.channels.close()
+
+    async def join(self, member: Member, *, everywhere: bool = False) -> None:
+        """Take in a producer or consumer, and tell the brokers of its topics at once.
+
+        Args:
+            member: it.
+            everywhere: tell all brokers there are, also those that come later, whatever its topics.
+        """
+        self._members.append(member)
+        if everywhere:
+            self._everywhere.append(member)
+        await self.beat()
+
+    async def leave(self, member: Member) -> None:
+        """Let a member go; brokers are told, so that others need not wait for a timeout."""
+        if member not in self._members:
+            return
+        self._members.remove(member)
+        if member in self._everywhere:
+            self._everywhere.remove(member)
+            if not self._everywhere:
+                self._is_cluster_known = False
+                self.routes.forget_cluster()
+        is_producer = isinstance(member.heartbeat_part(), ProducerPart)
+        open_addresses = set(self.channels.open_addresses()) - set(self.nameservers.addresses)
+        refused = await self._member_api.leave(
+            open_addresses, self.client_id, member.group, is_producer=is_producer
+        )
+        _log_refusals(f"that {member.group} is left", refused)
+
+    # --- routes
+
+    async def known(self, topic: str) -> KnownTopic:
+        """What the nameserver knows of a topic; asked for once, then kept fresh.
+
+        Raises:
+            TopicNotFound: it has no route.
+            NetError, BrokerRefused, CodecError: the nameservers cannot be asked.
+        """
+        known = self.routes.get(topic)
+        if known is not None and not known.is_inherited:
+            return known
+        return await self._ask_once((topic, 0), lambda: self._fetch_route(topic))
+
+    async def fresh(self, topic: str) -> KnownTopic:
+        """What the nameserver says of a topic now, whatever is known.
+
+        Raises:
+            TopicNotFound: it has no route any more.
+            NetError, BrokerRefused, CodecError: the nameservers cannot be asked.
+        """
+        return await self._ask_once((topic, 0), lambda: self._fetch_route(topic))
+
+    async def known_to_send(self, topic: str, *, default_queues: int) -> KnownTopic:
+        """The same for a sender: a topic that does not exist takes the default topic's route.
+
+        Raises:
+            TopicNotFound: neither exists.
+            NetError, BrokerRefused, CodecError: as `known`.
+        """
+        known = self.routes.get(topic)
+        if known is not None:
+            return known
+        key = (topic, default_queues)
+        return await self._ask_once(key, lambda: self._fetch_to_send(topic, default_queues))
+
+    async def _ask_once(
+        self, key: tuple[str, int], fetch: Callable[[], Coroutine[Any, Any, KnownTopic]]
+    ) -> KnownTopic:
+        # Many may want a topic at the same moment, at start above all: they share one request.
+        asking = self._asking.get(key)
+        if asking is None:
+            asking = asyncio.get_running_loop().create_task(fetch())
+            self._asking[key] = asking
+            asking.add_done_callback(lambda task: self._asked(key, task))
+        return await asyncio.shield(asking)
+
+    def _asked(self, key: tuple[str, int], task: "asyncio.Task[KnownTopic]") -> None:
+        self._asking.pop(key, None)
+        # Those who asked may all have given up; then nobody else looks at the error.
+        _ = task.cancelled() or task.exception()
+
+    async def _fetch_to_send(self, topic: str, default_queues: int) -> KnownTopic:
+        try:
+            return await self._fetch_route(topic)
+        except TopicNotFound as not_found:
+            try:
+                default = await self.nameserver_api.route(DEFAULT_TOPIC)
+            except TopicNotFound:
+                raise not_found from None
+        route = inherited_route(default, queues_max=default_queues)
+        self.routes.put(topic, route, is_inherited=True)
+        return self._known(topic)
+
+    async def _fetch_route(self, topic: str) -> KnownTopic:
+        route = await self.nameserver_api.route(topic)
+        if self.routes.is_new(topic, route):
+            _log.debug("route of %s: %s", topic, route)
+            if route.queue_count() <= _QUEUES_AT_ONCE:
+                self.routes.put(topic, route)
+            else:  # Beside the loop: 65,536 queues take 0.2 s.
+                self.routes.put_known(topic, await asyncio.to_thread(known_topic, topic, route))
+        return self._known(topic)
+
+    def _known(self, topic: str) -> KnownTopic:
+        known = self.routes.get(topic)
+        assert known is not None, "just put there"
+        return known
+
+    async def refresh(self) -> None:
+        """Ask again for every route in use, and close connections that no route names."""
+        wanted = dict.fromkeys(self.routes.topics)
+        for member in self._members:
+            wanted.update(dict.fromkeys(member.topics()))
+        for topic in wanted:
+            try:
+                await self._fetch_route(topic)
+            except CometError as error:
+                # What was known holds: a nameserver that restarts has no routes for a while.
+                _log.warning("the route of %s cannot be refreshed: %s", topic, error)
+        if self._everywhere:
+            await self._learn_cluster()
+        self._close_strangers()
+        if self._is_anyone_away():  # One that has come, or was moved.
+            self._lost.set()
+
+    async def _learn_cluster(self) -> None:
+        """Ask which brokers there are.
+
+        Java's client takes those of the default topic's route, which not every broker has.
+        """
+        try:
+            info = await self.nameserver_api.cluster(size_max=OWN_SIZE_MAX)
+        except CometError as error:
+            _log.warning("the brokers there are are not known; asking again later: %s", error)
+            return
+        self._is_cluster_known = True
+        brokers = info.brokers.values()
+        self.routes.put_cluster(brokers, self.clock.monotonic(), keep_seconds=_NAMED_SECONDS)
+
+    def _close_strangers(self) -> None:
+        named = set(self.nameservers.addresses)
+        for addresses in self.routes.brokers.values():
+            named.update(addresses.values())
+        for address in self.channels.open_addresses():
+            channel = self.channels.peek(address)
+            # An administrator asks brokers that no route of ours names: not in the middle of an answer.
+            if address not in named and channel is not None and not channel.is_waiting:
+                channel.close()
+
+    # --- requests
+
+    def address(self, broker_name: str, broker_id: int = MASTER_ID) -> str:
+        """Where a broker listens.
+
+        Raises:
+            BrokerNotFound: no route names it.
+        """
+        address = self.routes.address(broker_name, broker_id)
+        if address is None:
+            raise self.not_found(broker_name, broker_id)
+        return address
+
+    def not_found(self, broker_name: str, broker_id: int = MASTER_ID) -> BrokerNotFound:
+        """The error that says that no route names a broker."""
+        return BrokerNotFound(
+            f"no route names an address of the broker {broker_name!r} (id {broker_id}); known are "
+            f"{', '.join(sorted(self.routes.brokers)) or 'none'}; is it registered?"
+        )
+
+    async def channel(self, address: str) -> Channel:
+        """The connection to a broker; on a new one the broker is told at once who we are.
+
+        A broker forgets the members of groups with their connections, and gives their queues to
+        others: waiting for the next heartbeat would have everyone consume twice.
+
+        Raises:
+            NetError: there is nobody.
+        """
+        channel = await self.channels.get(address)
+        if channel not in self._introduced:
+            self._introduced.add(channel)
+            if self._members and (self._introducing is None or self._introducing.done()):
+                self._introducing = self.tasks.spawn(self.beat(), "introduction")
+        return channel
+
+    async def ask(
+        self, address: str, command: Command, *, timeout_ms: float | None = None
+    ) -> Command:
+        """Ask a broker; a refusal is raised.
+
+        Raises:
+            BrokerRefused: the answer is an error.
+            NetError, CodecError: there is none.
+        """
+        answer = await self.channels.call(
+            address, command, timeout_ms=timeout_ms or self.settings.request_timeout_ms
+        )
+        if answer.code != ResponseCode.SUCCESS:
+            raise BrokerRefused(answer.code, answer.remark or "", address)
+        return answer
+
+    async def tell(self, address: str, command: Command) -> None:
+        """Send a request that nobody answers.
+
+        Raises:
+            NetError: there is nobody.
+        """
+        await self.channels.oneway(address, command)
+
+    async def broker_of(self, queue: MessageQueue) -> str:
+        """The address of who has a queue: its master, or one of its slaves while that is away.
+
+        Offsets that a slave is told come back to the master with it (findBrokerAddressInSubscribe of RocketMQ 5.3.3).
+
+        Raises:
+            TopicNotFound, BrokerNotFound: nobody knows it.
+            NetError, BrokerRefused, CodecError: the nameservers cannot be asked.
+        """
+        if self.routes.get(queue.topic) is None:
+            await self.known(queue.topic)
+        address = self.routes.address_to_read(queue.broker_name)
+        if address is None:
+            raise self.not_found(queue.broker_name)
+        return address
+
+    async def channel_of(self, queue: MessageQueue) -> Channel:
+        """The connection to a queue's broker; raises what `broker_of` raises, and NetError."""
+        return await self.channels.get(await self.broker_of(queue))
+
+    @property
+    def request_timeout_ms(self) -> int:
+        """How long the answer to a request may take that does not wait at the broker."""
+        return self.settings.request_timeout_ms
+
+    # --- heartbeats
+
+    async def beat(self) -> None:
+        """Tell every broker of the routes, or every one there is, which groups live here."""
+        parts = [member.heartbeat_part() for member in self._members]
+        producers = tuple(part for part in parts if isinstance(part, ProducerPart))
+        consumers = tuple(part for part in parts if isinstance(part, ConsumerPart))
+        if not parts:
+            return
+        if self._everywhere and not self._is_cluster_known:
+            await self._learn_cluster()
+        # A slave is only read from.
+        addresses = self.routes.addresses(only_masters=not consumers)
+        heartbeat = Heartbeat(self.client_id, producers, consumers)
+        _log_refusals("a heartbeat", await self._member_api.beat(addresses, heartbeat))
+
+    async def _keep_known(self) -> NoReturn:
+        """Heartbeats for ever: each interval, and sooner while a broker that should know us is away."""
+        every_ms = self.settings.heartbeat_interval_ms
+        away_ms = min(_AWAY_MS, every_ms)
+        while True:
+            if self._is_anyone_away():
+                # Half of it by chance: a broker that comes back need not meet all clients at once.
+                await beat_sleep(away_ms * (0.5 + self.chance.random() / 2) / 1000)
+                away_ms = min(2 * away_ms, every_ms)
+            elif await self._is_lost_within(every_ms):
+                away_ms = min(_AWAY_MS, every_ms)
+                continue
+            try:
+                await self.beat()
+            except Exception:  # noqa: BLE001  A client without heartbeats is worse than a line.
+                _log.exception("a heartbeat failed; trying again")
+
+    async def _is_lost_within(self, wait_ms: float) -> bool:
+        """Wait so long, or until a connection is lost."""
+        self._lost.clear()
+        return await beat_wait(self._lost, wait_ms / 1000)
+
+    def _is_anyone_away(self) -> bool:
+        if not self._members:
+            return False
+        is_reading = any(
+            isinstance(each.heartbeat_part(), ConsumerPart) for each in self._members
+        )
+        wanted = self.routes.addresses(only_masters=not is_reading)
+        is_asked_for = self._is_cluster_known or not self._everywhere
+        return not is_asked_for or not wanted.issubset(self.channels.open_addresses())
+
+    # --- what brokers ask of us
+
+    def _take_request(self, command: Command, channel: Channel) -> Answer | None:
+        group = command.fields.get("consumerGroup") or command.fields.get("group")
+        for member in self._members:
+            if group in (None, member.group) and member.take_request(command, channel):
+                return None
+        return Answer(
+            ResponseCode.SYSTEM_ERROR,
+            f"the client {self.client_id} has no member"
+            + (f" of {group!r}" if group else "")
+            + f" that answers {request_name(command.code)}",
+        )
+
+
+def _log_refusals(what: str, refused: Mapping[str, CometError | None]) -> None:
+    for address, error in refused.items():
+        if error is not None:
+            _log.info("%s was not told %s: %s", address, what, error)

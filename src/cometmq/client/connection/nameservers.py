@@ -1,0 +1,109 @@
+"""The nameservers a client may ask: one is kept while it answers, the next is taken when it does not.
+
+They know nothing of each other and all brokers register with each of them, so any will do.
+
+Next: cometmq.client.api.nameserver
+"""
+
+import asyncio
+import random
+from collections.abc import Sequence
+
+from cometmq.codec.remoting import Command
+from cometmq.model.codes import ResponseCode
+from cometmq.model.errors import BrokerRefused, CometError, NetError
+from cometmq.net.channels import Channels
+
+
+class Nameservers:
+    """Requests to whichever nameserver answers."""
+
+    def __init__(
+        self,
+        addresses: Sequence[str],
+        channels: Channels,
+        *,
+        timeout_ms: int,
+        chance: random.Random,
+    ) -> None:
+        """Begins with any of `addresses`, so that clients spread over them."""
+        self.addresses = tuple(addresses)
+        self._channels = channels
+        self._timeout_ms = timeout_ms
+        self._chosen = chance.randrange(len(self.addresses))
+
+    @property
+    def current(self) -> str:
+        """The address that is asked first."""
+        return self.addresses[self._chosen]
+
+    async def call(self, command: Command) -> Command:
+        """Ask, going round until one answers; the answer may be a refusal.
+
+        Raises:
+            NetError: none answered; the last one's reason.
+        """
+        failure: NetError | None = None
+        for _ in self.addresses:
+            try:
+                return await self._channels.call(
+                    self.current, command, timeout_ms=self._timeout_ms
+                )
+            except NetError as error:
+                failure = error
+                self.turn_to_next()
+        assert failure is not None, "there is always one address"
+        if len(self.addresses) > 1:
+            failure.add_note(f"asked all nameservers: {', '.join(self.addresses)}")
+        raise failure
+
+    def turn_to_next(self) -> None:
+        """Ask another one first from now on."""
+        self._chosen = (self._chosen + 1) % len(self.addresses)
+
+    def turn_to(self, address: str) -> None:
+        """Ask this one of `addresses` first from now on."""
+        self._chosen = self.addresses.index(address)
+
+    async def ask(self, command: Command) -> Command:
+        """`call`, with a refusal raised.
+
+        Raises:
+            NetError: none answered.
+            BrokerRefused: the answer is an error.
+        """
+        answer = await self.call(command)
+        if answer.code != ResponseCode.SUCCESS:
+            raise BrokerRefused(answer.code, answer.remark or "", self.current)
+        return answer
+
+    async def ask_all(self, command: Command) -> list[Command]:
+        """Ask every nameserver, for they know nothing of each other; the answers in their order.
+
+        Raises:
+            NetError, BrokerRefused, CodecError: of the first that did not do it.
+        """
+        answers = []
+        for address in self.addresses:
+            answer = await self._channels.call(address, command, timeout_ms=self._timeout_ms)
+            if answer.code != ResponseCode.SUCCESS:
+                raise BrokerRefused(answer.code, answer.remark or "", address)
+            answers.append(answer)
+        return answers
+
+    async def ask_each(self, command: Command) -> dict[str, Command | CometError]:
+        """What every nameserver answers, by its address, or the error in its place; side by side."""
+
+        async def ask(address: str) -> Command | CometError:
+            try:
+                answer = await self._channels.call(
+                    address, command, timeout_ms=self._timeout_ms
+                )
+            except CometError as error:
+                return error
+            if answer.code != ResponseCode.SUCCESS:
+                return BrokerRefused(answer.code, answer.remark or "", address)
+            return answer
+
+        answers = await asyncio.gather(*map(ask, self.addresses))
+        return dict(zip(self.addresses, answers, strict=True))

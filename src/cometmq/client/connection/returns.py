@@ -1,0 +1,62 @@
+"""Brokers that are away: one attempt at a time to connect again, whoever waits for it.
+
+Thousands of sends may be under way when a broker restarts. They wait here for one connection instead of
+each trying for itself.
+
+Next: cometmq.net.channels
+"""
+
+import asyncio
+
+from cometmq.client.connection.instance import ClientInstance
+from cometmq.model.errors import NetError
+from cometmq.net.tasks import Tasks
+
+# Between attempts to connect, doubled from the first to the last, seconds.
+_PAUSE_SECONDS = 0.02
+_PAUSE_SECONDS_MAX = 0.5
+
+
+class Returns:
+    """The brokers that somebody waits for.
+
+    Args:
+        instance: makes the connections.
+    """
+
+    def __init__(self, instance: ClientInstance) -> None:
+        self._instance = instance
+        self._tasks = Tasks(f"{instance.client_id} returns")
+        self._trying: dict[str, asyncio.Task[None]] = {}
+        self._deadlines: dict[str, float] = {}
+
+    async def wait(self, address: str, deadline: float) -> None:
+        """Wait until there is a connection, or it is later than all who wait could use (monotonic seconds)."""
+        self._deadlines[address] = max(deadline, self._deadlines.get(address, deadline))
+        trying = self._trying.get(address)
+        if trying is None:
+            trying = self._tasks.spawn(self._try(address), address)
+            self._trying[address] = trying
+        await asyncio.shield(trying)
+
+    async def _try(self, address: str) -> None:
+        pause = _PAUSE_SECONDS
+        try:
+            while True:
+                left = self._deadlines[address] - self._instance.clock.monotonic()
+                if left <= 0:
+                    return
+                await asyncio.sleep(min(pause, left))
+                pause = min(2 * pause, _PAUSE_SECONDS_MAX)
+                try:
+                    await self._instance.channel(address)
+                except NetError:
+                    continue
+                return
+        finally:
+            del self._trying[address], self._deadlines[address]
+
+    def close(self) -> None:
+        """Wait for nobody any more; whoever does is cancelled."""
+        for trying in self._trying.values():
+            trying.cancel()

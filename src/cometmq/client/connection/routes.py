@@ -1,0 +1,182 @@
+"""What a client knows of routes: which queues a topic has and where their brokers listen.
+
+A table without I/O; `instance` fills it from a nameserver every 30 s and when a topic is used for the
+first time. What a producer or consumer asks for is worked out once, when a route changes.
+
+Next: cometmq.client.producer.queue_selector
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from cometmq.model.errors import CodecError
+from cometmq.model.flags import PERM_INHERIT
+from cometmq.model.queue import MessageQueue
+from cometmq.model.route import MASTER_ID, BrokerData, TopicRoute
+
+# Queues of a topic, over all of its brokers: as many as a broker makes at most.
+QUEUES_MAX = 65_536
+
+
+@dataclass(frozen=True, slots=True)
+class KnownTopic:
+    """A topic's route and what follows from it.
+
+    Attributes:
+        route: as the nameserver answered.
+        write_queues: queues to send to, sorted.
+        read_queues: queues to consume, sorted.
+        is_inherited: the topic does not exist yet; this is what its first send will make of it.
+    """
+
+    route: TopicRoute
+    write_queues: tuple[MessageQueue, ...]
+    read_queues: tuple[MessageQueue, ...]
+    is_inherited: bool = False
+
+
+class TopicRoutes:
+    """Routes by topic, and the addresses of all brokers in them.
+
+    Attributes:
+        masters: addresses of the masters by broker name; a new dict at each change.
+    """
+
+    def __init__(self) -> None:
+        """Empty."""
+        self.masters: Mapping[str, str] = {}
+        self._topics: dict[str, KnownTopic] = {}
+        self._brokers: dict[str, Mapping[int, str]] = {}
+        # Of the whole cluster, where somebody wants them: each with when it was named last.
+        self._cluster: dict[str, tuple[BrokerData, float]] = {}
+
+    def put(self, topic: str, route: TopicRoute, *, is_inherited: bool = False) -> bool:
+        """Take in a route; whether it differs from what was known."""
+        if not self.is_new(topic, route, is_inherited=is_inherited):
+            return False
+        self.put_known(topic, known_topic(topic, route, is_inherited=is_inherited))
+        return True
+
+    def is_new(self, topic: str, route: TopicRoute, *, is_inherited: bool = False) -> bool:
+        """Whether a route differs from what is known."""
+        known = self._topics.get(topic)
+        return known is None or known.route != route or known.is_inherited != is_inherited
+
+    def put_known(self, topic: str, known: KnownTopic) -> None:
+        """Take in a route with what was worked out of it."""
+        self._topics[topic] = known
+        self._collect_brokers()
+
+    def drop(self, topic: str) -> None:
+        """Forget a topic."""
+        if self._topics.pop(topic, None) is not None:
+            self._collect_brokers()
+
+    def put_cluster(
+        self, brokers: Iterable[BrokerData], now: float, *, keep_seconds: float
+    ) -> None:
+        """Take in brokers, whatever their topics; one that is named no more is kept for a while."""
+        self._cluster = {
+            name: (broker, named)
+            for name, (broker, named) in self._cluster.items()
+            if now - named < keep_seconds
+        }
+        self._cluster.update((broker.broker_name, (broker, now)) for broker in brokers)
+        self._collect_brokers()
+
+    def forget_cluster(self) -> None:
+        """Know the brokers of topics only."""
+        self._cluster.clear()
+        self._collect_brokers()
+
+    def _collect_brokers(self) -> None:
+        brokers: dict[str, dict[int, str]] = {
+            name: dict(broker.addresses) for name, (broker, _) in self._cluster.items()
+        }
+        for known in self._topics.values():
+            for broker in known.route.brokers:
+                brokers.setdefault(broker.broker_name, {}).update(broker.addresses)
+        self._brokers = dict(brokers)
+        self.masters = {
+            name: addresses[MASTER_ID]
+            for name, addresses in brokers.items()
+            if MASTER_ID in addresses
+        }
+
+    def get(self, topic: str) -> KnownTopic | None:
+        """What is known of a topic, None when it was never asked for."""
+        return self._topics.get(topic)
+
+    @property
+    def topics(self) -> list[str]:
+        """The topics known."""
+        return list(self._topics)
+
+    @property
+    def brokers(self) -> Mapping[str, Mapping[int, str]]:
+        """Addresses of all brokers in the routes, by name and broker id."""
+        return self._brokers
+
+    def addresses(self, *, only_masters: bool) -> set[str]:
+        """Where the brokers listen."""
+        return {
+            address
+            for members in self._brokers.values()
+            for broker_id, address in members.items()
+            if broker_id == MASTER_ID or not only_masters
+        }
+
+    def address(self, broker_name: str, broker_id: int = MASTER_ID) -> str | None:
+        """The address of one member of a broker group."""
+        return self._brokers.get(broker_name, {}).get(broker_id)
+
+    def address_to_read(self, broker_name: str, broker_id: int = MASTER_ID) -> str | None:
+        """The member wanted, else the master, else any: whoever has the messages."""
+        addresses = self._brokers.get(broker_name)
+        if not addresses:
+            return None
+        return addresses.get(broker_id) or addresses.get(MASTER_ID) or addresses[min(addresses)]
+
+
+def known_topic(topic: str, route: TopicRoute, *, is_inherited: bool = False) -> KnownTopic:
+    """What follows from a route."""
+    return KnownTopic(
+        route,
+        tuple(route.write_queues(topic)),
+        tuple(route.read_queues(topic)),
+        is_inherited,
+    )
+
+
+def check_route(topic: str, route: TopicRoute) -> None:
+    """Pass a route whose queues can be listed.
+
+    Raises:
+        CodecError: it has more than QUEUES_MAX.
+    """
+    count = route.queue_count()
+    if count > QUEUES_MAX:
+        raise CodecError(
+            f"the route of the topic {topic!r} names {count} queues, and {QUEUES_MAX} is the most "
+            "that a client takes; make fewer queues (cometmq topic update), or ask another nameserver"
+        )
+
+
+def inherited_route(default: TopicRoute, *, queues_max: int) -> TopicRoute:
+    """What a topic's route will be when a first send makes it from the default topic.
+
+    Follows MQClientInstance.updateTopicRouteInfoFromNameServer of 5.3.3: at most
+    `defaultTopicQueueNums` queues a broker.
+    """
+    return replace(
+        default,
+        queues=tuple(
+            replace(
+                queue,
+                read_queues=min(queues_max, queue.read_queues),
+                write_queues=min(queues_max, queue.write_queues),
+                perm=queue.perm & ~PERM_INHERIT,
+            )
+            for queue in default.queues
+        ),
+    )

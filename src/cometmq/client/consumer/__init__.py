@@ -1,0 +1,1 @@
+"""Consumers: membership of a group, its queues and offsets, and what is wanted of a topic."""

@@ -1,0 +1,138 @@
+"""Queues that the broker shares out: asks it for ours, and keeps a loop for each that is to be popped.
+
+What is to be pulled is given to the member, as if it had worked it out itself. Follows
+RebalanceImpl.getRebalanceResultFromBroker of RocketMQ 5.3.3 (docs/design/0020).
+
+Next: cometmq.client.consumer.pop.pop_loop
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable
+
+from cometmq.client.api.members import MemberApi
+from cometmq.client.connection.instance import ClientInstance
+from cometmq.client.connection.routes import QUEUES_MAX
+from cometmq.client.consumer.pop.pop_loop import PopContext, PopLoop
+from cometmq.codec.bodies.assignment import POP, Assignment, AssignmentQuery
+from cometmq.model.codes import ResponseCode
+from cometmq.model.errors import BrokerRefused, ClientError, CodecError
+from cometmq.model.names import is_retry_topic, pop_retry_topic
+from cometmq.model.queue import MessageQueue
+from cometmq.net.tasks import Tasks
+
+_log = logging.getLogger(__name__)
+
+
+class Assigned:
+    """The share of one member, as brokers say it.
+
+    Attributes:
+        loops: the queues that are popped now.
+
+    Args:
+        instance: routes and connections.
+        group: the consumer group.
+        popping: what the loops share.
+        want: told of topics that must be pulled, too, and
+        unwant: of those that must not.
+    """
+
+    def __init__(
+        self,
+        instance: ClientInstance,
+        group: str,
+        popping: PopContext,
+        *,
+        want: Callable[[str], None],
+        unwant: Callable[[str], None],
+    ) -> None:
+        self.loops: dict[MessageQueue, PopLoop] = {}
+        self._instance = instance
+        self._api = MemberApi(instance)
+        self._group = group
+        self._popping = popping
+        self._want = want
+        self._unwant = unwant
+        self._dropped: list[PopLoop] = []
+        self._tasks = Tasks(f"{group} pop")
+
+    async def pulled(self, topic: str, addresses: Iterable[str]) -> list[MessageQueue] | None:
+        """Our queues of a topic that are to be pulled; those to be popped are seen to here.
+
+        Args:
+            topic: of the queues.
+            addresses: of the topic's brokers.
+
+        Returns:
+            None where the broker leaves it to the members to share queues out.
+
+        Raises:
+            BrokerRefused, NetError, CodecError: no broker said anything.
+            ClientError: the broker does not know us yet.
+        """
+        query = AssignmentQuery(topic, self._group, self._instance.client_id)
+        try:
+            assigned = await self._api.assignment(
+                self._instance.chance.choice([*addresses]), query
+            )
+        except BrokerRefused as refused:
+            if refused.code != ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
+                raise
+            self._keep(topic, ())
+            return None
+        if assigned is None:
+            await self._instance.beat()
+            raise ClientError(f"the broker does not know {self._group} yet")
+        _check_topic(topic, assigned)
+        popped = [each.queue for each in assigned if each.mode == POP]
+        pulled = [each.queue for each in assigned if each.mode != POP]
+        self._keep(topic, popped)
+        if not is_retry_topic(topic):
+            # What was popped and not acknowledged waits there, and who pulls must look.
+            retries = pop_retry_topic(topic, self._group)
+            if popped:
+                self._unwant(retries)
+            elif pulled:
+                self._want(retries)
+        return pulled
+
+    def _keep(self, topic: str, queues: Iterable[MessageQueue]) -> None:
+        wanted = set(queues)
+        self._dropped = [loop for loop in self._dropped if not loop.is_at_rest]
+        for queue in [each for each in self.loops if each.topic == topic]:
+            if queue not in wanted:
+                _log.info("%s pops %s no more", self._group, queue)
+                loop = self.loops.pop(queue)
+                loop.is_dropped = True
+                self._dropped.append(loop)
+        for queue in sorted(wanted - self.loops.keys()):
+            _log.info("%s pops %s", self._group, queue)
+            loop = self.loops[queue] = PopLoop(queue, self._popping)
+            self._tasks.spawn(loop.run(), f"pop {queue}")
+
+    async def stop(self) -> None:
+        """Pop no more; what was popped may still be finished."""
+        await asyncio.gather(*(loop.stop() for loop in (*self.loops.values(), *self._dropped)))
+        await self._tasks.close()
+
+    async def close(self) -> None:
+        """Acknowledge what is finished and give back the rest; call `stop` first."""
+        loops = [*self.loops.values(), *self._dropped]
+        self.loops.clear()
+        self._dropped.clear()
+        await asyncio.gather(*(loop.close() for loop in loops))
+        await self._popping.tasks.close()
+
+
+def _check_topic(topic: str, assigned: list[Assignment]) -> None:
+    """Pass queues that were asked for: nobody would ever give up another topic's."""
+    for each in assigned:
+        if each.queue.topic != topic:
+            raise CodecError(
+                f"asked for queues of {topic!r}, the broker gives {each.queue!r:.300}"
+            )
+    if len(assigned) > QUEUES_MAX:
+        raise CodecError(
+            f"the broker gives {len(assigned)} queues of {topic!r}; {QUEUES_MAX} is the most"
+        )

@@ -1,0 +1,441 @@
+"""A member of a consumer group: keeps its share of queues, one pull loop each, and its progress.
+
+Push and pull consumers differ only in what they do with the messages that it delivers.
+
+Next: cometmq.client.consumer.rebalance
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import Protocol
+
+from cometmq.client.answer_bodies import read_body
+from cometmq.client.api.offsets import OffsetApi
+from cometmq.client.asked_work import AskedWork
+from cometmq.client.connection.instance import ClientInstance
+from cometmq.client.consumer.assigned import Assigned
+from cometmq.client.consumer.broker_callbacks import BrokerCallbacks
+from cometmq.client.consumer.counts import SAMPLE_SECONDS, Counts
+from cometmq.client.consumer.offset_store import (
+    ClusterOffsets,
+    ConsumedProgress,
+    LocalOffsets,
+    OffsetStore,
+)
+from cometmq.client.consumer.pop.pop_loop import PopContext, PopLoop
+from cometmq.client.consumer.pop.pops import Popper
+from cometmq.client.consumer.pull.pull_loop import Batch, PullContext, PullLoop
+from cometmq.client.consumer.pull.pulls import Puller
+from cometmq.client.consumer.rebalance import Shares
+from cometmq.client.consumer.send_back import SendBack
+from cometmq.client.consumer.start_offset import StartOffset
+from cometmq.client.namespace import namespace_of
+from cometmq.client.periodic import repeat
+from cometmq.client.settings import ConsumerSettings, PushSettings
+from cometmq.codec.bodies.heartbeat import (
+    BROADCASTING,
+    CLUSTERING,
+    CONSUME_ACTIVELY,
+    CONSUME_PASSIVELY,
+    ConsumerPart,
+)
+from cometmq.codec.bodies.queue_offsets import decode_queue_offsets
+from cometmq.codec.record import Record
+from cometmq.codec.remoting import Command
+from cometmq.model.codes import RequestCode
+from cometmq.model.errors import CometError
+from cometmq.model.names import retry_topic
+from cometmq.model.queue import MessageQueue
+from cometmq.model.subscription import Subscription
+from cometmq.net.channel import Channel
+from cometmq.net.loop import beat_sleep, beat_wait
+from cometmq.net.tasks import Tasks
+
+_log = logging.getLogger(__name__)
+
+# How soon a share that could not be worked out is tried again (rebalance minInterval of 5.3.3).
+_INCOMPLETE_PAUSE_SECONDS = 1.0
+# Between two rounds, however often brokers tell that the group changed (minInterval of 5.3.3: 1 s).
+_REBALANCE_PAUSE_SECONDS = 0.1
+
+
+class Turnstile(Protocol):
+    """Who says when queues of consumers in order come and go."""
+
+    async def take(self, queues: Iterable[MessageQueue]) -> set[MessageQueue]:
+        """Those of the queues that may be consumed from now on."""
+        ...
+
+    async def settle(self, queues: list[MessageQueue]) -> list[MessageQueue]:
+        """End the consumption of queues; those of which nothing is consumed any more."""
+        ...
+
+    async def give_back(self, queues: Iterable[MessageQueue]) -> None:
+        """Let others have these."""
+        ...
+
+
+Deliver = Callable[[PullLoop, Batch], None]
+DeliverPopped = Callable[[PopLoop, Batch], None]
+Discard = Callable[[PullLoop, Record], None]
+
+
+class GroupMember:
+    """One member.
+
+    Attributes:
+        group: the consumer group.
+        loops: the queues that are ours now.
+        is_assigned: whether its queues were given by hand.
+        progress: where we stand.
+        counts: what was done, by topic.
+        callbacks: what brokers ask it on behalf of consoles.
+        turnstile: of a consumer in order; None: queues come and go as they are shared out.
+
+    Args:
+        instance: routes and connections.
+        group: the consumer group.
+        settings: times and sizes.
+        is_push: whether it has listeners, and so a retry topic.
+        deliver: takes messages as they come.
+        discard: takes records that cannot be read.
+        revoked: told of a queue that is not ours any more.
+    """
+
+    def __init__(
+        self,
+        instance: ClientInstance,
+        group: str,
+        settings: ConsumerSettings,
+        *,
+        is_push: bool,
+        deliver: Deliver,
+        discard: Discard,
+        revoked: Callable[[PullLoop], None] | None = None,
+    ) -> None:
+        self.group = group
+        self.loops: dict[MessageQueue, PullLoop] = {}
+        self._instance = instance
+        self._settings = settings
+        self._is_push = is_push
+        self._revoked = revoked
+        self.progress = ConsumedProgress(_store_for(instance, settings, group))
+        self.counts = Counts(instance.clock)
+        self._gate = _open_gate()
+        self._reading = self._make_reading(deliver, discard)
+        self._shares = Shares(instance, group, settings)
+        self._subscriptions: dict[str, Subscription] = {}
+        self._pulling: dict[MessageQueue, asyncio.Task[None]] = {}
+        self.turnstile: Turnstile | None = None
+        self._leaving: set[MessageQueue] = set()
+        self._wake = asyncio.Event()
+        self._tasks = Tasks(group)
+        self.callbacks = BrokerCallbacks(self, instance, settings)
+        self._resets = AskedWork(f"{group} resets")
+        self._is_started = self.is_assigned = False
+        if is_push and not settings.broadcasting:
+            self.subscribe(Subscription(retry_topic(group)))
+
+    def share_by_broker(
+        self, settings: PushSettings, back: SendBack, deliver: DeliverPopped
+    ) -> None:
+        """Let brokers say which queues are ours, and which of them are popped."""
+        namespace = namespace_of(settings.namespace)
+        size_max = settings.body_size_max
+        popping = PopContext(
+            Popper(self._instance, self.group, body_size_max=size_max, namespace=namespace),
+            back,
+            settings,
+            self._gate,
+            self.counts,
+            self._instance.clock,
+            Tasks(f"{self.group} popped"),
+            deliver,
+            self._subscription_of,
+        )
+        self._shares.assigned = self.callbacks.assigned = Assigned(
+            self._instance, self.group, popping, want=self._want, unwant=self._unwant
+        )
+
+    def _make_reading(self, deliver: Deliver, discard: Discard) -> PullContext:
+        instance, settings = self._instance, self._settings
+        return PullContext(
+            Puller(instance, self.group),
+            self.progress,
+            settings,
+            self._gate,
+            self.counts,
+            instance.clock,
+            StartOffset(self.progress, OffsetApi(instance), settings, instance.clock).find,
+            deliver,
+            discard,
+        )
+
+    # --- life
+
+    async def start(self) -> None:
+        """Join the group and begin to pull."""
+        if self._is_started:
+            return
+        self._is_started = True
+        for topic in self._subscriptions:
+            try:
+                await self._instance.known(topic)
+            except CometError as error:
+                _log.debug("%s: %s", topic, error)
+        await self._instance.join(self)
+        self._tasks.spawn(self._rebalance_forever(), "rebalance")
+        self._tasks.spawn(self._count_forever(), "counts")
+        self._tasks.spawn(
+            repeat(self._store, every_ms=self._settings.persist_interval_ms), "offsets"
+        )
+
+    async def assign(self, queues: Iterable[MessageQueue]) -> None:
+        """Pull exactly these queues, without joining the group."""
+        if not self.is_assigned:
+            self.is_assigned = True
+            self._tasks.spawn(
+                repeat(self._store, every_ms=self._settings.persist_interval_ms), "offsets"
+            )
+        wanted = set(queues)
+        await self._give_up([queue for queue in self.loops if queue not in wanted])
+        for queue in sorted(wanted - self.loops.keys()):
+            self._take(queue)
+
+    async def stop_pulling(self) -> None:
+        """Pull no more; what was pulled may still be finished."""
+        await self._tasks.close()
+        await self.callbacks.close()
+        await self._resets.close()
+        self._pulling.clear()
+        if self._shares.assigned is not None:
+            await self._shares.assigned.stop()
+
+    async def leave(self) -> None:
+        """Store the progress and leave the group; call `stop_pulling` first."""
+        # Whoever takes our queues asks where to begin as soon as we are gone.
+        await self._store(is_answered=True)
+        for loop in self.loops.values():
+            loop.is_dropped = True
+        if self.turnstile is not None:
+            await self.turnstile.give_back(list(self.loops))
+            self.turnstile = None
+        self._leaving.clear()
+        self.loops.clear()
+        if self._shares.assigned is not None:
+            await self._shares.assigned.close()
+            self._shares.assigned = None
+        await self._instance.leave(self)
+
+    def cached(self) -> dict[str, tuple[int, int]]:
+        """Messages that wait for a listener or that one has, and bytes of their bodies, by topic; in any thread."""
+        found: dict[str, tuple[int, int]] = {}
+        assigned = self._shares.assigned
+        pulled = [
+            (each.queue.topic, each.process_queue.cached) for each in list(self.loops.values())
+        ]
+        popped = (
+            []
+            if assigned is None
+            else [(each.queue.topic, each.cached) for each in list(assigned.loops.values())]
+        )
+        for topic, (count, size) in (*pulled, *popped):
+            before = found.get(topic, (0, 0))
+            found[topic] = before[0] + count, before[1] + size
+        return found
+
+    def pause(self) -> None:
+        """Begin no further pull; those that wait at a broker may still bring messages."""
+        self._gate.clear()
+
+    def resume(self) -> None:
+        """Pull again."""
+        self._gate.set()
+
+    def subscribe(self, subscription: Subscription) -> None:
+        """Want a topic; a running member takes its share at once. The version is made here."""
+        topic = subscription.topic
+        self._subscriptions[topic] = replace(
+            subscription, version=self._instance.clock.now_ms()
+        )
+        if self._is_started:
+            self._tasks.spawn(self._announce(topic), f"subscribe {topic}")
+
+    def unsubscribe(self, topic: str) -> None:
+        """Want a topic no more; a running member gives its queues up."""
+        if self._subscriptions.pop(topic, None) is not None and self._is_started:
+            self._tasks.spawn(self._withdraw(topic), f"forget {topic}")
+
+    async def _withdraw(self, topic: str) -> None:
+        await self._give_up([queue for queue in self.loops if queue.topic == topic])
+        await self._instance.beat()
+        self._wake.set()
+
+    def _want(self, topic: str) -> None:
+        """Also pull a topic that users know nothing of."""
+        if topic not in self._subscriptions:
+            self.subscribe(Subscription(topic))
+
+    def _unwant(self, topic: str) -> None:
+        if self._subscriptions.pop(topic, None) is not None:
+            self._tasks.spawn(self._announce(topic), f"forget {topic}")
+
+    async def _announce(self, topic: str) -> None:
+        self._drop_loops([queue for queue in self.loops if queue.topic == topic])
+        await self._instance.beat()
+        self._wake.set()
+
+    # --- shares
+
+    async def _rebalance_forever(self) -> None:
+        while True:
+            self._wake.clear()
+            try:
+                await self.rebalance()
+            except Exception:  # noqa: BLE001  Even a bug must not end it.
+                _log.exception("the queues of %s were not shared out", self.group)
+            await beat_sleep(_REBALANCE_PAUSE_SECONDS)
+            pause = self._settings.rebalance_interval_ms / 1000
+            if not self._shares.is_complete:
+                pause = min(pause, _INCOMPLETE_PAUSE_SECONDS)
+            await beat_wait(self._wake, pause)
+
+    async def rebalance(self) -> None:
+        """Give up the queues that are not ours any more and take those that are new."""
+        shares = await self._shares.work_out(list(self._subscriptions))
+        for topic, queues in shares.items():
+            ours = set(queues) - self._leaving
+            gone = [each for each in self.loops if each.topic == topic and each not in ours]
+            await self._give_up(gone)
+            for queue in await self._granted(
+                [each for each in queues if each not in self.loops]
+            ):
+                self._take(queue)
+
+    async def _granted(self, queues: list[MessageQueue]) -> list[MessageQueue]:
+        """Those of our new queues that nobody else holds; the others are tried again soon."""
+        if self.turnstile is None or not queues:
+            return queues
+        granted = await self.turnstile.take(queues)
+        self._shares.is_complete &= len(granted) == len(queues)
+        return [queue for queue in queues if queue in granted]
+
+    async def _settled(self, queues: list[MessageQueue]) -> list[MessageQueue]:
+        """Those that no listener works on; the others leave later."""
+        if self.turnstile is None or not queues:
+            return queues
+        at_rest = await self.turnstile.settle(queues)
+        self._leaving = (self._leaving | set(queues)) - set(at_rest)
+        self._shares.is_complete &= len(at_rest) == len(queues)
+        return at_rest
+
+    def lose(self, queues: list[MessageQueue]) -> None:
+        """Somebody else holds these queues: how far we are says nothing any more."""
+        self._drop_loops(queues)
+        self._leaving.difference_update(queues)
+        self._wake.set()
+
+    async def _give_up(self, queues: list[MessageQueue]) -> None:
+        queues = await self._settled(queues)
+        for queue in queues:
+            _log.info("%s gives up %s", self.group, queue)
+        await self._store(queues, is_answered=True)
+        self._drop_loops(queues)
+        if self.turnstile is not None:
+            await self.turnstile.give_back(queues)
+
+    def _drop_loops(self, queues: Iterable[MessageQueue]) -> None:
+        for queue in queues:
+            loop = self.loops.pop(queue, None)
+            if loop is None:
+                continue  # Given up by another way while its offset was stored.
+            loop.is_dropped = True
+            self._pulling.pop(queue).cancel()
+            self.progress.forget(queue)
+            if self._revoked is not None:
+                self._revoked(loop)
+
+    def _take(self, queue: MessageQueue) -> None:
+        _log.info("%s takes %s", self.group, queue)
+        loop = PullLoop(queue, self._subscription_of(queue.topic), self._reading)
+        self.loops[queue] = loop
+        self._pulling[queue] = self._tasks.spawn(loop.run(), f"pull {queue}")
+
+    def _subscription_of(self, topic: str) -> Subscription:
+        return self._subscriptions.get(topic) or Subscription(topic)
+
+    # --- progress
+
+    async def _count_forever(self) -> None:
+        while True:
+            await beat_sleep(SAMPLE_SECONDS)
+            self.counts.sample()
+
+    async def _store(
+        self, queues: list[MessageQueue] | None = None, *, is_answered: bool = False
+    ) -> None:
+        try:
+            await self.progress.store(queues, is_answered=is_answered)
+        except (CometError, OSError) as error:
+            _log.warning("the offsets of %s were not stored: %s", self.group, error)
+
+    # --- for the instance
+
+    def heartbeat_part(self) -> ConsumerPart:
+        """What brokers are told of this member."""
+        return ConsumerPart(
+            self.group,
+            tuple(self._subscriptions.values()),
+            consume_type=CONSUME_PASSIVELY if self._is_push else CONSUME_ACTIVELY,
+            model=BROADCASTING if self._settings.broadcasting else CLUSTERING,
+            from_where=self._settings.consume_from,
+        )
+
+    def topics(self) -> list[str]:
+        """Topics whose routes must be kept fresh."""
+        return list(self._subscriptions)
+
+    def take_request(self, command: Command, channel: Channel) -> bool:
+        """What a broker asks of this member."""
+        match command.code:
+            case RequestCode.NOTIFY_CONSUMER_IDS_CHANGED:
+                self._wake.set()
+            case RequestCode.RESET_CONSUMER_CLIENT_OFFSET:
+                self._reset_soon(command.body)
+            case _:
+                return self.callbacks.take(command, channel)
+        return True
+
+    def _reset_soon(self, body: bytes) -> None:
+        if self._resets.has_room(len(body)):
+            self._resets.spawn(self._reset(body), "reset", len(body))
+        else:
+            _log.warning("a reset of %s is left: too many are under way", self.group)
+
+    async def _reset(self, body: bytes) -> None:
+        try:
+            offsets = await read_body(decode_queue_offsets, body, f"a reset of {self.group}")
+        except CometError as error:
+            _log.warning("a reset of %s cannot be read: %s", self.group, error)
+            return
+        for queue, offset in offsets.items():
+            loop = self.loops.get(queue)
+            if loop is not None and offset >= 0:
+                _log.info("%s is reset to %s", queue, offset)
+                loop.seek(offset)
+                self.progress.update(queue, offset)
+        await self._store()
+
+
+def _store_for(instance: ClientInstance, settings: ConsumerSettings, group: str) -> OffsetStore:
+    if settings.broadcasting:
+        return LocalOffsets(settings.offsets_path(instance.ip, group))
+    return ClusterOffsets(OffsetApi(instance), group, is_written=settings.auto_commit)
+
+
+def _open_gate() -> asyncio.Event:
+    gate = asyncio.Event()
+    gate.set()
+    return gate

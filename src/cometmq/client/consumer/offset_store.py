@@ -1,0 +1,182 @@
+"""Where a group stands, as its member knows it: kept in memory, stored every 5 s and at the end.
+
+A clustering group's offsets lie at the brokers; those of a broadcasting member in a file of its
+own, offsets.json, as the Java client keeps it. An offset is the next one to consume.
+"""
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Protocol
+
+from cometmq.client.api.offsets import OffsetApi
+from cometmq.codec.bodies.queue_offsets import decode_queue_offsets, encode_queue_offsets
+from cometmq.model.errors import CodecError
+from cometmq.model.queue import MessageQueue
+
+
+class OffsetStore(Protocol):
+    """Where offsets come from and go to."""
+
+    async def read(self, queue: MessageQueue) -> int | None:
+        """What is stored; None when nothing is."""
+        ...
+
+    async def write(self, changed: dict[MessageQueue, int], *, is_answered: bool) -> None:
+        """Store these offsets; `is_answered`: they are stored when it returns."""
+        ...
+
+
+class ClusterOffsets:
+    """A clustering group's offsets, at the brokers. Raises what `OffsetApi` raises."""
+
+    def __init__(self, offsets: OffsetApi, group: str, *, is_written: bool = True) -> None:
+        """Of this group; not `is_written`: its user commits by hand."""
+        self._offsets = offsets
+        self._group = group
+        self._is_written = is_written
+
+    async def read(self, queue: MessageQueue) -> int | None:
+        """What the broker has."""
+        return await self._offsets.committed(self._group, queue)
+
+    async def write(self, changed: dict[MessageQueue, int], *, is_answered: bool) -> None:
+        """Tell the brokers; what got lost on the way is told again by the next pull."""
+        if self._is_written:
+            await self._offsets.commit_all(self._group, changed, answered=is_answered)
+
+
+class LocalOffsets:
+    """A broadcasting member's offsets, in a file that is replaced as a whole."""
+
+    def __init__(self, path: Path) -> None:
+        """Nothing is read yet."""
+        self._path = path
+        self._stored: dict[MessageQueue, int] | None = None
+
+    async def read(self, queue: MessageQueue) -> int | None:
+        """What the file has.
+
+        Raises:
+            CodecError: neither the file nor its .bak can be read.
+        """
+        return self._load().get(queue)
+
+    async def write(
+        self, changed: dict[MessageQueue, int], *, is_answered: bool = True
+    ) -> None:
+        """Replace the file; the one before becomes .bak.
+
+        Raises:
+            OSError: it cannot be written.
+        """
+        del is_answered  # It is written when it returns.
+        stored = self._load()
+        stored.update(changed)
+        path = self._path
+        path.parent.mkdir(parents=True, exist_ok=True)
+        fresh = path.with_name(path.name + ".tmp")
+        with fresh.open("wb") as file:
+            file.write(encode_queue_offsets(stored, is_pretty=True))
+            file.flush()
+            os.fsync(file.fileno())
+        if path.exists():
+            path.replace(path.with_name(path.name + ".bak"))
+        fresh.replace(path)
+
+    def _load(self) -> dict[MessageQueue, int]:
+        if self._stored is None:
+            self._stored = self._read_file()
+        return self._stored
+
+    def _read_file(self) -> dict[MessageQueue, int]:
+        trouble: CodecError | None = None
+        for path in (self._path, self._path.with_name(self._path.name + ".bak")):
+            try:
+                return decode_queue_offsets(path.read_bytes())
+            except FileNotFoundError:
+                continue
+            except CodecError as error:
+                trouble = trouble or CodecError(f"{path} cannot be read: {error}")
+        if trouble is not None:
+            raise trouble
+        return {}
+
+
+class QueuePlace:
+    """Where a member stands in one queue.
+
+    Attributes:
+        offset: the next to consume; None: nothing was consumed yet.
+        stored: what was last stored of it.
+    """
+
+    __slots__ = ("offset", "stored")
+
+    def __init__(self) -> None:
+        self.offset: int | None = None
+        self.stored: int | None = None
+
+
+class ConsumedProgress:
+    """What a member has consumed and not stored yet.
+
+    Args:
+        store: where offsets lie.
+    """
+
+    def __init__(self, store: OffsetStore) -> None:
+        self._store = store
+        self._places: dict[MessageQueue, QueuePlace] = {}
+
+    def place(self, queue: MessageQueue) -> QueuePlace:
+        """The place in a queue, until `forget`; for who tells it with every message."""
+        place = self._places.get(queue)
+        if place is None:
+            place = self._places[queue] = QueuePlace()
+        return place
+
+    def get(self, queue: MessageQueue) -> int | None:
+        """The offset that will be stored next, None when nothing was consumed yet."""
+        place = self._places.get(queue)
+        return None if place is None else place.offset
+
+    async def read(self, queue: MessageQueue) -> int | None:
+        """What is stored."""
+        return await self._store.read(queue)
+
+    def update(self, queue: MessageQueue, offset: int) -> None:
+        """Everything before `offset` is consumed."""
+        self.place(queue).offset = offset
+
+    def forget(self, queue: MessageQueue) -> None:
+        """The queue belongs to someone else now."""
+        self._places.pop(queue, None)
+
+    async def store(
+        self, queues: Iterable[MessageQueue] | None = None, *, is_answered: bool = False
+    ) -> None:
+        """Store what changed.
+
+        Args:
+            queues: of these; None: of all.
+            is_answered: return when it is stored: where neither a pull nor a round follows.
+
+        Raises:
+            CometError, OSError: it could not be stored everywhere; the next call tries again.
+        """
+        chosen = None if queues is None else set(queues)
+        changed = {
+            queue: place.offset
+            for queue, place in self._places.items()
+            if place.offset is not None
+            and place.offset != place.stored
+            and (chosen is None or queue in chosen)
+        }
+        if not changed:
+            return
+        await self._store.write(changed, is_answered=is_answered)
+        for queue, offset in changed.items():
+            place = self._places.get(queue)
+            if place is not None:  # Else it was given up meanwhile.
+                place.stored = offset

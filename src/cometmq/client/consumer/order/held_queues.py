@@ -1,0 +1,146 @@
+"""The queues that this client has for itself: locked at their brokers, renewed, and given back.
+
+A lock counts for 30 s from the moment it was asked for, half of what the broker gives, so that it is over
+here before anybody else can have it. Follows RebalanceImpl.lock, lockAll and unlock of RocketMQ 5.3.3.
+
+Next: cometmq.client.consumer.order.lines
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable
+
+from cometmq.client.api.members import MemberApi
+from cometmq.client.connection.instance import ClientInstance
+from cometmq.client.periodic import repeat
+from cometmq.client.settings import PushSettings
+from cometmq.codec.bodies.lock import LockRequest
+from cometmq.model.errors import CometError
+from cometmq.model.queue import MessageQueue
+from cometmq.net.tasks import Tasks
+
+_log = logging.getLogger(__name__)
+
+
+class HeldQueues:
+    """The locks of one member of a group.
+
+    Args:
+        instance: routes and connections.
+        group: the consumer group.
+        settings: how often locks are renewed and how long they count.
+        lost: told of queues that somebody else has now.
+    """
+
+    def __init__(
+        self,
+        instance: ClientInstance,
+        group: str,
+        settings: PushSettings,
+        *,
+        lost: Callable[[list[MessageQueue]], None],
+    ) -> None:
+        self._instance = instance
+        self._api = MemberApi(instance)
+        self._group = group
+        self._settings = settings
+        self._lost = lost
+        self._until: dict[MessageQueue, float] = {}
+        self._tasks = Tasks(f"{group} locks")
+
+    def start(self) -> None:
+        """Renew from now on."""
+        self._tasks.spawn(repeat(self.renew, every_ms=self._settings.lock_interval_ms), "renew")
+
+    async def stop(self) -> None:
+        """Renew no more."""
+        await self._tasks.close()
+
+    @property
+    def queues(self) -> list[MessageQueue]:
+        """Those that were locked and not given back."""
+        return list(self._until)
+
+    def is_held(self, queue: MessageQueue) -> bool:
+        """Whether nobody else can have this queue now."""
+        return self._until.get(queue, 0.0) > self._instance.clock.monotonic()
+
+    async def take(self, queues: Iterable[MessageQueue]) -> set[MessageQueue]:
+        """Lock queues; those that are ours now."""
+        _refused, granted = await self._ask(queues)
+        return granted
+
+    async def renew(self) -> None:
+        """Ask for all of them again; what is refused is lost."""
+        refused, _granted = await self._ask(self._until)
+        self._give_up(refused)
+
+    async def retake(self, queue: MessageQueue) -> None:
+        """Ask for one whose time is over; when it is refused it is lost."""
+        refused, _granted = await self._ask([queue])
+        self._give_up(refused)
+
+    def _give_up(self, refused: set[MessageQueue]) -> None:
+        for queue in refused:
+            self._until.pop(queue, None)
+        if refused:
+            _log.warning("%s has lost the locks of %s", self._group, sorted(refused))
+            self._lost(sorted(refused))
+
+    async def give_back(self, queues: Iterable[MessageQueue]) -> None:
+        """Let others have them at once."""
+        given = [queue for queue in queues if self._until.pop(queue, None) is not None]
+        await asyncio.gather(
+            *(
+                self._unlock(broker_name, part)
+                for broker_name, part in _by_broker(given).items()
+            )
+        )
+
+    async def _ask(
+        self, queues: Iterable[MessageQueue]
+    ) -> tuple[set[MessageQueue], set[MessageQueue]]:
+        """Lock or renew; those that their broker refused, and those that it granted."""
+        parts = _by_broker(queues)
+        until = self._instance.clock.monotonic() + self._settings.lock_valid_ms / 1000
+        answers = await asyncio.gather(
+            *(self._lock(broker_name, part) for broker_name, part in parts.items())
+        )
+        refused: set[MessageQueue] = set()
+        granted: set[MessageQueue] = set()
+        for part, said in zip(parts.values(), answers, strict=True):
+            if said is None:
+                continue  # Nobody was there to refuse.
+            locked = said & set(part)
+            granted |= locked
+            refused |= set(part) - locked
+        self._until.update(dict.fromkeys(granted, until))
+        return refused, granted
+
+    async def _lock(
+        self, broker_name: str, queues: list[MessageQueue]
+    ) -> set[MessageQueue] | None:
+        """The queues that a broker says are locked; None where it says nothing that can be read."""
+        try:
+            return await self._api.lock(
+                self._instance.address(broker_name), self._request(queues)
+            )
+        except CometError as error:
+            _log.warning("locks of %s at %s: %s", self._group, broker_name, error)
+            return None
+
+    async def _unlock(self, broker_name: str, queues: list[MessageQueue]) -> None:
+        try:
+            await self._api.unlock(self._instance.address(broker_name), self._request(queues))
+        except CometError as error:
+            _log.warning("locks of %s stay at %s: %s", self._group, broker_name, error)
+
+    def _request(self, queues: list[MessageQueue]) -> LockRequest:
+        return LockRequest(self._group, self._instance.client_id, tuple(queues))
+
+
+def _by_broker(queues: Iterable[MessageQueue]) -> dict[str, list[MessageQueue]]:
+    parts: dict[str, list[MessageQueue]] = {}
+    for queue in queues:
+        parts.setdefault(queue.broker_name, []).append(queue)
+    return parts

@@ -1,0 +1,280 @@
+"""Runs a listener in order: one line for each queue, or for each key of a queue; one call at a time in each line.
+
+What the listener refuses is given to it again after a pause, and the line waits; after `retries_max` tries
+it goes to the retry topic, and the line goes on. Without its lock a line stands still. Follows
+ConsumeMessageOrderlyService of RocketMQ 5.3.3.
+
+Next: cometmq.client.consumer.send_back
+"""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+from cometmq.client.consumer.listeners import ListenerCall, OrderlyStatus, Said, is_consumed
+from cometmq.client.consumer.order.held_queues import HeldQueues
+from cometmq.client.consumer.pull.pull_loop import PullLoop
+from cometmq.client.consumer.push.concurrent import ListenerJob
+from cometmq.client.settings import PushSettings
+from cometmq.model.clock import Clock
+from cometmq.model.message import StoredMessage
+from cometmq.model.queue import MessageQueue
+from cometmq.net.tasks import Tasks
+
+_log = logging.getLogger(__name__)
+
+# How soon a lock that is over is asked for again (tryLockLaterAndReconsume of 5.3.3), seconds.
+_RETAKE_PAUSE = 3.0
+
+# Gives a message to the retry topic; whether somebody has it.
+GiveBack = Callable[[StoredMessage], Awaitable[bool]]
+
+
+class _Line:
+    """The calls of one queue, or of one key of it."""
+
+    def __init__(self, lines: "_QueueLines", key: str | None) -> None:
+        self.lines = lines
+        self.key = key
+        self.jobs: deque[ListenerJob] = deque()
+        self.uncommitted: list[ListenerJob] = []
+        self.arrived = asyncio.Event()
+        self.at_rest = asyncio.Event()
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether no further call may begin."""
+        return self.lines.is_stopped
+
+
+class _QueueLines:
+    """The lines of one queue: one that stays, or one for each key that has messages."""
+
+    def __init__(self) -> None:
+        self.by_key: dict[str | None, _Line] = {}
+        self.is_stopped = False
+        # So that not each line asks for the lock of their queue.
+        self.retaking = asyncio.Lock()
+
+
+class Lines:
+    """The lines of one consumer.
+
+    Args:
+        call: the listener.
+        settings: how many calls run at once, pauses, tries.
+        held: the locks; None: none are needed (broadcasting).
+        give_back: where a message goes after its last try.
+        clock: the time.
+    """
+
+    def __init__(
+        self,
+        call: ListenerCall,
+        settings: PushSettings,
+        *,
+        held: HeldQueues | None,
+        give_back: GiveBack,
+        clock: Clock,
+    ) -> None:
+        self._listener = call.function
+        self._settings = settings
+        self._held = held
+        self._give_back = give_back
+        self._clock = clock
+        self._slots = asyncio.Semaphore(settings.concurrency)
+        self._threads: ThreadPoolExecutor | None = None
+        if not call.is_async:
+            self._threads = ThreadPoolExecutor(settings.concurrency, "listener")
+        self._lines: dict[MessageQueue, _QueueLines] = {}
+        self._tasks = Tasks("listener")
+        self._is_closed = False
+
+    # --- what comes in
+
+    def submit(self, job: ListenerJob) -> None:
+        """Put messages at the end of their lines."""
+        if self._is_closed or job.loop.is_dropped:
+            return
+        lines = self._lines.get(job.loop.queue)
+        if lines is None:
+            lines = self._lines[job.loop.queue] = _QueueLines()
+        order_key = self._settings.order_key
+        if order_key is None:
+            self._append(lines, None, job)
+            return
+        for key, messages in _by_key(job.messages, order_key).items():
+            self._append(lines, key, job._replace(messages=messages))
+
+    def _append(self, lines: _QueueLines, key: str | None, job: ListenerJob) -> None:
+        line = lines.by_key.get(key)
+        if line is None:
+            line = lines.by_key[key] = _Line(lines, key)
+            self._tasks.spawn(self._run(line, job.loop.queue), f"line {job.loop.queue}")
+        line.jobs.append(job)
+        line.at_rest.clear()
+        line.arrived.set()
+
+    async def settle(self, queue: MessageQueue, *, seconds: float) -> bool:
+        """Stop a queue's lines: no further call; whether those that ran have ended by then."""
+        lines = self._lines.get(queue)
+        if lines is None:
+            return True
+        lines.is_stopped = True
+        stopped = [*lines.by_key.values()]
+        for line in stopped:
+            line.arrived.set()
+        try:
+            async with asyncio.timeout(seconds):
+                for line in stopped:
+                    await line.at_rest.wait()
+        except TimeoutError:
+            return False
+        return True
+
+    def forget(self, queue: MessageQueue) -> None:
+        """The queue is somebody else's; its stopped lines end."""
+        self._lines.pop(queue, None)
+
+    async def close(self, timeout_ms: int) -> None:
+        """Begin no further call, and wait for those under way, but not longer than this."""
+        self._is_closed = True
+        ended = await asyncio.gather(
+            *(self.settle(queue, seconds=timeout_ms / 1000) for queue in list(self._lines))
+        )
+        if not all(ended):
+            _log.warning(
+                "listeners still ran %s ms after close; not waiting longer", timeout_ms
+            )
+        await self._tasks.close()
+        if self._threads is not None:
+            self._threads.shutdown(wait=False, cancel_futures=True)
+
+    # --- a line
+
+    async def _run(self, line: _Line, queue: MessageQueue) -> None:
+        while not line.is_stopped:
+            if not line.jobs:
+                if line.key is not None:
+                    # Keys are without number; the next message of this one makes another line.
+                    line.lines.by_key.pop(line.key, None)
+                    break
+                line.at_rest.set()
+                line.arrived.clear()
+                await line.arrived.wait()
+                continue
+            line.at_rest.clear()
+            try:
+                await self._work(line, line.jobs.popleft())
+            except Exception:  # noqa: BLE001  Even a bug must not end the line.
+                _log.exception("the line of %s", queue)
+        line.at_rest.set()
+
+    async def _work(self, line: _Line, job: ListenerJob) -> None:
+        """Call the listener with a job until it is consumed, given back or not ours any more."""
+        while await self._may_call(line, job):
+            async with self._slots:
+                # The turn may have taken long.
+                if line.is_stopped or self._is_over(job) or not self._is_held(job):
+                    continue
+                began = self._clock.monotonic()
+                said = await self._call(job)
+            seconds = self._clock.monotonic() - began
+            consumed = is_consumed(said)
+            job.loop.counts.called(seconds, len(job.messages), is_consumed=consumed)
+            if said is OrderlyStatus.ROLLBACK:
+                # Their jobs are put in front of what waits, this one last.
+                line.jobs.extendleft(reversed([*line.uncommitted, job]))
+                line.uncommitted.clear()
+                await self._pause(line, self._settings.suspend_queue_ms / 1000)
+                return
+            if consumed or self._settings.broadcasting:
+                line.uncommitted.append(job)
+                if said is OrderlyStatus.COMMIT or not self._settings.commit_by_listener:
+                    self._commit(line)
+                return
+            job = await self._after_refusal(job)
+            if not job.messages:
+                return
+            await self._pause(line, self._settings.suspend_queue_ms / 1000)
+
+    def _commit(self, line: _Line) -> None:
+        """All that was consumed counts from now on."""
+        for job in line.uncommitted:
+            job.loop.finish(job.process_queue, [each.queue_offset for each in job.messages])
+        line.uncommitted.clear()
+
+    async def _may_call(self, line: _Line, job: ListenerJob) -> bool:
+        """Wait for the queue's lock; False when there is nothing to wait for any more."""
+        while not (line.is_stopped or self._is_over(job)):
+            if self._is_held(job):
+                return True
+            assert self._held is not None, "what needs no lock is always held"
+            async with line.lines.retaking:
+                if not self._is_held(job):
+                    await self._held.retake(job.loop.queue)
+            if not self._is_held(job):
+                await self._pause(line, _RETAKE_PAUSE)
+        return False
+
+    async def _pause(self, line: _Line, seconds: float) -> None:
+        """Sleep, but not beyond the end of the line."""
+        deadline = self._clock.monotonic() + seconds
+        while not line.is_stopped and (left := deadline - self._clock.monotonic()) > 0:
+            line.arrived.clear()
+            try:
+                async with asyncio.timeout(left):
+                    await line.arrived.wait()
+            except TimeoutError:
+                return
+
+    def _is_held(self, job: ListenerJob) -> bool:
+        return self._held is None or self._held.is_held(job.loop.queue)
+
+    def _is_over(self, job: ListenerJob) -> bool:
+        loop: PullLoop = job.loop
+        return loop.is_dropped or job.process_queue is not loop.process_queue
+
+    async def _call(self, job: ListenerJob) -> Said:
+        try:
+            if self._threads is None:
+                said: Said = await self._listener(job.messages)
+            else:
+                loop = asyncio.get_running_loop()
+                said = await loop.run_in_executor(self._threads, self._listener, job.messages)
+        except Exception:  # noqa: BLE001  A listener may raise anything.
+            _log.exception("the listener failed on %r; its queue waits", job.messages[0])
+            return False
+        return said
+
+    async def _after_refusal(self, job: ListenerJob) -> ListenerJob:
+        """What is left to be tried again; the rest has a place in the retry topic."""
+        left = []
+        for message in job.messages:
+            has_tries = (
+                self._settings.retries_max < 0
+                or message.reconsume_times < self._settings.retries_max
+            )
+            if has_tries or not await self._give_back(message):
+                left.append(replace(message, reconsume_times=message.reconsume_times + 1))
+            else:
+                job.loop.finish(job.process_queue, [message.queue_offset])
+        return job._replace(messages=left)
+
+
+def _by_key(
+    messages: list[StoredMessage], order_key: Callable[[StoredMessage], str]
+) -> dict[str, list[StoredMessage]]:
+    """The messages of each key, in their order."""
+    found: dict[str, list[StoredMessage]] = {}
+    for message in messages:
+        try:
+            key = order_key(message)
+        except Exception:  # noqa: BLE001  A function of the user's may raise anything.
+            _log.exception("order_key failed on %r; it is ordered with all such", message)
+            key = ""
+        found.setdefault(key, []).append(message)
+    return found

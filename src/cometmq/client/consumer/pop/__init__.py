@@ -1,0 +1,1 @@
+"""The consumer that acknowledges message by message, and pops for the others."""

@@ -1,0 +1,256 @@
+"""Pops one queue, or any of a broker's, for as long as the broker gives it to this member.
+
+To the workers it looks like a `PullLoop`. What listeners finish is acknowledged many at a time; what they
+refuse is hidden for longer each time, and in the end goes to the dead letters. Follows
+DefaultMQPushConsumerImpl.popMessage and ConsumeMessagePopConcurrentlyService of RocketMQ 5.3.3.
+
+Next: cometmq.client.consumer.pop.pops
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from cometmq.client.consumer.counts import Counts
+from cometmq.client.consumer.pop.pops import PopAsk, Popper
+from cometmq.client.consumer.pull.process_queue import ProcessQueue
+from cometmq.client.consumer.send_back import DEAD_LETTER, RETRIES_DEFAULT, SendBack
+from cometmq.client.settings import ConsumeFrom, PushSettings
+from cometmq.codec.headers.pop import FROM_MAX, FROM_MIN
+from cometmq.model.clock import Clock
+from cometmq.model.errors import CometError
+from cometmq.model.message import StoredMessage
+from cometmq.model.properties import POP_CK
+from cometmq.model.queue import MessageQueue
+from cometmq.model.subscription import Subscription
+from cometmq.net.tasks import Tasks
+
+_log = logging.getLogger(__name__)
+
+_FAILURE_PAUSE = 1.0  # pullTimeDelayMillsWhenException of 5.3.3, seconds.
+_ROOM_SECONDS = 1.0  # Messages whose time is over make room, too; nobody tells of them.
+_ACKS_MAX = 500  # Of one request.
+_AT_ONCE_MS = 1
+# A broker that has messages answers at once: who stops waits so long, from the request on, for an answer that may bring some.
+_ANSWER_SECONDS = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class PopContext:
+    """What all pop loops of a member share.
+
+    Attributes:
+        popper: who pops and acknowledges.
+        back: who gives messages to the dead letters.
+        settings: sizes and times.
+        gate: open while the member may pop.
+        counts: what is counted, by topic.
+        clock: the time.
+        tasks: where acknowledgements are sent.
+        deliver: takes messages, with their loop.
+        subscription_of: which messages of a topic are wanted at present.
+    """
+
+    popper: Popper
+    back: SendBack
+    settings: PushSettings
+    gate: asyncio.Event
+    counts: Counts
+    clock: Clock
+    tasks: Tasks
+    deliver: "Callable[[PopLoop, list[StoredMessage]], None]"
+    subscription_of: Callable[[str], Subscription]
+
+
+class PopLoop:
+    """The popping of one queue.
+
+    Attributes:
+        queue: which; id -1: any of its broker.
+        process_queue: of the same use to its jobs as a pull loop's; there is no offset to commit.
+        is_dropped: no more is popped; what was popped is still ours until its time is over.
+        counts: of its topic.
+        popped_ms: when it last asked for messages, ms since 1970.
+    """
+
+    def __init__(self, queue: MessageQueue, popping: PopContext) -> None:
+        self.queue = queue
+        self.process_queue = ProcessQueue()
+        self.is_dropped = False
+        self.counts = popping.counts.of(queue.topic)
+        self.popped_ms = popping.clock.now_ms()
+        self._popping = popping
+        # By handle: until when a message is ours (monotonic seconds), and the message.
+        self._open: dict[str, tuple[float, StoredMessage]] = {}
+        self._has_room = asyncio.Event()
+        self._finished: list[StoredMessage] = []
+        self._is_acknowledging = False
+        self._settling: set[asyncio.Task[None]] = set()
+        self._is_running = True
+        self._asked_at = 0.0  # Of the pop under way, monotonic seconds.
+        self._is_answered = asyncio.Event()
+        self._is_answered.set()
+
+    @property
+    def waiting_count(self) -> int:
+        """Messages that were popped and are not acknowledged."""
+        return len(self._open)
+
+    @property
+    def cached(self) -> tuple[int, int]:
+        """These, and bytes of their bodies; in any thread."""
+        waiting = list(self._open.values())
+        return len(waiting), sum(len(message.body) for _, message in waiting)
+
+    @property
+    def is_at_rest(self) -> bool:
+        """Whether it pops no more and nothing of it is open."""
+        return not (self._is_running or self._open)
+
+    async def run(self) -> None:
+        """Pop until dropped or cancelled."""
+        try:
+            await self._pop_on()
+        finally:
+            self._is_running = False
+
+    async def _pop_on(self) -> None:
+        while not self.is_dropped:
+            try:
+                await self._popping.gate.wait()
+                await self._wait_room()
+                await self._pop_once()
+            except CometError as error:
+                _log.warning("popping %s: %s; trying again", self.queue, error)
+                await asyncio.sleep(_FAILURE_PAUSE)
+            except Exception:  # noqa: BLE001  Even a bug must not end it.
+                _log.exception("popping %s; trying again", self.queue)
+                await asyncio.sleep(_FAILURE_PAUSE)
+
+    async def _pop_once(self) -> None:
+        popping, settings = self._popping, self._popping.settings
+        is_last = settings.consume_from is ConsumeFrom.LAST
+        ask = PopAsk(
+            popping.subscription_of(self.queue.topic),
+            settings.pop_count,
+            settings.pop_invisible_ms,
+            settings.suspend_ms,
+            FROM_MAX if is_last else FROM_MIN,
+            self.queue.queue_id,
+        )
+        began = self._asked_at = popping.clock.monotonic()
+        self.popped_ms = popping.clock.now_ms()
+        self._is_answered.clear()
+        try:
+            messages = await popping.popper.pop(self.queue.broker_name, ask)
+        finally:
+            self._is_answered.set()
+        if not messages:
+            return
+        now = popping.clock.monotonic()
+        self.counts.pulls += 1
+        self.counts.pull_ms += (now - began) * 1000
+        self.counts.pulled += len(messages)
+        until = now + settings.pop_invisible_ms / 1000
+        for message in messages:
+            self._open[message.properties[POP_CK]] = until, message
+        popping.deliver(self, messages)
+
+    async def _wait_room(self) -> None:
+        while len(self._open) >= self._popping.settings.pop_queue_count_max:
+            now = self._popping.clock.monotonic()
+            for handle in [key for key, (until, _) in self._open.items() if until <= now]:
+                del self._open[handle]
+            self._has_room.clear()
+            try:
+                async with asyncio.timeout(_ROOM_SECONDS):
+                    await self._has_room.wait()
+            except TimeoutError:
+                continue
+
+    def is_over(self, messages: Sequence[StoredMessage]) -> bool:
+        """Whether messages are somebody else's by now, and no listener is to have them. Any thread."""
+        now = self._popping.clock.monotonic()
+        return any(
+            self._open.get(message.properties[POP_CK], (0.0, None))[0] <= now
+            for message in messages
+        )
+
+    # --- what becomes of messages
+
+    def settle(self, messages: Sequence[StoredMessage], *, is_consumed: bool) -> None:
+        """A listener is done with messages."""
+        if is_consumed:
+            self._finished += messages
+            if not self._is_acknowledging:
+                self._is_acknowledging = True
+                self._spawn(self._acknowledge(), "acknowledge")
+        else:
+            for message in messages:
+                self._spawn(self._refuse(message), "pop later")
+
+    def _spawn(self, work: Coroutine[Any, Any, None], name: str) -> None:
+        task = self._popping.tasks.spawn(work, name)
+        self._settling.add(task)
+        task.add_done_callback(self._settling.discard)
+
+    async def _acknowledge(self) -> None:
+        while self._finished:
+            messages = self._finished[:_ACKS_MAX]
+            del self._finished[:_ACKS_MAX]
+            try:
+                await self._popping.popper.ack(messages)
+            except CometError as error:
+                _log.warning("%d of %s come again: %s", len(messages), self.queue, error)
+            self._release(messages)
+        self._is_acknowledging = False
+
+    async def _refuse(self, message: StoredMessage) -> None:
+        """Let a message come again later, or never."""
+        settings = self._popping.settings
+        retries_max = RETRIES_DEFAULT if settings.retries_max < 0 else settings.retries_max
+        try:
+            if message.reconsume_times >= retries_max:
+                await self._popping.back.tell(
+                    self.queue.broker_name, message.commitlog_offset, DEAD_LETTER, message
+                )
+                await self._popping.popper.ack([message])
+            else:
+                delays = settings.pop_delays_ms
+                delay_ms = delays[min(message.reconsume_times, len(delays) - 1)]
+                await self._popping.popper.change_invisibility(message, delay_ms)
+        except CometError as error:
+            _log.warning("%r comes again when its invisible time is over: %s", message, error)
+        self._release([message])
+
+    def _release(self, messages: Sequence[StoredMessage]) -> None:
+        for message in messages:
+            self._open.pop(message.properties[POP_CK], None)
+        self._has_room.set()
+
+    async def stop(self) -> None:
+        """Pop no more; messages that are on their way are still taken, so that `close` can give them back."""
+        self.is_dropped = True
+        left = self._asked_at + _ANSWER_SECONDS - self._popping.clock.monotonic()
+        try:
+            async with asyncio.timeout(max(0.0, left)):
+                await self._is_answered.wait()
+        except TimeoutError:
+            return  # The broker has nothing and holds the request.
+
+    async def close(self) -> None:
+        """Acknowledge what is finished, and let others have at once what no listener has taken."""
+        if self._settling:
+            await asyncio.wait(self._settling)
+        left = [message for _, message in self._open.values()]
+        given = [
+            self._popping.popper.change_invisibility(message, _AT_ONCE_MS) for message in left
+        ]
+        for message, said in zip(
+            left, await asyncio.gather(*given, return_exceptions=True), strict=True
+        ):
+            if isinstance(said, BaseException):
+                _log.info("%r comes again when its invisible time is over: %s", message, said)
+        self._open.clear()

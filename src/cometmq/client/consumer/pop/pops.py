@@ -1,0 +1,301 @@
+"""One pop: the request, what its answer says, and the receipt handles that are made of it.
+
+A handle is the property POP_CK of a message; the broker that gave it understands it. Follows
+MQClientAPIImpl.processPopResponse of RocketMQ 5.3.3.
+
+Next: cometmq.client.consumer.pop.simple_consumer
+"""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from cometmq.client.api.consuming import ConsumeApi, PoppedRecords
+from cometmq.client.connection.instance import ClientInstance
+from cometmq.client.consumer.pull.received import GROWTH_AT_ONCE, GROWTH_MAX, Room
+from cometmq.client.namespace import NO_NAMESPACE, Namespace
+from cometmq.codec.bodies.batch_ack import BatchAck
+from cometmq.codec.headers.pop import (
+    AckRequest,
+    ChangeInvisibleTimeRequest,
+    NotificationRequest,
+    PopRequest,
+    PopResponse,
+)
+from cometmq.codec.receipt import Receipt, decode_starts, kind_of, parse_receipt, real_topic
+from cometmq.codec.record import Record
+from cometmq.codec.remoting import Command
+from cometmq.model.codes import ResponseCode
+from cometmq.model.errors import BrokerRefused, ClientError, CodecError, RequestError
+from cometmq.model.message import StoredMessage
+from cometmq.model.properties import FIRST_POP_TIME, POP_CK
+from cometmq.model.queue import MessageQueue
+from cometmq.model.subscription import Subscription
+
+_log = logging.getLogger(__name__)
+
+ANY_QUEUE = -1
+
+
+@dataclass(frozen=True, slots=True)
+class PopAsk:
+    """How to pop.
+
+    Attributes:
+        subscription: which messages of which topic.
+        max_count: messages at most, up to 32.
+        invisible_ms: how long they are hidden.
+        wait_ms: how long the broker may hold a pop that finds nothing.
+        init_mode: `codec.headers.pop.FROM_MIN` or FROM_MAX.
+        queue_id: of which queue; of any by default.
+    """
+
+    subscription: Subscription
+    max_count: int
+    invisible_ms: int
+    wait_ms: int
+    init_mode: int
+    queue_id: int = ANY_QUEUE
+
+
+class _Introduced:
+    """Asks on connections where brokers are told at once who we are (`ClientInstance.channel`)."""
+
+    def __init__(self, instance: ClientInstance) -> None:
+        self._instance = instance
+
+    async def ask(
+        self, address: str, command: Command, *, timeout_ms: float | None = None
+    ) -> Command:
+        """See `api.asking.Asks`."""
+        channel = await self._instance.channel(address)
+        timeout_ms = timeout_ms or self._instance.settings.request_timeout_ms
+        answer = await channel.call(command, timeout_ms=timeout_ms)
+        if answer.code != ResponseCode.SUCCESS:
+            raise BrokerRefused(answer.code, answer.remark or "", address)
+        return answer
+
+
+class Popper:
+    """Pops and acknowledges for one consumer group.
+
+    Attributes:
+        body_size_max: of a body after decompression, bytes.
+        namespace: what users do not see of topics.
+    """
+
+    def __init__(
+        self,
+        instance: ClientInstance,
+        group: str,
+        *,
+        body_size_max: int,
+        namespace: Namespace = NO_NAMESPACE,
+    ) -> None:
+        """Requests over these connections; for the others see the attributes."""
+        self._instance = instance
+        self._api = ConsumeApi(_Introduced(instance))
+        self._group = group
+        self.body_size_max = body_size_max
+        self.namespace = namespace
+
+    async def pop(self, broker_name: str, ask: PopAsk) -> list[StoredMessage]:
+        """The next messages of a broker; none when none came in time.
+
+        Raises:
+            BrokerRefused, BrokerNotFound, NetError, CodecError: it gave no answer.
+        """
+        wanted = ask.subscription
+        header = PopRequest(
+            consumer_group=self._group,
+            topic=wanted.topic,
+            queue_id=ask.queue_id,
+            max_msg_nums=ask.max_count,
+            invisible_time=ask.invisible_ms,
+            poll_time=ask.wait_ms,
+            born_time=self._instance.clock.now_ms(),
+            init_mode=ask.init_mode,
+            exp_type=wanted.kind,
+            exp=wanted.expression,
+            broker_name=broker_name,
+        )
+        popped = await self._api.pop(self._instance.address(broker_name), header)
+        return [] if popped is None else await self._messages(broker_name, ask, popped)
+
+    async def notified(self, broker_name: str, topic: str, wait_ms: int) -> bool:
+        """Whether a broker has something to pop within this time.
+
+        Raises:
+            BrokerRefused, BrokerNotFound, NetError: it gave no answer.
+        """
+        header = NotificationRequest(
+            self._group, topic, ANY_QUEUE, wait_ms, self._instance.clock.now_ms()
+        )
+        return await self._api.notified(self._instance.address(broker_name), header)
+
+    async def ack(self, messages: Sequence[StoredMessage]) -> None:
+        """Messages of one broker are done with.
+
+        Raises:
+            BrokerRefused, BrokerNotFound, NetError: it did not say so.
+            ClientError: a message was not popped.
+        """
+        receipts = [receipt_of(message) for message in messages]
+        name = receipts[0].broker_name
+        if len(messages) > 1:
+            acks = self._batches(messages, receipts)
+            await self._api.ack_many(self._instance.address(name), name, acks)
+        else:
+            (message,), (receipt,) = messages, receipts
+            topic = self._real_topic(message, receipt)
+            header = AckRequest(
+                self._group, topic, receipt.queue_id, str(receipt), receipt.queue_offset, name
+            )
+            await self._api.ack(self._instance.address(name), header)
+
+    async def change_invisibility(
+        self, message: StoredMessage, invisible_ms: int
+    ) -> StoredMessage:
+        """Hide a message for another time; it is given back with its new handle.
+
+        Raises:
+            BrokerRefused, BrokerNotFound, NetError, CodecError: the broker did not.
+            ClientError: the message was not popped.
+        """
+        receipt = receipt_of(message)
+        topic = self._real_topic(message, receipt)
+        header = ChangeInvisibleTimeRequest(
+            self._group, topic, receipt.queue_id, str(receipt), receipt.queue_offset,
+            invisible_ms, receipt.broker_name,
+        )  # fmt: skip
+        address = self._instance.address(receipt.broker_name)
+        told = await self._api.change_invisibility(address, header)
+        changed = receipt._replace(
+            start_offset=receipt.queue_offset,
+            pop_time_ms=told.pop_time,
+            invisible_ms=told.invisible_time,
+            revive_queue=told.revive_qid,
+        )
+        return replace(message, properties={**message.properties, POP_CK: str(changed)})
+
+    def _real_topic(self, message: StoredMessage, receipt: Receipt) -> str:
+        """The topic that a message lies in."""
+        return real_topic(self.namespace.wrap(message.topic), self._group, receipt.kind)
+
+    # --- messages and their handles
+
+    async def _messages(
+        self, broker_name: str, ask: PopAsk, given: PoppedRecords
+    ) -> list[StoredMessage]:
+        wanted = ask.subscription
+        told, records = given
+        starts = decode_starts(told.start_offset_info or "")
+        popped = _Popped(self, broker_name, wanted, told, starts)
+        messages, left = popped.unpack(records, Room(GROWTH_AT_ONCE))
+        if left:
+            room = Room(max(GROWTH_MAX, self.body_size_max))
+            more, left = await asyncio.to_thread(popped.unpack, left, room)
+            messages += more
+        if left:
+            _log.warning(
+                "%d messages of %s at %s come again when their invisible time is over: together they "
+                "unpack to more than %d bytes",
+                len(left), wanted.topic, broker_name, GROWTH_MAX,
+            )  # fmt: skip
+        return messages
+
+    def _batches(
+        self, messages: Sequence[StoredMessage], receipts: Sequence[Receipt]
+    ) -> list[BatchAck]:
+        """The acknowledgements, one for each check point."""
+        offsets: dict[tuple[str, Receipt], list[int]] = {}
+        for message, receipt in zip(messages, receipts, strict=True):
+            topic = self.namespace.wrap(message.topic)
+            key = topic, receipt._replace(queue_offset=-1)
+            offsets.setdefault(key, []).append(receipt.queue_offset)
+        return [
+            BatchAck(
+                self._group, topic, of.kind, of.start_offset, of.queue_id, of.revive_queue,
+                of.pop_time_ms, of.invisible_ms, tuple(acknowledged),
+            )
+            for (topic, of), acknowledged in offsets.items()
+        ]  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class _Popped:
+    """What the messages of one answer have in common."""
+
+    popper: Popper
+    broker_name: str
+    wanted: Subscription
+    told: PopResponse
+    starts: dict[tuple[str, int], int]
+
+    def unpack(
+        self, records: Sequence[Record], room: Room
+    ) -> tuple[list[StoredMessage], Sequence[Record]]:
+        """The messages that are wanted, and the records for which there was no room."""
+        messages: list[StoredMessage] = []
+        for at, record in enumerate(records):
+            queue = MessageQueue(self.wanted.topic, self.broker_name, record.queue_id)
+            try:
+                message = room.unpack(
+                    record,
+                    queue,
+                    body_size_max=self.popper.body_size_max,
+                    namespace=self.popper.namespace,
+                )
+            except CodecError as error:
+                _log.warning("%s at %d: %s", queue, record.queue_offset, error)
+                continue
+            if message is None:
+                return messages, records[at:]
+            if self.wanted.matches_tag(message.tag):
+                messages.append(replace(message, properties=self._properties(record, message)))
+        return messages, ()
+
+    def _properties(self, record: Record, message: StoredMessage) -> dict[str, str]:
+        # What the broker wrote itself, of a message that it gives under another topic, holds; but
+        # a handle that nobody can send back would have it come again for ever.
+        handle = message.properties.get(POP_CK)
+        if handle is None or not _is_handle_of(self.broker_name, handle):
+            handle = _handle(self.told, self.starts, record, self.broker_name)
+        return {FIRST_POP_TIME: str(self.told.pop_time), **message.properties, POP_CK: handle}
+
+
+def _is_handle_of(broker_name: str, text: str) -> bool:
+    try:
+        return parse_receipt(text).broker_name == broker_name
+    except RequestError:
+        return False
+
+
+def receipt_of(message: StoredMessage) -> Receipt:
+    """The handle of a message.
+
+    Raises:
+        ClientError: it was not popped.
+    """
+    text = message.properties.get(POP_CK)
+    if text is None:
+        raise ClientError(f"{message!r} was not received from a simple consumer")
+    try:
+        return parse_receipt(text)
+    except RequestError as error:
+        raise ClientError(str(error)) from None
+
+
+def _handle(
+    told: PopResponse, starts: dict[tuple[str, int], int], record: Record, broker_name: str
+) -> str:
+    kind = kind_of(record.topic)
+    # Brokers before 5.0 name no starts: each message is its own.
+    start = starts.get((kind, record.queue_id), record.queue_offset)
+    return str(
+        Receipt(
+            start, told.pop_time, told.invisible_time, told.revive_qid, kind, broker_name,
+            record.queue_id, record.queue_offset,
+        )
+    )  # fmt: skip

@@ -1,0 +1,417 @@
+"""Reads messages when its user asks: by queue and offset, or as the next ones of a subscription.
+
+    async with AsyncPullConsumer("127.0.0.1:9876", group="reports") as consumer:
+        for queue in await consumer.queues("orders"):
+            pull = await consumer.fetch(queue, await consumer.min_offset(queue))
+            for message in pull.messages: ...
+
+    async with AsyncPullConsumer("127.0.0.1:9876", group="reports") as consumer:
+        consumer.subscribe("orders", Tag("paid"))       # shared with the group's other members
+        async for message in consumer: ...
+
+`cometmq.client.PullConsumer` is the same for threads.
+
+Next: cometmq.client.consumer.pull.pulls
+"""
+
+from collections.abc import AsyncIterator, Iterable
+from contextlib import aclosing
+from types import TracebackType
+from typing import Self
+
+from cometmq.client.api.offsets import OffsetApi
+from cometmq.client.connection.instance import ClientInstance
+from cometmq.client.consumer.filters import ALL, Filter, Subscriptions, each_of, subscription_of
+from cometmq.client.consumer.group_member import GroupMember
+from cometmq.client.consumer.pull.inbox import Inbox
+from cometmq.client.consumer.pull.pull_loop import PullLoop
+from cometmq.client.consumer.pull.pulls import Ask, Puller
+from cometmq.client.consumer.pull.range_reader import RangeReader
+from cometmq.client.consumer.pull.received import Unpacking
+from cometmq.client.namespace import namespace_of
+from cometmq.client.results import PullResult, RawPull
+from cometmq.client.settings import ConsumerSettings
+from cometmq.codec.record import Record
+from cometmq.model.errors import ClientClosed, ClientError, SubscriptionError
+from cometmq.model.message import StoredMessage
+from cometmq.model.names import check_group
+from cometmq.model.queue import MessageQueue
+from cometmq.net.loop import not_quiet
+from cometmq.net.tasks import Tasks
+
+
+class AsyncPullConsumer:
+    """A consumer that pulls.
+
+    Args:
+        nameservers: "ip:port;ip:port"; None: NAMESRV_ADDR, then 127.0.0.1:9876.
+        group: its consumer group, whose offsets `committed` and `commit` mean.
+        subscriptions: a filter for each topic, `{"orders": Tag("paid")}`, or topics, `["orders"]`, of
+            which all messages are wanted; more by `subscribe`.
+        settings: times and sizes.
+        instance: share another client's connections; its owner closes it.
+
+    Raises:
+        SettingsError: a nameserver address cannot be read.
+        SubscriptionError: a filter is no filter.
+        RequestError: the group's name is illegal.
+    """
+
+    def __init__(
+        self,
+        nameservers: str | None = None,
+        *,
+        group: str = "PYTHON_PULL_CONSUMER",
+        subscriptions: Subscriptions | None = None,
+        settings: ConsumerSettings | None = None,
+        instance: ClientInstance | None = None,
+    ) -> None:
+        self._settings = settings or ConsumerSettings()
+        self._namespace = namespace_of(self._settings.namespace)
+        check_group(group)
+        self._group = group = self._namespace.wrap(group)
+        self._instance = instance or ClientInstance(nameservers, self._settings)
+        self._owns_instance = instance is None
+        self._puller = Puller(self._instance, group)
+        self._offsets = OffsetApi(self._instance)
+        self._is_running = False
+        self._inbox = Inbox()
+        self._member = GroupMember(
+            self._instance,
+            group,
+            self._settings,
+            is_push=False,
+            deliver=self._inbox.put,
+            discard=_pass_over,
+            revoked=self._inbox.drop,
+        )
+        self._tasks = Tasks(f"{group} subscriptions")
+        for topic, expression in each_of(subscriptions):
+            self.subscribe(topic, expression)
+
+    def __repr__(self) -> str:
+        """Group, client and nameservers."""
+        return f"<{type(self).__name__} {self._group} of {self._instance!r}>"
+
+    @property
+    def group(self) -> str:
+        """The consumer group."""
+        return self._group
+
+    @property
+    def client_id(self) -> str:
+        """How brokers know this client."""
+        return self._instance.client_id
+
+    # --- life
+
+    async def start(self) -> None:
+        """Begin; where nothing is subscribed, nothing is connected before the first call."""
+        if not self._is_running:
+            self._is_running = True
+            await self._instance.start()
+            if self._member.topics():
+                await self._member.start()
+
+    async def close(self) -> None:
+        """Commit what was received, leave the group and close the connections."""
+        if not self._is_running:
+            return
+        self._is_running = False
+        self._inbox.finish()
+        self._inbox.wake()
+        await self._tasks.close()
+        await self._member.stop_pulling()
+        await self._member.leave()
+        if self._owns_instance:
+            await self._instance.close()
+
+    async def __aenter__(self) -> Self:
+        """Start."""
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self,
+        _kind: type[BaseException] | None,
+        error: BaseException | None,
+        _trace: TracebackType | None,
+    ) -> None:
+        """Close; what was being worked on when an error left the block comes again."""
+        if error is not None:
+            self._inbox.forget()
+        await self.close()
+
+    def _check_running(self) -> None:
+        not_quiet()  # Whoever fetches again and again waits for brokers, and sets no timer.
+        if not self._is_running:
+            raise ClientClosed(
+                f"{self!r} is not running; use it inside `async with`, or call start() first"
+            )
+
+    # --- by queue and offset
+
+    async def queues(self, topic: str) -> list[MessageQueue]:
+        """The queues of a topic that can be read, sorted.
+
+        Raises:
+            TopicNotFound: the nameserver knows no route of it.
+            ClientClosed, NetError, BrokerRefused: the nameservers cannot be asked.
+        """
+        self._check_running()
+        return list((await self._instance.known(self._namespace.wrap(topic))).read_queues)
+
+    async def fetch(
+        self,
+        queue: MessageQueue,
+        offset: int,
+        *,
+        max_count: int = 32,
+        wait_ms: int = 0,
+        expression: Filter = ALL,
+    ) -> PullResult:
+        """The messages from an offset on.
+
+        Args:
+            queue: where.
+            offset: first queue offset wanted.
+            max_count: messages at most; a broker gives at most 32 by default.
+            wait_ms: how long the broker may wait for a message when there is none.
+            expression: which of them, `Tag(...)` or `Sql(...)`.
+
+        Raises:
+            SubscriptionError: the expression is neither.
+            BrokerRefused: no permission, or no such queue.
+            ClientClosed, TopicNotFound, BrokerNotFound, NetError, CodecError: no answer.
+        """
+        self._check_running()
+        subscription = subscription_of(queue.topic, expression)
+        ask = Ask(subscription, max_count, self._settings.pull_bytes or None, wait_ms)
+        pull = await self._puller.pull(queue, offset, ask)
+        unpacking = Unpacking(queue, self._settings.body_size_max, max_count, self._namespace)
+        messages, rest = await unpacking.read(pull.body)
+        wanted = tuple(each for each in messages if subscription.matches_tag(each.tag))
+        return PullResult(
+            pull.status,
+            pull.next_offset if rest is None else rest,
+            pull.min_offset,
+            pull.max_offset,
+            wanted,
+        )
+
+    async def fetch_raw(
+        self,
+        queue: MessageQueue,
+        offset: int,
+        *,
+        max_count: int = 32,
+        max_bytes: int | None = None,
+        wait_ms: int = 0,
+        expression: Filter = ALL,
+    ) -> RawPull:
+        """The records from an offset on, as they came: for those who decode columns themselves.
+
+        The broker filters by the tags' hashes only; compare tags yourself.
+
+        Args:
+            queue: where.
+            offset: first queue offset wanted.
+            max_count: messages at most.
+            max_bytes: bytes at most; None: as the broker likes.
+            wait_ms: how long the broker may wait for a message when there is none.
+            expression: which of them.
+
+        Raises:
+            CometError: of one of the kinds that `fetch` names.
+        """
+        self._check_running()
+        subscription = subscription_of(queue.topic, expression)
+        return await self._puller.pull(
+            queue, offset, Ask(subscription, max_count, max_bytes, wait_ms)
+        )
+
+    async def fetch_range_raw(
+        self,
+        queue: MessageQueue,
+        start: int,
+        end: int,
+        *,
+        max_count: int = 32,
+        depth: int = 8,
+        expression: Filter = ALL,
+        broker_id: int | None = None,
+    ) -> AsyncIterator[RawPull]:
+        """The records of a range, with several pulls under way, in order.
+
+        It ends at `end` or at the queue's end, whichever comes first. A gap (`start` was deleted)
+        gives one answer OFFSET_ILLEGAL without a body and goes on at its `next_offset`.
+
+        Args:
+            queue: where.
+            start: first queue offset.
+            end: queue offset behind the last one wanted.
+            max_count: messages a pull asks for.
+            depth: pulls under way at most.
+            expression: which of them; as `fetch_raw`.
+            broker_id: which member of the broker group is asked, 0 is the master, where the route
+                has it; None: the one that the last answer suggested.
+
+        Raises:
+            CometError: of one of the kinds that `fetch` names.
+        """
+        self._check_running()
+        ask = Ask(subscription_of(queue.topic, expression), max_count, broker_id=broker_id)
+        reader = RangeReader(self._puller, queue, start=start, end=end, ask=ask, depth=depth)
+        async with aclosing(reader.read()) as pulls:
+            async for pull in pulls:
+                yield pull
+
+    # --- by subscription or assignment
+
+    def subscribe(self, topic: str, expression: Filter = ALL) -> None:
+        """Receive this topic's messages, sharing its queues with the group's other members.
+
+        Args:
+            topic: one more, or one whose filter is to be another.
+            expression: which of its messages, `Tag(...)` or `Sql(...)`.
+
+        Raises:
+            SubscriptionError: the expression is neither.
+            ClientError: queues were assigned already.
+        """
+        if self._member.is_assigned:
+            raise ClientError(f"{self!r} has assigned queues; subscribe with another consumer")
+        self._member.subscribe(subscription_of(self._namespace.wrap(topic), expression))
+        if self._is_running:
+            self._tasks.spawn(self._member.start(), "join")
+
+    def unsubscribe(self, topic: str) -> None:
+        """Receive this topic no more; its queues go to the other members of the group.
+
+        Raises:
+            SubscriptionError: it is not subscribed.
+        """
+        full = self._namespace.wrap(topic)
+        if full not in self._member.topics():
+            raise SubscriptionError(f"{topic!r:.80} is not subscribed by {self!r}")
+        self._member.unsubscribe(full)
+
+    async def assign(self, queues: Iterable[MessageQueue]) -> None:
+        """Receive the messages of exactly these queues, whoever else does; none of others.
+
+        Raises:
+            ClientError: topics were subscribed already.
+            ClientClosed: not started, or closed.
+        """
+        self._check_running()
+        if self._member.topics():
+            raise ClientError(f"{self!r} has subscriptions; assign with another consumer")
+        await self._member.assign(queues)
+
+    async def seek(self, queue: MessageQueue, offset: int) -> None:
+        """Go on receiving a queue at another offset.
+
+        Raises:
+            ClientError: the queue is not this consumer's now.
+            ClientClosed: not started, or closed.
+        """
+        self._check_running()
+        loop = self._member.loops.get(queue)
+        if loop is None:
+            raise ClientError(
+                f"{queue} is not received by {self!r}; it receives "
+                f"{', '.join(map(str, sorted(self._member.loops))) or 'nothing yet'}"
+            )
+        self._inbox.drop(loop)
+        loop.seek(offset)
+
+    async def assignment(self) -> list[MessageQueue]:
+        """The queues that are received now, sorted: assigned, or this member's share."""
+        return sorted(self._member.loops)
+
+    async def receive(self, max_count: int = 32, *, wait_ms: int = 5000) -> list[StoredMessage]:
+        """The next messages of what was subscribed or assigned.
+
+        What the call before gave counts as consumed from now on and will be committed
+        (`auto_commit`).
+
+        Args:
+            max_count: messages at most.
+            wait_ms: how long to wait for the first one.
+
+        Raises:
+            ClientClosed: not started, or closed.
+        """
+        self._check_running()
+        self._inbox.finish()
+        return await self._inbox.take(max_count, wait_ms)
+
+    async def __aiter__(self) -> AsyncIterator[StoredMessage]:
+        """Every message of what was subscribed or assigned, until the consumer is closed."""
+        while self._is_running:
+            for message in await self.receive(1):
+                yield message
+
+    # --- offsets
+
+    async def min_offset(self, queue: MessageQueue) -> int:
+        """The offset of the queue's first message.
+
+        Raises:
+            ClientClosed, TopicNotFound, BrokerNotFound, BrokerRefused, NetError, CodecError: no
+                answer.
+        """
+        self._check_running()
+        return await self._offsets.min_offset(queue)
+
+    async def max_offset(self, queue: MessageQueue) -> int:
+        """The offset that the queue's next message will get.
+
+        Raises:
+            ClientClosed, TopicNotFound, BrokerNotFound, BrokerRefused, NetError, CodecError: no
+                answer.
+        """
+        self._check_running()
+        return await self._offsets.max_offset(queue)
+
+    async def offset_by_time(
+        self, queue: MessageQueue, timestamp_ms: int, *, upper: bool = False
+    ) -> int:
+        """The offset of the first message stored at a time (ms since 1970) or later.
+
+        Args:
+            queue: where.
+            timestamp_ms: the time.
+            upper: that of the last message stored then or earlier instead (brokers of 5.x).
+
+        Raises:
+            ClientClosed, TopicNotFound, BrokerNotFound, BrokerRefused, NetError, CodecError: no
+                answer.
+        """
+        self._check_running()
+        return await self._offsets.offset_by_time(queue, timestamp_ms, upper=upper)
+
+    async def committed(self, queue: MessageQueue) -> int | None:
+        """The next offset that this group will consume; None when it never committed one.
+
+        Raises:
+            ClientClosed, TopicNotFound, BrokerNotFound, BrokerRefused, NetError, CodecError: no
+                answer.
+        """
+        self._check_running()
+        return await self._offsets.committed(self._group, queue)
+
+    async def commit(self, queue: MessageQueue, offset: int) -> None:
+        """Store the next offset that this group will consume.
+
+        Raises:
+            ClientClosed, TopicNotFound, BrokerNotFound, BrokerRefused, NetError, CodecError: it
+                may not be stored.
+        """
+        self._check_running()
+        await self._offsets.commit(self._group, queue, offset)
+
+
+def _pass_over(loop: PullLoop, record: Record) -> None:
+    # There is no listener that could fail on it; `PullLoop` has logged where it is and why.
+    loop.finish(loop.process_queue, [record.queue_offset])

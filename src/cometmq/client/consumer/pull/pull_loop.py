@@ -1,0 +1,287 @@
+"""Pulls one queue for as long as it belongs to this member: long polls, flow control, patience.
+
+The broker holds a pull that finds nothing for up to 15 s and answers when a message comes, so a loop
+costs nothing while its queue is quiet. Follows DefaultMQPushConsumerImpl.pullMessage of 5.3.3.
+
+Next: cometmq.client.consumer.pull.process_queue
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from cometmq.client.consumer.counts import Counts
+from cometmq.client.consumer.offset_store import ConsumedProgress
+from cometmq.client.consumer.pull.process_queue import ProcessQueue
+from cometmq.client.consumer.pull.pulls import Ask, Puller
+from cometmq.client.consumer.pull.received import Unpacking
+from cometmq.client.namespace import namespace_of
+from cometmq.client.results import PullStatus, RawPull
+from cometmq.client.settings import ConsumerSettings
+from cometmq.codec.record import Record
+from cometmq.codec.remoting import Command
+from cometmq.model.clock import Clock
+from cometmq.model.codes import ResponseCode
+from cometmq.model.errors import BrokerRefused, CodecError, CometError
+from cometmq.model.message import StoredMessage
+from cometmq.model.queue import MessageQueue
+from cometmq.model.subscription import Subscription
+
+_log = logging.getLogger(__name__)
+
+# pullTimeDelayMillsWhenBrokerFlowControl and pullTimeDelayMillsWhenException of 5.3.3, seconds.
+_BUSY_PAUSE = 0.02
+_FAILURE_PAUSE = 1.0
+# Answers that bring nothing and come at once: how soon is at once (seconds), how many are free, and the pause
+# behind them, doubled up to that of failures (seconds).
+_HELD_SECONDS = 1.0
+_IN_VAIN_FREE = 3
+_IN_VAIN_PAUSE = 0.01
+_DOUBLINGS_MAX = 10
+_BUSY_CODES = (ResponseCode.SYSTEM_BUSY, ResponseCode.FLOW_CONTROL)
+
+Batch = list[StoredMessage]
+
+
+@dataclass(frozen=True, slots=True)
+class PullContext:
+    """What all loops of a member share.
+
+    Attributes:
+        puller: who pulls.
+        progress: where the group stands.
+        settings: sizes and times.
+        gate: open while the member may pull.
+        counts: what is counted, by topic.
+        clock: the time.
+        find_start: gives the first offset, from storage or by the group's rule.
+        deliver: takes messages that match, with their loop.
+        discard: takes a record that cannot be read.
+    """
+
+    puller: Puller
+    progress: ConsumedProgress
+    settings: ConsumerSettings
+    gate: asyncio.Event
+    counts: Counts
+    clock: Clock
+    find_start: Callable[[MessageQueue], Awaitable[int]]
+    deliver: "Callable[[PullLoop, Batch], None]"
+    discard: "Callable[[PullLoop, Record], None]"
+
+
+class PullLoop:
+    """The reading of one queue.
+
+    Attributes:
+        queue: which.
+        process_queue: what was pulled and is not consumed; a new one after each jump of the offset,
+            so that what is still being consumed from before cannot move the new position.
+        is_dropped: the queue is not ours any more; what comes out of it late is ignored.
+        counts: of its topic.
+        pulled_ms: when it was last pulled, ms since 1970; 0: never.
+        consumed_ms: when a message of it was last finished.
+
+    Args:
+        queue: which.
+        subscription: which messages of it.
+        reading: what all loops of a member share.
+    """
+
+    def __init__(
+        self, queue: MessageQueue, subscription: Subscription, reading: PullContext
+    ) -> None:
+        self.queue = queue
+        self.process_queue = ProcessQueue()
+        self.is_dropped = False
+        self.counts = reading.counts.of(queue.topic)
+        self.pulled_ms = 0
+        self.consumed_ms = 0
+        self._subscription = subscription
+        self._reading = reading
+        # Told with every message, so it is looked up once.
+        self._place = reading.progress.place(queue)
+        self._settings = reading.settings
+        self._namespace = namespace_of(reading.settings.namespace)
+        self._next_offset: int | None = None
+        self._in_vain = 0  # Answers in a row that brought nothing at once.
+        self._asked = 0.0
+        self._moved = asyncio.Event()
+        self._has_room = asyncio.Event()
+        self._answer: asyncio.Future[Command] | None = None
+
+    async def run(self) -> None:
+        """Pull until cancelled."""
+        while True:
+            try:
+                if self._next_offset is None:
+                    start = await self._reading.find_start(self.queue)
+                    if self._next_offset is None:  # Else someone sought meanwhile.
+                        self._next_offset = start
+                await self._reading.gate.wait()
+                await self._wait_room()
+                await self._pull_once(self._next_offset)
+            except _SeekError:
+                continue
+            except BrokerRefused as refused:
+                if refused.code not in _BUSY_CODES:
+                    _log.warning("pulling %s: %s", self.queue, refused)
+                is_short = refused.code == ResponseCode.FLOW_CONTROL
+                await asyncio.sleep(_BUSY_PAUSE if is_short else _FAILURE_PAUSE)
+            except CometError as error:
+                _log.warning("pulling %s: %s; trying again", self.queue, error)
+                await asyncio.sleep(_FAILURE_PAUSE)
+            except Exception:  # noqa: BLE001  Even a bug must not end it.
+                # A queue that nobody reads any more would not be noticed for long.
+                _log.exception("pulling %s; trying again", self.queue)
+                await asyncio.sleep(_FAILURE_PAUSE)
+
+    async def _wait_room(self) -> None:
+        settings = self._settings
+        while (
+            self.process_queue.count > settings.queue_count_max
+            or self.process_queue.size > settings.queue_bytes_max
+            or self.process_queue.span > settings.queue_span_max
+        ):
+            self._has_room.clear()
+            await self._has_room.wait()
+
+    async def _ask(self, offset: int) -> RawPull:
+        settings = self._settings
+        is_told = settings.auto_commit and not settings.broadcasting
+        commit_offset = self._place.offset if is_told else None
+        ask = Ask(
+            self._subscription,
+            settings.pull_count,
+            settings.pull_bytes or None,
+            settings.suspend_ms,
+            commit_offset,
+        )
+        began = self._asked = self._reading.clock.monotonic()
+        self.pulled_ms = self._reading.clock.now_ms()
+        self._answer = await self._reading.puller.start(self.queue, offset, ask)
+        try:
+            pull = self._reading.puller.read(self.queue, await self._answer)
+        finally:
+            self._answer = None
+        if pull.body:
+            self.counts.pulls += 1
+            self.counts.pull_ms += (self._reading.clock.monotonic() - began) * 1000
+        return pull
+
+    async def _pull_once(self, offset: int) -> None:
+        process_queue = self.process_queue
+        pull = await self._ask(offset)
+        if process_queue is not self.process_queue:
+            return  # Sought after the request, or between the answer and now.
+        if pull.status is PullStatus.OFFSET_ILLEGAL:
+            _log.warning(
+                "%s has no offset %s (it holds %s to %s); going on at %s",
+                self.queue, offset, pull.min_offset, pull.max_offset, pull.next_offset,
+            )  # fmt: skip
+            self.seek(pull.next_offset)
+            self._place.offset = pull.next_offset
+            await self._pause_in_vain()
+            return
+        if pull.next_offset < offset:
+            raise CodecError(
+                f"asked from {offset}, the broker says to go on before it, at {pull.next_offset}"
+            )
+        messages, unreadable, behind = await self._unpack(pull)
+        if process_queue is not self.process_queue:
+            return  # Sought while it was unpacked.
+        _check_offsets(messages, unreadable, offset, behind)
+        self.counts.pulled += len(messages) + len(unreadable)
+        # Not before its records could be read: a broken answer must be asked for again.
+        self._next_offset = behind
+        self._take(messages, unreadable)
+        if not self.process_queue.count:
+            # Nothing that matched is open: what was passed over needs no second look.
+            self._place.offset = behind
+        if behind == offset:
+            await self._pause_in_vain()
+        else:
+            self._in_vain = 0
+
+    async def _unpack(self, pull: RawPull) -> tuple[Batch, list[Record], int]:
+        """The messages of an answer, its records that cannot be read, and where to go on."""
+        unreadable: list[Record] = []
+
+        def note(record: Record, error: CodecError) -> None:
+            _log.error("a message of %s cannot be read: %s", self.queue, error)
+            unreadable.append(record)
+
+        messages, rest = await Unpacking(
+            self.queue,
+            self._settings.body_size_max,
+            self._settings.pull_count,
+            self._namespace,
+            note,
+        ).read(pull.body)
+        return messages, unreadable, pull.next_offset if rest is None else rest
+
+    async def _pause_in_vain(self) -> None:
+        """Wait, longer each time, where brokers answer at once with nothing or send us elsewhere.
+
+        One that holds a pull until something comes has waited already.
+        """
+        has_waited = self._reading.clock.monotonic() - self._asked >= _HELD_SECONDS
+        self._in_vain = 0 if has_waited else self._in_vain + 1
+        # The first few are free: a pull may be woken for a message that is of another tag.
+        if self._in_vain > _IN_VAIN_FREE:
+            pause = _IN_VAIN_PAUSE * 2 ** min(self._in_vain - _IN_VAIN_FREE, _DOUBLINGS_MAX)
+            self._moved.clear()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(min(pause, _FAILURE_PAUSE)):
+                    await self._moved.wait()
+
+    def _take(self, messages: Batch, unreadable: list[Record]) -> None:
+        if self._subscription.tags:
+            # The broker compares hashes only; two tags may share one.
+            matches = self._subscription.matches_tag
+            messages = [message for message in messages if matches(message.tag)]
+        kept = [(message.queue_offset, len(message.body)) for message in messages]
+        kept += [(record.queue_offset, 0) for record in unreadable]
+        self.process_queue.add(sorted(kept))
+        for record in unreadable:
+            self._reading.discard(self, record)
+        if messages:
+            self._reading.deliver(self, messages)
+
+    def finish(self, process_queue: ProcessQueue, offsets: list[int]) -> None:
+        """Messages are consumed: their offsets, and the `process_queue` that they came with."""
+        process_queue.finish(offsets)
+        if self.is_dropped or process_queue is not self.process_queue:
+            return
+        self.consumed_ms = self._reading.clock.now_ms()
+        if process_queue.next_offset is not None:
+            self._place.offset = process_queue.next_offset
+        if not process_queue.count and self._next_offset is not None:
+            self._place.offset = self._next_offset
+        self._has_room.set()
+
+    def seek(self, offset: int) -> None:
+        """Go on at another place; what was pulled and not consumed is forgotten."""
+        self.process_queue = ProcessQueue()
+        self._next_offset = offset
+        self._has_room.set()
+        self._moved.set()
+        if self._answer is not None and not self._answer.done():
+            self._answer.set_exception(_SeekError())
+
+
+def _check_offsets(messages: Batch, unreadable: list[Record], first: int, after: int) -> None:
+    """Every message lies where the broker was asked to look."""
+    offsets = [message.queue_offset for message in messages]
+    offsets += [record.queue_offset for record in unreadable]
+    if offsets and not first <= min(offsets) <= max(offsets) < after:
+        wrong = next(each for each in offsets if not first <= each < after)
+        raise CodecError(
+            f"asked from {first}, the broker gave offset {wrong} and says to go on at {after}"
+        )
+
+
+class _SeekError(CometError):
+    """Another offset was asked for while a pull waited."""

@@ -1,0 +1,175 @@
+"""One pull: the request, who is asked, and what the answer says.
+
+Both consumers use it: the pull consumer with its own subscription in each request, the push
+consumer with a long poll that the broker answers when something comes.
+
+Next: cometmq.client.consumer.pull.received
+"""
+
+import asyncio
+from dataclasses import dataclass
+
+from cometmq.client.api.consuming import pull_command
+from cometmq.client.connection.instance import ClientInstance
+from cometmq.client.results import PULL_STATUSES, PullStatus, RawPull
+from cometmq.codec.headers.pull import PullRequest
+from cometmq.codec.remoting import Command
+from cometmq.model.errors import BrokerRefused, CodecError
+from cometmq.model.flags import PULL_COMMIT_OFFSET, PULL_SUBSCRIPTION, PULL_SUSPEND
+from cometmq.model.queue import MessageQueue
+from cometmq.model.subscription import Subscription
+from cometmq.net.channel import Channel
+
+# consumerPullTimeoutMillis of DefaultMQPullConsumer: of a pull that does not wait, ms.
+PULL_TIMEOUT_MS = 10_000
+# A replica that must not be read (slaveReadEnable=false) has looked, says so, and gives nothing; its
+# next offset lies behind what it kept back. PullMessageProcessor of 4.9, case SLAVE; that of 5.x
+# refuses the request.
+_KEPT_BACK = "FOUND"
+# What an answer to a waiting pull may take beyond the wait: the broker looks every 5 s
+# (PullRequestHoldService), and Java allows 15 s too.
+SUSPEND_MARGIN_MS = 15_000
+# Behind an entry that is gone a Java broker goes on with the next file of the queue: 300,000 entries.
+_BEYOND_END_MAX = 1 << 24
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """How to pull.
+
+    Attributes:
+        subscription: which messages.
+        max_count: messages at most; a Java broker gives 32 at most.
+        max_bytes: bytes at most; None: as the broker likes.
+        wait_ms: how long the broker may hold a pull that finds nothing; 0: it answers at once.
+        commit_offset: to store this group's offset along with it; None: nothing is stored.
+        broker_id: which member of the broker group to ask, where the route has it; None: the one
+            that the last answer suggested.
+    """
+
+    subscription: Subscription
+    max_count: int = 32
+    max_bytes: int | None = None
+    wait_ms: int = 0
+    commit_offset: int | None = None
+    broker_id: int | None = None
+
+    @property
+    def timeout_ms(self) -> int:
+        """When to give up on the answer."""
+        return self.wait_ms + SUSPEND_MARGIN_MS if self.wait_ms else PULL_TIMEOUT_MS
+
+
+class Puller:
+    """Pulls for one consumer group.
+
+    Args:
+        instance: routes and connections.
+        group: the consumer group.
+    """
+
+    def __init__(self, instance: ClientInstance, group: str) -> None:
+        self._instance = instance
+        self._group = group
+        # Which member of a broker group to ask, as its last answer suggested; mostly the master.
+        self._suggested: dict[MessageQueue, int] = {}
+
+    async def channel(self, queue: MessageQueue, broker_id: int | None = None) -> Channel:
+        """The connection on which this queue is pulled, from a certain member or the suggested.
+
+        Raises:
+            BrokerNotFound, TopicNotFound, NetError: there is none.
+        """
+        instance = self._instance
+        if instance.routes.get(queue.topic) is None:
+            await instance.known(queue.topic)
+        if broker_id is None:
+            broker_id = self._suggested.get(queue, 0)
+        address = instance.routes.address_to_read(queue.broker_name, broker_id)
+        if address is None:
+            raise instance.not_found(queue.broker_name, broker_id)
+        return await instance.channel(address)
+
+    def command(self, queue: MessageQueue, offset: int, ask: Ask) -> Command:
+        """The request."""
+        sys_flag = PULL_SUBSCRIPTION
+        if ask.wait_ms:
+            sys_flag |= PULL_SUSPEND
+        if ask.commit_offset is not None:
+            sys_flag |= PULL_COMMIT_OFFSET
+        header = PullRequest(
+            consumer_group=self._group,
+            topic=queue.topic,
+            queue_id=queue.queue_id,
+            queue_offset=offset,
+            max_msg_nums=ask.max_count,
+            sys_flag=sys_flag,
+            commit_offset=ask.commit_offset or 0,
+            suspend_timeout_millis=ask.wait_ms,
+            sub_version=ask.subscription.version,
+            subscription=ask.subscription.expression,
+            expression_type=ask.subscription.kind,
+            max_msg_bytes=ask.max_bytes,
+            broker_name=queue.broker_name,
+        )
+        return pull_command(header)
+
+    async def start(
+        self, queue: MessageQueue, offset: int, ask: Ask
+    ) -> asyncio.Future[Command]:
+        """Send a pull; give its answer to `read`.
+
+        Raises:
+            BrokerNotFound, TopicNotFound, NetError: nobody can be asked.
+        """
+        channel = await self.channel(queue, ask.broker_id)
+        return channel.start_call(self.command(queue, offset, ask), timeout_ms=ask.timeout_ms)
+
+    async def pull(self, queue: MessageQueue, offset: int, ask: Ask) -> RawPull:
+        """Pull once.
+
+        Raises:
+            BrokerRefused: the broker does not give this queue to this group.
+            BrokerNotFound, TopicNotFound, NetError, CodecError: no answer.
+        """
+        return self.read(queue, await (await self.start(queue, offset, ask)))
+
+    def read(self, queue: MessageQueue, answer: Command) -> RawPull:
+        """What an answer says.
+
+        Raises:
+            BrokerRefused: an error.
+            CodecError: it lacks its offsets.
+        """
+        status = PULL_STATUSES.get(answer.code)
+        fields = answer.fields
+        if status is None:
+            address = (
+                self._instance.routes.address_to_read(queue.broker_name) or queue.broker_name
+            )
+            raise BrokerRefused(answer.code, answer.remark or "", address)
+        try:
+            next_offset = int(fields["nextBeginOffset"])
+            min_offset = int(fields["minOffset"])
+            max_offset = int(fields["maxOffset"])
+            suggested = int(fields.get("suggestWhichBrokerId") or 0)
+        except (KeyError, ValueError) as error:
+            raise CodecError(
+                f"the answer to a pull of {queue} lacks an offset: {error!r}"
+            ) from None
+        if not 0 <= next_offset <= max(min_offset, max_offset, 0) + _BEYOND_END_MAX:
+            raise CodecError(
+                f"the answer to a pull of {queue}, which holds {min_offset} to {max_offset}, says to "
+                f"go on at {next_offset}"
+            )
+        if suggested or queue in self._suggested:
+            self._suggested[queue] = suggested
+        if status is PullStatus.NO_MATCHED_MESSAGE and answer.remark == _KEPT_BACK:
+            raise BrokerRefused(
+                answer.code,
+                f"a replica of {queue.broker_name} has messages of {queue} but must not give them "
+                "(slaveReadEnable=false)",
+                queue.broker_name,
+            )
+        body = answer.body if status is PullStatus.FOUND else b""
+        return RawPull(status, next_offset, min_offset, max_offset, body, suggested)

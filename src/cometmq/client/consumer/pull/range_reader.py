@@ -1,0 +1,109 @@
+"""Reads a range of a queue with several pulls under way, in order.
+
+Offsets of a queue have no gaps, so the next pull can be sent before the last one is answered. An
+answer that holds less than asked (a broker gives at most 32 messages, from disk at most 8 at a time)
+leaves a hole, which is asked for again; the steps then shrink to what the broker gives.
+
+Next: cometmq.client.consumer.pull.pulls
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncGenerator
+from dataclasses import replace
+
+from cometmq.client.consumer.pull.pulls import Ask, Puller
+from cometmq.client.results import PullStatus, RawPull
+from cometmq.codec.remoting import Command
+from cometmq.model.queue import MessageQueue
+
+# A pull under way: its first offset, the offset behind its last, the answer.
+_Pull = tuple[int, int, asyncio.Future[Command]]
+
+
+class RangeReader:
+    """One range of one queue.
+
+    Args:
+        puller: who pulls.
+        queue: from where.
+        start: first queue offset.
+        end: queue offset behind the last message wanted.
+        ask: how; its `max_count` is the first step.
+        depth: pulls under way at most.
+    """
+
+    def __init__(
+        self,
+        puller: Puller,
+        queue: MessageQueue,
+        *,
+        start: int,
+        end: int,
+        ask: Ask,
+        depth: int,
+    ) -> None:
+        self._puller = puller
+        self._queue = queue
+        self._next = start
+        self._end = end
+        # The queue's end as far as answers told it. A pull beyond it is not only useless: a Java
+        # broker writes an event for it (OFFSET_MOVED_EVENT).
+        self._known_end = start + ask.max_count
+        self._ask = ask
+        self._step = ask.max_count
+        self._depth = depth
+        self._under_way: deque[_Pull] = deque()
+
+    async def read(self) -> AsyncGenerator[RawPull, None]:
+        """The answers in order, until `end`, the queue's end, or an offset that is gone.
+
+        A range that begins before the queue's first message gives one answer OFFSET_ILLEGAL
+        without a body, and goes on at its `next_offset`.
+
+        Raises:
+            BrokerRefused, BrokerNotFound, TopicNotFound, NetError, CodecError: as `Puller.pull`.
+        """
+        try:
+            while await self._fill():
+                first, behind, answer = self._under_way.popleft()
+                pull = self._puller.read(self._queue, await answer)
+                yield pull
+                if not await self._go_on(first, behind, pull):
+                    return
+        finally:
+            self._drop()
+
+    async def _fill(self) -> bool:
+        end = min(self._end, self._known_end)
+        while self._next < end and len(self._under_way) < self._depth:
+            behind = min(self._next + self._step, end)
+            self._under_way.append(await self._pull(self._next, behind))
+            self._next = behind
+        return bool(self._under_way)
+
+    async def _pull(self, first: int, behind: int) -> _Pull:
+        ask = replace(self._ask, max_count=behind - first)
+        return first, behind, await self._puller.start(self._queue, first, ask)
+
+    async def _go_on(self, first: int, behind: int, pull: RawPull) -> bool:
+        """Ask again for what an answer lacks; whether there is more to come."""
+        self._known_end = pull.max_offset
+        if pull.next_offset <= first or pull.status is PullStatus.NO_NEW_MESSAGE:
+            return False
+        if pull.status is PullStatus.OFFSET_ILLEGAL:
+            # What was asked for behind it may be gone too; begin where the broker says.
+            self._drop()
+            self._next = pull.next_offset
+        elif pull.next_offset < behind:
+            self._step = max(1, pull.next_offset - first)
+            self._under_way.appendleft(await self._pull(pull.next_offset, behind))
+        elif self._step < self._ask.max_count and behind - first == self._step:
+            self._step = min(self._step * 2, self._ask.max_count)
+        return True
+
+    def _drop(self) -> None:
+        for _, _, answer in self._under_way:
+            # Nobody will look at them: without this a lost connection would be reported for each.
+            answer.add_done_callback(lambda done: done.cancelled() or done.exception())
+        self._under_way.clear()

@@ -1,0 +1,271 @@
+"""Runs a listener on messages, several at once: in threads where it is a `def`, else on the loop.
+
+What its answers mean, `cometmq.client.consumer.listeners` says.
+
+Next: cometmq.client.consumer.send_back
+"""
+
+import asyncio
+import logging
+import queue
+import threading
+from collections import deque
+from collections.abc import Callable
+from enum import Enum, auto
+from typing import Any, NamedTuple, Protocol
+
+from cometmq.client.consumer.listeners import ListenerCall, is_consumed
+from cometmq.client.consumer.pop.pop_loop import PopLoop
+from cometmq.client.consumer.pull.process_queue import ProcessQueue
+from cometmq.client.consumer.pull.pull_loop import PullLoop
+from cometmq.model.clock import Clock
+from cometmq.model.message import StoredMessage
+from cometmq.net.loop import may_have_threads
+from cometmq.net.tasks import Tasks
+
+_log = logging.getLogger(__name__)
+
+
+class ListenerJob(NamedTuple):
+    """Messages for one call of the listener, and where they came from."""
+
+    loop: PullLoop
+    process_queue: ProcessQueue
+    messages: list[StoredMessage]
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it is somebody else's by now."""
+        return self.loop.is_dropped
+
+
+class PopJob(NamedTuple):
+    """Popped messages for one call of the listener, and where they came from."""
+
+    loop: PopLoop
+    messages: list[StoredMessage]
+
+    @property
+    def is_over(self) -> bool:
+        """Whether their invisible time is over."""
+        return self.loop.is_over(self.messages)
+
+
+AnyJob = ListenerJob | PopJob
+
+# Takes a job, whether it was consumed, and the seconds that took; called on the event loop.
+Done = Callable[[AnyJob, bool, float], None]
+
+
+class Workers(Protocol):
+    """Those who run the listener."""
+
+    def submit(self, job: ListenerJob) -> None:
+        """Run the listener on a job as soon as someone is free; `Done` is called in the end."""
+        ...
+
+    async def close(self, timeout_ms: int) -> None:
+        """Begin no further job, and wait for those under way, but not longer than this."""
+        ...
+
+
+def make_workers(
+    call: ListenerCall,
+    *,
+    concurrency: int,
+    done: Done,
+    clock: Clock,
+    begin: Callable[[AnyJob], None] = lambda _job: None,
+) -> Workers:
+    """The workers that suit a listener; `begin` is told of each job in the listener's thread."""
+    function = call.function
+
+    def run(job: AnyJob) -> Any:
+        begin(job)
+        return function(job.messages)
+
+    if call.is_async:
+        return TaskWorkers(run, concurrency=concurrency, done=done, clock=clock)
+    if may_have_threads():
+        return ThreadWorkers(run, concurrency=concurrency, done=done, clock=clock)
+
+    async def run_on_loop(job: AnyJob) -> Any:
+        return run(job)
+
+    return TaskWorkers(run_on_loop, concurrency=concurrency, done=done, clock=clock)
+
+
+def _report(job: AnyJob, error: BaseException) -> None:
+    _log.error("the listener failed on %r; trying later", job.messages[0], exc_info=error)
+
+
+class TaskWorkers:
+    """Tasks that await an `async def` listener."""
+
+    def __init__(
+        self, run: Callable[[AnyJob], Any], *, concurrency: int, done: Done, clock: Clock
+    ) -> None:
+        self._run = run
+        self._done = done
+        self._now = clock.monotonic
+        self._jobs: asyncio.Queue[AnyJob | None] = asyncio.Queue()
+        self._tasks = Tasks("listener")
+        self._workers: list[asyncio.Task[None]] = []
+        self._concurrency = 0
+        self.resize(concurrency)
+
+    def resize(self, concurrency: int) -> None:
+        """Let so many work from now on; who is at work finishes it first."""
+        for number in range(self._concurrency, concurrency):
+            self._workers.append(self._tasks.spawn(self._work(), str(number)))
+        for _ in range(concurrency, self._concurrency):
+            self._jobs.put_nowait(None)
+        self._concurrency = concurrency
+        self._workers = [task for task in self._workers if not task.done()]
+
+    def submit(self, job: AnyJob) -> None:
+        """Hand it to the next free task."""
+        self._jobs.put_nowait(job)
+
+    async def _work(self) -> None:
+        while (job := await self._jobs.get()) is not None:
+            if job.is_over:
+                continue
+            began = self._now()
+            try:
+                consumed = is_consumed(await self._run(job))
+            except asyncio.CancelledError as error:
+                task = asyncio.current_task()
+                if task is None or task.cancelling():
+                    raise
+                _report(job, error)  # Something within the listener was cancelled, not we.
+                consumed = False
+            except Exception as error:  # noqa: BLE001  A listener may raise anything.
+                _report(job, error)
+                consumed = False
+            self._done(job, consumed, self._now() - began)
+
+    async def close(self, timeout_ms: int) -> None:
+        """See `Workers`."""
+        while not self._jobs.empty():
+            self._jobs.get_nowait()
+        for _ in self._workers:
+            self._jobs.put_nowait(None)
+        await asyncio.wait(self._workers, timeout=timeout_ms / 1000)
+        await self._tasks.close()
+
+
+class _WakeUp(Enum):
+    """What a sleeping thread is told: to look for jobs, or to end."""
+
+    LOOK = auto()
+    END = auto()
+
+
+class ThreadWorkers:
+    """Threads that call a `def` listener.
+
+    Jobs wait in a deque. One thread is woken for the first, and each that takes a job wakes another
+    while more are waiting: listeners that block run beside each other, and short ones are done by one
+    thread without the others getting in its way. Results come back to the loop in bunches: one call
+    serves all that finished meanwhile.
+    """
+
+    def __init__(
+        self, run: Callable[[AnyJob], Any], *, concurrency: int, done: Done, clock: Clock
+    ) -> None:
+        self._run = run
+        self._done = done
+        self._now = clock.monotonic
+        self._jobs: deque[AnyJob] = deque()
+        # What sleeping threads wait for.
+        self._calls: queue.SimpleQueue[_WakeUp] = queue.SimpleQueue()
+        self._finished: deque[tuple[AnyJob, bool, float]] = deque()
+        self._is_collecting = False
+        self._loop = asyncio.get_running_loop()
+        self._stopped = asyncio.Event()
+        self._alive = 0  # Those that have not said that they ended.
+        self._concurrency = 0
+        self.resize(concurrency)
+
+    def resize(self, concurrency: int) -> None:
+        """Let so many work from now on; who is at work finishes it first."""
+        for number in range(self._concurrency, concurrency):
+            self._alive += 1
+            name = f"listener-{number}"
+            threading.Thread(target=self._work, name=name, daemon=True).start()
+        for _ in range(concurrency, self._concurrency):
+            self._calls.put(_WakeUp.END)
+        self._concurrency = concurrency
+
+    def submit(self, job: AnyJob) -> None:
+        """Hand it to the next free thread."""
+        self._jobs.append(job)
+        self._call_another()
+
+    def _call_another(self) -> None:
+        # Invariant: where a job waits, a call is waiting too, or a thread is on its way to look. A call
+        # that nobody has answered yet serves for this job as well: who answers it looks afterwards.
+        if self._calls.empty():
+            self._calls.put(_WakeUp.LOOK)
+
+    def _work(self) -> None:
+        while self._calls.get() is _WakeUp.LOOK:
+            while (job := self._next_job()) is not None:
+                if self._jobs:
+                    self._call_another()
+                self._do(job)
+        if self._jobs:  # It answered a call to end, which was taken for one to work.
+            self._call_another()
+        self._tell_loop(self._one_stopped)
+
+    def _next_job(self) -> AnyJob | None:
+        try:
+            return self._jobs.popleft()
+        except IndexError:
+            return None
+
+    def _do(self, job: AnyJob) -> None:
+        if job.is_over:
+            return
+        began = self._now()
+        try:
+            consumed = is_consumed(self._run(job))
+        except BaseException as error:  # noqa: BLE001  Even sys.exit(): the thread is ours.
+            _report(job, error)
+            consumed = False
+        # Before the look at the flag: who lowers it looks for results afterwards.
+        self._finished.append((job, consumed, self._now() - began))
+        if not self._is_collecting:
+            self._is_collecting = True
+            self._tell_loop(self._collect)
+
+    def _tell_loop(self, function: Callable[[], None]) -> None:
+        try:
+            self._loop.call_soon_threadsafe(function)
+        except RuntimeError:
+            _log.debug("a listener ended after its consumer's loop")
+
+    def _collect(self) -> None:
+        self._is_collecting = False
+        while self._finished:
+            self._done(*self._finished.popleft())
+
+    def _one_stopped(self) -> None:
+        self._alive -= 1
+        if not self._alive:
+            self._stopped.set()
+
+    async def close(self, timeout_ms: int) -> None:
+        """See `Workers`."""
+        self._jobs.clear()
+        for _ in range(self._alive):
+            self._calls.put(_WakeUp.END)
+        try:
+            async with asyncio.timeout(timeout_ms / 1000):
+                await self._stopped.wait()
+        except TimeoutError:
+            _log.warning(
+                "listeners still ran %s ms after close; not waiting longer", timeout_ms
+            )
+        self._collect()

@@ -1,0 +1,173 @@
+"""A listener that works in processes of its own: for work that keeps a processor busy in Python.
+
+    with InProcesses(handle, processes=4) as listener:
+        with PushConsumer(group="billing", listener=listener, subscriptions=["orders"]) as consumer:
+            consumer.wait()
+
+`handle` is a function of a module, since each process imports it anew; messages and what it returns or raises
+travel between processes. A process that dies fails the messages it had, which come again, and new ones
+take its place; where no new one can start, messages wait here, and none goes back to its broker. The processes end with
+the one that made them, however that ends.
+"""
+
+import logging
+import multiprocessing
+import os
+import threading
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import suppress
+from multiprocessing.connection import Connection
+from types import TracebackType
+from typing import Any, Self
+
+from cometmq.client.consumer.listeners import Said, is_async_listener
+from cometmq.model.errors import ClientClosed, SettingsError
+
+_log = logging.getLogger(__name__)
+
+# Children are made by a process that has no threads and no sockets of ours: a fork of this one would
+# share both.
+_START_METHOD = "forkserver"
+_PROCESSES_MAX = 1024
+_START_SECONDS_MAX = 60.0
+# Before another attempt to start processes, doubled from the first to the last, seconds.
+_PAUSE_SECONDS = 0.5
+_PAUSE_SECONDS_MAX = 30.0
+
+
+class InProcesses:
+    """A `listener` or a `batch_listener` for push consumers; the consumer's `concurrency` should not be below `processes`.
+
+    Attributes:
+        is_broken: whether no process can be started now.
+
+    Args:
+        listener: a `def` function that can be imported, of one message or of a list.
+        processes: how many; None: one for each processor.
+
+    Raises:
+        SettingsError: the listener is `async`, or no process can start and import it.
+    """
+
+    def __init__(
+        self, listener: Callable[[Any], Said], *, processes: int | None = None
+    ) -> None:
+        if not callable(listener):
+            raise SettingsError(f"listener is {listener!r:.200}; it must be a function")
+        if is_async_listener(listener):
+            raise SettingsError(
+                "InProcesses takes a def listener, for async def ones never block"
+            )
+        if processes is not None and not 1 <= processes <= _PROCESSES_MAX:
+            raise SettingsError(
+                f"processes is {processes!r}; it must be from 1 to {_PROCESSES_MAX}, or None"
+            )
+        self.is_broken = False
+        self._listener = listener
+        self._processes = processes or os.cpu_count() or 1
+        self._lock = threading.Lock()
+        self._closed = threading.Event()
+        context = multiprocessing.get_context(_START_METHOD)
+        # Nobody writes: processes that read its end know that this one is gone.
+        self._theirs, self._ours = context.Pipe(duplex=False)
+        try:
+            self._pool = self._make_pool()
+        except Exception as error:
+            self._close_pipe()
+            raise SettingsError(
+                f"no process can start and import {listener!r:.200} ({type(error).__name__}: {error}); "
+                "it must be a function of a module, and a program begin behind "
+                'if __name__ == "__main__"'
+            ) from error
+
+    def _make_pool(self) -> ProcessPoolExecutor:
+        """A pool that has shown that its processes start and know the listener."""
+        context = multiprocessing.get_context(_START_METHOD)
+        pool = ProcessPoolExecutor(
+            self._processes, mp_context=context, initializer=_end_with, initargs=(self._theirs,)
+        )
+        try:
+            pool.submit(_nothing, self._listener).result(_START_SECONDS_MAX)
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+        return pool
+
+    def __call__(self, given: Any) -> Said:
+        """Run the listener in a process and wait for it; called in threads of the consumer."""
+        while True:
+            pool = self._pool
+            try:
+                running = pool.submit(self._listener, given)
+            except BrokenProcessPool:  # It had died before: this message was in no process.
+                self._renew(pool)
+                continue
+            try:
+                said: Said = running.result()
+            except BrokenProcessPool:
+                self._renew(pool)
+                raise
+            return said
+
+    def _renew(self, broken: ProcessPoolExecutor) -> None:
+        """Have another pool, however long that takes: what is consumed meanwhile could only fail.
+
+        Raises:
+            ClientClosed: it was closed meanwhile.
+        """
+        with self._lock:
+            pause = _PAUSE_SECONDS
+            while self._pool is broken:
+                if self._closed.is_set():
+                    raise ClientClosed("the processes of the listener were closed")
+                try:
+                    self._pool = self._make_pool()
+                except Exception as error:  # noqa: BLE001  Whatever keeps processes from starting.
+                    self.is_broken = True
+                    _log.error(
+                        "no process can start for %r (%s: %s); messages wait, trying again in %s s",
+                        self._listener, type(error).__name__, error, pause,
+                    )  # fmt: skip
+                    self._closed.wait(pause)
+                    pause = min(2 * pause, _PAUSE_SECONDS_MAX)
+            self.is_broken = False
+
+    def close(self) -> None:
+        """Wait for what is running and end the processes; close the consumer first."""
+        self._closed.set()
+        self._pool.shutdown()
+        self._close_pipe()
+
+    def _close_pipe(self) -> None:
+        self._theirs.close()
+        self._ours.close()
+
+    def __enter__(self) -> Self:
+        """Nothing to start: the first process is there, the others come with messages."""
+        return self
+
+    def __exit__(
+        self,
+        _kind: type[BaseException] | None,
+        _error: BaseException | None,
+        _trace: TracebackType | None,
+    ) -> None:
+        """Close."""
+        self.close()
+
+
+def _nothing(_listener: Callable[[Any], Said]) -> None:
+    """What a process does to show that it is there: it has imported the listener."""
+
+
+def _end_with(parent: Connection) -> None:
+    """End this process when the one that made it is gone, SIGKILL included."""
+
+    def watch() -> None:
+        with suppress(OSError):
+            parent.poll(None)
+        os._exit(1)
+
+    threading.Thread(target=watch, name="parent", daemon=True).start()

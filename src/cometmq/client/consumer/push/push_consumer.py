@@ -1,0 +1,376 @@
+"""Calls your function with each message of its topics: the usual way to consume.
+
+    async def handle(message: StoredMessage) -> None: ...
+
+    async with AsyncPushConsumer(
+        "127.0.0.1:9876", group="billing", listener=handle, subscriptions={"orders": Tag("paid", "sent")}
+    ) as consumer:
+        await consumer.wait()
+
+The members of a group share the queues of its topics. A message is given again later when the
+listener raises or returns False, and may be given twice after a crash: handle it so that twice does no
+harm. `cometmq.client.PushConsumer` is the same for threads.
+
+Next: cometmq.client.consumer.group_member
+"""
+
+import asyncio
+import logging
+from dataclasses import replace
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from cometmq.client.connection.instance import ClientInstance
+from cometmq.client.consumer.counts import TopicCounts
+from cometmq.client.consumer.filters import ALL, Filter, Subscriptions, each_of, subscription_of
+from cometmq.client.consumer.group_member import GroupMember
+from cometmq.client.consumer.listeners import BatchListener, Listener, listener_call
+from cometmq.client.consumer.order.orderly import Orderly
+from cometmq.client.consumer.pop.pop_loop import PopLoop
+from cometmq.client.consumer.pull.pull_loop import Batch, PullLoop
+from cometmq.client.consumer.push.concurrent import (
+    AnyJob,
+    ListenerJob,
+    PopJob,
+    TaskWorkers,
+    ThreadWorkers,
+    Workers,
+    make_workers,
+)
+from cometmq.client.consumer.push.consume_timeout import ConsumeTimeout
+from cometmq.client.consumer.push.direct import consume_directly
+from cometmq.client.consumer.send_back import DEAD_LETTER, FIRST_RETRY_LEVEL, SendBack
+from cometmq.client.namespace import namespace_of
+from cometmq.client.periodic import repeat
+from cometmq.client.producer.send_chain import make_interceptors
+from cometmq.client.settings import PushSettings
+from cometmq.client.tracing.interceptors import Interceptor, intercepted_call
+from cometmq.codec.bodies.running import ConsumeRates, DirectOutcome
+from cometmq.codec.record import Record
+from cometmq.model.errors import ClientClosed, CometError, SettingsError, SubscriptionError
+from cometmq.model.message import StoredMessage
+from cometmq.model.names import check_group
+from cometmq.net.tasks import Tasks
+
+if TYPE_CHECKING:
+    from cometmq.client.tracing.cache_gauge import CacheGauge
+
+_log = logging.getLogger(__name__)
+
+# How long a message that nobody took back waits here (submitConsumeRequestLater of 5.3.3), seconds.
+_LOCAL_RETRY_SECONDS = 5.0
+
+
+class AsyncPushConsumer:
+    """A consumer with a listener.
+
+    Args:
+        nameservers: "ip:port;ip:port"; None: NAMESRV_ADDR, then 127.0.0.1:9876.
+        group: its consumer group; all members must have the same subscriptions.
+        listener: `def` (run in threads) or `async def`, given one message; None or True:
+            consumed; False or an exception: later.
+        batch_listener: in its place, given a list of up to `PushSettings.batch_count` messages of one
+            queue; its answer is for all of them.
+        subscriptions: a filter for each topic, `{"orders": Tag("paid")}`, or topics, `["orders"]`, of
+            which all messages are wanted; more by `subscribe`.
+        settings: times, sizes, where to begin, broadcasting.
+        instance: share another client's connections; its owner closes it.
+
+    Raises:
+        SettingsError: a nameserver address cannot be read, or there is not one listener that is a function.
+        SubscriptionError: a filter is no filter.
+        RequestError: the group's name is illegal.
+    """
+
+    def __init__(
+        self,
+        nameservers: str | None = None,
+        *,
+        group: str,
+        listener: Listener | None = None,
+        batch_listener: BatchListener | None = None,
+        subscriptions: Subscriptions | None = None,
+        settings: PushSettings | None = None,
+        instance: ClientInstance | None = None,
+    ) -> None:
+        self._settings = settings or PushSettings()
+        self._namespace = namespace_of(self._settings.namespace)
+        check_group(group)
+        group = self._namespace.wrap(group)
+        self._call = listener_call(listener, batch_listener, self._settings.batch_count)
+        self._instance = instance or ClientInstance(nameservers, self._settings)
+        self._owns_instance = instance is None
+        self._member = GroupMember(
+            self._instance,
+            group,
+            self._settings,
+            is_push=True,
+            deliver=self._deliver,
+            discard=self._discard,
+        )
+        self._member.callbacks.consume = self._consume_directly
+        self._subscribed: dict[str, Filter] = {}
+        for topic, expression in each_of(subscriptions):
+            self.subscribe(topic, expression)
+        self._consume_timeout = ConsumeTimeout(
+            self._settings.consume_timeout_ms, self._instance.clock, self._give_back_overdue
+        )
+        self._workers: Workers | None = None
+        self._back: SendBack | None = None
+        self._tasks = Tasks(f"{group} listener")
+        self._closed = asyncio.Event()
+        self._interceptors: list[Interceptor] = []
+        self._gauge: CacheGauge | None = None
+
+    def __repr__(self) -> str:
+        """Group, subscriptions, client and nameservers."""
+        return (
+            f"<{type(self).__name__} {self.group} of {self._subscribed} at {self._instance!r}>"
+        )
+
+    @property
+    def group(self) -> str:
+        """The consumer group."""
+        return self._member.group
+
+    @property
+    def client_id(self) -> str:
+        """How brokers know this client."""
+        return self._instance.client_id
+
+    def subscribe(self, topic: str, expression: Filter = ALL) -> None:
+        """Also consume this topic; on a running consumer it begins at once.
+
+        Args:
+            topic: one more, or one whose filter is to be another.
+            expression: which of its messages, `Tag(...)` or `Sql(...)`.
+
+        Raises:
+            SubscriptionError: the expression is neither.
+        """
+        self._member.subscribe(subscription_of(self._namespace.wrap(topic), expression))
+        self._subscribed[topic] = expression
+
+    def unsubscribe(self, topic: str) -> None:
+        """Consume this topic no more; its queues go to the other members of the group.
+
+        What was pulled is still given to the listener where its call has begun.
+
+        Raises:
+            SubscriptionError: it is not subscribed.
+        """
+        if topic not in self._subscribed:
+            raise SubscriptionError(f"{topic!r:.80} is not subscribed by {self!r}")
+        del self._subscribed[topic]
+        self._member.unsubscribe(self._namespace.wrap(topic))
+
+    # --- life
+
+    async def start(self) -> None:
+        """Join the group and begin to consume.
+
+        Raises:
+            SubscriptionError: nothing is subscribed.
+        """
+        if self._workers is not None:
+            return
+        if not self._subscribed:
+            raise SubscriptionError(f"{self!r} has no topic; call subscribe(topic) first")
+        settings = self._settings
+        self._closed.clear()
+        await self._instance.start()
+        self._interceptors = make_interceptors(self._instance, self.group, settings)
+        self._back = SendBack(self._instance, self.group, settings.retries_max)
+        self._workers = self._make_workers(self._back)
+        if not (settings.client_rebalance or settings.orderly or settings.broadcasting):
+            self._member.share_by_broker(settings, self._back, self._deliver_popped)
+        if settings.telemetry:
+            from cometmq.client.tracing.cache_gauge import CacheGauge
+
+            self._gauge = CacheGauge(self._instance, self.group, self._cached)
+        await self._member.start()
+
+    def _cached(self) -> dict[str, tuple[int, int]]:
+        """What is cached, by topic without the namespace."""
+        return {
+            self._namespace.unwrap(topic): counts
+            for topic, counts in self._member.cached().items()
+        }
+
+    def _make_workers(self, back: SendBack) -> Workers:
+        settings = self._settings
+        call = intercepted_call(self._call, self._interceptors)
+        if settings.orderly:
+            orderly = self._member.turnstile = Orderly(
+                call,
+                self._instance,
+                self.group,
+                settings,
+                give_back=back.send_anew,
+                lost=self._member.lose,
+            )
+            return orderly
+        if not settings.broadcasting:
+            overdue = self._consume_timeout
+            looks = repeat(
+                overdue.look, every_ms=overdue.look_every_ms, is_awaited=overdue.is_any
+            )
+            self._tasks.spawn(looks, "overdue")
+        return make_workers(
+            call,
+            concurrency=settings.concurrency,
+            done=self._done,
+            clock=self._instance.clock,
+            begin=self._begin,
+        )
+
+    async def close(self) -> None:
+        """Stop: pull no more, wait for running listeners, store offsets, leave the group."""
+        if self._workers is None:
+            return
+        workers, self._workers = self._workers, None
+        await self._member.stop_pulling()
+        await workers.close(self._settings.close_timeout_ms)
+        await self._tasks.close()
+        for interceptor in self._interceptors:
+            await interceptor.close()
+        if self._gauge is not None:
+            self._gauge.close()
+        await self._member.leave()
+        if self._owns_instance:
+            await self._instance.close()
+        self._closed.set()
+
+    async def wait(self) -> None:
+        """Wait until someone closes this consumer."""
+        await self._closed.wait()
+
+    async def __aenter__(self) -> Self:
+        """Start."""
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self,
+        _kind: type[BaseException] | None,
+        _error: BaseException | None,
+        _trace: TracebackType | None,
+    ) -> None:
+        """Close."""
+        await self.close()
+
+    # --- while it runs
+
+    def pause(self) -> None:
+        """Pull no more until `resume`; what was pulled is still given to the listener."""
+        self._member.pause()
+
+    def resume(self) -> None:
+        """Pull again."""
+        self._member.resume()
+
+    def set_concurrency(self, concurrency: int) -> None:
+        """Let so many listeners run at once from now on; those that run are not disturbed.
+
+        Raises:
+            ClientClosed: it is not running.
+            SettingsError: fewer than one, far too many, or an orderly listener.
+        """
+        if self._workers is None:
+            raise ClientClosed(f"{self!r} is not running; call start() first")
+        if not isinstance(self._workers, TaskWorkers | ThreadWorkers):
+            raise SettingsError(f"concurrency {concurrency}: not for an orderly listener")
+        replace(self._settings, concurrency=concurrency)  # Which looks at it.
+        self._workers.resize(concurrency)
+
+    # --- what it tells of itself
+
+    def statistics(self) -> dict[str, TopicCounts]:
+        """What was pulled, consumed and refused since the start, by topic."""
+        return self._member.counts.totals()
+
+    def rates(self) -> dict[str, ConsumeRates]:
+        """The same a second, over the last minute, by topic."""
+        return self._member.counts.rates()
+
+    async def _consume_directly(self, message: StoredMessage) -> DirectOutcome:
+        return await consume_directly(self._call, message, clock=self._instance.clock)
+
+    # --- messages
+
+    def _deliver(self, loop: PullLoop, messages: Batch) -> None:
+        if self._workers is None:
+            return
+        step = self._call.batch_count
+        for start in range(0, len(messages), step):
+            self._workers.submit(
+                ListenerJob(loop, loop.process_queue, messages[start : start + step])
+            )
+
+    def _deliver_popped(self, loop: PopLoop, messages: Batch) -> None:
+        if not isinstance(self._workers, TaskWorkers | ThreadWorkers):
+            return
+        step = self._call.batch_count
+        for start in range(0, len(messages), step):
+            self._workers.submit(PopJob(loop, messages[start : start + step]))
+
+    def _begin(self, job: AnyJob) -> None:
+        """A listener begins with a job. Any thread."""
+        if isinstance(job, ListenerJob):  # What was popped comes again by itself.
+            self._consume_timeout.begin(job)
+
+    def _done(self, job: AnyJob, is_consumed: bool, seconds: float) -> None:  # noqa: FBT001
+        """As `Done` gives it."""
+        job.loop.counts.called(seconds, len(job.messages), is_consumed=is_consumed)
+        if isinstance(job, PopJob):
+            job.loop.settle(job.messages, is_consumed=is_consumed)
+            return
+        if not self._consume_timeout.end(job):
+            return
+        if is_consumed or self._settings.broadcasting:
+            if not is_consumed:
+                # Follows RocketMQ: nobody else could be given it.
+                _log.warning(
+                    "%r was not consumed; broadcasting has no retries", job.messages[0]
+                )
+            job.loop.finish(job.process_queue, [each.queue_offset for each in job.messages])
+            return
+        if not job.loop.is_dropped:
+            for message in job.messages:
+                self._tasks.spawn(self._give_back(job, message), "send back")
+
+    async def _give_back(self, job: ListenerJob, message: StoredMessage) -> None:
+        assert self._back is not None, "made at start"
+        if await self._back.give_back(message):
+            job.loop.finish(job.process_queue, [message.queue_offset])
+            return
+        await asyncio.sleep(_LOCAL_RETRY_SECONDS)
+        if self._workers is not None:
+            again = replace(message, reconsume_times=message.reconsume_times + 1)
+            self._workers.submit(job._replace(messages=[again]))
+
+    async def _give_back_overdue(self, message: StoredMessage) -> bool:
+        assert self._back is not None, "made at start"
+        if getattr(
+            self._call.listener, "is_broken", False
+        ):  # InProcesses without processes: it waits.
+            return False
+        return await self._back.give_back(message, FIRST_RETRY_LEVEL)
+
+    def _discard(self, loop: PullLoop, record: Record) -> None:
+        self._tasks.spawn(self._bury(loop, record), "dead letter")
+
+    async def _bury(self, loop: PullLoop, record: Record) -> None:
+        """A record that cannot be read goes to the dead letters; it stays open until it is there."""
+        assert self._back is not None, "made at start"
+        process_queue = loop.process_queue
+        while not (loop.is_dropped or self._settings.broadcasting):
+            try:
+                await self._back.tell(
+                    loop.queue.broker_name, record.physical_offset, DEAD_LETTER
+                )
+                break
+            except CometError as error:
+                _log.warning("%s: no dead letter: %s; trying again", loop.queue, error)
+                await asyncio.sleep(_LOCAL_RETRY_SECONDS)
+        loop.finish(process_queue, [record.queue_offset])

@@ -1,0 +1,96 @@
+"""Which queues are ours: asks who else is in the group, and works out our share of each topic.
+
+Every member does so every 20 s, and at once when a broker tells that the group changed. Follows
+RebalanceImpl of RocketMQ 5.3.3.
+
+Next: cometmq.client.consumer.allocation
+"""
+
+import logging
+from collections.abc import Iterable
+
+from cometmq.client.api.members import MemberApi
+from cometmq.client.connection.instance import ClientInstance
+from cometmq.client.consumer.assigned import Assigned
+from cometmq.client.settings import ConsumerSettings
+from cometmq.model.errors import BrokerRefused, CometError, TopicNotFound
+from cometmq.model.names import is_retry_topic
+from cometmq.model.queue import MessageQueue
+
+_log = logging.getLogger(__name__)
+
+
+class Shares:
+    """The shares of one member.
+
+    Attributes:
+        is_complete: whether the last `work_out` could do so for every topic.
+        assigned: who asks brokers for our share; None: members work it out.
+
+    Args:
+        instance: routes and connections.
+        group: the consumer group.
+        settings: whose queues are whose, and whether every member takes every queue.
+    """
+
+    def __init__(
+        self, instance: ClientInstance, group: str, settings: ConsumerSettings
+    ) -> None:
+        self.is_complete = False
+        self.assigned: Assigned | None = None
+        self._instance = instance
+        self._api = MemberApi(instance)
+        self._group = group
+        self._is_broadcasting = settings.broadcasting
+        self._allocate = settings.allocation
+
+    async def work_out(self, topics: Iterable[str]) -> dict[str, list[MessageQueue]]:
+        """Our queues of each topic; a topic for which nobody could be asked is left out."""
+        self.is_complete = True
+        shares = {}
+        for topic in topics:
+            try:
+                shares[topic] = await self._share(topic)
+            except CometError as error:
+                self.is_complete = False
+                # Brokers make a retry topic on the first heartbeat; it takes a moment.
+                is_expected = isinstance(error, TopicNotFound) and is_retry_topic(topic)
+                level = logging.DEBUG if is_expected else logging.WARNING
+                _log.log(level, "no share of %s for %s: %s", topic, self._group, error)
+        return shares
+
+    async def _share(self, topic: str) -> list[MessageQueue]:
+        queues = (await self._instance.known(topic)).read_queues
+        if self._is_broadcasting:
+            return list(queues)
+        if self.assigned is not None:
+            pulled = await self.assigned.pulled(topic, await self._addresses(topic))
+            if pulled is not None:
+                return pulled
+        try:
+            members = await self._members(topic)
+        except BrokerRefused:
+            # A broker that is new to us, or has restarted, knows nobody of this group: not us either.
+            await self._instance.beat()
+            raise
+        if self._instance.client_id not in members:
+            # A broker that restarted does not know us; the others took our queues over.
+            self.is_complete = False
+            await self._instance.beat()
+        return self._allocate(queues, members, self._instance.client_id)
+
+    async def _addresses(self, topic: str) -> list[str]:
+        """The topic's brokers."""
+        known = await self._instance.known(topic)
+        addresses = [
+            address
+            for broker in known.route.brokers
+            if (address := broker.master_or_any()) is not None
+        ]
+        if not addresses:
+            raise TopicNotFound(f"no broker of {topic!r} is there")
+        return addresses
+
+    async def _members(self, topic: str) -> tuple[str, ...]:
+        addresses = await self._addresses(topic)
+        return await self._api.members(self._instance.chance.choice(addresses), self._group)

@@ -1,0 +1,125 @@
+"""What happens to a message that could not be consumed: it is asked for again later.
+
+The broker is told to put it into the group's retry topic (CONSUMER_SEND_MSG_BACK); where that fails it
+is sent there as a new message; where that fails too, or the broker knows no retries, it is given to
+the listener again after 5 s. Follows DefaultMQPushConsumerImpl.sendMessageBack of 5.3.3.
+"""
+
+import logging
+
+from cometmq.client.api.consuming import ConsumeApi
+from cometmq.client.connection.instance import ClientInstance
+from cometmq.client.identity import make_unique_ids
+from cometmq.client.producer.encoded_send import SendEncoder
+from cometmq.client.producer.sender import EncodedSender
+from cometmq.client.settings import ProducerSettings
+from cometmq.codec.headers.send_back import SendBackRequest
+from cometmq.model import properties as keys_of
+from cometmq.model.codes import ResponseCode
+from cometmq.model.errors import BrokerRefused, CometError
+from cometmq.model.message import Message, StoredMessage
+from cometmq.model.names import INNER_PRODUCER_GROUP, retry_topic
+
+_log = logging.getLogger(__name__)
+
+# consumeMessageBack with an unset maxReconsumeTimes (getMaxReconsumeTimes of 5.3.3).
+RETRIES_DEFAULT = 16
+# delayLevel 0 lets the broker choose by the number of tries; a negative one means the dead letters.
+BROKERS_CHOICE = 0
+DEAD_LETTER = -1
+# Where retries begin among the delay levels: the first waits 10 s.
+FIRST_RETRY_LEVEL = 3
+
+
+class SendBack:
+    """Gives messages of one group back to their brokers.
+
+    Args:
+        instance: routes and connections.
+        group: the consumer group.
+        retries_max: tries before a message goes to the dead letters; -1: the group's own.
+    """
+
+    def __init__(self, instance: ClientInstance, group: str, retries_max: int) -> None:
+        self._instance = instance
+        self._api = ConsumeApi(instance)
+        self._group = group
+        self._retries_max = RETRIES_DEFAULT if retries_max < 0 else retries_max
+        settings = ProducerSettings()
+        ids = make_unique_ids(instance.ip, instance.clock, instance.chance)
+        self._encoder = SendEncoder(INNER_PRODUCER_GROUP, settings, instance.clock, ids)
+        self._sender = EncodedSender(instance, settings)
+
+    async def give_back(
+        self, message: StoredMessage, delay_level: int = BROKERS_CHOICE
+    ) -> bool:
+        """Give a message back; whether someone has it now."""
+        try:
+            await self.tell(
+                message.queue.broker_name, message.commitlog_offset, delay_level, message
+            )
+        except BrokerRefused as refused:
+            if refused.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
+                _log.warning("the broker keeps no retries (%s); trying again here", refused)
+                return False
+            return await self.send_anew(message, refused)
+        except CometError as error:
+            return await self.send_anew(message, error)
+        return True
+
+    async def tell(
+        self,
+        broker_name: str,
+        commitlog_offset: int,
+        delay_level: int,
+        message: StoredMessage | None = None,
+    ) -> None:
+        """Ask a broker to put the message at this place of its log into the retry topic.
+
+        Raises:
+            BrokerRefused, BrokerNotFound, NetError, CodecError: it did not.
+        """
+        header = SendBackRequest(
+            commitlog_offset,
+            self._group,
+            delay_level,
+            origin_msg_id=message.offset_message_id if message else None,
+            origin_topic=message.topic if message else None,
+            unit_mode=False,
+            max_reconsume_times=self._retries_max,
+        )
+        await self._api.send_back(self._instance.address(broker_name), header)
+
+    async def send_anew(
+        self, message: StoredMessage, reason: object = "its last try was in vain"
+    ) -> bool:
+        """Send a message to the retry topic, whose broker says what is next; whether it is there."""
+        _log.info("%r was not taken back (%s); sending it to the retry topic", message, reason)
+        properties = message.properties
+        first_id = properties.get(keys_of.ORIGIN_MESSAGE_ID) or message.offset_message_id
+        level = FIRST_RETRY_LEVEL + message.reconsume_times
+        fresh = Message(
+            retry_topic(self._group), message.body, flag=message.flag, delay_level=level
+        )
+        kept = {name: value for name, value in properties.items() if name not in _NOT_KEPT}
+        extra = {
+            **kept,
+            keys_of.RETRY_TOPIC: message.topic,
+            keys_of.ORIGIN_MESSAGE_ID: first_id,
+            keys_of.DELAY: str(level),
+        }
+        try:
+            times = f',"j":"{message.reconsume_times + 1}","l":"{self._retries_max}"'
+            encoded = self._encoder.pack(fresh, extra, more=times)
+            await self._sender.start(encoded, None, None)
+        except CometError as error:
+            _log.warning(
+                "%r could not be sent for a retry: %s; trying again here", message, error
+            )
+            return False
+        return True
+
+
+_NOT_KEPT = frozenset(
+    (keys_of.DELAY, keys_of.TRAN_MSG, keys_of.WAIT, keys_of.REAL_TOPIC, keys_of.REAL_QID)
+)

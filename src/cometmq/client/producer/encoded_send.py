@@ -1,0 +1,238 @@
+"""What a message becomes before its queue is known: header text and body, made once for all attempts.
+
+Next: cometmq.client.producer.sender
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from cometmq.client.namespace import namespace_of
+from cometmq.client.settings import ProducerSettings
+from cometmq.codec.batch import encode_item
+from cometmq.codec.compression import compress, compressed_flag
+from cometmq.codec.message_id import UniqueIds
+from cometmq.codec.properties import encode_properties
+from cometmq.codec.send_text import front_text, json_text, middle_text
+from cometmq.model import properties as keys_of
+from cometmq.model.clock import Clock
+from cometmq.model.codes import RequestCode
+from cometmq.model.errors import CodecError, MessageError
+from cometmq.model.message import Message
+from cometmq.model.names import DEFAULT_TOPIC, NOT_SENDABLE_TOPICS
+
+_SEND = int(RequestCode.SEND_MESSAGE_V2)
+_SEND_BATCH = int(RequestCode.SEND_BATCH_MESSAGE)
+
+
+class EncodedSend(NamedTuple):
+    """A send request without its queue.
+
+    Attributes:
+        topic: where to.
+        front: the header's text before the queue (`codec.send_text`).
+        middle: the header's text behind it.
+        body: as it goes out, maybe compressed.
+        message_id: the same over all attempts, so that duplicates can be told.
+    """
+
+    topic: str
+    front: str
+    middle: str
+    body: bytes
+    message_id: str
+
+
+# EncodedSend(...) goes through a Python-level __new__ and takes three times as long.
+_encoded_send = tuple.__new__
+
+
+class SendEncoder:
+    """Encodes the messages of one producer.
+
+    Args:
+        group: the producer's group.
+        settings: what is compressed and what is too long.
+        clock: for the time a message is born.
+        ids: of messages.
+    """
+
+    def __init__(
+        self, group: str, settings: ProducerSettings, clock: Clock, ids: UniqueIds
+    ) -> None:
+        self._group = group
+        self._settings = settings
+        self._clock = clock
+        self._ids = ids
+        self._namespace = namespace_of(settings.namespace)
+        # By topic and request code: the topic with its namespace, and the header's front.
+        self._fronts: dict[tuple[str, int], tuple[str, str]] = {}
+        self._plain = (0, True), ""  # The last of `_plain_front`, and its text.
+        # Bodies up to this are neither too long nor compressed.
+        self._plain_size_max = min(settings.compress_over, settings.body_size_max)
+
+    def _front(self, topic: str, code: int) -> tuple[str, str]:
+        """What is the same for all messages of a topic; checked the first time."""
+        if topic in NOT_SENDABLE_TOPICS:
+            raise MessageError(
+                f"the topic {topic!r} belongs to the system; nobody may send to it"
+            )
+        full = self._namespace.wrap(topic)
+        queues = self._settings.default_topic_queues
+        front = full, front_text(code, self._group, full, DEFAULT_TOPIC, queues)
+        self._fronts[topic, code] = front
+        return front
+
+    def pack(
+        self,
+        message: Message,
+        extra: Mapping[str, str] | None = None,
+        *,
+        code: int = _SEND,
+        sys_flag: int = 0,
+        more: str = "",
+    ) -> EncodedSend:
+        """One message.
+
+        Args:
+            message: what to send.
+            extra: properties of the system's own, for retries.
+            code: SEND_MESSAGE_V2, or a request with the same header.
+            sys_flag: bits of `model.flags`.
+            more: further fields of the header (`codec.send_text.middle_text`).
+
+        Raises:
+            MessageError: its body is too long or the topic is not for users.
+        """
+        body = message.body
+        if body.__class__ is not bytes:
+            body = bytes(body)
+        topic = message.topic
+        full, front = self._fronts.get((topic, code)) or self._front(topic, code)
+        if len(body) > self._plain_size_max:
+            body, sys_flag = self._compressed(body, topic, sys_flag)
+        now_ms = self._clock.now_ms()
+        message_id = self._ids.next_id(now_ms)
+        if extra or more or sys_flag or message.tag or message.flag or not _is_bare(message):
+            properties = json_text(_property_text(message, message_id, extra))
+            middle = middle_text(sys_flag, now_ms, message.flag, properties, more)
+        else:
+            front_of = self._plain_front(now_ms, wait_store_ok=message.wait_store_ok)
+            middle = f'{front_of}{message_id}\\u0002"'
+        return _encoded_send(EncodedSend, (full, front, middle, body, message_id))
+
+    def _plain_front(self, now_ms: int, *, wait_store_ok: bool) -> str:
+        """What messages of one ms that have nothing but a body share of their middle, up to the id."""
+        of = now_ms, wait_store_ok
+        known, text = self._plain  # One step, as in `UniqueIds`.
+        if known != of:
+            wait = "true" if wait_store_ok else "false"
+            text = middle_text(0, now_ms, 0, f'"WAIT\\u0001{wait}\\u0002UNIQ_KEY\\u0001')
+            self._plain = of, text
+        return text
+
+    def _compressed(self, body: bytes, topic: str, sys_flag: int) -> tuple[bytes, int]:
+        settings = self._settings
+        self._check_size(len(body), topic)
+        if len(body) <= settings.compress_over:
+            return body, sys_flag
+        # Follows DefaultMQProducerImpl.tryToCompressMessage: compressed whatever comes out.
+        small = compress(body, settings.compression, level=settings.compression_level)
+        return small, compressed_flag(sys_flag, settings.compression)
+
+    def pack_batch(self, messages: Sequence[Message]) -> EncodedSend:
+        """Messages of one topic in one request (DefaultMQProducer.batch of 5.3.3).
+
+        Consumers of every language see the batch's id as that of each of its messages: the
+        broker stores the properties of the batch behind those of the message.
+
+        Raises:
+            MessageError: none, several topics, delays, or together too long.
+        """
+        if not messages:
+            raise MessageError("a batch needs at least one message")
+        first = messages[0]
+        ids, items, size = [], [], 0
+        now_ms = self._clock.now_ms()
+        for message in messages:
+            if message.topic != first.topic:
+                raise MessageError(
+                    f"a batch has one topic, not {first.topic!r} and {message.topic!r}; send one each"
+                )
+            if message.wait_store_ok != first.wait_store_ok:
+                raise MessageError("wait_store_ok must be the same for all messages of a batch")
+            if message.delay_level or message.deliver is not None:
+                raise MessageError("a message with a delay cannot go in a batch; send it alone")
+            message_id = self._ids.next_id(now_ms)
+            block = _property_text(message, message_id).encode()
+            item = encode_item(message.flag, bytes(message.body), block)
+            ids.append(message_id)
+            items.append(item)
+            size += len(item)
+        self._check_size(size, first.topic)
+        wait = "true" if first.wait_store_ok else "false"
+        own = encode_properties({keys_of.WAIT: wait, keys_of.UNIQ_KEY: self._ids.next_id()})
+        return self._batch_parcel(first.topic, b"".join(items), own.decode(), ",".join(ids))
+
+    def pack_encoded(self, topic: str, batch_body: bytes, properties: str) -> EncodedSend:
+        """A batch whose body is encoded already (`codec.batch.encode_batch`).
+
+        Raises:
+            MessageError: it is empty or too long.
+        """
+        if not batch_body:
+            raise MessageError("a batch needs at least one message")
+        self._check_size(len(batch_body), topic)
+        message_id = self._ids.next_id()
+        if not properties:
+            properties = encode_properties(
+                {keys_of.WAIT: "true", keys_of.UNIQ_KEY: message_id}
+            ).decode()
+        return self._batch_parcel(topic, batch_body, properties, message_id)
+
+    def _batch_parcel(
+        self, topic: str, body: bytes, properties: str, message_id: str
+    ) -> EncodedSend:
+        full, front = self._fronts.get((topic, _SEND_BATCH)) or self._front(topic, _SEND_BATCH)
+        # Batches are never compressed.
+        middle = middle_text(
+            0, self._clock.now_ms(), 0, json_text(properties), more=',"m":"true"'
+        )
+        return EncodedSend(full, front, middle, body, message_id)
+
+    def _check_size(self, size: int, topic: str) -> None:
+        if size > self._settings.body_size_max:
+            raise MessageError(
+                f"a body of {size} bytes for {topic!r}; at most {self._settings.body_size_max} are "
+                "allowed (body_size_max here, maxMessageSize at the broker)"
+            )
+
+
+def _property_text(
+    message: Message, message_id: str, extra: Mapping[str, str] | None = None
+) -> str:
+    """The properties as brokers keep them."""
+    tag = message.tag or ""
+    if _is_bare(message) and not extra and tag.isascii():
+        # What most messages are, in a third of the time; `Message` has checked the tag.
+        wait = "true" if message.wait_store_ok else "false"
+        tags = f"TAGS\x01{tag}\x02" if tag else ""
+        return f"{tags}WAIT\x01{wait}\x02UNIQ_KEY\x01{message_id}\x02"
+    properties = message.stored_properties()
+    properties[keys_of.UNIQ_KEY] = message_id
+    if extra:
+        properties.update(extra)
+    return _block(properties).decode()
+
+
+def _is_bare(message: Message) -> bool:
+    """Whether it has no properties but its tag."""
+    return not (
+        message.properties or message.keys or message.delay_level or message.deliver is not None
+    )
+
+
+def _block(properties: Mapping[str, str]) -> bytes:
+    try:
+        return encode_properties(properties)
+    except CodecError as error:
+        raise MessageError(f"{error}; a message cannot carry them") from None

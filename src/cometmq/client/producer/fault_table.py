@@ -1,0 +1,43 @@
+"""Which brokers to keep away from for a while: those that answered slowly or not at all.
+
+Follows MQFaultStrategy of RocketMQ 5.3.3: a latency falls into a class, and a class has a time for
+which the broker is avoided. Only used with `latency_fault`.
+"""
+
+from bisect import bisect_right
+
+from cometmq.model.clock import Clock
+
+# latencyMax and notAvailableDuration of MQFaultStrategy 5.3.3, both ms.
+_LATENCY_CLASSES_MS = (50, 100, 550, 1800, 3000, 5000, 15000)
+_AVOIDED_MS = (0, 0, 2000, 5000, 6000, 10000, 30000)
+# What a failed request counts as (updateFaultItem with isolation).
+ISOLATION_LATENCY_MS = 10_000
+
+
+class FaultTable:
+    """Until when each broker is avoided."""
+
+    def __init__(self, clock: Clock) -> None:
+        """`clock` gives monotonic time."""
+        self._clock = clock
+        self._avoided_until: dict[str, float] = {}
+
+    def note(self, broker_name: str, latency_ms: float) -> None:
+        """A request to this broker took so long; a failed one: `ISOLATION_LATENCY_MS`."""
+        avoided_ms = avoided_for_ms(latency_ms)
+        if avoided_ms:
+            self._avoided_until[broker_name] = self._clock.monotonic() + avoided_ms / 1000
+        else:
+            self._avoided_until.pop(broker_name, None)
+
+    def is_available(self, broker_name: str) -> bool:
+        """Whether messages should go there now."""
+        until = self._avoided_until.get(broker_name)
+        return until is None or self._clock.monotonic() >= until
+
+
+def avoided_for_ms(latency_ms: float) -> int:
+    """For how long a broker is avoided that took this long, ms."""
+    place = bisect_right(_LATENCY_CLASSES_MS, latency_ms) - 1
+    return _AVOIDED_MS[place] if place >= 0 else 0

@@ -1,0 +1,433 @@
+"""Sends messages.
+
+    async with AsyncProducer("127.0.0.1:9876") as producer:
+        result = await producer.send(Message("orders", b"...", tag="paid", keys="order-17"))
+
+`send` gives a future at once and makes no task: await it, or gather many of them; it has every error, too. Those of one turn
+of the loop leave in one write for each broker. `cometmq.client.Producer` is the same for threads.
+
+Next: cometmq.client.producer.encoded_send
+"""
+
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+from types import TracebackType
+from typing import Any, Self
+
+from cometmq.client.connection.instance import ClientInstance
+from cometmq.client.identity import make_unique_ids
+from cometmq.client.namespace import namespace_of
+from cometmq.client.producer.encoded_send import SendEncoder
+from cometmq.client.producer.flight import WINDOW, send_all
+from cometmq.client.producer.producer_member import ProducerMember
+from cometmq.client.producer.queue_selector import Selector, at_broker, only, pick_of
+from cometmq.client.producer.request_reply import Waiting, make_reply
+from cometmq.client.producer.send_chain import SendChain, make_chain
+from cometmq.client.producer.sender import EncodedSender
+from cometmq.client.producer.transactions import (
+    AsyncTransaction,
+    ProducerTransactions,
+    TransactionListener,
+    TransactionResult,
+)
+from cometmq.client.results import SendResult
+from cometmq.client.settings import ProducerSettings
+from cometmq.model.codes import RequestCode
+from cometmq.model.errors import ClientClosed, CometError
+from cometmq.model.message import Message, StoredMessage
+from cometmq.model.names import check_group
+from cometmq.model.queue import MessageQueue
+
+
+class AsyncProducer:
+    """A producer of one group.
+
+    Args:
+        nameservers: "ip:port;ip:port"; None: NAMESRV_ADDR, then 127.0.0.1:9876.
+        group: its producer group; matters for transactions only.
+        settings: times, retries and sizes.
+        transaction_listener: does the work of `send_in_transaction` and knows what became of
+            transactions that another process of the group began.
+        instance: share another client's connections; its owner closes it.
+
+    Raises:
+        SettingsError: a nameserver address cannot be read.
+        RequestError: the group's name is illegal.
+    """
+
+    def __init__(
+        self,
+        nameservers: str | None = None,
+        *,
+        group: str = "PYTHON_PRODUCER",
+        settings: ProducerSettings | None = None,
+        transaction_listener: TransactionListener | None = None,
+        instance: ClientInstance | None = None,
+    ) -> None:
+        self._settings = settings or ProducerSettings()
+        self._namespace = namespace_of(self._settings.namespace)
+        check_group(group)
+        group = self._namespace.wrap(group)
+        self._membership = ProducerMember(group)
+        self._instance = instance or ClientInstance(nameservers, self._settings)
+        self._owns_instance = instance is None
+        ids = make_unique_ids(self._instance.ip, self._instance.clock, self._instance.chance)
+        self._encoder = SendEncoder(group, self._settings, self._instance.clock, ids)
+        self._sender: EncodedSender | None = None
+        self._chain: SendChain | None = None
+        self._requests = Waiting(self._instance)
+        reply_code = RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT
+        self._membership.takers[reply_code] = self._requests.take
+        self._transactions = ProducerTransactions(
+            group,
+            self._instance,
+            self._encoder,
+            transaction_listener,
+            body_size_max=self._settings.body_size_max,
+        )
+        check_code = RequestCode.CHECK_TRANSACTION_STATE
+        self._membership.takers[check_code] = self._transactions.take_check
+
+    def __repr__(self) -> str:
+        """Group, client and nameservers."""
+        return f"<{type(self).__name__} {self.group} of {self._instance!r}>"
+
+    @property
+    def group(self) -> str:
+        """The producer group."""
+        return self._membership.group
+
+    @property
+    def client_id(self) -> str:
+        """How brokers know this client."""
+        return self._instance.client_id
+
+    # --- life
+
+    async def start(self) -> None:
+        """Begin; brokers are met at the first send, with a `transaction_listener` at once."""
+        if self._sender is None:
+            await self._instance.start()
+            self._sender = EncodedSender(self._instance, self._settings)
+            self._chain = make_chain(
+                self._encoder, self._sender, self._instance, self.group, self._settings
+            )
+            # Whoever has a half of this group must find us, though we have sent it nothing.
+            await self._instance.join(
+                self._membership, everywhere=self._transactions.can_tell_of_others
+            )
+
+    async def close(self) -> None:
+        """Leave the group and close the connections; sends under way fail.
+
+        Batches that are being filled and traces are still sent.
+        """
+        if self._sender is None:
+            return
+        sender, self._sender = self._sender, None
+        if self._chain is not None:
+            await self._chain.close()
+        sender.close()
+        await self._transactions.close()
+        await self._instance.leave(self._membership)
+        if self._owns_instance:
+            await self._instance.close()
+
+    async def __aenter__(self) -> Self:
+        """Start."""
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self,
+        _kind: type[BaseException] | None,
+        _error: BaseException | None,
+        _trace: TracebackType | None,
+    ) -> None:
+        """Close."""
+        await self.close()
+
+    def _running(self) -> EncodedSender:
+        if self._sender is None:
+            raise ClientClosed(
+                f"{self!r} is not running; use it inside `async with`, or call start() first"
+            )
+        return self._sender
+
+    # --- sending
+
+    def send(
+        self,
+        message: Message,
+        *,
+        queue: MessageQueue | None = None,
+        selector: Selector | None = None,
+        timeout_ms: int | None = None,
+    ) -> asyncio.Future[SendResult]:
+        """Send a message; its result comes when a broker has acknowledged it.
+
+        Whatever goes wrong is raised where the result is awaited, and nowhere else.
+
+        Args:
+            message: what to send.
+            queue: the very queue it must go to; then it is tried once only.
+            selector: chooses the queue (`by_hash(key)`); tried once only, too.
+            timeout_ms: for all attempts together; None: the settings'.
+
+        Raises:
+            ClientClosed, MessageError: nothing was sent.
+            SendFailed: no attempt was acknowledged; it may be stored all the same.
+            BrokerRefused: the broker does not take this message.
+            TopicNotFound, NetError: there is nobody to send it to.
+        """
+        try:
+            return self._begin(message, queue, selector, timeout_ms)
+        except CometError as error:
+            return _failed(error)
+
+    def _begin(
+        self,
+        message: Message,
+        queue: MessageQueue | None,
+        selector: Selector | None,
+        timeout_ms: int | None,
+    ) -> asyncio.Future[SendResult]:
+        """Begin a send; raises what stands before it is begun."""
+        sender = self._sender or self._running()
+        pick = None
+        if queue is not None or selector is not None:
+            pick = pick_of(message, queue, selector, self._namespace)
+        if self._chain is not None:
+            return self._chain.send(message, pick, timeout_ms)
+        return sender.start(self._encoder.pack(message), pick, timeout_ms)
+
+    async def send_many(
+        self,
+        messages: Iterable[Message],
+        *,
+        queue: MessageQueue | None = None,
+        selector: Selector | None = None,
+        timeout_ms: int | None = None,
+        window: int = WINDOW,
+    ) -> list[SendResult]:
+        """Send messages with many under way at once; results in their order.
+
+        Where the order within a queue matters, await one send before the next or use `send_batch`:
+        a Java broker works on the requests of a connection in parallel.
+
+        Args:
+            messages: any number.
+            queue: as in `send`.
+            selector: as in `send`.
+            timeout_ms: of each send.
+            window: how many may wait for their answers at once.
+
+        Raises:
+            SendFailed: after all have settled, when some failed; how many, and the first reason.
+            ClientClosed, MessageError: at the first message that cannot be sent; those before it are.
+        """
+
+        def send(message: Message) -> asyncio.Future[SendResult]:
+            return self._begin(message, queue, selector, timeout_ms)
+
+        return await send_all(messages, send, window=window)
+
+    def send_batch(
+        self,
+        messages: Sequence[Message],
+        *,
+        queue: MessageQueue | None = None,
+        timeout_ms: int | None = None,
+    ) -> asyncio.Future[SendResult]:
+        """Send messages of one topic in one request: they lie in one queue, one behind the other.
+
+        Args:
+            messages: together at most `body_size_max` bytes.
+            queue: as in `send`.
+            timeout_ms: as in `send`.
+
+        Raises:
+            MessageError: several topics, a delay, or too long.
+            ClientClosed, SendFailed, BrokerRefused, TopicNotFound, NetError: as `send`.
+        """
+        try:
+            sender = self._running()
+            encoded = self._encoder.pack_batch(messages)
+        except CometError as error:
+            return _failed(error)
+        return sender.start(encoded, only(queue), timeout_ms)
+
+    def send_encoded(
+        self,
+        topic: str,
+        queue: MessageQueue | None,
+        batch_body: bytes,
+        *,
+        properties: str = "",
+        timeout_ms: int | None = None,
+    ) -> asyncio.Future[SendResult]:
+        r"""Send a batch that is encoded already, for those who make many messages from columns.
+
+        Args:
+            topic: of all messages in it.
+            queue: where to; None: the next one.
+            batch_body: `codec.batch.encode_batch`.
+            properties: the batch's own, name\x01value\x02; empty: an id and WAIT=true.
+            timeout_ms: as in `send`.
+
+        Raises:
+            MessageError: empty or too long.
+            ClientClosed, SendFailed, BrokerRefused, TopicNotFound, NetError: as `send`.
+        """
+        try:
+            sender = self._running()
+            encoded = self._encoder.pack_encoded(topic, batch_body, properties)
+        except CometError as error:
+            return _failed(error)
+        return sender.start(encoded, only(queue), timeout_ms)
+
+    async def send_oneway(
+        self,
+        message: Message,
+        *,
+        queue: MessageQueue | None = None,
+        selector: Selector | None = None,
+    ) -> None:
+        """Send a message and ask for no answer: fast, and nobody knows whether it arrived.
+
+        Raises:
+            ClientClosed, MessageError, TopicNotFound, NetError: it could not even be written.
+        """
+        sender = self._running()
+        await sender.oneway(
+            self._encoder.pack(message), pick_of(message, queue, selector, self._namespace)
+        )
+
+    # --- request and reply
+
+    async def request(
+        self,
+        message: Message,
+        *,
+        queue: MessageQueue | None = None,
+        selector: Selector | None = None,
+        timeout_ms: int | None = None,
+    ) -> StoredMessage:
+        """Send a message and wait for the reply that a consumer of its topic gives to it.
+
+        Args:
+            message: the request.
+            queue: as in `send`.
+            selector: as in `send`.
+            timeout_ms: for sending and the reply together; None: the settings'.
+
+        Raises:
+            RequestTimeout: nobody replied in time.
+            ClientClosed, MessageError, SendFailed, BrokerRefused, TopicNotFound, NetError: as
+                `send`.
+        """
+        sender = self._running()
+        timeout_ms = self._settings.send_timeout_ms if timeout_ms is None else timeout_ms
+        opened = self._requests.begin(timeout_ms)
+        encoded = self._encoder.pack(message, opened.properties)
+        sent = sender.start(
+            encoded, pick_of(message, queue, selector, self._namespace), timeout_ms
+        )
+        return await opened.wait(sent, timeout_ms)
+
+    def reply(
+        self,
+        request: StoredMessage,
+        body: bytes,
+        *,
+        properties: Mapping[str, str] | None = None,
+        timeout_ms: int | None = None,
+    ) -> asyncio.Future[SendResult]:
+        """Reply to a message that was sent with `request`, here or by any client of RocketMQ.
+
+        Args:
+            request: as a listener got it.
+            body: of the reply.
+            properties: of the reply, the user's own.
+            timeout_ms: as in `send`.
+
+        Raises:
+            MessageError: the message asks for no reply.
+            BrokerRefused: who asked is not there any more.
+            ClientClosed, SendFailed, TopicNotFound, NetError: as `send`.
+        """
+        try:
+            sender = self._running()
+            message, back = make_reply(request, body, properties or {})
+            code = int(RequestCode.SEND_REPLY_MESSAGE_V2)
+            encoded = self._encoder.pack(message, back, code=code)
+        except CometError as error:
+            return _failed(error)
+        return sender.start(encoded, at_broker(request.queue.broker_name), timeout_ms)
+
+    # --- transactions
+
+    def transaction(
+        self,
+        message: Message,
+        *,
+        queue: MessageQueue | None = None,
+        selector: Selector | None = None,
+        timeout_ms: int | None = None,
+    ) -> AsyncTransaction:
+        """A transaction to be used in `async with`: half message, your work, commit or rollback.
+
+        Args:
+            message: what consumers get when it is committed.
+            queue: as in `send`.
+            selector: as in `send`.
+            timeout_ms: of the half message, as in `send`.
+
+        Raises:
+            ClientClosed: at once.
+            MessageError, SendFailed, BrokerRefused, TopicNotFound, NetError: when it begins.
+        """
+        sender, pick = self._running(), pick_of(message, queue, selector, self._namespace)
+        begin = self._transactions.begin
+        return AsyncTransaction(
+            self._transactions, lambda: begin(sender, message, pick, timeout_ms)
+        )
+
+    async def send_in_transaction(
+        self, message: Message, argument: Any = None, *, timeout_ms: int | None = None
+    ) -> TransactionResult:
+        """Send a half message, run the listener's `execute`, and end as it says.
+
+        Args:
+            message: what consumers get when it is committed.
+            argument: handed to `execute`.
+            timeout_ms: of the half message, as in `send`.
+
+        Raises:
+            MessageError, SendFailed, BrokerRefused, TopicNotFound, NetError: the half message
+                is on no broker for sure; the listener was not called.
+            ClientClosed: as `send`.
+        """
+        self._transactions.check_listener()
+        half = await self._transactions.begin(self._running(), message, None, timeout_ms)
+        return TransactionResult(
+            half, await self._transactions.execute(half, message, argument)
+        )
+
+    async def queues(self, topic: str) -> list[MessageQueue]:
+        """The queues that messages of this topic may go to.
+
+        Of a topic that does not exist yet: those that its first send will make.
+
+        Raises:
+            TopicNotFound: there is no route, and brokers create no topics.
+            ClientClosed, NetError, BrokerRefused: the nameservers cannot be asked.
+        """
+        return list(await self._running().queues(self._namespace.wrap(topic)))
+
+
+def _failed(error: CometError) -> asyncio.Future[SendResult]:
+    """What a send gives that could not even begin."""
+    result: asyncio.Future[SendResult] = asyncio.get_running_loop().create_future()
+    result.set_exception(error)
+    return result

@@ -1,0 +1,174 @@
+"""Requests that are messages: sent to a topic, answered by whoever consumes them, each to who asked.
+
+    reply = await producer.request(Message("prices", b"AAPL"), timeout_ms=2000)
+
+and in the listener of the other side:
+
+    await producer.reply(message, b"187.20")
+
+The reply does not lie in a queue that the asker reads: brokers push it down the asker's own
+connection (PUSH_REPLY_MESSAGE_TO_CLIENT). Follows RequestResponseFuture and MessageUtil of RocketMQ
+5.3.3.
+
+Next: cometmq.broker.service.replies
+"""
+
+import asyncio
+import logging
+import uuid
+from collections.abc import Mapping
+
+from cometmq.client.connection.instance import ClientInstance
+from cometmq.client.results import SendResult
+from cometmq.codec.compression import decompress, plain_flag
+from cometmq.codec.fields import decode_fields
+from cometmq.codec.headers.reply import PushReply
+from cometmq.codec.properties import decode_properties
+from cometmq.codec.remoting import Command
+from cometmq.model import properties as keys_of
+from cometmq.model.errors import CodecError, MessageError, RequestTimeout
+from cometmq.model.message import Message, StoredMessage
+from cometmq.model.names import REPLY_TOPIC_SUFFIX
+from cometmq.model.queue import MessageQueue
+from cometmq.net.answer import Answer
+from cometmq.net.channel import Channel
+
+_log = logging.getLogger(__name__)
+
+REPLY_TYPE = "reply"  # MSG_TYPE of replies (MixAll.REPLY_MESSAGE_FLAG).
+# A reply that was compressed may not grow beyond this, bytes: who replies is not always a friend.
+_BODY_SIZE_MAX = 64 * 1024 * 1024
+
+
+class Waiting:
+    """The requests of one producer that have no reply yet."""
+
+    def __init__(self, instance: ClientInstance) -> None:
+        self._instance = instance
+        self._replies: dict[str, asyncio.Future[StoredMessage]] = {}
+
+    def begin(self, timeout_ms: int) -> "OpenRequest":
+        """A request: send its message with `properties`, then `wait`."""
+        number = uuid.UUID(int=self._instance.chance.getrandbits(128), version=4)
+        return OpenRequest(self._replies, str(number), self._instance.client_id, timeout_ms)
+
+    def take(self, command: Command, channel: Channel) -> bool:
+        """PUSH_REPLY_MESSAGE_TO_CLIENT 326; whether one of these requests waits for it."""
+        header = decode_fields(PushReply, command.fields)
+        properties = decode_properties((header.properties or "").encode())
+        number = properties.get(keys_of.CORRELATION_ID, "")
+        reply = self._replies.get(number)
+        if reply is None:
+            _log.info("nobody waits for the reply %.100r any more", number)
+            return False
+        del self._replies[number]
+        now_ms = self._instance.clock.now_ms()
+        try:
+            # Not before: a reply that nobody waits for is not decompressed.
+            message = read_reply(header, properties, command.body, arrived_ms=now_ms)
+        except CodecError as error:
+            if not reply.done():
+                reply.set_exception(CodecError(f"the reply to the request {number}: {error}"))
+            raise
+        if not reply.done():
+            reply.set_result(message)
+        channel.answer(command, Answer())
+        return True
+
+
+class OpenRequest:
+    """One request on its way.
+
+    Attributes:
+        properties: what its message carries besides, so that the reply finds back.
+    """
+
+    def __init__(
+        self,
+        replies: dict[str, asyncio.Future[StoredMessage]],
+        number: str,
+        client_id: str,
+        timeout_ms: int,
+    ) -> None:
+        self.properties = {
+            keys_of.CORRELATION_ID: number,
+            keys_of.REPLY_TO_CLIENT: client_id,
+            keys_of.TTL: str(timeout_ms),
+        }
+        self._number = number
+        self._replies = replies
+        self._reply: asyncio.Future[StoredMessage] = asyncio.get_running_loop().create_future()
+        replies[number] = self._reply
+
+    async def wait(self, sent: asyncio.Future[SendResult], timeout_ms: float) -> StoredMessage:
+        """The reply to a request whose message is being sent.
+
+        Raises:
+            RequestTimeout: nobody replied in time.
+            CodecError: the reply cannot be read.
+            CometError: the message could not be sent.
+        """
+        # Whoever replies may be faster than the broker's answer; then nobody looks at that.
+        sent.add_done_callback(lambda done: done.cancelled() or done.exception())
+        try:
+            async with asyncio.timeout(timeout_ms / 1000):
+                await asyncio.wait((sent, self._reply), return_when=asyncio.FIRST_COMPLETED)
+                if not self._reply.done():
+                    await sent
+                return await self._reply
+        except TimeoutError:
+            raise RequestTimeout(
+                f"no reply to the request {self._number} within {timeout_ms:.0f} ms; does a "
+                "consumer of its topic reply to it?"
+            ) from None
+        finally:
+            self._replies.pop(self._number, None)
+
+
+def make_reply(
+    request: StoredMessage, body: bytes, properties: Mapping[str, str]
+) -> tuple[Message, dict[str, str]]:
+    """The message that replies to a request, and the system's properties of it.
+
+    Raises:
+        MessageError: the message asks for no reply.
+    """
+    asked = request.properties
+    cluster = asked.get(keys_of.CLUSTER)
+    if not cluster or keys_of.REPLY_TO_CLIENT not in asked:
+        raise MessageError(
+            f"{request!r} asks for no reply: it has no {keys_of.REPLY_TO_CLIENT} or "
+            f"{keys_of.CLUSTER}; was it sent with request()?"
+        )
+    names = (keys_of.CORRELATION_ID, keys_of.REPLY_TO_CLIENT, keys_of.TTL)
+    back = {name: asked[name] for name in names if name in asked}
+    message = Message(f"{cluster}_{REPLY_TOPIC_SUFFIX}", body, properties=properties)
+    return message, {keys_of.MSG_TYPE: REPLY_TYPE, **back}
+
+
+def read_reply(
+    header: PushReply, properties: dict[str, str], body: bytes, *, arrived_ms: int
+) -> StoredMessage:
+    """The reply in PUSH_REPLY_MESSAGE_TO_CLIENT.
+
+    Raises:
+        CodecError: its body cannot be read.
+    """
+    properties = {**properties, keys_of.REPLY_ARRIVE_TIME: str(arrived_ms)}
+    if header.sys_flag:
+        body = decompress(body, header.sys_flag, limit=_BODY_SIZE_MAX)
+    return StoredMessage(
+        queue=MessageQueue(header.topic, "", header.queue_id),
+        queue_offset=0,
+        message_id=properties.get(keys_of.UNIQ_KEY, ""),
+        offset_message_id="",
+        body=body,
+        properties=properties,
+        born_ms=header.born_timestamp,
+        born_host=header.born_host,
+        stored_ms=header.store_timestamp,
+        store_host=header.store_host,
+        flag=header.flag,
+        sys_flag=plain_flag(header.sys_flag),
+        reconsume_times=header.reconsume_times or 0,
+    )

@@ -1,0 +1,328 @@
+"""One send from its first attempt to its result: attempts, deadline, and what may be tried again.
+
+No task, no coroutine and no future of its own stands behind a send that finds route and connection
+ready: the channel tells the `PendingSend` itself of the answer, and that settles the caller's future. Only
+what must wait (a route, a connection) is prepared in a task. Follows
+DefaultMQProducerImpl.sendDefaultImpl of 5.3.3.
+
+Next: cometmq.net.channel
+"""
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from cometmq.client.producer.encoded_send import EncodedSend
+from cometmq.client.producer.fault_table import ISOLATION_LATENCY_MS
+from cometmq.client.producer.queue_selector import Pick
+from cometmq.client.results import SEND_STATUSES, SendResult, SendStatus
+from cometmq.codec.remoting import RawCommand
+from cometmq.codec.send_text import SendPieces, back_text
+from cometmq.model.codes import ResponseCode
+from cometmq.model.errors import (
+    BrokerRefused,
+    ClientClosed,
+    CodecError,
+    CometError,
+    ConnectError,
+    ConnectionLost,
+    NetError,
+    RequestTimeout,
+    SendFailed,
+)
+from cometmq.model.queue import MessageQueue
+
+if TYPE_CHECKING:
+    from cometmq.client.producer.sender import EncodedSender
+
+# retryResponseCodes of DefaultMQProducer 5.3.3: another broker may take the message. A broker that
+# is busy (FLOW_CONTROL) may take it later, which is what the pauses are for.
+RETRIABLE_CODES = frozenset(
+    (
+        ResponseCode.SYSTEM_ERROR,
+        ResponseCode.SYSTEM_BUSY,
+        ResponseCode.FLOW_CONTROL,
+        ResponseCode.SERVICE_NOT_AVAILABLE,
+        ResponseCode.NO_PERMISSION,
+        ResponseCode.TOPIC_NOT_EXIST,
+        ResponseCode.NO_BUYER_ID,
+        ResponseCode.NOT_IN_CURRENT_UNIT,
+        ResponseCode.GO_AWAY,
+    )
+)
+Failure = tuple[MessageQueue | None, CometError]
+_SUCCESS = int(ResponseCode.SUCCESS)
+
+# SendResult(...) goes through a Python-level __new__ and takes three times as long.
+_result = tuple.__new__
+
+
+def header_pieces(
+    encoded: EncodedSend, queue: MessageQueue, command_flag: int = 0
+) -> SendPieces:
+    """The header of the request for one queue."""
+    _, front, middle, _, _ = encoded
+    return front, queue.queue_id, middle, back_text(queue.broker_name, command_flag)
+
+
+class PendingSend:
+    """One send under way.
+
+    Attributes:
+        encoded: what is sent.
+
+    Args:
+        sender: whose it is.
+        encoded: what is sent.
+        pick: chooses its queue; None: round robin, with retries.
+        result: for the caller.
+        began: monotonic time, seconds.
+        deadline: of all attempts together, monotonic seconds.
+    """
+
+    __slots__ = (
+        "_began",
+        "_deadline",
+        "_failures",
+        "_pick",
+        "_queue",
+        "_result",
+        "_sender",
+        "encoded",
+    )
+
+    def __init__(
+        self,
+        sender: "EncodedSender",
+        encoded: EncodedSend,
+        pick: Pick | None,
+        result: asyncio.Future[SendResult],
+        began: float,
+        deadline: float,
+    ) -> None:
+        self.encoded = encoded
+        self._sender = sender
+        self._pick = pick
+        self._result = result
+        self._queue: MessageQueue | None = None
+        self._failures: tuple[Failure, ...] = ()
+        self._began = began
+        self._deadline = deadline
+
+    def attempt(self) -> None:
+        """Send now if route and connection are there, else when they are."""
+        sender = self._sender
+        if sender.is_closed:
+            self._settle(
+                ClientClosed("the producer was closed; the message may be stored or not")
+            )
+            return
+        try:
+            instance = sender.instance
+            encoded, queue = self.encoded, self._queue
+            if queue is None:
+                known = instance.routes.get(encoded.topic)
+                if known is None:
+                    self._prepare()
+                    return
+                last_broker = self._last_broker() if self._failures else None
+                self._queue = queue = sender.choose(
+                    encoded.topic, known.write_queues, self._pick, last_broker
+                )
+            name = queue.broker_name
+            channel = instance.channels.peek(
+                instance.routes.masters.get(name) or instance.address(name)
+            )
+            if channel is None:
+                self._prepare()
+                return
+            if self._failures:  # The first attempt began when the send did.
+                self._began = sender.clock.monotonic()
+            if self._began >= self._deadline:
+                self.failed(RequestTimeout("no time was left for another attempt"))
+                return
+            _, front, middle, body, _ = encoded  # By hand: no frame, no look at a name.
+            pieces = front, queue.queue_id, middle, back_text(name)
+            channel.send(pieces, body, self, self._deadline)
+        except CometError as error:
+            self.failed(error)
+        except Exception as error:  # noqa: BLE001  A selector of the user's that fails.
+            self._settle(error)
+
+    def _last_broker(self) -> str | None:
+        last, _ = self._failures[-1]
+        return last.broker_name if last else None
+
+    def _tries_left(self) -> int:
+        # Follows RocketMQ: a message for a certain queue is not sent to another one.
+        tries = 1 if self._pick else 1 + self._sender.settings.retries
+        return tries - len(self._failures)
+
+    def _prepare(self) -> None:
+        self._sender.instance.tasks.spawn(self._wait_ready(), "send")
+
+    async def _wait_ready(self) -> None:
+        sender = self._sender
+        left = self._deadline - sender.clock.monotonic()
+        missing = "no route or connection within the time of the send"
+        try:
+            async with asyncio.timeout(max(left, 0)):
+                if self._queue is None:
+                    await sender.queues(self.encoded.topic)
+                else:
+                    address = sender.instance.address(self._queue.broker_name)
+                    try:
+                        await sender.instance.channel(address)
+                    except ConnectError as error:
+                        # A broker that restarts has the time of the send to come back, where there is no
+                        # other. Nothing was sent meanwhile, so this is no attempt more.
+                        if self._pick or len(self._brokers()) > 1:
+                            raise
+                        missing = f"{error} It did not come back within the time of the send"
+                        await sender.returns.wait(address, self._deadline)
+        except asyncio.CancelledError:
+            self._settle(ClientClosed("the producer was closed before this message was sent"))
+            raise
+        except TimeoutError:
+            self.failed(RequestTimeout(missing))
+        except CometError as error:
+            self.failed(error)
+        else:
+            if self._result.done():  # Its caller has given it up.
+                sender.ended(self.encoded)
+            else:
+                self.attempt()
+
+    # --- told by the channel (net.channel.Waiter)
+
+    def answered(self, answer: RawCommand, /) -> None:
+        """The answer is here; a send that its caller cancelled counts as ended, too."""
+        queue, sender = self._queue, self._sender
+        try:
+            if answer[0] != _SUCCESS or sender.faults is not None or queue is None:
+                self._take(answer)
+                return
+            encoded = self.encoded
+            done = read_answer(answer, SendStatus.OK, encoded[4], queue)
+            sender.ended(encoded)
+            if not self._result.done():  # Else its caller cancelled it.
+                self._result.set_result(done)
+        except Exception as trouble:  # noqa: BLE001  Whatever it is, the caller learns of it.
+            self._settle(trouble)
+
+    def _take(self, answer: RawCommand) -> None:
+        queue = self._queue
+        assert queue is not None, "an answer comes from a queue"
+        sender = self._sender
+        if sender.faults is not None:
+            self._note_latency(queue)
+        status = SEND_STATUSES.get(answer[0])
+        if status is None:
+            address = sender.instance.routes.address(queue.broker_name) or queue.broker_name
+            self.failed(BrokerRefused(answer[0], answer[5] or "", address))
+        elif (
+            status is not SendStatus.OK
+            and sender.settings.retry_when_not_ok
+            and self._tries_left() > 1
+        ):
+            self.failed(BrokerRefused(ResponseCode.SYSTEM_ERROR, status, queue.broker_name))
+        else:
+            done = read_answer(answer, status, self.encoded.message_id, queue)
+            sender.ended(self.encoded)
+            if not self._result.done():  # Else its caller cancelled it.
+                self._result.set_result(done)
+
+    def _note_latency(self, queue: MessageQueue, latency_ms: float | None = None) -> None:
+        assert self._sender.faults is not None
+        took_ms = (self._sender.clock.monotonic() - self._began) * 1000
+        self._sender.faults.note(queue.broker_name, latency_ms or took_ms)
+
+    # --- failures
+
+    def failed(self, error: BaseException, /) -> None:
+        """There is no answer, or none that a send could end with."""
+        if not isinstance(error, CometError):
+            self._settle(error)
+            return
+        sender = self._sender
+        self._failures = (*self._failures, (self._queue, error))
+        if sender.faults is not None and self._queue and isinstance(error, NetError):
+            self._note_latency(self._queue, ISOLATION_LATENCY_MS)
+        if self._tries_left() > 0 and not self._result.done() and self._is_retriable(error):
+            pause_seconds = self._pause_seconds()
+            self._queue = None
+            if pause_seconds:
+                sender.loop.call_later(pause_seconds, self.attempt)
+            else:
+                self.attempt()
+        else:
+            self._settle(self._final_error(error))
+
+    def _is_retriable(self, error: CometError) -> bool:
+        if self._deadline - self._sender.clock.monotonic() <= 0:
+            return False
+        if isinstance(error, BrokerRefused):
+            return error.code in RETRIABLE_CODES
+        # What was answered, but cannot be read, may well be stored: it is the caller's to judge.
+        return isinstance(error, NetError) and self._queue is not None
+
+    def _pause_seconds(self) -> float:
+        """Another broker is tried at once; one that has failed already is given time, ever more."""
+        instance = self._sender.instance
+        rounds = len(self._failures) // max(len(self._brokers()), 1)
+        if not rounds:
+            return 0.0
+        # Half of it by chance: many senders that failed together must not come back together.
+        pause_ms: float = self._sender.settings.retry_pause_ms * 2 ** (rounds - 1)
+        return pause_ms * (0.5 + instance.chance.random() / 2) / 1000
+
+    def _brokers(self) -> set[str]:
+        known = self._sender.instance.routes.get(self.encoded.topic)
+        return {queue.broker_name for queue in known.write_queues} if known else set()
+
+    def _final_error(self, error: CometError) -> CometError:
+        if len(self._failures) == 1 and not isinstance(error, ConnectionLost | RequestTimeout):
+            return error
+        tried = "; ".join(f"{queue or 'no queue yet'}: {why}" for queue, why in self._failures)
+        failed = SendFailed(
+            f"message {self.encoded.message_id} for {self.encoded.topic!r} was not acknowledged in "
+            f"{len(self._failures)} attempt(s): {tried}"
+        )
+        failed.__cause__ = error
+        return failed
+
+    def _settle(self, error: BaseException) -> None:
+        """End with an error."""
+        self._sender.ended(self.encoded)
+        if not self._result.done():
+            self._result.set_exception(error)
+
+
+def read_answer(
+    answer: RawCommand, status: SendStatus, message_id: str, queue: MessageQueue
+) -> SendResult:
+    """The result of a send that a broker took.
+
+    Raises:
+        CodecError: the answer lacks its offset.
+    """
+    fields = answer[6]
+    try:
+        queue_id = int(fields["queueId"])
+        queue_offset = int(fields["queueOffset"])
+    except (KeyError, ValueError) as error:
+        raise CodecError(f"the answer to a send has no queue or offset: {error!r}") from None
+    if queue_id != queue.queue_id:
+        queue = MessageQueue(queue.topic, queue.broker_name, queue_id)
+    get = fields.get
+    values = (
+        status,
+        message_id,
+        get("msgId", ""),
+        queue,
+        queue_offset,
+        get("transactionId"),
+        get("MSG_REGION"),
+        get("TRACE_ON") != "false",
+        get("recallHandle"),
+    )
+    return _result(SendResult, values)

@@ -1,0 +1,98 @@
+"""What a send passes before it goes out, where settings ask for more than to send it: watchers, batches.
+
+Next: cometmq.client.producer.accumulator
+"""
+
+import asyncio
+from collections.abc import Sequence
+
+from cometmq.client.connection.instance import ClientInstance
+from cometmq.client.producer.accumulator import Accumulator
+from cometmq.client.producer.encoded_send import SendEncoder
+from cometmq.client.producer.queue_selector import Pick
+from cometmq.client.producer.sender import EncodedSender
+from cometmq.client.results import SendResult
+from cometmq.client.settings import ClientSettings, ProducerSettings
+from cometmq.client.tracing.interceptors import Interceptor, SendEnded
+from cometmq.client.tracing.tracer import Tracer
+from cometmq.model.message import Message
+
+
+def make_interceptors(
+    instance: ClientInstance, group: str, settings: ClientSettings
+) -> list[Interceptor]:
+    """Those whom the settings ask for.
+
+    Raises:
+        SettingsError: OpenTelemetry is wanted and not installed.
+    """
+    interceptors: list[Interceptor] = []
+    if settings.trace:
+        interceptors.append(Tracer(instance, group, settings.trace_topic))
+    if settings.telemetry:
+        from cometmq.client.tracing.telemetry import Telemetry
+
+        interceptors.append(Telemetry(instance, group))
+    return interceptors
+
+
+class SendChain:
+    """The way of one producer's sends.
+
+    Args:
+        encoder: encodes messages.
+        sender: sends them.
+        interceptors: told of each send.
+        accumulator: makes batches; None: nobody does.
+    """
+
+    def __init__(
+        self,
+        encoder: SendEncoder,
+        sender: EncodedSender,
+        interceptors: Sequence[Interceptor],
+        accumulator: Accumulator | None,
+    ) -> None:
+        self._encoder = encoder
+        self._sender = sender
+        self._interceptors = interceptors
+        self._accumulator = accumulator
+
+    def send(
+        self, message: Message, pick: Pick | None, timeout_ms: int | None
+    ) -> asyncio.Future[SendResult]:
+        """Send a message; raises and fails as `AsyncProducer.send`."""
+        ends: list[SendEnded] = []
+        for interceptor in self._interceptors:
+            message, ended = interceptor.sending(message)
+            ends.append(ended)
+        accumulator = self._accumulator
+        if accumulator is not None and pick is None and accumulator.takes(message):
+            result = accumulator.send(message, timeout_ms)
+        else:
+            result = self._sender.start(self._encoder.pack(message), pick, timeout_ms)
+        for ended in ends:
+            result.add_done_callback(ended)
+        return result
+
+    async def close(self) -> None:
+        """Send what waits."""
+        if self._accumulator is not None:
+            await self._accumulator.close()
+        for interceptor in self._interceptors:
+            await interceptor.close()
+
+
+def make_chain(
+    encoder: SendEncoder,
+    sender: EncodedSender,
+    instance: ClientInstance,
+    group: str,
+    settings: ProducerSettings,
+) -> SendChain | None:
+    """The chain that the settings ask for; None: sends go straight out."""
+    interceptors = make_interceptors(instance, group, settings)
+    accumulator = Accumulator(encoder, sender, settings) if settings.auto_batch else None
+    if not interceptors and accumulator is None:
+        return None
+    return SendChain(encoder, sender, interceptors, accumulator)

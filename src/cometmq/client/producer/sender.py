@@ -1,0 +1,128 @@
+"""The sends of one producer: how many may be under way, and where each goes.
+
+Beyond the bounds of `ProducerSettings` a send waits for room here, in the order in which it came, so
+that a producer that is faster than its broker holds messages back instead of flooding the line.
+
+Next: cometmq.client.producer.send_attempts
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Sequence
+
+from cometmq.client.connection.instance import ClientInstance
+from cometmq.client.connection.returns import Returns
+from cometmq.client.producer.encoded_send import EncodedSend
+from cometmq.client.producer.fault_table import FaultTable
+from cometmq.client.producer.queue_selector import Pick, RoundRobin
+from cometmq.client.producer.send_attempts import PendingSend, header_pieces
+from cometmq.client.results import SendResult
+from cometmq.client.settings import ProducerSettings
+from cometmq.model.errors import SendFailed
+from cometmq.model.flags import ONEWAY
+from cometmq.model.queue import MessageQueue
+
+
+class EncodedSender:
+    """Sends what one producer has encoded.
+
+    Attributes:
+        instance: routes and connections.
+        settings: attempts and times.
+        clock: the instance's.
+        faults: brokers to keep away from, where that is wanted.
+        returns: waits for a broker that is away.
+        is_closed: whether further attempts are useless.
+
+    Args:
+        instance: routes and connections.
+        settings: attempts, times and bounds.
+    """
+
+    def __init__(self, instance: ClientInstance, settings: ProducerSettings) -> None:
+        self.instance = instance
+        self.settings = settings
+        self.clock = instance.clock
+        self.faults = FaultTable(instance.clock) if settings.latency_fault else None
+        self.returns = Returns(instance)
+        self.is_closed = False
+        self.loop = asyncio.get_running_loop()
+        self._timeout_seconds = settings.send_timeout_ms / 1000
+        self._monotonic = instance.clock.monotonic
+        self._turn = RoundRobin(
+            instance.chance, self.faults.is_available if self.faults else None
+        )
+        self._count_left = settings.in_flight_max
+        self._size_left = settings.in_flight_bytes_max
+        self._waiting: deque[PendingSend] = deque()
+
+    def start(
+        self, encoded: EncodedSend, pick: Pick | None, timeout_ms: int | None
+    ) -> asyncio.Future[SendResult]:
+        """Begin to send; the future fails with SendFailed, BrokerRefused or NetError."""
+        result: asyncio.Future[SendResult] = self.loop.create_future()
+        seconds = self._timeout_seconds if timeout_ms is None else timeout_ms / 1000
+        now = self._monotonic()
+        sending = PendingSend(self, encoded, pick, result, now, now + seconds)
+        if self._count_left <= 0 or self._size_left <= 0:
+            self._waiting.append(sending)
+        else:
+            self._count_left -= 1
+            self._size_left -= len(encoded[3])
+            sending.attempt()
+        return result
+
+    def ended(self, encoded: EncodedSend) -> None:
+        """A send that was begun has its result; those that wait for room may begin."""
+        self._count_left += 1
+        self._size_left += len(encoded[3])
+        while self._waiting and self._count_left > 0 and self._size_left > 0:
+            sending = self._waiting.popleft()
+            self._count_left -= 1
+            self._size_left -= len(sending.encoded.body)
+            # On the next turn: one that ends at once would nest the next one in itself.
+            self.loop.call_soon(sending.attempt)
+
+    def close(self) -> None:
+        """Begin no further attempt; what waits for room fails."""
+        self.is_closed = True
+        self.returns.close()
+        waiting, self._waiting = self._waiting, deque()
+        for sending in waiting:
+            self._count_left -= 1
+            self._size_left -= len(sending.encoded.body)
+            sending.attempt()
+
+    async def queues(self, topic: str) -> tuple[MessageQueue, ...]:
+        """The queues that a message of this topic may go to.
+
+        Raises:
+            TopicNotFound: there is no route, and no default topic to make one from.
+            NetError, BrokerRefused, CodecError: the nameservers cannot be asked.
+        """
+        known = await self.instance.known_to_send(
+            topic, default_queues=self.settings.default_topic_queues
+        )
+        return known.write_queues
+
+    async def oneway(self, encoded: EncodedSend, pick: Pick | None) -> None:
+        """Send a message that nobody answers for; one attempt."""
+        queue = self.choose(encoded.topic, await self.queues(encoded.topic), pick, None)
+        channel = await self.instance.channel(self.instance.address(queue.broker_name))
+        channel.send_oneway(header_pieces(encoded, queue, ONEWAY), encoded.body)
+        await channel.drain()
+
+    def choose(
+        self,
+        topic: str,
+        queues: Sequence[MessageQueue],
+        pick: Pick | None,
+        last_broker: str | None,
+    ) -> MessageQueue:
+        """The queue of the next attempt."""
+        if not queues:
+            raise SendFailed(
+                f"no queue of {topic!r} can be written: its brokers took the permission or have no "
+                "master; see cometmq topic describe"
+            )
+        return pick(queues) if pick else self._turn.choose(topic, queues, last_broker)

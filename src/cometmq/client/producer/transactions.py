@@ -1,0 +1,392 @@
+"""Transactions of a producer: a half message first, then your own work, then commit or rollback.
+
+    async with producer.transaction(Message("orders", b"...")) as transaction:
+        await book_the_order()      # an exception rolls back, the end of the block commits
+
+A broker that hears nothing asks (CHECK_TRANSACTION_STATE). What this process began it answers from memory;
+about all else it asks your `TransactionListener`, so a group with a listener also settles what a producer
+that died left open. Follows DefaultMQProducerImpl of RocketMQ 5.3.3.
+
+Next: cometmq.client.producer.sender
+"""
+
+import asyncio
+import inspect
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from enum import IntEnum
+from types import TracebackType
+from typing import Any, NamedTuple, Protocol, Self
+
+from cometmq.client.api.transactions import HalfMessage, TransactionApi
+from cometmq.client.asked_work import AskedWork
+from cometmq.client.connection.instance import ClientInstance
+from cometmq.client.consumer.pull.received import unpack
+from cometmq.client.producer.encoded_send import SendEncoder
+from cometmq.client.producer.queue_selector import Pick
+from cometmq.client.producer.sender import EncodedSender
+from cometmq.client.results import SendResult, SendStatus
+from cometmq.codec.fields import decode_fields
+from cometmq.codec.headers.transaction import CheckTransaction
+from cometmq.codec.message_id import decode_message_id
+from cometmq.codec.record import decode_record
+from cometmq.codec.remoting import Command
+from cometmq.model import properties as keys_of
+from cometmq.model.errors import (
+    BrokerNotFound,
+    CometError,
+    MessageError,
+    NetError,
+    SendFailed,
+)
+from cometmq.model.flags import (
+    TRANSACTION_COMMIT,
+    TRANSACTION_PREPARED,
+    TRANSACTION_ROLLBACK,
+)
+from cometmq.model.message import Message, StoredMessage
+from cometmq.model.queue import MessageQueue
+from cometmq.net.channel import Channel
+
+_log = logging.getLogger(__name__)
+
+# Transactions whose end is remembered, to tell a copy that a retry left on a broker.
+_REMEMBERED_MAX = 20_000
+
+
+class TransactionState(IntEnum):
+    """What became of your own work (LocalTransactionState); the numbers are the protocol's."""
+
+    UNKNOWN = 0
+    COMMIT = TRANSACTION_COMMIT
+    ROLLBACK = TRANSACTION_ROLLBACK
+
+
+class TransactionListener(Protocol):
+    """Your side of transactions; each method may be `def` (run in a thread) or `async def`."""
+
+    def execute(
+        self, message: Message, argument: Any
+    ) -> TransactionState | Awaitable[TransactionState]:
+        """Do the work that belongs to the message; UNKNOWN or an exception leaves it to a check."""
+        ...
+
+    def check(self, message: StoredMessage) -> TransactionState | Awaitable[TransactionState]:
+        """Say what became of it; asked again later after UNKNOWN or an exception."""
+        ...
+
+
+class TransactionResult(NamedTuple):
+    """Of `send_in_transaction`.
+
+    Attributes:
+        send: where the half message went.
+        state: what the listener said.
+    """
+
+    send: SendResult
+    state: TransactionState
+
+
+@dataclass(slots=True)
+class _Known:
+    """A transaction of this process.
+
+    Attributes:
+        broker_name: who has the half that counts.
+        state: how it ends; None while that is open.
+        is_confirmed: whether the broker has acknowledged the end.
+    """
+
+    broker_name: str
+    state: TransactionState | None = None
+    is_confirmed: bool = False
+
+
+class ProducerTransactions:
+    """The transactions of one producer.
+
+    Args:
+        group: the producer's.
+        instance: routes and connections.
+        encoder: makes encoded sends of messages.
+        listener: who knows about transactions of others; None: nobody does.
+        body_size_max: of a message after decompression, bytes.
+    """
+
+    def __init__(
+        self,
+        group: str,
+        instance: ClientInstance,
+        encoder: SendEncoder,
+        listener: TransactionListener | None,
+        *,
+        body_size_max: int,
+    ) -> None:
+        self._group = group
+        self._instance = instance
+        self._api = TransactionApi(instance, group)
+        self._encoder = encoder
+        self._listener = listener
+        self._body_size_max = body_size_max
+        self._known: dict[str, _Known] = {}
+        self._checks = AskedWork(f"{group} transactions")
+        self._checking: set[tuple[str, str]] = set()  # Address and message id.
+
+    @property
+    def can_tell_of_others(self) -> bool:
+        """Whether brokers may ask about what other processes began."""
+        return self._listener is not None
+
+    def check_listener(self) -> TransactionListener:
+        """The listener.
+
+        Raises:
+            MessageError: there is none.
+        """
+        if self._listener is None:
+            raise MessageError("this producer has no transaction_listener; use transaction()")
+        return self._listener
+
+    async def close(self) -> None:
+        """End the answers to checks that are under way."""
+        await self._checks.close()
+
+    # --- the way of one
+
+    async def begin(
+        self, sender: EncodedSender, message: Message, pick: Pick | None, timeout_ms: int | None
+    ) -> SendResult:
+        """Send the half message.
+
+        Raises:
+            MessageError: it has a delay, which a transaction cannot have.
+            SendFailed, BrokerRefused, TopicNotFound, NetError: no broker has it for sure.
+        """
+        if message.delay_level:
+            raise MessageError("a message of a transaction cannot have a delay")
+        marks = {keys_of.TRAN_MSG: "true", keys_of.PRODUCER_GROUP: self._group}
+        encoded = self._encoder.pack(message, marks, sys_flag=TRANSACTION_PREPARED)
+        half = await sender.start(encoded, pick, timeout_ms)
+        self._remember(half)
+        if half.status is not SendStatus.OK:
+            # Follows RocketMQ: what a power cut could take back is not begun.
+            await self.end(half, TransactionState.ROLLBACK)
+            raise SendFailed(
+                f"the half message {half.message_id} is stored, but {half.status.value}; the "
+                "transaction was rolled back"
+            )
+        return half
+
+    def _remember(self, half: SendResult) -> None:
+        self._known[half.message_id] = _Known(half.queue.broker_name)
+        if len(self._known) > _REMEMBERED_MAX:
+            del self._known[next(iter(self._known))]
+
+    async def end(self, half: SendResult, state: TransactionState, remark: str = "") -> None:
+        """Tell the broker how it ends; a broker that cannot be reached will ask.
+
+        Raises:
+            BrokerRefused: it has ended otherwise, or the broker has lost it.
+        """
+        known = self._known.get(half.message_id)
+        if known is not None:
+            known.state = state
+        _, commitlog_offset = decode_message_id(half.offset_message_id)
+        broker_name = half.queue.broker_name
+        try:
+            await self._api.end(
+                self._instance.address(broker_name),
+                HalfMessage(
+                    half.message_id, half.queue.topic, broker_name,
+                    half.queue_offset, commitlog_offset, half.transaction_id,
+                ),
+                state,
+                remark=remark,
+            )  # fmt: skip
+        except (NetError, BrokerNotFound) as error:
+            _log.warning(
+                "the end (%s) of the transaction %s did not reach its broker, which will ask: %s",
+                state.name, half.message_id, error,
+            )  # fmt: skip
+        else:
+            if known is not None:
+                known.is_confirmed = True
+
+    async def execute(
+        self, half: SendResult, message: Message, argument: Any
+    ) -> TransactionState:
+        """Run the listener's work and tell the broker.
+
+        Raises:
+            BrokerRefused: as `end`.
+        """
+        try:
+            state = await _run(self.check_listener().execute, message, argument)
+        except Exception:  # noqa: BLE001  A listener may raise anything.
+            _log.exception("the work of the transaction %s failed", half.message_id)
+            state = TransactionState.UNKNOWN
+        if state is TransactionState.UNKNOWN:
+            # No broker answers that; the listener knows, when it is asked.
+            self._known.pop(half.message_id, None)
+        else:
+            await self.end(half, state)
+        return state
+
+    # --- what brokers ask
+
+    def take_check(self, command: Command, channel: Channel) -> bool:
+        """CHECK_TRANSACTION_STATE 39; whether it was about this group."""
+        record = decode_record(command.body)
+        properties = record.properties()
+        if properties.get(keys_of.PRODUCER_GROUP) != self._group:
+            return False
+        header = decode_fields(CheckTransaction, command.fields)
+        queue = MessageQueue(record.topic, header.broker_name or "", record.queue_id)
+        message = unpack(record, queue, body_size_max=self._body_size_max)
+        size = len(command.body) + len(message.body)
+        key = channel.address, message.message_id
+        if key in self._checking:
+            return True  # The listener is being asked about it.
+        if not self._checks.has_room(size):
+            _log.warning(
+                "the check of the transaction %.200s is left, its broker will ask again: too many "
+                "wait for the transaction_listener",
+                message.message_id,
+            )
+            return True
+        self._checking.add(key)
+        self._checks.spawn(self._check(header, message, channel), "check", size)
+        return True
+
+    async def _check(
+        self, asked: CheckTransaction, message: StoredMessage, channel: Channel
+    ) -> None:
+        try:
+            await self._answer_check(asked, message, channel)
+        finally:
+            self._checking.discard((channel.address, message.message_id))
+
+    async def _answer_check(
+        self, asked: CheckTransaction, message: StoredMessage, channel: Channel
+    ) -> None:
+        state, remark = await self._state_of(message, channel)
+        try:
+            self._api.answer_check(channel, asked, state, message.message_id, remark)
+        except CometError as error:
+            _log.warning("the check of %s was not answered: %s", message.message_id, error)
+
+    async def _state_of(
+        self, message: StoredMessage, channel: Channel
+    ) -> tuple[TransactionState, str]:
+        known = self._known.get(message.message_id)
+        if known is not None:
+            return self._state_known(known, channel), ""
+        if self._listener is None:
+            _log.warning(
+                "a broker asks about the transaction %s, which this process did not begin; give "
+                "the producer a transaction_listener that knows",
+                message.message_id,
+            )
+            return TransactionState.UNKNOWN, "nobody knows"
+        try:
+            return await _run(self._listener.check, message), ""
+        except Exception as error:  # noqa: BLE001  A listener may raise anything.
+            _log.exception("the check of the transaction %s failed", message.message_id)
+            return TransactionState.UNKNOWN, f"{type(error).__name__}: {error}"
+
+    def _state_known(self, known: _Known, channel: Channel) -> TransactionState:
+        """What a broker is told of a transaction of ours.
+
+        A half on another broker, or one that is left after its end was acknowledged, is a copy
+        that a retry of the send made: it must not become a second message.
+        """
+        address = self._instance.routes.address(known.broker_name)
+        if known.is_confirmed or address not in (None, channel.address):
+            return TransactionState.ROLLBACK
+        return TransactionState.UNKNOWN if known.state is None else known.state
+
+
+class AsyncTransaction:
+    """One transaction, from its half message to its end. Made by `AsyncProducer.transaction`."""
+
+    def __init__(
+        self, transactions: ProducerTransactions, begin: Callable[[], Awaitable[SendResult]]
+    ) -> None:
+        self._transactions = transactions
+        self._begin = begin
+        self._half: SendResult | None = None
+        self._end: asyncio.Future[None] | None = None
+
+    @property
+    def half(self) -> SendResult:
+        """Where the half message went; its `message_id` is the transaction's.
+
+        Raises:
+            MessageError: it was not sent yet.
+        """
+        if self._half is None:
+            raise MessageError("the transaction has not begun; use it in `async with`")
+        return self._half
+
+    def commit(self) -> asyncio.Future[None]:
+        """Let consumers have the message. The block's end does it, too, and waits for it.
+
+        Raises:
+            MessageError: it has ended already.
+            BrokerRefused: in the future: the broker has ended it otherwise.
+        """
+        return self._finish(TransactionState.COMMIT)
+
+    def rollback(self) -> asyncio.Future[None]:
+        """Let nobody have the message. An exception that leaves the block does it, too.
+
+        Raises:
+            MessageError, BrokerRefused: as `commit`.
+        """
+        return self._finish(TransactionState.ROLLBACK)
+
+    def _finish(self, state: TransactionState, remark: str = "") -> asyncio.Future[None]:
+        if self._end is not None:
+            raise MessageError(f"the transaction {self.half.message_id} has ended already")
+        work = self._transactions.end(self.half, state, remark)
+        self._end = asyncio.get_running_loop().create_task(work)
+        return self._end
+
+    async def __aenter__(self) -> Self:
+        """Send the half message."""
+        self._half = await self._begin()
+        return self
+
+    async def __aexit__(
+        self,
+        _kind: type[BaseException] | None,
+        error: BaseException | None,
+        _trace: TracebackType | None,
+    ) -> None:
+        """Commit, or roll back after an exception, unless you did."""
+        if error is None:
+            await (self._end or self.commit())
+            return
+        remark = f"{type(error).__name__}: {error}"
+        end = self._end or self._finish(TransactionState.ROLLBACK, remark)
+        try:
+            await end
+        except CometError as trouble:
+            _log.warning("the transaction %s: %s", self.half.message_id, trouble)
+
+
+async def _run(function: Callable[..., Any], *args: Any) -> TransactionState:
+    """Call a listener's method, in a thread where it is a `def`.
+
+    Raises:
+        TypeError: it gave something else than a `TransactionState`.
+    """
+    if inspect.iscoroutinefunction(function):
+        state = await function(*args)
+    else:
+        state = await asyncio.to_thread(function, *args)
+    if not isinstance(state, TransactionState):
+        raise TypeError(f"a transaction listener must return a TransactionState, not {state!r}")
+    return state

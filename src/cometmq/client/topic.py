@@ -1,0 +1,229 @@
+"""Topics of typed bodies: values go in and come out, and mypy knows their type.
+
+    ORDERS = Topic("orders", PydanticCodec(Order))
+
+    producer.send(ORDERS.message(Order(id="o-1", cents=500), keys="o-1"))
+
+
+    def handle(order: Received[Order]) -> None:
+        book(order.value, order.message.keys)
+
+
+    PushConsumer(group="billing", listener=ORDERS.listener(handle), subscriptions=[ORDERS.name])
+
+A codec makes bytes of a value and a value of bytes. Three are here; any object with `encode` and `decode` is one.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from importlib import import_module
+from typing import Any, Generic, Protocol, TypeVar, cast
+
+import orjson
+
+from cometmq.client.consumer.listeners import BatchListener, Listener, Said, is_async_listener
+from cometmq.model.errors import BodyError, MessageError, SettingsError
+from cometmq.model.message import Message, StoredMessage
+
+Value = TypeVar("Value")
+
+
+class BodyCodec(Protocol[Value]):
+    """Makes bytes of a topic's values and values of bytes; may raise what it likes where it cannot."""
+
+    def encode(self, value: Value) -> bytes:
+        """The body of a message."""
+        ...
+
+    def decode(self, body: bytes) -> Value:
+        """The value of a body."""
+        ...
+
+
+class JsonCodec:
+    """JSON as Python has it: dicts, lists, texts, numbers, also dataclasses and datetimes to write."""
+
+    def encode(self, value: Any) -> bytes:
+        """See `BodyCodec`."""
+        return orjson.dumps(value)
+
+    def decode(self, body: bytes) -> Any:
+        """See `BodyCodec`."""
+        return orjson.loads(body)
+
+
+class PydanticCodec(Generic[Value]):
+    """JSON of a pydantic model, or of whatever `pydantic.TypeAdapter` takes: dataclasses, TypedDicts, lists of them.
+
+    Args:
+        kind: the type of the topic's values.
+
+    Raises:
+        SettingsError: pydantic is not installed.
+    """
+
+    def __init__(self, kind: type[Value]) -> None:
+        self._adapter = _imported("pydantic").TypeAdapter(kind)
+
+    def encode(self, value: Value) -> bytes:
+        """See `BodyCodec`."""
+        return cast(bytes, self._adapter.dump_json(value, warnings="error"))
+
+    def decode(self, body: bytes) -> Value:
+        """See `BodyCodec`."""
+        return cast(Value, self._adapter.validate_json(body))
+
+
+class MsgspecCodec(Generic[Value]):
+    """JSON or MessagePack of a msgspec Struct, or of whatever msgspec takes.
+
+    Args:
+        kind: the type of the topic's values.
+        form: "json" or "msgpack".
+
+    Raises:
+        SettingsError: msgspec is not installed, or has no such form.
+    """
+
+    def __init__(self, kind: type[Value], *, form: str = "json") -> None:
+        if form not in ("json", "msgpack"):
+            raise SettingsError(f"form is {form!r}; it must be 'json' or 'msgpack'")
+        module = getattr(_imported("msgspec"), form)
+        self._encoder = module.Encoder()
+        self._decoder = module.Decoder(kind)
+
+    def encode(self, value: Value) -> bytes:
+        """See `BodyCodec`."""
+        return cast(bytes, self._encoder.encode(value))
+
+    def decode(self, body: bytes) -> Value:
+        """See `BodyCodec`."""
+        return cast(Value, self._decoder.decode(body))
+
+
+@dataclass(frozen=True, slots=True)
+class Received(Generic[Value]):
+    """A message of a typed topic.
+
+    Attributes:
+        value: what its body is.
+        message: all of it: tag, keys, properties, where it lies.
+    """
+
+    value: Value
+    message: StoredMessage
+
+
+class Topic(Generic[Value]):
+    """A topic whose bodies are values of one type.
+
+    Args:
+        name: of the topic.
+        codec: what its bodies are.
+    """
+
+    def __init__(self, name: str, codec: BodyCodec[Value]) -> None:
+        self.name = name
+        self._codec = codec
+
+    def __repr__(self) -> str:
+        """Name and codec."""
+        return f"Topic({self.name!r}, {type(self._codec).__name__})"
+
+    def message(
+        self,
+        value: Value,
+        *,
+        tag: str | None = None,
+        keys: tuple[str, ...] | str = (),
+        properties: Mapping[str, str] | None = None,
+        delay_level: int = 0,
+        deliver: timedelta | datetime | None = None,
+    ) -> Message:
+        """A message with this value, for any method that sends.
+
+        Args:
+            value: what consumers get.
+            tag: as `Message.tag`.
+            keys: as `Message.keys`.
+            properties: as `Message.properties`.
+            delay_level: as `Message.delay_level`.
+            deliver: as `Message.deliver`.
+
+        Raises:
+            MessageError: the codec cannot encode the value, or `Message` refuses the rest.
+        """
+        try:
+            body = self._codec.encode(value)
+        except Exception as error:
+            raise MessageError(
+                f"{value!r:.200} cannot be a body of topic {self.name!r}: {_reason(error)}"
+            ) from error
+        return Message(
+            self.name,
+            body,
+            tag,
+            keys,
+            properties or {},
+            delay_level=delay_level,
+            deliver=deliver,
+        )
+
+    def received(self, message: StoredMessage) -> Received[Value]:
+        """What a message means.
+
+        Raises:
+            BodyError: the codec cannot decode its body.
+        """
+        try:
+            value = self._codec.decode(message.body)
+        except Exception as error:
+            raise BodyError(
+                f"{message!r} has no body of {self!r}: {_reason(error)}; "
+                "its producer sent something else"
+            ) from error
+        return Received(value, message)
+
+    def listener(
+        self, function: Callable[[Received[Value]], Said | Awaitable[Said]]
+    ) -> Listener:
+        """A `listener` for push consumers that gives the function typed messages.
+
+        A body that cannot be decoded raises BodyError there: it is tried again and ends among the dead letters,
+        as whatever a listener fails on.
+        """
+        if not is_async_listener(function):
+            return lambda message: function(self.received(message))
+
+        async def call(message: StoredMessage) -> Said:
+            return await cast("Awaitable[Said]", function(self.received(message)))
+
+        return call
+
+    def batch_listener(
+        self, function: Callable[[list[Received[Value]]], Said | Awaitable[Said]]
+    ) -> BatchListener:
+        """A `batch_listener` for push consumers that gives the function typed messages.
+
+        One body that cannot be decoded fails the whole list; where others than yours send, use `listener`.
+        """
+        if not is_async_listener(function):
+            return lambda messages: function([*map(self.received, messages)])
+
+        async def call(messages: list[StoredMessage]) -> Said:
+            return await cast("Awaitable[Said]", function([*map(self.received, messages)]))
+
+        return call
+
+
+def _reason(error: Exception) -> str:
+    """An error of a codec in one line; those of pydantic have several."""
+    return f"{type(error).__name__}: {' '.join(str(error).split()):.500}"
+
+
+def _imported(name: str) -> Any:
+    try:
+        return import_module(name)
+    except ImportError as error:
+        raise SettingsError(f"{name} is not installed; pip install {name}") from error

@@ -1,0 +1,1 @@
+"""Interceptors of sends and listeners: RocketMQ's traces and OpenTelemetry."""

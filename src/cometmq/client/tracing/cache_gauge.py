@@ -1,0 +1,65 @@
+"""What push consumers have cached, as OpenTelemetry's gauges.
+
+Names and labels are those of RocketMQ's own clients (rocketmq-clients, GaugeEnum and MetricLabels). A program's
+provider asks when it exports, from a thread of its own; nothing is counted for it meanwhile.
+
+Next: cometmq.client.consumer.group_member
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache
+
+from opentelemetry import metrics
+
+from cometmq.client.connection.instance import ClientInstance
+
+# Messages and bytes of their bodies, by topic.
+Cached = Callable[[], Mapping[str, tuple[int, int]]]
+
+_NAMES = {
+    "rocketmq_consumer_cached_messages": "Messages that wait for a listener, or that one has.",
+    "rocketmq_consumer_cached_bytes": "Bytes of their bodies.",
+}
+
+
+class CacheGauge:
+    """The lines of one push consumer, from now until `close`.
+
+    Args:
+        instance: of the client.
+        group: of the consumer.
+        cached: what it has; asked in any thread.
+    """
+
+    def __init__(self, instance: ClientInstance, group: str, cached: Cached) -> None:
+        self._labels = {"client_id": instance.client_id, "consumer_group": group}
+        self._cached = cached
+        _of_consumers.add(self)
+        _make()
+
+    def close(self) -> None:
+        """It has no lines any more."""
+        _of_consumers.discard(self)
+
+    def observed(self, place: int) -> Iterable[metrics.Observation]:
+        """A line for each topic: of messages (0), of bytes (1)."""
+        for topic, counts in self._cached().items():
+            yield metrics.Observation(counts[place], {"topic": topic, **self._labels})
+
+
+_of_consumers: set[CacheGauge] = set()
+
+
+@cache
+def _make() -> None:
+    """The instruments, once: OpenTelemetry gives the first one to whoever asks for a second of that name."""
+    meter = metrics.get_meter("cometmq")
+    for place, (name, description) in enumerate(_NAMES.items()):
+        meter.create_observable_gauge(name, [_reader(place)], description=description)
+
+
+def _reader(place: int) -> Callable[[metrics.CallbackOptions], list[metrics.Observation]]:
+    def read(_options: metrics.CallbackOptions) -> list[metrics.Observation]:
+        return [each for one in list(_of_consumers) for each in one.observed(place)]
+
+    return read

@@ -1,0 +1,149 @@
+"""Spans and times of OpenTelemetry for sends and listeners, and the spans' context along with the messages.
+
+An extra: `pip install cometmq[otel]`, and `telemetry` in the settings. Names follow the
+conventions for messaging spans (system "rocketmq"). The context travels as user properties of the message
+(`traceparent`), where clients of other languages look for it, too. Times are histograms under the names, labels and
+buckets of RocketMQ's own clients (rocketmq-clients, HistogramEnum and MetricLabels): `rocketmq_send_cost_time` and
+`rocketmq_process_time`, ms. Without a provider of the program's own OpenTelemetry drops both.
+
+Next: cometmq.client.tracing.interceptors
+"""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
+
+from cometmq.client.connection.instance import ClientInstance
+from cometmq.client.results import SendResult
+from cometmq.client.tracing.interceptors import CallEnded, SendEnded
+from cometmq.codec.trace import TraceOutcome
+from cometmq.model.errors import SettingsError
+from cometmq.model.message import Message, StoredMessage
+
+try:
+    # mypy finds modules of a namespace package by their full names only.
+    import opentelemetry.context as context  # noqa: PLR0402
+    import opentelemetry.metrics as metrics  # noqa: PLR0402
+    import opentelemetry.propagate as propagate  # noqa: PLR0402
+    import opentelemetry.trace as trace  # noqa: PLR0402
+except ImportError as missing:
+    raise SettingsError(
+        "telemetry needs OpenTelemetry; install it: pip install cometmq[otel]"
+    ) from missing
+
+
+_MS_OF_SENDS = (1, 5, 10, 20, 50, 200, 500)
+_MS_OF_CALLS = (1, 5, 10, 100, 1_000, 10_000, 60_000)
+
+
+class Telemetry:
+    """The spans and times of one producer or consumer; a `Interceptor`.
+
+    Args:
+        instance: of the client.
+        group: of the producer or consumer.
+    """
+
+    def __init__(self, instance: ClientInstance, group: str) -> None:
+        self._instance = instance
+        self._group = group
+        self._tracer = trace.get_tracer("cometmq")
+        meter = metrics.get_meter("cometmq")
+        self._send_times = meter.create_histogram(
+            "rocketmq_send_cost_time",
+            unit="milliseconds",
+            description="From a send to its acknowledgement.",
+            explicit_bucket_boundaries_advisory=_MS_OF_SENDS,
+        )
+        self._call_times = meter.create_histogram(
+            "rocketmq_process_time",
+            unit="milliseconds",
+            description="How long a listener took.",
+            explicit_bucket_boundaries_advisory=_MS_OF_CALLS,
+        )
+
+    def sending(self, message: Message) -> tuple[Message, SendEnded]:
+        """A span from the send to its acknowledgement; the message carries its context."""
+        span = self._tracer.start_span(
+            f"send {message.topic}",
+            kind=trace.SpanKind.PRODUCER,
+            attributes=self._attributes("send", message.topic, len(message.body)),
+        )
+        carrier: dict[str, str] = {}
+        propagate.inject(carrier, trace.set_span_in_context(span))
+        began = self._instance.clock.monotonic()
+
+        def ended(send: asyncio.Future[SendResult]) -> None:
+            error = None if send.cancelled() else send.exception()
+            is_well = not send.cancelled() and error is None
+            self._send_times.record(self._ms_since(began), self._labels(message.topic, is_well))
+            if error is not None:
+                _fail(span, error)
+            elif not send.cancelled():
+                span.set_attribute("messaging.message.id", send.result().message_id)
+            span.end()
+
+        return replace(message, properties={**message.properties, **carrier}), ended
+
+    def calling(self, messages: Sequence[StoredMessage]) -> CallEnded:
+        """A span while the listener runs, current within it, below the sender's of its first message."""
+        first = messages[0]
+        parents = [propagate.extract(dict(each.properties)) for each in messages]
+        span = self._tracer.start_span(
+            f"process {first.topic}",
+            context=parents[0],
+            kind=trace.SpanKind.CONSUMER,
+            links=[
+                trace.Link(trace.get_current_span(parent).get_span_context())
+                for parent in parents[1:]
+            ],
+            attributes={
+                **self._attributes("process", first.topic, len(first.body)),
+                "messaging.message.id": first.message_id,
+                "messaging.batch.message_count": len(messages),
+            },
+        )
+        token = context.attach(trace.set_span_in_context(span, parents[0]))
+        began = self._instance.clock.monotonic()
+
+        def ended(outcome: TraceOutcome, error: BaseException | None) -> None:
+            context.detach(token)
+            labels = self._labels(first.topic, outcome is TraceOutcome.SUCCESS)
+            group = {"consumer_group": self._group}
+            self._call_times.record(self._ms_since(began), {**labels, **group})
+            if error is not None:
+                _fail(span, error)
+            elif outcome is not TraceOutcome.SUCCESS:
+                span.set_status(trace.Status(trace.StatusCode.ERROR, "consumed later"))
+            span.end()
+
+        return ended
+
+    async def close(self) -> None:
+        """Nothing: spans are ended one by one."""
+
+    def _ms_since(self, began: float) -> float:
+        return (self._instance.clock.monotonic() - began) * 1000
+
+    def _labels(self, topic: str, is_well: bool) -> dict[str, str]:  # noqa: FBT001  Both are of one thing.
+        return {
+            "topic": topic,
+            "client_id": self._instance.client_id,
+            "invocation_status": "success" if is_well else "failure",
+        }
+
+    def _attributes(self, what: str, topic: str, body_size: int) -> dict[str, str | int]:
+        return {
+            "messaging.system": "rocketmq",
+            "messaging.operation.name": what,
+            "messaging.destination.name": topic,
+            "messaging.message.body.size": body_size,
+            "messaging.client.id": self._instance.client_id,
+            "messaging.consumer.group.name" if what == "process" else
+            "messaging.rocketmq.producer_group": self._group,
+        }  # fmt: skip
+
+
+def _fail(span: trace.Span, error: BaseException) -> None:
+    span.record_exception(error)
+    span.set_status(trace.Status(trace.StatusCode.ERROR, str(error)))

@@ -1,0 +1,182 @@
+"""Message traces: what a client does with messages, sent to a topic where consoles find it.
+
+Records wait in a bounded queue and go out in bunches, by sends of their own that nobody waits for. When
+they come faster than they can be sent they are dropped and counted. Follows AsyncTraceDispatcher and the
+trace hooks of RocketMQ 5.3.3.
+
+Next: cometmq.codec.trace
+"""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Sequence
+
+from cometmq.client.connection.instance import ClientInstance
+from cometmq.client.identity import make_unique_ids
+from cometmq.client.producer.encoded_send import SendEncoder
+from cometmq.client.producer.sender import EncodedSender
+from cometmq.client.results import SendResult, SendStatus
+from cometmq.client.settings import ProducerSettings
+from cometmq.client.tracing.interceptors import CallEnded, SendEnded
+from cometmq.codec.trace import (
+    Trace,
+    TracedMessage,
+    TraceKind,
+    TraceOutcome,
+    encode_traces,
+    trace_keys,
+)
+from cometmq.model import properties as keys_of
+from cometmq.model.errors import CometError
+from cometmq.model.message import Message, StoredMessage
+from cometmq.net.tasks import Tasks
+
+_log = logging.getLogger(__name__)
+
+# Of AsyncTraceDispatcher: batchNum, the capacity of traceContextQueue, flushTraceInterval.
+BUNCH = 10
+WAITING_MAX = 2048
+FLUSH_SECONDS = 5.0
+_TRACE_GROUP = "_INNER_TRACE_PRODUCER"
+
+
+class Tracer:
+    """The traces of one producer or consumer; a `Interceptor`.
+
+    Attributes:
+        dropped: records that were lost, because they came too fast or could not be sent.
+
+    Args:
+        instance: routes and connections.
+        group: of the producer or consumer.
+        topic: where traces go.
+    """
+
+    def __init__(self, instance: ClientInstance, group: str, topic: str) -> None:
+        self.dropped = 0
+        self._instance = instance
+        self._group = group
+        self._topic = topic
+        self._waiting: deque[Trace] = deque()
+        settings = ProducerSettings()
+        self._ids = make_unique_ids(instance.ip, instance.clock, instance.chance)
+        self._encoder = SendEncoder(
+            f"{_TRACE_GROUP}_{group}"[:255], settings, instance.clock, self._ids
+        )
+        self._sender = EncodedSender(instance, settings)
+        self._tasks = Tasks(f"{group} traces")
+        self._loop = asyncio.get_running_loop()
+        self._bunch_ready = asyncio.Event()
+        self._tasks.spawn(self._send_forever(), "send")
+
+    # --- what is watched
+
+    def sending(self, message: Message) -> tuple[Message, SendEnded]:
+        """Note a send when it is acknowledged."""
+        began_ms = self._instance.clock.now_ms()
+
+        def ended(send: asyncio.Future[SendResult]) -> None:
+            if not send.cancelled() and send.exception() is None:
+                self._note_send(message, send.result(), began_ms)
+
+        return message, ended
+
+    def _note_send(self, message: Message, result: SendResult, began_ms: int) -> None:
+        if not result.is_trace_on or result.region is None:
+            return
+        is_late = message.delay_level or message.deliver is not None
+        self._note(
+            Trace(
+                kind=TraceKind.PUB,
+                message_id=result.message_id,
+                time_ms=began_ms,
+                region=result.region,
+                group=self._group,
+                topic=message.topic,
+                tags=message.tag or "",
+                keys=" ".join(message.key_words),
+                store_host=self._instance.routes.address(result.queue.broker_name) or "",
+                body_size=len(message.body),
+                took_ms=self._instance.clock.now_ms() - began_ms,
+                message_kind=TracedMessage.DELAY if is_late else TracedMessage.NORMAL,
+                offset_message_id=result.offset_message_id,
+                is_success=result.status is SendStatus.OK,
+            )
+        )
+
+    def calling(self, messages: Sequence[StoredMessage]) -> CallEnded:
+        """Note that a listener is called, and how it ended; from whichever thread."""
+        clock = self._instance.clock
+        began_ms, request_id = clock.now_ms(), self._ids.next_id()
+        traced = [each for each in messages if each.properties.get(keys_of.TRACE_ON) != "false"]
+        for message in traced:
+            self._note(
+                Trace(
+                    kind=TraceKind.SUB_BEFORE,
+                    message_id=message.message_id,
+                    time_ms=began_ms,
+                    region=message.properties.get(keys_of.MSG_REGION, ""),
+                    group=self._group,
+                    request_id=request_id,
+                    tries=message.reconsume_times,
+                    keys=" ".join(message.keys),
+                )
+            )
+
+        def ended(outcome: TraceOutcome, _error: BaseException | None) -> None:
+            took_ms = (clock.now_ms() - began_ms) // max(len(messages), 1)
+            for message in traced:
+                self._note(
+                    Trace(
+                        kind=TraceKind.SUB_AFTER,
+                        message_id=message.message_id,
+                        time_ms=began_ms,
+                        group=self._group,
+                        request_id=request_id,
+                        keys=" ".join(message.keys),
+                        took_ms=took_ms,
+                        is_success=outcome is TraceOutcome.SUCCESS,
+                        outcome=outcome,
+                    )
+                )
+
+        return ended
+
+    # --- on their way
+
+    def _note(self, trace: Trace) -> None:
+        if len(self._waiting) >= WAITING_MAX:
+            self.dropped += 1
+            return
+        self._waiting.append(trace)
+        if len(self._waiting) == BUNCH:
+            self._loop.call_soon_threadsafe(self._bunch_ready.set)
+
+    async def _send_forever(self) -> None:
+        while True:
+            try:
+                async with asyncio.timeout(FLUSH_SECONDS):
+                    await self._bunch_ready.wait()
+            except TimeoutError:
+                pass
+            self._bunch_ready.clear()
+            await self._flush()
+
+    async def _flush(self) -> None:
+        while self._waiting:
+            count = min(len(self._waiting), BUNCH)
+            bunch = [self._waiting.popleft() for _ in range(count)]
+            message = Message(self._topic, encode_traces(bunch), keys=trace_keys(bunch))
+            try:
+                await self._sender.start(self._encoder.pack(message), None, None)
+            except CometError as error:
+                self.dropped += count
+                _log.warning("%d traces of %s were not stored: %s", count, self._group, error)
+
+    async def close(self) -> None:
+        """Send what waits, and end."""
+        await self._tasks.close()
+        await self._flush()
+        if self.dropped:
+            _log.warning("%d traces of %s were lost", self.dropped, self._group)

@@ -1,0 +1,365 @@
+"""The application: login and logout, and each page of the table behind the checks that all of them have.
+
+Next: cometmq.dashboard.asked
+"""
+
+import contextlib
+import logging
+from collections.abc import Mapping
+from urllib.parse import parse_qsl, urlsplit
+
+from starlette.applications import Starlette
+from starlette.datastructures import Headers
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
+from starlette.types import ASGIApp
+
+from cometmq.dashboard.asked import Asked, Page, Works
+from cometmq.dashboard.audit import Deed
+from cometmq.dashboard.guard import PageGuard
+from cometmq.dashboard.inputs import FormRefused, PageMissing, WrongInput
+from cometmq.dashboard.login import Doorkeeper
+from cometmq.dashboard.pages import PAGES
+from cometmq.dashboard.rendering import STATIC_DIR, link, render
+from cometmq.dashboard.sessions import Session
+from cometmq.dashboard.shown import span
+from cometmq.model.errors import (
+    BrokerNotFound,
+    BrokerRefused,
+    CometError,
+    MessageError,
+    RequestError,
+    SettingsError,
+    TopicNotFound,
+)
+from cometmq.model.text import cut, printable
+
+_log = logging.getLogger(__name__)
+
+COOKIE = "cometmq_session"
+_FIELDS_MAX = 200
+_REPORTS_MAX = 100
+_LOGGED_OUT = "You are logged out."
+
+
+class Application:
+    """What answers requests.
+
+    Args:
+        works: what all pages share.
+    """
+
+    def __init__(self, works: Works) -> None:
+        self._works = works
+        self._doorkeeper = Doorkeeper(works.settings, works.users)
+
+    def asgi(self) -> ASGIApp:
+        """For a server."""
+        routes = [
+            Route("/login", self._show_login, methods=["GET"]),
+            Route("/login", self._log_in, methods=["POST"]),
+            Route("/logout", self._log_out, methods=["POST"]),
+            Route("/csp-report", self._take_report, methods=["POST"]),
+            Mount("/static", StaticFiles(directory=STATIC_DIR)),
+            *(self._route(page) for page in PAGES),
+        ]
+        made = Starlette(
+            routes=routes,
+            exception_handlers={HTTPException: self._not_served, Exception: self._broken},
+        )
+        return PageGuard(made, self._works.settings.allowed_hosts)
+
+    # --- login and logout
+
+    async def _show_login(self, request: Request) -> Response:
+        if self._session_of(request) is not None:
+            return RedirectResponse("/", 303)
+        said = _LOGGED_OUT if "out" in request.query_params else ""
+        return self._login_page(request.query_params.get("next", ""), said=said)
+
+    def _login_page(
+        self,
+        after: str,
+        *,
+        said: str = "",
+        problem: str = "",
+        name: str = "",
+        status: int = 200,
+    ) -> Response:
+        values = {
+            "title": "Log in",
+            "after": _own_path(after),
+            "said": said,
+            "problem": problem,
+            "name": name,
+        }
+        return HTMLResponse(render(self._works.templates, "login.html", values), status)
+
+    async def _log_in(self, request: Request) -> Response:
+        fields = await _form(request)
+        name, password = fields.get("name", "")[:200], fields.get("password", "")
+        after = fields.get("next", "")
+        address = request.client.host if request.client else "?"
+        now_ms = self._works.clock.now_ms()
+        if wait_ms := self._works.attempts.wait_ms(address, name, now_ms):
+            text = f"Too many wrong passwords. Try again in {span(wait_ms / 1000 + 1)}."
+            return self._login_page(after, problem=text, name=name, status=429)
+        self._works.attempts.failed(address, name, now_ms)
+        try:
+            token = await self._token_of(name, password)
+        except SettingsError as error:
+            _log.error("nobody can log in: %s", error)
+            text = "The file of users cannot be read; the dashboard's log says why."
+            return self._login_page(after, problem=text, name=name, status=500)
+        if token is None:
+            _log.warning("a login as %s from %s failed", printable(name), address)
+            text = "Name or password is wrong."
+            return self._login_page(after, problem=text, name=name, status=403)
+        self._works.attempts.succeeded(address, name)
+        self._works.keep(Deed(now_ms, name, address, "log in", "", "done"))
+        answer = RedirectResponse(_own_path(after) or "/", 303)
+        answer.set_cookie(
+            COOKIE,
+            token,
+            path="/",
+            httponly=True,
+            samesite="strict",
+            secure=self._works.settings.is_secure,
+        )
+        return answer
+
+    async def _token_of(self, name: str, password: str) -> str | None:
+        sessions, now_ms = self._works.sessions, self._works.clock.now_ms()
+        user = await self._doorkeeper.own_user(name, password)
+        if user is not None:
+            return sessions.begin(
+                user.name, user.role, now_ms, stamp=f"{user.role}{user.password}"
+            )
+        if name in self._works.users.users():
+            return None
+        found = await self._doorkeeper.cluster_user(name, password)
+        if found is None:
+            return None
+        credentials, role = found
+        return sessions.begin(name, role, now_ms, credentials=credentials)
+
+    async def _log_out(self, request: Request) -> Response:
+        session = self._session_of(request)
+        if session is not None:
+            if not session.has_token((await _form(request)).get("csrf", "")):
+                return self._problem(
+                    FormRefused("This form is not of your session; load the page again.")
+                )
+            self._works.sessions.end(request.cookies.get(COOKIE, ""))
+        answer = RedirectResponse("/login?out=1", 303)
+        answer.delete_cookie(COOKIE, path="/", httponly=True, samesite="strict")
+        return answer
+
+    def _session_of(self, request: Request, *, is_person: bool = True) -> Session | None:
+        token = request.cookies.get(COOKIE, "")
+        session = self._works.sessions.find(
+            token, self._works.clock.now_ms(), is_person=is_person
+        )
+        if session is None or session.is_of_cluster:
+            return session
+        with contextlib.suppress(SettingsError):
+            user = self._works.users.users().get(session.user)
+            if user is not None and f"{user.role}{user.password}" == session.stamp:
+                return session
+        self._works.sessions.end(token)
+        return None
+
+    # --- pages
+
+    def _route(self, page: Page) -> Route:
+        async def answer(request: Request) -> Response:
+            session = self._session_of(request, is_person=not page.is_part)
+            if session is None:
+                return _to_login(request, page)
+            fields = await _form(request) if page.does else dict(request.query_params)
+            works = self._works
+            asked = Asked(
+                request, works, session, await works.links.of(session.credentials), fields
+            )
+            if page.does is not None:
+                return await self._do(page, asked)
+            try:
+                return await page.show(asked)
+            except CometError as error:
+                return self._failed(page, asked, error)
+
+        return Route(page.path, answer, methods=["POST" if page.does else "GET"])
+
+    async def _do(self, page: Page, asked: Asked) -> Response:
+        """A form: of this session, of an admin, once; and the audit."""
+        session, fields = asked.session, asked.fields
+        if not session.has_token(fields.get("csrf", "")):
+            return self._problem(
+                FormRefused(
+                    "This form is not of your session, or too old; nothing was done. Load its page again."
+                ),
+                asked,
+            )
+        if not session.is_admin:
+            asked.audit(page.does or "", asked.subject, "refused: reads only")
+            return self._problem(
+                FormRefused(
+                    f"{session.user} only reads; nothing was done. An admin of the dashboard may do this."
+                ),
+                asked,
+            )
+        if not session.take_form(fields.get("once", "")[:64]):
+            session.note("This form was sent already; nothing was done twice.", is_well=False)
+            return RedirectResponse(_back(asked), 303)
+        try:
+            answer = await page.show(asked)
+        except CometError as error:
+            asked.audit(page.does or "", asked.subject, str(error))
+            return await self._form_again(page, asked, error)
+        asked.audit(page.does or "", asked.subject, "done")
+        return answer
+
+    async def _form_again(self, page: Page, asked: Asked, error: CometError) -> Response:
+        """The page with the form, what was written in it, and why it was not done."""
+        if page.form_on is None:
+            return self._failed(page, asked, error)
+        asked.problem, asked.status = _sentence(error), _status(error)
+        try:
+            return await page.form_on(asked)
+        except CometError:
+            return self._failed(page, asked, error)
+
+    def _failed(self, page: Page, asked: Asked, error: CometError) -> Response:
+        if page.is_part:
+            # Shown in the place of the part, which goes on asking.
+            asked.problem = _sentence(error)
+            return asked.page(
+                "part_problem.html",
+                "",
+                refresh=str(asked.request.url.path),
+                query=asked.request.url.query,
+            )
+        return self._problem(error, asked)
+
+    def _problem(self, error: CometError, asked: Asked | None = None) -> Response:
+        status = _status(error)
+        if asked is not None:
+            asked.status = status
+            return asked.page(
+                "problem.html", _heading(error), text=_sentence(error), section=""
+            )
+        values = {"title": _heading(error), "text": _sentence(error)}
+        return HTMLResponse(render(self._works.templates, "bare.html", values), status)
+
+    async def _not_served(self, request: Request, error: Exception) -> Response:
+        status = error.status_code if isinstance(error, HTTPException) else 404
+        text = (
+            "There is no such page."
+            if status == 404
+            else "That is no way to ask for this page."
+        )
+        session = self._session_of(request)
+        if session is None and status == 404:
+            return RedirectResponse("/login", 303)
+        values = {"title": "No such page", "text": text}
+        return HTMLResponse(render(self._works.templates, "bare.html", values), status)
+
+    async def _broken(self, _request: Request, error: Exception) -> Response:
+        """A bug: the log has the traceback, the page a sentence."""
+        values = {
+            "title": "This is our fault",
+            "text": f"The page could not be made ({type(error).__name__}). The dashboard's log says more; please file it.",
+        }
+        return HTMLResponse(render(self._works.templates, "bare.html", values), 500)
+
+    # --- the rest
+
+    async def _take_report(self, request: Request) -> Response:
+        """What a browser did not let a page do; nobody's word is trusted further than a line on the audit page."""
+        text = (await request.body())[:4000].decode("utf-8", "replace")
+        reports = self._works.csp_reports
+        if len(reports) < _REPORTS_MAX:
+            reports.append(cut(printable(text), 1000))
+            _log.warning("a browser reports: %s", reports[-1])
+        return Response(status_code=204)
+
+
+def _to_login(request: Request, page: Page) -> Response:
+    after = link(request.url.path) + (f"?{request.url.query}" if request.url.query else "")
+    if page.is_part:
+        # The whole page goes to the login, not the part; what asked for it is the page to come back to.
+        after = _path_of(request.headers.get("hx-current-url", "/"))
+        return Response("", 401, {"HX-Redirect": link("/login", next=after)})
+    return RedirectResponse(
+        link("/login", next="" if page.does or after == "/" else after), 303
+    )
+
+
+def _back(asked: Asked) -> str:
+    return _own_path(_path_of(asked.request.headers.get("referer", "/"))) or "/"
+
+
+def _path_of(url: str) -> str:
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return "/"
+    return parts.path + (f"?{parts.query}" if parts.query else "")
+
+
+def _own_path(path: str) -> str:
+    """A path of this dashboard; empty where it might lead elsewhere."""
+    is_own = (
+        path.startswith("/")
+        and not path.startswith(("//", "/\\", "/login"))
+        and path.isprintable()
+        and "\\" not in path
+    )
+    return path if is_own and len(path) <= 2000 else ""
+
+
+async def _form(request: Request) -> Mapping[str, str]:
+    body = await request.body()
+    kind = Headers(scope=request.scope).get("content-type", "").partition(";")[0]
+    if body and kind != "application/x-www-form-urlencoded":
+        return {}
+    try:
+        pairs = parse_qsl(
+            body.decode("utf-8", "replace"),
+            keep_blank_values=True,
+            errors="replace",
+            max_num_fields=_FIELDS_MAX,
+        )
+    except ValueError:
+        return {}
+    return dict(pairs)
+
+
+# What the client refuses before it asks anybody.
+_WRONG = (WrongInput, RequestError, MessageError, SettingsError)
+
+
+def _status(error: CometError) -> int:
+    if isinstance(error, _WRONG):
+        return 400
+    if isinstance(error, FormRefused):
+        return 403
+    return 404 if isinstance(error, (PageMissing, TopicNotFound)) else 502
+
+
+def _heading(error: CometError) -> str:
+    if isinstance(error, (*_WRONG, FormRefused)):
+        return "That cannot be done"
+    if isinstance(error, BrokerRefused):
+        return "It was refused"
+    if isinstance(error, (PageMissing, TopicNotFound, BrokerNotFound)):
+        return "It is not there"
+    return "The cluster does not answer as it should"
+
+
+def _sentence(error: CometError) -> str:
+    text = cut(str(error), 1000) or type(error).__name__
+    return text[0].upper() + text[1:]

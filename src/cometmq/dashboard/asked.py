@@ -1,0 +1,146 @@
+"""What a page is given, and what it gives: `Asked`, `Page`, and answers.
+
+Next: cometmq.dashboard.app
+"""
+
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from secrets import token_urlsafe
+from typing import NamedTuple
+
+from jinja2 import Environment
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+
+from cometmq.client import AsyncAdmin, AsyncInspector
+from cometmq.dashboard.attempts import Attempts
+from cometmq.dashboard.audit import Audit, Deed
+from cometmq.dashboard.links import ClientLink, Links
+from cometmq.dashboard.passwords import UserFile
+from cometmq.dashboard.rendering import link as address_of
+from cometmq.dashboard.rendering import render
+from cometmq.dashboard.sessions import Session, Sessions
+from cometmq.dashboard.settings import DashboardSettings
+from cometmq.dashboard.watcher import Watcher
+from cometmq.model.clock import Clock
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Works:
+    """What all pages share; made once, by the server."""
+
+    settings: DashboardSettings
+    clock: Clock
+    links: Links
+    watcher: Watcher
+    sessions: Sessions
+    users: UserFile
+    attempts: Attempts
+    audit: Audit
+    templates: Environment
+    csp_reports: list[str] = field(default_factory=list)
+
+    def keep(self, deed: Deed) -> None:
+        """Write a deed into the audit; a disk that is full stops nobody."""
+        try:
+            self.audit.write(deed)
+        except OSError as error:
+            _log.error("the audit cannot be written: %s", error)
+
+
+@dataclass(slots=True)
+class Asked:
+    """A request of somebody who is logged in.
+
+    Attributes:
+        request: as it came.
+        works: what all pages share.
+        session: who asks.
+        link: the cluster, with his rights.
+        fields: of the address, or of the form.
+        problem: why the form on this page was not done; empty: it is no such page.
+        subject: what a deed is about, for the audit.
+    """
+
+    request: Request
+    works: Works
+    session: Session
+    link: ClientLink
+    fields: Mapping[str, str]
+    problem: str = ""
+    subject: str = ""
+    status: int = 200
+
+    @property
+    def admin(self) -> AsyncAdmin:
+        """Changes things."""
+        return self.link.admin
+
+    @property
+    def inspector(self) -> AsyncInspector:
+        """Looks at things."""
+        return self.link.inspector
+
+    @property
+    def watcher(self) -> Watcher:
+        """What was seen lately."""
+        return self.works.watcher
+
+    def now_ms(self) -> int:
+        """Ms since 1970."""
+        return self.works.clock.now_ms()
+
+    def page(self, template: str, title: str, **values: object) -> Response:
+        """A page, or a part of one, of a template."""
+        text = render(
+            self.works.templates,
+            template,
+            {
+                "title": title,
+                "session": self.session,
+                "given": self.fields,
+                "problem": self.problem,
+                "path": self.request.url.path,
+                "now_ms": self.now_ms(),
+                "form_number": lambda: token_urlsafe(12),
+                "troubles": self.watcher.troubles(),
+                "notes": self.session.take_notes() if not template.startswith("part_") else [],
+                **values,
+            },
+        )
+        return HTMLResponse(text.encode("utf-8", "replace"), self.status)
+
+    def audit(self, deed: str, subject: str, outcome: str) -> None:
+        """Keep that somebody did something, and how it ended."""
+        address = self.request.client.host if self.request.client else "?"
+        self.works.keep(Deed(self.now_ms(), self.session.user, address, deed, subject, outcome))
+
+    def go(self, path: str, note: str = "", /, **fields: object) -> Response:
+        """Another page, which says a note; after a deed."""
+        if note:
+            self.session.note(note)
+        return RedirectResponse(address_of(path, **fields), 303)
+
+
+Show = Callable[[Asked], Awaitable[Response]]
+
+
+class Page(NamedTuple):
+    """A page.
+
+    Attributes:
+        path: its address.
+        show: makes it.
+        does: what it changes, in words for the audit; None: nothing, it is only looked at.
+        form_on: the page on which its form stands, shown again when it is not done.
+        is_part: a part of a page that renews itself.
+    """
+
+    path: str
+    show: Show
+    does: str | None = None
+    form_on: Show | None = None
+    is_part: bool = False

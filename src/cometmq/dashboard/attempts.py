@@ -1,0 +1,48 @@
+"""Logins that failed: counted in a minute, so that nobody tries passwords; a machine without a clock of its own."""
+
+from collections import OrderedDict
+
+WINDOW_MS = 60_000
+OF_NAME_MAX = 5
+OF_ADDRESS_MAX = 30
+_KEYS_MAX = 10_000
+
+
+class Attempts:
+    """Failed logins of an address, and of an address with a name.
+
+    Somebody else's failures with a name keep nobody out who comes from another address.
+    """
+
+    def __init__(self) -> None:
+        self._failed: OrderedDict[tuple[str, str | None], list[int]] = OrderedDict()
+
+    def wait_ms(self, address: str, name: str, now_ms: int) -> int:
+        """How long until another try is heard; 0: now."""
+        return max(
+            self._wait(key, most, now_ms)
+            for key, most in (
+                ((address, name), OF_NAME_MAX),
+                ((address, None), OF_ADDRESS_MAX),
+            )
+        )
+
+    def failed(self, address: str, name: str, now_ms: int) -> None:
+        """A try is wrong, or is about to be looked at: many at once are counted, too."""
+        for key in ((address, name), (address, None)):
+            times = self._failed.setdefault(key, [])
+            times.append(now_ms)
+            del times[:-OF_ADDRESS_MAX]
+            self._failed.move_to_end(key)
+        while len(self._failed) > _KEYS_MAX:
+            self._failed.popitem(last=False)
+
+    def succeeded(self, address: str, name: str) -> None:
+        """A try, counted as failed before it was looked at, was right: forget it and those of this name before it."""
+        self._failed.pop((address, name), None)
+        if times := self._failed.get((address, None)):
+            times.pop()
+
+    def _wait(self, key: tuple[str, str | None], most: int, now_ms: int) -> int:
+        times = [each for each in self._failed.get(key, ()) if now_ms - each < WINDOW_MS]
+        return 0 if len(times) < most else times[-most] + WINDOW_MS - now_ms

@@ -1,0 +1,104 @@
+"""Who changed what, when, and how it ended: a line of JSON each, in a file of its owner's.
+
+    {"ms": 1795520000000, "user": "admin", "from": "127.0.0.1", "deed": "delete topic", "of": "orders", "outcome": "done"}
+
+Next: cometmq.dashboard.asked
+"""
+
+import json
+import os
+from collections import deque
+from pathlib import Path
+from typing import NamedTuple
+
+FILE_NAME = "audit.jsonl"
+KEPT = 1000
+_FILE_SIZE_MAX = 10 << 20
+_TEXT_MAX = 500
+
+
+class Deed(NamedTuple):
+    """One line.
+
+    Attributes:
+        ms: when, since 1970.
+        user: who.
+        address: where from.
+        deed: what was asked for.
+        subject: of which topic, group, message or user.
+        outcome: "done", or why not.
+    """
+
+    ms: int
+    user: str
+    address: str
+    deed: str
+    subject: str
+    outcome: str
+
+
+class Audit:
+    """The deeds of all users.
+
+    Args:
+        data_dir: where the file lies.
+    """
+
+    def __init__(self, data_dir: Path) -> None:
+        self._path = data_dir / FILE_NAME
+        self._last: deque[Deed] = deque(maxlen=KEPT)
+
+    def open(self) -> None:
+        """Read what was done before; a line that is damaged is passed over.
+
+        Raises:
+            OSError: the file cannot be read or written.
+        """
+        self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        for path in (self._path.with_suffix(".1.jsonl"), self._path):
+            if path.exists():
+                with path.open("rb") as file:
+                    self._last.extend(each for line in file if (each := _read(line)))
+
+    def last(self) -> list[Deed]:
+        """The newest first."""
+        return list(reversed(self._last))
+
+    def write(self, deed: Deed) -> None:
+        """Keep a deed.
+
+        Raises:
+            OSError: the file cannot be written; it stands among the last all the same.
+        """
+        cut = deed._replace(
+            **{
+                name: getattr(deed, name)[:_TEXT_MAX]
+                for name in ("user", "address", "deed", "subject", "outcome")
+            }
+        )
+        self._last.append(cut)
+        names = ("ms", "user", "from", "deed", "of", "outcome")
+        line = json.dumps(dict(zip(names, cut, strict=True))) + "\n"
+        self._turn_over(len(line))
+        descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        try:
+            os.write(descriptor, line.encode())
+        finally:
+            os.close(descriptor)
+
+    def _turn_over(self, more: int) -> None:
+        try:
+            is_full = self._path.stat().st_size + more > _FILE_SIZE_MAX
+        except FileNotFoundError:
+            return
+        if is_full:
+            self._path.replace(self._path.with_suffix(".1.jsonl"))
+
+
+def _read(line: bytes) -> Deed | None:
+    try:
+        found = json.loads(line)
+        texts = (str(found[name]) for name in ("user", "from", "deed", "of", "outcome"))
+        return Deed(int(found["ms"]), *texts)
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return None

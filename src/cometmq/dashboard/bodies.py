@@ -1,0 +1,98 @@
+"""Bodies of messages for the eye: as text, JSON or hex, and as a line of a list. What is shown has a bound; nothing is made of more.
+
+Next: cometmq.dashboard.shown
+"""
+
+import json
+from typing import NamedTuple
+
+BODY_SHOWN_MAX = 64 << 10
+LINE_SHOWN_MAX = 160
+KINDS = ("text", "json", "hex")
+_HEX_SHOWN_MAX = 16 << 10
+_HEX_COLUMNS = 16
+# JSON that is laid out is longer than it came; beyond this its end is not shown.
+_LAID_OUT_MAX = 4 * BODY_SHOWN_MAX
+_LINE_BYTES_MAX = 24
+
+
+class BodyView(NamedTuple):
+    """A message's body for the eye.
+
+    Attributes:
+        kind: "text", "json" or "hex": how it is shown.
+        text: what is shown.
+        is_whole: whether all of it.
+        fault: why it is not shown as was asked, or as text; None: it is.
+        size: of the body, bytes.
+    """
+
+    kind: str
+    text: str
+    is_whole: bool
+    fault: str | None
+    size: int
+
+
+def body_view(body: bytes, kind: str | None = None) -> BodyView:
+    """A body as text, JSON or hex; None: as what it is."""
+    if kind == "hex":
+        return _as_hex(body, None)
+    start = bytes(body[:BODY_SHOWN_MAX])
+    is_whole = len(start) == len(body)
+    text, bad_byte = _decoded(start, is_whole=is_whole)
+    if bad_byte is not None and kind is None:
+        return _as_hex(body, f"It is no UTF-8 (byte {bad_byte}), so it stands as hexadecimal.")
+    fault = None
+    if bad_byte is not None:
+        fault = f"It is no UTF-8 (byte {bad_byte}); what cannot be read stands as U+FFFD."
+    if kind == "json" or (kind is None and start[:1] in (b"{", b"[")):
+        laid_out, json_fault = _laid_out(text, is_whole=is_whole)
+        if laid_out is not None:
+            is_all = len(laid_out) <= _LAID_OUT_MAX
+            return BodyView("json", laid_out[:_LAID_OUT_MAX], is_all, fault, len(body))
+        fault = fault or (json_fault if kind == "json" else None)
+    return BodyView("text", text, is_whole, fault, len(body))
+
+
+def body_line(body: bytes) -> str:
+    """The beginning of a body for a row of a list."""
+    start = bytes(body[: 4 * LINE_SHOWN_MAX])
+    text, bad_byte = _decoded(start, is_whole=len(start) == len(body))
+    if bad_byte is not None:
+        more = " ..." if len(body) > _LINE_BYTES_MAX else ""
+        return f"{len(body)} bytes: {start[:_LINE_BYTES_MAX].hex(' ')}{more}"
+    line = " ".join(text.split())
+    is_cut = len(line) > LINE_SHOWN_MAX or len(start) < len(body)
+    return line[:LINE_SHOWN_MAX] + (" ..." if is_cut else "")
+
+
+def _decoded(start: bytes, *, is_whole: bool) -> tuple[str, int | None]:
+    """The text, and the first byte that is none."""
+    try:
+        return start.decode(), None
+    except UnicodeDecodeError as error:
+        # A letter may be cut in two where the beginning ends.
+        if not is_whole and error.start >= len(start) - 3:
+            return start[: error.start].decode(), None
+        return start.decode("utf-8", "replace"), error.start
+
+
+def _laid_out(text: str, *, is_whole: bool) -> tuple[str | None, str | None]:
+    """JSON in lines, or why not."""
+    if not is_whole:
+        return None, f"JSON is laid out up to {BODY_SHOWN_MAX >> 10} KiB."
+    try:
+        return json.dumps(json.loads(text), indent=2, ensure_ascii=False), None
+    except (ValueError, RecursionError) as error:
+        return None, f"It is no JSON: {error}."
+
+
+def _as_hex(body: bytes, fault: str | None) -> BodyView:
+    start = bytes(body[:_HEX_SHOWN_MAX])
+    lines = []
+    for place in range(0, len(start), _HEX_COLUMNS):
+        row = start[place : place + _HEX_COLUMNS]
+        text = "".join(chr(byte) if 32 <= byte < 127 else "." for byte in row)
+        lines.append(f"{place:08x}  {row.hex(' '):<{3 * _HEX_COLUMNS}} {text}")
+    return BodyView("hex", "\n".join(lines), len(start) == len(body), fault, len(body))

@@ -1,0 +1,174 @@
+"""Messages of a topic by time, a page at a time: which page holds which messages is arithmetic on the queues' offsets.
+
+The newest message of each queue has rank 0, the one before it rank 1; a page is the next so many in order of (rank, queue).
+So each message stands on one page, any page costs the same, and where a topic's queues are filled evenly pages go back in time.
+
+Next: cometmq.client.consumer.pull.pull_consumer
+"""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from cometmq.client import AsyncPullConsumer, MessageQueue, StoredMessage
+from cometmq.dashboard.bodies import body_line
+from cometmq.dashboard.paging import check_page, last_page
+
+ROWS = 20
+_BYTES_MAX = 32 << 20
+_QUEUES_AT_ONCE = 4
+# Of a range whose offsets stand in the middle of deleted files, an answer may bring nothing; then the next place is asked.
+_EMPTY_PULLS_MAX = 3
+
+
+class MessageRow(NamedTuple):
+    """A message in a list: without its body, but for its beginning and its size."""
+
+    message: StoredMessage
+    line: str
+    size: int
+
+
+class QueueSlice(NamedTuple):
+    """Offsets of a queue: from `begin` on, before `end`."""
+
+    queue: MessageQueue
+    begin: int
+    end: int
+
+
+class Browsed(NamedTuple):
+    """A page of messages.
+
+    Attributes:
+        rows: the newest first.
+        total: messages in the whole range of time.
+        page: its number, from 1.
+        last: number of the last page.
+        missing: messages of this page that could not be read: deleted meanwhile, or too large together.
+    """
+
+    rows: list[MessageRow]
+    total: int
+    page: int
+    last: int
+    missing: int
+
+
+def row_of(message: StoredMessage) -> MessageRow:
+    """What a list shows of a message."""
+    return MessageRow(replace(message, body=b""), body_line(message.body), len(message.body))
+
+
+async def browse(
+    puller: AsyncPullConsumer, topic: str, from_ms: int | None, until_ms: int | None, page: int
+) -> Browsed:
+    """The messages of a topic that were stored between two times, both counted in; None: no bound.
+
+    Raises:
+        WrongInput: there is no such page.
+        CometError: a broker does not say.
+    """
+    queues = await puller.queues(topic)
+    slices = await asyncio.gather(
+        *(time_slice(puller, queue, from_ms, until_ms) for queue in queues)
+    )
+    return await browse_slices(puller, slices, page)
+
+
+async def browse_slices(
+    puller: AsyncPullConsumer, slices: Sequence[QueueSlice], page: int
+) -> Browsed:
+    """A page of the messages of these slices.
+
+    Raises:
+        WrongInput: there is no such page.
+        CometError: a broker does not say.
+    """
+    total = sum(each.end - each.begin for each in slices)
+    last = last_page(total, ROWS)
+    check_page(page, last)
+    wanted = slices_of_page(slices, (page - 1) * ROWS, ROWS)
+    rows = await _read(puller, wanted)
+    rows.sort(
+        key=lambda each: (each.message.stored_ms, each.message.queue_offset), reverse=True
+    )
+    missing = sum(each.end - each.begin for each in wanted) - len(rows)
+    return Browsed(rows, total, page, last, missing)
+
+
+async def time_slice(
+    puller: AsyncPullConsumer, queue: MessageQueue, from_ms: int | None, until_ms: int | None
+) -> QueueSlice:
+    """The offsets of a range of time."""
+    first, end = await asyncio.gather(puller.min_offset(queue), puller.max_offset(queue))
+    begin = first if not from_ms else await puller.offset_by_time(queue, from_ms)
+    begin = min(max(begin, first), end)
+    stop = end if until_ms is None else await puller.offset_by_time(queue, until_ms + 1)
+    return QueueSlice(queue, begin, max(min(stop, end), begin))
+
+
+def slices_of_page(slices: Sequence[QueueSlice], start: int, count: int) -> list[QueueSlice]:
+    """What the places `start` to `start + count` of all messages are, in order of (rank, queue): a slice of each queue.
+
+    >>> a, b = MessageQueue("t", "b", 0), MessageQueue("t", "b", 1)
+    >>> [s[1:] for s in slices_of_page([QueueSlice(a, 0, 3), QueueSlice(b, 5, 6)], 0, 2)]
+    [(2, 3), (5, 6)]
+    """
+    sizes = [each.end - each.begin for each in slices]
+    rank = _rank_at(sizes, start)
+    left = start - sum(min(size, rank) for size in sizes)
+    taken: dict[int, list[int]] = {}
+    total = 0
+    while total < count and rank < max(sizes, default=0):
+        for place, size in enumerate(sizes):
+            if rank >= size or total == count:
+                continue
+            if left > 0:
+                left -= 1
+                continue
+            taken.setdefault(place, []).append(slices[place].end - 1 - rank)
+            total += 1
+        rank += 1
+    return [
+        QueueSlice(slices[place].queue, offsets[-1], offsets[0] + 1)
+        for place, offsets in sorted(taken.items())
+    ]
+
+
+def _rank_at(sizes: Sequence[int], start: int) -> int:
+    """The rank of the message at a place: the largest before whose messages no more than `start` stand."""
+    low, high = 0, max(sizes, default=0)
+    while low < high:
+        middle = (low + high + 1) // 2
+        if sum(min(size, middle) for size in sizes) <= start:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+async def _read(puller: AsyncPullConsumer, slices: Sequence[QueueSlice]) -> list[MessageRow]:
+    gate = asyncio.Semaphore(_QUEUES_AT_ONCE)
+    left = _BYTES_MAX
+
+    async def read(each: QueueSlice) -> list[MessageRow]:
+        nonlocal left
+        rows: list[MessageRow] = []
+        offset, empty = each.begin, 0
+        while offset < each.end and empty < _EMPTY_PULLS_MAX and left > 0:
+            async with gate:
+                pull = await puller.fetch(each.queue, offset, max_count=each.end - offset)
+            found = [
+                row_of(message) for message in pull.messages if message.queue_offset < each.end
+            ]
+            left -= sum(row.size for row in found)
+            rows += found
+            empty = 0 if found else empty + 1
+            if pull.next_offset <= offset:
+                break
+            offset = pull.next_offset
+        return rows
+
+    return [row for part in await asyncio.gather(*map(read, slices)) for row in part]

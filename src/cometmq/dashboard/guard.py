@@ -1,0 +1,152 @@
+"""What stands in front of every request: whose name it was sent to, how long its body is, what browsers may do with the answer.
+
+Next: cometmq.dashboard.app
+"""
+
+import asyncio
+import logging
+from urllib.parse import urlsplit
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import PlainTextResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+_log = logging.getLogger(__name__)
+
+BODY_MAX = 1_000_000
+BODY_SECONDS = 10.0
+POLICY = (
+    "default-src 'self'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; object-src 'none'; "
+    "base-uri 'none'; form-action 'self'; frame-ancestors 'none'; report-uri /csp-report"
+)
+_HEADERS = {
+    "Content-Security-Policy": POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    # Not no-referrer, with which browsers send "null" as the Origin of a form.
+    "Referrer-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), geolocation=(), microphone=(), usb=()",
+}
+_METHODS = frozenset(("GET", "HEAD", "POST"))
+
+
+class PageGuard:
+    """Refuses what no page should see, and puts the headers on every answer.
+
+    Args:
+        app: what answers.
+        hosts: names by which browsers may reach it, without ports.
+    """
+
+    def __init__(self, app: ASGIApp, hosts: frozenset[str]) -> None:
+        self._app = app
+        self._hosts = hosts
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """One request."""
+        if scope["type"] != "http":
+            if scope["type"] == "lifespan":
+                await self._app(scope, receive, send)
+            return
+        sender = _with_headers(send, scope["path"])
+        refusal = self._refusal(scope)
+        body = b""
+        if refusal is None and scope["method"] == "POST":
+            try:
+                body = await asyncio.wait_for(_read(receive), BODY_SECONDS)
+            except TimeoutError:
+                refusal = (
+                    408,
+                    f"The rest of the request did not come within {BODY_SECONDS:.0f} s.",
+                )
+            except ValueError as error:
+                refusal = 413, str(error)
+        if refusal is not None:
+            status, text = refusal
+            answer = PlainTextResponse(text + "\n", status, {"Connection": "close"})
+            await answer(scope, receive, sender)
+            return
+        await self._app(scope, _given(body, receive), sender)
+
+    def _refusal(self, scope: Scope) -> tuple[int, str] | None:
+        """Why a request is not heard: a status and a sentence."""
+        headers = Headers(scope=scope)
+        host = headers.get("host", "")
+        if _name(host) not in self._hosts:
+            return 421, (
+                f"This dashboard is not called {host[:100]!a}; reach it by {', '.join(sorted(self._hosts))}, or name "
+                "that one with --host-name."
+            )
+        if scope["method"] not in _METHODS:
+            return (
+                405,
+                f"{scope['method'][:20]!a} is not understood; pages are got, forms are posted.",
+            )
+        if scope["method"] == "POST" and scope["path"] != "/csp-report":
+            origin = headers.get("origin")
+            if headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none") or (
+                origin is not None and urlsplit(origin).netloc.lower() != host.lower()
+            ):
+                return 403, "This form was sent by another site; nothing was done."
+        length = headers.get("content-length", "0")
+        if not length.isdecimal() or int(length) > BODY_MAX:
+            return (
+                413,
+                f"A request's body has {BODY_MAX} bytes at most; send larger messages with a producer.",
+            )
+        return None
+
+
+def _name(host: str) -> str:
+    """A Host header without its port."""
+    if host.endswith("]"):
+        return host.lower()
+    name, colon, port = host.rpartition(":")
+    return (name if colon and port.isdecimal() else host).lower()
+
+
+async def _read(receive: Receive) -> bytes:
+    parts: list[bytes] = []
+    size = 0
+    while True:
+        message = await receive()
+        if message["type"] != "http.request":
+            return b""
+        parts.append(message.get("body", b""))
+        size += len(parts[-1])
+        if size > BODY_MAX:
+            raise ValueError(f"A request's body has {BODY_MAX} bytes at most.")
+        if not message.get("more_body", False):
+            return b"".join(parts)
+
+
+def _given(body: bytes, receive: Receive) -> Receive:
+    """The body once; then what the connection says."""
+    is_given = False
+
+    async def give() -> Message:
+        nonlocal is_given
+        if is_given:
+            return await receive()
+        is_given = True
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return give
+
+
+def _with_headers(send: Send, path: str) -> Send:
+    async def send_with_headers(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            headers = MutableHeaders(scope=message)
+            for name, value in _HEADERS.items():
+                headers[name] = value
+            # A file's address carries its version; pages are for whoever asked for them, once.
+            is_file = path.startswith("/static/") and message["status"] == 200
+            headers["Cache-Control"] = (
+                "public, max-age=31536000, immutable" if is_file else "no-store"
+            )
+        await send(message)
+
+    return send_with_headers

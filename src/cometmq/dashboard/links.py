@@ -1,0 +1,126 @@
+"""Connections to the cluster: one set for the dashboard itself, one for each user of the cluster who is logged in.
+
+Next: cometmq.client.admin
+"""
+
+import asyncio
+from collections.abc import Callable
+from types import TracebackType
+from typing import Self
+
+from cometmq.client import (
+    Accounts,
+    AsyncAdmin,
+    AsyncInspector,
+    AsyncProducer,
+    AsyncPullConsumer,
+    ClientInstance,
+    ClientSettings,
+    ConsumerSettings,
+    Credentials,
+    Message,
+    ProducerSettings,
+    SendResult,
+)
+from cometmq.model.names import TOOLS_GROUP
+
+# Every broker has it from its first start, as mqadmin pulls with it.
+PULL_GROUP = TOOLS_GROUP
+PRODUCER_GROUP = "CLIENT_INNER_PRODUCER"
+BODY_SIZE_MAX = 16 << 20
+
+
+class ClientLink:
+    """Clients that share one instance.
+
+    Args:
+        nameservers: "ip:port;ip:port".
+        credentials: what they sign with; None: those of the environment.
+    """
+
+    def __init__(self, nameservers: str | None, credentials: Credentials | None) -> None:
+        settings = ClientSettings(credentials=credentials, connect_timeout_ms=2000)
+        self.instance = ClientInstance(nameservers, settings)
+        self.admin = AsyncAdmin(instance=self.instance)
+        self.inspector = AsyncInspector(instance=self.instance)
+        self.accounts = Accounts(self.instance)
+        self.puller = AsyncPullConsumer(
+            instance=self.instance,
+            group=PULL_GROUP,
+            settings=ConsumerSettings(body_size_max=BODY_SIZE_MAX),
+        )
+        self._producer: AsyncProducer | None = None
+        self._making = asyncio.Lock()
+
+    async def start(self) -> None:
+        """Begin; nothing is connected before the first question."""
+        await self.instance.start()
+        await self.puller.start()
+
+    async def close(self) -> None:
+        """Close the connections."""
+        if self._producer is not None:
+            await self._producer.close()
+        await self.puller.close()
+        await self.instance.close()
+
+    async def send(self, message: Message) -> SendResult:
+        """Send a message; the producer is made with the first one.
+
+        Raises:
+            CometError: it is not stored.
+        """
+        async with self._making:
+            if self._producer is None:
+                settings = ProducerSettings(body_size_max=BODY_SIZE_MAX)
+                producer = AsyncProducer(
+                    instance=self.instance, group=PRODUCER_GROUP, settings=settings
+                )
+                await producer.start()
+                self._producer = producer
+        return await self._producer.send(message)
+
+
+class Links:
+    """All links.
+
+    Args:
+        nameservers: "ip:port;ip:port".
+        credentials: of the dashboard itself.
+    """
+
+    def __init__(self, nameservers: str | None, credentials: Credentials | None) -> None:
+        self._nameservers = nameservers
+        self.own = ClientLink(nameservers, credentials)
+        self._of_users: dict[Credentials, ClientLink] = {}
+
+    async def __aenter__(self) -> Self:
+        """Begin."""
+        await self.own.start()
+        return self
+
+    async def __aexit__(
+        self,
+        _kind: type[BaseException] | None,
+        _error: BaseException | None,
+        _trace: TracebackType | None,
+    ) -> None:
+        """Close all."""
+        await self.keep_only(lambda _credentials: False)
+        await self.own.close()
+
+    async def of(self, credentials: Credentials | None) -> ClientLink:
+        """The link that signs so; None: the dashboard's own."""
+        if credentials is None:
+            return self.own
+        link = self._of_users.get(credentials)
+        if link is None:
+            link = self._of_users[credentials] = ClientLink(self._nameservers, credentials)
+            await link.start()
+        return link
+
+    async def keep_only(self, is_kept: Callable[[Credentials], bool]) -> None:
+        """Close the links of users who are logged out."""
+        gone = [each for each in self._of_users if not is_kept(each)]
+        for each in gone:
+            await self._of_users.pop(each).close()

@@ -1,0 +1,90 @@
+"""Who somebody is: users of the dashboard's own, and of the cluster where it asks for signatures.
+
+Next: cometmq.dashboard.sessions
+"""
+
+import asyncio
+import logging
+
+from cometmq.client import AsyncInspector, Credentials
+from cometmq.dashboard.links import ClientLink
+from cometmq.dashboard.passwords import DashboardUser, Role, UserFile
+from cometmq.dashboard.settings import DashboardSettings
+from cometmq.model.codes import ResponseCode
+from cometmq.model.errors import BrokerNotFound, BrokerRefused, CometError, NetError
+
+_log = logging.getLogger(__name__)
+
+_CHECKS_AT_ONCE = 2
+_NAME_MAX = 128
+_PASSWORD_MAX = 256
+# What the environment says must not help to find out.
+_NOBODY = Credentials("-", "-")
+
+
+class Doorkeeper:
+    """Looks at names and passwords.
+
+    Args:
+        settings: where the cluster is.
+        users: of the dashboard's own.
+    """
+
+    def __init__(self, settings: DashboardSettings, users: UserFile) -> None:
+        self._settings = settings
+        self._users = users
+        self._checks = asyncio.Semaphore(_CHECKS_AT_ONCE)
+
+    async def own_user(self, name: str, password: str) -> DashboardUser | None:
+        """The user of the dashboard's own with that password; the check takes some 50 ms of a thread.
+
+        Raises:
+            SettingsError: the file of users cannot be read.
+        """
+        async with self._checks:
+            return await asyncio.to_thread(self._users.check, name, password)
+
+    async def cluster_user(self, name: str, password: str) -> tuple[Credentials, Role] | None:
+        """What a user of the cluster signs with, and his role here; None: the cluster has no such user, or asks for none.
+
+        A cluster without access control takes any signature: only one that refuses what nobody signed is asked.
+        """
+        if not 0 < len(name) <= _NAME_MAX or not 0 < len(password) <= _PASSWORD_MAX:
+            return None
+        credentials = Credentials(name, password)
+        try:
+            if not await self._is_refused(_NOBODY) or await self._is_refused(credentials):
+                return None
+        except CometError as error:
+            _log.info("the cluster does not say who %.100r is: %s", name, error)
+            return None
+        return credentials, Role.READER
+
+    async def _is_refused(self, credentials: Credentials) -> bool:
+        """Whether a broker refuses to tell its numbers to who signs so.
+
+        Raises:
+            CometError: none says.
+        """
+        link = ClientLink(self._settings.nameservers, credentials)
+        await link.start()
+        try:
+            return await _asked(link.inspector)
+        finally:
+            await link.close()
+
+
+async def _asked(inspector: AsyncInspector) -> bool:
+    """Whether a nameserver or the first broker that answers refuses."""
+    try:
+        for broker in await inspector.brokers():
+            try:
+                await inspector.runtime(broker.broker_name, broker.broker_id)
+            except NetError:
+                continue
+            return False
+    except BrokerRefused as refused:
+        if refused.code == ResponseCode.NO_PERMISSION:
+            return True
+        raise
+    raise BrokerNotFound("no broker answers")

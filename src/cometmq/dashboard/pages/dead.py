@@ -1,0 +1,195 @@
+"""Dead letters: which groups have some, those of one, once more into their topic, and all of them as a file.
+
+Next: cometmq.dashboard.browsing
+"""
+
+import asyncio
+import base64
+import contextlib
+import json
+from collections.abc import AsyncIterator, Sequence
+from typing import NamedTuple
+
+from starlette.responses import Response, StreamingResponse
+
+from cometmq.client import StoredMessage
+from cometmq.dashboard.asked import Asked, Page
+from cometmq.dashboard.browsing import QueueSlice, browse, time_slice
+from cometmq.dashboard.inputs import PageMissing, WrongInput, needed, page_of
+from cometmq.dashboard.pages.messages import message_in
+from cometmq.dashboard.paging import part_of
+from cometmq.dashboard.places import place_text, read_place
+from cometmq.model import properties as keys_of
+from cometmq.model.errors import BrokerRefused, CometError, TopicNotFound
+from cometmq.model.names import DLQ_PREFIX, dead_letter_topic
+
+_GROUPS_A_PAGE = 50
+_CHOSEN_MAX = 20
+EXPORT_MAX = 10_000
+_EXPORT_BYTES_MAX = 256 << 20
+REPLAY = "replay dead letter"
+
+
+class DeadRow(NamedTuple):
+    """A group's dead letters; `letters` is None where nobody says."""
+
+    group: str
+    letters: int | None
+    updated_ms: int
+
+
+async def show_groups(asked: Asked) -> Response:
+    """The groups that have a dead letter topic."""
+    topics = [each for each in await asked.admin.topics() if each.startswith(DLQ_PREFIX)]
+    part = part_of(topics, page_of(asked.fields), rows=_GROUPS_A_PAGE)
+    rows = await asyncio.gather(*(_row(asked, topic) for topic in part.rows))
+    return asked.page("dead.html", "Dead letters", section="dead", part=part, rows=rows)
+
+
+async def _row(asked: Asked, topic: str) -> DeadRow:
+    group = topic.removeprefix(DLQ_PREFIX)
+    try:
+        queues = (await asked.inspector.topic_stats(topic)).queues.values()
+    except CometError:
+        return DeadRow(group, None, 0)
+    count = sum(each.max_offset - each.min_offset for each in queues)
+    return DeadRow(group, count, max((each.updated_ms for each in queues), default=0))
+
+
+async def show_letters(asked: Asked) -> Response:
+    """Those of one group, the newest first."""
+    group = needed(asked.fields, "name", "group")
+    try:
+        browsed = await browse(
+            asked.link.puller, dead_letter_topic(group), None, None, page_of(asked.fields)
+        )
+    except TopicNotFound:
+        raise PageMissing(f"The group {group[:100]!r} has no dead letters.") from None
+    replayed: set[str] | None = None
+    with contextlib.suppress(BrokerRefused):  # He may read the letters and not the ledger.
+        replayed = await _replayed(asked, group, [row.message for row in browsed.rows])
+    return asked.page(
+        "dead_group.html",
+        f"Dead letters of {group}",
+        section="dead",
+        group=group,
+        browsed=browsed,
+        origin_of=origin_of,
+        place_text=place_text,
+        replayed=replayed,
+        most=EXPORT_MAX,
+    )
+
+
+def origin_of(message: StoredMessage) -> str:
+    """The topic from which a dead letter came; empty: it does not say."""
+    origin = message.properties.get(keys_of.RETRY_TOPIC, "")
+    return origin or message.properties.get("DLQ_ORIGIN_TOPIC", "")
+
+
+async def _replayed(asked: Asked, group: str, letters: Sequence[StoredMessage]) -> set[str]:
+    """The places of those that were sent again, by whomever."""
+    said = await asked.inspector.replayed(group, letters)
+    return {place_text(each) for each, is_so in zip(letters, said, strict=True) if is_so}
+
+
+async def replay(asked: Asked) -> Response:
+    """Send those that were chosen to the topics they came from; the dead letters stay."""
+    group = needed(asked.fields, "name", "group")
+    chosen = [text for name, text in sorted(asked.fields.items()) if name.startswith("pick")]
+    asked.subject = f"{len(chosen)} dead letters of {group}"
+    if not 0 < len(chosen) <= _CHOSEN_MAX:
+        raise WrongInput(f"Choose 1 to {_CHOSEN_MAX} dead letters; nothing was sent.")
+    letters = [
+        await message_in(asked, *read_place(dead_letter_topic(group), each)) for each in chosen
+    ]
+    again = bool(asked.fields.get("again"))
+    await _check(asked, group, letters, again=again)
+    said = await asked.inspector.replay(group, letters, again=again)
+    for letter, why_not in zip(letters, said, strict=True):
+        asked.audit(REPLAY, f"{letter.message_id} of {group}", why_not or "done")
+    if any(said):
+        sent, reasons = said.count(""), "; ".join(sorted(set(said) - {""}))
+        raise WrongInput(f"{sent} of {len(said)} were sent, the others not: {reasons}.")
+    return asked.go(
+        "/dead/group",
+        f"{len(letters)} dead letters are on their way again; every group of their topics gets them.",
+        name=group,
+    )
+
+
+async def _check(
+    asked: Asked, group: str, letters: Sequence[StoredMessage], *, again: bool
+) -> None:
+    """Refuse all where one cannot be sent again, or was."""
+    for letter in letters:
+        if not origin_of(letter):
+            raise WrongInput(
+                f"The dead letter {letter.message_id} does not say which topic it came from; nothing was sent."
+            )
+    known = await _replayed(asked, group, letters)
+    before = [each.message_id for each in letters if place_text(each) in known]
+    if before and not again:
+        raise WrongInput(
+            f"{', '.join(before)}: replayed before; nothing was sent. Tick that it shall be sent again all the same."
+        )
+
+
+async def export(asked: Asked) -> Response:
+    """The dead letters of a group as a file, a JSON object a line, the oldest of each queue first."""
+    group = needed(asked.fields, "name", "group")
+    puller = asked.link.puller
+    queues = await puller.queues(dead_letter_topic(group))
+    slices = await asyncio.gather(*(time_slice(puller, each, None, None) for each in queues))
+    name = "".join(sign if sign.isalnum() or sign in "-_" else "_" for sign in group)
+    return StreamingResponse(
+        _lines(asked, slices),
+        media_type="application/octet-stream",
+        headers={"Content-Disposition": f'attachment; filename="dead-letters-{name}.jsonl"'},
+    )
+
+
+async def _lines(asked: Asked, slices: Sequence[QueueSlice]) -> AsyncIterator[bytes]:
+    left, bytes_left = EXPORT_MAX, _EXPORT_BYTES_MAX
+    try:
+        for each in slices:
+            offset = each.begin
+            while offset < each.end and left > 0 and bytes_left > 0:
+                pull = await asked.link.puller.fetch(each.queue, offset)
+                for message in pull.messages[:left]:
+                    left -= 1
+                    bytes_left -= len(message.body)
+                    yield (json.dumps(_line(message)) + "\n").encode("utf-8", "replace")
+                if pull.next_offset <= offset:
+                    break
+                offset = pull.next_offset
+    except CometError as error:
+        # What has been sent stands; the last line says that more is missing.
+        yield (json.dumps({"error": str(error)}) + "\n").encode("utf-8", "replace")
+
+
+def _line(message: StoredMessage) -> dict[str, object]:
+    try:
+        body: dict[str, object] = {"body": message.body.decode()}
+    except UnicodeDecodeError:
+        body = {"bodyBase64": base64.b64encode(message.body).decode()}
+    return {
+        "id": message.message_id,
+        "topic": origin_of(message),
+        "broker": message.queue.broker_name,
+        "queue": message.queue.queue_id,
+        "offset": message.queue_offset,
+        "storedMs": message.stored_ms,
+        "tag": message.tag,
+        "keys": list(message.keys),
+        "properties": message.user_properties,
+        **body,
+    }
+
+
+PAGES = (
+    Page("/dead", show_groups),
+    Page("/dead/group", show_letters),
+    Page("/dead/export", export),
+    Page("/dead/replay", replay, "replay dead letters", show_letters),
+)

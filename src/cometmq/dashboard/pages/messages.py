@@ -1,0 +1,252 @@
+"""Messages: by topic and time, by key, by id; one with its body, why a group has not consumed it, and once more.
+
+A message's address is its place (broker, queue, offset): an offset message id names a host, and nobody's id makes the dashboard
+connect to a host that is no broker of the cluster.
+
+Next: cometmq.dashboard.browsing
+"""
+
+import asyncio
+import ipaddress
+import re
+
+from starlette.responses import Response
+
+from cometmq.client import Explanation, Message, MessageQueue, StoredMessage
+from cometmq.dashboard.asked import Asked, Page
+from cometmq.dashboard.bodies import KINDS, body_view
+from cometmq.dashboard.browsing import MessageRow, browse, row_of
+from cometmq.dashboard.inputs import (
+    PageMissing,
+    WrongInput,
+    needed,
+    number_of,
+    page_of,
+    text_of,
+    time_of,
+)
+from cometmq.model.errors import CometError
+from cometmq.model.names import TRACE_TOPIC, is_derived_topic, is_system_topic
+
+BY_TIME, BY_KEY, BY_ID = "time", "key", "id"
+_KEY_ROWS_MAX = 64
+_OFFSET_ID = re.compile(r"[0-9A-Fa-f]{32}|[0-9A-Fa-f]{56}")
+
+
+async def show_messages(asked: Asked) -> Response:
+    """The forms, and what the one that was sent found."""
+    fields = asked.fields
+    by = text_of(fields, "by") or BY_TIME
+    topic = text_of(fields, "topic")
+    rows: list[MessageRow] = []
+    browsed = None
+    until_ms = None
+    if by == BY_TIME and topic:
+        until_ms = time_of(fields, "until", "Until")
+        # Pages are of one range: what comes after the first look moves none of them.
+        until_ms = asked.now_ms() if until_ms is None else until_ms
+        from_ms = time_of(fields, "from", "From")
+        if from_ms is not None and from_ms > until_ms:
+            raise WrongInput("From is later than until: no message is stored between them.")
+        browsed = await browse(asked.link.puller, topic, from_ms, until_ms, page_of(fields))
+        rows = browsed.rows
+    elif by == BY_KEY and (topic or fields.get("key")):
+        rows = await _by_key(asked, needed(fields, "topic", "topic"))
+    elif by == BY_ID and fields.get("id"):
+        rows = [row_of(await _by_id(asked, topic, needed(fields, "id", "message id")))]
+    elif by not in (BY_TIME, BY_KEY, BY_ID):
+        raise WrongInput(f"Messages are not found by {by[:40]!r}; by time, key or id they are.")
+    is_asked = browsed is not None or any(fields.get(name) for name in ("topic", "key", "id"))
+    return asked.page(
+        "messages.html",
+        "Messages",
+        section="messages",
+        by=by,
+        topic=topic,
+        rows=rows,
+        browsed=browsed,
+        until_ms=until_ms,
+        is_asked=is_asked,
+        most=_KEY_ROWS_MAX,
+        topics=await _topics(asked),
+    )
+
+
+async def _topics(asked: Asked) -> list[str]:
+    """For the field's list; nothing where nobody says, since what is typed is enough."""
+    try:
+        return [each for each in await asked.admin.topics() if not is_system_topic(each)][:1000]
+    except CometError:
+        return []
+
+
+async def _by_key(asked: Asked, topic: str) -> list[MessageRow]:
+    key = needed(asked.fields, "key", "key")
+    found = await asked.admin.messages_by_key(topic, key, count_max=_KEY_ROWS_MAX)
+    return [row_of(each) for each in reversed(found)]
+
+
+async def _by_id(asked: Asked, topic: str, message_id: str) -> StoredMessage:
+    """By the id that its producer gave it, then by its place."""
+    if topic:
+        found = await asked.admin.message_by_id(topic, message_id)
+        if found is not None:
+            return found
+    if _OFFSET_ID.fullmatch(message_id) and _is_of_cluster(asked, message_id):
+        try:
+            return await asked.admin.view_message(message_id)
+        except CometError as error:
+            raise PageMissing(f"No message has the id {message_id}: {error}") from None
+    where = (
+        f"in {topic[:100]!r}" if topic else "at any broker of this cluster; name its topic, too"
+    )
+    raise PageMissing(
+        f"No message has the id {message_id[:100]!r} {where}. It may have been deleted with its file, or be of another topic."
+    )
+
+
+def _is_of_cluster(asked: Asked, message_id: str) -> bool:
+    """Whether the host that an offset message id names is a broker that was seen."""
+    content = bytes.fromhex(message_id)
+    host, port = ipaddress.ip_address(content[:-12]), int.from_bytes(content[-12:-8])
+    address = f"{f'[{host}]' if host.version == 6 else host}:{port}"
+    return any(each.state.address == address for each in asked.watcher.brokers())
+
+
+async def show_message(asked: Asked) -> Response:
+    """One message."""
+    message = await message_at(asked)
+    kind = text_of(asked.fields, "as") or None
+    if kind is not None and kind not in KINDS:
+        raise WrongInput(f"A body is shown as {', '.join(KINDS)}, not as {kind[:40]!r}.")
+    groups, said = await asyncio.gather(
+        _groups(asked, message.topic), _explained(asked, message)
+    )
+    explanation, trouble = said
+    return asked.page(
+        "message.html",
+        "Message",
+        section="messages",
+        message=message,
+        body=body_view(message.body, kind),
+        place={
+            "topic": message.topic,
+            "broker": message.queue.broker_name,
+            "queue": message.queue.queue_id,
+            "offset": message.queue_offset,
+        },
+        groups=groups,
+        group=text_of(asked.fields, "group"),
+        explanation=explanation,
+        trouble=trouble,
+        may_resend=_may_resend(message),
+    )
+
+
+async def _groups(asked: Asked, topic: str) -> list[str]:
+    try:
+        return await asked.inspector.groups_of_topic(topic)
+    except CometError:
+        return []
+
+
+async def _explained(asked: Asked, message: StoredMessage) -> tuple[Explanation | None, str]:
+    group = text_of(asked.fields, "group")
+    if not group:
+        return None, ""
+    try:
+        return await asked.inspector.explain(message.message_id, group, topic=message.topic), ""
+    except CometError as error:
+        return None, str(error)
+
+
+async def message_at(asked: Asked) -> StoredMessage:
+    """The message at the place that an address or a form names.
+
+    Raises:
+        PageMissing: there is none.
+    """
+    fields = asked.fields
+    queue = MessageQueue(
+        needed(fields, "topic", "topic"),
+        needed(fields, "broker", "broker"),
+        number_of(fields, "queue", "Queue", least=0, most=2**31 - 1, default=0),
+    )
+    offset = number_of(fields, "offset", "Offset", least=0, most=2**63 - 1, default=0)
+    return await message_in(asked, queue, offset)
+
+
+async def message_in(asked: Asked, queue: MessageQueue, offset: int) -> StoredMessage:
+    """The message at a place.
+
+    Raises:
+        PageMissing: there is none.
+    """
+    if queue not in await asked.link.puller.queues(queue.topic):
+        raise PageMissing(
+            f"The topic {queue.topic[:100]!r} has no queue {queue.queue_id} at {queue.broker_name[:100]!r}."
+        )
+    pull = await asked.link.puller.fetch(queue, offset, max_count=1)
+    for message in pull.messages:
+        if message.queue_offset == offset:
+            return message
+    raise PageMissing(
+        f"There is no message at offset {offset} of {queue}: the queue holds {pull.min_offset} to {pull.max_offset - 1}."
+        if pull.max_offset > pull.min_offset
+        else f"There is no message at offset {offset} of {queue}: the queue is empty."
+    )
+
+
+async def show_body(asked: Asked) -> Response:
+    """All bytes of a body, as a file: no browser makes a page of it."""
+    message = await message_at(asked)
+    return Response(
+        bytes(message.body),
+        media_type="application/octet-stream",
+        headers={
+            "Content-Disposition": f'attachment; filename="message-{message.queue.queue_id}-{message.queue_offset}.bin"'
+        },
+    )
+
+
+def _may_resend(message: StoredMessage) -> bool:
+    return not (
+        is_system_topic(message.topic)
+        or is_derived_topic(message.topic)
+        or message.topic == TRACE_TOPIC
+    )
+
+
+async def resend(asked: Asked) -> Response:
+    """Send the same once more, as a new message."""
+    message = await message_at(asked)
+    asked.subject = f"{message.message_id} of {message.topic}"
+    if not _may_resend(message):
+        raise WrongInput(
+            "A message of this topic is the system's own and is not sent again by hand."
+        )
+    again = Message(
+        message.topic,
+        bytes(message.body),
+        tag=message.tag,
+        keys=message.keys,
+        properties=message.user_properties,
+        flag=message.flag,
+    )
+    sent = await asked.link.send(again)
+    return asked.go(
+        "/message",
+        f"Sent once more: this is the new one, {sent.message_id}.",
+        topic=message.topic,
+        broker=sent.queue.broker_name,
+        queue=sent.queue.queue_id,
+        offset=sent.queue_offset,
+    )
+
+
+PAGES = (
+    Page("/messages", show_messages),
+    Page("/message", show_message),
+    Page("/message/body", show_body),
+    Page("/message/resend", resend, "resend message", show_message),
+)

@@ -1,0 +1,51 @@
+"""The first page: what goes in and out, who is there, who is behind; and the line about troubles on every page.
+
+Next: cometmq.dashboard.watcher
+"""
+
+from starlette.responses import Response
+
+from cometmq.dashboard.asked import Asked, Page
+
+_GROUPS_SHOWN = 8
+
+
+async def show_overview(asked: Asked) -> Response:
+    """The first page."""
+    return asked.page("overview.html", "Overview", section="overview", **_seen(asked))
+
+
+async def show_numbers(asked: Asked) -> Response:
+    """Its live part."""
+    return asked.page("part_overview.html", "Overview", **_seen(asked))
+
+
+async def show_troubles(asked: Asked) -> Response:
+    """What does not answer, for the head of every page."""
+    return asked.page("part_troubles.html", "")
+
+
+def _seen(asked: Asked) -> dict[str, object]:
+    watcher = asked.watcher
+    brokers = watcher.brokers()
+    rates = [each.rates for each in brokers if each.state.broker_id == 0 and each.rates]
+    known = watcher.lags()
+    lags = sorted((known or {}).items(), key=lambda each: (-each[1], each[0]))
+    return {
+        "brokers": brokers,
+        "up": sum(1 for each in brokers if each.away_ms is None),
+        "put": sum(each[0] for each in rates) if rates else None,
+        "handed_out": sum(each[1] for each in rates) if rates else None,
+        "lag": None if known is None else sum(each[1] for each in lags),
+        "behind": [each for each in lags if each[1] > 0][:_GROUPS_SHOWN],
+        "lag_trouble": watcher.lag_trouble,
+        "seconds": watcher.seconds,
+        "curve": watcher.rate_curve(),
+    }
+
+
+PAGES = (
+    Page("/", show_overview),
+    Page("/part/overview", show_numbers, is_part=True),
+    Page("/part/troubles", show_troubles, is_part=True),
+)

@@ -1,0 +1,120 @@
+"""Resets of a group's offsets: first what would become of each queue, then the deed.
+
+Next: cometmq.client.admin
+"""
+
+import asyncio
+from typing import NamedTuple
+
+from starlette.responses import Response
+
+from cometmq.client import MessageQueue
+from cometmq.dashboard.asked import Asked, Page
+from cometmq.dashboard.inputs import WrongInput, needed, text_of, time_of
+from cometmq.dashboard.pages.groups import known_group
+from cometmq.dashboard.shown import moment
+
+EARLIEST, LATEST, TIME = "earliest", "latest", "time"
+
+
+class QueueMove(NamedTuple):
+    """What becomes of a queue: where the group is, would go on, and the queue's ends."""
+
+    queue: MessageQueue
+    now: int | None
+    then: int
+    first: int
+    end: int
+
+    @property
+    def again(self) -> int | None:
+        """Messages that come again; negative: that are passed over."""
+        return None if self.now is None else self.now - self.then
+
+
+async def show_preview(asked: Asked) -> Response:
+    """What a reset would do; nothing is changed."""
+    state = await known_group(asked)
+    topic = needed(asked.fields, "topic", "topic")
+    to, timestamp_ms = _target(asked)
+    queues = await asked.link.puller.queues(topic)
+    moves = await asyncio.gather(
+        *(
+            _move(asked, queue, _now(state.progress.get(queue)), timestamp_ms)
+            for queue in queues
+        )
+    )
+    return asked.page(
+        "reset.html",
+        f"Reset {state.name}",
+        section="groups",
+        group=state,
+        topic=topic,
+        to=to,
+        time="" if to != TIME else text_of(asked.fields, "time"),
+        where=_words(to, timestamp_ms),
+        moves=moves,
+    )
+
+
+def _now(progress: object) -> int | None:
+    return getattr(progress, "consumer_offset", None)
+
+
+async def _move(
+    asked: Asked, queue: MessageQueue, now: int | None, timestamp_ms: int | None
+) -> QueueMove:
+    puller = asked.link.puller
+    first, end = await asyncio.gather(puller.min_offset(queue), puller.max_offset(queue))
+    if timestamp_ms is None:
+        then = end
+    elif timestamp_ms == 0:
+        then = first
+    else:
+        then = await puller.offset_by_time(queue, timestamp_ms)
+    return QueueMove(queue, now, min(max(then, first), end), first, end)
+
+
+async def reset(asked: Asked) -> Response:
+    """Do it."""
+    name = needed(asked.fields, "name", "group")
+    topic = needed(asked.fields, "topic", "topic")
+    asked.subject = f"{name} in {topic}"
+    to, timestamp_ms = _target(asked)
+    moved = await asked.admin.reset_offsets(name, topic, timestamp_ms)
+    return asked.go(
+        "/group",
+        f"{name} goes on {_words(to, timestamp_ms)} in {len(moved)} queues of {topic}.",
+        name=name,
+    )
+
+
+def _target(asked: Asked) -> tuple[str, int | None]:
+    """Where to: the choice, and ms since 1970 (0: the first message, None: the end)."""
+    to = text_of(asked.fields, "to") or EARLIEST
+    if to == EARLIEST:
+        return to, 0
+    if to == LATEST:
+        return to, None
+    if to != TIME:
+        raise WrongInput(f"{to[:40]!r} is no place to go on at; choose one of the list.")
+    timestamp_ms = time_of(asked.fields, "time", "The time")
+    if timestamp_ms is None:
+        raise WrongInput("Name the time at which the group shall go on.")
+    return to, timestamp_ms
+
+
+def _words(to: str, timestamp_ms: int | None) -> str:
+    if to == EARLIEST:
+        return "at the first message that is there"
+    return (
+        "at the end"
+        if timestamp_ms is None
+        else f"at the first message stored at {moment(timestamp_ms)} or later"
+    )
+
+
+PAGES = (
+    Page("/group/preview", show_preview),
+    Page("/group/reset", reset, "reset offsets", show_preview),
+)

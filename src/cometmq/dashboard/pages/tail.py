@@ -1,0 +1,90 @@
+"""The live tail: messages of a topic as they come. Its place stands in the part that asks for the next; the server keeps nothing.
+
+Next: cometmq.dashboard.browsing
+"""
+
+import asyncio
+from collections.abc import Mapping
+
+from starlette.responses import Response
+
+from cometmq.client import MessageQueue
+from cometmq.dashboard.asked import Asked, Page
+from cometmq.dashboard.browsing import MessageRow, row_of
+from cometmq.dashboard.inputs import WrongInput, needed, text_of
+from cometmq.dashboard.places import read_place, text_of_place
+
+QUEUES_MAX = 256
+_ROWS_MAX = 100
+# Of one queue in one look; what is further behind is passed over, and said.
+_BEHIND_MAX = 500
+
+
+async def show_tail(asked: Asked) -> Response:
+    """The page, which begins at the end of each queue."""
+    topic = text_of(asked.fields, "topic")
+    at = await _ends(asked, topic) if topic else ""
+    return asked.page("tail.html", "Live tail", section="tail", topic=topic, at=at)
+
+
+async def _ends(asked: Asked, topic: str) -> str:
+    puller = asked.link.puller
+    queues = await puller.queues(topic)
+    if len(queues) > QUEUES_MAX:
+        raise WrongInput(
+            f"The topic has {len(queues)} queues; {QUEUES_MAX} is the most that is followed here. Use cometmq tail."
+        )
+    ends = await asyncio.gather(*map(puller.max_offset, queues))
+    return _text(dict(zip(queues, ends, strict=True)))
+
+
+async def show_next(asked: Asked) -> Response:
+    """What came since the last look."""
+    topic = needed(asked.fields, "topic", "topic")
+    places = _read(topic, asked.fields.get("at", ""))
+    parts = await asyncio.gather(*(_look(asked, *each) for each in places.items()))
+    rows = sorted(
+        (row for part, _, _ in parts for row in part),
+        key=lambda each: (each.message.stored_ms, each.message.queue_offset),
+        reverse=True,
+    )
+    return asked.page(
+        "part_tail.html",
+        "",
+        topic=topic,
+        rows=rows,
+        at=_text(dict(zip(places, (each[1] for each in parts), strict=True))),
+        passed_over=sum(each[2] for each in parts),
+    )
+
+
+async def _look(
+    asked: Asked, queue: MessageQueue, offset: int
+) -> tuple[list[MessageRow], int, int]:
+    """Messages of a queue, where to go on, and how many were passed over."""
+    puller = asked.link.puller
+    pull = await puller.fetch(queue, offset)
+    passed_over = 0
+    if pull.max_offset - offset > _BEHIND_MAX:
+        passed_over = pull.max_offset - _ROWS_MAX // 4 - offset
+        pull = await puller.fetch(queue, offset + passed_over)
+    rows = [row_of(message) for message in pull.messages[:_ROWS_MAX]]
+    goes_on = rows[-1].message.queue_offset + 1 if rows else max(pull.next_offset, 0)
+    return rows, goes_on, passed_over
+
+
+def _text(places: Mapping[MessageQueue, int]) -> str:
+    return ",".join(text_of_place(*each) for each in places.items())
+
+
+def _read(topic: str, text: str) -> dict[MessageQueue, int]:
+    parts = text.split(",")
+    if len(parts) > QUEUES_MAX:
+        raise WrongInput("The place in the tail cannot be read; load the page again.")
+    return dict(read_place(topic, part) for part in parts)
+
+
+PAGES = (
+    Page("/tail", show_tail),
+    Page("/part/tail", show_next, is_part=True),
+)

@@ -1,0 +1,251 @@
+"""Topics: the list, one with its queues and readers, and what may be done to one.
+
+Next: cometmq.client.admin
+"""
+
+import asyncio
+from collections.abc import Collection, Mapping
+from typing import NamedTuple
+
+from starlette.responses import Response
+
+from cometmq.client import Message, TopicConfig, TopicStats
+from cometmq.dashboard.asked import Asked, Page
+from cometmq.dashboard.inputs import (
+    WrongInput,
+    hex_of,
+    needed,
+    number_of,
+    page_of,
+    text_of,
+)
+from cometmq.dashboard.paging import part_of
+from cometmq.model.errors import CometError
+from cometmq.model.flags import PERM_READ, PERM_READ_WRITE, PERM_WRITE
+from cometmq.model.names import (
+    DLQ_PREFIX,
+    REPLY_TOPIC_SUFFIX,
+    RETRY_PREFIX,
+    is_system_topic,
+)
+
+# Each row of a page costs a broker one request.
+_ROWS = 50
+_QUEUES_MAX = 65_536
+_BODY_MAX = 1_000_000
+PERMS = {
+    PERM_READ_WRITE: "read and write",
+    PERM_READ: "read only",
+    PERM_WRITE: "write only",
+    0: "neither",
+}
+
+
+class TopicRow(NamedTuple):
+    """A topic in the list; `stats` is None where nobody says, and `error` says why."""
+
+    name: str
+    kind: str
+    stats: TopicStats | None
+    error: str
+
+    @property
+    def messages(self) -> int | None:
+        """Messages in all its queues."""
+        if self.stats is None:
+            return None
+        return sum(each.max_offset - each.min_offset for each in self.stats.queues.values())
+
+    @property
+    def updated_ms(self) -> int:
+        """When its last message was stored; 0 without one."""
+        queues = self.stats.queues.values() if self.stats else ()
+        return max((each.updated_ms for each in queues), default=0)
+
+
+def kind_of(topic: str, own: Collection[str] = ()) -> str:
+    """What a topic is for; `own` are those that brokers make for themselves."""
+    if topic.startswith(RETRY_PREFIX):
+        return "retry"
+    if topic.startswith(DLQ_PREFIX):
+        return "dead letters"
+    return "system" if topic in own or is_system_topic(topic) else "messages"
+
+
+def own_topics(asked: Asked) -> set[str]:
+    """What brokers make for themselves: topics of their names and of their clusters'."""
+    states = [each.state for each in asked.watcher.brokers()]
+    names = {state.broker_name for state in states} | {state.cluster for state in states}
+    return names | {f"{state.cluster}_{REPLY_TOPIC_SUFFIX}" for state in states}
+
+
+async def show_topics(asked: Asked) -> Response:
+    """The list."""
+    find = text_of(asked.fields, "find")
+    is_all = bool(asked.fields.get("all"))
+    own = own_topics(asked)
+    names = [
+        name
+        for name in await asked.admin.topics()
+        if find.lower() in name.lower() and (is_all or kind_of(name, own) == "messages")
+    ]
+    part = part_of(names, page_of(asked.fields), rows=_ROWS)
+    rows = await asyncio.gather(*(_row(asked, name, kind_of(name, own)) for name in part.rows))
+    return asked.page(
+        "topics.html",
+        "Topics",
+        section="topics",
+        part=part,
+        rows=rows,
+        find=find,
+        is_all=is_all,
+    )
+
+
+async def _row(asked: Asked, name: str, kind: str) -> TopicRow:
+    try:
+        return TopicRow(name, kind, await asked.inspector.topic_stats(name), "")
+    except CometError as error:
+        return TopicRow(name, kind, None, str(error))
+
+
+async def show_new_topic(asked: Asked) -> Response:
+    """The form for a new one."""
+    return asked.page("topic_new.html", "New topic", section="topics", perms=PERMS)
+
+
+async def show_topic(asked: Asked) -> Response:
+    """One topic."""
+    name = needed(asked.fields, "name", "topic")
+    configs, stats, groups = await asyncio.gather(
+        asked.admin.topic_configs(name),
+        asked.inspector.topic_stats(name),
+        _groups(asked, name),
+    )
+    return asked.page(
+        "topic.html",
+        name,
+        section="topics",
+        name=name,
+        row=TopicRow(name, kind_of(name), stats, ""),
+        configs=configs,
+        config=next(iter(configs.values()), None),
+        seen=_fingerprint(configs),
+        groups=groups,
+        perms=PERMS,
+        is_ours=kind_of(name, own_topics(asked)) == "messages",
+    )
+
+
+async def _groups(asked: Asked, topic: str) -> list[str] | str:
+    """The groups that read it, or why nobody says."""
+    try:
+        return await asked.inspector.groups_of_topic(topic)
+    except CometError as error:
+        return str(error)
+
+
+# --- deeds
+
+
+async def create_topic(asked: Asked) -> Response:
+    """Make one."""
+    asked.subject = name = needed(asked.fields, "name", "topic")
+    if name in await asked.admin.topics():
+        raise WrongInput(
+            f"The topic {name[:100]!r} is there already; change it on its own page."
+        )
+    await _put(asked, name)
+    return asked.go("/topic", f"The topic {name} is there.", name=name)
+
+
+async def change_topic(asked: Asked) -> Response:
+    """Give it other queues or another permission; not if somebody else did meanwhile."""
+    asked.subject = name = needed(asked.fields, "name", "topic")
+    configs = await asked.admin.topic_configs(name)
+    if asked.fields.get("seen") != _fingerprint(configs):
+        raise WrongInput(
+            f"The topic {name[:100]!r} was changed meanwhile, in another window or by somebody else; nothing was done. "
+            "What it is now stands here: look, and send again."
+        )
+    await _put(asked, name)
+    return asked.go("/topic", f"The topic {name} is changed.", name=name)
+
+
+async def _put(asked: Asked, name: str) -> None:
+    read, write = (
+        number_of(asked.fields, field, what, least=1, most=_QUEUES_MAX, default=8)
+        for field, what in (("read", "Queues to read from"), ("write", "Queues to write to"))
+    )
+    perm = number_of(asked.fields, "perm", "Permission", least=0, most=6, default=6)
+    if perm not in PERMS:
+        raise WrongInput(f"{perm} is no permission of a topic; choose one of the list.")
+    await asked.admin.create_topic(name, queues=write, read_queues=read, perm=perm)
+
+
+async def delete_topic(asked: Asked) -> Response:
+    """Delete it with its messages."""
+    asked.subject = name = needed(asked.fields, "name", "topic")
+    if text_of(asked.fields, "sure") != name:
+        raise WrongInput(
+            f"The topic {name[:100]!r} was not deleted: write its name into the field to say that you are sure."
+        )
+    await asked.admin.delete_topic(name)
+    return asked.go("/topics", f"The topic {name} is deleted, with its messages.")
+
+
+async def send_message(asked: Asked) -> Response:
+    """Send a message to it."""
+    asked.subject = name = needed(asked.fields, "name", "topic")
+    text = asked.fields.get("body", "")
+    # Browsers send line breaks as CR LF, whatever stood there.
+    text = text.replace("\r\n", "\n")
+    body = hex_of(text, "The body") if asked.fields.get("hex") else text.encode()
+    if not body:
+        raise WrongInput("The body is empty; write one.")
+    if len(body) > _BODY_MAX:
+        raise WrongInput(f"The body has {len(body)} bytes; {_BODY_MAX} is the most here.")
+    message = Message(
+        name,
+        body,
+        tag=text_of(asked.fields, "tag") or None,
+        keys=text_of(asked.fields, "keys"),
+        properties=_properties(asked.fields),
+    )
+    sent = await asked.link.send(message)
+    return asked.go(
+        "/topic",
+        f"Stored in queue {sent.queue.queue_id} of {sent.queue.broker_name} at offset {sent.queue_offset}: "
+        f"{sent.message_id} ({sent.status}).",
+        name=name,
+    )
+
+
+def _properties(fields: Mapping[str, str]) -> dict[str, str]:
+    found = {}
+    for line in fields.get("properties", "").splitlines():
+        if line.strip():
+            name, equals, value = line.partition("=")
+            if not equals or not name.strip():
+                raise WrongInput(f"The property {line[:60]!r}: write name=value, one a line.")
+            found[name.strip()] = value.strip()
+    return found
+
+
+def _fingerprint(configs: Mapping[str, TopicConfig]) -> str:
+    """What a form remembers of the settings that it was made of."""
+    return ";".join(
+        f"{broker}:{each.read_queues},{each.write_queues},{each.perm}"
+        for broker, each in sorted(configs.items())
+    )
+
+
+PAGES = (
+    Page("/topics", show_topics),
+    Page("/topics/new", show_new_topic),
+    Page("/topic", show_topic),
+    Page("/topics/create", create_topic, "create topic", show_new_topic),
+    Page("/topic/change", change_topic, "change topic", show_topic),
+    Page("/topic/delete", delete_topic, "delete topic", show_topic),
+    Page("/topic/send", send_message, "send message", show_topic),
+)

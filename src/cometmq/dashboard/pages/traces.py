@@ -1,0 +1,149 @@
+"""The trace of a message as a graph: who sent it, where it was stored, which groups consumed it, how long each took.
+
+Next: cometmq.client.tracing
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from starlette.responses import Response
+
+from cometmq.client import Trace, TraceKind, decode_traces
+from cometmq.dashboard.asked import Asked, Page
+from cometmq.dashboard.inputs import needed, text_of
+from cometmq.model.errors import CodecError
+from cometmq.model.names import TRACE_TOPIC
+
+_RECORDS_MAX = 64
+_WIDTH = 1000
+
+
+class TraceSpan(NamedTuple):
+    """A piece of a message's way.
+
+    Attributes:
+        what: "sent", "consumed", "ended" or "taken back".
+        group: of the producer or consumer.
+        where: region or broker, as the record says.
+        begun_ms: ms since 1970.
+        took_ms: how long; None: its end is not told.
+        outcome: in words.
+        is_well: whether it went well; None: its end is not told.
+        tries: how often it had come before.
+        left: where its bar begins, of 1,000.
+        width: of its bar.
+    """
+
+    what: str
+    group: str
+    where: str
+    begun_ms: int
+    took_ms: int | None
+    outcome: str
+    is_well: bool | None
+    tries: int = 0
+    left: int = 0
+    width: int = 2
+
+
+async def show_trace(asked: Asked) -> Response:
+    """The form, and the trace that it asks for."""
+    message_id = text_of(asked.fields, "id")
+    trace_topic = text_of(asked.fields, "trace_topic") or TRACE_TOPIC
+    traces: list[Trace] = []
+    unreadable = 0
+    if message_id:
+        message_id = needed(asked.fields, "id", "message id")
+        found = await asked.admin.messages_by_key(
+            trace_topic, message_id, count_max=_RECORDS_MAX
+        )
+        for record in found:
+            try:
+                traces += [
+                    each
+                    for each in decode_traces(record.body)
+                    if each.message_id == message_id or not each.message_id
+                ]
+            except CodecError:
+                unreadable += 1
+    spans = spans_of(traces)
+    return asked.page(
+        "trace.html",
+        "Trace",
+        section="traces",
+        id=message_id,
+        trace_topic=trace_topic,
+        sent=[each for each in spans if each.what != "consumed"],
+        groups=_by_group(spans),
+        spans=spans,
+        first=next((each for each in traces if each.topic), None),
+        unreadable=unreadable,
+    )
+
+
+def _by_group(spans: Iterable[TraceSpan]) -> dict[str, list[TraceSpan]]:
+    groups: dict[str, list[TraceSpan]] = {}
+    for each in spans:
+        if each.what == "consumed":
+            groups.setdefault(each.group, []).append(each)
+    return groups
+
+
+def spans_of(traces: Sequence[Trace]) -> list[TraceSpan]:
+    """The pieces of a message's way, in order of time; a consumption is told before and after."""
+    ended = {each.request_id: each for each in traces if each.kind is TraceKind.SUB_AFTER}
+    spans = [
+        span for each in traces if (span := _span(each, ended.get(each.request_id))) is not None
+    ]
+    return _with_bars(sorted(set(spans), key=lambda each: (each.begun_ms, each.group)))
+
+
+def _span(trace: Trace, end: Trace | None) -> TraceSpan | None:
+    """A record as a piece of the way; None where it is the end of another."""
+    if trace.kind is TraceKind.SUB_BEFORE:
+        return _consumed(trace, end)
+    told = {
+        TraceKind.PUB: ("sent", "stored" if trace.is_success else "failed", trace.store_host),
+        TraceKind.END_TRANSACTION: ("ended", "transaction ended", trace.store_host),
+        TraceKind.RECALL: ("taken back", "recalled", trace.region),
+    }.get(trace.kind)
+    if told is None:
+        return None
+    what, outcome, where = told
+    is_well = trace.is_success or trace.kind is TraceKind.END_TRANSACTION
+    return TraceSpan(what, trace.group, where, trace.time_ms, trace.took_ms, outcome, is_well)
+
+
+def _consumed(trace: Trace, end: Trace | None) -> TraceSpan:
+    took_ms, outcome, is_well = None, "its end is not told", None
+    if end is not None:
+        took_ms, is_well = end.took_ms, end.is_success
+        outcome = end.outcome.name.lower().replace("_", " ")
+    return TraceSpan(
+        "consumed",
+        trace.group,
+        trace.region,
+        trace.time_ms,
+        took_ms,
+        outcome,
+        is_well,
+        trace.tries,
+    )
+
+
+def _with_bars(spans: Sequence[TraceSpan]) -> list[TraceSpan]:
+    if not spans:
+        return []
+    begin = spans[0].begun_ms
+    end = max(each.begun_ms + (each.took_ms or 0) for each in spans)
+    length = max(end - begin, 1)
+    return [
+        each._replace(
+            left=min((each.begun_ms - begin) * _WIDTH // length, _WIDTH - 8),
+            width=max((each.took_ms or 0) * _WIDTH // length, 8),
+        )
+        for each in spans
+    ]
+
+
+PAGES = (Page("/trace", show_trace),)

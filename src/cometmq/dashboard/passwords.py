@@ -1,0 +1,252 @@
+"""The dashboard's own users: names, roles and scrypt hashes of passwords in one file of its owner's.
+
+    {"version": 1, "users": [{"name": "admin", "role": "admin", "password": "scrypt$14$8$1$SALT$HASH"}]}
+
+The file is read again when it has changed, so that `cometmq dashboard add-user` needs no restart. A file that cannot be
+read lets nobody in.
+
+Next: cometmq.dashboard.sessions
+"""
+
+import base64
+import contextlib
+import fcntl
+import hashlib
+import hmac
+import json
+import os
+import re
+import secrets
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+from cometmq.model.errors import SettingsError
+
+FILE_NAME = "users.json"
+FIRST_USER = "admin"
+USERS_MAX = 1000
+PASSWORD_MIN, PASSWORD_MAX = 8, 256
+_NAME = re.compile(r"[\w.@+-]{1,64}", re.ASCII)
+_SIZE_MAX = 1 << 20
+_VERSION = 1
+# 16 MiB and some 50 ms for each try (RFC 7914's figures for interactive logins).
+_LOG_N, _R, _P = 14, 8, 1
+_HASH_BYTES = 32
+
+
+class Role(StrEnum):
+    """What a user may do."""
+
+    READER = "reader"
+    ADMIN = "admin"
+
+
+@dataclass(frozen=True, slots=True)
+class DashboardUser:
+    """A user of the dashboard's own.
+
+    Attributes:
+        name: letters, digits and `. @ + - _`.
+        role: what he may do.
+        password: its hash, as the file has it.
+    """
+
+    name: str
+    role: Role
+    password: str
+
+
+def new_password() -> str:
+    """A random one of 123 bits, in pieces that can be read aloud."""
+    letters = "abcdefghjkmnpqrstuvwxyz23456789"
+    return "-".join("".join(secrets.choice(letters) for _ in range(5)) for _ in range(5))
+
+
+def hash_password(password: str) -> str:
+    """How the file keeps a password; takes some 50 ms.
+
+    Raises:
+        SettingsError: it is too short or too long.
+    """
+    if not PASSWORD_MIN <= len(password) <= PASSWORD_MAX:
+        raise SettingsError(f"a password has {PASSWORD_MIN} to {PASSWORD_MAX} characters")
+    salt = secrets.token_bytes(16)
+    digest = _scrypt(password, salt)
+    text = (base64.b64encode(part).decode() for part in (salt, digest))
+    return "$".join(("scrypt", str(_LOG_N), str(_R), str(_P), *text))
+
+
+def is_password(password: str, hashed: str) -> bool:
+    """Whether that is the password; takes some 50 ms, whatever comes out."""
+    _, _, _, _, salt, digest = hashed.split("$")
+    found = _scrypt(password[:PASSWORD_MAX], base64.b64decode(salt))
+    return hmac.compare_digest(found, base64.b64decode(digest))
+
+
+def _scrypt(password: str, salt: bytes) -> bytes:
+    return hashlib.scrypt(
+        password.encode("utf-8", "surrogatepass"),
+        salt=salt,
+        n=1 << _LOG_N,
+        r=_R,
+        p=_P,
+        maxmem=64 << 20,
+        dklen=_HASH_BYTES,
+    )
+
+
+class UserFile:
+    """The users in a folder.
+
+    Args:
+        data_dir: made if missing, for its owner alone.
+    """
+
+    def __init__(self, data_dir: Path) -> None:
+        self._path = data_dir / FILE_NAME
+        self._seen: tuple[int, int] | None = None
+        self._users: dict[str, DashboardUser] = {}
+        self._nobody = hash_password(new_password())
+
+    @property
+    def path(self) -> Path:
+        """Where it lies."""
+        return self._path
+
+    def users(self) -> dict[str, DashboardUser]:
+        """All users by name, as the file says now; empty without a file.
+
+        Raises:
+            SettingsError: it cannot be read.
+        """
+        try:
+            state = self._path.stat()
+        except FileNotFoundError:
+            return {}
+        seen = state.st_mtime_ns, state.st_size
+        if seen != self._seen:
+            self._users = self._read()
+            self._seen = seen
+        return self._users
+
+    def make_first(self) -> str | None:
+        """The password of the user `admin`, who is made where there is nobody; else None.
+
+        Raises:
+            SettingsError: the file cannot be read.
+            OSError: it cannot be written.
+        """
+        with self._alone():
+            if self.users():
+                return None
+            password = new_password()
+            user = DashboardUser(FIRST_USER, Role.ADMIN, hash_password(password))
+            self._write({FIRST_USER: user})
+        return password
+
+    def put(self, name: str, role: Role, password: str) -> None:
+        """Make a user, or give him another role and password.
+
+        Raises:
+            SettingsError: the name or the password cannot be used, or there are too many.
+            OSError: the file cannot be written.
+        """
+        if not _NAME.fullmatch(name):
+            raise SettingsError(
+                f"{name!r}: a user's name has 1 to 64 letters, digits and . @ + - _"
+            )
+        user = DashboardUser(name, role, hash_password(password))
+        with self._alone():
+            users = {**self.users(), name: user}
+            if len(users) > USERS_MAX:
+                raise SettingsError(f"{self._path} has {USERS_MAX} users; remove one first")
+            self._write(users)
+
+    def remove(self, name: str) -> None:
+        """Take a user away; his sessions end with him.
+
+        Raises:
+            SettingsError: there is none, or nobody would be left.
+            OSError: the file cannot be written.
+        """
+        with self._alone():
+            users = dict(self.users())
+            if users.pop(name, None) is None:
+                raise SettingsError(f"{self._path} has no user {name!r}")
+            if not users:
+                raise SettingsError(f"{name!r} is the last user; add another one first")
+            self._write(users)
+
+    def check(self, name: str, password: str) -> DashboardUser | None:
+        """The user, if that is his password; takes as long for a name that is not there.
+
+        Raises:
+            SettingsError: the file cannot be read.
+        """
+        user = self.users().get(name)
+        is_right = is_password(password, self._nobody if user is None else user.password)
+        return user if is_right else None
+
+    def _read(self) -> dict[str, DashboardUser]:
+        try:
+            users = _users_of(self._path.read_bytes())
+        except (
+            OSError,
+            ValueError,
+            KeyError,
+            TypeError,
+            AttributeError,
+            RecursionError,
+        ) as error:
+            raise SettingsError(f"{self._path} is no file of users: {error!r}") from None
+        return {user.name: user for user in users}
+
+    @contextlib.contextmanager
+    def _alone(self) -> Iterator[None]:
+        """No other process changes the file meanwhile."""
+        self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        descriptor = os.open(self._path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(descriptor)
+
+    def _write(self, users: dict[str, DashboardUser]) -> None:
+        rows = [
+            {"name": user.name, "role": user.role.value, "password": user.password}
+            for user in users.values()
+        ]
+        aside = self._path.with_suffix(".new")
+        aside.unlink(missing_ok=True)
+        descriptor = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "w") as file:
+            json.dump({"version": _VERSION, "users": rows}, file, indent=1)
+            file.flush()
+            os.fsync(file.fileno())
+        aside.replace(self._path)
+        self._seen = None
+
+
+def _users_of(content: bytes) -> list[DashboardUser]:
+    if len(content) > _SIZE_MAX:
+        raise ValueError(f"longer than {_SIZE_MAX} bytes")
+    found = json.loads(content)
+    if found["version"] != _VERSION:
+        raise ValueError(f"version {found['version']!r} is not known")
+    return [
+        DashboardUser(each["name"], Role(each["role"]), _checked_hash(each["password"]))
+        for each in found["users"]
+    ]
+
+
+def _checked_hash(text: str) -> str:
+    kind, *figures, salt, digest = text.split("$")
+    if kind != "scrypt" or figures != [str(_LOG_N), str(_R), str(_P)]:
+        raise ValueError(f"a password of kind {kind}, {figures}")
+    base64.b64decode(salt, validate=True)
+    if len(base64.b64decode(digest, validate=True)) != _HASH_BYTES:
+        raise ValueError("a hash of another length")
+    return text

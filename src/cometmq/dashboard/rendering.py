@@ -1,0 +1,83 @@
+"""Templates: one environment with autoescape on, and the few functions that pages need.
+
+Next: cometmq.dashboard.shown
+"""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from urllib.parse import urlencode
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from cometmq.dashboard import shown
+
+_HERE = Path(__file__).parent
+STATIC_DIR = _HERE / "static"
+# What the address of a static file carries, so that a browser keeps it for as long as it is this one.
+ASSET_FILES = (
+    "htmx.min.js",
+    "uplot.min.js",
+    "uplot.min.css",
+    "dashboard.js",
+    "dashboard.css",
+    "comet.svg",
+)
+
+
+def link(path: str, **fields: object) -> str:
+    """An address with fields, each encoded; those that are None or empty are left out."""
+    given = {name: str(value) for name, value in fields.items() if value not in (None, "")}
+    return f"{path}?{urlencode(given, errors='replace')}" if given else path
+
+
+def _asset(name: str) -> str:
+    return f"/static/{name}?v={_VERSIONS[name]}"
+
+
+def _as_json(value: object) -> str:
+    return json.dumps(value, separators=(",", ":"))
+
+
+def new_environment() -> Environment:
+    """The templates."""
+    made = Environment(
+        loader=FileSystemLoader(_HERE / "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        auto_reload=False,
+    )
+    made.filters.update(
+        {
+            "show": shown.shown,
+            "lines": shown.shown_lines,
+            "hides": shown.hides,
+            "as_value": shown.as_value,
+            "plainly": shown.plainly,
+            "num": shown.number,
+            "size": shown.size,
+            "moment": shown.moment,
+            "span": shown.span,
+            "json": _as_json,
+        }
+    )
+    made.globals.update({"link": link, "asset": _asset})
+    return made
+
+
+def render(environment: Environment, template: str, values: Mapping[str, object]) -> Markup:
+    """A template with its values."""
+    return Markup(environment.get_template(template).render(values))  # noqa: S704  It escaped them.
+
+
+def _version(name: str) -> str:
+    import hashlib
+
+    path = STATIC_DIR / name
+    return hashlib.sha256(path.read_bytes()).hexdigest()[:12]
+
+
+_VERSIONS = {name: _version(name) for name in ASSET_FILES}

@@ -1,0 +1,181 @@
+"""Puts a dashboard together and runs it on the loop that runs.
+
+    async with Dashboard(DashboardSettings(nameservers="127.0.0.1:9876"), loop_clock()) as dashboard:
+        print(dashboard.url)
+
+Next: cometmq.dashboard.app
+"""
+
+import asyncio
+import contextlib
+import logging
+import socket
+import ssl
+from collections.abc import Iterator
+from types import TracebackType
+from typing import Self
+
+import uvicorn
+
+from cometmq.dashboard.app import Application
+from cometmq.dashboard.asked import Works
+from cometmq.dashboard.attempts import Attempts
+from cometmq.dashboard.audit import Audit
+from cometmq.dashboard.links import Links
+from cometmq.dashboard.passwords import FIRST_USER, UserFile
+from cometmq.dashboard.rendering import new_environment
+from cometmq.dashboard.sessions import Sessions
+from cometmq.dashboard.settings import DashboardSettings
+from cometmq.dashboard.watcher import Watcher
+from cometmq.model.clock import Clock
+from cometmq.model.errors import NetError, SettingsError
+
+_log = logging.getLogger(__name__)
+
+_CONNECTIONS_MAX = 200
+_TIDY_SECONDS = 30.0
+
+
+class Dashboard:
+    """A dashboard.
+
+    Args:
+        settings: where it listens, and whom it asks.
+        clock: tells the time.
+
+    Attributes:
+        url: where browsers find it, once it is started.
+        first_password: of the user `admin`, who was made at this start; None: there were users.
+    """
+
+    def __init__(self, settings: DashboardSettings, clock: Clock) -> None:
+        self.url = ""
+        self.first_password: str | None = None
+        self._settings = settings
+        links = Links(settings.nameservers, settings.credentials)
+        self._works = Works(
+            settings=settings,
+            clock=clock,
+            links=links,
+            watcher=Watcher(links.own.inspector, clock, settings.sample_seconds),
+            sessions=Sessions(),
+            users=UserFile(settings.data_dir),
+            attempts=Attempts(),
+            audit=Audit(settings.data_dir),
+            templates=new_environment(),
+        )
+        self._http: _Http | None = None
+        self._tasks: list[asyncio.Task[None]] = []
+        self._stack = contextlib.AsyncExitStack()
+
+    async def start(self) -> None:
+        """Listen; pages can be got when it returns.
+
+        Raises:
+            SettingsError: the file of users or the certificate cannot be read.
+            NetError: the port is taken.
+            OSError: the folder cannot be written.
+        """
+        listener = _bound(self._settings.host, self._settings.port)
+        self._stack.callback(listener.close)
+        try:
+            self.first_password = await asyncio.to_thread(self._works.users.make_first)
+            self._works.audit.open()
+            await self._stack.enter_async_context(self._works.links)
+            await self._works.watcher.start()
+            self._stack.push_async_callback(self._works.watcher.close)
+            await self._serve(listener)
+        except BaseException:
+            await self._stack.aclose()
+            raise
+        host, port = listener.getsockname()[:2]
+        scheme = "https" if self._settings.certificate else "http"
+        self.url = f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}"
+
+    async def _serve(self, listener: socket.socket) -> None:
+        settings = self._settings
+        try:
+            config = uvicorn.Config(
+                Application(self._works).asgi(),
+                http="h11",
+                ws="none",
+                lifespan="off",
+                log_config=None,
+                access_log=False,
+                server_header=False,
+                limit_concurrency=_CONNECTIONS_MAX,
+                timeout_keep_alive=30,
+                timeout_graceful_shutdown=2,
+                ssl_certfile=settings.certificate,
+                ssl_keyfile=settings.key,
+            )
+            config.load()
+        except (OSError, ssl.SSLError) as error:
+            raise SettingsError(f"{settings.certificate}, {settings.key}: {error}") from None
+        self._http = _Http(config)
+        served = asyncio.ensure_future(self._http.serve(sockets=[listener]))
+        self._stack.push_async_callback(_end, self._http, served)
+        while not self._http.started:
+            if served.done():
+                served.result()
+                raise NetError("the server of pages ended at once; its log says why")
+            await asyncio.sleep(0.01)
+        tidied = asyncio.ensure_future(self._tidy())
+        self._stack.callback(tidied.cancel)
+
+    async def _tidy(self) -> None:
+        """Forget sessions whose time is over, and close the connections of who is logged out."""
+        while True:
+            await asyncio.sleep(_TIDY_SECONDS)
+            self._works.sessions.drop_ended(self._works.clock.now_ms())
+            await self._works.links.keep_only(self._works.sessions.has_credentials)
+
+    async def close(self) -> None:
+        """Listen no more; sessions end."""
+        await self._stack.aclose()
+
+    @property
+    def first_user(self) -> str:
+        """Who was made at the first start."""
+        return FIRST_USER
+
+    async def __aenter__(self) -> Self:
+        """Start."""
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self,
+        _kind: type[BaseException] | None,
+        _error: BaseException | None,
+        _trace: TracebackType | None,
+    ) -> None:
+        """Close."""
+        await self.close()
+
+
+class _Http(uvicorn.Server):
+    """A server that leaves signals to the program that it is part of."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+async def _end(http: _Http, served: "asyncio.Task[None]") -> None:
+    http.should_exit = True
+    await served
+
+
+def _bound(host: str, port: int) -> socket.socket:
+    """A socket with that address; nobody is heard before the first user is made."""
+    made = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        made.bind((host, port))
+    except OSError as error:
+        made.close()
+        raise NetError(
+            f"{host}:{port} cannot be listened on: {error.strerror}; name another --port"
+        ) from None
+    return made

@@ -1,0 +1,128 @@
+"""What peers wrote, made visible: text in which nothing steers the page; and numbers, sizes and times.
+
+Jinja2 escapes. What it does not know is seen to here: control characters, marks of direction and other signs that
+cannot be seen stand as their numbers, each text in an element of its own direction (`<bdi>`), long ones are cut.
+
+Next: cometmq.dashboard.rendering
+"""
+
+import unicodedata
+from datetime import datetime
+
+from markupsafe import Markup, escape
+
+NAME_SHOWN_MAX = 300
+VALUE_SHOWN_MAX = 2000
+_NONE = "\N{EN DASH}"
+# Categories of Unicode that have no picture: control, format (marks of direction), surrogate, private, unassigned, separators.
+_HIDDEN = frozenset(("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"))
+_TIME = "%Y-%m-%d %H:%M:%S"
+_DAY_SECONDS, _HOUR_SECONDS, _MINUTE_SECONDS = 86_400, 3600, 60
+# datetime's own, as ms since 1970.
+_MS_MIN, _MS_MAX = -62_135_596_800_000, 253_402_214_400_000
+
+
+def shown(value: object, most: int = NAME_SHOWN_MAX) -> Markup:
+    """A text of a peer's in one line, as an element."""
+    text = str(value)
+    return Markup("<bdi>{}</bdi>{}").format(_visible(text[:most], keep=""), _more(text, most))
+
+
+def shown_lines(value: object, most: int = VALUE_SHOWN_MAX) -> Markup:
+    """The same with its line breaks and tabs, for `<pre>`."""
+    text = str(value)
+    return Markup("<bdi>{}</bdi>{}").format(
+        _visible(text[:most], keep="\n\t"), _more(text, most)
+    )
+
+
+def _more(text: str, most: int) -> Markup:
+    if len(text) <= most:
+        return Markup("")
+    return Markup('<span class="cut">… {} characters in all</span>').format(number(len(text)))
+
+
+def _visible(text: str, *, keep: str) -> Markup:
+    if text.isprintable():
+        return escape(text)
+    parts: list[Markup] = []
+    plain: list[str] = []
+    for sign in text:
+        if sign in keep or unicodedata.category(sign) not in _HIDDEN:
+            plain.append(sign)
+            continue
+        parts.append(escape("".join(plain)))
+        plain.clear()
+        parts.append(
+            Markup('<span class="sign" title="{}">U+{}</span>').format(
+                unicodedata.name(sign, "a control character").lower(), f"{ord(sign):04X}"
+            )
+        )
+    parts.append(escape("".join(plain)))
+    return Markup("").join(parts)
+
+
+def hides(value: object) -> bool:
+    """Whether a text has signs that cannot be seen."""
+    text = str(value)
+    return not text.isprintable() and any(
+        unicodedata.category(sign) in _HIDDEN for sign in text
+    )
+
+
+def as_value(value: object) -> Markup:
+    """A text as the value of an attribute: a browser gives it back as it was, and what cannot be seen stands in the page as its number."""
+    if not hides(value):
+        return escape(value)
+    return Markup("").join(
+        Markup("&#{};").format(ord(sign))
+        if unicodedata.category(sign) in _HIDDEN
+        else escape(sign)
+        for sign in str(value)
+    )
+
+
+def plainly(value: object, most: int = NAME_SHOWN_MAX) -> str:
+    """A text where no element can stand: what cannot be seen is its number in words."""
+    return "".join(
+        f"U+{ord(sign):04X}" if unicodedata.category(sign) in _HIDDEN else sign
+        for sign in str(value)[:most]
+    )
+
+
+def number(value: float | None, digits: int = 0) -> str:
+    """A number with its thousands apart; a dash for None."""
+    return _NONE if value is None else f"{value:,.{digits}f}"
+
+
+def size(value: float | None) -> str:
+    """Bytes in the unit that leaves one to three figures."""
+    if value is None:
+        return _NONE
+    for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
+        if abs(value) < 1024 or unit == "TiB":
+            return f"{value:,.0f} {unit}" if unit == "B" else f"{value:,.1f} {unit}"
+        value /= 1024
+    raise AssertionError("TiB is the last unit")
+
+
+def moment(ms: int | None) -> str:
+    """A time of this machine's zone; a dash for none."""
+    if ms is None or ms <= 0:
+        return _NONE
+    if ms > _MS_MAX:
+        return f"{ms} ms since 1970"
+    return datetime.fromtimestamp(ms / 1000).astimezone().strftime(_TIME)
+
+
+def span(seconds: float) -> str:
+    """A length of time in its two largest units."""
+    left = max(int(seconds), 0)
+    days, left = divmod(left, _DAY_SECONDS)
+    hours, left = divmod(left, _HOUR_SECONDS)
+    minutes, left = divmod(left, _MINUTE_SECONDS)
+    parts = [(days, "d"), (hours, "h"), (minutes, "min"), (left, "s")]
+    first = next((place for place, (count, _) in enumerate(parts) if count), 3)
+    return " ".join(
+        f"{count} {unit}" for count, unit in parts[first : first + 2] if count or first == 3
+    )

@@ -1,0 +1,267 @@
+"""Looks at all brokers every few seconds, and at the lag of groups: for live numbers, curves, and since when something is away.
+
+Pages read what it saw; a hundred open ones ask brokers nothing.
+
+Next: cometmq.dashboard.links
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from heapq import nlargest
+from itertools import pairwise
+from typing import NamedTuple
+
+from cometmq.client import AsyncInspector, BrokerState
+from cometmq.model.clock import Clock
+from cometmq.model.errors import CometError
+
+_log = logging.getLogger(__name__)
+
+SAMPLES_MAX = 720
+BROKERS_MAX = 64
+LAG_SAMPLES_MAX = 240
+LAG_GROUPS_MAX = 200
+LAG_SECONDS = 15.0
+FORGOTTEN_MS = 3600 * 1000
+_PUT_TOTAL, _GET_TOTAL = "msgPutTotalTodayNow", "msgGetTotalTodayNow"
+
+
+class Sample(NamedTuple):
+    """What a broker had counted at a time."""
+
+    ms: int
+    put: int
+    handed_out: int
+
+
+@dataclass(slots=True)
+class WatchedBroker:
+    """A member of a broker group, as it was seen last.
+
+    Attributes:
+        state: what it said last; of one that never answered, that it did not.
+        answered_ms: when it answered last, ms since 1970; 0: never.
+        away_ms: since when it does not; None: it does.
+        error: why not.
+        samples: its totals of the last hour.
+    """
+
+    state: BrokerState
+    answered_ms: int = 0
+    away_ms: int | None = None
+    error: str = ""
+    samples: deque[Sample] = field(default_factory=lambda: deque(maxlen=SAMPLES_MAX))
+
+    @property
+    def rates(self) -> tuple[float, float] | None:
+        """Messages put and handed out a second between the last two looks; None: not known yet, or away."""
+        if self.away_ms is not None or len(self.samples) < 2:
+            return None
+        return _rates(self.samples[-2], self.samples[-1])
+
+    def told(self, name: str) -> str | None:
+        """One of its numbers."""
+        return self.state.runtime.get(name)
+
+
+class Trouble(NamedTuple):
+    """Something that does not answer: which, since when (ms since 1970), and why."""
+
+    what: str
+    since_ms: int
+    why: str
+
+
+class Watcher:
+    """The one who looks.
+
+    Args:
+        inspector: asks.
+        clock: says when.
+        seconds: between two looks.
+    """
+
+    def __init__(self, inspector: AsyncInspector, clock: Clock, seconds: float) -> None:
+        self._inspector = inspector
+        self._clock = clock
+        self._seconds = seconds
+        self._brokers: dict[tuple[str, int], WatchedBroker] = {}
+        self._nameserver: Trouble | None = None
+        self._lag: dict[str, deque[tuple[int, int]]] = {}
+        self._lag_trouble = ""
+        self._lags: dict[str, int] | None = None
+        self._is_begun = False
+        self._tasks: list[asyncio.Task[None]] = []
+
+    @property
+    def seconds(self) -> float:
+        """Between two looks."""
+        return self._seconds
+
+    @property
+    def is_begun(self) -> bool:
+        """Whether it has looked once."""
+        return self._is_begun
+
+    @property
+    def lag_trouble(self) -> str:
+        """Why there is no lag of groups; empty: there is."""
+        return self._lag_trouble
+
+    async def start(self) -> None:
+        """Look once, and go on looking."""
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self.look(), 3.0)
+        loops = (
+            self._repeat(self.look, self._seconds),
+            self._repeat(self.look_at_lag, self._lag_seconds),
+        )
+        self._tasks = [asyncio.ensure_future(each) for each in loops]
+
+    @property
+    def _lag_seconds(self) -> float:
+        return min(LAG_SECONDS, 3 * self._seconds)
+
+    async def close(self) -> None:
+        """Look no more."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _repeat(self, look: Callable[[], Awaitable[None]], seconds: float) -> None:
+        while True:
+            try:
+                await look()
+            except Exception:  # noqa: BLE001  A bug in one look must not end looking; the log has it.
+                _log.exception("a look at the cluster failed")
+            await asyncio.sleep(seconds)
+
+    # --- what was seen
+
+    def brokers(self) -> list[WatchedBroker]:
+        """All members that are there, or were within the last hour; by cluster, name and id."""
+        return sorted(
+            self._brokers.values(),
+            key=lambda each: (each.state.cluster, each.state.broker_name, each.state.broker_id),
+        )
+
+    def broker(self, name: str, broker_id: int) -> WatchedBroker | None:
+        """One of them."""
+        return self._brokers.get((name, broker_id))
+
+    def troubles(self) -> list[Trouble]:
+        """What does not answer now."""
+        away = [
+            Trouble(
+                f"The broker {each.state.broker_name} ({each.state.broker_id}) at {each.state.address}",
+                each.away_ms,
+                each.error,
+            )
+            for each in self.brokers()
+            if each.away_ms is not None
+        ]
+        return [self._nameserver, *away] if self._nameserver else away
+
+    def rate_curve(self, name: str | None = None) -> list[list[float]]:
+        """Times (seconds since 1970) with messages put and handed out a second; of one broker, or of all masters."""
+        sums: dict[int, list[float]] = {}
+        grid_ms = max(int(self._seconds * 1000), 1)
+        for (broker_name, broker_id), each in self._brokers.items():
+            if broker_id != 0 or name not in (None, broker_name):
+                continue
+            samples = list(each.samples)
+            for before, now in pairwise(samples):
+                if (rates := _rates(before, now)) is not None:
+                    row = sums.setdefault(now.ms // grid_ms, [0.0, 0.0])
+                    row[0] += rates[0]
+                    row[1] += rates[1]
+        times = sorted(sums)
+        return [
+            [time * grid_ms / 1000 for time in times],
+            [round(sums[time][0], 2) for time in times],
+            [round(sums[time][1], 2) for time in times],
+        ]
+
+    def lag_curve(self, group: str) -> list[list[float]]:
+        """Times (seconds since 1970) with a group's lag, messages; of those furthest behind."""
+        points = list(self._lag.get(group, ()))
+        return [[ms / 1000 for ms, _ in points], [float(lag) for _, lag in points]]
+
+    def lags(self) -> Mapping[str, int] | None:
+        """The last lag of each group; None before the first look."""
+        return self._lags
+
+    # --- looking
+
+    async def look(self) -> None:
+        """Ask all brokers once."""
+        try:
+            states = await self._inspector.brokers()
+        except CometError as error:
+            now_ms = self._clock.now_ms()
+            since_ms = self._nameserver.since_ms if self._nameserver else now_ms
+            self._nameserver = Trouble("The nameserver", since_ms, str(error))
+            self._is_begun = True
+            return
+        self._nameserver = None
+        self._is_begun = True
+        now_ms = self._clock.now_ms()
+        there = {(state.broker_name, state.broker_id) for state in states}
+        for state in states[:BROKERS_MAX]:
+            self._saw(state, now_ms)
+        for key, each in list(self._brokers.items()):
+            if key not in there:
+                self._lost(each, now_ms, "the nameserver knows it no more")
+            if each.away_ms is not None and now_ms - each.away_ms > FORGOTTEN_MS:
+                del self._brokers[key]
+
+    def _saw(self, state: BrokerState, now_ms: int) -> None:
+        key = state.broker_name, state.broker_id
+        known = self._brokers.get(key)
+        if known is None:
+            known = self._brokers[key] = WatchedBroker(state)
+        if state.error is not None:
+            self._lost(known, now_ms, state.error)
+            return
+        known.state, known.answered_ms, known.away_ms = state, now_ms, None
+        totals = _whole(known.told(_PUT_TOTAL)), _whole(known.told(_GET_TOTAL))
+        if totals[0] is not None:
+            known.samples.append(Sample(now_ms, totals[0], totals[1] or 0))
+
+    def _lost(self, known: WatchedBroker, now_ms: int, why: str) -> None:
+        if known.away_ms is None:
+            known.away_ms = known.answered_ms or now_ms
+        known.error = why
+
+    async def look_at_lag(self) -> None:
+        """Ask once how far groups are."""
+        try:
+            groups = await self._inspector.groups()
+        except CometError as error:
+            self._lag_trouble = str(error)
+            return
+        self._lag_trouble = ""
+        now_ms = self._clock.now_ms()
+        self._lags = {each.name: each.lag for each in groups if each.progress}
+        wanted = nlargest(LAG_GROUPS_MAX, self._lags.items(), key=lambda each: each[1])
+        for name, lag in wanted:
+            points = self._lag.setdefault(name, deque(maxlen=LAG_SAMPLES_MAX))
+            points.append((now_ms, lag))
+        for name in self._lag.keys() - {name for name, _ in wanted}:
+            del self._lag[name]
+
+
+def _rates(before: Sample, now: Sample) -> tuple[float, float] | None:
+    seconds = (now.ms - before.ms) / 1000
+    # Totals begin anew with a broker that was started again.
+    if seconds <= 0 or now.put < before.put or now.handed_out < before.handed_out:
+        return None
+    return (now.put - before.put) / seconds, (now.handed_out - before.handed_out) / seconds
+
+
+def _whole(text: str | None) -> int | None:
+    return int(text) if text is not None and text.isascii() and text.isdecimal() else None

@@ -1,0 +1,169 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False
+# cython: cdivision=True, embedsignature=True
+"""The compiled twin of `pulls`: the header of a pull without its numbers, and these; and the head of its answer."""
+
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from libc.stdint cimport int64_t, uint8_t, uint32_t
+from libc.string cimport memchr, memcmp, memcpy
+
+from cometmq.kernel._bytes cimport get_u32, put_bytes, put_u32
+from cometmq.kernel._layouts cimport FRAME_HEAD_HEADER_AT, FRAME_HEAD_LENGTH_AT, FRAME_HEAD_SIZE
+from cometmq.kernel._text cimport decimal_size, get_decimal, put_decimal
+from cometmq.kernel.pulls import PULL_BEGIN, PULL_SIZE_MAX as SIZE_MAX, filled_frame as plain_filled_frame
+
+cdef enum:
+    PULL_SIZE_MAX = 1024
+    BEGIN_SIZE = 11
+    QUEUE_ID = 0
+    QUEUE_OFFSET = 1
+    COMMIT_OFFSET = 2
+    OPAQUE = 3
+    NUMBERS = 4
+    NONE = 4
+    FILLED_MAX = 16
+
+assert PULL_SIZE_MAX == SIZE_MAX and len(PULL_BEGIN) == BEGIN_SIZE and PULL_BEGIN == b'{"code":11,'
+
+
+cdef struct Split:
+    # Where the header is being read and where it ends; what of it is copied up to where, and to where that was copied.
+    const uint8_t *at
+    const uint8_t *end
+    const uint8_t *kept
+    uint8_t *out
+    int64_t numbers[NUMBERS]
+    bint is_found[NUMBERS]
+
+
+cdef inline const uint8_t *_quote(const uint8_t *at, const uint8_t *end) noexcept nogil:
+    return <const uint8_t *>memchr(at, c'"', end - at)
+
+
+cdef inline int _which(const uint8_t *name, Py_ssize_t size) noexcept nogil:
+    """Which of the numbers has this name."""
+    if size == 6 and memcmp(name, b"opaque", 6) == 0:
+        return OPAQUE
+    if size == 7 and memcmp(name, b"queueId", 7) == 0:
+        return QUEUE_ID
+    if size == 11 and memcmp(name, b"queueOffset", 11) == 0:
+        return QUEUE_OFFSET
+    if size == 12 and memcmp(name, b"commitOffset", 12) == 0:
+        return COMMIT_OFFSET
+    return NONE
+
+
+cdef inline bint _cut(Split *split, int which, const uint8_t *start, const uint8_t *end) noexcept nogil:
+    """Keep a number, and the bytes between it and the one before; False where it is none, or was there."""
+    cdef bint is_good = False
+    split.numbers[which] = get_decimal(start, end - start, &is_good)
+    if not is_good or split.is_found[which]:
+        return False
+    split.is_found[which] = True
+    memcpy(split.out, split.kept, start - split.kept)
+    split.out += start - split.kept
+    split.kept = end
+    return True
+
+
+cdef inline bint _take_value(Split *split, int which, const uint8_t *name_end) noexcept nogil:
+    """Take the number behind a name that ends with this quote; False where there is none."""
+    cdef const uint8_t *start = name_end + 2
+    cdef const uint8_t *end
+    if split.end - name_end < 3 or name_end[1] != c":":
+        return False
+    if which == OPAQUE:
+        end = start
+        while end < split.end and (c"0" <= end[0] <= c"9" or end[0] == c"-"):
+            end += 1
+        split.at = end
+        return _cut(split, which, start, end)
+    if start[0] != c'"':
+        return False
+    start += 1
+    end = _quote(start, split.end)
+    if end is NULL:
+        return False
+    split.at = end + 1
+    return _cut(split, which, start, end)
+
+
+cdef inline bint _split(Split *split) noexcept nogil:
+    """Go from text to text; False where something is not as it must be."""
+    cdef const uint8_t *name
+    cdef const uint8_t *name_end
+    cdef int which
+    while True:
+        name = _quote(split.at, split.end)
+        if name is NULL:
+            break
+        name += 1
+        name_end = _quote(name, split.end)
+        if name_end is NULL:
+            break
+        split.at = name_end + 1
+        which = _which(name, name_end - name)
+        if which != NONE and not _take_value(split, which, name_end):
+            return False
+    for which in range(NUMBERS):
+        if not split.is_found[which]:
+            return False
+    return -0x80000000 <= split.numbers[OPAQUE] <= 0x7FFFFFFF
+
+
+def split_pull(bytes data not None):
+    """See `cometmq.kernel.pulls.split_pull`."""
+    cdef const uint8_t *at = <const uint8_t *>PyBytes_AS_STRING(data)
+    cdef Py_ssize_t size = PyBytes_GET_SIZE(data) - FRAME_HEAD_SIZE
+    cdef uint8_t text[PULL_SIZE_MAX]
+    cdef Split split
+    cdef int which
+    if not BEGIN_SIZE <= size <= PULL_SIZE_MAX:
+        return None
+    if memcmp(at + FRAME_HEAD_SIZE, b'{"code":11,', BEGIN_SIZE) != 0:
+        return None
+    if get_u32(at + FRAME_HEAD_LENGTH_AT) != size + 4 or get_u32(at + FRAME_HEAD_HEADER_AT) != size:
+        return None
+    at += FRAME_HEAD_SIZE
+    if memchr(at, c"\\", size) is not NULL:
+        return None
+    split.at, split.end, split.kept, split.out = at, at + size, at, text
+    for which in range(NUMBERS):
+        split.is_found[which] = False
+    if not _split(&split):
+        return None
+    memcpy(split.out, split.kept, split.end - split.kept)
+    split.out += split.end - split.kept
+    return (
+        PyBytes_FromStringAndSize(<const char *>text, split.out - text),
+        split.numbers[QUEUE_ID], split.numbers[QUEUE_OFFSET], split.numbers[COMMIT_OFFSET],
+        split.numbers[OPAQUE],
+    )
+
+
+def filled_frame(tuple pieces not None, tuple numbers not None, int64_t body_size):
+    """See `cometmq.kernel.pulls.filled_frame`."""
+    cdef int64_t values[FILLED_MAX]
+    cdef Py_ssize_t count = len(numbers)
+    cdef Py_ssize_t i, size = 0
+    cdef bytes piece, frame
+    cdef uint8_t *at
+    if count > FILLED_MAX or len(pieces) != count + 1:
+        return plain_filled_frame(pieces, numbers, body_size)
+    try:
+        for i in range(count):
+            values[i] = <object>numbers[i]
+            size += decimal_size(values[i])
+    except OverflowError:
+        return plain_filled_frame(pieces, numbers, body_size)
+    for i in range(count + 1):
+        piece = pieces[i]
+        size += len(piece)
+    frame = PyBytes_FromStringAndSize(NULL, FRAME_HEAD_SIZE + size)
+    at = <uint8_t *>PyBytes_AS_STRING(frame)
+    at = put_u32(put_u32(at, <uint32_t>(4 + size + body_size)), <uint32_t>size)
+    for i in range(count + 1):
+        piece = pieces[i]
+        at = put_bytes(at, PyBytes_AS_STRING(piece), len(piece))
+        if i < count:
+            at = put_decimal(at, values[i])
+    return frame

@@ -1,0 +1,63 @@
+"""What a nameserver shows Prometheus: who is here, how many topics it knows, whom it misses. RocketMQ's shows nothing.
+
+Text format 0.0.4. Whoever registers names its cluster, so clusters have a bound; what is beyond is one line.
+
+Next: cometmq.nameserver.routes
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+
+from cometmq.model.text import label_value
+from cometmq.nameserver.routes import RouteTable
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+CLUSTERS_MAX = 1_000
+_OVERFLOW = 'otel_metric_overflow="true"'
+
+
+def metrics_text(routes: RouteTable, connections: int) -> str:
+    """The page, as things are now.
+
+    Args:
+        routes: what brokers have told.
+        connections: that are open.
+    """
+    now = routes.clock.monotonic()
+    brokers = Counter(key.cluster for key in routes.live)
+    groups = {cluster: len(names) for cluster, names in routes.clusters.items()}
+    silent = max((now - each.last_heard for each in routes.live.values()), default=0.0)
+    lines = [
+        *_by_cluster("brokers", "Brokers that are here, masters and slaves.", brokers),
+        *_by_cluster("broker_groups", "Broker groups that are here.", groups),
+        *_one("topics", "Topics that a broker has.", len(routes.topics)),
+        *_one(
+            "missing_brokers",
+            "Brokers that left without a word.",
+            len(routes.missing_brokers()),
+        ),
+        *_one("connections", "Connections that are open.", connections),
+        *_one("silence_seconds", "How long the most silent broker has said nothing.", silent),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _head(name: str, says: str) -> Iterator[str]:
+    yield f"# HELP rocketmq_nameserver_{name} {says}"
+    yield f"# TYPE rocketmq_nameserver_{name} gauge"
+
+
+def _one(name: str, says: str, value: float) -> Iterator[str]:
+    yield from _head(name, says)
+    yield f'rocketmq_nameserver_{name}{{node_type="nameserver"}} {value}'
+
+
+def _by_cluster(name: str, says: str, counts: Mapping[str, int]) -> Iterator[str]:
+    yield from _head(name, says)
+    shown = sorted(counts.items())
+    for cluster, count in shown[:CLUSTERS_MAX]:
+        labels = f'node_type="nameserver",cluster="{label_value(cluster)}"'
+        yield f"rocketmq_nameserver_{name}{{{labels}}} {count}"
+    if len(shown) > CLUSTERS_MAX:
+        rest = sum(count for _, count in shown[CLUSTERS_MAX:])
+        yield f'rocketmq_nameserver_{name}{{node_type="nameserver",{_OVERFLOW}}} {rest}'

@@ -1,0 +1,250 @@
+"""A few pages for GET over HTTP/1.1, bounded in everything that who asks can send or make us hold.
+
+One request a connection, which is closed behind its answer; whoever asks for more asks anew. What is bounded:
+connections, the size of a request's head, the time until it is there, the time until its answer was taken. A request's
+body is not read. Pages are those of monitoring: no file, no form, no secret.
+
+Next: cometmq.net.network
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import field
+from http import HTTPStatus
+from typing import cast
+
+from cometmq.model.errors import NetError
+from cometmq.model.frozen import dataclass
+from cometmq.model.text import printable
+from cometmq.net.loop import loop_network
+from cometmq.net.network import Accepted, Bound
+from cometmq.net.tasks import Tasks
+
+_log = logging.getLogger(__name__)
+
+CONNECTIONS_MAX = 16
+HEAD_SIZE_MAX = 8 << 10
+HEAD_SECONDS_MAX = 5.0
+ANSWER_SECONDS_MAX = 30.0
+_HEAD_END = b"\r\n\r\n"
+_PLAIN = "text/plain; charset=utf-8"
+_GET, _HEAD = b"GET", b"HEAD"
+
+
+@dataclass(frozen=True, slots=True)
+class HttpAnswer:
+    """What a page says.
+
+    Attributes:
+        pieces: of the body, in their order.
+        status: 200, or another of HTTP.
+        content_type: of the body.
+        headers: further ones.
+    """
+
+    pieces: Sequence[bytes] = ()
+    status: HTTPStatus = HTTPStatus.OK
+    content_type: str = _PLAIN
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+Page = Callable[[], Awaitable[HttpAnswer]]
+
+
+def words(text: str, status: HTTPStatus = HTTPStatus.OK) -> HttpAnswer:
+    """A page that is a few words."""
+    return HttpAnswer((f"{text}\n".encode(),), status)
+
+
+class HttpServer:
+    """An address where pages are given.
+
+    Attributes:
+        port: where it listens; 0 before it does.
+    """
+
+    def __init__(
+        self,
+        pages: Mapping[str, Page],
+        *,
+        connections_max: int = CONNECTIONS_MAX,
+        head_seconds_max: float = HEAD_SECONDS_MAX,
+        answer_seconds_max: float = ANSWER_SECONDS_MAX,
+    ) -> None:
+        """`pages` by their path, "/metrics" for one."""
+        self.port = 0
+        self.pages = pages
+        self.head_seconds_max = head_seconds_max
+        self.answer_seconds_max = answer_seconds_max
+        self.tasks = Tasks("http")
+        self._connections_max = connections_max
+        self._connections: set[HttpPeer] = set()
+        self._bound: Bound | None = None
+
+    def start(self, host: str, port: int) -> None:
+        """Listen; port 0 takes any that is free.
+
+        Raises:
+            NetError: the address cannot be listened on; the message says which and why.
+        """
+        try:
+            self._bound = loop_network().bind(host, port)
+        except OSError as error:
+            reason = error.strerror or error
+            raise NetError(f"cannot listen on {host}:{port}: {reason}") from error
+        self.port = self._bound.port
+        self._bound.listen(self._accepted)
+
+    async def close(self) -> None:
+        """Listen no more, and end every connection."""
+        if self._bound is not None:
+            self._bound.close()
+        for peer in list(self._connections):
+            peer.abort()
+        await self.tasks.close()
+
+    def _accepted(self, accepted: Accepted) -> None:
+        if len(self._connections) >= self._connections_max:
+            accepted.close()
+            _log.warning(
+                "%s is turned away: %d connections ask for pages, and that is the most",
+                accepted.remote[0], len(self._connections),
+            )  # fmt: skip
+            return
+        peer = HttpPeer(self)
+        self._connections.add(peer)
+        self.tasks.spawn(self._attach(peer, accepted), "accept")
+
+    async def _attach(self, peer: "HttpPeer", accepted: Accepted) -> None:
+        try:
+            await accepted.attach(peer)
+        except (NetError, OSError) as error:
+            self.forget(peer)
+            accepted.close()
+            _log.info("a page is not given: %s", error)
+
+    def forget(self, peer: "HttpPeer") -> None:
+        """A connection is gone."""
+        self._connections.discard(peer)
+
+
+class HttpPeer(asyncio.Protocol):
+    """One connection: its request's head comes in, an answer goes out, and it is closed."""
+
+    def __init__(self, server: HttpServer) -> None:
+        self._server = server
+        self._head = bytearray()
+        self._transport: asyncio.Transport | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._may_write = asyncio.Event()
+        self._may_write.set()
+        self._is_asked = False
+
+    # --- asyncio.Protocol
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """It has begun: its request must be here soon."""
+        self._transport = cast("asyncio.Transport", transport)  # uvloop's is none by its class.
+        self._abort_after(self._server.head_seconds_max)
+
+    def data_received(self, data: bytes) -> None:
+        """A part of the head; what comes behind it is nothing to us."""
+        if self._is_asked:
+            return
+        self._head += data[: HEAD_SIZE_MAX + 1]
+        end = self._head.find(_HEAD_END)
+        if end < 0 and len(self._head) <= HEAD_SIZE_MAX:
+            return
+        self._is_asked = True
+        assert self._transport is not None
+        self._transport.pause_reading()
+        self._abort_after(self._server.answer_seconds_max)
+        head = bytes(self._head[:end]) if 0 <= end <= HEAD_SIZE_MAX else None
+        self._head.clear()
+        self._server.tasks.spawn(self._answer(head), "answer")
+
+    def eof_received(self) -> bool:
+        """Whoever asks may be done with sending; the answer goes out all the same."""
+        return self._is_asked
+
+    def pause_writing(self) -> None:
+        """It reads slower than we answer."""
+        self._may_write.clear()
+
+    def resume_writing(self) -> None:
+        """It has read."""
+        self._may_write.set()
+
+    def connection_lost(self, _exc: Exception | None) -> None:
+        """It is gone."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._may_write.set()
+        self._server.forget(self)
+
+    def abort(self) -> None:
+        """End it at once."""
+        if self._transport is not None:
+            self._transport.abort()
+
+    def _abort_after(self, seconds: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = asyncio.get_running_loop().call_later(seconds, self.abort)
+
+    # --- the answer
+
+    async def _answer(self, head: bytes | None) -> None:
+        method, answer = await self._page(head)
+        size = sum(len(piece) for piece in answer.pieces)
+        lines = [
+            f"HTTP/1.1 {answer.status.value} {answer.status.phrase}",
+            f"Content-Type: {answer.content_type}",
+            f"Content-Length: {size}",
+            "Connection: close",
+            "Cache-Control: no-store",
+            "X-Content-Type-Options: nosniff",
+            *(f"{name}: {value}" for name, value in answer.headers.items()),
+        ]
+        await self._write("\r\n".join(lines).encode() + _HEAD_END)
+        for piece in () if method == _HEAD else answer.pieces:
+            await self._write(piece)
+        if self._transport is not None:
+            self._transport.close()
+
+    async def _write(self, data: bytes) -> None:
+        await self._may_write.wait()
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.write(data)
+
+    async def _page(self, head: bytes | None) -> tuple[bytes, HttpAnswer]:
+        """The method, and what is answered."""
+        if head is None:
+            return b"", words(
+                f"a request's head may have {HEAD_SIZE_MAX} bytes",
+                HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE,
+            )
+        method, _, rest = head.partition(b"\r\n")[0].partition(b" ")
+        target, _, version = rest.rpartition(b" ")
+        if not target.startswith(b"/") or version not in (b"HTTP/1.1", b"HTTP/1.0"):
+            return method, words("this is no request of HTTP/1.1", HTTPStatus.BAD_REQUEST)
+        if method not in (_GET, _HEAD):
+            refusal = words("only GET is answered here", HTTPStatus.METHOD_NOT_ALLOWED)
+            return method, HttpAnswer(
+                refusal.pieces, refusal.status, headers={"Allow": "GET, HEAD"}
+            )
+        path = target.partition(b"?")[0].decode("latin-1")
+        page = self._server.pages.get(path)
+        if page is None:
+            known = ", ".join(self._server.pages)
+            return method, words(
+                f"there is no {printable(path[:80])} here, but {known}", HTTPStatus.NOT_FOUND
+            )
+        try:
+            return method, await page()
+        except Exception:  # noqa: BLE001  A page that fails must not end the others.
+            _log.exception("the page %s cannot be made", path)
+            return method, words(
+                "it cannot be made; the log says why", HTTPStatus.INTERNAL_SERVER_ERROR
+            )

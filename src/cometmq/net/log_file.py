@@ -1,0 +1,110 @@
+"""Where the log of a program goes, and in which form, as the environment asks.
+
+`COMETMQ_LOG_FORMAT=json`: each line is a JSON object. `COMETMQ_LOG_FILE`: a file instead of standard error, of 64 MiB,
+with nine older ones beside it (`.1` is the newest), as logback keeps them for RocketMQ.
+
+Next: cometmq.net.program_log
+"""
+
+import json
+import logging
+import time
+from collections.abc import Mapping
+from io import TextIOBase
+from pathlib import Path
+from typing import TextIO
+
+from cometmq.model.errors import SettingsError
+from cometmq.net.program_log import OneLineFormatter
+
+FORMAT, FILE = "COMETMQ_LOG_FORMAT", "COMETMQ_LOG_FILE"
+FILE_SIZE_MAX = 64 << 20
+FILES_MAX = 10
+
+
+class JsonLineFormatter(OneLineFormatter):
+    """Makes a JSON object of a message: time, level, logger, message, and of an error its traceback."""
+
+    def __init__(self) -> None:
+        super().__init__("%(message)s")
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The line, in ASCII."""
+        message, _, trace = super().format(record).partition("\n")
+        moment = time.gmtime(record.created)
+        line = {
+            "time": f"{time.strftime('%Y-%m-%dT%H:%M:%S', moment)}.{int(record.msecs):03d}Z",
+            "level": record.levelname,
+            "logger": record.name,
+            "message": message,
+        }
+        if trace:
+            line["trace"] = trace
+        return json.dumps(line)
+
+
+class RotatedFile(TextIOBase):
+    """A text file that is begun anew when it is full; the full one gets a number, and the oldest goes."""
+
+    def __init__(
+        self, path: Path, *, size_max: int = FILE_SIZE_MAX, files_max: int = FILES_MAX
+    ) -> None:
+        """Goes on behind what is there.
+
+        Raises:
+            OSError: it cannot be opened.
+        """
+        self._path = path
+        self._size_max = size_max
+        self._files_max = files_max
+        self._open()
+
+    def _open(self) -> None:
+        self._file = self._path.open("a", encoding="utf-8", errors="backslashreplace")
+        self._size = self._path.stat().st_size
+
+    def write(self, text: str) -> int:
+        """Write a line, into a new file where this one has no room for it."""
+        size = len(text.encode(errors="backslashreplace"))
+        if self._size and self._size + size > self._size_max:
+            self._rotate()
+        self._size += size
+        return self._file.write(text)
+
+    def _rotate(self) -> None:
+        self._file.close()
+        names = [self._path, *(Path(f"{self._path}.{n}") for n in range(1, self._files_max))]
+        for older, newer in zip(names[:0:-1], names[-2::-1], strict=True):
+            if newer.exists():
+                newer.replace(older)
+        self._open()
+
+    def flush(self) -> None:
+        """Give the system what was written."""
+        self._file.flush()
+
+    def close(self) -> None:
+        """Write no more."""
+        self._file.close()
+
+
+def asked_log(
+    environment: Mapping[str, str],
+) -> tuple[logging.Formatter | None, TextIO | None]:
+    """The form that is asked for, and the file; None: as ever.
+
+    Raises:
+        SettingsError: there is no such form, or the file cannot be written.
+    """
+    wanted, path = environment.get(FORMAT, ""), environment.get(FILE, "")
+    if wanted not in ("", "text", "json"):
+        raise SettingsError(f"{FORMAT}={wanted}: it is json or text")
+    formatter = JsonLineFormatter() if wanted == "json" else None
+    if not path:
+        return formatter, None
+    try:
+        return formatter, RotatedFile(Path(path))  # type: ignore[return-value]
+    except OSError as error:
+        raise SettingsError(
+            f"{FILE}={path}: {error.strerror}; name a file that can be written"
+        ) from error

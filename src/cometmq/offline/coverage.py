@@ -1,0 +1,108 @@
+"""What a copy of messages should hold: only what both of two copies should hold can be compared.
+
+A store and a topic hold each queue from its first offset on. An archive holds ranges: physical ones of
+a store's log, or ranges of queues.
+
+Next: cometmq.offline.archive
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from cometmq.offline.columns.window import Flags, Longs
+from cometmq.offline.folder import StoreFolder
+from cometmq.offline.queue_reader import queue_files, read_queue_file
+
+Queue = tuple[str, str, int]
+"""Topic, broker (empty where nobody says it), number."""
+Range = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """What a copy should hold; picklable.
+
+    Attributes:
+        firsts: the first offset that it holds of each queue; a queue that is not named: all of it.
+        physical: ranges of physical offsets; None: any.
+        ranges: ranges of queue offsets; None: any.
+    """
+
+    firsts: Mapping[Queue, int] = field(default_factory=dict)
+    physical: Sequence[Range] | None = None
+    ranges: Mapping[Queue, Sequence[Range]] | None = None
+
+    def without_brokers(self) -> "Coverage":
+        """The same for queues of which nobody says the broker."""
+        ranges = self.ranges
+        if ranges is not None:
+            ranges = {(topic, "", number): of for (topic, _, number), of in ranges.items()}
+        firsts = {(topic, "", number): at for (topic, _, number), at in self.firsts.items()}
+        return replace(self, firsts=firsts, ranges=ranges)
+
+    def holds(self, batch: pa.RecordBatch) -> Flags:
+        """Which messages of a batch it should hold, too."""
+        keep = np.ones(batch.num_rows, np.bool_)
+        if self.physical is not None:
+            keep &= _within(np.asarray(batch.column("commitLogOffset")), self.physical)
+        if not self.firsts and self.ranges is None:
+            return keep
+        offsets = np.asarray(batch.column("queueOffset"))
+        for queue, rows in queue_runs(batch):
+            keep[rows] &= offsets[rows] >= self.firsts.get(queue, 0)
+            if self.ranges is not None:
+                keep[rows] &= _within(offsets[rows], self.ranges.get(queue, ()))
+        return keep
+
+
+def _within(places: Longs, ranges: Sequence[Range]) -> Flags:
+    found = np.zeros(len(places), np.bool_)
+    for lo, hi in ranges:
+        found |= (places >= lo) & (places < hi)
+    return found
+
+
+def queue_runs(batch: pa.RecordBatch) -> Iterator[tuple[Queue, npt.NDArray[np.int64]]]:
+    """The rows of each queue of a batch."""
+    topics = batch.column("topic").dictionary_encode()
+    brokers = batch.column("brokerName").fill_null("").dictionary_encode()
+    kinds, which = np.unique(
+        np.stack(
+            [np.asarray(each.indices).astype(np.int64) for each in (topics, brokers)]
+            + [np.asarray(batch.column("queueId")).astype(np.int64)],
+            axis=1,
+        ),
+        axis=0,
+        return_inverse=True,
+    )
+    topic_names, broker_names = topics.dictionary.to_pylist(), brokers.dictionary.to_pylist()
+    for number, (topic, broker, queue_id) in enumerate(kinds.tolist()):
+        rows = np.flatnonzero(which.ravel() == number)
+        yield (topic_names[topic], broker_names[broker], queue_id), rows
+
+
+def coverage_of_store(folder: StoreFolder) -> Coverage:
+    """What a store should hold: where its oldest log files are deleted, not the oldest messages.
+
+    Raises:
+        StoreDamaged: there is no log.
+    """
+    start = folder.log_files()[0].start
+    firsts: dict[Queue, int] = {}
+    if not start:
+        return Coverage()
+    for file in queue_files(folder):
+        queue = (file.topic, "", file.queue_id)
+        if queue in firsts:
+            continue
+        found = read_queue_file(folder, file)
+        alive = np.flatnonzero(found.entries["offset"] >= start)
+        if len(alive):
+            firsts[queue] = int(found.offsets[alive[0]])
+        elif file.is_last and len(found.offsets):
+            firsts[queue] = int(found.offsets[-1]) + 1
+    return Coverage(firsts)

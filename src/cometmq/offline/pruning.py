@@ -1,0 +1,120 @@
+"""What a query's filters spare a read of the log: pieces of it that have no row of the query.
+
+The queues and the index of a store are not asked: they may be what is broken, and a row that they do not
+know would be missing. The log alone tells, by physical offsets and by times, which rise.
+
+Next: cometmq.offline.scan
+"""
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+
+from cometmq.codec.record import PHYSICAL_OFFSET_AT, QUEUE_ID_AT
+from cometmq.model import flags
+from cometmq.offline.columns.pieces import take_text
+from cometmq.offline.columns.window import Flags, Longs, RecordWindow
+from cometmq.offline.conditions import LEAST, MOST, STORE_TIME_MARGIN_MS, Conditions
+from cometmq.offline.damage import Damage
+from cometmq.offline.folder import StoreFolder
+from cometmq.offline.plan import Task
+from cometmq.offline.scan import scan
+from cometmq.offline.splits import Split, joined
+
+PIECE_BYTES = 1 << 20  # What a read by offset or time reads too much, at most, at each end.
+_WRAPPED = flags.INNER_BATCH | flags.NEED_UNWRAP
+
+
+def narrowed(
+    folder: StoreFolder, tasks: Sequence[Task], conditions: Conditions, *, split_bytes: int
+) -> list[Task]:
+    """The tasks of a read without the pieces that have no row of the query."""
+    low, high = conditions.span("commitLogOffset")
+    first_ms, last_ms = conditions.span("storeTimestamp")
+    if (low, high, first_ms, last_ms) == (LEAST, MOST, LEAST, MOST):
+        return list(tasks)
+    pieces = [piece for task in tasks for split in task for piece in _pieces(split)]
+    kept = [piece for piece in pieces if piece.hi > low and piece.lo <= high]
+    kept = _in_time(folder, kept, first_ms, last_ms)
+    return joined(list(_whole(kept, split_bytes)), split_bytes)
+
+
+def wanted_rows(window: RecordWindow, conditions: Conditions) -> Flags:
+    """Which records may be rows of the query, before anything of them is decoded."""
+    keep = np.ones(len(window), np.bool_)
+    columns: dict[str, Callable[[], Longs]] = {
+        "queueId": lambda: window.int32(QUEUE_ID_AT),
+        "queueOffset": lambda: window.queue_offset,
+        "commitLogOffset": lambda: window.int64(PHYSICAL_OFFSET_AT),
+        "storeTimestamp": window.stored_ms,
+    }
+    for name, values in columns.items():
+        low, high = conditions.span(name)
+        if (low, high) != (LEAST, MOST):
+            found = values()
+            keep &= (found >= low) & (found <= high)
+    topics = conditions.choices.get("topic")
+    if topics is not None:
+        texts = take_text(pa.py_buffer(window.buffer), window.topic)
+        keep &= np.isin(texts.to_numpy(zero_copy_only=False), list(topics))
+    # The messages of a batch have offsets of their own.
+    wrapped: Flags = (window.sys_flag & _WRAPPED) == _WRAPPED
+    return keep | wrapped
+
+
+def _pieces(split: Split) -> Iterator[Split]:
+    """A split in pieces; one that is a whole file stays one, as who asked for that may need it."""
+    if split.lo == split.file.start and split.hi == split.file.end:
+        yield split
+        return
+    for lo in range(split.lo, split.hi, PIECE_BYTES):
+        yield replace(split, lo=lo, hi=min(lo + PIECE_BYTES, split.hi))
+
+
+def _in_time(
+    folder: StoreFolder, pieces: Sequence[Split], first_ms: int, last_ms: int
+) -> list[Split]:
+    """The pieces that can hold records of the times; where no record tells, more are kept."""
+
+    def stored_ms(piece: Split) -> int | None:
+        """When the first record of a piece was stored; None where it has none."""
+        for found in scan(folder, piece):
+            if not isinstance(found, Damage):
+                return int(found.window.stored_ms()[0])
+        return None
+
+    def is_from(piece: Split) -> int:
+        at = stored_ms(piece)
+        return at is None or at >= first_ms - STORE_TIME_MARGIN_MS
+
+    def is_behind(piece: Split) -> int:
+        at = stored_ms(piece)
+        return at is not None and at > last_ms + STORE_TIME_MARGIN_MS
+
+    begin, end = 0, len(pieces)
+    if first_ms > LEAST + STORE_TIME_MARGIN_MS:
+        # The last piece that begins before the time may reach into it.
+        begin = max(bisect_left(pieces, 1, key=is_from) - 1, 0)
+    if last_ms < MOST - STORE_TIME_MARGIN_MS:
+        end = bisect_left(pieces, 1, key=is_behind)
+    return list(pieces[begin:end])
+
+
+def _whole(pieces: Iterable[Split], split_bytes: int) -> Iterator[Split]:
+    """Neighbours as one again, up to so many bytes."""
+    before: Split | None = None
+    for piece in pieces:
+        if before is None:
+            before = piece
+        elif (before.file, before.hi) == (piece.file, piece.lo) and (
+            piece.hi - before.lo <= split_bytes
+        ):
+            before = replace(before, hi=piece.hi)
+        else:
+            yield before
+            before = piece
+    if before is not None:
+        yield before

@@ -1,0 +1,171 @@
+"""What a split of the log asks of the queues: packed entries, a row for each run of a queue.
+
+A run is entries of one queue whose offsets follow each other, 20 bytes each, end to end
+(docs/format/queue-entry.md). A hundred thousand messages make a handful of rows, which is why queues
+are rebuilt at the speed of the scan. Most entries are made for all records at once; what is not
+plain (the delay topic, light queues) goes through `store.stored_record.places_of`, which says
+what all of it means.
+
+Next: cometmq.offline.rebuild
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from cometmq.codec.queue_entry import QUEUE_ENTRY_SIZE
+from cometmq.codec.record import PHYSICAL_OFFSET_AT, QUEUE_ID_AT, decode_record
+from cometmq.kernel import java_hash_many
+from cometmq.model import flags
+from cometmq.model import properties as keys_of
+from cometmq.model.names import SCHEDULE_TOPIC
+from cometmq.offline.columns.pieces import take_text
+from cometmq.offline.columns.properties import PropertyColumn
+from cometmq.offline.columns.window import Flags, Longs, RecordWindow
+from cometmq.store.stored_record import is_directory_name, places_of
+
+ENTRY = np.dtype([("offset", ">i8"), ("size", ">i4"), ("tags", ">i8")])
+assert ENTRY.itemsize == QUEUE_ENTRY_SIZE
+
+_KINDS = flags.TRANSACTION_MASK | flags.INNER_BATCH
+_MULTI_QUEUES = "INNER_MULTI_DISPATCH"
+
+Entries = npt.NDArray[np.void]
+
+
+class EntryRun(NamedTuple):
+    """Entries of a queue that follow each other.
+
+    Attributes:
+        topic: the queue's topic.
+        queue_id: its number.
+        first: queue offset of the first entry.
+        entries: what the queue's files hold for them.
+    """
+
+    topic: str
+    queue_id: int
+    first: int
+    entries: Entries
+
+    @property
+    def end(self) -> int:
+        """The queue offset behind the last."""
+        return self.first + len(self.entries)
+
+
+class QueueRuns:
+    """Gathers the entries of windows, and gives them by queue.
+
+    Args:
+        delay_levels_ms: the delay of each level, ms (messageDelayLevel).
+        topics: only these; none: all.
+
+    Attributes:
+        batches: records that are batches of a batch topic: they have no such entry.
+    """
+
+    def __init__(self, delay_levels_ms: Sequence[int], topics: Sequence[str] = ()) -> None:
+        self._delay_levels_ms = delay_levels_ms
+        self._wanted = frozenset(topics)
+        self._topics: dict[str, int] = {}
+        self._parts: list[tuple[Longs, Longs, Longs, Longs, Longs, Longs]] = []
+        self.batches = 0
+
+    def take(self, window: RecordWindow) -> None:
+        """Records of the log."""
+        kinds = window.sys_flag & _KINDS
+        queued = (kinds == 0) | (kinds == flags.TRANSACTION_COMMIT)
+        self.batches += int(np.count_nonzero(window.sys_flag & flags.INNER_BATCH))
+        if not queued.all():
+            window = window.select(queued)
+        if not len(window):
+            return
+        octets = pa.py_buffer(window.buffer)
+        topics = self._topic_codes(take_text(octets, window.topic))
+        codes, odd = tags_codes(PropertyColumn(take_text(octets, window.properties)))
+        odd |= topics == self._topics.get(SCHEDULE_TOPIC, -1)
+        part = (
+            topics,
+            window.int32(QUEUE_ID_AT),
+            window.queue_offset,
+            window.int64(PHYSICAL_OFFSET_AT),
+            window.int32(0),
+            codes,
+        )
+        if odd.any():
+            self._take_odd(window, odd)
+        plain = ~odd & (topics >= 0)
+        self._parts.append(part if plain.all() else _kept(part, plain))
+
+    def runs(self) -> Iterator[EntryRun]:
+        """All entries, by topic and queue, each run in the order of its offsets."""
+        if not self._parts:
+            return
+        topic, queue, offset, at, size, code = (
+            np.concatenate(columns) for columns in zip(*self._parts, strict=True)
+        )
+        order = np.lexsort((offset, queue, topic))
+        topic, queue, offset = topic[order], queue[order], offset[order]
+        entries = np.empty(len(order), ENTRY)
+        entries["offset"], entries["size"], entries["tags"] = (
+            at[order],
+            size[order],
+            code[order],
+        )
+        breaks = (
+            (np.diff(topic) != 0) | (np.diff(queue) != 0) | (np.diff(offset) != 1)
+        ).nonzero()[0] + 1
+        names = list(self._topics)
+        for first, stop in zip([0, *breaks], [*breaks, len(order)], strict=True):
+            if first < stop:
+                name, number = names[topic[first]], int(queue[first])
+                yield EntryRun(name, number, int(offset[first]), entries[first:stop])
+
+    def _topic_codes(self, texts: pa.Array) -> Longs:
+        """The number of each row's topic; -1 for one that is not wanted or can have no queue."""
+        encoded = texts.dictionary_encode()
+        numbers = np.array([self._number(name) for name in encoded.dictionary.to_pylist()])
+        found: Longs = numbers[np.asarray(encoded.indices)].astype(np.int64)
+        return found
+
+    def _number(self, topic: str) -> int:
+        if not is_directory_name(topic) or (self._wanted and topic not in self._wanted):
+            return -1
+        return self._topics.setdefault(topic, len(self._topics))
+
+    def _take_odd(self, window: RecordWindow, odd: Flags) -> None:
+        """Records that are looked at one by one."""
+        rows = []
+        for start in window.starts[odd].tolist():
+            record = decode_record(window.buffer, start)
+            for topic, queue_id, offset, code in places_of(record, self._delay_levels_ms):
+                number = self._number(topic)
+                if number >= 0:
+                    at, size = record.physical_offset, record.store_size
+                    rows.append((number, queue_id, offset, at, size, code))
+        if rows:
+            self._parts.append(tuple(np.array(rows, np.int64).T))
+
+
+def tags_codes(properties: PropertyColumn) -> tuple[Longs, Flags]:
+    """The hash of each row's tag, 0 without one; and which rows stand in light queues, too."""
+    encoded = properties.column(keys_of.TAGS).dictionary_encode()
+    names = [name.encode() for name in encoded.dictionary.to_pylist()]
+    hashes = np.array([*java_hash_many(names), 0], np.int64)
+    indices = encoded.indices.fill_null(len(names))
+    light = properties.column(_MULTI_QUEUES)
+    odd = pc.is_valid(light).to_numpy(zero_copy_only=False)
+    found: Longs = hashes[np.asarray(indices)]
+    return found, odd.copy()
+
+
+def _kept(
+    part: tuple[Longs, Longs, Longs, Longs, Longs, Longs], keep: Flags
+) -> tuple[Longs, Longs, Longs, Longs, Longs, Longs]:
+    topics, queues, offsets, places, sizes, codes = (column[keep] for column in part)
+    return topics, queues, offsets, places, sizes, codes

@@ -1,0 +1,93 @@
+"""What an archive of topics holds: `_archive/topics.json`, ranges of offsets for each queue.
+
+    {"queues": {"orders": {"broker-a": {"0": [[0, 5120]]}}}, "v": 1}
+
+Next: cometmq.offline.coverage
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from cometmq.model.errors import SettingsError
+from cometmq.model.queue import MessageQueue
+from cometmq.offline.archive_files import write_whole
+from cometmq.offline.coverage import Queue, Range
+from cometmq.offline.folder import StoreFolder
+
+TOPICS_FILE = "_archive/topics.json"
+_VERSION = 1
+
+
+@dataclass(frozen=True)
+class TopicManifest:
+    """The content of `topics.json`.
+
+    Attributes:
+        queues: archived ranges of offsets, ascending and apart.
+    """
+
+    queues: Mapping[MessageQueue, tuple[Range, ...]]
+
+    def end(self, queue: MessageQueue) -> int | None:
+        """Behind the last archived offset of a queue; None: nothing of it is."""
+        ranges = self.queues.get(queue)
+        return ranges[-1][1] if ranges else None
+
+    def with_ranges(self, more: Iterable[tuple[MessageQueue, Range]]) -> "TopicManifest":
+        """With further ranges; neighbours become one."""
+        queues = {queue: list(ranges) for queue, ranges in self.queues.items()}
+        for queue, (lo, hi) in sorted(more):
+            ranges = queues.setdefault(queue, [])
+            if ranges and lo <= ranges[-1][1]:
+                ranges[-1] = ranges[-1][0], max(hi, ranges[-1][1])
+            else:
+                ranges.append((lo, hi))
+        return TopicManifest({queue: tuple(ranges) for queue, ranges in queues.items()})
+
+    def by_queue(self) -> dict[Queue, tuple[Range, ...]]:
+        """The ranges by topic, broker and number."""
+        return {
+            (queue.topic, queue.broker_name, queue.queue_id): ranges
+            for queue, ranges in self.queues.items()
+        }
+
+
+def read_topic_manifest(place: str) -> TopicManifest | None:
+    """What an archive of topics holds; None where there is none.
+
+    Raises:
+        SettingsError: it was written by a later version.
+    """
+    content = StoreFolder(place).read(TOPICS_FILE)
+    if content is None:
+        return None
+    found = json.loads(content)
+    if found.get("v") != _VERSION:
+        raise SettingsError(f"{place}/{TOPICS_FILE} has version {found.get('v')}, known is 1")
+    return TopicManifest(
+        {
+            MessageQueue(topic, broker, int(number)): tuple((lo, hi) for lo, hi in ranges)
+            for topic, brokers in found["queues"].items()
+            for broker, numbers in brokers.items()
+            for number, ranges in numbers.items()
+        }
+    )
+
+
+def write_topic_manifest(place: str, manifest: TopicManifest) -> None:
+    """Say what an archive of topics holds now: whole or not at all.
+
+    Raises:
+        OSError: it could not be written; what it said before stands.
+    """
+    queues: dict[str, dict[str, dict[str, list[list[int]]]]] = {}
+    for queue, ranges in sorted(manifest.queues.items()):
+        brokers = queues.setdefault(queue.topic, {})
+        brokers.setdefault(queue.broker_name, {})[str(queue.queue_id)] = [
+            [lo, hi] for lo, hi in ranges
+        ]
+    target = StoreFolder(place)
+    target.files.create_dir(target.path("_archive"), recursive=True)
+    content = json.dumps({"queues": queues, "v": _VERSION})
+    write_whole(target, TOPICS_FILE, content.encode())

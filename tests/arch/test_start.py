@@ -1,0 +1,77 @@
+"""What a program in its defaults does not import: a start takes what its imports take, so they are held by name."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+# In its defaults, up to where it serves, and closed again.
+_BROKER = """
+from cometmq.broker.__main__ import load_settings
+from cometmq.broker.server import Broker
+from cometmq.net.clock import SystemClock
+from cometmq.net.loop import run
+
+async def serve():
+    flags = ["--listen-port", "0", "--store-path-root-dir", "store"]
+    settings, _ = load_settings(None, arguments=flags)
+    broker = Broker(settings, SystemClock())
+    await broker.start()
+    import sys
+    print(*sys.modules)
+    await broker.close()
+
+run(serve())
+"""
+_NAMESERVER = "import sys, cometmq.nameserver.program; print(*sys.modules)"
+_CLIENT = "import sys, cometmq.client as c; [getattr(c, name) for name in c.__all__]; print(*sys.modules)"
+
+# Rooms and libraries of what is off, or of another program.
+_OTHERS = (
+    "cometmq.cli", "cometmq.dashboard", "cometmq.embedded", "cometmq.offline", "cometmq.spark",
+    "click", "google", "grpc", "javaproperties", "jinja2", "msgspec", "numpy", "opentelemetry", "psutil", "pyarrow",
+    "pydantic", "pyspark", "rich", "starlette", "typer", "uvicorn",
+    "email", "unittest", "urllib.request", "xml",
+)  # fmt: skip
+_SERVERS = (*_OTHERS, "cometmq.client", "lz4", "zstandard")
+
+
+@pytest.mark.parametrize(
+    ("code", "unwanted"),
+    [
+        pytest.param(_BROKER, (*_SERVERS, "cometmq.nameserver"), id="broker"),
+        pytest.param(
+            _NAMESERVER,
+            (*_SERVERS, "cometmq.broker", "cometmq.store.message_store"),
+            id="nameserver",
+        ),
+        pytest.param(_CLIENT, (*_OTHERS, "cometmq.broker", "cometmq.nameserver"), id="client"),
+    ],
+)
+def test_what_is_off_is_not_imported(
+    code: str, unwanted: tuple[str, ...], tmp_path: Path
+) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    imported = done.stdout.split()
+    found = [
+        name
+        for name in imported
+        for each in unwanted
+        if name == each or name.startswith(f"{each}.")
+    ]
+    assert found == [], f"import them where they are turned on: {found}"
+
+
+def test_headers_and_bodies_are_cheap_classes() -> None:
+    """A usual dataclass costs ten times as much at each start; `cometmq.model.frozen` says which may be."""
+    folder = Path(__file__).parents[2] / "src" / "cometmq" / "codec" / "headers"
+    usual = [
+        path.name
+        for path in folder.glob("*.py")
+        if "from dataclasses import dataclass" in path.read_text()
+    ]
+    assert usual == []

@@ -1,0 +1,133 @@
+"""Who says nothing, says it slowly, or says much before he has signed, holds nothing for long."""
+
+from __future__ import annotations
+
+import contextlib
+import resource
+import socket
+import struct
+import time
+
+import psutil
+import pytest
+
+from cometmq.client import Credentials
+from cometmq.codec.remoting import Command
+from cometmq.codec.signer import Signer
+from tests.attacks.stranger import Stranger
+from tests.attacks.test_connections import descriptors
+from tests.support.accounts import ADMIN, CANARY, account, guarded_cluster
+from tests.support.frames import json_frame
+from tests.support.good_client import GoodClient
+from tests.support.load import send_frame
+from tests.support.memory import MIB, MemoryWatch
+from tests.support.processes import wait_until
+
+UPDATE_TOPIC, RUNTIME, REGISTER = 17, 28, 103
+SYSTEM_ERROR, NO_PERMISSION = 1, 16
+
+
+def closed_after(peer: socket.socket, *, seconds: float) -> float:
+    """How long until the other side closes it, seconds."""
+    began = time.monotonic()
+    peer.settimeout(seconds)
+    assert peer.recv(1) == b""
+    return time.monotonic() - began
+
+
+@pytest.mark.timeout(90)
+def test_who_says_nothing_or_no_header_is_closed(standing, nameserver):
+    """200 that say nothing for 15 s, and headers that trickle in for more than 10 s; with a whole header a body may take its time."""
+    header = json_frame(RUNTIME)[8:]
+    slow = struct.pack(">II", 4 + len(header), len(header))
+    body = struct.pack(">II", 4 + len(header) + 100_000, len(header)) + header
+    with GoodClient(standing.address, standing.pid) as good, contextlib.ExitStack() as left:
+
+        def come(address: str) -> Stranger:
+            return left.enter_context(Stranger(address))
+
+        silent = [come(standing.address) for _ in range(200)]
+        deaf = come(nameserver.address)
+        trickling, patient = come(standing.address), come(standing.address)
+        trickling.socket.sendall(slow)
+        patient.socket.sendall(body)
+        began = time.monotonic()
+        trickling.socket.settimeout(0)
+        while (lasted := time.monotonic() - began) < 25:
+            try:
+                trickling.socket.sendall(header[:1])
+                header = header[1:]
+                if trickling.socket.recv(1) == b"":
+                    break
+            except BlockingIOError:
+                pass
+            except ConnectionError:
+                break
+            if len(header) < 3:
+                header = b" " * 50 + header
+            patient.socket.sendall(bytes(2_000))
+            time.sleep(0.5)
+        assert 9 < lasted < 17
+        assert closed_after(silent[0].socket, seconds=20) < 20
+        for peer in (*silent[1:], deaf):
+            assert closed_after(peer.socket, seconds=2) < 2
+        assert time.monotonic() - began < 22
+        patient.socket.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            patient.socket.recv(1)  # It is still here.
+    good.check()
+
+
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory):
+    own = account(Credentials("ordinary-user", f"{CANARY}-ordinary"))
+    with guarded_cluster(tmp_path_factory.mktemp("guarded"), own) as (names, broker):
+        yield names, broker
+
+
+@pytest.mark.parametrize("at", [0, 1], ids=["nameserver", "broker"])
+def test_before_somebody_has_signed_no_large_frame_is_kept(guarded, at):
+    program = guarded[at]
+    large = bytes(8 << 20)
+    with MemoryWatch(program.pid) as watch, contextlib.ExitStack() as left:
+        peers = [left.enter_context(Stranger(program.address)) for _ in range(10)]
+        for peer in peers:
+            for fields in ({}, {"AccessKey": "nobody-who-is-known", "Signature": "x"}):
+                refused = peer.ask(REGISTER, fields, large)
+                assert refused.code == SYSTEM_ERROR
+                assert "nobody who is known has signed" in refused.remark
+            # The connection goes on, and what is small is answered as ever.
+            assert peer.ask((REGISTER, RUNTIME)[at]).code == NO_PERMISSION
+    watch.check(growth_max=16 * MIB)
+
+
+@pytest.mark.parametrize("at", [0, 1], ids=["nameserver", "broker"])
+def test_a_large_frame_of_a_user_is_taken_also_as_his_first(guarded, at):
+    """A producer's first request may be a large message, and a broker's a large registration."""
+    fields, body = {"topic": "Large", "queueId": "0"}, bytes(3 << 20)
+    signed = Signer(ADMIN).signed(Command(30, fields=fields, body=body)).fields
+    with Stranger(guarded[at].address) as peer:
+        answer = peer.ask(30 if at else 105, signed, body)
+        assert answer.code not in (SYSTEM_ERROR, NO_PERMISSION), answer
+        assert "unreadable" not in answer.remark
+
+
+def test_without_a_descriptor_accepting_rests_and_is_back_within_a_second(broker):
+    soft, hard = resource.prlimit(broker.pid, resource.RLIMIT_NOFILE)
+    process = psutil.Process(broker.pid)
+    resource.prlimit(broker.pid, resource.RLIMIT_NOFILE, (descriptors(broker.pid), hard))
+    host, port = broker.address.rsplit(":", 1)
+    with socket.create_connection((host, int(port)), 20) as waits:
+        waits.sendall(send_frame("Crowd", b"x", opaque=1, queue_id=0))
+        wait_until(
+            lambda: "no connection can be accepted" in broker.log.read_text(),
+            seconds=10,
+            what="a line about it",
+        )
+        used = sum(process.cpu_times()[:2])
+        time.sleep(2)
+        assert sum(process.cpu_times()[:2]) - used < 0.5, "it spins"
+        resource.prlimit(broker.pid, resource.RLIMIT_NOFILE, (soft, hard))
+        began = time.monotonic()
+        assert waits.recv(100)
+        assert time.monotonic() - began < 1

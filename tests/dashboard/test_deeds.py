@@ -1,0 +1,176 @@
+"""What forms do: topics, groups, messages, resets; twice, wrong, and from two windows; and the audit knows all of it."""
+
+from __future__ import annotations
+
+import pytest
+
+from cometmq.client import Admin, GroupConfig, PullConsumer
+from tests.dashboard.web import hidden, text_of
+from tests.dashboard.world import ORDERS
+
+
+@pytest.fixture(scope="module")
+def cluster(nameserver):
+    """The same cluster, asked without the dashboard."""
+    with Admin(nameserver) as asked:
+        yield asked
+
+
+def test_a_topic_comes_changes_and_goes(admin, cluster):
+    said = admin.post("/topics/create", name="made-here", write="3", read="4", perm="6")
+    assert "The topic made-here is there." in text_of(said)
+    (config,) = cluster.topic_configs("made-here").values()
+    assert (config.write_queues, config.read_queues, config.perm) == (3, 4, 6)
+    seen = seen_in(admin, "made-here")
+    said = admin.post(
+        "/topic/change", name="made-here", write="5", read="5", perm="4", seen=seen
+    )
+    assert "The topic made-here is changed." in text_of(said)
+    (config,) = cluster.topic_configs("made-here").values()
+    assert (config.write_queues, config.read_queues, config.perm) == (5, 5, 4)
+    said = admin.post("/topic/delete", name="made-here", sure="made-her")
+    assert said.status_code == 400
+    assert "was not deleted: write its name" in text_of(said)
+    assert "made-here" in cluster.topics()
+    said = admin.post("/topic/delete", name="made-here", sure="made-here")
+    assert "is deleted, with its messages" in text_of(said)
+    assert "made-here" not in cluster.topics()
+
+
+def seen_in(visitor, name, path="/topic"):
+    page = visitor.get(path, name=name).text
+    start = page.index('name="seen" value="') + len('name="seen" value="')
+    return page[start : page.index('"', start)]
+
+
+def test_two_windows_do_not_change_one_topic_unseen(admin, cluster):
+    cluster.create_topic("two-windows", queues=2)
+    seen = seen_in(admin, "two-windows")
+    cluster.create_topic("two-windows", queues=6)
+    said = admin.post(
+        "/topic/change", name="two-windows", write="3", read="3", perm="6", seen=seen
+    )
+    assert said.status_code == 400
+    assert "was changed meanwhile" in text_of(said)
+    assert 'name="write" value="6"' in said.text
+    (config,) = cluster.topic_configs("two-windows").values()
+    assert config.write_queues == 6
+
+
+@pytest.mark.parametrize(
+    ("path", "fields", "sentence"),
+    [
+        ("/topics/create", {"name": ""}, "No topic was named"),
+        ("/topics/create", {"name": "a/b"}, "a/b"),
+        ("/topics/create", {"name": "../../x"}, "../../x"),
+        ("/topics/create", {"name": "x" * 200}, "127"),
+        ("/topics/create", {"name": ORDERS}, "is there already"),
+        ("/topics/create", {"name": "t", "write": "0"}, "is no whole number from 1"),
+        ("/topics/create", {"name": "t", "read": "1e3"}, "is no whole number"),
+        ("/topics/create", {"name": "t", "perm": "5"}, "5 is no permission"),
+        ("/groups/create", {"name": "g g"}, "g g"),
+        ("/groups/create", {"name": "g", "retry_max": "-2"}, "is no whole number"),
+        ("/group/delete", {"name": "billing", "sure": ""}, "was not deleted"),
+        ("/group/change", {"name": "never-made"}, "No broker"),
+        ("/topic/send", {"name": ORDERS, "body": ""}, "The body is empty"),
+        ("/topic/send", {"name": ORDERS, "body": "zz", "hex": "1"}, "is no hexadecimal"),
+        ("/topic/send", {"name": ORDERS, "body": "x", "properties": "no-equals"}, "write name=value"),
+        ("/topic/send", {"name": ORDERS, "body": "x", "properties": "TAGS=x"}, "used by the system"),
+        ("/topic/send", {"name": "no/topic", "body": "x"}, "no/topic"),
+        ("/group/reset", {"name": "never-made", "topic": ORDERS}, "never-made"),
+        ("/group/reset", {"name": "billing", "topic": ORDERS, "to": "time", "time": "soon"}, "is no time"),
+        ("/message/resend", {"topic": ORDERS, "broker": "broker-a", "queue": "0", "offset": "x"}, "is no whole number"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_done_is_said_and_what_was_written_stays(admin, path, fields, sentence):
+    said = admin.post(path, **fields)
+    assert said.status_code in (400, 404, 502)
+    assert sentence in text_of(said)
+    assert "Traceback" not in said.text
+
+
+def test_a_form_that_failed_stands_there_with_what_was_written(admin):
+    said = admin.post(
+        "/topic/send", name=ORDERS, body="keep <this> & that", tag="t1", properties="no-equals"
+    )
+    assert "keep &lt;this&gt; &amp; that</textarea>" in said.text
+    assert 'name="tag" value="t1"' in said.text
+
+
+def test_a_message_is_sent_and_sent_once_more(admin, nameserver):
+    fields = {"tag": "t", "keys": "by-hand-1 by-hand-2", "properties": "colour=red\r\nsize=8"}
+    said = admin.post("/topic/send", name="topic-000", body="one\r\ntwo", **fields)
+    assert "Stored in queue" in text_of(said)
+    page = admin.get("/messages", by="key", topic="topic-000", key="by-hand-2")
+    start = page.text.index('href="/message?') + len('href="')
+    place = page.text[start : page.text.index('"', start)].replace("&amp;", "&")
+    message = admin.get(place)
+    assert "colour red" in text_of(message)
+    assert "one\ntwo" in message.text
+    fields = dict(part.split("=") for part in place.partition("?")[2].split("&"))
+    said = admin.post("/message/resend", **fields)
+    assert "Sent once more: this is the new one" in text_of(said)
+    assert "2 messages" in text_of(
+        admin.get("/messages", by="key", topic="topic-000", key="by-hand-2")
+    )
+
+
+def test_bytes_are_sent_as_hexadecimal(admin):
+    admin.post("/topic/send", name="topic-001", body="00 ff 10", hex="1", keys="bytes")
+    assert "3 bytes: 00 ff 10" in text_of(
+        admin.get("/messages", by="key", topic="topic-001", key="bytes")
+    )
+
+
+def test_a_form_that_is_sent_twice_is_done_once(admin):
+    carried = hidden(admin.get("/topic", name="topic-002"))
+    fields = {**carried, "name": "topic-002", "body": "once", "keys": "once-only"}
+    first, second = (admin.http.post("/topic/send", data=fields) for _ in range(2))
+    assert (first.status_code, second.status_code) == (303, 303)
+    assert "This form was sent already; nothing was done twice." in text_of(
+        admin.get("/topics")
+    )
+    assert "1 messages" in text_of(
+        admin.get("/messages", by="key", topic="topic-002", key="once-only")
+    )
+
+
+def test_a_group_comes_changes_and_goes(admin, cluster):
+    said = admin.post(
+        "/groups/create", name="made-group", consume="1", retry_max="3", retry_queues="2"
+    )
+    assert "The group made-group is there." in text_of(said)
+    config = cluster.groups()["made-group"]
+    assert (config.retry_max_times, config.retry_queues) == (3, 2)
+    admin.post(
+        "/group/change", name="made-group", broadcast="1", retry_max="-1", retry_queues="1"
+    )
+    config = cluster.groups()["made-group"]
+    assert config.retry_max_times == -1
+    said = admin.post("/group/delete", name="made-group", sure="made-group")
+    assert "is deleted, with its offsets" in text_of(said)
+    assert "made-group" not in cluster.groups()
+
+
+def test_a_reset_moves_as_its_preview_said(admin, cluster, nameserver):
+    cluster.create_group(GroupConfig("moved"))
+    with PullConsumer(nameserver, group="moved") as consumer:
+        queues = consumer.queues("small")
+        for queue in queues:
+            consumer.commit(queue, 5)
+    preview = text_of(admin.get("/group/preview", name="moved", topic="small", to="latest"))
+    assert preview.count("are passed over") == len(queues)
+    assert set(cluster.group_offsets("moved", "small").values()) == {5}
+    said = admin.post("/group/reset", name="moved", topic="small", to="latest")
+    assert f"moved goes on at the end in {len(queues)} queues of small." in text_of(said)
+    assert sum(cluster.lag("moved", "small").values()) == 0
+
+
+def test_the_audit_knows_who_did_what_and_how_it_ended(admin, reader):
+    admin.post("/topics/create", name="audited/1")
+    reader.post("/topic/delete", name="orders", sure="orders")
+    text = text_of(reader.get("/audit"))
+    assert "admin 127.0.0.1 create topic audited/1" in text
+    assert "reader 127.0.0.1 delete topic refused: reads only" in text
+    lines = (admin.served.folder / "data" / "audit.jsonl").read_text().splitlines()
+    assert any('"deed": "create topic", "of": "audited/1"' in line for line in lines)

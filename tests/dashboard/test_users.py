@@ -1,0 +1,221 @@
+"""Users and policies of the cluster: made, changed, allowed, denied and deleted by an admin; seen by nobody who must not; right and wrong input."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from playwright.sync_api import sync_playwright
+
+from cometmq.client import Admin, ClientSettings, Credentials
+from cometmq.model.errors import BrokerRefused
+from tests.dashboard.conftest import ROOT, auth_cluster
+from tests.dashboard.test_browser import LOOKS, SCREENS, Watched, chromium, overflow
+from tests.dashboard.test_deeds import seen_in
+from tests.dashboard.web import ADMIN, READER, READER_PASSWORD, Served, Visitor, text_of
+from tests.dashboard.world import RIGHT_TO_LEFT, SCRIPT
+
+SECRET = "secret-of-somebody"
+
+
+@pytest.fixture(scope="module")
+def users_nameserver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with auth_cluster(tmp_path_factory.mktemp("users"), nameserver_too=False) as address:
+        yield address
+
+
+@pytest.fixture(scope="module")
+def trusted(
+    users_nameserver: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Served]:
+    """A dashboard of that cluster, which signs what it asks as ROOT."""
+    signed = {"COMETMQ_ACCESS_KEY": ROOT.access_key, "COMETMQ_SECRET_KEY": ROOT.secret_key}
+    with Served(tmp_path_factory.mktemp("trusted"), users_nameserver, env=signed) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def chief(trusted: Served) -> Iterator[Visitor]:
+    """An admin of a dashboard that signs as the cluster's Super user."""
+    visitor = Visitor(trusted).log_in()
+    yield visitor
+    visitor.close()
+
+
+def create(visitor: Visitor, name: str, **fields: str) -> str:
+    typed: dict[str, Any] = {"password": SECRET, "again": SECRET, "kind": "Normal", **fields}
+    return text_of(visitor.post("/users/create", name=name, **typed))
+
+
+def user_seen(visitor: Visitor, name: str) -> str:
+    return seen_in(visitor, name, "/user")
+
+
+def refusal_of(nameserver: str, name: str, secret: str = SECRET) -> str:
+    """Empty where he may make a topic; else the words of the refusal."""
+    settings = ClientSettings(credentials=Credentials(name, secret))
+    try:
+        with Admin(nameserver, settings=settings) as admin:
+            admin.create_topic(f"of-{name}", queues=1)
+    except BrokerRefused as refused:
+        return str(refused)
+    return ""
+
+
+def test_a_user_is_allowed_denied_and_neither(chief, users_nameserver):
+    assert "The user alice is there, at every broker." in create(chief, "alice")
+    assert "No policy has an entry for him" in text_of(chief.get("/user", name="alice"))
+    assert "no right Create" in refusal_of(users_nameserver, "alice")
+
+    allowed = {"resource": "Topic:of-*", "decision": "Allow", "do_Create": "1", "do_Get": "1"}
+    said = text_of(chief.post("/user/policy", name="alice", **allowed))
+    assert "What alice may do to Topic:of-* is changed." in said
+    assert "Topic:of-* Allow Get, Create anywhere Custom broker-a:0" in said
+    assert refusal_of(users_nameserver, "alice") == ""
+
+    denied = {**allowed, "resource": "Topic:of-alice", "decision": "Deny"}
+    assert "Topic:of-alice Deny" in text_of(chief.post("/user/policy", name="alice", **denied))
+    assert "no right Create" in refusal_of(users_nameserver, "alice")
+    unsure = chief.post("/user/policy/delete", name="alice", resource="Topic:of-alice")
+    assert unsure.status_code == 400
+    assert "tick that you are sure" in text_of(unsure)
+    said = chief.post("/user/policy/delete", name="alice", resource="Topic:of-alice", sure="1")
+    assert "is out of the policy of alice" in text_of(said)
+    assert refusal_of(users_nameserver, "alice") == ""
+    deeds = text_of(chief.get("/audit"))
+    assert "create user alice done" in deeds
+    assert "change policy alice: Topic:of-* Allow Get Create done" in deeds
+    assert "delete policy entry alice: Topic:of-alice done" in deeds
+
+
+def test_a_user_comes_changes_and_goes(chief, users_nameserver):
+    """One that may all, so that what brokers say is about him and not about his rights."""
+    create(chief, "albert", kind="Super")
+    assert refusal_of(users_nameserver, "albert") == ""
+    seen = user_seen(chief, "albert")
+    fields = {"kind": "Super", "state": "disable", "password": "", "again": ""}
+    said = text_of(chief.post("/user/change", name="albert", seen=seen, **fields))
+    assert "The user albert is changed, at every broker." in said
+    assert "disable" in said
+    assert "no known user" in refusal_of(users_nameserver, "albert")
+    again = chief.post("/user/change", name="albert", seen=seen, **fields)
+    assert again.status_code == 400
+    assert "was changed meanwhile" in text_of(again)
+    fields |= {"state": "enable", "password": "another-secret", "again": "another-secret"}
+    chief.post("/user/change", name="albert", seen=user_seen(chief, "albert"), **fields)
+    assert "no known user" in refusal_of(users_nameserver, "albert")
+    assert refusal_of(users_nameserver, "albert", "another-secret") == ""
+
+    wrong = chief.post("/user/delete", name="albert", sure="alber")
+    assert wrong.status_code == 400
+    assert "was not deleted: write his name" in text_of(wrong)
+    assert "is deleted, with his policies" in text_of(
+        chief.post("/user/delete", name="albert", sure="albert")
+    )
+    assert "no known user" in refusal_of(users_nameserver, "albert", "another-secret")
+    deeds = text_of(chief.get("/audit"))
+    assert "change user albert done" in deeds
+    assert "delete user albert done" in deeds
+
+
+@pytest.mark.parametrize(
+    ("path", "fields", "status", "sentence"),
+    [
+        ("/users/create", {"name": "", "password": "x", "again": "x"}, 400, "No user was named"),
+        ("/users/create", {"name": "bob"}, 400, "No password was written"),
+        ("/users/create", {"name": "bob", "password": "first", "again": "other"}, 400, "not written twice alike"),
+        ("/users/create", {"name": "bob", "password": "x" * 257, "again": "x" * 257}, 400, "256 is the most"),
+        ("/users/create", {"name": "root", "password": SECRET, "again": SECRET}, 400, "is there already"),
+        ("/users/create", {"name": "bob", "password": SECRET, "again": SECRET, "kind": "King"}, 400, "none of Normal, Super"),
+        ("/user/change", {"name": "nobody", "seen": ""}, 404, "No broker knows a user"),
+        ("/user/change", {"name": "root", "seen": "old"}, 400, "was changed meanwhile"),
+        ("/user/delete", {"name": "nobody", "sure": "nobody"}, 404, "No broker knows a user"),
+        ("/user/policy", {"name": "root", "resource": ""}, 400, "No resource was named"),
+        ("/user/policy", {"name": "root", "resource": "Topic:x"}, 400, "No action was chosen"),
+        ("/user/policy", {"name": "root", "resource": "Planet:x", "do_Get": "1"}, 400, "it has to be Topic:NAME"),
+        ("/user/policy", {"name": "root", "resource": "Topic:x", "do_Get": "1", "sources": "mars"}, 400, "each has to be an IP address"),
+        ("/user/policy", {"name": "root", "resource": "Topic:x", "do_Get": "1", "decision": "Maybe"}, 400, "none of Allow, Deny"),
+        ("/user/policy", {"name": "nobody", "resource": "Topic:x", "do_Get": "1"}, 404, "No broker knows a user"),
+        ("/user/policy/delete", {"name": "root", "resource": "Topic:none", "sure": "1"}, 404, "says anything of"),
+    ],
+)  # fmt: skip
+def test_what_is_written_wrong_changes_nothing_and_is_said(
+    chief, path, fields, status, sentence
+):
+    before = text_of(chief.get("/users"))
+    said = chief.post(path, **fields)
+    assert sentence in text_of(said)
+    assert said.status_code == status
+    assert "Traceback" not in said.text
+    assert SECRET not in said.text
+    assert text_of(chief.get("/users")) == before
+
+
+def test_names_of_a_bad_peer_are_shown_and_never_run(chief):
+    for name in (SCRIPT, RIGHT_TO_LEFT):
+        said = chief.post("/users/create", name=name, password=SECRET, again=SECRET)
+        assert SCRIPT not in said.text
+        page = chief.get("/users").text
+        assert SCRIPT not in page
+        assert RIGHT_TO_LEFT not in page
+
+
+@pytest.mark.parametrize("path", ["/users", "/users/new", "/user?name=root"])
+def test_a_reader_of_the_dashboard_is_not_told(trusted, path):
+    reader = Visitor(trusted).log_in(READER, READER_PASSWORD)
+    said = reader.get(path)
+    assert said.status_code == 403
+    assert "is shown to admins" in text_of(said)
+    reader.close()
+
+
+def test_a_user_of_the_cluster_sees_what_brokers_tell_him_and_changes_nothing(trusted):
+    visitor = Visitor(trusted)
+    fields = {"name": ROOT.access_key, "password": ROOT.secret_key}
+    assert visitor.http.post("/login", data=fields).status_code == 303
+    page = visitor.get("/users")
+    assert "root Super enable" in text_of(page)
+    assert "/users/new" not in page.text
+    assert 'action="/user/' not in visitor.get("/user", name="root").text
+    visitor.close()
+
+
+def test_a_cluster_without_users_says_what_that_means(admin):
+    said = text_of(admin.get("/users"))
+    assert "No broker tells of users." in said
+    assert "Auth 2.0 is off" in said
+    missing = admin.get("/user", name="anybody")
+    assert missing.status_code == 502
+    assert "Auth 2.0 is off" in text_of(missing)
+
+
+def test_the_pages_are_well_and_leave_their_pictures(trusted, chief):
+    create(chief, "dora")
+    chief.post("/user/policy", name="dora", resource="Topic:orders*", do_Pub="1", do_Get="1")
+    SCREENS.mkdir(parents=True, exist_ok=True)
+    with sync_playwright() as playwright:
+        arguments = ["--no-sandbox"] if os.getuid() == 0 else []
+        browser = playwright.chromium.launch(executable_path=chromium(), args=arguments)
+        for look, (scheme, width) in LOOKS.items():
+            context = browser.new_context(
+                viewport={"width": width, "height": 800},
+                color_scheme="dark" if scheme == "dark" else "light",
+            )
+            tab = Watched(context.new_page(), trusted.url)
+            tab.log_in(ADMIN, trusted.password)
+            for name, path in {
+                "users": "/users",
+                "user": "/user?name=dora",
+                "user-new": "/users/new",
+            }.items():
+                tab.go(path)
+                for details in tab.page.locator("details").all():
+                    details.evaluate("each => each.open = true")
+                assert overflow(tab.page) <= 0, f"{name} is wider than {width}"
+                tab.page.screenshot(path=SCREENS / f"{name}-{look}.png", full_page=True)
+            context.close()
+            tab.is_well()
+        browser.close()
+    assert "What browsers reported" not in text_of(chief.get("/audit"))

@@ -1,0 +1,27 @@
+"""An administrator's connections: to brokers that no route of its own names."""
+
+from __future__ import annotations
+
+import asyncio
+
+from cometmq.client import AsyncAdmin, ClientInstance
+from cometmq.codec.remoting import Command
+from cometmq.embedded.pair import AsyncEmbedded
+from cometmq.model.codes import RequestCode
+
+
+async def test_a_refresh_of_routes_closes_no_connection_that_waits_for_an_answer():
+    async with AsyncEmbedded() as cluster, AsyncAdmin(cluster.nameserver) as names:
+        [address] = (await names.cluster()).brokers["broker-a"].addresses.values()
+        instance = ClientInstance(cluster.nameserver)
+        try:
+            for _ in range(2):  # The second time the connection is there.
+                asked = instance.ask(address, Command(RequestCode.GET_BROKER_RUNTIME_INFO))
+                answer, _ = await asyncio.gather(asked, instance.refresh())
+                assert answer.body
+            channel = instance.channels.peek(address)
+            assert channel is not None
+            await instance.refresh()
+            await channel.wait_gone()
+        finally:
+            await instance.close()

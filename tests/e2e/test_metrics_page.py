@@ -1,0 +1,52 @@
+"""The pages of a broker's process: what Prometheus and a container's probes read."""
+
+from __future__ import annotations
+
+import json
+import socket
+import urllib.request
+from urllib.error import HTTPError
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from cometmq.client import Message, Producer
+from tests.support import processes
+from tests.support.processes import free_port
+
+
+def read(port: int, path: str) -> str:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=30) as answer:
+        text: str = answer.read().decode()
+        return text
+
+
+def test_metrics_and_health_of_a_process(tmp_path):
+    port, log = free_port(), tmp_path / "broker.json"
+    with processes.nameserver(tmp_path / "names") as names:
+        settings = {"metricsPromExporterPort": port}
+        program = processes.broker(tmp_path / "broker", names.address, settings=settings)
+        program.env |= {"COMETMQ_LOG_FORMAT": "json", "COMETMQ_LOG_FILE": str(log)}
+        with program, Producer(names.address) as producer:
+            look_at(port, producer)
+    said = [json.loads(line)["message"] for line in log.read_text().splitlines()]
+    assert f"metrics at http://127.0.0.1:{port}/metrics" in said
+
+
+def look_at(port: int, producer: Producer) -> None:
+    producer.send_many([Message("Watched", b"x") for _ in range(20)])
+    assert read(port, "/healthz").startswith("ok: broker")
+    assert read(port, "/readyz").startswith("ready: ASYNC_MASTER")
+    stored = {
+        sample.labels["topic"]: sample.value
+        for family in text_string_to_metric_families(read(port, "/metrics"))
+        for sample in family.samples
+        if sample.name == "rocketmq_messages_in_total"
+    }
+    assert stored["Watched"] == 20
+    with pytest.raises(HTTPError, match="404"):
+        read(port, "/etc/passwd")
+    with socket.create_connection(("127.0.0.1", port), timeout=30) as peer:
+        peer.sendall(b"GET /metrics HTTP/1.1\r\n" + b"X: y\r\n" * 2_000)
+        assert peer.recv(64).startswith(b"HTTP/1.1 431 ")
+    assert read(port, "/healthz").startswith("ok: broker")

@@ -1,0 +1,106 @@
+"""`cometmq cluster` for operators, as processes against a real cluster."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterator
+from typing import Any
+
+import orjson
+import pytest
+
+from cometmq.client import Admin
+from cometmq.embedded import Embedded
+from tests.support import json_tables, processes
+from tests.support.command_line import COMETMQ, environment, output, run
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Embedded]:
+    with Embedded() as cluster:
+        yield cluster
+
+
+def printed(*arguments: str, cluster: Embedded) -> Any:
+    return orjson.loads(output(*arguments, "--json", cluster=cluster))
+
+
+def test_each_prints_json_as_its_page_says(cluster: Embedded) -> None:
+    for command in ("list", "show broker-a", "config broker-a --all", "replicas"):
+        verb = command.split()[0]
+        json_tables.check(
+            f"cluster {verb}", printed("cluster", *command.split(), cluster=cluster)
+        )
+
+
+def test_a_setting_is_changed_and_says_so(cluster: Embedded) -> None:
+    [before] = printed("cluster", "config", "broker-a", "transactionCheckMax", cluster=cluster)
+    assert (before["value"], before["source"]) == ("15", "default")
+    [line] = printed(
+        "cluster", "config", "broker-a", "--set", "transactionCheckMax=32", cluster=cluster
+    )
+    assert (line["value"], line["default"], line["source"]) == ("32", "15", "changed")
+    refused = run(
+        "cluster", "config", "broker-a", "--set", "listenPort=1", nameserver=cluster.nameserver
+    )
+    assert refused.returncode == 3
+    assert b"listenPort: change it in the conf file" in refused.stderr
+
+
+def test_a_drained_broker_is_not_in_the_routes_of_producers(cluster: Embedded) -> None:
+    with Admin(cluster.nameserver) as admin:
+        admin.create_topic("drained", queues=2)
+        output("cluster", "drain", "broker-a", cluster=cluster)
+        assert admin.route("drained").write_queues("drained") == []
+        assert len(admin.route("drained").read_queues("drained")) == 2
+        [line] = printed("cluster", "list", cluster=cluster)
+        assert line["state"] == "drained"
+        output("cluster", "undrain", "broker-a", cluster=cluster)
+        assert len(admin.route("drained").write_queues("drained")) == 2
+    unknown = run("cluster", "drain", "nowhere", nameserver=cluster.nameserver)
+    assert unknown.returncode == 3
+    assert b"no broker 'nowhere' is registered; there are: broker-a" in unknown.stderr
+
+
+def test_a_member_that_is_away_is_told_and_is_status_1(tmp_path) -> None:
+    with processes.nameserver(tmp_path) as names:
+        broker = processes.broker(tmp_path, names.address)
+        with broker:
+            assert run("cluster", "list", nameserver=names.address).returncode == 0
+            # It stands still: its connections are open, and it answers nothing.
+            os.kill(broker.pid, 19)
+            done = run("cluster", "list", "--json", nameserver=names.address)
+            os.kill(broker.pid, 18)
+    assert done.returncode == 1
+    [line] = orjson.loads(done.stdout)
+    assert line["state"] == "away"
+    assert "did not answer in time" in line["error"]
+    json_tables.check("cluster list", [line])
+
+
+def test_a_narrow_terminal_and_a_closed_pipe_lose_nothing(cluster: Embedded) -> None:
+    env = {**environment(cluster.nameserver), "COLUMNS": "40"}
+    narrow = subprocess.run(
+        [*COMETMQ, "cluster", "list"], env=env, capture_output=True, timeout=30, check=True
+    )
+    assert cluster.broker.encode() in narrow.stdout
+    command = f"{' '.join(COMETMQ)} cluster show broker-a | true; echo ${{PIPESTATUS[0]}}"
+    piped = subprocess.run(
+        ["bash", "-c", command], env=env, capture_output=True, timeout=30, check=True
+    )
+    assert (piped.stdout, piped.stderr) == (b"0\n", b"")
+
+
+def test_a_shell_is_offered_the_names_that_there_are(cluster: Embedded) -> None:
+    env = {
+        **environment(cluster.nameserver),
+        "_COMETMQ_COMPLETE": "complete_bash",
+        "COMP_WORDS": "cometmq cluster show bro",
+        "COMP_CWORD": "3",
+    }
+    code = "import sys; sys.argv = ['cometmq']; from cometmq.cli.__main__ import app; app(prog_name='cometmq')"
+    offered = subprocess.run(
+        [COMETMQ[0], "-c", code], env=env, capture_output=True, timeout=30, check=False
+    )
+    assert offered.stdout.split() == [b"broker-a"], offered.stderr

@@ -1,0 +1,198 @@
+"""`cometmq dlq`, as processes against a real cluster: dead letters are sent again, each once."""
+
+from __future__ import annotations
+
+import collections
+import json
+import subprocess
+from collections.abc import Iterator
+from typing import Any
+
+import orjson
+import pytest
+
+from cometmq.client import (
+    Admin,
+    ConsumeFrom,
+    Message,
+    Producer,
+    ProducerSettings,
+    PullConsumer,
+    PushConsumer,
+    PushSettings,
+    StoredMessage,
+)
+from cometmq.embedded import Embedded
+from tests.support import json_tables
+from tests.support.command_line import COMETMQ, environment, output, run
+from tests.support.processes import wait_until
+
+STRANGE = "\x1b[31m<script>\u202e"
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Embedded]:
+    with Embedded() as cluster:
+        yield cluster
+
+
+def printed(*arguments: str, cluster: Embedded) -> Any:
+    return orjson.loads(output(*arguments, "--json", cluster=cluster))
+
+
+def all_of(cluster: Embedded, topic: str) -> list[StoredMessage]:
+    found: list[StoredMessage] = []
+    with PullConsumer(cluster.nameserver) as consumer:
+        for queue in consumer.queues(topic):
+            offset, end = consumer.min_offset(queue), consumer.max_offset(queue)
+            while offset < end:
+                pull = consumer.fetch(queue, offset)
+                found += pull.messages
+                offset = pull.next_offset
+    return found
+
+
+def bury(cluster: Embedded, group: str, count: int, *, origin: str) -> None:
+    """Dead letters as a broker makes them, without waiting for sixteen tries of each."""
+    with Admin(cluster.nameserver) as admin:
+        admin.create_topic(f"%DLQ%{group}", queues=1)
+        admin.create_topic(origin, queues=4)
+    settings = ProducerSettings(send_timeout_ms=30_000)  # A busy machine is no reason to fail.
+    with Producer(cluster.nameserver, settings=settings) as producer:
+        producer.send_many(
+            Message(
+                f"%DLQ%{group}",
+                b"%d" % number,
+                tag="paid" if number % 2 else "open",
+                keys=f"o-{number}",
+                properties={"amount": str(number)},
+            )
+            for number in range(count)
+        )
+
+
+def test_what_a_group_gave_up_goes_back_to_where_it_came_from(cluster: Embedded) -> None:
+    settings = PushSettings(retries_max=0, consume_from=ConsumeFrom.FIRST)
+    with Producer(cluster.nameserver) as producer:
+        sent = [
+            producer.send(Message("orders", STRANGE.encode(), tag=tag, keys=(tag, "k")))
+            for tag in ("paid", "open", "paid")
+        ]
+    with PushConsumer(
+        cluster.nameserver,
+        group="billing",
+        listener=lambda _: False,
+        subscriptions=["orders"],
+        settings=settings,
+    ):
+        wait_until(
+            lambda: (
+                [each["letters"] for each in printed("dlq", "list", cluster=cluster)] == [3]
+            ),
+            seconds=30,
+            what="three dead letters",
+        )
+    json_tables.check("dlq list", printed("dlq", "list", cluster=cluster))
+    shown = output("dlq", "show", "billing", cluster=cluster)
+    assert "from orders" in shown
+    assert "\x1b" not in shown
+    assert "\u202e" not in shown
+    arguments = ("dlq", "replay", "billing", "--sql", "TAGS = 'paid'")
+    dry = printed(*arguments, "--dry-run", cluster=cluster)
+    json_tables.check("dlq replay", dry)
+    assert (dry["sent"], dry["before"]) == ({"orders": 2}, 0)
+    assert printed(*arguments, cluster=cluster)["sent"] == {"orders": 2}
+    again = printed("dlq", "replay", "billing", cluster=cluster)
+    assert (again["sent"], again["before"]) == ({"orders": 1}, 2)
+    back = all_of(cluster, "orders")[-3:]
+    counted = collections.Counter(each.message_id for each in all_of(cluster, "orders"))
+    assert counted == {each.message_id: 2 for each in sent}, "each keeps its id, and came once"
+    assert all(each.body == STRANGE.encode() for each in back)
+
+
+def test_a_run_that_is_killed_repeats_nothing_and_loses_nothing(cluster: Embedded) -> None:
+    count = 12_000
+    bury(cluster, "killed", count, origin="again")
+    command = [*COMETMQ, "dlq", "replay", "killed", "--to", "again", "--rate", "4000"]
+    first = subprocess.Popen(
+        command, env=environment(cluster.nameserver), stderr=subprocess.DEVNULL
+    )
+    with Admin(cluster.nameserver) as admin:
+
+        def held() -> int:
+            return sum(each.message_count for each in admin.topic_offsets("again").values())
+
+        wait_until(lambda: held() > 1_000, seconds=30, what="a part of them")
+        first.kill()
+        first.wait()
+        assert held() < count, "it was killed too late to show anything"
+        done = run(*command[len(COMETMQ) : -2], nameserver=cluster.nameserver)
+        assert done.returncode == 0, done.stderr
+        assert b"another run has" in done.stderr
+        assert held() == count
+        repeated = printed("dlq", "replay", "killed", "--to", "again", cluster=cluster)
+        assert (repeated["sent"], repeated["before"]) == ({}, count)
+    assert len({each.properties["amount"] for each in all_of(cluster, "again")}) == count
+
+
+def test_two_runs_at_once_share_the_work(cluster: Embedded) -> None:
+    count = 6_000
+    bury(cluster, "shared", count, origin="both")
+    command = [*COMETMQ, "dlq", "replay", "shared", "--to", "both", "--json"]
+    runs = [
+        subprocess.Popen(command, env=environment(cluster.nameserver), stdout=subprocess.PIPE)
+        for _ in range(2)
+    ]
+    said = [json.loads(each.communicate(timeout=60)[0]) for each in runs]
+    assert sum(each["sent"].get("both", 0) for each in said) == count
+    assert len({each.properties["amount"] for each in all_of(cluster, "both")}) == count
+
+
+def test_a_rate_is_kept(cluster: Embedded) -> None:
+    bury(cluster, "slow", 1_000, origin="slowly")
+    output("dlq", "replay", "slow", "--to", "slowly", "--key", "o-1", cluster=cluster)
+    output("dlq", "replay", "slow", "--to", "slowly", "--rate", "250", cluster=cluster)
+    stored = sorted(each.stored_ms for each in all_of(cluster, "slowly"))[1:]
+    seconds = (stored[-1] - stored[0]) / 1000
+    assert len(stored) == 999
+    assert seconds >= 0.95 * 998 / 250, "a busy machine may be slower, never faster"
+
+
+def test_dead_letters_are_exported_and_purged(cluster: Embedded, tmp_path) -> None:
+    bury(cluster, "gone", 5, origin="back")
+    shown = run("dlq", "show", "gone", "--max", "2", "--json", nameserver=cluster.nameserver)
+    assert [json.loads(line)["body"] for line in shown.stdout.splitlines()] == ["3", "4"]
+    file = tmp_path / "letters.jsonl"
+    output("dlq", "export", "gone", str(file), "--sql", "amount > 2", cluster=cluster)
+    lines = [json.loads(line) for line in file.read_bytes().splitlines()]
+    assert [line["body"] for line in lines] == ["3", "4"]
+    for line in lines:
+        json_tables.check("dlq export", line)
+    assert [each.name for each in tmp_path.iterdir()] == ["letters.jsonl"]
+    output("dlq", "replay", "gone", "--to", "back", cluster=cluster)
+    asked = run("dlq", "purge", "gone", nameserver=cluster.nameserver)
+    assert (asked.returncode, b"nothing was done" in asked.stderr) == (3, True)
+    output("dlq", "purge", "gone", "--yes", cluster=cluster)
+    with Admin(cluster.nameserver) as admin:
+        assert {"%DLQ%gone", "DLQ_REPLAYED_gone"}.isdisjoint(admin.topics())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "says"),
+    [
+        (("show", "nobody"), 3, "no route"),
+        (("replay", "nobody"), 3, "no route"),
+        (("replay", "stray", "--sql", "amount >"), 2, "--sql"),
+        (("replay", "stray"), 1, "2 do not say where they came from: name a topic with --to"),
+        (("replay", "stray", "--to", "SCHEDULE_TOPIC_XXXX"), 1, "belongs to the system"),
+        (("replay", "stray", "--rate", "0"), 2, "--rate"),
+    ],
+)
+def test_what_cannot_be_done_is_said(
+    cluster: Embedded, arguments: tuple[str, ...], status: int, says: str
+) -> None:
+    with Admin(cluster.nameserver) as admin:
+        if arguments[1] == "stray" and "%DLQ%stray" not in admin.topics():
+            bury(cluster, "stray", 2, origin="x")
+    done = run("dlq", *arguments, nameserver=cluster.nameserver)
+    assert (done.returncode, says in done.stderr.decode()) == (status, True), done.stderr

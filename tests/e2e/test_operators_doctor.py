@@ -1,0 +1,236 @@
+"""`cometmq doctor`: faults planted in real clusters are found, and nothing is on a sound one."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import orjson
+import pytest
+
+from cometmq.client import (
+    Admin,
+    ConsumeFrom,
+    FixedQueues,
+    GroupConfig,
+    Message,
+    MessageQueue,
+    Producer,
+    PushConsumer,
+    PushSettings,
+    Tag,
+)
+from cometmq.codec.bodies.cluster import ClusterInfo, encode_cluster_info
+from cometmq.codec.bodies.heartbeat import ConsumerPart, Heartbeat, encode_heartbeat
+from cometmq.codec.bodies.kv import encode_kv_table
+from cometmq.codec.remoting import Command
+from cometmq.embedded import Embedded
+from cometmq.model.codes import RequestCode, ResponseCode
+from cometmq.model.route import BrokerData
+from cometmq.model.subscription import parse_subscription
+from cometmq.net.answer import Answer
+from cometmq.net.channels import Channels
+from cometmq.net.loop import loop_clock
+from tests.support import json_tables, processes
+from tests.support.command_line import run
+from tests.support.processes import wait_until
+from tests.support.scripted import Scripted
+
+PROGRAMS: dict[str, dict[str, object]] = {
+    "full": {"brokerName": "full", "diskSpaceWarningLevelRatio": 1},
+    "still": {"brokerName": "still"},
+    "killed": {"brokerName": "killed"},
+    "alone": {"brokerName": "alone", "brokerRole": "SYNC_MASTER", "inSyncReplicas": 2, "minInSyncReplicas": 2},
+    "headless": {"brokerName": "headless", "brokerRole": "SLAVE", "brokerId": 1},
+}  # fmt: skip
+Found = dict[tuple[str, str], dict[str, Any]]
+
+
+def examined(nameserver: str, *options: str, status: int, is_disk_ours: bool = False) -> Found:
+    """What the doctor finds, by what and whose; no two of one kind are planted at one place.
+
+    How full the disk of this machine is was planted by nobody, unless the broker's numbers are scripted (`is_disk_ours`).
+    """
+    done = run("doctor", "--json", *options, nameserver=nameserver)
+    assert done.returncode == status, (done.stdout, done.stderr)
+    found = orjson.loads(done.stdout)
+    json_tables.check("doctor", found)
+    assert all(each["advice"] for each in found)
+    if not is_disk_ours:
+        found = [each for each in found if "of the disk of its log is used" not in each["text"]]
+    return {(each["check"], each["subject"]): each for each in found}
+
+
+def wanted_of(
+    nameserver: str, group: str, topic: str, listener: Any, **more: Any
+) -> PushConsumer:
+    settings = PushSettings(**more)
+    subscriptions = {topic: Tag("a")} if group == "odd" else [topic]
+    return PushConsumer(
+        nameserver,
+        group=group,
+        listener=listener,
+        subscriptions=subscriptions,
+        settings=settings,
+    )
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Embedded]:
+    with Embedded() as cluster:
+        with Admin(cluster.nameserver) as admin:
+            for topic in ("quick", "slow", "partly", "nobody", "closed"):
+                admin.create_topic(topic, queues=2)
+        yield cluster
+
+
+def send(cluster: Embedded, topic: str, count: int) -> None:
+    with Producer(cluster.nameserver) as producer:
+        for number in range(count):
+            queue = MessageQueue(topic, "broker-a", number % 2)
+            producer.send(Message(topic, b"x"), queue=queue)
+
+
+def test_nothing_is_found_on_a_sound_cluster(tmp_path) -> None:
+    with processes.nameserver(tmp_path) as names:
+        slave = {"brokerRole": "SLAVE", "brokerId": 1, "slaveReadEnable": "true"}
+        with (
+            processes.broker(tmp_path / "a", names.address),
+            processes.broker(tmp_path / "b", names.address, settings=slave),
+        ):
+            with Admin(names.address) as admin:
+                admin.create_topic("sound", queues=4)
+            got: list[object] = []
+            with (
+                Producer(names.address) as producer,
+                wanted_of(
+                    names.address, "reads", "sound", got.append, consume_from=ConsumeFrom.FIRST
+                ),
+            ):
+                for _ in range(20):
+                    producer.send(Message("sound", b"x"))
+                wait_until(lambda: len(got) == 20, seconds=60, what="all consumed")
+                wait_until(
+                    lambda: run("doctor", nameserver=names.address).returncode == 0,
+                    seconds=30,
+                    what="offsets and the copy follow",
+                )
+                assert examined(names.address, status=0) == {}
+
+
+def test_what_is_wrong_with_groups_is_found(cluster: Embedded) -> None:
+    names = cluster.nameserver
+    half = FixedQueues([MessageQueue("partly", "broker-a", 0)])
+    with contextlib.ExitStack() as members, Admin(names) as admin:
+        for topic, count in (("slow", 30), ("nobody", 3), ("closed", 4)):
+            send(cluster, topic, count)
+        for group, consume in (("alone", True), ("shut", False)):
+            admin.create_group(GroupConfig(group, consume_enabled=consume))
+        admin.set_offsets("alone", admin.offsets_at("nobody", 0))
+        admin.set_offsets("shut", admin.offsets_at("closed", 0))
+        admin.set_offsets("late", admin.offsets_at("slow", 0))
+        members.enter_context(wanted_of(names, "late", "slow", lambda _: time.sleep(60), close_timeout_ms=100))  # fmt: skip
+        members.enter_context(wanted_of(names, "half", "partly", print, allocation=half))
+        members.enter_context(wanted_of(names, "odd", "quick", print))
+        other = PushConsumer(names, group="odd", listener=print, subscriptions=["quick"])
+        members.enter_context(other)
+        found = examined(names, "--lag", "20", status=1)
+    assert "30 messages wait" in found["group", "late"]["text"]
+    assert "nobody is in it, and 3 messages" in found["queues", "alone"]["text"]
+    assert "may not consume, and 4 messages" in found["group", "shut"]["text"]
+    assert "no member reads partly@broker-a:1" in found["queues", "half"]["text"]
+    assert "want different things" in found["members", "odd"]["text"]
+    assert {each["severity"] for each in found.values()} == {"bad"}
+    expected = {"late", "alone", "shut", "half", "odd"}
+    assert {subject for _, subject in found} == expected
+
+
+async def test_one_client_id_of_two_is_found() -> None:
+    cluster = await asyncio.to_thread(Embedded().__enter__)
+    both = [Channels(loop_clock()), Channels(loop_clock())]
+    part = ConsumerPart("twins", (parse_subscription("T", "*", version=1),))
+    body = encode_heartbeat(Heartbeat("one@id", (), (part,)))
+    try:
+        for channels in (
+            *both,
+            both[0],
+        ):  # Who is heard again is no leftover of a reconnection.
+            command = Command(RequestCode.HEART_BEAT, body=body)
+            await channels.call(cluster.broker, command, timeout_ms=5_000)
+        found = await asyncio.to_thread(examined, cluster.nameserver, status=1)
+        assert "several clients have one id" in found["members", "twins"]["text"]
+    finally:
+        for channels in both:
+            await channels.close()
+        await asyncio.to_thread(cluster.__exit__, None, None, None)
+
+
+def test_what_is_wrong_with_programs_is_found(tmp_path) -> None:
+    with (
+        processes.nameserver(tmp_path / "one") as names,
+        processes.nameserver(tmp_path / "two") as stranger,
+        contextlib.ExitStack() as programs,
+    ):
+        started = {
+            name: programs.enter_context(
+                processes.broker(tmp_path / name, names.address, settings=settings)
+            )
+            for name, settings in PROGRAMS.items()
+        }
+        started["killed"].kill()
+        os.kill(started["still"].pid, signal.SIGSTOP)
+        away = f"127.0.0.1:{processes.free_port()}"
+        try:
+            # A client begins with any of them: here nearly always with one that knows no broker.
+            named = [names.address, away, *[stranger.address] * 20]
+            found = examined(";".join(named), status=1)
+        finally:
+            os.kill(started["still"].pid, signal.SIGCONT)
+    assert "it does not answer" in found["nameserver", away]["text"]
+    assert "knows no broker" in found["nameserver", stranger.address]["text"] or (
+        "it does not know" in found["nameserver", stranger.address]["text"]
+    )
+    assert "takes no messages" in found["disk", "full:0"]["text"]
+    assert "did not answer in time" in found["route", "still:0"]["text"]
+    assert "left at" in found["broker", "killed"]["text"]
+    assert "sends wait for 2 members, and 1 are there" in found["replica", "alone:0"]["text"]
+    assert "no master" in found["route", "headless"]["text"]
+
+
+async def test_a_clock_a_disk_and_descriptors_are_found_by_what_a_broker_tells() -> None:
+    numbers = {
+        "bootTimestamp": str(int(time.time() * 1000) - 3_600_000),
+        "runtime": "[ 0 days, 0 hours, 58 minutes, 0 seconds ]",
+        "commitLogDiskRatio": "0.91",
+        "openFileDescriptors": "950",
+        "maxFileDescriptors": "1024",
+    }
+    async with Scripted() as names, Scripted() as broker:
+        known = ClusterInfo(
+            {"odd": BrokerData("c", "odd", {0: broker.address})}, {"c": ("odd",)}
+        )
+        names.scripts = {
+            RequestCode.GET_BROKER_CLUSTER_INFO: lambda *_: Answer(
+                body=encode_cluster_info(known)
+            ),
+            RequestCode.GET_ROUTEINFO_BY_TOPIC: lambda *_: Answer(
+                ResponseCode.TOPIC_NOT_EXIST, "none"
+            ),
+        }
+        broker.scripts = dict.fromkeys(
+            RequestCode, lambda *_: Answer(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, "none")
+        )
+        broker.scripts[RequestCode.GET_BROKER_RUNTIME_INFO] = lambda *_: Answer(
+            body=encode_kv_table(numbers)
+        )
+        found = await asyncio.to_thread(examined, names.address, status=1, is_disk_ours=True)
+    assert "s behind this one" in found["clock", "odd:0"]["text"]
+    assert "91% of the disk" in found["disk", "odd:0"]["text"]
+    assert "950 of 1024" in found["descriptors", "odd:0"]["text"]
+    # It answers nothing about groups: that is said, and no more.
+    assert found["asking", "groups"]["severity"] == "note"

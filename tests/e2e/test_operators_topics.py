@@ -1,0 +1,123 @@
+"""`cometmq topic stats`, `queues`, `perm` and `cometmq message trace`, `resend`, as processes against a real cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import orjson
+import pytest
+
+from cometmq.client import (
+    Admin,
+    ConsumeFrom,
+    Message,
+    Producer,
+    ProducerSettings,
+    PushConsumer,
+    PushSettings,
+)
+from cometmq.embedded import Embedded
+from cometmq.model.queue import MessageQueue
+from tests.support import json_tables
+from tests.support.command_line import output, run
+from tests.support.processes import wait_until
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Embedded]:
+    with Embedded() as cluster:
+        yield cluster
+
+
+def printed(*arguments: str, cluster: Embedded) -> Any:
+    return orjson.loads(output(*arguments, "--json", cluster=cluster))
+
+
+def test_what_a_topic_holds_and_who_reads_it(cluster: Embedded) -> None:
+    queue = MessageQueue("orders", "broker-a", 1)
+    with Admin(cluster.nameserver) as admin:
+        admin.create_topic("orders", queues=2, read_queues=3)
+        with Producer(cluster.nameserver) as producer:
+            for _ in range(5):
+                producer.send(Message("orders", b"x"), queue=queue)
+        admin.set_offsets("late", {queue: 2})
+        lines = printed("topic", "queues", "orders", cluster=cluster)
+        json_tables.check("topic queues", lines)
+        assert [(each["read"], each["write"], each["messages"]) for each in lines] == [
+            (True, True, 0),
+            (True, True, 5),
+            (True, False, 0),
+        ]
+        assert lines[0]["last_ms"] is None
+        assert lines[1]["last_ms"] > 0
+        found = printed("topic", "stats", "orders", cluster=cluster)
+        json_tables.check("topic stats", found)
+        assert found["messages"] == 5
+        assert [(each["group"], each["lag"]) for each in found["groups"]] == [("late", 3)]
+
+
+def test_a_permission_is_taken_and_given_back(cluster: Embedded) -> None:
+    with Admin(cluster.nameserver) as admin:
+        admin.create_topic("closed", queues=3, read_queues=4)
+        lines = printed("topic", "perm", "closed", "--no-write", cluster=cluster)
+        json_tables.check("topic perm", lines)
+        assert lines == [{"broker": "broker-a", "read": True, "write": False}]
+        config = admin.topic_configs("closed")["broker-a"]
+        assert (config.perm, config.write_queues, config.read_queues) == (4, 3, 4)
+        output("topic", "perm", "closed", "--write", "--broker", "broker-a", cluster=cluster)
+        assert printed("topic", "perm", "closed", cluster=cluster)[0]["write"] is True
+    unknown = run(
+        "topic", "perm", "closed", "--write", "--broker", "b", nameserver=cluster.nameserver
+    )
+    assert (unknown.returncode, b"no master b has" in unknown.stderr) == (3, True)
+
+
+def test_the_way_of_a_message_is_a_tree_and_it_can_be_sent_again(cluster: Embedded) -> None:
+    got: list[tuple[str, int]] = []
+
+    def listen(message: Any) -> bool:
+        got.append((message.message_id, message.reconsume_times))
+        return True
+
+    with Producer(cluster.nameserver, settings=ProducerSettings(trace=True)) as producer:
+        sent = producer.send(Message("traced", b"body", tag="paid", keys="o-1", properties={"a": "b"}))  # fmt: skip
+    settings = PushSettings(trace=True, consume_from=ConsumeFrom.FIRST)
+    with PushConsumer(
+        cluster.nameserver,
+        group="reads",
+        listener=listen,
+        subscriptions=["traced"],
+        settings=settings,
+    ):
+        wait_until(lambda: got, seconds=30, what="the message")
+        again = printed("message", "resend", "traced", sent.message_id, "-g", "reads", cluster=cluster)  # fmt: skip
+        json_tables.check("message resend", again)
+        assert (again["ok"], again["how"]) == (True, "CR_SUCCESS")
+        assert [each[0] for each in got] == [sent.message_id] * 2
+        copy = printed("message", "resend", "traced", sent.message_id, cluster=cluster)
+        wait_until(lambda: got[-1][0] == copy["id"], seconds=30, what="the copy")
+    records = wait_until(
+        lambda: [
+            each
+            for each in [run("message", "trace", sent.message_id, "--json", nameserver=cluster.nameserver)]
+            if each.returncode == 0 and b"SubAfter" in each.stdout
+        ],
+        seconds=30,
+        what="its traces",
+    )  # fmt: skip
+    found = orjson.loads(records[0].stdout)
+    json_tables.check("message trace", found)
+    kinds = [each["kind"] for each in found]
+    assert kinds[:3] == ["Pub", "SubBefore", "SubAfter"]
+    tree = output("message", "trace", sent.message_id, cluster=cluster)
+    assert "group reads" in tree
+    assert "success after" in tree
+
+
+def test_what_is_not_there_is_status_1(cluster: Embedded) -> None:
+    output("topic", "create", "empty", cluster=cluster)
+    no_message = run("message", "resend", "empty", "0" * 32, nameserver=cluster.nameserver)
+    assert (no_message.returncode, b"No such message" in no_message.stderr) == (1, True)
+    no_trace = run("message", "trace", "0" * 32, "--trace-topic", "empty", nameserver=cluster.nameserver)  # fmt: skip
+    assert (no_trace.returncode, b"No trace" in no_trace.stderr) == (1, True)

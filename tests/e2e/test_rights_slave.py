@@ -1,0 +1,111 @@
+"""A slave and its master with users and rights: who copies signs, users are made at both, and both ask everybody."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from cometmq.client import (
+    Admin,
+    ClientSettings,
+    Credentials,
+    Message,
+    Producer,
+    ProducerSettings,
+)
+from cometmq.codec.remoting import Command
+from cometmq.codec.signer import Signer
+from cometmq.model.codes import RequestCode, ResponseCode
+from tests.attacks.stranger import Answered, Stranger
+from tests.support import processes
+from tests.support.accounts import CANARY
+from tests.support.command_line import run
+from tests.support.processes import Program, wait_until
+
+ROOT = Credentials("root", f"{CANARY}-root")
+INNER = Credentials("inner", f"{CANARY}-inner")
+ALICE = Credentials("alice", f"{CANARY}-alice")
+TOPIC = "orders"
+PULL = {
+    "consumerGroup": "readers", "topic": TOPIC, "queueId": "0", "queueOffset": "0", "maxMsgNums": "32", "sysFlag": "4", "subscription": "*",
+    "commitOffset": "0", "suspendTimeoutMillis": "0", "subVersion": "0",
+}  # fmt: skip
+AUTH: dict[str, Any] = {
+    "authenticationEnabled": "true",
+    "authorizationEnabled": "true",
+    "initAuthenticationUser": json.dumps({"username": ROOT.access_key, "password": ROOT.secret_key}),
+    "innerClientAuthenticationCredentials": json.dumps(
+        {"accessKey": INNER.access_key, "secretKey": INNER.secret_key}
+    ),
+}  # fmt: skip
+
+
+def member(folder: Path, names: str, **role: object) -> Program:
+    program = processes.broker(folder, names, settings={**AUTH, **role})
+    (folder / "broker.conf").chmod(0o600)
+    program.is_ready = program.has_booted
+    return program
+
+
+@pytest.fixture(scope="module")
+def group(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, str, Program]]:
+    """Nameserver, master and slave, all with users; the folder, the nameserver's address, the slave."""
+    folder = tmp_path_factory.mktemp("rights-slave")
+    names = processes.nameserver(folder / "names", authConfigPath=folder / "users", **AUTH)
+    (folder / "names" / "namesrv.conf").chmod(0o600)
+    role = {"brokerRole": "SLAVE", "brokerId": 1, "slaveReadEnable": "true"}
+    with names, member(folder / "master", names.address):
+        with Admin(names.address, settings=ClientSettings(credentials=ROOT)) as admin:
+            admin.create_topic(TOPIC, queues=1)
+        with Producer(names.address, settings=ProducerSettings(credentials=ROOT)) as producer:
+            for _ in range(3):
+                producer.send(Message(TOPIC, b"copied"))
+        with member(folder / "slave", names.address, **role) as slave:
+            yield folder, names.address, slave
+
+
+def pulled(slave: Program, who: Credentials) -> Answered:
+    """What the slave answers to a pull."""
+    fields = Signer(who).signed(Command(RequestCode.PULL_MESSAGE, fields=PULL)).fields
+    with Stranger(slave.address) as stranger:
+        return stranger.ask(RequestCode.PULL_MESSAGE, fields)
+
+
+def acl(group: tuple[Path, str, Program], *words: str, stdin: bytes = b"") -> bytes:
+    """What `cometmq acl` prints, signed by root."""
+    folder, names, _ = group
+    credentials = folder / "tools.yml"
+    credentials.write_text(f"accessKey: {ROOT.access_key}\nsecretKey: {ROOT.secret_key}\n")
+    credentials.chmod(0o600)
+    done = run("acl", *words, nameserver=names, stdin=stdin, credentials=credentials)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_a_slave_signs_what_it_asks_its_master_and_asks_rights_itself(group):
+    folder, _, slave = group
+    wait_until(
+        lambda: pulled(slave, ROOT).body.count(b"copied") == 3,
+        seconds=60,
+        what="what was sent, at the slave",
+    )
+    assert pulled(slave, ALICE).code == ResponseCode.NO_PERMISSION
+    acl(group, "create", ALICE.access_key, stdin=f"{ALICE.secret_key}\n".encode())
+    [alice] = [
+        each
+        for each in orjson.loads(acl(group, "users", "--json"))
+        if each["user"] == ALICE.access_key
+    ]
+    assert sorted(alice["brokers"]) == ["broker-a:0", "broker-a:1"]
+    assert pulled(slave, ALICE).code == ResponseCode.NO_PERMISSION
+    acl(group, "allow", ALICE.access_key, f"Topic:{TOPIC}", "Sub")
+    acl(group, "allow", ALICE.access_key, "Group:readers", "Sub")
+    answer = pulled(slave, ALICE)
+    assert (answer.code, answer.body.count(b"copied")) == (ResponseCode.SUCCESS, 3)
+    for name in ("names/nameserver.log", "master/broker.log", "slave/broker.log"):
+        assert CANARY not in (folder / name).read_text()

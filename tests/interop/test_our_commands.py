@@ -1,0 +1,120 @@
+"""Our commands for operators do the same on Java's servers 5.3.3 as on ours.
+
+Every test here runs on both clusters.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+import pytest
+
+from cometmq.client import Admin, GroupConfig, Message, MessageQueue, Producer
+from tests.interop.ours import SECONDS, all_of, bodies, messages
+from tests.support import json_tables
+from tests.support.command_line import run
+from tests.support.processes import wait_until
+
+pytestmark = [pytest.mark.java, pytest.mark.timeout(240)]
+
+
+def said(names: str, *arguments: str, status: int = 0) -> Any:
+    """What a command prints as JSON, as its page says."""
+    done = run(*arguments, "--json", nameserver=names)
+    assert done.returncode == status, (arguments, done.stdout, done.stderr)
+    found = orjson.loads(done.stdout)
+    json_tables.check(" ".join(arguments[:2]), found)
+    return found
+
+
+def broker_of(names: str) -> str:
+    return str(said(names, "cluster", "list")[0]["broker"])
+
+
+def test_brokers_are_shown_and_drained(names: str, topic: str) -> None:
+    [broker] = said(names, "cluster", "list")
+    assert broker["state"] == "up"
+    assert broker["version"].startswith("V5")
+    assert isinstance(broker["disk_percent"], float)
+    numbers = said(names, "cluster", "show", broker["broker"])["numbers"]
+    assert int(numbers["bootTimestamp"]) > 0
+    settings = said(names, "cluster", "config", broker["broker"], "brokerName", "listenPort")
+    assert {each["key"]: each["value"] for each in settings}["brokerName"] == broker["broker"]
+    with Admin(names) as admin:
+        admin.create_topic(topic, queues=2)
+        wait_until(lambda: topic in admin.topics(), seconds=SECONDS, what="the topic")
+        run("cluster", "drain", broker["broker"], nameserver=names)
+        try:
+            assert admin.route(topic).write_queues(topic) == []
+            assert said(names, "cluster", "list")[0]["state"] == "drained"
+        finally:
+            run("cluster", "undrain", broker["broker"], nameserver=names)
+        assert len(admin.route(topic).write_queues(topic)) == 2
+
+
+def test_groups_and_their_offsets(
+    names: str, topic: str, group: str, producer: Producer
+) -> None:
+    with Admin(names) as admin:
+        admin.create_topic(topic, queues=2)
+        admin.create_group(GroupConfig(group, retry_max_times=3))
+        wait_until(lambda: topic in admin.topics(), seconds=SECONDS, what="the topic")
+    broker = broker_of(names)
+    for number in range(6):
+        queue = MessageQueue(topic, broker, number % 2)
+        producer.send(Message(topic, b"x"), queue=queue)
+    arguments = ("offset", "reset", group, topic)
+    moved = said(names, *arguments, "--to-offset", "1", "--yes")
+    assert [each["new"] for each in moved] == [1, 1]
+    listed = {each["group"]: each for each in said(names, "group", "list")}
+    assert (listed[group]["lag"], listed[group]["members"]) == (4, 0)
+    shown = said(names, "group", "show", group)
+    assert [each["offset"] for each in shown["queues"] if each["topic"] == topic] == [1, 1]
+    assert shown["settings"][0]["retry_max"] == 3
+    said(names, "offset", "reset", group, topic, "--to", "earliest", "--yes")
+    assert [each["offset"] for each in said(names, "offset", "show", group, "--topic", topic)] == [0, 0]  # fmt: skip
+    run("offset", "skip", group, topic, "--yes", nameserver=names)
+    assert [each["lag"] for each in said(names, "offset", "show", group, "--topic", topic)] == [0, 0]  # fmt: skip
+    assert run("group", "set", group, "--no-consume", nameserver=names).returncode == 0
+    assert said(names, "group", "show", group)["enabled"] is False
+    assert run("group", "delete", group, "--yes", nameserver=names).returncode == 0
+
+
+def test_topics_and_their_permissions(names: str, topic: str, producer: Producer) -> None:
+    with Admin(names) as admin:
+        admin.create_topic(topic, queues=2)
+        wait_until(lambda: topic in admin.topics(), seconds=SECONDS, what="the topic")
+    producer.send_many(messages(topic, bodies("m", 10)))
+    assert sum(each["messages"] for each in said(names, "topic", "queues", topic)) == 10
+    assert said(names, "topic", "stats", topic)["messages"] == 10
+    [perm] = said(names, "topic", "perm", topic, "--no-write")
+    assert (perm["read"], perm["write"]) == (True, False)
+    assert said(names, "topic", "perm", topic, "--write")[0]["write"] is True
+
+
+def test_dead_letters_go_back_once(
+    names: str, topic: str, group: str, producer: Producer
+) -> None:
+    dead = f"%DLQ%{group}"
+    with Admin(names) as admin:
+        for name in (dead, topic):
+            admin.create_topic(name, queues=1)
+        wait_until(lambda: {dead, topic} <= set(admin.topics()), seconds=SECONDS, what="topics")
+    producer.send_many(messages(dead, bodies("d", 50)))
+    assert {each["group"]: each["letters"] for each in said(names, "dlq", "list")}[group] == 50
+    first = said(names, "dlq", "replay", group, "--to", topic)
+    second = said(names, "dlq", "replay", group, "--to", topic)
+    assert (first["sent"], second["sent"], second["before"]) == ({topic: 50}, {}, 50)
+    assert len(all_of(names, topic)) == 50
+
+
+def test_the_doctor_finds_no_program_at_fault(names: str) -> None:
+    done = run("doctor", "--json", nameserver=names)
+    found = orjson.loads(done.stdout)
+    json_tables.check("doctor", found)
+    # Other tests leave groups that nobody is in; of programs, disks and clocks nothing is to be said.
+    of_programs = [
+        each for each in found if each["check"] not in {"group", "queues", "members"}
+    ]
+    assert of_programs == []

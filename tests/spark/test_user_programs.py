@@ -1,0 +1,67 @@
+"""Programs with Spark as users write them: a job with a watermark, and the notebook of the flights."""
+
+import subprocess
+import sys
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import orjson
+import pytest
+
+from cometmq.client import Message, Producer
+from cometmq.embedded import Embedded
+from examples.late_orders import TOPIC, run
+from tests.support.pages import ROOT
+
+NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
+
+
+def send(cluster: Embedded, *seconds: int) -> None:
+    """An order of a euro for each second after noon, in this order."""
+    with Producer(cluster.nameserver) as producer:
+        for after in seconds:
+            at = (NOON + timedelta(seconds=after)).isoformat()
+            producer.send(Message(TOPIC, orjson.dumps({"at": at, "cents": 100})))
+
+
+def test_late_orders_count_until_the_watermark_and_are_dropped_behind_it(
+    spark, cluster, tmp_path: Path
+):
+    def windows() -> list[tuple[int, int, int]]:
+        rows = spark.read.schema("start TIMESTAMP, cents BIGINT, orders BIGINT").parquet(
+            str(tmp_path / "turnover")
+        )
+        found = rows.selectExpr("CAST(start AS LONG) AS start", "cents", "orders").collect()
+        return sorted(
+            (row.start - int(NOON.timestamp()), row.cents, row.orders) for row in found
+        )
+
+    spark.conf.set("spark.sql.session.timeZone", "UTC")
+    send(cluster, 1, 2, 15)
+    assert run(spark, cluster.nameserver, tmp_path) == 0
+    send(
+        cluster, 3, 100
+    )  # The first is late, and no minute behind 15; the other moves the watermark to 40.
+    assert run(spark, cluster.nameserver, tmp_path) == 0
+    assert windows() == [(0, 300, 3), (10, 100, 1)]
+    send(cluster, 4, 200)  # Its window is written already.
+    assert run(spark, cluster.nameserver, tmp_path) == 1
+    assert windows() == [(0, 300, 3), (10, 100, 1), (100, 100, 1)]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(240)
+def test_the_notebook_of_the_flights_runs_cell_by_cell(tmp_path):
+    notebook = orjson.loads((ROOT / "examples" / "flights.ipynb").read_bytes())
+    cells = ["".join(c["source"]) for c in notebook["cells"] if c["cell_type"] == "code"]
+    assert not any(cell["outputs"] for cell in notebook["cells"] if "outputs" in cell)
+    script = tmp_path / "flights.py"
+    script.write_text("import matplotlib\n\nmatplotlib.use('Agg')\n" + "\n\n".join(cells))
+    done = subprocess.run(
+        [sys.executable, script],
+        cwd=tmp_path, capture_output=True, text=True, timeout=200, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "27004 flights of January" in done.stdout
+    said = done.stdout.replace(" ", "")
+    assert "|UA|4637|" in said, done.stdout

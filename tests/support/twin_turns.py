@@ -1,0 +1,24 @@
+"""How many turns the twins of the kernel and of the sends' two paths are given: few each time, very many when asked.
+
+COMETMQ_TWINS_TURNS=100000 make test ARGS="-k twins"
+"""
+
+from __future__ import annotations
+
+import os
+
+ASKED = int(os.environ.get("COMETMQ_TWINS_TURNS", "0"))
+
+
+# Of a test, as pyproject.toml says for those that ask for nothing; and for each turn that is asked for, seconds.
+_TIMEOUT_SECONDS, _TURN_SECONDS = 120, 0.1
+
+
+def twin_timeout() -> float:
+    """How long a test of so many turns may take, seconds."""
+    return _TIMEOUT_SECONDS + ASKED * _TURN_SECONDS
+
+
+def twin_turns(few: int) -> int:
+    """So many generated turns; more where the environment asks for more."""
+    return max(few, ASKED)

@@ -1,0 +1,169 @@
+"""What a gate lets pass as bytes: signed sends of who asked last, and nothing that it would refuse as a command."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cometmq.access.accounts import PERMISSIONS, Account
+from cometmq.access.gate import AccessGate
+from cometmq.broker.requests import RULES
+from cometmq.codec.remoting import Command, decode_command
+from cometmq.codec.signer import Signer
+from cometmq.model.credentials import Credentials
+from cometmq.model.errors import RequestError
+from cometmq.net.requests import RequestTable
+from tests.support.send_frames import Sent, frame_of, in_words
+from tests.unit.access.test_rights_table import Asking, Users
+
+CODES = (10, 310, 320)
+SENDS = {int(rule.code): rule for rule in RULES if rule.code in CODES}
+SEND = SENDS[310]
+PUB = PERMISSIONS["PUB"]
+SENDER = Credentials("the-sender", "secret-of-sender")
+BOSS = Credentials("the-boss", "secret-of-boss")
+STRANGER = Credentials("a-stranger", "secret-of-stranger")
+OWN = Account("the-sender", b"secret-of-sender", topics={"Orders": PUB, "Bills": PUB})
+ALL = Account("the-boss", b"secret-of-boss", is_super=True)
+FIELDS = {
+    "a": "p",
+    "b": "Orders",
+    "e": "0",
+    "f": "0",
+    "g": "1",
+    "h": "0",
+    "i": "UNIQ_KEY\1A1\2",
+}
+
+
+def send(
+    who: Credentials, topic: str = "Orders", *, body: bytes = b"body", code: int = 310
+) -> bytes:
+    sent = Sent(code, 0, 1, {**FIELDS, "b": topic}, body)
+    if code == 10:
+        sent = in_words(sent)
+    fields = Signer(who).signed(Command(code, fields=sent.fields, body=body)).fields
+    return frame_of(sent._replace(fields=fields), "json")
+
+
+def asked(gate: AccessGate, who: Credentials | None, *, topic: str = "Orders") -> Any:
+    """A connection on which somebody has asked something already."""
+    peer: Any = Asking()
+    if who is not None:
+        command = Signer(who).signed(Command(310, fields={**FIELDS, "b": topic}, body=b"x"))
+        gate.check(SEND, command, peer)
+    return peer
+
+
+def passing(gate: AccessGate, data: bytes, peer: Any, count_max: int = 99) -> int:
+    return gate.passing([*SENDS.values()], data, 0, peer, count_max)
+
+
+def test_who_has_signed_sends_on_as_bytes_and_others_do_not():
+    gate = AccessGate(Users(OWN, ALL))
+    data = send(SENDER) * 3
+    assert passing(gate, data, asked(gate, None)) == 0
+    peer = asked(gate, SENDER)
+    assert passing(gate, data, peer) == 3
+    assert passing(gate, data, peer, 2) == 2
+    assert passing(gate, send(SENDER) + send(BOSS) + send(SENDER), peer) == 1
+    assert passing(gate, send(STRANGER), peer) == 0
+    assert passing(gate, send(SENDER, body=b"body")[:-1] + b"Y", peer) == 0
+
+
+def test_of_topics_without_a_right_nothing_passes_but_for_an_administrator():
+    gate = AccessGate(Users(OWN, ALL))
+    data = send(SENDER) + send(SENDER, "Secret")
+    assert passing(gate, data, asked(gate, SENDER)) == 0
+    assert passing(gate, send(SENDER) + send(SENDER, "Bills"), asked(gate, SENDER)) == 2
+    assert passing(gate, send(BOSS, "Secret") * 2, asked(gate, BOSS)) == 2
+
+
+@pytest.mark.parametrize(
+    "left",
+    [
+        Users(ALL),
+        Users(Account("the-sender", b"another secret", topics={"Orders": PUB}), ALL),
+        Users(Account("the-sender", b"secret-of-sender"), ALL),
+        Users(Account("the-sender", b"secret-of-sender", topics={"Orders": PUB}, is_enabled=False)),
+    ],
+    ids=["gone", "other secret", "no right", "disabled"],
+)  # fmt: skip
+def test_users_that_change_count_at_once(left):
+    users = Users(OWN, ALL)
+    gate = AccessGate(users)
+    peer = asked(gate, SENDER)
+    assert passing(gate, send(SENDER), peer) == 1
+    users.current = left.current
+    assert passing(gate, send(SENDER), peer) == 0
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from([SENDER, SENDER, BOSS, STRANGER, Credentials("the-sender", "wrong")]),
+            st.sampled_from(["Orders", "Bills", "Secret", "%RETRY%group", ""]),
+            st.integers(0, 800),
+            st.sampled_from([b"", b"", b"", b"x", b'"']),
+            st.sampled_from(CODES),
+        ),
+        min_size=1,
+        max_size=4,
+    ),
+    st.sampled_from([SENDER, BOSS]),
+)  # fmt: skip
+def test_nothing_passes_as_bytes_that_would_be_refused_as_a_command(sends, who):
+    gate = AccessGate(Users(OWN, ALL))
+    frames = []
+    for by, topic, at, garbage, code in sends:
+        whole = bytearray(send(by, topic, code=code))
+        if garbage:
+            whole[8 + at % (len(whole) - 8)] = garbage[0]
+        frames.append(bytes(whole))
+    peer = asked(gate, who)
+    for frame in frames[: passing(gate, b"".join(frames), peer)]:
+        size = int.from_bytes(frame[4:8])
+        fresh: Any = Asking()
+        command = decode_command(0, frame[8 : 8 + size], frame[8 + size :])
+        try:
+            gate.check(SENDS[command[0]], command, fresh)
+        except RequestError as error:
+            raise AssertionError(frame) from error
+
+
+class Taking:
+    """A batch handler with an intake that notes how many it may take."""
+
+    judged = frozenset(CODES)
+    codes = judged
+    count = 0
+
+    def __init__(self) -> None:
+        self.intake = self
+        self.may: list[int] = []
+
+    def take(self, _data: bytes, position: int, _peer: Any, count_max: int) -> int:
+        self.may.append(count_max)
+        return position + 1
+
+    def handle(self, reads: Any = None) -> None:
+        """Nothing is done."""
+
+    def written(self) -> None:
+        """Nobody is told."""
+
+
+def test_an_intake_takes_what_passes_and_no_more():
+    gate, taking = AccessGate(Users(OWN, ALL)), Taking()
+    intake = RequestTable(SENDS.values(), [dict.fromkeys(SENDS, taking)], gate).intake
+    assert intake is not None
+    data = send(SENDER, code=10) + send(SENDER, code=320) + send(STRANGER) + send(SENDER)
+    peer: Any = asked(gate, SENDER)
+    assert intake.take(data, 0, peer, 99) == 1
+    assert taking.may == [2]
+    stranger: Any = asked(gate, None)
+    assert intake.take(data, 0, stranger, 99) == 0
+    assert taking.may == [2]

@@ -1,0 +1,99 @@
+"""Cold data control: who may read what is not in memory, and who has to wait."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+
+import pytest
+
+from cometmq.broker.cold_readers import GROUPS_MAX, ColdReaders
+from cometmq.broker.settings import BrokerSettings
+from cometmq.model.codes import ResponseCode
+from cometmq.model.errors import RequestError
+from tests.support.hand_clock import HandClock
+
+LIMITED = BrokerSettings(is_cold_limited=True, cold_group_max=1_000, cold_max=3_000)
+
+
+def is_held_back(cold: ColdReaders, group: str) -> bool:
+    with contextlib.suppress(RequestError):
+        cold.check(group)
+        return False
+    return True
+
+
+def test_a_group_beyond_its_bytes_waits_for_the_next_5_seconds():
+    clock = HandClock()
+    cold = ColdReaders(LIMITED, clock)
+    cold.check("slow")
+    cold.add("slow", 999)
+    assert not is_held_back(cold, "slow")
+    cold.add("slow", 1)
+    assert is_held_back(cold, "slow")
+    assert not is_held_back(cold, "other")
+    clock.turn(5)
+    assert not is_held_back(cold, "slow")
+
+
+def test_a_threshold_of_its_own_counts_before_that_of_all():
+    cold = ColdReaders(LIMITED, HandClock())
+    cold.check("big")
+    cold.change({"big": 2_000})
+    cold.add("big", 1_500)
+    assert not is_held_back(cold, "big")
+    cold.remove("big")
+    assert is_held_back(cold, "big")
+
+
+def test_where_all_read_too_much_each_that_has_read_waits():
+    cold = ColdReaders(LIMITED, HandClock())
+    for group in ("a", "b", "c", "d"):
+        cold.check(group)
+        cold.add(group, 800)
+    assert is_held_back(cold, "a")
+    assert not is_held_back(cold, "new")
+
+
+def test_it_is_off_by_default():
+    cold = ColdReaders(BrokerSettings(), HandClock())
+    cold.add("slow", 1 << 40)
+    assert not is_held_back(cold, "slow")
+    assert cold.to_json()["runtimeTable"] == {}
+
+
+def test_thresholds_have_a_bound():
+    cold = ColdReaders(LIMITED, HandClock())
+    cold.change({f"g{number}": 1 for number in range(GROUPS_MAX)})
+    with pytest.raises(RequestError, match="remove some"):
+        cold.change({"one-more": 1})
+    cold.change({"g1": 2})
+
+
+async def test_thresholds_are_changed_and_told_over_the_wire(served):
+    changed = await served.ask(2001, body=b"readers=4096\nspare=8192\n")
+    assert changed.code == ResponseCode.SUCCESS
+    table = json.loads((await served.ask(2003)).body)
+    assert table["configTable"] == {"readers": 4096, "spare": 8192}
+    assert table["cgColdReadThreshold"] == 3 << 20
+    assert (await served.ask(2002, body=b"readers")).code == ResponseCode.SUCCESS
+    assert json.loads((await served.ask(2003)).body)["configTable"] == {"spare": 8192}
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"g=much\n",
+        b"g=-1\n",
+        b"g=" + b"9" * 5_000,
+        b"bad?name=1\n",
+        b"=1\n",
+        "g=\u0661\n".encode(),
+        b"g=1\nh=x\n",
+    ],
+)
+async def test_thresholds_that_are_none_are_refused_and_nothing_changes(served, body):
+    refused = await served.ask(2001, body=body)
+    assert refused.code in (ResponseCode.INVALID_PARAMETER, ResponseCode.SYSTEM_ERROR)
+    assert json.loads((await served.ask(2003)).body)["configTable"] == {}
+    assert (await served.ask(2002, body=b"\xff\xfe")).code == ResponseCode.INVALID_PARAMETER

@@ -1,0 +1,456 @@
+"""Sends that are taken as columns are stored and answered, byte for byte, as those that become commands."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+
+from cometmq.broker.admission import Admission
+from cometmq.broker.features import FEATURES
+from cometmq.broker.handlers.big_batches import PIECE_COUNT_MAX
+from cometmq.broker.handlers.send import SendHandler
+from cometmq.broker.handlers.send_intake import SendIntake
+from cometmq.broker.lanes import Lanes
+from cometmq.broker.parts import Parts
+from cometmq.codec.queue_entry import QueueEntry
+from cometmq.codec.remoting import Command, encode_command
+from cometmq.kernel import SendBatch, take_sends
+from cometmq.net.answer import Answer
+from cometmq.net.peer import HEADER_SIZE_MAX, Peer
+from cometmq.net.server import Server
+from cometmq.net.virtual_loop import VirtualLoop
+from cometmq.store.consume_queue import ConsumeQueue
+from tests.support.hand_clock import HandClock
+from tests.support.send_frames import FORMS, KEY, SENDS, Sent, frame_of, item_of
+from tests.support.tables import answering
+from tests.support.twin_turns import twin_timeout, twin_turns
+from tests.unit.broker.parts_by_hand import HOST, load_tables, parts_by_hand, unique_ids
+
+pytestmark = pytest.mark.timeout(twin_timeout())
+TOPICS = ("Orders", "Bills", "T" * 100)
+ASK = 9001
+CONNECTIONS = 3
+# Of what was stored earlier so much is compared again: more than a turn brings.
+LAST_ENTRIES, LAST_FILES = 64, 2
+# Both brokers go on from example to example, so one that failed cannot be made smaller.
+PHASES = (Phase.explicit, Phase.generate)
+
+
+class Wire(asyncio.Transport):
+    """A transport without a socket, which keeps what is written."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.written = b""
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        """There is no buffer."""
+
+    def get_write_buffer_size(self) -> int:
+        return 0
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        self.written += data
+
+    def pause_reading(self) -> None:
+        """What comes is given by hand."""
+
+    def resume_reading(self) -> None:
+        """What comes is given by hand."""
+
+    def close(self) -> None:
+        """It has no other side."""
+
+    def answers(self) -> list[bytes]:
+        """The frames that were written since the last time."""
+        data, self.written = self.written, b""
+        found = []
+        while data:
+            size = 4 + int.from_bytes(data[:4])
+            found.append(data[:size])
+            data = data[size:]
+        return found
+
+
+class House:
+    """A broker's sends behind a server without sockets."""
+
+    def __init__(self, parts: Parts, clock: HandClock, *, is_fast: bool) -> None:
+        load_tables(parts)
+        self.store, self.taken = parts.store, 0
+        lanes = Lanes(
+            parts.store, region="DefaultRegion", is_trace_on=True, counters=parts.counters
+        )
+        admission = Admission(
+            parts, lanes=lanes, unique_ids=unique_ids(clock), chance=random.Random(1)
+        )
+        for make in FEATURES:
+            make(parts)
+        handler = SendHandler(
+            store=parts.store,
+            lanes=lanes,
+            admission=admission,
+            counters=parts.counters,
+            turns=parts.turns,
+            on_written=lambda: None,
+        )
+        self.counters, self.lanes = parts.counters, lanes
+        answers: dict[int, Any] = {**handler.answers, ASK: lambda _command, _peer: Answer(0)}
+        dispatcher = answering(answers)
+        assert dispatcher.intake is handler.intake
+        if not is_fast:
+            dispatcher.intake = None
+        else:
+            assert handler.intake is not None
+            self.count_taken(handler.intake)
+        self.dispatcher = dispatcher
+        self.server = Server(dispatcher, clock)
+        self.peers = [
+            Peer(self.server, (f"127.0.0.{1 + number}", 5000), "127.0.0.1")
+            for number in range(CONNECTIONS)
+        ]
+        self.wires = [Wire() for _ in self.peers]
+        for peer, wire in zip(self.peers, self.wires, strict=True):
+            peer.connection_made(wire)
+        self.open_lanes(parts)
+
+    def open_lanes(self, parts: Parts) -> None:
+        for name in TOPICS:
+            topic = parts.topics.ensure(name, queues=4, perm=6)
+            for queue_id in range(3):
+                self.lanes.open(topic, queue_id, is_kept=True)
+
+    def count_taken(self, intake: SendIntake) -> None:
+        """Count what is taken as columns."""
+        handle = intake.handle
+
+        def counted() -> bool:
+            self.taken += intake.count
+            return handle()
+
+        intake.handle = counted  # type: ignore[method-assign]
+
+    async def turn(self, reads: list[tuple[int, bytes]], *, is_together: bool = False) -> None:
+        if is_together:  # No read is handled as it comes, though there was one a turn lately.
+            self.server.turn.lone_reads = self.server.turn._lone_turns = 0
+        for number, data in reads:
+            self.peers[number].data_received(data)
+        for _ in range(8):  # What is left of a turn goes on in the next.
+            await asyncio.sleep(0)
+
+    def last_entries(self, queue: ConsumeQueue) -> list[QueueEntry]:
+        """The last entries of a queue; when they leave its tail for a file, neither path promises."""
+        first = max(queue.max_offset - LAST_ENTRIES, queue.min_offset)
+        return self.store.entries(queue, first, LAST_ENTRIES)
+
+    def seen(self, start: int) -> list[object]:
+        """All that there is to see of it, from a physical offset on."""
+        self.store.index.tick()
+        end = self.store.max_offset
+        log = b"".join(
+            bytes(
+                file.read(max(start, file.start), min(end, file.end) - max(start, file.start))
+            )
+            for file in self.store._log.files_between(start, end)
+        )
+        queues = [
+            (
+                queue.topic,
+                queue.queue_id,
+                queue.next_offset,
+                queue.max_offset,
+                self.last_entries(queue),
+            )
+            for queue in self.store._queues
+        ]
+        index = [
+            Path(file.path).read_bytes() if Path(file.path).exists() else b""
+            for file in self.store.index.files[-LAST_FILES:]
+        ]
+        counts = (
+            self.counters.put_failed,
+            *(
+                (
+                    queue.topic,
+                    queue.queue_id,
+                    queue.tally.count,
+                    queue.tally.size,
+                    queue.tally.sizes,
+                )
+                for queue in self.store._queues
+                if queue.tally is not None
+            ),
+        )
+        return [end, log, sorted(queues), index, self.store.index.mark()[1], counts]
+
+
+class Two(NamedTuple):
+    """The same broker twice: one that takes columns, and one that does not."""
+
+    fast: House
+    slow: House
+    loop: asyncio.Runner
+
+
+@pytest.fixture(scope="module")
+def two(tmp_path_factory) -> Iterator[Two]:
+    with (
+        asyncio.Runner(loop_factory=VirtualLoop) as loop,
+        houses(tmp_path_factory, loop, is_fast=True) as fast,
+        houses(tmp_path_factory, loop, is_fast=False) as slow,
+    ):
+        yield Two(fast, slow, loop)
+        assert fast.taken > 100, "the fast path was taken"
+        assert not slow.taken
+
+
+class houses:  # noqa: N801  Used as a function.
+    """A house over a store of its own, which is closed in the end."""
+
+    def __init__(
+        self, factory: Any, loop: asyncio.Runner, *, is_fast: bool, **given: Any
+    ) -> None:
+        self.clock = HandClock()
+        self.context = parts_by_hand(
+            factory.mktemp("columns"), self.clock, is_topic_auto_created=False,
+            commitlog_file_size=1 << 16, index_slots=50, index_entries=4000, **given,
+        )  # fmt: skip
+        self.loop, self.is_fast = loop, is_fast
+
+    def __enter__(self) -> House:
+        parts = self.context.__enter__()
+        self.topics = parts.topics
+
+        async def begin() -> House:
+            house = House(parts, self.clock, is_fast=self.is_fast)
+            for name in TOPICS:
+                saving = self.topics.saving_of(name)
+                if saving is not None:
+                    await saving
+            return house
+
+        return self.loop.run(begin())
+
+    def __exit__(self, *error: Any) -> None:
+        self.loop.run(self.topics.close())
+        self.context.__exit__(*error)
+
+
+# A frame in between that is none of a send: unreadable, unknown to the broker, one that it answers, half an answer.
+OTHERS = st.sampled_from([
+    b"\0\0\0\x08\0\0\0\x04{\"a}",
+    b"\0\0\0\x06\x09\0\0\x02{}",
+    b"\0\0\0\x05\0\0\0\x63{",
+    encode_command(Command(9999, opaque=5)),
+    encode_command(Command(ASK, opaque=6)),
+    encode_command(Command(0, 1, 7)),
+])  # fmt: skip
+FRAMES = st.one_of(st.builds(frame_of, SENDS, FORMS), st.builds(frame_of, SENDS, FORMS), OTHERS)
+LONG = Sent(
+    310, 0, 9,
+    {"b": "Orders", "e": "0", "f": "0", "g": "1", "h": "0", "i": f"UNIQ_KEY\1{KEY}\2"},
+    b"x" * 70_000,
+)  # fmt: skip
+
+
+def cut(data: bytes, places: list[int]) -> list[bytes]:
+    """Bytes in pieces, as the network may bring them."""
+    ends = sorted({place % (len(data) + 1) for place in places} | {len(data)})
+    return [
+        data[start:end] for start, end in zip([0, *ends], ends, strict=False) if start < end
+    ]
+
+
+def check(two: Two, start: int) -> None:
+    assert two.fast.seen(start) == two.slow.seen(start)
+    for mine, other in zip(two.fast.wires, two.slow.wires, strict=True):
+        assert Counter(mine.answers()) == Counter(other.answers())
+
+
+@given(st.lists(FRAMES, min_size=1, max_size=8), st.lists(st.integers(0, 4000), max_size=3))
+@settings(max_examples=twin_turns(300), deadline=None, phases=PHASES)
+def test_what_a_connection_sends_is_stored_and_answered_alike(two, frames, places):
+    start = two.fast.store.max_offset
+    for piece in cut(b"".join(frames), places):
+        for house in (two.fast, two.slow):
+            two.loop.run(house.turn([(0, piece)]))
+    check(two, start)
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.integers(0, CONNECTIONS - 1),
+            st.lists(FRAMES, min_size=1, max_size=4),
+            st.lists(st.integers(0, 4000), max_size=2),
+        ),
+        min_size=1,
+        max_size=6,
+    )
+)
+@settings(max_examples=twin_turns(300), deadline=None, phases=PHASES)
+def test_what_connections_send_together_is_stored_and_answered_alike(two, sent):
+    """What is taken is stored first; so the slow one is given that first."""
+    start = two.fast.store.max_offset
+    lines: list[list[bytes]] = [[] for _ in two.fast.peers]
+    for number, frames, places in sent:
+        lines[number] += cut(b"".join(frames), places)
+    halves = [b""] * CONNECTIONS
+    for pieces in zip(*[line + [b""] * (20 - len(line)) for line in lines], strict=True):
+        first, behind = [], []
+        for number, piece in enumerate(pieces):
+            whole, old = halves[number] + piece, len(halves[number])
+            taken = max(taken_of(two.fast, whole) - old, 0) if piece else 0
+            first.append((number, piece[:taken]))
+            behind.append((number, piece[taken:]))
+            halves[number] = half_of(whole)
+        for house, reads in (
+            (two.fast, enumerate(pieces)),
+            (two.slow, first),
+            (two.slow, behind),
+        ):
+            some = [(number, data) for number, data in reads if data]
+            two.loop.run(house.turn(some, is_together=True))
+    check(two, start)
+
+
+def taken_of(house: House, data: bytes) -> int:
+    """How much of a connection's bytes the broker takes as columns."""
+    return take_sends(
+        SendBatch(b""),
+        data,
+        0,
+        99,
+        HOST,
+        house.lanes.straight,
+        1 << 22,
+        1 << 24,
+        HEADER_SIZE_MAX,
+        PIECE_COUNT_MAX,
+    )
+
+
+def half_of(data: bytes) -> bytes:
+    """What of some bytes is no whole frame."""
+    while len(data) >= 8 and 4 + int.from_bytes(data[:4]) <= len(data):
+        data = data[4 + int.from_bytes(data[:4]) :]
+    return data
+
+
+PLAIN = Sent(
+    310, 0, 7,
+    {"b": "Orders", "e": "1", "f": "0", "g": "1", "h": "0", "i": f"UNIQ_KEY\1{KEY}\2WAIT\1true\2"},
+    b"body",
+)  # fmt: skip
+
+
+def test_a_record_that_cannot_be_loses_itself_alone(two):
+    """It is longer than a log file; those before and behind it are stored."""
+    start = two.fast.store.max_offset
+    frames = [frame_of(PLAIN._replace(opaque=number), "json") for number in range(6)]
+    frames.insert(3, frame_of(LONG, "json"))
+    failed = two.fast.counters.put_failed
+    for house in (two.fast, two.slow):
+        two.loop.run(house.turn([(0, b"".join(frames))]))
+    assert two.fast.counters.put_failed == failed + 1
+    assert two.fast.store.max_offset > start
+    check(two, start)
+
+
+def test_a_batch_that_does_not_fit_goes_on_in_the_next_log_file(two):
+    start, taken = two.fast.store.max_offset, two.fast.taken
+    frames = [
+        frame_of(PLAIN._replace(opaque=number, body=b"x" * 3000), "json")
+        for number in range(60)
+    ]
+    for house in (two.fast, two.slow):
+        two.loop.run(house.turn([(0, b"".join(frames[:30])), (1, b"".join(frames[30:]))]))
+    assert two.fast.store.max_offset - start > 2 << 16
+    assert two.fast.taken - taken == len(frames)
+    check(two, start)
+
+
+def test_a_store_that_takes_nothing_says_so_to_each(two):
+    frames = [frame_of(PLAIN._replace(opaque=number), "binary") for number in range(3)]
+    start = two.fast.store.max_offset
+    for house in (two.fast, two.slow):
+        house.store.refuse_for_now("it is looked after")
+        two.loop.run(house.turn([(0, b"".join(frames))]))
+        house.store.take_again()
+    assert two.fast.store.max_offset == start
+    check(two, start)
+
+
+def batch_of(messages: int, opaque: int, *, size: int = 100) -> bytes:
+    """The frame of a batch, as the official client writes it."""
+    items = [
+        item_of(b"%06d" % number + b"x" * (size - 6), 0, f"UNIQ_KEY\1A{number}\2", (0, 0, 0))
+        for number in range(messages)
+    ]
+    fields = PLAIN.fields | {"m": "true"}
+    return frame_of(Sent(320, 0, opaque, fields, b"".join(items)), "json")
+
+
+def worked(two: Two, frames: list[bytes]) -> list[int]:
+    """What both do with the frames of a connection; the physical offsets in the answers' message ids."""
+    start = two.fast.store.max_offset
+    for house in (two.fast, two.slow):
+        two.loop.run(house.turn([(0, b"".join(frames))]))
+    assert two.fast.seen(start) == two.slow.seen(start)
+    mine, other = two.fast.wires[0].answers(), two.slow.wires[0].answers()
+    assert mine == other, "in order, too"
+    ids = [json.loads(frame[8:]).get("extFields", {}).get("msgId", "") for frame in mine]
+    return [int(each[-16:], 16) for answered in ids for each in answered.split(",") if each]
+
+
+def test_a_batch_is_taken_and_answered_as_one_with_all_its_ids(two):
+    taken = two.fast.taken
+    single = frame_of(PLAIN, "json")
+    offsets = worked(two, [single, batch_of(32, 1), single, batch_of(1, 2), batch_of(2, 3)])
+    assert two.fast.taken - taken == 5
+    assert len(offsets) == len(set(offsets)) == 37
+
+
+def test_a_batch_lies_in_one_log_file(two):
+    size, taken = 1 << 16, two.fast.taken
+    frames = [batch_of(20, opaque, size=1_000) for opaque in range(9)]
+    offsets = worked(two, frames)
+    assert two.fast.taken - taken == 9
+    files = {offset // size for offset in offsets}
+    assert len(files) > 2
+    for number in range(9):
+        one = offsets[20 * number : 20 * number + 20]
+        assert len({offset // size for offset in one}) == 1
+
+
+def test_a_batch_longer_than_a_log_file_loses_itself_alone(two):
+    failed = two.fast.counters.put_failed
+    single = frame_of(PLAIN, "json")
+    frames = [single, batch_of(3, 1), batch_of(80, 2, size=1_000), batch_of(2, 3), single]
+    assert len(worked(two, frames)) == 7
+    assert two.fast.counters.put_failed == failed + 1
+
+
+def test_a_batch_of_very_many_is_left_to_be_stored_in_pieces(two):
+    most = batch_of(PIECE_COUNT_MAX, 1, size=6)
+    assert taken_of(two.fast, most) == len(most)
+    assert taken_of(two.fast, batch_of(PIECE_COUNT_MAX + 1, 1, size=6)) == 0
+
+
+def test_a_store_that_takes_nothing_says_so_once_of_a_batch(two):
+    failed = two.fast.counters.put_failed
+    for house in (two.fast, two.slow):
+        house.store.refuse_for_now("it is looked after")
+    assert worked(two, [batch_of(3, 1), frame_of(PLAIN, "json"), batch_of(2, 2)]) == []
+    for house in (two.fast, two.slow):
+        house.store.take_again()
+    assert two.fast.counters.put_failed == failed + 3

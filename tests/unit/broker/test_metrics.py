@@ -1,0 +1,274 @@
+"""/metrics, /healthz and /readyz: names, labels and buckets are those of a Java broker, as it was recorded."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from cometmq.broker.handlers.monitoring import extra_labels
+from cometmq.broker.metrics.metric_table import COUNTER, HISTOGRAM, METRICS, NOT_HERE, Metric
+from cometmq.broker.metrics.page import Buckets, MetricsPage
+from cometmq.broker.metrics_keys import MetricsExporter
+from cometmq.model.codes import RequestCode
+from tests.support.pages import ROOT
+from tests.unit.broker.billing import Client, pull_fields, send
+from tests.unit.broker.conftest import serve
+
+GOLDEN = Path(__file__).parents[2] / "golden" / "metrics" / "broker-5.3.3.txt"
+OPERATE = ROOT / "docs" / "operate"
+LINE = re.compile(r"(\w+)\{(.*)\} (\S+)(?: \d+)?")
+LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
+# Java's scope and target, which every exporter of OpenTelemetry adds.
+OF_EXPORTER = {"target_info", "otel_scope_info"}
+SUFFIX = re.compile(r"_(bucket|sum|count)$")
+
+
+def series(text: str) -> dict[str, list[dict[str, str]]]:
+    """Labels by the names of samples."""
+    found: dict[str, list[dict[str, str]]] = {}
+    for line in text.splitlines():
+        match = LINE.fullmatch(line)
+        if match is not None:
+            found.setdefault(match[1], []).append(dict(LABEL.findall(match[2])))
+    return found
+
+
+def family(name: str) -> str:
+    return SUFFIX.sub("", name)
+
+
+def http_port(served) -> int:
+    (monitoring,) = [each for each in served.broker._features if hasattr(each, "health")]
+    port: int = monitoring.port
+    return port
+
+
+async def get(served, path: str) -> tuple[int, str]:
+    reader, writer = await asyncio.open_connection("127.0.0.1", http_port(served))
+    writer.write(f"GET {path} HTTP/1.1\r\n\r\n".encode())
+    head, _, body = (await reader.read()).decode().partition("\r\n\r\n")
+    writer.close()
+    return int(head.split(" ")[1]), body
+
+
+def values(text: str) -> dict[tuple[str, ...], float]:
+    """What Prometheus reads, by name and the values of topic and group."""
+    return {
+        (
+            sample.name,
+            sample.labels.get("topic", ""),
+            sample.labels.get("consumer_group", ""),
+        ): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+        if "le" not in sample.labels
+    }
+
+
+def test_every_metric_of_java_is_here_or_it_is_said_why_not():
+    java = {family(name) for name in series(GOLDEN.read_text())} - OF_EXPORTER
+    assert java == {*METRICS, *NOT_HERE}
+    assert not METRICS.keys() & NOT_HERE.keys()
+    page = (OPERATE / "monitor.md").read_text()
+    for name in (*METRICS, *NOT_HERE):
+        assert f"`{name}`" in page, f"{name} is not on the page for operators"
+
+
+@pytest.mark.parametrize("name", METRICS)
+def test_its_labels_kind_and_buckets_are_javas(name):
+    metric, java = METRICS[name], series(GOLDEN.read_text())
+    common = {"otel_scope_name", "cluster", "node_id", "node_type"}
+    ours = {*metric.labels, *(label for label, _ in metric.fixed), *common}
+    seen = java[f"{name}_count" if metric.kind == HISTOGRAM else name]
+    labels = set().union(*(each.keys() for each in seen))
+    assert labels == ours
+    assert (metric.kind == COUNTER) == name.endswith("_total")
+    bounds = {each["le"] for each in java.get(f"{name}_bucket", [])}
+    assert bounds == (
+        {f"{bound}.0" for bound in metric.bounds} | {"+Inf"} if metric.bounds else set()
+    )
+
+
+NAME = re.compile(r"rocketmq_\w+")
+MATCHER = re.compile(r"\{([^}]*)\}")
+BY = re.compile(r"by \(([^)]*)\)")
+
+
+def queries() -> list[str]:
+    """What Grafana's file and the page for operators ask Prometheus."""
+    board = json.loads((OPERATE / "grafana.json").read_text())
+    asked = [target["expr"] for panel in board["panels"] for target in panel["targets"]]
+    asked += [
+        each["query"] for each in board["templating"]["list"] if "rocketmq" in each["query"]
+    ]
+    page = (OPERATE / "monitor.md").read_text().partition("## What to look at")[2]
+    rows = page.partition("## Metrics")[0].splitlines()
+    return asked + [
+        each for row in rows for each in re.findall(r"`([^`]*rocketmq_[^`]*)`", row)
+    ]
+
+
+@pytest.mark.parametrize("query", queries())
+def test_what_dashboards_ask_is_there(query):
+    names = [family(name) for name in NAME.findall(query)]
+    assert names
+    for name in names:
+        metric = METRICS[name]
+        known = {*metric.labels, "cluster", "node_id", "node_type", "le"}
+        asked = [
+            *re.findall(r"(\w+)=", " ".join(MATCHER.findall(query))),
+            *(each.strip() for group in BY.findall(query) for each in group.split(",")),
+        ]
+        assert set(asked) <= known, name
+
+
+async def test_a_broker_shows_what_it_did_as_prometheus_reads_it(tmp_path):
+    async with serve(tmp_path, cluster_name='C "1"', metrics_labels="zone:a b,0-x:y") as served:
+        for _ in range(3):
+            await send(served, b"x" * 2_000)
+        await Client(served, {}).join()
+        assert (await served.ask(RequestCode.PULL_MESSAGE, pull_fields(1))).code == 0
+        await served.ask(RequestCode.UPDATE_CONSUMER_OFFSET, {
+            "consumerGroup": "billing", "topic": "orders", "queueId": "0", "commitOffset": "1",
+        })  # fmt: skip
+        status, text = await get(served, "/metrics")
+        assert status == 200
+        seen = values(text)
+        assert seen["rocketmq_messages_in_total", "orders", ""] == 3
+        assert seen["rocketmq_messages_out_total", "orders", "billing"] == 2
+        assert seen["rocketmq_consumer_lag_messages", "orders", "billing"] == 2
+        assert seen["rocketmq_message_size_count", "orders", ""] == 3
+        assert seen["rocketmq_message_size_sum", "orders", ""] > 6_000
+        assert (
+            seen["rocketmq_throughput_in_total", "orders", ""]
+            == seen["rocketmq_message_size_sum", "orders", ""]
+        )
+        for labels in series(text)["rocketmq_consumer_connections"]:
+            assert (labels["consume_mode"], labels["version"]) == ("push", "v5_3_3")
+            assert (labels["cluster"], labels["zone"]) == ('C \\"1\\"', "a b")
+        sizes = [
+            each
+            for each in series(text)["rocketmq_message_size_bucket"]
+            if each["topic"] == "orders"
+        ]
+        assert [each["le"] for each in sizes] == [
+            *(f"{bound}.0" for bound in METRICS["rocketmq_message_size"].bounds),
+            "+Inf",
+        ]
+        codes = {
+            each["request_code"]
+            for each in series(text)["rocketmq_rpc_latency_milliseconds_count"]
+        }
+        assert {"send_message_v2", "pull_message", "update_consumer_offset"} <= codes
+        assert {family(name) for name in series(text)} <= {*METRICS, *OF_EXPORTER}
+        assert len(series(text)["rocketmq_storage_message_reserve_time_milliseconds"]) == 1
+
+
+async def test_every_metric_has_a_source(tmp_path):
+    async with serve(tmp_path) as served:
+        (monitoring,) = [each for each in served.broker._features if hasattr(each, "health")]
+        assert monitoring._page._sources.keys() == METRICS.keys()
+
+
+async def test_health_is_said_in_words(tmp_path):
+    async with serve(tmp_path) as served:
+        status, text = await get(served, "/healthz")
+        assert (status, text.startswith("ok: broker broker-a answers")) == (200, True)
+        assert await get(served, "/readyz") == (
+            200, "ready: ASYNC_MASTER, recovered, registered, its log takes messages\n",
+        )  # fmt: skip
+        served.broker._store.refuse_for_now("the disk is full")
+        status, text = await get(served, "/readyz")
+        assert (status, "the disk is full" in text) == (503, True)
+        assert (await get(served, "/healthz"))[0] == 200
+
+
+async def test_a_broker_that_no_nameserver_knows_is_not_ready(tmp_path):
+    async with serve(tmp_path, nameservers="127.0.0.1:9") as served:
+        status, text = await get(served, "/readyz")
+        assert (status, "not registered at 127.0.0.1:9" in text) == (503, True)
+
+
+async def test_a_taken_port_is_said_once_and_the_broker_serves(tmp_path, caplog):
+    async with serve(tmp_path / "a") as first, serve(tmp_path / "b") as second:
+        assert (http_port(first), http_port(second)) == (5557, 0)
+        said = [
+            each.getMessage() for each in caplog.records if "no metrics" in each.getMessage()
+        ]
+        assert len(said) == 1
+        assert "metricsPromExporterPort" in said[0]
+        await send(second)
+
+
+async def test_none_are_served_where_none_are_wanted(tmp_path):
+    async with serve(tmp_path, metrics_exporter=MetricsExporter.DISABLE) as served:
+        assert http_port(served) == 0
+
+
+def made(page: MetricsPage) -> str:
+    steps = page.text()
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            return b"".join(end.value).decode()
+
+
+def test_what_is_beyond_the_limit_is_one_line():
+    metrics = {
+        "a_total": Metric(COUNTER, ("topic",), "."),
+        "b": Metric(HISTOGRAM, ("topic",), ".", (1, 2)),
+    }
+    sources: dict[str, Any] = {
+        "a_total": lambda: [((str(number),), number) for number in range(10)],
+        "b": lambda: [((str(number),), Buckets([1, 2, 3], 7.0)) for number in range(4)],
+    }
+    text = made(MetricsPage({}, sources, metrics=metrics, series_max=2))
+    assert len(series(text)["a_total"]) == 3
+    assert 'a_total{otel_scope_name="broker-meter",otel_metric_overflow="true"} 44\n' in text
+    assert (
+        'b_bucket{otel_scope_name="broker-meter",otel_metric_overflow="true",le="2.0"} 4\n'
+        in text
+    )
+    assert 'b_count{otel_scope_name="broker-meter",otel_metric_overflow="true"} 6\n' in text
+
+
+@pytest.mark.parametrize("value", ['"', "\\", "\n", 'a"b\\c\nd', "ü<script>", "\u202e", ""])
+def test_any_label_can_be_read_again(value):
+    metrics = {"a_total": Metric(COUNTER, ("topic",), ".")}
+    text = made(
+        MetricsPage({}, {"a_total": lambda: [((value,), 1)]}, metrics=metrics, series_max=9)
+    )
+    assert values(text) == {
+        ("a_total", value, ""): 1.0, ("otel_scope_info", "", ""): 1.0, ("target_info", "", ""): 1.0,
+    }  # fmt: skip
+
+
+def test_labels_of_the_settings_are_labels():
+    told = extra_labels("a:b, c-d:e:f ,nothing,:x,0:1,topic:mine,cluster:mine")
+    assert told == {"a": "b", "c_d": "e:f", "nothing": "", "_0": "1"}
+
+
+async def test_a_page_of_10_000_topics_lets_others_have_their_turns(tmp_path):
+    async with serve(tmp_path, topics_max=20_000) as served:
+        puts = served.broker._counters.puts
+        for number in range(10_000):
+            puts.of(f"topic-{number}", queue_id=0).add(1, 100, 1)
+        loop, turns = asyncio.get_running_loop(), 0
+
+        def turn() -> None:
+            nonlocal turns
+            turns += 1
+            loop.call_soon(turn)
+
+        turn()
+        status, text = await get(served, "/metrics")
+        assert status == 200
+        assert len(series(text)["rocketmq_messages_in_total"]) >= 10_000
+        assert turns > 40

@@ -1,0 +1,140 @@
+"""Pulls that come alone are answered before they are commands, byte for byte as those that become commands."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from dataclasses import replace
+
+import pytest
+
+from cometmq.broker.handlers import pull_intake
+from cometmq.broker.handlers.pull_intake import PullIntake
+from cometmq.codec.remoting import Command, encode_command
+from cometmq.model.codes import RequestCode, ResponseCode
+from tests.unit.broker.conftest import Served
+from tests.unit.broker.test_pulls import send
+from tests.unit.broker.test_sends import pull_fields
+
+PULL, UNKNOWN = RequestCode.PULL_MESSAGE, 9999
+COMMITS, SUBSCRIBED = 1, 4
+
+
+def place_of(served: Served) -> tuple[str, int]:
+    """Where a broker listens."""
+    host, _, port = served.broker.address.rpartition(":")
+    return host, int(port)
+
+
+class Asking:
+    """A connection by hand, and what the intake took of it."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader, self.writer = reader, writer
+        self.taken: list[bool] = []
+
+    async def ask(self, data: bytes, count: int = 1) -> list[bytes]:
+        """Send some requests with one write, and give as many answers."""
+        self.writer.write(data)
+        answers = []
+        for _ in range(count):
+            prefix = await self.reader.readexactly(4)
+            answers.append(prefix + await self.reader.readexactly(int.from_bytes(prefix)))
+        return answers
+
+    async def both_ways(self, fields: dict[str, str], opaque: int = 7) -> bytes:
+        """Send a pull alone, then with another request, so that it becomes a command; its answers are the same."""
+        pull = encode_command(Command(int(PULL), opaque=opaque, fields=fields))
+        alone = await self.ask(pull)
+        slow = await self.ask(encode_command(Command(UNKNOWN, opaque=opaque + 1)) + pull, 2)
+        assert alone[0] in slow
+        return alone[0]
+
+
+@pytest.fixture
+async def asking(served, monkeypatch):
+    reader, writer = await asyncio.open_connection(*place_of(served))
+    one = Asking(reader, writer)
+    take = PullIntake.take
+
+    def taken(self: PullIntake, *given: object) -> bool:
+        one.taken.append(take(self, *given))  # type: ignore[arg-type]
+        return one.taken[-1]
+
+    monkeypatch.setattr(PullIntake, "take", taken)
+    yield one
+    writer.close()
+
+
+async def test_a_pull_that_finds_messages_is_taken_and_answered_alike(served, asking):
+    await send(served, 40, tag="A")
+    await send(served, 3, tag="B")
+    kinds = [
+        {}, {"offset": 5}, {"maxMsgNums": "3"}, {"maxMsgNums": "0"}, {"maxMsgBytes": "500"},
+        {"subscription": "B"}, {"subscription": ""}, {"sysFlag": str(COMMITS | SUBSCRIBED), "commitOffset": "9"},
+    ]  # fmt: skip
+    for opaque, more in zip(itertools.count(-2), kinds, strict=False):
+        answer = await asking.both_ways(pull_fields("Orders", **more), opaque)  # type: ignore[arg-type]
+        assert b'"code":0,' in answer[:30]
+    assert asking.taken.count(True) == len(kinds)
+    assert served.broker._offsets.get("g", "Orders", 0) == 9
+    # What it counts is the same on both ways: half of the pulls were commands.
+    assert served.broker._counters.found == 2 * len(kinds)
+
+
+@pytest.mark.parametrize(
+    ("more", "code"),
+    [
+        ({"offset": 5}, ResponseCode.PULL_NOT_FOUND),
+        ({"offset": 77}, ResponseCode.PULL_OFFSET_MOVED),
+        ({"queueId": "9"}, ResponseCode.INVALID_PARAMETER),
+        ({"queueId": "-1"}, ResponseCode.INVALID_PARAMETER),
+        ({"topic": "Nothing"}, ResponseCode.TOPIC_NOT_EXIST),
+        ({"subscription": "Z"}, ResponseCode.PULL_RETRY_IMMEDIATELY),
+        ({"subscription": "||"}, ResponseCode.SUBSCRIPTION_PARSE_FAILED),
+        ({"sysFlag": "0"}, ResponseCode.SUBSCRIPTION_NOT_EXIST),
+        (
+            {"subscription": "a = 1", "expressionType": "SQL92"},
+            ResponseCode.PULL_RETRY_IMMEDIATELY,
+        ),
+        ({"queueOffset": "x"}, ResponseCode.INVALID_PARAMETER),
+        ({"consumerGroup": 'a"b'}, ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST),
+    ],
+)
+async def test_what_is_not_found_at_once_is_left(served, asking, more, code):
+    await send(served, 5)
+    answer = await asking.both_ways(pull_fields("Orders") | {"queueOffset": str(more.pop("offset", 0))} | more)  # fmt: skip
+    assert b'"code":%d,' % code in answer[:30]
+    assert True not in asking.taken
+
+
+async def test_what_changes_holds_for_the_next_pull(served, asking):
+    """A header is known from the pull before; what it may do is asked each time."""
+    await send(served, 5)
+    pull = encode_command(Command(int(PULL), fields=pull_fields("Orders")))
+    assert (await asking.ask(pull))[0].startswith(b'{"code":0,', 8)
+    served.broker._offsets.reset("g", "Orders", 0, offset=3)
+    (told,) = await asking.ask(pull)
+    assert told.startswith(b'{"code":21,', 8)
+    assert b'"nextBeginOffset":"3"' in told
+    topic = served.broker._topics.get("Orders")
+    assert topic is not None
+    served.broker._topics._topics["Orders"] = replace(topic, perm=2)
+    assert (await asking.ask(pull))[0].startswith(b'{"code":16,', 8)
+    assert asking.taken.count(True) == 1
+
+
+async def test_a_turn_answers_so_many_bytes_and_the_rest_becomes_commands(
+    served, asking, monkeypatch
+):
+    """Its answers are copied before anybody looks at the clock, so their bytes are bounded; the next turn begins anew."""
+    await send(served, 5)
+    asking.taken.clear()
+    pull = encode_command(Command(int(PULL), fields=pull_fields("Orders")))
+    monkeypatch.setattr(pull_intake, "TURN_SIZE_MAX", 1)
+    answers = [await asking.ask(pull) for _ in range(3)]
+    assert asking.taken == [True] * 3
+    monkeypatch.setattr(pull_intake, "TURN_SIZE_MAX", 0)
+    answers.append(await asking.ask(pull))
+    assert asking.taken == [True] * 3 + [False]
+    assert len({answer for (answer,) in answers}) == 1

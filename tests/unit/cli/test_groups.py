@@ -1,0 +1,50 @@
+"""What `cometmq group` and `cometmq offset` make of what brokers say."""
+
+from __future__ import annotations
+
+from cometmq.cli.groups import group_line, progress_lines
+from cometmq.cli.offsets import MoveLine, export_json, move_lines, read_export, said_of
+from cometmq.client import GroupConfig, GroupState, MessageQueue, QueueProgress
+
+QUEUE = MessageQueue("orders", "a", 1)
+RETRY = MessageQueue("%RETRY%billing", "a", 0)
+
+
+def test_a_line_sums_what_all_brokers_say_and_leaves_the_retry_topic_out() -> None:
+    state = GroupState(
+        "billing",
+        {
+            "a": GroupConfig("billing"),
+            "b": GroupConfig("billing", consume_enabled=False),
+        },
+        {QUEUE: QueueProgress(9, 4, 4, 1000), RETRY: QueueProgress(3, 1)},
+        rate=1.25,
+    )
+    assert group_line(state) == ("billing", ["orders"], 0, None, 7, 1.25, False)
+    assert progress_lines(state, "orders") == [("orders", "a", 1, 4, 9, 5, 1000)]
+    assert progress_lines(state)[0] == ("%RETRY%billing", "a", 0, 1, 3, 2, None)
+
+
+def test_a_group_ahead_of_its_queue_lacks_nothing() -> None:
+    # A broker that lost the end of its log.
+    state = GroupState("billing", progress={QUEUE: QueueProgress(4, 9)})
+    assert state.lag == 0
+    assert progress_lines(state)[0].lag == 0
+
+
+def test_moves_say_what_is_passed_over_and_what_comes_again() -> None:
+    other = MessageQueue("orders", "a", 2)
+    lines = move_lines({other: 2, QUEUE: 7}, {QUEUE: 4, other: 9})
+    assert lines == [
+        MoveLine("orders", "a", 1, 4, 7, 3),
+        MoveLine("orders", "a", 2, 9, 2, -7),
+    ]
+    assert said_of("g", lines) == ("Move g: 3 messages are passed over, 7 are consumed again?")
+    assert move_lines({QUEUE: 7}, {QUEUE: None}) == [MoveLine("orders", "a", 1, None, 7, None)]
+
+
+def test_an_export_is_read_again() -> None:
+    import orjson
+
+    made = export_json("billing", 5, {QUEUE: 4})
+    assert read_export(orjson.dumps(made), "x.json") == ("billing", {QUEUE: 4})

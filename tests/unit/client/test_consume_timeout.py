@@ -1,0 +1,89 @@
+"""A listener that hangs loses its message to the retry topic, and what it says later counts no more."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+from cometmq.client.consumer.push.concurrent import ListenerJob
+from cometmq.client.consumer.push.consume_timeout import ConsumeTimeout
+from tests.support.hand_clock import HandClock
+
+TIMEOUT_MS = 900_000
+
+
+class Queue:
+    """What of a pull loop is told that messages are finished."""
+
+    def __init__(self) -> None:
+        self.finished: list[int] = []
+        self.is_dropped = False
+
+    def finish(self, _process_queue: object, offsets: list[int]) -> None:
+        self.finished += offsets
+
+
+def job(queue: Queue, *offsets: int) -> ListenerJob:
+    messages = [SimpleNamespace(queue_offset=offset) for offset in offsets]
+    # Of the loop and the messages only what `ConsumeTimeout` touches.
+    return ListenerJob(queue, None, messages)  # type: ignore[arg-type]
+
+
+class Broker:
+    """Takes messages back, or not."""
+
+    def __init__(self, *, takes: bool = True) -> None:
+        self.takes = takes
+        self.given: list[int] = []
+
+    async def give_back(self, message) -> bool:
+        if self.takes:
+            self.given.append(message.queue_offset)
+        return self.takes
+
+
+async def test_what_takes_too_long_is_given_back_and_finished():
+    clock, broker, queue = HandClock(), Broker(), Queue()
+    overdue = ConsumeTimeout(TIMEOUT_MS, clock, broker.give_back)
+    slow, fresh = job(queue, 1, 2), job(queue, 3)
+    overdue.begin(slow)
+    clock.turn(600)
+    overdue.begin(fresh)
+    clock.turn(300)
+    await overdue.look()
+    assert broker.given == []
+    clock.turn(0.001)
+    await overdue.look()
+    assert broker.given == queue.finished == [1, 2]
+    assert not overdue.end(slow)  # Its listener comes back at last.
+    assert overdue.end(fresh)
+    await overdue.look()
+    assert broker.given == [1, 2]
+
+
+async def test_what_nobody_takes_back_stays_with_its_listener():
+    clock, broker, queue = HandClock(), Broker(takes=False), Queue()
+    overdue = ConsumeTimeout(TIMEOUT_MS, clock, broker.give_back)
+    slow = job(queue, 1)
+    overdue.begin(slow)
+    clock.turn(901)
+    await overdue.look()
+    assert queue.finished == []
+    broker.takes = True
+    await overdue.look()
+    assert queue.finished == [1]
+
+
+async def test_what_another_member_has_by_now_is_not_given_back():
+    clock, broker, queue = HandClock(), Broker(), Queue()
+    overdue = ConsumeTimeout(TIMEOUT_MS, clock, broker.give_back)
+    slow = job(queue, 1)
+    overdue.begin(slow)
+    queue.is_dropped = True
+    clock.turn(901)
+    await overdue.look()
+    assert broker.given == []
+    assert not overdue.end(slow)
+
+
+def test_it_looks_each_minute_by_default():
+    assert ConsumeTimeout(TIMEOUT_MS, HandClock(), Broker().give_back).look_every_ms == 60_000

@@ -1,0 +1,151 @@
+"""A few pages over HTTP: what is asked well is answered, and nobody holds the server by asking badly."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from http import HTTPStatus
+
+import pytest
+
+from cometmq.model.errors import NetError
+from cometmq.net.http import HEAD_SIZE_MAX, HttpAnswer, HttpServer, words
+
+BIG = (b"x" * 65_536,) * 200
+
+
+async def hello() -> HttpAnswer:
+    return words("hello")
+
+
+async def broken() -> HttpAnswer:
+    raise ValueError("the page's own fault")
+
+
+async def big() -> HttpAnswer:
+    return HttpAnswer(BIG)
+
+
+@contextlib.asynccontextmanager
+async def serving(**bounds):
+    server = HttpServer({"/hello": hello, "/broken": broken, "/big": big}, **bounds)
+    server.start("127.0.0.1", 0)
+    try:
+        yield server
+    finally:
+        await server.close()
+
+
+async def ask(server: HttpServer, request: bytes, *, is_ended: bool = False) -> bytes:
+    reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+    writer.write(request)
+    if is_ended:
+        writer.write_eof()
+    answer = await reader.read()
+    writer.close()
+    return answer
+
+
+async def get(server: HttpServer, path: str) -> tuple[int, bytes]:
+    answer = await ask(server, f"GET {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+    head, _, body = answer.partition(b"\r\n\r\n")
+    assert f"Content-Length: {len(body)}\r\n".encode() in head
+    return int(head.split(b" ")[1]), body
+
+
+async def test_a_page_is_given_whole():
+    async with serving() as server:
+        assert await get(server, "/hello") == (200, b"hello\n")
+        assert await get(server, "/hello?x=1") == (200, b"hello\n")
+        status, body = await get(server, "/big")
+        assert (status, len(body)) == (200, 200 * 65_536)
+        head = await ask(server, b"HEAD /big HTTP/1.0\r\n\r\n")
+        assert head.endswith(b"\r\n\r\n")
+        assert b"Content-Length: 13107200" in head
+
+
+@pytest.mark.parametrize(
+    ("request_", "status"),
+    [
+        (b"GET /nothing HTTP/1.1\r\n\r\n", 404),
+        (b"GET /../../etc/passwd HTTP/1.1\r\n\r\n", 404),
+        (b"GET /%0d%0aX:y HTTP/1.1\r\n\r\n", 404),
+        (b"GET /\xff\x1b[31m HTTP/1.1\r\n\r\n", 404),
+        (b"POST /hello HTTP/1.1\r\nContent-Length: 5\r\n\r\nhello", 405),
+        (b"GET /hello\r\n\r\n", 400),
+        (b"GET http://elsewhere/ HTTP/1.1\r\n\r\n", 400),
+        (b"GET /hello HTTP/2\r\n\r\n", 400),
+        (b"\x00\x00\x00\x10\x00\x00\r\n\r\n", 400),
+        (b"\r\n\r\n", 400),
+        (b"GET /broken HTTP/1.1\r\n\r\n", 500),
+        (b"GET /" + b"a" * HEAD_SIZE_MAX + b" HTTP/1.1\r\n\r\n", 431),
+        (b"GET /hello HTTP/1.1\r\n" + b"X: y\r\n" * 4_000, 431),
+    ],
+)
+async def test_what_is_asked_badly_is_refused_in_words(request_, status):
+    async with serving() as server:
+        answer = await ask(server, request_)
+        assert answer.startswith(f"HTTP/1.1 {status} {HTTPStatus(status).phrase}\r\n".encode())
+        assert b"the page's own fault" not in answer
+        assert b"\x1b" not in answer
+        assert await get(server, "/hello") == (200, b"hello\n")
+
+
+async def test_a_head_that_never_ends_is_cut_off():
+    async with serving(head_seconds_max=5.0) as server:
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        with contextlib.suppress(ConnectionError):
+            for _ in range(100):
+                writer.write(b"x")
+                await asyncio.sleep(0.1)
+                if reader.at_eof():
+                    break
+            else:
+                pytest.fail("it may go on for ever")
+        with contextlib.suppress(ConnectionError):
+            assert await reader.read() == b""
+        writer.close()
+        with contextlib.suppress(ConnectionError):
+            await writer.wait_closed()
+        assert await get(server, "/hello") == (200, b"hello\n")
+
+
+async def test_who_does_not_read_is_cut_off():
+    async with serving(answer_seconds_max=0.5) as server:
+        transport, _ = await asyncio.get_running_loop().create_connection(
+            asyncio.Protocol, "127.0.0.1", server.port
+        )
+        transport.pause_reading()
+        transport.write(b"GET /big HTTP/1.1\r\n\r\n")
+        await asyncio.sleep(0.2)
+        assert server._connections
+        await asyncio.sleep(1.0)
+        assert not server._connections
+        transport.abort()
+
+
+async def test_so_many_connections_and_no_more():
+    async with serving(connections_max=2) as server:
+        held = [await asyncio.open_connection("127.0.0.1", server.port) for _ in range(2)]
+        await asyncio.sleep(0.1)
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        with contextlib.suppress(ConnectionError):
+            assert await reader.read() == b""
+        writer.close()
+        for _, each in held:
+            each.close()
+        await asyncio.sleep(0.1)
+        assert await get(server, "/hello") == (200, b"hello\n")
+
+
+async def test_half_a_request_is_no_answer_and_one_that_ends_is():
+    async with serving() as server:
+        assert await ask(server, b"GET /hello HTTP/1.1\r\n", is_ended=True) == b""
+        answer = await ask(server, b"GET /hello HTTP/1.1\r\n\r\n", is_ended=True)
+        assert answer.endswith(b"hello\n")
+
+
+async def test_a_taken_port_is_an_error_of_its_own():
+    async with serving() as server:
+        with pytest.raises(NetError, match=f"cannot listen on 127.0.0.1:{server.port}"):
+            HttpServer({}).start("127.0.0.1", server.port)

@@ -1,0 +1,175 @@
+"""What jobs share, without Spark: manifests, progress, pace, and which errors are shown how."""
+
+import io
+import json
+import re
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+from cometmq.cli.pipeline import application
+from cometmq.model.errors import SettingsError
+from cometmq.model.exit_status import ExitStatus
+from cometmq.spark.jobs.catalogue import all_jobs
+from cometmq.spark.jobs.field import option
+from cometmq.spark.jobs.job import Report
+from cometmq.spark.jobs.manifest import JobFolder, Manifest, manifest_id
+from cometmq.spark.jobs.options import JobOptions
+from cometmq.spark.jobs.origin import FromOptions, plan
+from cometmq.spark.jobs.progress import RunProgress
+from cometmq.spark.jobs.run import running
+from cometmq.spark.jobs.streaming import Pace
+from cometmq.spark.jobs.words import is_usage, message_of, time_ms
+
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "pipeline.md"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options(JobOptions):
+    topic: str = option("Which.")
+    speed: int = option("How fast.", 1, is_what=False)
+
+
+def test_a_run_is_known_by_what_it_does_not_by_how():
+    slow, fast = Options(topic="a"), Options(topic="a", speed=9, progress="none")
+    assert manifest_id("copy", slow.what()) == manifest_id("copy", fast.what())
+    assert manifest_id("copy", slow.what()) != manifest_id("copy", Options(topic="b").what())
+    assert manifest_id("copy", slow.what()) != manifest_id("other", slow.what())
+
+
+def test_a_batch_that_runs_twice_is_counted_once():
+    manifest = Manifest("id", "copy", {})
+    manifest.count_batch(0, {"rows": 10})
+    manifest.count_batch(1, {"rows": 5, "bad": 1})
+    manifest.count_batch(1, {"rows": 7, "bad": 2})
+    assert manifest.counts == {"rows": 17, "bad": 2}
+    manifest.count_batch(2, {"rows": 1})
+    assert manifest.counts == {"rows": 18, "bad": 2}
+
+
+def test_a_failed_run_says_why_in_its_manifest_and_a_finished_one_is_left_alone(tmp_path):
+    options = Options(topic="a", progress="none")
+    with (
+        pytest.raises(ValueError, match="no more"),
+        running("copy", options, place=str(tmp_path)),
+    ):
+        raise ValueError("no more")
+    (path,) = (tmp_path / "_jobs").iterdir()
+    failed = json.loads(path.read_text())
+    assert (failed["status"], failed["error"]) == ("failed", "no more")
+    with running("copy", options, place=str(tmp_path)) as run:
+        assert not run.is_finished
+        run.finish(Report({"rows": 3}, ("n",), [(1,)]))
+    written = path.read_bytes()
+    with running("copy", options, place=str(tmp_path)) as run:
+        assert run.is_finished
+        again = run.earlier()
+        assert (again.counts, again.rows) == ({"rows": 3}, [(1,)])
+    assert path.read_bytes() == written
+
+
+def test_a_manifest_is_read_back_as_it_was_written(tmp_path):
+    folder = JobFolder(str(tmp_path))
+    manifest = Manifest("copy-1", "copy", {"topic": "a"}, files=["x"], ranges=[{"task": "0-9"}])
+    folder.save(manifest)
+    assert folder.load("copy-1") == manifest
+    assert folder.load("copy-2") is None
+    with pytest.raises(SettingsError, match="no folder that can be opened"):
+        JobFolder("nowhere://x")
+
+
+def test_progress_says_rows_rate_and_the_time_left():
+    now, out = [0.0], io.StringIO()
+    progress = RunProgress("json", "copy", stream=out, clock=lambda: now[0])
+    progress.expect(1000, 5_000_000)
+    now[0] = 2.0
+    progress.at_share(1, 4)
+    told = json.loads(out.getvalue())
+    assert (told["rows"], told["rowsPerSecond"], told["mbPerSecond"]) == (250, 125, 0.62)
+    assert told["secondsLeft"] == 6.0
+    progress.at(500, 2_500_000)
+    assert len(out.getvalue().splitlines()) == 1, "not more than a line a second"
+    progress.show(is_last=True)
+    assert json.loads(out.getvalue().splitlines()[1])["secondsLeft"] == 2.0
+
+
+def test_nothing_is_told_into_a_pipe():
+    out = io.StringIO()
+    RunProgress("auto", "copy", stream=out).show(is_last=True)
+    assert out.getvalue() == ""
+
+
+def test_a_pace_is_kept_over_the_whole_run():
+    now = [0.0]
+    rests: list[float] = []
+    pace = Pace(100, clock=lambda: now[0], rest=rests.append)
+    now[0] = 0.5
+    pace.wait(150)
+    now[0] = 4.0
+    pace.wait(100)
+    assert rests == [1.0]
+
+
+@pytest.mark.parametrize(
+    ("text", "says", "usage"),
+    [
+        (
+            (
+                "[DATA_SOURCE] failed: Traceback (most recent call last):\n  File x\n"
+                "cometmq.model.errors.SettingsError: no option 'x'\n\n\tat org.apache.X(Y.scala:1)"
+            ),
+            "no option 'x'",
+            True,
+        ),
+        ("a.b.OtherError: lost\n\tat org.apache.X(Y.scala:1)", "lost", False),
+        ("[TABLE] not found\n\nJVM stacktrace:\nx", "[TABLE] not found", False),
+    ],
+)
+def test_of_sparks_texts_one_line_is_shown(text, says, usage):
+    error = RuntimeError(text)
+    assert (message_of(error), is_usage(error)) == (says, usage)
+
+
+def test_times_are_iso_or_milliseconds():
+    assert time_ms("1700000000000", "--since") == 1_700_000_000_000
+    assert time_ms("2026-05-01T12:00+00:00", "--since") == 1_777_636_800_000
+    with pytest.raises(SettingsError, match=r"--since: 1700000000 ms .* seconds"):
+        time_ms("1700000000", "--since")
+    with pytest.raises(SettingsError, match=r"--since 'soon' is no time"):
+        time_ms("soon", "--since")
+
+
+@pytest.mark.parametrize("given", [{}, {"store": "a", "archive": "b"}])
+def test_messages_come_from_one_place(given):
+    with pytest.raises(SettingsError, match="one of --topic, --store, --archive"):
+        plan(FromOptions(**given))
+
+
+def commands_of(page: Path) -> list[str]:
+    return re.findall(r"`cometmq pipeline ([^`]+)`", page.read_text().replace("\n", " "))
+
+
+@pytest.mark.parametrize("command", commands_of(PAGE))
+def test_a_command_in_the_book_is_one_that_there_is(command):
+    if command == "JOB --help":
+        return
+    group: Any = typer.main.get_command(application())
+    words = shlex.split(command)
+    while hasattr(group, "commands"):
+        group = group.commands[words.pop(0)]
+    assert group.make_context("job", words).params is not None
+
+
+def test_the_book_has_a_command_for_every_job():
+    book = " ".join(commands_of(PAGE))
+    assert [job.name for job in all_jobs() if job.name not in book] == []
+
+
+def test_every_job_has_a_help_and_a_name_of_its_own():
+    assert len({job.name for job in all_jobs()}) == len(all_jobs())
+    assert all(len(job.help) > 20 for job in all_jobs())
+    assert Report(findings=["x"]).status is ExitStatus.FOUND
