@@ -23,15 +23,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bench.load import Report, loadgen, run_loadgen
+from bench.load import Report, loadgen, run_java_client, run_loadgen
 from bench.measure import processor_seconds
+from bench.work import JAVA_CLIENT_THREADS
 from tests.interop.reference import CACHE
 from tests.support import processes
 from tests.support.processes import Program
 
 HERE = Path(__file__).resolve().parents[1]
 SETTINGS = {"autoCreateTopicEnable": "true", "defaultTopicQueueNums": 4, "mappedFileSizeCommitLog": 1 << 30}  # fmt: skip
-# What loadgen does for each row, and for how long at most; a row of sends ends after so many messages.
+# What loadgen, or the official Java client, does for each row, and for how long at most; a row of sends ends after so many messages.
 ROWS: dict[str, tuple[str, dict[str, Any]]] = {
     "send w256 c4": ("send", {"conns": 4, "window": 256, "topic": "A", "messages": 400_000}),
     "send keys w256": ("send", {"conns": 4, "window": 256, "topic": "K", "keys": "true", "messages": 200_000}),
@@ -42,6 +43,7 @@ ROWS: dict[str, tuple[str, dict[str, Any]]] = {
     "send w1 c1000": ("send", {"conns": 1000, "window": 1, "topic": "A", "messages": 40_000}),
     "pull": ("pull", {"conns": 4, "topic": "A"}),
     "pop": ("pop", {"conns": 4, "topic": "A"}),
+    **{f"java {mode}": (mode, {"threads": threads}) for mode, threads in JAVA_CLIENT_THREADS.items()},
 }  # fmt: skip
 SECONDS = 2
 WARM: dict[str, Any] = {
@@ -51,6 +53,28 @@ WARM: dict[str, Any] = {
     "messages": 200_000,
     "secs": SECONDS,
 }
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One of the two that are compared.
+
+    Attributes:
+        broker: the program that is measured.
+        nameserver: where official clients find it.
+    """
+
+    broker: Program
+    nameserver: str
+
+    def load(self, row: str) -> Report:
+        """Run a row once; what the load reports."""
+        mode, flags = ROWS[row]
+        if row.startswith("java "):
+            return run_java_client(
+                self.nameserver, mode, seconds=SECONDS, size=128, topic=row.replace(" ", "-"), **flags
+            )  # fmt: skip
+        return run_loadgen(mode, self.broker.address, **flags, secs=SECONDS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +124,7 @@ def _output(command: list[object]) -> str:
     return done.stdout.strip()
 
 
-def start(python: Path | str, folder: Path, stack: ExitStack) -> Program:
+def start(python: Path | str, folder: Path, stack: ExitStack) -> Side:
     """A nameserver and a broker that this Python runs; warm."""
     ours, sys.executable = sys.executable, str(python)  # What `processes` starts programs with.
     try:
@@ -111,7 +135,7 @@ def start(python: Path | str, folder: Path, stack: ExitStack) -> Program:
     broker.own_group = True
     stack.enter_context(broker)
     run_loadgen("send", broker.address, **WARM)
-    return broker
+    return Side(broker, names.address)
 
 
 def counts_instructions() -> bool:
@@ -131,20 +155,23 @@ def _instructions(said: str) -> int | None:
     return int(re.sub(r"\D", "", found[1])) if found else None
 
 
-def measure(row: str, broker: Program, *, counts: bool) -> Figures:
-    """Run a row once."""
-    mode, flags = ROWS[row]
-    flags = {**flags, "secs": SECONDS}
+def measure(row: str, side: Side, *, counts: bool) -> Figures:
+    """Run a row once.
+
+    The Java client warms itself for three seconds and reports what came after: its rows' processor time and
+    instructions are of more messages than are counted, on both sides alike.
+    """
+    broker = side.broker
     before = processor_seconds(broker.pid)
     instructions = None
     if counts:
         counting = ["perf", "stat", "-e", "instructions:u", "-p", str(broker.pid)]
         with subprocess.Popen(counting, stderr=subprocess.PIPE, text=True) as perf:
-            report: Report = run_loadgen(mode, broker.address, **flags)
+            report = side.load(row)
             perf.send_signal(2)  # SIGINT: it says what it counted.
             instructions = _instructions(perf.communicate()[1])
     else:
-        report = run_loadgen(mode, broker.address, **flags)
+        report = side.load(row)
     used = processor_seconds(broker.pid) - before
     count = max(report["messages"], 1)
     return Figures(
@@ -189,7 +216,7 @@ def main() -> None:
     pairs: dict[str, list[tuple[Figures, Figures]]] = {row: [] for row in rows}
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="ab-")))
-        brokers = [
+        sides = [
             start(old, folder / "old", stack),
             start(sys.executable, folder / "new", stack),
         ]
@@ -197,7 +224,7 @@ def main() -> None:
             for row in rows:
                 both: dict[int, Figures] = {}
                 for which in (0, 1) if number % 2 == 0 else (1, 0):
-                    both[which] = measure(row, brokers[which], counts=counts)
+                    both[which] = measure(row, sides[which], counts=counts)
                 pairs[row].append((both[0], both[1]))
     print(
         f"{given.ref} -> this tree, {given.rounds} rounds; load average {os.getloadavg()[0]:.1f}"

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 import uvloop
 
 if TYPE_CHECKING:
-    from cometmq.client import AsyncProducer
+    from cometmq.client import AsyncProducer, StoredMessage
 
 BODY = b"x" * 128
 WINDOW = 256
@@ -114,7 +114,7 @@ async def our_producer(address: str, **settings: Any) -> AsyncIterator[AsyncProd
 async def ours(work: str, address: str, seconds: float) -> Row:
     from cometmq.client import Message
 
-    batches = {"is_auto_batch": True, "batch_delay_ms": 0} if work == "batched" else {}
+    batches = {"auto_batch": True, "batch_delay_ms": 0} if work == "batched" else {}
     async with our_producer(address, **batches) as producer:
 
         async def some() -> int:
@@ -151,7 +151,7 @@ def our_push(address: str, messages: int) -> Row:
     done = threading.Event()
     left = [messages]
 
-    def listen(given: list[object]) -> None:
+    def listen(given: list[StoredMessage]) -> None:
         calls.append((time.perf_counter(), len(given)))
         left[0] -= len(given)  # Threads may count at once: a few messages more are there.
         if left[0] <= 0:
@@ -159,7 +159,7 @@ def our_push(address: str, messages: int) -> Row:
 
     settings = PushSettings(consume_from=ConsumeFrom.FIRST, batch_count=LISTENED)
     with PushConsumer(
-        address, group="bench_push", listener=listen, subscriptions={"Consumed": "*"},
+        address, group="bench_push", batch_listener=listen, subscriptions=["Consumed"],
         settings=settings,
     ):  # fmt: skip
         if not done.wait(120):

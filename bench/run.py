@@ -1,6 +1,6 @@
 """Measures Java, CometMQ and the floor in turn, three rounds in one session, and writes the tables.
 
-Usage: python -m bench.run [--section broker|alone|columns|crowd|store|recovery|spark|spark-store|clients|timed] [--rounds 3] [--seconds 8] [--systems java,cometmq,floor]
+Usage: python -m bench.run [--section broker|alone|columns|crowd|store|recovery|ha|spark|spark-store|clients|timed|operate|secure|face] [--rounds 3] [--seconds 8] [--systems java,cometmq,floor]
                            [--results FOLDER] [--dry]
 
 Machines are noisy, so only ratios within one round mean something; the table shows their medians. Run
@@ -24,8 +24,12 @@ from typing import Any
 from bench import table
 from bench.clients import client_rounds
 from bench.crowd_work import do_crowd
+from bench.ha_work import COPIED_BYTES, do_ha
+from bench.instructions import count_columns, require_callgrind
+from bench.operate_work import do_operate
 from bench.queries import measure_queries
 from bench.recovery_work import do_recovery
+from bench.secure_work import do_secure
 from bench.store_work import do_store
 from bench.systems import COMETMQ, FLOOR, JAVA, running
 from bench.timed import TIMED_MESSAGES, do_timed
@@ -66,6 +70,10 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=int, default=8, help="of load for each row")
     parser.add_argument("--rows", type=int, default=1_000_000, help="that Spark reads")
+    parser.add_argument("--keys", type=int, default=10_000_000, help="of a table of changes")
+    parser.add_argument(
+        "--copied", type=int, default=COPIED_BYTES, help="that a slave catches up"
+    )
     parser.add_argument("--systems", default=",".join((JAVA, COMETMQ, FLOOR)))
     parser.add_argument("--results", type=Path, default=RESULTS)
     parser.add_argument("--dry", action="store_true", help="do not touch bench/README.md")
@@ -78,9 +86,13 @@ def main() -> int:
 
 def measure(section: table.Section, given: argparse.Namespace) -> None:
     """All rounds of a section."""
+    if section.name == "columns":
+        require_callgrind()  # Not minutes later.
     results: dict[str, Any] = {"machine": machine(), "seconds": given.seconds, "rounds": []}
     if section.name in ("spark", "spark-store"):
         results["rows"] = given.rows
+    if section.name == "face":
+        results["keys"] = given.keys
     if section.name == "timed":
         results["messages"] = TIMED_MESSAGES
     for measured in rounds_of(section, given):
@@ -109,6 +121,12 @@ def rounds_of(section: table.Section, given: argparse.Namespace) -> Iterator[dic
     if section.name == "clients":
         yield from client_rounds(given.rounds, seconds=given.seconds)
         return
+    if section.name == "face":
+        from bench.face_work import face_rounds
+
+        with tempfile.TemporaryDirectory(prefix="cometmq-bench-") as folder:
+            yield from face_rounds(given.rounds, folder=Path(folder), keys=given.keys)
+        return
     if section.name == "timed":
         yield {COMETMQ: {"timed": do_timed()}}  # Once: it waits for minutes.
         return
@@ -125,8 +143,9 @@ def do_section(
     section: str, name: str, folder: Path, number: int, given: argparse.Namespace
 ) -> dict[str, Any]:
     """One system's rows of one round."""
-    if section == "crowd":
-        return do_crowd(name, folder, seconds=given.seconds)
+    if section in ("crowd", "operate", "secure"):
+        do = {"crowd": do_crowd, "operate": do_operate, "secure": do_secure}[section]
+        return do(name, folder, seconds=given.seconds)
     if section == "store":
         rows = do_store(name, folder, seconds=given.seconds)
         if number == 0 and name == COMETMQ:
@@ -134,11 +153,15 @@ def do_section(
         return rows
     if section == "recovery":
         return do_recovery(name, folder)
+    if section == "ha":
+        return do_ha(name, folder, seconds=given.seconds, copied=given.copied)
+    counted: dict[str, Any] = {}
+    if section == "columns" and name == COMETMQ:
+        counted = count_columns(folder / "counted")
     with running(name, folder) as system:
-        if section == "alone":
-            return do_alone(system, seconds=given.seconds)
-        if section == "columns":
-            return do_columns(system, seconds=given.seconds)
+        if section in ("alone", "columns"):
+            rows_of = do_alone if section == "alone" else do_columns
+            return counted | rows_of(system, seconds=given.seconds)
         return do_all(system, seconds=given.seconds, with_memory=number == 0)
 
 

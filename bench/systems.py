@@ -17,6 +17,7 @@ from tests.support.load import send_frame
 from tests.support.processes import Program
 
 JAVA, COMETMQ, FLOOR, KAFKA, REDIS = "java", "cometmq", "floor", "kafka", "redis"
+BEFORE = "before"  # An older tree of ours.
 # Both brokers, as a user would run them; all else is the default of either.
 SETTINGS = {"autoCreateTopicEnable": "true", "defaultTopicQueueNums": 4}
 # RocketMQ's own start script takes 8 GB; on 2 cores 2 GB is what it needs not to be held back.

@@ -14,7 +14,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from bench.systems import COMETMQ, FLOOR, JAVA, KAFKA, REDIS
+from bench.systems import BEFORE, COMETMQ, FLOOR, JAVA, KAFKA, REDIS
 
 HERE = Path(__file__).resolve().parent
 END = "<!-- end -->"
@@ -77,6 +77,19 @@ COLUMNS_LINES = [
     Line("pull, 4 connections: throughput", "pull", "per_second", 3.0),
     Line(f"the same: {PROCESSOR}", "pull", "processor_us", None, at_least=False, unit=" us"),
     Line(f"pop of 32 and an acknowledgement of each message, 4 connections: {PROCESSOR}", "pop", "processor_us", None, at_least=False, unit=" us"),
+    *(
+        Line(f"instructions in user space a message: {title}", f"counted {row}", "instructions", target, against=None, at_least=False, unit="")
+        for title, row, target in (
+            ("send 128 B, 4 connections, window 256", "w256", 9_000.0),
+            ("the same, 1 KiB", "w256 1 KiB", 11_000.0),
+            ("the same, 128 B with a key", "w256 keys", 14_000.0),
+            ("send 128 B, 64 connections, window 1", "crowd 64", 30_000.0),
+            ("send 128 B, 1 connection, window 1", "lone", 60_000.0),
+            ("pull of 32, 4 connections", "pull", 3_000.0),
+            ("pop of 32 and an acknowledgement of each message", "pop", None),
+            ("batches of 32 of our client", "batch", None),
+        )
+    ),
 ]  # fmt: skip
 
 
@@ -110,6 +123,57 @@ STORE_LINES = [
 ]  # fmt: skip
 
 
+OPERATE_LINES = [
+    Line("send 128 B, 4 connections, window 256, `/metrics` read each 5 s: of the rate without", "scraped", "kept", 0.97, against=None, unit="x"),
+    Line("`/metrics` with 10,000 topics of 8 queues, 100 groups", "page 10000", "ms", 500.0, against=None, at_least=False, unit=" ms"),
+    Line("the same: p999 of a lone sender while it is read each 2 s", "page 10000", "p999_ms", 20.0, against=None, at_least=False, unit=" ms"),
+    Line("`/metrics` with 1,000 topics of 8 queues, 100 groups", "page 1000", "ms", 0.5, at_least=False, unit=" ms"),
+    Line("`cometmq cluster list` from the shell", "looks", "cluster_ms", 700.0, against=None, at_least=False, unit=" ms"),
+    Line("the same; `mqadmin clusterList`", "looks", "cluster_ms", 0.3, at_least=False, unit=" ms"),
+    Line("`cometmq group list` of 1,000 groups from the shell", "looks", "groups_ms", 1_500.0, against=None, at_least=False, unit=" ms"),
+    Line("the same; `mqadmin consumerProgress`", "looks", "groups_ms", 0.3, at_least=False, unit=" ms"),
+    Line("`cometmq dlq replay` of 100,000 dead letters, with its start", "replay", "per_second", 10_000.0, against=None),
+    Line("the same of 20,000 with a rate of 5,000/s: of the rate, from the first to the last that was stored", "replay with a rate", "of_rate", 0.95, against=None, unit="x"),
+    Line("dashboard, 1,000 topics, in Chromium: the first page to its last number", "pages", "first_ms", 1_000.0, against=None, at_least=False, unit=" ms"),
+    Line("the same: a topic's page", "pages", "topic_ms", 1_000.0, against=None, at_least=False, unit=" ms"),
+    Line("the same: a page of a topic of 1 million messages, the slowest of 5", "browsing", "ms", 300.0, against=None, at_least=False, unit=" ms"),
+    Line("the same: its anonymous memory after what an hour of open pages asks", "hour", "bytes", 120.0, against=None, at_least=False, unit=" MB", scale=1e-6),
+    Line("send 128 B, 4 connections, window 256, beside an open page: messages for the same processor time of the broker", "lost", "kept", 0.98, against=None, unit="x"),
+    Line("the same: rate, with Chromium and the dashboard on the same cores", "lost", "kept_rate", None, against=None, unit="x"),
+]  # fmt: skip
+
+
+SECURE_LINES = [
+    Line("send 128 B, 4 connections, window 256, signed, with rights: throughput", "signed", "per_second", 3.0),
+    Line("the same: of the rate without signatures and rights", "signed", "kept", 0.6, against=None, unit="x"),
+    Line("the same over TLS 1.3: throughput", "tls", "per_second", 2.0),
+    Line("the same: of the rate without signatures, rights and TLS", "tls", "kept", 0.5, against=None, unit="x"),
+    Line("one connection, window 1, signed, over TLS 1.3: p50", "tls alone", "p50_us", 1.0, at_least=False, unit=" us"),
+    Line("signed, beside somebody who is refused 20 times a second: of the rate without him", "audit", "kept", 0.97, against=None, unit="x"),
+    Line("the same: messages for the same processor time", "audit", "kept_by_processor", None, against=None, unit="x"),
+    Line("1,000 users with 20 entries each: a decision, seen before", "decisions", "again_us", 2.0, against=None, at_least=False, unit=" us"),
+    Line("the same: at first", "decisions", "first_us", 50.0, against=None, at_least=False, unit=" us"),
+    Line("a file of 1,000 accounts with 20 permissions each is taken: the longest wait of a lone sender", "taken", "ms", 20.0, against=None, at_least=False, unit=" ms"),
+    Line("the same, where none is taken", "taken", "bare_ms", None, against=None, at_least=False, unit=" ms"),
+    Line("anonymous memory with 5,000 idle connections", "idle", "bytes", 150.0, against=None, at_least=False, unit=" MB", scale=1e-6),
+    Line("what 1,000 idle ones over TLS add", "idle tls", "growth_bytes", 100.0, against=None, at_least=False, unit=" MB", scale=1e-6),
+    Line("the same, against Java's", "idle tls", "growth_bytes", 1.0, at_least=False, unit=" MB", scale=1e-6),
+]  # fmt: skip
+
+
+FACE_LINES = [
+    Line("plan of a batch read of 1,000 queues, a broker 5 ms away", "plan", "seconds", 0.3, against=None, at_least=False, unit=" s"),
+    Line("`cometmq store verify`, 1 KiB messages, on one core, by processor time; before: commit 7fa79f5", "verify", "bytes_per_second", 1.0, against=BEFORE, unit=" MB/s", scale=1e-6),
+    Line("100,000 rows of an hour in 4 unlike queues, 10 s windows, watermark of 1 minute, 500 rows a trigger: windows as in one batch", "backlog", "equal", 1.0, against=None, unit="x"),
+    Line("the same: rate, of `admission=offsets`", "backlog", "of_offsets", 0.9, against=None, unit="x"),
+    Line("sink, 1 KiB bodies, a `topic` column: of the rate without", "sink", "kept_topic", 0.8, against=None, unit="x"),
+    Line("the same with a `shardingKey` column", "sink", "kept_key", 0.8, against=None, unit="x"),
+    Line("`cdc`, a micro-batch of 10,000 changes in a table of 10 million keys: of writing the table", "changes", "of_whole", 0.05, against=None, at_least=False, unit="x"),
+    Line("`cometmq --help`, processor time", "commands", "help_seconds", 0.35, against=None, at_least=False, unit=" s"),
+    Line("`import cometmq.client`, processor time", "commands", "import_seconds", 0.15, against=None, at_least=False, unit=" s"),
+]  # fmt: skip
+
+
 SPARK_LINES = [
     Line("source to noop, 1 KiB bodies, properties as a map", "source map", "per_second", 0.95, against=KAFKA),
     Line("the same, properties as stored", "source raw", "per_second", 1.2, against=KAFKA),
@@ -124,11 +188,27 @@ RECOVERY_LINES = [
 ]  # fmt: skip
 
 
+HA_LINES = [
+    Line("SYNC_MASTER, one slave, `inSyncReplicas=2`, 128 B, 4 connections, window 256: throughput", "sync many", "per_second", 2.0),
+    Line("the same: of an ASYNC_MASTER with the same slave", "sync many", "of_async", 0.7, against=None, unit="x"),
+    Line("the same with 16 connections, window 1: throughput", "sync lone", "per_second", 1.5),
+    Line("the same: p99", "sync lone", "p99_us", 1.0, at_least=False, unit=" ms", scale=1e-3),
+    Line("what a slave leaves of an ASYNC_MASTER's sends", "async with slave", "kept", 1.0, unit="x"),
+    Line("the same: messages for the same processor time of the master", "async with slave", "processor_kept", None, unit="x"),
+    Line("a slave with an empty disk catches up 1 GB of 1 KiB messages", "catch up", "bytes_per_second", 100.0, against=None, unit=" MB/s", scale=1e-6),
+    Line("the same, against Java's", "catch up", "bytes_per_second", 0.5, unit=" MB/s", scale=1e-6),
+    Line("what a slave that catches up, from an empty disk, leaves of the master's sends", "async meanwhile", "kept", 0.8, against=None, unit="x"),
+    Line("the same, of its sends with a slave that has caught up", "async meanwhile", "kept_of_slave", None, against=None, unit="x"),
+    Line("what the master's anonymous memory grows by with a slave 1 GB behind", "master's memory", "growth_bytes", 10.0, against=None, at_least=False, unit=" MB", scale=1e-6),
+    Line("a slave's anonymous memory, of its master's", "slave's memory", "of_master", 1.2, against=None, at_least=False, unit="x"),
+]  # fmt: skip
+
+
 CLIENT_LINES = [
     Line("to the Java broker: `AsyncProducer.send`, 1,024 gathered; Java: async, 1,024 in flight", "to java", "per_second", 1.0),
     Line("the same to our broker", "to ours", "per_second", 1.0),
     Line("256 in flight; aiokafka to Kafka, acks=1", "in-flight", "per_second", 1.0, against=KAFKA),
-    Line("the same with `is_auto_batch`: batches, as aiokafka always makes them", "batched", "per_second", 1.0, against=KAFKA),
+    Line("the same with `auto_batch`: batches, as aiokafka always makes them", "batched", "per_second", 1.0, against=KAFKA),
     Line("one at a time: p50; redis-py, XADD", "alone", "p50_us", 1.0, against=REDIS, at_least=False, unit=" us"),
     Line("`Producer.send`, one thread: p50", "blocking", "p50_us", 1.5, at_least=False, unit=" us"),
     Line("push consumer, a listener of 32 that does nothing", "push", "per_second", 0.7),
@@ -180,10 +260,14 @@ SECTIONS = {
         Section("crowd", CROWD_LINES, (JAVA, COMETMQ)),
         Section("store", STORE_LINES),
         Section("recovery", RECOVERY_LINES),
+        Section("ha", HA_LINES, (JAVA, COMETMQ)),
         Section("spark", SPARK_LINES, (KAFKA, COMETMQ)),
         Section("spark-store", SPARK_STORE_LINES, (KAFKA, COMETMQ)),
         Section("clients", CLIENT_LINES, (JAVA, KAFKA, REDIS, COMETMQ)),
         Section("timed", TIMED_LINES, (COMETMQ,)),
+        Section("operate", OPERATE_LINES, (JAVA, COMETMQ)),
+        Section("secure", SECURE_LINES, (JAVA, COMETMQ)),
+        Section("face", FACE_LINES, (BEFORE, COMETMQ)),
     )
 }
 
@@ -216,7 +300,14 @@ def shown(values: list[float], unit: str) -> str:
     return f"{value:,.{digits}f}{unit}"
 
 
-TITLES = {JAVA: "Java", COMETMQ: "CometMQ", FLOOR: "floor", KAFKA: "Kafka", REDIS: "Redis"}
+TITLES = {
+    BEFORE: "before",
+    JAVA: "Java",
+    COMETMQ: "CometMQ",
+    FLOOR: "floor",
+    KAFKA: "Kafka",
+    REDIS: "Redis",
+}
 
 
 def verdict(line: Line, value: float | None) -> tuple[str, str]:
@@ -258,6 +349,8 @@ def write_readme(section: Section, results: Results) -> None:
     load = f"{results['seconds']} s a row"
     if "rows" in results:
         load = f"{results['rows']:,} rows"
+    elif "keys" in results:
+        load = f"the face with a table of {results['keys']:,} keys"
     elif "messages" in results:
         load = f"{results['messages']:,} messages"
     words = (

@@ -20,6 +20,8 @@ from bench.systems import COMETMQ, FLOOR, JAVA, Running
 Measured = dict[str, Any]
 WARM_SECONDS = {JAVA: 10, COMETMQ: 3, FLOOR: 1}
 POPPED_MESSAGES = 300_000
+# What pulls read again and again; the same for all, so that a faster sender does not make its own pulls read more.
+PULLED_MESSAGES = 2_000_000
 CONSUMED_MESSAGES = (
     1_000_000  # what the consumer finds; the same for all, for it warms on the way
 )
@@ -36,7 +38,7 @@ class Round:
     rows: dict[str, Measured] = field(default_factory=dict)
     acknowledged: dict[str, int] = field(default_factory=lambda: defaultdict(int))
 
-    def send(self, row: str, *, topic: str, **flags: int | bool) -> Measured:
+    def send(self, row: str, *, topic: str, **flags: Any) -> Measured:
         """A row of loadgen sends; what was acknowledged is remembered by topic."""
         with self.measured(row) as measured:
             measured.update(
@@ -46,7 +48,10 @@ class Round:
         return measured
 
     def pull(self, row: str, *, topic: str) -> None:
-        """A row of loadgen pulls: four connections, each a queue again and again."""
+        """A row of loadgen pulls, after others to warm: four connections, each a queue again and again."""
+        fill(self, topic, PULLED_MESSAGES)
+        warm = min(3, WARM_SECONDS[self.system.name])
+        run_loadgen("pull", self.system.broker.address, topic=topic, conns=4, secs=warm)
         with self.measured(row) as measured:
             measured.update(
                 run_loadgen(
@@ -95,14 +100,16 @@ class Round:
             flush=True,
         )
 
-    def read_back(self) -> None:
-        """Read all that was acknowledged by loadgen, and count it.
+    def read_back(self, **flags: Any) -> None:
+        """Read all that was acknowledged by loadgen, with these flags of it, and count it.
 
         Raises:
             AssertionError: something that was acknowledged is not there.
         """
         for topic, acknowledged in self.acknowledged.items():
-            found = run_loadgen("count", self.system.broker.address, topic=topic)["messages"]
+            found = run_loadgen("count", self.system.broker.address, topic=topic, **flags)[
+                "messages"
+            ]
             print(
                 f"  {self.system.name:8} {topic}: {acknowledged:,} acknowledged, {found:,} read"
             )
@@ -110,8 +117,8 @@ class Round:
             self.rows[f"read back {topic}"] = {"acknowledged": acknowledged, "read": found}
 
 
-def warm_up(system: Running) -> int:
-    """Send unmeasured for as long as the system needs; gives the seconds."""
+def warm_up(system: Running, **flags: Any) -> None:
+    """Send unmeasured for as long as the system needs, with these flags of loadgen."""
     warm = WARM_SECONDS[system.name]
     run_loadgen(
         "send",
@@ -122,8 +129,8 @@ def warm_up(system: Running) -> int:
         window=256,
         size=128,
         secs=warm,
+        **flags,
     )
-    return warm
 
 
 def do_alone(system: Running, *, seconds: int) -> dict[str, Measured]:
@@ -150,15 +157,13 @@ def do_all(system: Running, *, seconds: int, with_memory: bool) -> dict[str, Mea
     work = Round(system, seconds)
     work.rows["start"] = {"seconds": system.start_seconds}
     print(f"  {system.name:8} start            {system.start_seconds:12.2f} s", flush=True)
-    address = system.broker.address
-    warm = warm_up(system)
+    warm_up(system)
     work.send("send 128", topic="Small", conns=4, window=256, size=128, secs=seconds)
     work.send("send 1024", topic="Large", conns=4, window=256, size=1024, secs=seconds)
     if system.name == FLOOR:
         return work.rows
     send_with_keys(work)
-    run_loadgen("pull", address, topic="Small", conns=4, secs=min(3, warm))
-    work.pull("pull", topic="Small")
+    work.pull("pull", topic="Pulled")
     pop_all(work)
     if system.name == COMETMQ:
         work.rows["sql92"] = evaluations()
@@ -179,7 +184,7 @@ def do_all(system: Running, *, seconds: int, with_memory: bool) -> dict[str, Mea
 def do_columns(system: Running, *, seconds: int) -> dict[str, Measured]:
     """What a message costs by itself: many at once, one at a time, in a crowd, and read."""
     work = Round(system, seconds)
-    warm = warm_up(system)
+    warm_up(system)
     for size, row, topic in ((128, "send 128", "Small"), (1024, "send 1024", "Large")):
         work.send(row, topic=topic, conns=4, window=256, size=size, secs=seconds)
     if system.name != FLOOR:
@@ -187,8 +192,7 @@ def do_columns(system: Running, *, seconds: int) -> dict[str, Measured]:
             "send keys", topic="Keyed", conns=4, window=256, size=128, secs=seconds, keys=True
         )
         work.send("crowd 64", topic="Crowd", conns=64, window=1, size=128, secs=seconds)
-        run_loadgen("pull", system.broker.address, topic="Small", conns=4, secs=min(3, warm))
-        work.pull("pull", topic="Small")
+        work.pull("pull", topic="Pulled")
         pop_all(work)
     os.sync()
     first, *_ = sorted(os.sched_getaffinity(0))

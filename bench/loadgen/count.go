@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"encoding/binary"
 	"fmt"
-	"net"
 	"os"
 	"sync"
 	"sync/atomic"
@@ -22,17 +21,17 @@ func count(addr string, topic string, queues int, broker string) report {
 		wg.Add(1)
 		go func(q int) {
 			defer wg.Done()
-			conn, err := net.Dial("tcp", addr)
+			conn, err := dial(addr)
 			if err != nil {
 				fatal(err)
 			}
 			defer conn.Close()
 			r, w := bufio.NewReaderSize(conn, 1<<20), bufio.NewWriter(conn)
 			var buf []byte
-			expected := int64(0)
+			sign, expected := newSigner(), int64(0)
 			defer func() { atomic.AddInt64(&messages, expected) }()
 			for i := 0; ; i++ {
-				pullRequest(w, topic, q, expected, broker, i)
+				pullRequest(w, sign, topic, q, expected, broker, i)
 				h, body, err := readFrame(r, &buf)
 				if err != nil {
 					fatal(err)

@@ -18,7 +18,11 @@ import (
 // thread waits in read(2) here, and Go is not told of it.
 func lone(addr string, size, secs int, topic string, queues int, broker string) report {
 	runtime.LockOSThread()
-	conn := connected(addr)
+	conn, err := secured(connected(addr))
+	if err != nil {
+		fail(err)
+	}
+	sign := newSigner()
 	w, r := bufio.NewWriterSize(conn, 1<<16), bufio.NewReaderSize(conn, 1<<16)
 	body := bytes.Repeat([]byte{'x'}, size)
 	var buf []byte
@@ -27,7 +31,7 @@ func lone(addr string, size, secs int, topic string, queues int, broker string) 
 	start := time.Now()
 	for i := 0; time.Since(start) < time.Duration(secs)*time.Second; i++ {
 		began := time.Now()
-		writeFrame(w, sendHeader(topic, i%queues, began, "", 0, i, broker), body)
+		writeFrame(w, sign.signed(sendHeader(topic, i%queues, began, "", 0, i, broker), body), body)
 		w.Flush()
 		h, _, err := readFrame(r, &buf)
 		if err != nil {
@@ -46,8 +50,15 @@ func lone(addr string, size, secs int, topic string, queues int, broker string) 
 	return done
 }
 
-// socket is a connection that blocks the thread which uses it.
+// socket is a connection that blocks the thread which uses it; as a net.Conn it has no more than crypto/tls asks for.
 type socket int
+
+func (s socket) Close() error                     { return syscall.Close(int(s)) }
+func (s socket) LocalAddr() net.Addr              { return nil }
+func (s socket) RemoteAddr() net.Addr             { return nil }
+func (s socket) SetDeadline(time.Time) error      { return nil }
+func (s socket) SetReadDeadline(time.Time) error  { return nil }
+func (s socket) SetWriteDeadline(time.Time) error { return nil }
 
 func connected(addr string) socket {
 	to, err := net.ResolveTCPAddr("tcp4", addr)

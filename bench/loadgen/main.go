@@ -3,13 +3,15 @@
 //
 //	loadgen floor :PORT                                          answer each frame at once, keep nothing
 //	loadgen send  ADDR -conns 4 -window 256 -size 128 -secs 8 -topic T -queues 4 [-topics 1000] [-keys]
-//	              [-messages N]                                  and end after N requests, if that is sooner
+//	              [-messages N] [-ready N]                       and end after N requests, if that is sooner
 //	loadgen lone  ADDR -size 128 -secs 8 -topic T -queues 4      one at a time, by a thread that waits in read
 //	loadgen back  ADDR -conns 2000 -secs 60 -topic T -queues 4   each connects until it can, and sends one until it is stored
 //	loadgen pull  ADDR -conns 4 -secs 8 -topic T -queues 4       read each queue from its start, again and again
 //	loadgen count ADDR -topic T -queues 4                        read each queue once, to its end
+//	loadgen idle  ADDR -conns 5000 -topic T                      ask one thing on each connection, and hold them until standard input ends
 //	loadgen pop   ADDR -conns 4 -secs 8 -topic T                 pop 32 at a time, acknowledge each, until it is empty
 //
+// With -tls all but floor, back and pop talk over TLS 1.3, with -user and -secret they sign.
 // All but floor print one line of JSON; count fails where a queue has a gap. `floor` is the limit that this machine and this generator
 // set: no broker can be faster than a server that parses no header and stores nothing.
 package main
@@ -34,6 +36,7 @@ type report struct {
 	P50us    int64   `json:"p50_us,omitempty"`
 	P99us    int64   `json:"p99_us,omitempty"`
 	P999us   int64   `json:"p999_us,omitempty"`
+	MaxUs    int64   `json:"max_us,omitempty"`
 	LastMs   float64 `json:"last_ms,omitempty"`
 }
 
@@ -43,12 +46,12 @@ func (r *report) latencies(ns []int64) {
 	}
 	sort.Slice(ns, func(i, j int) bool { return ns[i] < ns[j] })
 	at := func(q float64) int64 { return ns[int(float64(len(ns)-1)*q)] / 1000 }
-	r.P50us, r.P99us, r.P999us = at(.5), at(.99), at(.999)
+	r.P50us, r.P99us, r.P999us, r.MaxUs = at(.5), at(.99), at(.999), at(1)
 }
 
 func main() {
 	if len(os.Args) < 3 {
-		fmt.Fprintln(os.Stderr, "usage: loadgen floor|send|lone|back|pull|count|pop ADDR [flags]")
+		fmt.Fprintln(os.Stderr, "usage: loadgen floor|send|lone|back|pull|count|pop|idle ADDR [flags]")
 		os.Exit(2)
 	}
 	mode, addr := os.Args[1], os.Args[2]
@@ -63,13 +66,17 @@ func main() {
 	messages := f.Int64("messages", 1<<62, "end after so many requests")
 	keys := f.Bool("keys", false, "give each message a key of its own")
 	broker := f.String("broker", "broker-a", "broker name put in the request")
+	ready := f.Int("ready", 0, "send so many requests again and again, made before the time begins")
+	f.BoolVar(&link.tls, "tls", false, "over TLS 1.3")
+	f.StringVar(&link.user, "user", "", "sign as this user")
+	f.StringVar(&link.secret, "secret", "", "with this secret key")
 	f.Parse(os.Args[3:])
 	var r report
 	switch mode {
 	case "floor":
 		floor(addr)
 	case "send":
-		r = send(addr, *conns, *window, *size, *secs, *topic, *topics, *queues, *messages, *keys, *broker)
+		r = send(addr, *conns, *window, *size, *secs, *topic, *topics, *queues, *messages, *keys, *ready, *broker)
 	case "lone":
 		r = lone(addr, *size, *secs, *topic, *queues, *broker)
 	case "back":
@@ -78,6 +85,8 @@ func main() {
 		r = pull(addr, *conns, *secs, *topic, *queues, *broker)
 	case "count":
 		r = count(addr, *topic, *queues, *broker)
+	case "idle":
+		r = idle(addr, *conns, *topic, *broker)
 	case "pop":
 		r = pop(addr, *conns, *secs, *topic, *broker)
 	}

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"fmt"
-	"net"
 	"os"
 	"strings"
 	"sync"
@@ -23,7 +22,7 @@ func pop(addr string, conns, secs int, topic, broker string) report {
 	start := time.Now()
 	end := start.Add(time.Duration(secs) * time.Second)
 	for c := 0; c < conns; c++ {
-		conn, err := net.Dial("tcp", addr)
+		conn, err := dial(addr)
 		if err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)

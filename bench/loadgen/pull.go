@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"encoding/binary"
 	"fmt"
-	"net"
 	"os"
 	"sync"
 	"sync/atomic"
@@ -20,7 +19,7 @@ func pull(addr string, conns, secs int, topic string, queues int, broker string)
 	start := time.Now()
 	end := start.Add(time.Duration(secs) * time.Second)
 	for c := 0; c < conns; c++ {
-		conn, err := net.Dial("tcp", addr)
+		conn, err := dial(addr)
 		if err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
@@ -32,10 +31,11 @@ func pull(addr string, conns, secs int, topic string, queues int, broker string)
 			r, w := bufio.NewReaderSize(conn, 1<<20), bufio.NewWriter(conn)
 			var buf []byte
 			var mine []int64
+			sign := newSigner()
 			offset := int64(0)
 			for i := 0; time.Now().Before(end); i++ {
 				t := time.Now()
-				pullRequest(w, topic, c%queues, offset, broker, i)
+				pullRequest(w, sign, topic, c%queues, offset, broker, i)
 				h, body, err := readFrame(r, &buf)
 				if err != nil {
 					break
@@ -72,9 +72,10 @@ func pull(addr string, conns, secs int, topic string, queues int, broker string)
 }
 
 // pullRequest asks for 32 messages. sysFlag 4: the request carries its own subscription; the broker does not wait.
-func pullRequest(w *bufio.Writer, topic string, queue int, offset int64, broker string, opaque int) {
-	writeFrame(w, []byte(fmt.Sprintf(
+func pullRequest(w *bufio.Writer, sign *signer, topic string, queue int, offset int64, broker string, opaque int) {
+	header := []byte(fmt.Sprintf(
 		`{"code":11,"extFields":{"consumerGroup":"yardstick","topic":"%s","queueId":"%d","queueOffset":"%d","maxMsgNums":"32","sysFlag":"4","commitOffset":"0","suspendTimeoutMillis":"0","subscription":"*","subVersion":"0","expressionType":"TAG","bname":"%s"},"flag":0,"language":"JAVA","opaque":%d,"serializeTypeCurrentRPC":"JSON","version":479}`,
-		topic, queue, offset, broker, opaque)), nil)
+		topic, queue, offset, broker, opaque))
+	writeFrame(w, sign.signed(header, nil), nil)
 	w.Flush()
 }

@@ -14,7 +14,7 @@ import (
 
 const slots = 1 << 20 // send times of the last million requests of a connection, by opaque
 
-func send(addr string, conns, window, size, secs int, topic string, topics, queues int, messages int64, keys bool, broker string) report {
+func send(addr string, conns, window, size, secs int, topic string, topics, queues int, messages int64, keys bool, ready int, broker string) report {
 	var ok, refused, sent int64
 	var all []int64
 	var mu sync.Mutex
@@ -22,11 +22,15 @@ func send(addr string, conns, window, size, secs int, topic string, topics, queu
 	body := bytes.Repeat([]byte{'x'}, size)
 	opened := make([]net.Conn, conns)
 	for c := range opened {
-		conn, err := net.Dial("tcp", addr)
+		conn, err := dial(addr)
 		if err != nil {
 			fail(err)
 		}
 		opened[c] = conn
+	}
+	made := make([][]prepared, conns)
+	for c := range made {
+		made[c] = prepare(ready, topic, queues, c, broker, newSigner(), body)
 	}
 	start := time.Now()
 	end := start.Add(time.Duration(secs) * time.Second)
@@ -59,9 +63,10 @@ func send(addr string, conns, window, size, secs int, topic string, topics, queu
 			all = append(all, mine...)
 			mu.Unlock()
 		}()
-		go func(c int) { // requests
+		go func(c int, mine []prepared) { // requests
 			defer wg.Done()
-			w := bufio.NewWriterSize(conn, 1<<16)
+			w, sign := bufio.NewWriterSize(conn, 1<<16), newSigner()
+			var room []byte
 			for i := 0; time.Now().Before(end) && atomic.AddInt64(&sent, 1) <= messages; i++ {
 				select {
 				case inFlight <- struct{}{}:
@@ -71,6 +76,11 @@ func send(addr string, conns, window, size, secs int, topic string, topics, queu
 				}
 				now := time.Now()
 				sentAt[i&(slots-1)] = now.UnixNano()
+				if ready > 0 {
+					room = mine[i%ready].numbered(i, room)
+					writeFrame(w, room, body)
+					continue
+				}
 				name, key := topic, ""
 				if topics > 1 {
 					name += strconv.Itoa((i/queues*conns + c) % topics)
@@ -78,14 +88,14 @@ func send(addr string, conns, window, size, secs int, topic string, topics, queu
 				if keys {
 					key = fmt.Sprintf(`KEYS\u0001key-%d-%d\u0002`, c, i)
 				}
-				writeFrame(w, sendHeader(name, (i+c)%queues, now, key, c, i, broker), body)
+				writeFrame(w, sign.signed(sendHeader(name, (i+c)%queues, now, key, c, i, broker), body), body)
 			}
 			w.Flush()
 			for wait := time.Now(); len(inFlight) > 0 && time.Since(wait) < 5*time.Second; {
 				time.Sleep(time.Millisecond)
 			}
 			conn.Close()
-		}(c)
+		}(c, made[c])
 	}
 	wg.Wait()
 	r := report{Conns: conns, Window: window, Size: size, Messages: ok, Refused: refused, PerSec: float64(ok) / time.Since(start).Seconds()}

@@ -1,0 +1,151 @@
+"""What it costs to be watched: sends with a scrape each 5 s, and the page of very many topics."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from statistics import median
+
+from bench.commands_work import do_commands
+from bench.dashboard_work import do_dashboard
+from bench.load import run_loadgen
+from bench.store_work import JAVA_TOPICS_MAX, QUEUES, make_topics, settle, warm
+from bench.systems import COMETMQ, FLOOR, JAVA, Running, running
+from bench.work import Measured, Round
+from cometmq.codec.bodies.heartbeat import ConsumerPart, Heartbeat, encode_heartbeat
+from cometmq.model.subscription import parse_subscription
+from tests.support.frames import json_frame, parts_of, read_frame
+from tests.support.processes import free_port
+
+TOPICS = (1_000, 10_000)
+GROUPS, TOPICS_OF_GROUP = 100, 100
+SCRAPE_SECONDS = 5.0
+TURNS = 3  # With and without, in turns: one window differs from the next by some per cent.
+SCRAPES = 5
+UPDATE_CONSUMER_OFFSET, HEART_BEAT, UPDATE_GROUP = 15, 34, 200
+_LOAD = {"conns": 4, "window": 256, "size": 128}
+
+
+def do_operate(name: str, folder: Path, *, seconds: int) -> dict[str, Measured]:
+    """All rows of one system, on brokers of its own."""
+    if name == FLOOR:
+        return {}
+    rows: dict[str, Measured] = {}
+    port = free_port()
+    settings = {"metricsExporterType": "PROM", "metricsPromExporterPort": port,
+                "metricsPromExporterHost": "127.0.0.1", "defaultTopicQueueNums": QUEUES}  # fmt: skip
+    with running(name, folder / "scraped", **settings) as system:
+        rows["scraped"] = sends_while_scraped(Round(system, seconds), port)
+    for count in TOPICS:
+        if name == JAVA and count > JAVA_TOPICS_MAX:
+            continue
+        with running(name, folder / f"page{count}", **settings) as system:
+            rows[f"page {count}"] = page_of(Round(system, seconds), port, count)
+    if name == COMETMQ:
+        rows |= do_dashboard(folder, seconds=seconds)
+    return {**rows, **do_commands(name, folder)}
+
+
+def sends_while_scraped(work: Round, port: int) -> Measured:
+    """The same load with a scrape each 5 s and without, in turns; what is kept of the rate."""
+    warm(work, conns=4, window=256)
+    address = work.system.broker.address
+    secs = max(work.seconds, int(2 * SCRAPE_SECONDS))
+    ratios, rates = [], []
+    for _ in range(TURNS):
+        bare = run_loadgen("send", address, topic="Bare", secs=secs, **_LOAD)
+        with scraping(port, SCRAPE_SECONDS):
+            watched = run_loadgen("send", address, topic="Bare", secs=secs, **_LOAD)
+        rates.append(watched["per_second"])
+        ratios.append(watched["per_second"] / bare["per_second"])
+    return {"per_second": median(rates), "kept": median(ratios)}
+
+
+def page_of(work: Round, port: int, count: int) -> Measured:
+    """How long the page of so many topics takes, and the longest that a lone send waits while one is made."""
+    system, prefix = work.system, f"Of{count}x"
+    make_topics(system, prefix, count)
+    flags = {**_LOAD, "topics": count, "queues": QUEUES}
+    address = system.broker.address
+    run_loadgen("send", address, topic=prefix, secs=300, messages=QUEUES * count, **flags)
+    with groups_of(system, prefix, count):
+        settle(system)
+        times, size = [], 0
+        for _ in range(SCRAPES):
+            began = time.monotonic()
+            size = scrape(port)
+            times.append((time.monotonic() - began) * 1_000)
+            time.sleep(1.5)  # A page is remembered for a second.
+        with scraping(port, 2.0):
+            lone = run_loadgen(
+                "send", address, topic=prefix, secs=work.seconds, conns=1, window=1, size=128
+            )
+    return {"ms": median(times), "bytes": size, "p999_ms": lone["p999_us"] / 1_000}
+
+
+@contextmanager
+def groups_of(system: Running, prefix: str, count: int) -> Iterator[None]:
+    """100 groups that are one message far in 100 topics each, with a member: a Java broker tells the lag of no others."""
+    with socket.create_connection(("127.0.0.1", system.broker.port), timeout=60) as peer:
+        for group in range(GROUPS):
+            name = f"group-{group}"
+            topics = [
+                f"{prefix}{(group * TOPICS_OF_GROUP + number) % count}"
+                for number in range(TOPICS_OF_GROUP)
+            ]
+            part = ConsumerPart(name, tuple(parse_subscription(each, "*") for each in topics))
+            beat = encode_heartbeat(Heartbeat("bench@1", (), (part,)))
+            make = json.dumps({"groupName": name}).encode()
+            place = {"consumerGroup": name, "queueId": "0", "commitOffset": "0"}
+            frames = [
+                json_frame(UPDATE_GROUP, {}, make),
+                json_frame(HEART_BEAT, {}, beat),
+                *(
+                    json_frame(UPDATE_CONSUMER_OFFSET, {**place, "topic": each})
+                    for each in topics
+                ),
+            ]
+            peer.sendall(b"".join(frames))
+            for _ in frames:
+                read_answer(peer)
+        yield
+
+
+def read_answer(peer: socket.socket) -> None:
+    """Read one; what the broker asks of a member by itself is passed over."""
+    header = json.loads(parts_of(read_frame(peer))[1])
+    while not header["flag"] & 1:
+        header = json.loads(parts_of(read_frame(peer))[1])
+    if header["code"]:
+        raise RuntimeError(f"a group could not be made: {header}")
+
+
+def scrape(port: int) -> int:
+    """Read the page; its bytes."""
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=60) as answer:
+        return len(answer.read())
+
+
+@contextmanager
+def scraping(port: int, seconds: float) -> Iterator[None]:
+    """Read the page now and then, in a thread of this process."""
+    is_over = threading.Event()
+
+    def run() -> None:
+        while not is_over.is_set():
+            scrape(port)
+            is_over.wait(seconds)
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        is_over.set()
+        thread.join()
