@@ -128,7 +128,7 @@ def options(
         ),
     ] = None,
 ) -> None:
-    """What stands before every command."""
+    """Take the options that stand before every command."""
     if credentials is not None:
         sign_with(credentials)
 

@@ -194,7 +194,7 @@ def check_right(
 def _each(
     nameserver: str, work: "Callable[[UserApi, str], Awaitable[Value]]"
 ) -> dict[str, Value]:
-    """What each broker says; one that does not is named on stderr, and where nobody does that is the error."""
+    """Ask each broker; name on stderr those that fail, and raise where all do."""
     from cometmq.client.admin.accounts import each_member
     from cometmq.client.api.users import UserApi
 
@@ -280,7 +280,7 @@ class _AnyField(dict[str, str]):
 
 
 def asked_access(code: str, resource: str) -> "Access":
-    """What a request does to a resource.
+    """The access that a request needs on a resource.
 
     Raises:
         SettingsError: there is no such request, or it touches no such thing.

@@ -1,4 +1,4 @@
-"""How a command asks a cluster: once, or again and again, with the clients closed in order behind it.
+"""Connects a command to a cluster: asks once or again and again, and closes its clients in order.
 
 Next: cometmq.client.admin.inspector
 """
@@ -18,7 +18,7 @@ WATCH_SECONDS = 2.0
 
 
 class Clients(NamedTuple):
-    """What a command asks with; all over the connections of one instance."""
+    """The clients of a command, over the connections of one instance."""
 
     admin: "AsyncAdmin"
     inspector: "AsyncInspector"
@@ -26,7 +26,7 @@ class Clients(NamedTuple):
 
 
 def ask(nameserver: str, work: Callable[[Clients], Awaitable[Result]]) -> Result:
-    """What `work` gives; Ctrl-C ends it."""
+    """Run `work` with clients of a cluster, and return its result; Ctrl-C ends it."""
     from cometmq.net.loop import run
 
     async def main() -> Result:

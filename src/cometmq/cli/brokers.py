@@ -183,7 +183,7 @@ def undrain(broker: BrokerName, *, nameserver: Nameserver = NAMESERVER_DEFAULT) 
 
 
 def broker_line(state: "BrokerState", now_ms: float) -> BrokerLine:
-    """What the list shows of a broker."""
+    """The row of a broker in the list of brokers."""
     numbers = state.runtime
     name = "up" if state.is_writable is not False else "drained"
     started_ms = _number(numbers, "bootTimestamp")

@@ -1,4 +1,4 @@
-"""Where each command stands: its module is imported when somebody asks for it, so that a look does not wait for the rest.
+"""The table of commands and their modules, each imported only when it is asked for.
 
 Next: cometmq.cli.programs
 """

@@ -1,4 +1,4 @@
-"""What a shell offers when TAB is pressed behind a command: names, as the cluster knows them now.
+"""Completes names when TAB is pressed, as the cluster knows them now.
 
 It asks the nameserver of the line, of NAMESRV_ADDR, or of this machine; where nobody answers nothing is offered.
 

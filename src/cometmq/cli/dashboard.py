@@ -128,7 +128,7 @@ async def _serve(settings: "DashboardSettings") -> None:
 
 
 def add_rows(where: Table, served: "Dashboard") -> None:
-    """Where it is, and, once, how to log in."""
+    """Show the dashboard's address and, at the first start, how to log in."""
     where.add_row("dashboard", Text(served.url, style="bold cyan"))
     if served.first_password is not None:
         where.add_row(

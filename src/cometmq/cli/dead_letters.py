@@ -238,7 +238,7 @@ def _read(
 
 
 def _wanted(sql: str, key: str) -> "DeadLetterFilter":
-    """Which dead letters; an expression that is none is wrong use.
+    """The filter for dead letters, from an SQL92 expression and a key.
 
     Raises:
         SettingsError: with what is wrong.
@@ -263,7 +263,7 @@ def letter_json(letter: StoredMessage) -> dict[str, object]:
 
 
 def replay_json(result: "ReplayResult", *, dry_run: bool) -> dict[str, Any]:
-    """What a replay did, as programs read it."""
+    """The counts of a replay as JSON."""
     return {
         "dry_run": dry_run,
         "sent": dict(sorted(result.sent.items())),

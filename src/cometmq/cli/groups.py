@@ -60,7 +60,7 @@ class GroupLine(NamedTuple):
 
 
 class ProgressLine(NamedTuple):
-    """How far a group is in a queue.
+    """The progress of a group in one queue.
 
     Attributes:
         topic: of the queue.
@@ -275,7 +275,7 @@ def _changes(
 
 
 def group_line(state: "GroupState") -> GroupLine:
-    """What the list shows of a group."""
+    """The row of a group in the list of groups."""
     ours = retry_topic(state.name)
     return GroupLine(
         state.name,
@@ -289,7 +289,7 @@ def group_line(state: "GroupState") -> GroupLine:
 
 
 def progress_lines(state: "GroupState", topic: str | None = None) -> list[ProgressLine]:
-    """How far a group is, by queue."""
+    """The progress of a group, a line for each queue."""
     return [
         ProgressLine(
             queue.topic,
@@ -306,7 +306,7 @@ def progress_lines(state: "GroupState", topic: str | None = None) -> list[Progre
 
 
 def member_lines(state: "GroupState") -> list[MemberLine]:
-    """Who is in a group."""
+    """The members of a group, a line each."""
     from cometmq.model.codes import Language
 
     known = {int(each): each.name for each in Language}
@@ -353,7 +353,7 @@ def _settings(config: GroupConfig) -> dict[str, Any]:
 async def _running(
     clients: Clients, group: str, client_id: str, *, stacks: bool
 ) -> dict[str, Any]:
-    """What a member says; one that does not answer stands there with the reason."""
+    """The state that a member reports; the reason instead where it does not answer."""
     try:
         state = await clients.inspector.running(group, client_id, stacks=stacks)
     except CometError as error:
@@ -368,7 +368,7 @@ def _nothing_said(client_id: str) -> dict[str, Any]:
 
 
 def running_json(client_id: str, state: "RunningState") -> dict[str, Any]:
-    """What a member says of itself, as programs read it."""
+    """The state of a member as JSON."""
     queues = [
         {
             "topic": queue.topic,

@@ -81,7 +81,7 @@ class MoveLine(NamedTuple):
 
 
 class _OffsetMove(NamedTuple):
-    """What a command does once it is allowed to.
+    """A move of a group's offsets: how to find the new ones, and how to set them.
 
     Attributes:
         group: who moves.
@@ -249,7 +249,7 @@ def read_place(text: str) -> int | None:
 
 
 async def _standing(clients: Clients, group: str, topic: str | None) -> Wanted:
-    """Where a group stands; of its retries only where they are asked for."""
+    """The offsets of a group; those of its retry topic only where it is asked for."""
     progress = await clients.admin.group_progress(group, topic)
     found = {
         queue: each.consumer_offset
@@ -297,7 +297,7 @@ def move_lines(
 
 
 def said_of(group: str, lines: list[MoveLine]) -> str:
-    """What a user is asked before they are done."""
+    """The question to a user before offsets are moved."""
     moves = [line.moves or 0 for line in lines]
     passed, again = sum(max(each, 0) for each in moves), -sum(min(each, 0) for each in moves)
     return f"Move {group}: {passed} messages are passed over, {again} are consumed again?"
@@ -323,7 +323,7 @@ def export_json(
 
 
 def read_export(content: bytes, name: str) -> tuple[str, Wanted]:
-    """Whose export it is, and the offsets.
+    """Read an export of offsets: its group, and the offsets.
 
     Raises:
         SettingsError: it is none; `name` says of which file.

@@ -98,7 +98,7 @@ def read_properties(pairs: list[str]) -> dict[str, str]:
 
 
 def read_start(text: str) -> str | int:
-    """Where to begin reading: "earliest", "latest", or a time as ms since 1970.
+    """Read the start of a topic: "earliest", "latest", or a time as ms since 1970.
 
     A time is such a number of ms, or ISO 8601 ("2026-05-01T12:00", local time unless it says
     otherwise).

@@ -1,4 +1,4 @@
-"""What the commands print: tables and lines for people, JSON for programs, errors in one line.
+"""Output of commands: tables and lines for people, JSON for programs, errors in one line.
 
 Data goes to stdout, everything else to stderr, so that output can be piped. Colours appear only
 where a terminal shows them.
@@ -33,12 +33,12 @@ class _Screen(Console):
 
 
 def screen() -> Console:
-    """Where data for people goes."""
+    """The console on stdout, for data."""
     return _Screen(soft_wrap=True, highlight=False)
 
 
 def notes() -> Console:
-    """Where everything that is not data goes."""
+    """The console on stderr, for everything that is not data."""
     return Console(stderr=True, soft_wrap=True, highlight=False)
 
 

@@ -217,7 +217,7 @@ def _show(report: Report, *, as_json: bool) -> None:
 
 
 def _plain(row: Mapping[str, Any]) -> dict[str, Any]:
-    """What JSON can say: bytes as text where they are some."""
+    """A row as JSON can hold it: bytes become text where they are UTF-8."""
     return {
         name: value.decode(errors="replace") if isinstance(value, bytes | bytearray) else value
         for name, value in row.items()

@@ -137,7 +137,7 @@ def _dashboard(cluster: "AsyncEmbedded", port: int) -> "Dashboard":
 
 
 def _welcome(cluster: "AsyncEmbedded", served: "Dashboard | None") -> Panel:
-    """Where everything is, and what to do next."""
+    """The panel shown after a start: the addresses, and what to do next."""
     where = Table.grid(padding=(0, 2))
     where.add_row("nameserver", Text(cluster.nameserver, style="bold cyan"))
     where.add_row("broker", Text(cluster.broker, style="cyan"))

@@ -1,4 +1,4 @@
-"""What `cometmq store` prints: verdicts, numbers, records, plans; for people and for programs.
+"""Output of `cometmq store`: verdicts, numbers, records and plans, for people and for programs.
 
 Next: cometmq.cli.output
 """

@@ -147,7 +147,7 @@ class _Follower:
             )
 
     async def _look_for_slaves(self, topic: str) -> None:
-        """Who serves the topic now; where no nameserver says so, what was known holds."""
+        """Refresh the route of a topic, so that a slave can be read; keeps the known one where none answers."""
         with suppress(CometError):
             await self._instance.fresh(topic)
 

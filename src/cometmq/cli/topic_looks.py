@@ -216,7 +216,7 @@ def stats_json(
     windows: "list[StatsWindows | None]",
     groups: list[ReaderLine],
 ) -> dict[str, Any]:
-    """What goes through a topic, as programs read it."""
+    """The traffic of a topic as JSON."""
     known = [each for each in windows if each is not None]
     sums = {
         f"put_{name}": sum(getattr(each, name).sum for each in known) if known else None

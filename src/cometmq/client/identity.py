@@ -1,4 +1,4 @@
-"""Who a client is: its id among the members of a group, and the prefix of its message ids."""
+"""The identity of a client: its id among the members of a group, and the prefix of its message ids."""
 
 import os
 import random
@@ -13,7 +13,7 @@ _LOOPBACK = "127.0.0.1"
 
 
 def own_ip(toward: str) -> str:
-    """This machine's address on the way to "host:port"; no packet is sent for it."""
+    """The address of this machine on the way to "host:port"; no packet is sent for it."""
     host, _, port = toward.rpartition(":")
     try:
         return loop_network().own_ip(host.strip("[]"), int(port))

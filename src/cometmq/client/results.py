@@ -1,4 +1,4 @@
-"""What the client gives back: of a send, of a pull."""
+"""The results of sends and pulls."""
 
 from enum import StrEnum
 from typing import NamedTuple
@@ -10,7 +10,7 @@ from cometmq.model.queue import MessageQueue
 
 
 class SendStatus(StrEnum):
-    """How safe a stored message is; all four mean that the broker has it."""
+    """The safety of a stored message; with all four values the broker has it."""
 
     OK = "SEND_OK"
     FLUSH_DISK_TIMEOUT = "FLUSH_DISK_TIMEOUT"
@@ -27,7 +27,7 @@ SEND_STATUSES = {
 
 
 class SendResult(NamedTuple):
-    """Where a message went.
+    """The result of a send: status, ids, queue and offset.
 
     Attributes:
         status: how safe it is there.
@@ -71,7 +71,7 @@ class Replica(NamedTuple):
 
 
 class PullStatus(StrEnum):
-    """What a pull found."""
+    """The outcome of a pull."""
 
     FOUND = "FOUND"
     NO_NEW_MESSAGE = "NO_NEW_MESSAGE"
@@ -118,7 +118,7 @@ class PullResult(NamedTuple):
 
 
 class QueueRange(NamedTuple):
-    """What a queue holds.
+    """The smallest and the next offset of a queue.
 
     Attributes:
         min_offset: of its first message.

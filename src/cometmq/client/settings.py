@@ -55,7 +55,7 @@ def nameserver_addresses(text: str | None) -> tuple[str, ...]:
 
 
 def environment_credentials() -> Credentials | None:
-    """What COMETMQ_ACCESS_KEY, COMETMQ_SECRET_KEY and COMETMQ_SECURITY_TOKEN say: for who has no `credentials` in its settings.
+    """Credentials from COMETMQ_ACCESS_KEY, COMETMQ_SECRET_KEY and COMETMQ_SECURITY_TOKEN; None if unset.
 
     Raises:
         SettingsError: one of the first two is there without the other.
@@ -71,7 +71,7 @@ def environment_credentials() -> Credentials | None:
 
 
 def environment_tls() -> TlsSettings | None:
-    """What COMETMQ_TLS=true and COMETMQ_TLS_CA_FILE, _CERT_FILE and _KEY_FILE say: for who has no `tls` in its settings.
+    """TLS settings from COMETMQ_TLS and COMETMQ_TLS_CA_FILE, _CERT_FILE, _KEY_FILE; None if unset.
 
     Raises:
         SettingsError: COMETMQ_TLS is neither true nor false.
@@ -89,7 +89,7 @@ def environment_tls() -> TlsSettings | None:
 
 
 class ConsumeFrom(StrEnum):
-    """Where a group begins in a queue in which it has no offset yet (ConsumeFromWhere).
+    """The start of a group in a queue in which it has no offset yet (ConsumeFromWhere).
 
     A broker says 0 for a queue whose first message it still has in memory, so in a young queue every
     new group begins at the start, LAST or not.
@@ -102,7 +102,7 @@ class ConsumeFrom(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientSettings:
-    """What producers, consumers and admins share (ClientConfig).
+    """Settings that producers, consumers and admins share (ClientConfig).
 
     Attributes:
         instance_name: instanceName; part of the client id `ip@instance#random`. Empty: the

@@ -171,7 +171,7 @@ class Topic(Generic[Value]):
         )
 
     def received(self, message: StoredMessage) -> Received[Value]:
-        """What a message means.
+        """Decode the body of a message of this topic.
 
         Raises:
             BodyError: the codec cannot decode its body.

@@ -46,7 +46,7 @@ _LOGGED_OUT = "You are logged out."
 
 
 class Application:
-    """What answers requests.
+    """The ASGI application that answers requests.
 
     Args:
         works: what all pages share.
@@ -278,7 +278,7 @@ class Application:
     # --- the rest
 
     async def _take_report(self, request: Request) -> Response:
-        """What a browser did not let a page do; nobody's word is trusted further than a line on the audit page."""
+        """Take a browser's report of a blocked page element; it becomes a line on the audit page at most."""
         text = (await request.body())[:4000].decode("utf-8", "replace")
         reports = self._works.csp_reports
         if len(reports) < _REPORTS_MAX:

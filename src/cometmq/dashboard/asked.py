@@ -1,4 +1,4 @@
-"""What a page is given, and what it gives: `Asked`, `Page`, and answers.
+"""The request and the answer of a page: `Asked`, `Page`.
 
 Next: cometmq.dashboard.app
 """
@@ -30,7 +30,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Works:
-    """What all pages share; made once, by the server."""
+    """The parts that all pages share; made once, by the server."""
 
     settings: DashboardSettings
     clock: Clock
@@ -86,7 +86,7 @@ class Asked:
 
     @property
     def watcher(self) -> Watcher:
-        """What was seen lately."""
+        """The watcher with the cluster's latest state."""
         return self.works.watcher
 
     def now_ms(self) -> int:
@@ -119,7 +119,7 @@ class Asked:
         self.works.keep(Deed(self.now_ms(), self.session.user, address, deed, subject, outcome))
 
     def go(self, path: str, note: str = "", /, **fields: object) -> Response:
-        """Another page, which says a note; after a deed."""
+        """Redirect to another page, which shows a note."""
         if note:
             self.session.note(note)
         return RedirectResponse(address_of(path, **fields), 303)

@@ -18,7 +18,7 @@ class Attempts:
         self._failed: OrderedDict[tuple[str, str | None], list[int]] = OrderedDict()
 
     def wait_ms(self, address: str, name: str, now_ms: int) -> int:
-        """How long until another try is heard; 0: now."""
+        """Milliseconds until another login attempt is accepted; 0: now."""
         return max(
             self._wait(key, most, now_ms)
             for key, most in (

@@ -1,4 +1,4 @@
-"""Who changed what, when, and how it ended: a line of JSON each, in a file of its owner's.
+"""The audit file: who changed what, when and with what outcome, a line of JSON each.
 
     {"ms": 1795520000000, "user": "admin", "from": "127.0.0.1", "deed": "delete topic", "of": "orders", "outcome": "done"}
 

@@ -57,7 +57,7 @@ class Browsed(NamedTuple):
 
 
 def row_of(message: StoredMessage) -> MessageRow:
-    """What a list shows of a message."""
+    """The row of a message in a list."""
     return MessageRow(replace(message, body=b""), body_line(message.body), len(message.body))
 
 
@@ -110,7 +110,7 @@ async def time_slice(
 
 
 def slices_of_page(slices: Sequence[QueueSlice], start: int, count: int) -> list[QueueSlice]:
-    """What the places `start` to `start + count` of all messages are, in order of (rank, queue): a slice of each queue.
+    """The slices of queues that hold the messages `start` to `start + count`, in order of (rank, queue).
 
     >>> a, b = MessageQueue("t", "b", 0), MessageQueue("t", "b", 1)
     >>> [s[1:] for s in slices_of_page([QueueSlice(a, 0, 3), QueueSlice(b, 5, 6)], 0, 2)]

@@ -1,4 +1,4 @@
-"""What stands in front of every request: whose name it was sent to, how long its body is, what browsers may do with the answer.
+"""The guard in front of every request: checks host and body size, sets what browsers may do with the answer.
 
 Next: cometmq.dashboard.app
 """
@@ -71,7 +71,7 @@ class PageGuard:
         await self._app(scope, _given(body, receive), sender)
 
     def _refusal(self, scope: Scope) -> tuple[int, str] | None:
-        """Why a request is not heard: a status and a sentence."""
+        """The status and sentence with which a request is refused; None: it is accepted."""
         headers = Headers(scope=scope)
         host = headers.get("host", "")
         if _name(host) not in self._hosts:

@@ -1,4 +1,4 @@
-"""What a person writes into a page's address or form: read, bounded, or refused with a sentence.
+"""Input of addresses and forms: read, bounded, or refused with a sentence.
 
 Next: cometmq.dashboard.asked
 """
@@ -20,7 +20,7 @@ class WrongInput(CometError):
 
 
 class PageMissing(CometError):
-    """What an address names is not there."""
+    """Raised where an address names a thing that does not exist."""
 
 
 class FormRefused(CometError):

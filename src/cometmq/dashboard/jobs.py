@@ -23,7 +23,7 @@ _COUNTS_MAX = 50
 
 
 class JobRun(NamedTuple):
-    """What is known of a run.
+    """A run of a pipeline job, as its manifest tells.
 
     Attributes:
         place: the folder of its output.

@@ -1,4 +1,4 @@
-"""Who somebody is: users of the dashboard's own, and of the cluster where it asks for signatures.
+"""Login: the dashboard's own users, and the cluster's where it asks for signatures.
 
 Next: cometmq.dashboard.sessions
 """
@@ -45,7 +45,7 @@ class Doorkeeper:
             return await asyncio.to_thread(self._users.check, name, password)
 
     async def cluster_user(self, name: str, password: str) -> tuple[Credentials, Role] | None:
-        """What a user of the cluster signs with, and his role here; None: the cluster has no such user, or asks for none.
+        """The credentials and role of a user of the cluster; None: no such user, or the cluster asks for none.
 
         A cluster without access control takes any signature: only one that refuses what nobody signed is asked.
         """

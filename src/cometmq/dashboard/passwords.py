@@ -37,7 +37,7 @@ _HASH_BYTES = 32
 
 
 class Role(StrEnum):
-    """What a user may do."""
+    """The role of a user: reader or admin."""
 
     READER = "reader"
     ADMIN = "admin"
@@ -65,7 +65,7 @@ def new_password() -> str:
 
 
 def hash_password(password: str) -> str:
-    """How the file keeps a password; takes some 50 ms.
+    """Hash a password for the file; takes some 50 ms.
 
     Raises:
         SettingsError: it is too short or too long.
@@ -112,7 +112,7 @@ class UserFile:
 
     @property
     def path(self) -> Path:
-        """Where it lies."""
+        """The path of the file."""
         return self._path
 
     def users(self) -> dict[str, DashboardUser]:

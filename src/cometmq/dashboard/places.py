@@ -9,7 +9,7 @@ _PLACE = re.compile(r"(?P<broker>[^:,]{1,255}):(?P<queue>[0-9]{1,6}):(?P<offset>
 
 
 def place_text(message: StoredMessage) -> str:
-    """Where a message lies in its topic."""
+    """The place of a message in its topic, as text."""
     return text_of_place(message.queue, message.queue_offset)
 
 
@@ -19,7 +19,7 @@ def text_of_place(queue: MessageQueue, offset: int) -> str:
 
 
 def read_place(topic: str, text: str) -> tuple[MessageQueue, int]:
-    """Such a place.
+    """Read the place of a message in its topic from text.
 
     Raises:
         WrongInput: it is none.

@@ -136,7 +136,7 @@ class Dashboard:
 
     @property
     def first_user(self) -> str:
-        """Who was made at the first start."""
+        """The name of the user made at the first start."""
         return FIRST_USER
 
     async def __aenter__(self) -> Self:

@@ -77,7 +77,7 @@ class Session:
         self.notes.append((is_well, text))
 
     def take_notes(self) -> list[tuple[bool, str]]:
-        """What is to be said now."""
+        """Take the notes to be shown now; they are shown once."""
         said, self.notes = self.notes, []
         return said
 
@@ -89,7 +89,7 @@ class Sessions:
         self._by_hash: OrderedDict[bytes, Session] = OrderedDict()
 
     def __len__(self) -> int:
-        """How many there are, ended ones among them until somebody asks."""
+        """The number of sessions, with ended ones that nobody has asked for since."""
         return len(self._by_hash)
 
     def begin(

@@ -1,4 +1,4 @@
-"""What peers wrote, made visible: text in which nothing steers the page; and numbers, sizes and times.
+"""Makes untrusted text safe to show, so that nothing in it steers the page; and formats numbers, sizes and times.
 
 Jinja2 escapes. What it does not know is seen to here: control characters, marks of direction and other signs that
 cannot be seen stand as their numbers, each text in an element of its own direction (`<bdi>`), long ones are cut.
@@ -29,7 +29,7 @@ def shown(value: object, most: int = NAME_SHOWN_MAX) -> Markup:
 
 
 def shown_lines(value: object, most: int = VALUE_SHOWN_MAX) -> Markup:
-    """The same with its line breaks and tabs, for `<pre>`."""
+    """Untrusted text made safe to show within `<pre>`, with its line breaks and tabs."""
     text = str(value)
     return Markup("<bdi>{}</bdi>{}").format(
         _visible(text[:most], keep="\n\t"), _more(text, most)

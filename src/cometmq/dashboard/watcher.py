@@ -31,7 +31,7 @@ _PUT_TOTAL, _GET_TOTAL = "msgPutTotalTodayNow", "msgGetTotalTodayNow"
 
 
 class Sample(NamedTuple):
-    """What a broker had counted at a time."""
+    """The counters of a broker at one time."""
 
     ms: int
     put: int
@@ -109,7 +109,7 @@ class Watcher:
 
     @property
     def lag_trouble(self) -> str:
-        """Why there is no lag of groups; empty: there is."""
+        """The reason why the lag of groups is unknown; empty: it is known."""
         return self._lag_trouble
 
     async def start(self) -> None:
@@ -154,7 +154,7 @@ class Watcher:
         return self._brokers.get((name, broker_id))
 
     def troubles(self) -> list[Trouble]:
-        """What does not answer now."""
+        """The members of the cluster that do not answer now."""
         away = [
             Trouble(
                 f"The broker {each.state.broker_name} ({each.state.broker_id}) at {each.state.address}",

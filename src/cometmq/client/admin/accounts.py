@@ -22,7 +22,7 @@ Value = TypeVar("Value")
 
 
 class AccountsTold(NamedTuple):
-    """What all brokers say of users.
+    """The users and policies that all brokers report.
 
     Attributes:
         users: each once for each way in which brokers know him.
@@ -38,7 +38,7 @@ class AccountsTold(NamedTuple):
 async def each_member(
     instance: ClientInstance, ask: Callable[[str], Awaitable[Value]]
 ) -> Mapping[str, Value | CometError]:
-    """What each member of each broker group says, "name:id" first; or why not."""
+    """Ask each member of each broker group; the answers or errors, by "name:id"."""
     brokers = (await instance.nameserver_api.cluster()).brokers
     members = {
         f"{name}:{number}": address

@@ -157,7 +157,7 @@ class AsyncAdmin:
     async def _each_master(
         self, ask: Callable[[str], Awaitable[Value]], cluster: str | None
     ) -> dict[str, Value]:
-        """What each master of a cluster, or of all, answers, by broker name; all are asked side by side."""
+        """Ask each master of a cluster, or of all, side by side; the answers by broker name."""
         masters = await self._instance.nameserver_api.masters(cluster)
         return dict(
             zip(masters, all_of(await side_by_side(ask, masters.values())), strict=True)
@@ -238,7 +238,7 @@ class AsyncAdmin:
         }
 
     async def topic_offsets(self, topic: str) -> dict[MessageQueue, QueueRange]:
-        """What each queue of a topic holds.
+        """The smallest and the next offset of each queue of a topic.
 
         Raises:
             TopicNotFound: the nameserver knows none.
@@ -375,7 +375,7 @@ class AsyncAdmin:
         )
 
     async def group_offsets(self, group: str, topic: str) -> dict[MessageQueue, int | None]:
-        """Where a group stands in a topic: the next offset of each queue, None where unknown.
+        """The next offset that a group consumes in each queue of a topic; None where it has none.
 
         Raises:
             TopicNotFound: the nameserver knows none.
@@ -387,7 +387,7 @@ class AsyncAdmin:
     async def group_progress(
         self, group: str, topic: str | None = None
     ) -> dict[MessageQueue, QueueProgress]:
-        """How far a group is in a topic, or in all in which it has offsets, with times."""
+        """The offsets, lag and times of a group, by queue of a topic or of all in which it has offsets."""
         answers = await self._each_master(
             lambda address: self._brokers.progress(address, group, topic), None
         )
@@ -433,7 +433,7 @@ class AsyncAdmin:
         return await self._moves.reset(group, topic, timestamp_ms)
 
     async def offsets_at(self, topic: str, timestamp_ms: int | None) -> dict[MessageQueue, int]:
-        """Where `reset_offsets` would have a group go on, by queue; nothing moves.
+        """The offsets to which `reset_offsets` would move a group, by queue; nothing is moved.
 
         Raises:
             TopicNotFound: the nameserver knows none.

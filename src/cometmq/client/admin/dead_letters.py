@@ -39,7 +39,7 @@ class DeadLetterCount(NamedTuple):
 
 
 class DeadLetterFilter(NamedTuple):
-    """Which dead letters.
+    """A choice among dead letters, by SQL92 expression and by key.
 
     Attributes:
         sql: those that this SQL92 expression selects by their properties; empty: all.
@@ -115,7 +115,7 @@ class DeadLetters:
 
 
 def place_of(letter: StoredMessage, group: str) -> str:
-    """Where a dead letter lies, as the property REPLAY_OF of what was made of it says."""
+    """The place of a dead letter as text, as the property REPLAY_OF of its copies holds it."""
     queue = letter.queue
     return (
         f"{dead_letter_topic(group)}:{queue.broker_name}:{queue.queue_id}:{letter.queue_offset}"
@@ -129,7 +129,7 @@ def origin_of(letter: StoredMessage) -> str | None:
 
 
 def queue_of(letter: StoredMessage, group: str) -> MessageQueue:
-    """Its queue in the topic of dead letters."""
+    """The queue of a dead letter in the topic of dead letters of its group."""
     return MessageQueue(
         dead_letter_topic(group), letter.queue.broker_name, letter.queue.queue_id
     )

@@ -1,4 +1,4 @@
-"""Which messages wait on the brokers: for their delay level, or for their time.
+"""Messages that wait on the brokers: for their delay level, or for their time.
 
 They lie in the system's topics, and those that still wait are among the last: of a level what was stored
 within its delay, of the timer what went through its topic within the last days. So they are pulled, from
@@ -132,7 +132,7 @@ async def _stored_since(
 
 
 def _real_queue(message: StoredMessage) -> MessageQueue:
-    """Where a waiting message goes."""
+    """The queue to which a waiting message goes when it is due."""
     topic = message.properties.get(keys_of.REAL_TOPIC, "")
     queue = message.properties.get(keys_of.REAL_QID, "")
     return MessageQueue(

@@ -141,7 +141,7 @@ class Doctor:
         return found
 
     async def _held(self, group: GroupState) -> set[MessageQueue] | None:
-        """What its members have; None where one does not say."""
+        """The queues that the members of a group hold; None where a member does not answer."""
         said = await side_by_side(
             lambda member: self._states.running(group.name, member.client_id, stacks=False),
             group.members,

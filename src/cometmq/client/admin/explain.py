@@ -1,4 +1,4 @@
-"""Why has a group not consumed a message? Every place that can keep it is asked, in the order of its way.
+"""Finds why a group has not consumed a message, by asking every place that can keep it, in the order of its way.
 
 The first thing that stands in the way is the answer; the rest is told beside it. It asks what any
 RocketMQ broker answers; who holds queue locks and which members contradict each other only ours tell.
@@ -48,7 +48,7 @@ _WAITING = {
 
 
 class ExplainFinding(NamedTuple):
-    """What one place said.
+    """The result of one check on the way of a message to a group.
 
     Attributes:
         check: what was looked at.
@@ -74,7 +74,7 @@ def _unknown(check: str, text: str) -> ExplainFinding:
 
 
 class Explanation(NamedTuple):
-    """Why a message has not been consumed.
+    """The findings that explain why a message has not been consumed.
 
     Attributes:
         message: it; None where it was not found.
@@ -387,7 +387,7 @@ def _wanted(case: _Case) -> ExplainFinding:
 
 
 def _until(message: StoredMessage) -> str:
-    """How long a message waits, as far as it says so."""
+    """The time for which a message waits, in words, as far as its properties say."""
     due = message.properties.get(keys_of.TIMER_OUT_MS, "")
     if due.isdecimal():
         return f" until {datetime.fromtimestamp(int(due) / 1000).astimezone():%F %T}"

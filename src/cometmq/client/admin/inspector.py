@@ -120,7 +120,7 @@ class AsyncInspector:
     # --- topics and groups
 
     async def topic_stats(self, topic: str) -> TopicStats:
-        """What each queue of a topic holds, with the time of its last message, and messages put a second.
+        """The offsets and last store time of each queue of a topic, and its messages put a second.
 
         Raises:
             TopicNotFound: the nameserver knows none.
@@ -146,7 +146,7 @@ class AsyncInspector:
     async def running(
         self, group: str, client_id: str, *, stacks: bool = False
     ) -> RunningState:
-        """What a member of a group says of itself, by way of any broker that knows it.
+        """The state that a member of a group reports, by way of any broker that knows it.
 
         Args:
             group: the consumer group.
@@ -171,7 +171,7 @@ class AsyncInspector:
     async def explain(
         self, message_id: str, group: str, *, topic: str | None = None
     ) -> Explanation:
-        """Why a group has not consumed a message.
+        """Find why a group has not consumed a message.
 
         Args:
             message_id: the id that its producer gave it, or the offset message id.
@@ -197,7 +197,7 @@ class AsyncInspector:
     async def queue_locks(
         self, group: str | None = None
     ) -> dict[tuple[str, MessageQueue], str]:
-        """Who holds queues for consumption in order, by group and queue; not of Java's brokers."""
+        """The client ids that hold queues in order, by group and queue; Java's brokers do not tell them."""
         found: dict[tuple[str, MessageQueue], str] = {}
         addresses = (await self._instance.nameserver_api.readable_brokers()).values()
         for locks in all_of(

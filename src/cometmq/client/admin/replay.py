@@ -40,7 +40,7 @@ _HOMELESS = "it does not say which topic it came from"
 
 @dataclass(slots=True)
 class ReplayResult:
-    """What a replay did.
+    """The counts of a replay of dead letters.
 
     Attributes:
         sent: letters that were sent now, by the topic where they went.
@@ -59,7 +59,7 @@ class ReplayResult:
 
 @dataclass(frozen=True, slots=True)
 class ReplayPlan:
-    """What to replay.
+    """The settings of a replay of dead letters.
 
     Attributes:
         group: whose dead letters.
@@ -198,7 +198,7 @@ class Replay:
         return held + [each for each in unsent if id_of(each) not in self._refused]
 
     async def _sent_before(self, letters: Sequence[StoredMessage]) -> set[LetterId]:
-        """Those that a run which died had sent."""
+        """The letters of these that a run which died had already sent."""
         return await sent_before(
             self._queries,
             [
@@ -294,7 +294,7 @@ class Replay:
 
 
 def id_of(letter: StoredMessage) -> LetterId:
-    """Which dead letter it is."""
+    """The identity of a dead letter, as the replay ledger keeps it."""
     queue = letter.queue
     return LetterId(queue.broker_name, queue.queue_id, letter.queue_offset, letter.stored_ms)
 
@@ -316,7 +316,7 @@ class Sought(NamedTuple):
 
 
 async def sent_before(queries: MessageQueries, letters: Sequence[Sought]) -> set[LetterId]:
-    """Those of which a copy stands in the index of its topic.
+    """The letters of these of which a copy stands in the index of its topic.
 
     Raises:
         NetError, BrokerRefused, CodecError: a broker of the topic cannot be asked.

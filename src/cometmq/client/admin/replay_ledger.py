@@ -1,4 +1,4 @@
-"""Which dead letters of a group were replayed: a log of claims in one queue, whose order all runs agree on.
+"""The replayed dead letters of a group: a log of claims in one queue, whose order all runs agree on.
 
 A run claims letters before it sends them, and says afterwards which of them it sent. The log decides whose a letter is:
 the first claim that reached it, until that is done or its lease is over. Then another run may claim it, and must look
@@ -20,7 +20,7 @@ LEASE_MS = 20_000
 
 
 class LetterId(NamedTuple):
-    """Which dead letter: its place, and when it was stored, for places begin anew with their topic.
+    """The identity of a dead letter: its place, and its store time, since places begin anew with their topic.
 
     Attributes:
         broker_name: of its queue.
@@ -65,7 +65,7 @@ class Renewal:
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """What became of a claim.
+    """The outcome of a claim, written after its letters were sent.
 
     Attributes:
         run: whose.
@@ -165,7 +165,7 @@ class ReplayLedger:
         return found
 
     def free_at(self, letter: LetterId, run: str = "") -> int:
-        """When a claim of a letter by this run can win, ms by the clock of the ledger's broker; 0: at once."""
+        """The earliest time at which this run can claim a letter, ms by the ledger broker's clock; 0: at once."""
         held = self._held.get(letter)
         return 0 if held is None or held.run == run else held.claimed_ms + LEASE_MS
 
@@ -225,6 +225,6 @@ def _list(value: Any) -> Sequence[Any]:
 
 
 def places_of(letters: Sequence[LetterId], some: Iterable[LetterId]) -> tuple[int, ...]:
-    """Where some letters stand in a list."""
+    """The indexes of some letters in a list."""
     wanted = set(some)
     return tuple(place for place, letter in enumerate(letters) if letter in wanted)

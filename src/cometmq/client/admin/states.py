@@ -79,7 +79,7 @@ class GroupState:
 
     @property
     def topics(self) -> list[str]:
-        """Those in which it has offsets or that its members want, sorted."""
+        """The topics in which the group has offsets or that its members subscribe to, sorted."""
         return sorted({*self.subscriptions, *(queue.topic for queue in self.progress)})
 
 
@@ -128,7 +128,7 @@ class States:
     # --- topics
 
     async def topic(self, topic: str) -> TopicStats:
-        """What a topic holds."""
+        """The offsets and last store time of each queue of a topic, and its messages put a second."""
         parts = await self._at_brokers_of(
             topic, lambda address: self._api.topic_stats(address, topic)
         )
@@ -204,7 +204,7 @@ class States:
         return _group_state(group, ours, stats, [each for each in members if each is not None])
 
     async def running(self, group: str, client_id: str, *, stacks: bool) -> RunningState:
-        """What a member says of itself."""
+        """The state that a member of a group reports, by way of any broker that knows it."""
         masters = await self._instance.nameserver_api.masters()
         failure: BrokerRefused | None = None
         for address in masters.values():

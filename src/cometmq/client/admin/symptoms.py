@@ -1,4 +1,4 @@
-"""What of a cluster's facts is not well, and what to do about it: plain functions, nothing is asked here.
+"""Judges the facts of a cluster: names what is not well, and what to do about it; pure functions.
 
 A symptom is bad, or a note: something that somebody may have meant so. Where a fact is not known nothing is said of it,
 but that it could not be asked.
@@ -53,7 +53,7 @@ class Symptom(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What was asked of a cluster.
+    """The facts of a cluster, as asked for by the doctor.
 
     Attributes:
         nameservers: what each knows, or why it does not answer.

@@ -1,4 +1,4 @@
-"""How a request gets its answer: what the layer of requests needs of a client, and many requests side by side.
+"""The layer below every typed request: the protocol of a client, and many requests side by side.
 
 Next: cometmq.client.api.offsets
 """
@@ -23,7 +23,7 @@ AT_ONCE = 512
 
 
 class Asks(Protocol):
-    """Who sends requests to brokers."""
+    """A client that can send requests to brokers."""
 
     async def ask(
         self, address: str, command: Command, *, timeout_ms: float | None = None
@@ -38,7 +38,7 @@ class Asks(Protocol):
 
 
 class Finds(Asks, Protocol):
-    """Who knows the brokers of queues, too."""
+    """A client that can send requests, and knows the brokers of queues."""
 
     async def broker_of(self, queue: MessageQueue) -> str:
         """The address of a queue's broker.
@@ -63,7 +63,7 @@ class Finds(Asks, Protocol):
 
     @property
     def request_timeout_ms(self) -> int:
-        """How long an answer may take."""
+        """The longest wait for an answer, ms."""
         ...
 
 
@@ -82,7 +82,7 @@ def read_fields(header: type[Header], answer: Command, what: str) -> Header:
 async def side_by_side(
     ask: Callable[[Subject], Awaitable[Value]], subjects: Iterable[Subject]
 ) -> list[Value | CometError]:
-    """What is answered about each, or the error in its place; at most `AT_ONCE` are asked at once.
+    """Ask about each subject, at most `AT_ONCE` at a time; the answers in order, errors in their place.
 
     Args:
         ask: about one.

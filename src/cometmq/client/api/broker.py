@@ -95,12 +95,12 @@ class BrokerApi:
     # --- itself
 
     async def runtime(self, address: str) -> dict[str, str]:
-        """Its numbers, by RocketMQ's names."""
+        """The runtime numbers of a broker, under RocketMQ's names."""
         answer = await self._asks.ask(address, Command(RequestCode.GET_BROKER_RUNTIME_INFO))
         return await read_body(decode_kv_table, answer.body, f"the numbers of {address}")
 
     async def settings(self, address: str) -> SettingsTold:
-        """Its settings in force."""
+        """The settings that are in force at a broker."""
         answer = await self._asks.ask(address, Command(RequestCode.GET_BROKER_CONFIG))
         changed = answer.fields.get(CHANGED_KEYS, "")
         return SettingsTold(
@@ -122,7 +122,7 @@ class BrokerApi:
     # --- topics
 
     async def topic_stats(self, address: str, topic: str) -> TopicStats:
-        """What the queues of a topic hold at this broker."""
+        """The offsets and last store time of each queue of a topic at this broker."""
         answer = await self._ask(address, RequestCode.GET_TOPIC_STATS_INFO, TopicRequest(topic))
         what = f"the queues of {topic} at {address}"
         return await read_body(decode_topic_stats, answer.body, what)
@@ -196,7 +196,7 @@ class BrokerApi:
         return dict(table.groups)
 
     async def ha_status(self, address: str) -> HaStatus:
-        """How its copies stand, or how far it is as a copy."""
+        """The state of replication: a master's slaves, or how far a slave is."""
         answer = await self._asks.ask(address, Command(RequestCode.GET_BROKER_HA_STATUS))
         return await read_body(decode_ha_status, answer.body, f"the copies of {address}")
 
@@ -216,7 +216,7 @@ class BrokerApi:
     async def progress(
         self, address: str, group: str, topic: str | None
     ) -> Mapping[MessageQueue, QueueProgress]:
-        """How far a group is in the queues of a topic, or of all topics where that is None."""
+        """The offsets and times of a group, by queue of one topic, or of all where `topic` is None."""
         return (await self.consume_stats(address, group, topic)).queues
 
     async def consume_stats(self, address: str, group: str, topic: str | None) -> ConsumeStats:
@@ -227,7 +227,7 @@ class BrokerApi:
         return await read_body(decode_consume_stats, answer.body, what)
 
     async def all_consume_stats(self, address: str) -> dict[str, tuple[ConsumeStats, ...]]:
-        """How far every group is: a part for each of its topics."""
+        """The progress of every group at a broker, a part for each of its topics."""
         header = AllConsumeStatsRequest()
         answer = await self._ask(address, RequestCode.GET_BROKER_CONSUME_STATS, header)
         what = f"the progress of all groups at {address}"
@@ -286,7 +286,7 @@ class BrokerApi:
     async def running_state(
         self, address: str, group: str, client_id: str, *, stacks: bool = False
     ) -> RunningState:
-        """What a member of a group says of itself, by way of its broker; with `stacks` what its threads do, too."""
+        """The state that a member of a group reports, by way of its broker; `stacks` adds its threads."""
         header = RunningRequest(group, client_id, jstack_enable=stacks)
         answer = await self._ask(address, RequestCode.GET_CONSUMER_RUNNING_INFO, header)
         return decode_running(answer.body)
@@ -311,7 +311,7 @@ class BrokerApi:
     async def queue_locks(
         self, address: str, group: str | None
     ) -> dict[tuple[str, MessageQueue], str]:
-        """Who holds queues for consumption in order, by group and queue; of one group or of all."""
+        """The client ids that hold queues in order, by group and queue; of one group or of all."""
         header = MaybeGroupRequest(group)
         answer = await self._ask(address, RequestCode.GET_QUEUE_LOCKS, header)
         return decode_locks_file(answer.body)

@@ -34,7 +34,7 @@ _NOTHING = (
 
 
 class PoppedRecords(NamedTuple):
-    """What a pop gave: the records, and what their handles are made of."""
+    """The answer to a pop: the records, and the fields of which their handles are made."""
 
     fields: PopResponse
     records: Sequence[Record]
@@ -98,5 +98,5 @@ def pull_command(header: PullRequest) -> Command:
 
 
 def _waiting(wait_ms: int) -> int | None:
-    """How long the answer to a request may take that waits at the broker; None: as any other."""
+    """The timeout of a request that may wait at the broker, ms; None: the timeout of any request."""
     return wait_ms + _MARGIN_MS if wait_ms else None

@@ -18,7 +18,7 @@ ALL_TIME = (1 << 63) - 1  # Long.MAX_VALUE: until now, and whatever clocks say.
 
 @dataclass(frozen=True, slots=True)
 class FoundRecords:
-    """What a broker's index knows of a key.
+    """The records that a broker's index gave for a key.
 
     Attributes:
         records: bytes of the messages, one behind the other; some may be of another key with its hash.
@@ -48,7 +48,7 @@ class MessageApi:
         end_ms: int = ALL_TIME,
         is_id: bool = False,
     ) -> FoundRecords | None:
-        """What the index of a broker knows of a key, or of a unique id; None where it knows nothing.
+        """Look a key, or a unique id, up in the index of a broker; None where nothing is found.
 
         Args:
             address: the broker's.

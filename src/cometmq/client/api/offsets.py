@@ -82,7 +82,7 @@ class OffsetApi:
     async def bounds(
         self, queues: Iterable[MessageQueue]
     ) -> dict[MessageQueue, Bounds | CometError]:
-        """What each queue holds."""
+        """The smallest and the next offset of each queue, or the error in its place."""
         queues = list(queues)
         firsts, ends = await asyncio.gather(self.min_offsets(queues), self.max_offsets(queues))
         return {queue: _bounds(firsts[queue], ends[queue]) for queue in queues}

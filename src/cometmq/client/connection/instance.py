@@ -1,4 +1,4 @@
-"""What the producers and consumers of one client share: routes, connections, heartbeats.
+"""The part that all producers and consumers of one client share: routes, connections, heartbeats.
 
 A client asks one nameserver for routes (again every 30 s), keeps one connection to each broker, and
 tells every broker of its routes every 30 s which groups it belongs to (Java's MQClientInstance). A broker
@@ -63,11 +63,11 @@ class Member(Protocol):
 
     @property
     def group(self) -> str:
-        """Its group."""
+        """The name of the member's group."""
         ...
 
     def heartbeat_part(self) -> ProducerPart | ConsumerPart:
-        """What brokers are told of it."""
+        """The part of a heartbeat that announces this member to brokers."""
         ...
 
     def topics(self) -> list[str]:
@@ -195,7 +195,7 @@ class ClientInstance:
     # --- routes
 
     async def known(self, topic: str) -> KnownTopic:
-        """What the nameserver knows of a topic; asked for once, then kept fresh.
+        """The route of a topic with its queues; asked for once, then kept fresh.
 
         Raises:
             TopicNotFound: it has no route.
@@ -207,7 +207,7 @@ class ClientInstance:
         return await self._ask_once((topic, 0), lambda: self._fetch_route(topic))
 
     async def fresh(self, topic: str) -> KnownTopic:
-        """What the nameserver says of a topic now, whatever is known.
+        """The route of a topic as the nameserver has it now, whatever is known already.
 
         Raises:
             TopicNotFound: it has no route any more.
@@ -216,7 +216,7 @@ class ClientInstance:
         return await self._ask_once((topic, 0), lambda: self._fetch_route(topic))
 
     async def known_to_send(self, topic: str, *, default_queues: int) -> KnownTopic:
-        """The same for a sender: a topic that does not exist takes the default topic's route.
+        """The route of a topic for a sender: a topic that does not exist takes the default topic's route.
 
         Raises:
             TopicNotFound: neither exists.
@@ -315,7 +315,7 @@ class ClientInstance:
     # --- requests
 
     def address(self, broker_name: str, broker_id: int = MASTER_ID) -> str:
-        """Where a broker listens.
+        """The address at which a broker listens, "host:port".
 
         Raises:
             BrokerNotFound: no route names it.
@@ -394,7 +394,7 @@ class ClientInstance:
 
     @property
     def request_timeout_ms(self) -> int:
-        """How long the answer to a request may take that does not wait at the broker."""
+        """The longest wait for an answer to a request that does not wait at the broker, ms."""
         return self.settings.request_timeout_ms
 
     # --- heartbeats

@@ -92,7 +92,7 @@ class Nameservers:
         return answers
 
     async def ask_each(self, command: Command) -> dict[str, Command | CometError]:
-        """What every nameserver answers, by its address, or the error in its place; side by side."""
+        """Ask every nameserver side by side; the answers by address, an error in its place."""
 
         async def ask(address: str) -> Command | CometError:
             try:

@@ -1,4 +1,4 @@
-"""What a client knows of routes: which queues a topic has and where their brokers listen.
+"""The routes that a client knows: the queues of its topics, and the addresses of their brokers.
 
 A table without I/O; `instance` fills it from a nameserver every 30 s and when a topic is used for the
 first time. What a producer or consumer asks for is worked out once, when a route changes.
@@ -104,7 +104,7 @@ class TopicRoutes:
         }
 
     def get(self, topic: str) -> KnownTopic | None:
-        """What is known of a topic, None when it was never asked for."""
+        """The known route of a topic; None when it was never asked for."""
         return self._topics.get(topic)
 
     @property
@@ -118,7 +118,7 @@ class TopicRoutes:
         return self._brokers
 
     def addresses(self, *, only_masters: bool) -> set[str]:
-        """Where the brokers listen."""
+        """The addresses of all brokers, or of the masters only."""
         return {
             address
             for members in self._brokers.values()
@@ -139,7 +139,7 @@ class TopicRoutes:
 
 
 def known_topic(topic: str, route: TopicRoute, *, is_inherited: bool = False) -> KnownTopic:
-    """What follows from a route."""
+    """Work out the queues to send to and to read from of a route."""
     return KnownTopic(
         route,
         tuple(route.write_queues(topic)),
@@ -163,7 +163,7 @@ def check_route(topic: str, route: TopicRoute) -> None:
 
 
 def inherited_route(default: TopicRoute, *, queues_max: int) -> TopicRoute:
-    """What a topic's route will be when a first send makes it from the default topic.
+    """The route that a topic will have when a first send makes it from the default topic.
 
     Follows MQClientInstance.updateTopicRouteInfoFromNameServer of 5.3.3: at most
     `defaultTopicQueueNums` queues a broker.

@@ -1,4 +1,4 @@
-"""Who consumes which queues of a topic: every member works out the same answer by itself.
+"""Strategies that share the queues of a topic among the members of a group; each member computes the same answer.
 
 All members see the same sorted queues and the same sorted client ids, so no one needs to be asked.
 An allocation is a function of both and one's own id; members of a group must have the same one, of
@@ -73,7 +73,7 @@ class ConsistentHash:
 
 
 class FixedQueues:
-    """The same queues whoever else is there; nobody checks that all are taken."""
+    """A strategy that always takes the given queues; nobody checks that each queue is taken by somebody."""
 
     def __init__(self, queues: Iterable[MessageQueue]) -> None:
         """`queues` of any topics."""
@@ -82,7 +82,7 @@ class FixedQueues:
     def __call__(
         self, queues: Sequence[MessageQueue], _client_ids: Sequence[str], _own_id: str
     ) -> list[MessageQueue]:
-        """Those of the given ones that belong to this topic and are there."""
+        """The given queues that exist in this topic."""
         return [queue for queue in sorted(queues) if queue in self._queues]
 
 

@@ -1,4 +1,4 @@
-"""What brokers ask a consumer on behalf of consoles: 221, 307, 309 (docs/design/0016).
+"""Answers brokers that ask a consumer on behalf of consoles: requests 221, 307, 309 (docs/design/0016).
 
 The first two are answered from what the loop knows. For 309 the listener is run on one message,
 beside all others; nothing is committed for it. Follows ClientRemotingProcessor and
@@ -207,7 +207,7 @@ def _pop_state(loop: PopLoop) -> PopState:
 
 
 def _stacks() -> str:
-    """What every thread is doing, one paragraph a thread."""
+    """The stack of every thread of this process, one paragraph a thread."""
     names = {thread.ident: thread.name for thread in threading.enumerate()}
     frames = sys._current_frames()  # noqa: SLF001  Documented; there is no other way.
     return "\n\n".join(

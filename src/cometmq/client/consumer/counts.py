@@ -1,4 +1,4 @@
-"""What a consumer counts of its work, by topic, and the rates that come of it.
+"""Counts a consumer's work by topic, and makes rates of it.
 
 Counting is a few additions a pull and a call of the listener; rates are made when somebody asks
 (GET_CONSUMER_RUNNING_INFO, `statistics()`), from samples of the last minute.
@@ -18,7 +18,7 @@ _HOUR_SAMPLES = 360
 
 @dataclass(slots=True)
 class TopicCounts:
-    """What was done with the messages of one topic since the start.
+    """Counts of the messages of one topic since the consumer's start.
 
     Attributes:
         pulls: that found messages.
@@ -48,7 +48,7 @@ class TopicCounts:
             self.failed += count
 
     def since(self, earlier: "TopicCounts") -> "TopicCounts":
-        """What came after these counts."""
+        """The difference between these counts and earlier ones."""
         names = [field.name for field in fields(self)]
         return TopicCounts(*(getattr(self, name) - getattr(earlier, name) for name in names))
 

@@ -83,7 +83,7 @@ ALL = Tag()
 
 
 def subscription_of(topic: str, expression: Filter, *, version: int = 0) -> Subscription:
-    """What brokers are told of a topic and its filter.
+    """The subscription that brokers are told for a topic and its filter.
 
     Raises:
         SubscriptionError: the filter is neither a `Tag` nor an `Sql`.

@@ -62,10 +62,10 @@ _REBALANCE_PAUSE_SECONDS = 0.1
 
 
 class Turnstile(Protocol):
-    """Who says when queues of consumers in order come and go."""
+    """A guard that admits and releases queues for consumption in order."""
 
     async def take(self, queues: Iterable[MessageQueue]) -> set[MessageQueue]:
-        """Those of the queues that may be consumed from now on."""
+        """Lock queues for consumption in order; the ones that were granted."""
         ...
 
     async def settle(self, queues: list[MessageQueue]) -> list[MessageQueue]:
@@ -274,7 +274,7 @@ class GroupMember:
         self._wake.set()
 
     def _want(self, topic: str) -> None:
-        """Also pull a topic that users know nothing of."""
+        """Pull a topic that users know nothing of, such as the retry topic."""
         if topic not in self._subscriptions:
             self.subscribe(Subscription(topic))
 
@@ -315,7 +315,7 @@ class GroupMember:
                 self._take(queue)
 
     async def _granted(self, queues: list[MessageQueue]) -> list[MessageQueue]:
-        """Those of our new queues that nobody else holds; the others are tried again soon."""
+        """The new queues that nobody else holds; the others are tried again soon."""
         if self.turnstile is None or not queues:
             return queues
         granted = await self.turnstile.take(queues)
@@ -323,7 +323,7 @@ class GroupMember:
         return [queue for queue in queues if queue in granted]
 
     async def _settled(self, queues: list[MessageQueue]) -> list[MessageQueue]:
-        """Those that no listener works on; the others leave later."""
+        """The queues on which no listener works; the others leave later."""
         if self.turnstile is None or not queues:
             return queues
         at_rest = await self.turnstile.settle(queues)
@@ -384,7 +384,7 @@ class GroupMember:
     # --- for the instance
 
     def heartbeat_part(self) -> ConsumerPart:
-        """What brokers are told of this member."""
+        """The part of a heartbeat that announces this member to brokers."""
         return ConsumerPart(
             self.group,
             tuple(self._subscriptions.values()),
@@ -398,7 +398,7 @@ class GroupMember:
         return list(self._subscriptions)
 
     def take_request(self, command: Command, channel: Channel) -> bool:
-        """What a broker asks of this member."""
+        """Act on a request of a broker to this member."""
         match command.code:
             case RequestCode.NOTIFY_CONSUMER_IDS_CHANGED:
                 self._wake.set()

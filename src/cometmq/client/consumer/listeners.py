@@ -23,7 +23,7 @@ BATCH_COUNT = 32  # As many as a pull brings (pullBatchSize).
 
 
 class OrderlyStatus(Enum):
-    """What a listener in order may answer besides, with `PushSettings.commit_by_listener` (ConsumeOrderlyStatus).
+    """Further answers of a listener in order, with `PushSettings.commit_by_listener` (ConsumeOrderlyStatus).
 
     Attributes:
         COMMIT: this message is consumed, and with it all before it since the last commit.

@@ -1,4 +1,4 @@
-"""Where a group stands, as its member knows it: kept in memory, stored every 5 s and at the end.
+"""A member's offsets of its group: kept in memory, stored every 5 s and at the end.
 
 A clustering group's offsets lie at the brokers; those of a broadcasting member in a file of its
 own, offsets.json, as the Java client keeps it. An offset is the next one to consume.
@@ -16,10 +16,10 @@ from cometmq.model.queue import MessageQueue
 
 
 class OffsetStore(Protocol):
-    """Where offsets come from and go to."""
+    """A place to read offsets from and to write them to."""
 
     async def read(self, queue: MessageQueue) -> int | None:
-        """What is stored; None when nothing is."""
+        """The stored offset of a queue; None when there is none."""
         ...
 
     async def write(self, changed: dict[MessageQueue, int], *, is_answered: bool) -> None:
@@ -37,7 +37,7 @@ class ClusterOffsets:
         self._is_written = is_written
 
     async def read(self, queue: MessageQueue) -> int | None:
-        """What the broker has."""
+        """The offset that the broker has stored for a queue; None when there is none."""
         return await self._offsets.committed(self._group, queue)
 
     async def write(self, changed: dict[MessageQueue, int], *, is_answered: bool) -> None:
@@ -55,7 +55,7 @@ class LocalOffsets:
         self._stored: dict[MessageQueue, int] | None = None
 
     async def read(self, queue: MessageQueue) -> int | None:
-        """What the file has.
+        """The offset that the file holds for a queue; None when there is none.
 
         Raises:
             CodecError: neither the file nor its .bak can be read.
@@ -104,7 +104,7 @@ class LocalOffsets:
 
 
 class QueuePlace:
-    """Where a member stands in one queue.
+    """The offset of a member in one queue, and what of it is stored.
 
     Attributes:
         offset: the next to consume; None: nothing was consumed yet.
@@ -119,7 +119,7 @@ class QueuePlace:
 
 
 class ConsumedProgress:
-    """What a member has consumed and not stored yet.
+    """Offsets that a member has consumed and not stored yet.
 
     Args:
         store: where offsets lie.
@@ -142,7 +142,7 @@ class ConsumedProgress:
         return None if place is None else place.offset
 
     async def read(self, queue: MessageQueue) -> int | None:
-        """What is stored."""
+        """The stored offset of a queue; None when there is none."""
         return await self._store.read(queue)
 
     def update(self, queue: MessageQueue, offset: int) -> None:

@@ -1,4 +1,4 @@
-"""Which queues are ours: asks who else is in the group, and works out our share of each topic.
+"""Rebalancing: asks which members are in the group, and works out this member's share of each topic.
 
 Every member does so every 20 s, and at once when a broker tells that the group changed. Follows
 RebalanceImpl of RocketMQ 5.3.3.

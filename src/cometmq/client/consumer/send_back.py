@@ -1,4 +1,4 @@
-"""What happens to a message that could not be consumed: it is asked for again later.
+"""Redelivery: puts a message that could not be consumed where it is delivered again later.
 
 The broker is told to put it into the group's retry topic (CONSUMER_SEND_MSG_BACK); where that fails it
 is sent there as a new message; where that fails too, or the broker knows no retries, it is given to

@@ -1,4 +1,4 @@
-"""Where a group begins in a queue: where it stood, else by its rule.
+"""The offset at which a group begins in a queue: the stored one, else by the group's rule.
 
 Follows RebalancePushImpl.computePullFromWhereWithException of RocketMQ 5.3.3.
 """

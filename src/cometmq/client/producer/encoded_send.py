@@ -1,4 +1,4 @@
-"""What a message becomes before its queue is known: header text and body, made once for all attempts.
+"""Encodes a message before its queue is known: header text and body, made once for all attempts.
 
 Next: cometmq.client.producer.sender
 """
@@ -71,7 +71,7 @@ class SendEncoder:
         self._plain_size_max = min(settings.compress_over, settings.body_size_max)
 
     def _front(self, topic: str, code: int) -> tuple[str, str]:
-        """What is the same for all messages of a topic; checked the first time."""
+        """The part of the header that all messages of a topic share; the topic is checked the first time."""
         if topic in NOT_SENDABLE_TOPICS:
             raise MessageError(
                 f"the topic {topic!r} belongs to the system; nobody may send to it"
@@ -121,7 +121,7 @@ class SendEncoder:
         return _encoded_send(EncodedSend, (full, front, middle, body, message_id))
 
     def _plain_front(self, now_ms: int, *, wait_store_ok: bool) -> str:
-        """What messages of one ms that have nothing but a body share of their middle, up to the id."""
+        """The part of the header that plain messages of one ms share, up to the id."""
         of = now_ms, wait_store_ok
         known, text = self._plain  # One step, as in `UniqueIds`.
         if known != of:

@@ -1,4 +1,4 @@
-"""Which brokers to keep away from for a while: those that answered slowly or not at all.
+"""Keeps producers away from brokers that answered slowly or not at all, for a while.
 
 Follows MQFaultStrategy of RocketMQ 5.3.3: a latency falls into a class, and a class has a time for
 which the broker is avoided. Only used with `latency_fault`.

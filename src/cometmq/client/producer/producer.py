@@ -99,7 +99,7 @@ class AsyncProducer:
 
     @property
     def client_id(self) -> str:
-        """How brokers know this client."""
+        """The id by which brokers know this client."""
         return self._instance.client_id
 
     # --- life
@@ -427,7 +427,7 @@ class AsyncProducer:
 
 
 def _failed(error: CometError) -> asyncio.Future[SendResult]:
-    """What a send gives that could not even begin."""
+    """A future that already holds the error of a send that could not begin."""
     result: asyncio.Future[SendResult] = asyncio.get_running_loop().create_future()
     result.set_exception(error)
     return result

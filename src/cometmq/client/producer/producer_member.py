@@ -26,7 +26,7 @@ class ProducerMember:
         self.takers: dict[int, Taker] = {}
 
     def heartbeat_part(self) -> ProducerPart:
-        """What brokers are told of it."""
+        """The part of a heartbeat that announces this producer to brokers."""
         return ProducerPart(self.group)
 
     def topics(self) -> list[str]:

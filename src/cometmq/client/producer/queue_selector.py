@@ -1,4 +1,4 @@
-"""Which queue a message goes to: round robin, by hash of a key, at random, or your own function.
+"""Selectors of a message's queue: round robin, by hash of a key, at random, or your own function.
 
 A selector is any function of the topic's queues and the message that gives one of them:
 
@@ -86,7 +86,7 @@ def at_broker(broker_name: str) -> Pick:
 
 
 def only(queue: MessageQueue | None) -> Pick | None:
-    """This queue and no other; None: round robin."""
+    """A picker that always gives this queue; None, which means round robin, without one."""
     return None if queue is None else lambda _queues: queue
 
 
@@ -96,7 +96,7 @@ def pick_of(
     selector: Selector | None,
     namespace: Namespace = NO_NAMESPACE,
 ) -> Pick | None:
-    """What chooses the queue of a message: the given queue, the selector, or nobody.
+    """The picker for a message: its given queue, its selector, or None for round robin.
 
     Raises:
         MessageError: the queue is of another topic.

@@ -239,7 +239,7 @@ class PendingSend:
     # --- failures
 
     def failed(self, error: BaseException, /) -> None:
-        """There is no answer, or none that a send could end with."""
+        """Record that an attempt failed: try again, or end the send with its errors."""
         if not isinstance(error, CometError):
             self._settle(error)
             return
@@ -266,7 +266,7 @@ class PendingSend:
         return isinstance(error, NetError) and self._queue is not None
 
     def _pause_seconds(self) -> float:
-        """Another broker is tried at once; one that has failed already is given time, ever more."""
+        """Seconds to wait before the next attempt: none for a broker that has not failed, else ever more."""
         instance = self._sender.instance
         rounds = len(self._failures) // max(len(self._brokers()), 1)
         if not rounds:

@@ -1,4 +1,4 @@
-"""What a send passes before it goes out, where settings ask for more than to send it: watchers, batches.
+"""The chain of steps that a send passes where settings ask for them: interceptors, batches.
 
 Next: cometmq.client.producer.accumulator
 """
@@ -21,7 +21,7 @@ from cometmq.model.message import Message
 def make_interceptors(
     instance: ClientInstance, group: str, settings: ClientSettings
 ) -> list[Interceptor]:
-    """Those whom the settings ask for.
+    """The interceptors that the settings ask for.
 
     Raises:
         SettingsError: OpenTelemetry is wanted and not installed.

@@ -56,7 +56,7 @@ _REMEMBERED_MAX = 20_000
 
 
 class TransactionState(IntEnum):
-    """What became of your own work (LocalTransactionState); the numbers are the protocol's."""
+    """The outcome of a local transaction (LocalTransactionState); the numbers are the protocol's."""
 
     UNKNOWN = 0
     COMMIT = TRANSACTION_COMMIT
@@ -297,7 +297,7 @@ class ProducerTransactions:
             return TransactionState.UNKNOWN, f"{type(error).__name__}: {error}"
 
     def _state_known(self, known: _Known, channel: Channel) -> TransactionState:
-        """What a broker is told of a transaction of ours.
+        """The state to answer a broker that asks for a transaction of this producer.
 
         A half on another broker, or one that is left after its end was acknowledged, is a copy
         that a retry of the send made: it must not become a second message.
@@ -321,7 +321,7 @@ class AsyncTransaction:
 
     @property
     def half(self) -> SendResult:
-        """Where the half message went; its `message_id` is the transaction's.
+        """The result of sending the half message; its `message_id` is the transaction's.
 
         Raises:
             MessageError: it was not sent yet.

@@ -170,7 +170,7 @@ class Admin:
         return result
 
     def topic_offsets(self, topic: str) -> dict[MessageQueue, QueueRange]:
-        """What each queue of a topic holds.
+        """The smallest and the next offset of each queue of a topic.
 
         Raises:
             TopicNotFound: the nameserver knows none.
@@ -307,7 +307,7 @@ class Admin:
         )
 
     def group_offsets(self, group: str, topic: str) -> dict[MessageQueue, int | None]:
-        """Where a group stands in a topic: the next offset of each queue, None where unknown.
+        """The next offset that a group consumes in each queue of a topic; None where it has none.
 
         Raises:
             TopicNotFound: the nameserver knows none.
@@ -320,7 +320,7 @@ class Admin:
     def group_progress(
         self, group: str, topic: str | None = None
     ) -> dict[MessageQueue, QueueProgress]:
-        """How far a group is in a topic, or in all in which it has offsets, with times."""
+        """The offsets, lag and times of a group, by queue of a topic or of all in which it has offsets."""
         result: dict[MessageQueue, QueueProgress] = self._portal.call(
             self._client.group_progress, group, topic
         )
@@ -365,7 +365,7 @@ class Admin:
         return result
 
     def offsets_at(self, topic: str, timestamp_ms: int | None) -> dict[MessageQueue, int]:
-        """Where `reset_offsets` would have a group go on, by queue; nothing moves.
+        """The offsets to which `reset_offsets` would move a group, by queue; nothing is moved.
 
         Raises:
             TopicNotFound: the nameserver knows none.

@@ -53,7 +53,7 @@ class PullConsumer:
 
     @property
     def client_id(self) -> str:
-        """How brokers know this client."""
+        """The id by which brokers know this client."""
         return self._client.client_id
 
     def start(self) -> None:

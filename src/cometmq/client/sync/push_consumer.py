@@ -63,11 +63,11 @@ class PushConsumer:
 
     @property
     def client_id(self) -> str:
-        """How brokers know this client."""
+        """The id by which brokers know this client."""
         return self._client.client_id
 
     def subscribe(self, topic: str, expression: Filter = ALL) -> None:
-        """Also consume this topic; on a running consumer it begins at once.
+        """Subscribe to one more topic, or change the filter of one; a running consumer begins at once.
 
         Args:
             topic: one more, or one whose filter is to be another.
@@ -136,11 +136,11 @@ class PushConsumer:
         self._portal.call(self._client.set_concurrency, concurrency)
 
     def statistics(self) -> dict[str, TopicCounts]:
-        """What was pulled, consumed and refused since the start, by topic."""
+        """Counts of messages pulled, consumed and refused since the start, by topic."""
         result: dict[str, TopicCounts] = self._portal.call(self._client.statistics)
         return result
 
     def rates(self) -> dict[str, ConsumeRates]:
-        """The same a second, over the last minute, by topic."""
+        """Messages pulled, consumed and refused a second over the last minute, by topic."""
         result: dict[str, ConsumeRates] = self._portal.call(self._client.rates)
         return result

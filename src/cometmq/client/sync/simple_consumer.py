@@ -51,11 +51,11 @@ class SimpleConsumer:
 
     @property
     def client_id(self) -> str:
-        """How brokers know this client."""
+        """The id by which brokers know this client."""
         return self._client.client_id
 
     def subscribe(self, topic: str, expression: Filter = ALL) -> None:
-        """Also receive this topic.
+        """Subscribe to one more topic, or change the filter of one.
 
         Args:
             topic: one more, or one whose filter is to be another.

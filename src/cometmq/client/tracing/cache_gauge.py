@@ -1,4 +1,4 @@
-"""What push consumers have cached, as OpenTelemetry's gauges.
+"""Exports the number and bytes of messages cached by push consumers, as OpenTelemetry gauges.
 
 Names and labels are those of RocketMQ's own clients (rocketmq-clients, GaugeEnum and MetricLabels). A program's
 provider asks when it exports, from a thread of its own; nothing is counted for it meanwhile.
@@ -38,7 +38,7 @@ class CacheGauge:
         _make()
 
     def close(self) -> None:
-        """It has no lines any more."""
+        """Stop exporting the lines of this consumer."""
         _of_consumers.discard(self)
 
     def observed(self, place: int) -> Iterable[metrics.Observation]:

@@ -57,7 +57,7 @@ async def _row(asked: Asked, topic: str) -> DeadRow:
 
 
 async def show_letters(asked: Asked) -> Response:
-    """Those of one group, the newest first."""
+    """Show the dead letters of one group, the newest first."""
     group = needed(asked.fields, "name", "group")
     try:
         browsed = await browse(

@@ -1,4 +1,4 @@
-"""What of the cluster is not well, each with what to do: what `cometmq doctor` says.
+"""The page of the doctor: what of the cluster is not well, and what to do, as `cometmq doctor` says.
 
 Next: cometmq.client.admin.inspector
 """

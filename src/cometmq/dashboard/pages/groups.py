@@ -74,7 +74,7 @@ async def known_group(asked: Asked) -> GroupState:
 
 
 async def _conflicts(asked: Asked, group: str) -> Sequence[Conflict]:
-    """Where its members contradict each other; nothing where brokers, as Java's, do not say."""
+    """The contradictions between a group's members; none where brokers, as Java's, do not tell."""
     try:
         return await asked.inspector.conflicts(group)
     except CometError:
@@ -82,7 +82,7 @@ async def _conflicts(asked: Asked, group: str) -> Sequence[Conflict]:
 
 
 async def show_member(asked: Asked) -> Response:
-    """What a member says of itself."""
+    """Show the state that a member of a group reports."""
     group = needed(asked.fields, "name", "group")
     client_id = needed(asked.fields, "client", "member")
     stacks = bool(asked.fields.get("stacks"))

@@ -16,12 +16,12 @@ async def show_overview(asked: Asked) -> Response:
 
 
 async def show_numbers(asked: Asked) -> Response:
-    """Its live part."""
+    """Show the live part of the overview."""
     return asked.page("part_overview.html", "Overview", **_seen(asked))
 
 
 async def show_troubles(asked: Asked) -> Response:
-    """What does not answer, for the head of every page."""
+    """Show what does not answer, at the head of every page."""
     return asked.page("part_troubles.html", "")
 
 

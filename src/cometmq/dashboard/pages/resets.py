@@ -18,7 +18,7 @@ EARLIEST, LATEST, TIME = "earliest", "latest", "time"
 
 
 class QueueMove(NamedTuple):
-    """What becomes of a queue: where the group is, would go on, and the queue's ends."""
+    """The move of a group in one queue: from where, to where, and the queue's ends."""
 
     queue: MessageQueue
     now: int | None
@@ -33,7 +33,7 @@ class QueueMove(NamedTuple):
 
 
 async def show_preview(asked: Asked) -> Response:
-    """What a reset would do; nothing is changed."""
+    """Show the moves that a reset would make; nothing is changed."""
     state = await known_group(asked)
     topic = needed(asked.fields, "topic", "topic")
     to, timestamp_ms = _target(asked)
@@ -90,7 +90,7 @@ async def reset(asked: Asked) -> Response:
 
 
 def _target(asked: Asked) -> tuple[str, int | None]:
-    """Where to: the choice, and ms since 1970 (0: the first message, None: the end)."""
+    """The target of a reset: the choice, and ms since 1970 (0: the first message, None: the end)."""
     to = text_of(asked.fields, "to") or EARLIEST
     if to == EARLIEST:
         return to, 0

@@ -39,7 +39,7 @@ async def _ends(asked: Asked, topic: str) -> str:
 
 
 async def show_next(asked: Asked) -> Response:
-    """What came since the last look."""
+    """Show the messages that came since the last look."""
     topic = needed(asked.fields, "topic", "topic")
     places = _read(topic, asked.fields.get("at", ""))
     parts = await asyncio.gather(*(_look(asked, *each) for each in places.items()))

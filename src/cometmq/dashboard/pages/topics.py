@@ -58,13 +58,13 @@ class TopicRow(NamedTuple):
 
     @property
     def updated_ms(self) -> int:
-        """When its last message was stored; 0 without one."""
+        """Store time of the topic's last message, ms since 1970; 0 without one."""
         queues = self.stats.queues.values() if self.stats else ()
         return max((each.updated_ms for each in queues), default=0)
 
 
 def kind_of(topic: str, own: Collection[str] = ()) -> str:
-    """What a topic is for; `own` are those that brokers make for themselves."""
+    """The kind of a topic, in words; `own` are the topics that brokers make for themselves."""
     if topic.startswith(RETRY_PREFIX):
         return "retry"
     if topic.startswith(DLQ_PREFIX):
@@ -73,7 +73,7 @@ def kind_of(topic: str, own: Collection[str] = ()) -> str:
 
 
 def own_topics(asked: Asked) -> set[str]:
-    """What brokers make for themselves: topics of their names and of their clusters'."""
+    """The topics that brokers make for themselves: named like them and like their clusters."""
     states = [each.state for each in asked.watcher.brokers()]
     names = {state.broker_name for state in states} | {state.cluster for state in states}
     return names | {f"{state.cluster}_{REPLY_TOPIC_SUFFIX}" for state in states}
@@ -233,7 +233,7 @@ def _properties(fields: Mapping[str, str]) -> dict[str, str]:
 
 
 def _fingerprint(configs: Mapping[str, TopicConfig]) -> str:
-    """What a form remembers of the settings that it was made of."""
+    """A text that changes with the settings, by which a form notices that they have changed."""
     return ";".join(
         f"{broker}:{each.read_queues},{each.write_queues},{each.perm}"
         for broker, each in sorted(configs.items())

@@ -69,7 +69,7 @@ async def show_user(asked: Asked) -> Response:
 
 
 def _check_may_look(asked: Asked) -> None:
-    """Who may look: admins, and users of the cluster, whom the brokers tell what they may know.
+    """Refuse everyone but admins and users of the cluster, whom the brokers tell what they may know.
 
     Raises:
         FormRefused: he is neither.
@@ -86,7 +86,7 @@ async def _told(asked: Asked) -> AccountsTold:
 
 
 async def _known(asked: Asked) -> tuple[AccountsTold, Sequence[UserLine]]:
-    """What brokers say of the user that a page is about.
+    """The users and policies that brokers report of the user of a page.
 
     Raises:
         PageMissing: none knows him.
@@ -184,7 +184,7 @@ async def delete_entry(asked: Asked) -> Response:
 
 
 def _password(asked: Asked) -> str:
-    """What was typed, twice; empty where nothing was.
+    """The new password that was typed twice; empty where none was.
 
     Raises:
         WrongInput: it was not typed twice alike, or is too long.
@@ -220,7 +220,7 @@ def _entry_counts(entries: Sequence[EntryLine]) -> dict[str, int]:
 
 
 def _fingerprint(users: Sequence[UserLine]) -> str:
-    """What a form remembers of the user that it was made of."""
+    """A text that changes with the user, by which a form notices that it has changed."""
     return ";".join(
         f"{each.type},{each.status},{' '.join(sorted(each.brokers))}" for each in users
     )

@@ -58,7 +58,7 @@ class HeldQueues:
 
     @property
     def queues(self) -> list[MessageQueue]:
-        """Those that were locked and not given back."""
+        """The queues that were locked and not given back."""
         return list(self._until)
 
     def is_held(self, queue: MessageQueue) -> bool:

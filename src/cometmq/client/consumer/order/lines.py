@@ -251,7 +251,7 @@ class Lines:
         return said
 
     async def _after_refusal(self, job: ListenerJob) -> ListenerJob:
-        """What is left to be tried again; the rest has a place in the retry topic."""
+        """The part of a refused job that is tried again; the rest goes to the retry topic."""
         left = []
         for message in job.messages:
             has_tries = (

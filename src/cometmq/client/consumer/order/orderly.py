@@ -53,7 +53,7 @@ class Orderly:
     # --- queues
 
     async def take(self, queues: Iterable[MessageQueue]) -> set[MessageQueue]:
-        """Those of the queues that may be consumed from now on."""
+        """Lock queues for consumption in order; the ones that were granted."""
         return set(queues) if self._held is None else await self._held.take(queues)
 
     async def settle(self, queues: list[MessageQueue]) -> list[MessageQueue]:

@@ -39,7 +39,7 @@ _ANSWER_SECONDS = 0.5
 
 @dataclass(frozen=True, slots=True)
 class PopContext:
-    """What all pop loops of a member share.
+    """The parts that all pop loops of a member share.
 
     Attributes:
         popper: who pops and acknowledges.

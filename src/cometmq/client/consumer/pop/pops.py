@@ -40,7 +40,7 @@ ANY_QUEUE = -1
 
 @dataclass(frozen=True, slots=True)
 class PopAsk:
-    """How to pop.
+    """The parameters of a pop request.
 
     Attributes:
         subscription: which messages of which topic.
@@ -225,7 +225,7 @@ class Popper:
 
 @dataclass(frozen=True, slots=True)
 class _Popped:
-    """What the messages of one answer have in common."""
+    """The parts that all messages of one answer to a pop share."""
 
     popper: Popper
     broker_name: str

@@ -106,11 +106,11 @@ class AsyncSimpleConsumer:
 
     @property
     def client_id(self) -> str:
-        """How brokers know this client."""
+        """The id by which brokers know this client."""
         return self._instance.client_id
 
     def subscribe(self, topic: str, expression: Filter = ALL) -> None:
-        """Also receive this topic.
+        """Subscribe to one more topic, or change the filter of one.
 
         Args:
             topic: one more, or one whose filter is to be another.
@@ -314,7 +314,7 @@ class AsyncSimpleConsumer:
 
 
 class _SimpleMember:
-    """What a simple consumer is to its instance."""
+    """A simple consumer as its client instance sees it."""
 
     def __init__(
         self, group: str, subscriptions: Mapping[str, Subscription], settings: SimpleSettings
@@ -325,7 +325,7 @@ class _SimpleMember:
         self._settings = settings
 
     def heartbeat_part(self) -> ConsumerPart:
-        """What brokers are told of it."""
+        """The part of a heartbeat that announces this member to brokers."""
         return ConsumerPart(
             self.group,
             tuple(self._subscriptions.values()),

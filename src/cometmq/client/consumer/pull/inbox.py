@@ -52,13 +52,13 @@ class Inbox:
         return [item.message for item in taken]
 
     def finish(self) -> None:
-        """What was handed out is consumed."""
+        """Mark the messages that were handed out as consumed."""
         done, self._handed_out = self._handed_out, []
         for item in done:
             item.loop.finish(item.process_queue, [item.message.queue_offset])
 
     def forget(self) -> None:
-        """What was handed out is not consumed: whoever comes next gets it again."""
+        """Drop the messages that were handed out as not consumed: the next owner of the queue gets them again."""
         self._handed_out.clear()
 
     def wake(self) -> None:

@@ -100,7 +100,7 @@ class AsyncPullConsumer:
 
     @property
     def client_id(self) -> str:
-        """How brokers know this client."""
+        """The id by which brokers know this client."""
         return self._instance.client_id
 
     # --- life

@@ -47,7 +47,7 @@ Batch = list[StoredMessage]
 
 @dataclass(frozen=True, slots=True)
 class PullContext:
-    """What all loops of a member share.
+    """The parts that all pull loops of a member share.
 
     Attributes:
         puller: who pulls.
@@ -284,4 +284,4 @@ def _check_offsets(messages: Batch, unreadable: list[Record], first: int, after:
 
 
 class _SeekError(CometError):
-    """Another offset was asked for while a pull waited."""
+    """Ends a pull that waited when another offset is asked for."""

@@ -35,7 +35,7 @@ _BEYOND_END_MAX = 1 << 24
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """How to pull.
+    """The parameters of a pull request.
 
     Attributes:
         subscription: which messages.
@@ -56,7 +56,7 @@ class Ask:
 
     @property
     def timeout_ms(self) -> int:
-        """When to give up on the answer."""
+        """The longest wait for the answer, ms."""
         return self.wait_ms + SUSPEND_MARGIN_MS if self.wait_ms else PULL_TIMEOUT_MS
 
 
@@ -135,7 +135,7 @@ class Puller:
         return self.read(queue, await (await self.start(queue, offset, ask)))
 
     def read(self, queue: MessageQueue, answer: Command) -> RawPull:
-        """What an answer says.
+        """Make the result of a pull of a broker's answer.
 
         Raises:
             BrokerRefused: an error.

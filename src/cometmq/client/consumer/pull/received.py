@@ -70,7 +70,7 @@ class Room:
 
 @dataclass(frozen=True, slots=True)
 class Unpacking:
-    """How the records of an answer become messages. Most are plain, and these are taken together.
+    """Turns the records of an answer into messages; plain ones, which most are, are taken together.
 
     Attributes:
         queue: where they were pulled from.

@@ -58,7 +58,7 @@ Done = Callable[[AnyJob, bool, float], None]
 
 
 class Workers(Protocol):
-    """Those who run the listener."""
+    """The threads or tasks that run the listener."""
 
     def submit(self, job: ListenerJob) -> None:
         """Run the listener on a job as soon as someone is free; `Done` is called in the end."""
@@ -156,7 +156,7 @@ class TaskWorkers:
 
 
 class _WakeUp(Enum):
-    """What a sleeping thread is told: to look for jobs, or to end."""
+    """A signal to a sleeping thread: look for jobs, or end."""
 
     LOOK = auto()
     END = auto()

@@ -18,7 +18,7 @@ _log = logging.getLogger(__name__)
 async def consume_directly(
     call: ListenerCall, message: StoredMessage, *, clock: Clock
 ) -> DirectOutcome:
-    """How the listener does with this message; its exceptions become words."""
+    """Run the listener on one message, and report the outcome; an exception becomes text."""
     began = clock.monotonic()
     remark = None
     try:

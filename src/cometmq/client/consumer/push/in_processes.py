@@ -159,7 +159,7 @@ class InProcesses:
 
 
 def _nothing(_listener: Callable[[Any], Said]) -> None:
-    """What a process does to show that it is there: it has imported the listener."""
+    """Do nothing: shows that a worker process is there and has imported the listener."""
 
 
 def _end_with(parent: Connection) -> None:

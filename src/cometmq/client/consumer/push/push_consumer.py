@@ -135,11 +135,11 @@ class AsyncPushConsumer:
 
     @property
     def client_id(self) -> str:
-        """How brokers know this client."""
+        """The id by which brokers know this client."""
         return self._instance.client_id
 
     def subscribe(self, topic: str, expression: Filter = ALL) -> None:
-        """Also consume this topic; on a running consumer it begins at once.
+        """Subscribe to one more topic, or change the filter of one; a running consumer begins at once.
 
         Args:
             topic: one more, or one whose filter is to be another.
@@ -191,7 +191,7 @@ class AsyncPushConsumer:
         await self._member.start()
 
     def _cached(self) -> dict[str, tuple[int, int]]:
-        """What is cached, by topic without the namespace."""
+        """The number and bytes of cached messages, by topic without the namespace."""
         return {
             self._namespace.unwrap(topic): counts
             for topic, counts in self._member.cached().items()
@@ -286,11 +286,11 @@ class AsyncPushConsumer:
     # --- what it tells of itself
 
     def statistics(self) -> dict[str, TopicCounts]:
-        """What was pulled, consumed and refused since the start, by topic."""
+        """Counts of messages pulled, consumed and refused since the start, by topic."""
         return self._member.counts.totals()
 
     def rates(self) -> dict[str, ConsumeRates]:
-        """The same a second, over the last minute, by topic."""
+        """Messages pulled, consumed and refused a second over the last minute, by topic."""
         return self._member.counts.rates()
 
     async def _consume_directly(self, message: StoredMessage) -> DirectOutcome:
