@@ -1,4 +1,4 @@
-"""Where a broker listens, and the address that it tells others.
+"""The address on which a broker listens, and the address that it tells others.
 
 Behind NAT or in a container `brokerIP1` is an address that no interface here has. Whoever reaches the
 broker by it arrives at some interface that nobody named, so it listens on all of them then, as

@@ -46,7 +46,7 @@ _OF_BROKERS = HOST_BITS | INNER_BATCH | NEED_UNWRAP
 
 
 class Sender(Protocol):
-    """Where a send comes from.
+    """The origin of a send: the client's host and address.
 
     Attributes:
         host: as records store it, 8 or 20 bytes.
@@ -175,7 +175,7 @@ class Admission:
     def _target(
         self, request: AnySend, sender: Sender
     ) -> tuple[TopicConfig, int, dict[str, str]]:
-        """Where the sender wants it, or its dead letters; and its properties."""
+        """The topic, queue and properties of a send; dead letters go to the topic of dead letters."""
         topic = self._topic_of(request, sender)
         properties = _read_properties(request.properties)
         queue_id = self._queue_of(request, topic, sender)

@@ -1,4 +1,4 @@
-"""How often something may be done: so many at once, and so many a second in the long run.
+"""Rate limits: so many at once, and so many a second in the long run.
 
 Next: cometmq.broker.groups
 """

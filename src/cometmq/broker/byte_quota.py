@@ -1,4 +1,4 @@
-"""Where the last so many bytes of a queue begin: the topic attribute `retention.bytes`.
+"""The topic attribute `retention.bytes`: finds where the last so many bytes of a queue begin.
 
 The sizes stand in the queue's entries. They are added up once, when a queue is looked at first, and from
 then on only those that have come and those that go: a look costs what has changed.
@@ -25,7 +25,7 @@ class _QueueSpan:
 
 
 class ByteQuotas:
-    """What the last messages of queues take. Used by one thread at a time; may wait for the device."""
+    """The sizes of the last messages of queues; used by one thread at a time; may wait for the device."""
 
     def __init__(self, store: MessageStore) -> None:
         self._store = store

@@ -1,4 +1,4 @@
-"""What services need of a client's connection: to tell it something, to ask it something, and to hear when it is gone.
+"""A client's connection as services see it: to tell it something, ask it something, and hear when it is gone.
 
 `net.peer.Peer` is one, and services know no other word for it; a test's is made of lists.
 
@@ -10,7 +10,7 @@ from typing import Protocol
 
 
 class PeerAnswer(Protocol):
-    """What a client, or a nameserver, answered.
+    """The answer of a client, or of a nameserver, to a request of the broker.
 
     Attributes:
         code: `model.codes.ResponseCode`.
@@ -30,7 +30,7 @@ class PeerAnswer(Protocol):
 
 
 class CloseListeners(Protocol):
-    """Those who are called when a connection is gone."""
+    """The callbacks that run when a connection is gone."""
 
     def append(self, listener: Callable[["ClientPeer"], None], /) -> None:
         """One more, called once with the connection."""

@@ -25,7 +25,7 @@ GROUPS_MAX = 10_000
 
 @dataclass(slots=True)
 class _Read:
-    """What a group has read: bytes of this window, and when it began and last did, ms."""
+    """The bytes that a group has read in this window, and when it began and last read, ms."""
 
     size: int
     began_ms: int
@@ -33,7 +33,7 @@ class _Read:
 
 
 class ColdReaders:
-    """Who has read how much that was not in memory."""
+    """Counts, by group, the bytes read that were not in memory."""
 
     def __init__(self, settings: BrokerSettings, clock: Clock) -> None:
         self._settings = settings
@@ -96,7 +96,7 @@ class ColdReaders:
         self._thresholds.pop(group, None)
 
     def to_json(self) -> dict[str, Any]:
-        """As GET_COLD_DATA_FLOW_CTR_INFO tells it."""
+        """The counts as JSON, as GET_COLD_DATA_FLOW_CTR_INFO answers them."""
         self._look()
         reads = {
             group: {

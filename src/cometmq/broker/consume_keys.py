@@ -11,7 +11,7 @@ from cometmq.model.settings import setting
 
 
 class RequestMode(Enum):
-    """How the consumers of a group get a topic's messages where the broker shares the queues out."""
+    """The way consumers of a group get messages of a topic where the broker shares out the queues."""
 
     PULL = "PULL"
     POP = "POP"

@@ -96,6 +96,6 @@ class Standstill(Feature):
         self._look_later(READ_SECONDS, self._over)
 
     def _over(self) -> None:
-        """What came meanwhile has been read."""
+        """End the standstill: what came meanwhile has been read."""
         self._store.take_again()
         self._look_later(TICK_SECONDS, self._look)

@@ -24,7 +24,7 @@ _TURN = 32  # What a pull of recent messages gives at most.
 
 
 class Effort:
-    """How much longer a request may look at messages.
+    """The time that a request may still spend on looking at messages.
 
     Attributes:
         seconds: what is left; of the loop's time, not of the clock's.

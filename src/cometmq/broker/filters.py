@@ -1,4 +1,4 @@
-"""Which messages a subscription lets through: tags by the hash in the queue, SQL92 by the record.
+"""Filters of subscriptions: tags by the hash in the queue entry, SQL92 by the record's properties.
 
 A tag filter costs a look at the queue entry; SQL92 needs the record's properties, so records are
 read and then filtered (broker.filtered_read). Follows ExpressionMessageFilter, ExpressionForRetryMessageFilter
@@ -40,7 +40,7 @@ _RETRY_TOPIC = RETRY_TOPIC.encode()
 
 
 class MessageFilter(NamedTuple):
-    """What is let through.
+    """A filter of messages, by tag hash or by properties.
 
     Attributes:
         codes: tag hashes, None for all.
@@ -62,7 +62,7 @@ class Filters:
     def subscription(
         self, topic: str, expression: str | None, kind: str | None
     ) -> Subscription:
-        """What a request says that it wants.
+        """The subscription that a request carries.
 
         An SQL92 expression is taken as it is: `filter_of` says what is wrong with it.
 

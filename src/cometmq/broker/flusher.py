@@ -115,7 +115,7 @@ class Flusher:
         self._tick_in(self._rest_seconds() if is_at_rest else TICK_SECONDS)
 
     def _rest_seconds(self) -> float:
-        """Where time is virtual nobody else fills the disk meanwhile: it is looked at again with the next write."""
+        """Seconds between two looks at a full disk; without end under virtual time, where nobody else fills it."""
         is_refusing = self._store.refusal is not None
         return REST_SECONDS if is_refusing or not self._clock.is_steady else NEVER
 

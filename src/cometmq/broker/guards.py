@@ -43,7 +43,7 @@ _FEW = 64  # So many are always looked at.
 
 @dataclass(slots=True)
 class _Told:
-    """What a member said last.
+    """The last heartbeat of a member.
 
     Attributes:
         client_id: as it called itself.
@@ -58,7 +58,7 @@ class _Told:
 
 @dataclass(slots=True)
 class _Seen:
-    """What the members of a group said, and when it was compared.
+    """The heartbeats of the members of a group, and when they were compared.
 
     Attributes:
         told: by connection.
@@ -114,7 +114,7 @@ class Guards(Feature):
         ]
 
     def locks(self, name: str | None) -> Holders:
-        """Who holds the queues of one group, or (None) of all."""
+        """The owners of the queue locks of one group, or (None) of all."""
         held = self._parts.locks.holders()
         return {key: who for key, who in held.items() if name in (None, key[0])}
 
@@ -218,7 +218,7 @@ def _cut(text: str) -> str:
 
 
 def _subject(conflict: Conflict) -> str:
-    """What a conflict is about, the same for all who take part in it."""
+    """The subject of a conflict, the same for all who take part in it."""
     if conflict.kind == CLIENT_ID:
         return conflict.sides[0].clients[0].partition(_AT)[0]
     return " | ".join(side.says for side in conflict.sides)
@@ -229,7 +229,7 @@ def _name(client: Client) -> str:
 
 
 def _text(model: str, subscriptions: tuple[Subscription, ...]) -> str:
-    """What a member wants, the same for the same wishes."""
+    """The subscriptions of a member as text; equal for equal subscriptions."""
     wishes = sorted(
         f"{each.topic}: {_wish(each)}"
         for each in subscriptions

@@ -1,4 +1,4 @@
-"""What a broker does now and then: late pulls, samples, silent clients, saves.
+"""Periodic work of a broker: late pulls, samples, silent clients, saves.
 
 A machine that sleeps until one of them is due. Where nothing was counted, nobody is a member and nothing is to be
 saved it sleeps until that changes; whoever changes it wakes the machine.
@@ -66,7 +66,7 @@ class Housekeeping:
         return NEVER if self._counters.is_quiet else self._sample_at
 
     def _expire(self, now: float) -> float:
-        """Who is silent goes; one that came meanwhile is not silent sooner than those of before."""
+        """Remove clients that have been silent for too long."""
         if now >= self._expire_at:
             due = min(self._members.expire(), self._locks.expire())
             self._expire_at = max(due, now + MEMBERS_SECONDS) if due < NEVER else now

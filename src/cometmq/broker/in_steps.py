@@ -1,4 +1,4 @@
-"""The same small deed for very many: some milliseconds of it in each turn of the loop, the first at once."""
+"""Does one small thing for very many items: some milliseconds in each turn of the loop, the first at once."""
 
 import asyncio
 from collections import deque
@@ -14,7 +14,7 @@ CallSoon = Callable[[Callable[[], None]], None]
 
 
 class InSteps(Generic[Item]):
-    """What is to be done, in order."""
+    """A queue of items that are worked off in order."""
 
     def __init__(
         self, clock: Clock, do: Callable[[Item], None], call_soon: CallSoon | None = None
@@ -27,7 +27,7 @@ class InSteps(Generic[Item]):
         self._is_begun = False
 
     def __len__(self) -> int:
-        """How many are left."""
+        """The number of items that are left."""
         return len(self._left)
 
     def add(self, items: Iterable[Item]) -> None:

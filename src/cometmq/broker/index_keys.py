@@ -34,7 +34,7 @@ class IndexKeys(DelayKeys):
     query_count_unique: int = setting(32, key="defaultQueryMaxNum", least=1)
 
     def index_settings(self) -> IndexSettings:
-        """What the store wants to know."""
+        """The settings of the store's index."""
         return IndexSettings(
             is_built=self.is_index_built,
             is_safe=self.is_index_safe,

@@ -153,7 +153,7 @@ class InnerPuts:
 
 
 async def _outcome(wait: Callable[[int, OnDone], None], end_offset: int) -> Durability:
-    """What comes of waiting for an offset."""
+    """Wait until an offset is durable, and give the outcome."""
     done: asyncio.Future[Durability] = asyncio.get_running_loop().create_future()
 
     def ended(durability: Durability) -> None:

@@ -1,4 +1,4 @@
-"""Where a queue's sends go: what the hot path needs of it, made once and found by two texts.
+"""Lanes: what the fast path of sends needs to know of a queue, made once and found by two texts of a header.
 
 A lane is opened by the first send to a queue, after all checks of topic and queue. The sends behind
 it find the lane by the texts of their header and skip those checks; so whatever changes a topic

@@ -78,12 +78,12 @@ class QueueLocks:
     # --- reading
 
     def holder(self, group: str, queue: MessageQueue) -> str | None:
-        """Who has a queue now."""
+        """The client that holds the lock of a queue now; None where nobody does."""
         held = self._groups.get(group, {}).get(queue)
         return held[0] if held is not None and held[1] > self._clock.monotonic() else None
 
     def holders(self) -> Holders:
-        """Who has which queues now."""
+        """The client that holds each locked queue now."""
         now = self._clock.monotonic()
         return {
             (group, queue): who for group, queue, (who, until) in self._all() if until > now

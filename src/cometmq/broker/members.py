@@ -1,4 +1,4 @@
-"""Who produces and consumes: what heartbeats say, by group, until a client leaves or falls silent.
+"""The members of producer and consumer groups, as heartbeats tell, until a client leaves or falls silent.
 
 A consumer group is told when its members or their subscriptions change (40), so that they share the
 queues anew. Follows ConsumerManager, ProducerManager and ConsumerGroupInfo of RocketMQ 5.3.3.
@@ -80,7 +80,7 @@ OnHeartbeat = Callable[[ConsumerGroup, Client, ConsumerPart], None]
 
 @dataclass(slots=True)
 class _Share:
-    """What a connection has a part in: sizes by group; and the id under which it produces."""
+    """The groups of a connection with their sizes, and the id under which it produces."""
 
     producers: dict[str, int] = field(default_factory=dict)
     consumers: dict[str, int] = field(default_factory=dict)
@@ -146,7 +146,7 @@ class Members:
         return list(self._producers)
 
     def subscription(self, group: str, topic: str) -> Subscription | None:
-        """What a group wants of a topic, as its heartbeats say."""
+        """The subscription of a group to a topic, as its heartbeats say; None where there is none."""
         found = self._consumers.get(group)
         return None if found is None else found.subscriptions.get(topic)
 

@@ -11,7 +11,7 @@ from cometmq.model.settings import setting
 
 
 class MetricsExporter(Enum):
-    """How metrics leave a broker."""
+    """The way metrics leave a broker."""
 
     DISABLE = "DISABLE"
     PROM = "PROM"

@@ -1,4 +1,4 @@
-"""What a broker needs of connections to nameservers: to ask one something, and to know whether it is there.
+"""The calls of a broker to nameservers: to ask one, and to know whether it is there.
 
 `handlers.nameservers` has what does it over channels; a test's is made of lists.
 
@@ -26,7 +26,7 @@ class NameserverCalls(Protocol):
 
 
 class AskNameservers(Protocol):
-    """The same for a machine, which is called back."""
+    """A call that asks a nameserver and calls back with the answer, for machines."""
 
     def __call__(
         self,

@@ -21,7 +21,7 @@ _log = logging.getLogger(__name__)
 
 
 class OfferedTopics:
-    """What the registrar tells; never what topics.json keeps."""
+    """The topics as nameservers are told of them; topics.json keeps them unchanged."""
 
     def __init__(
         self, topics: Topics, store: MessageStore, clock: Clock, settings: BrokerSettings

@@ -1,4 +1,4 @@
-"""Where each consumer group stands in each queue: in memory, saved every 5 s to a file.
+"""The offset of each consumer group in each queue: in memory, saved every 5 s to a file.
 
 An offset is the next one to consume. A crash loses at most the commits of the last seconds, so that a
 consumer sees a few messages again; that is RocketMQ's promise too (at least once). The file is
@@ -155,7 +155,7 @@ class Offsets:
         self._grown = {}
 
     def grown(self) -> dict[str, dict[int, int]]:
-        """What groups committed here beyond what the master said last, by "topic@group" and queue."""
+        """The offsets committed here beyond what the master said last, by "topic@group" and queue."""
         return {key: dict(queues) for key, queues in (self._grown or {}).items()}
 
     @property
@@ -238,7 +238,7 @@ class Offsets:
         return dict(self._offsets.get(topic + TOPIC_GROUP_SEPARATOR + group, {}))
 
     def copy(self, group: str, other_group: str, topic: str) -> None:
-        """The other group goes on where this one is in a topic, if it is anywhere there."""
+        """Set another group's offsets in a topic to those of this group, if it has any."""
         offsets = self.of(group, topic)
         if offsets:
             key = topic + TOPIC_GROUP_SEPARATOR + other_group

@@ -1,4 +1,4 @@
-"""What we do not write, by name: batches of batch topics, and messages for light queues.
+"""Refuses messages for kinds of queues that are read but not written: batch topics, light queues.
 
 Both are read from a Java broker's store (docs/format/other-queues.md). A send that asks for one is
 refused with its reason, for a message in no queue would be lost without a word.

@@ -28,7 +28,7 @@ _DELAYS = (
 
 
 class Origin(NamedTuple):
-    """What the records of one send have in common.
+    """The parts that all records of one send share.
 
     Attributes:
         sent: topic, queue and properties.

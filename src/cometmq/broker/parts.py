@@ -1,4 +1,4 @@
-"""What a broker's features are made of, and what a feature is.
+"""The parts of which a broker's features are made, and the base of a feature.
 
 Retries, delays, transactions, pop and the like are each a package or module of their own. It is
 made from the parts, names the requests that it answers, and is started and closed with the broker;
@@ -42,7 +42,7 @@ from cometmq.store.message_store import MessageStore
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What a feature may use.
+    """The parts of a broker that a feature may use.
 
     Attributes:
         settings: of the broker; some change while it runs, so they are read when they matter.
@@ -106,7 +106,7 @@ class Feature:
     master_tables: Sequence[MasterTable] = ()
 
     def facts(self) -> Mapping[str, str]:
-        """What it adds to the numbers that consoles show (GET_BROKER_RUNTIME_INFO)."""
+        """The numbers that the feature adds to those that consoles show (GET_BROKER_RUNTIME_INFO)."""
         return {}
 
     async def start(self) -> None:
@@ -124,7 +124,7 @@ F = TypeVar("F", bound=Feature)
 
 
 class RequestHandler(Protocol):
-    """What translates the requests of a feature.
+    """A handler of the requests of a feature.
 
     Attributes:
         answers: its requests, by code.

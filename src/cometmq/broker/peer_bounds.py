@@ -1,4 +1,4 @@
-"""How much of one kind may wait for answers: of one connection, and of all.
+"""Bounds on what may wait for answers: of one connection, and of all.
 
 A bound on the whole alone would let one connection take the place of all others.
 """
@@ -7,7 +7,7 @@ from collections.abc import Hashable
 
 
 class PeerBounds:
-    """What waits, counted and weighed."""
+    """Counts and weighs what waits, by connection."""
 
     def __init__(self, *, peer_count_max: int, peer_size_max: int, size_max: int) -> None:
         """Counts are of requests, sizes bytes."""
@@ -31,7 +31,7 @@ class PeerBounds:
         return True
 
     def give_back(self, peer: Hashable, size: int) -> None:
-        """One that was taken waits no more."""
+        """Count one request of a connection less."""
         count, total = self._of[peer]
         if count > 1:
             self._of[peer] = (count - 1, total - size)

@@ -1,4 +1,4 @@
-"""What stood before each of the last writes to the log, for when the log's end is taken back.
+"""The places of a machine before each of its last writes, for when the log's end is taken back.
 
 A machine that has delivered a message knows how far it is; where the log is truncated to before that message it has
 to go back to where it was before it wrote it, and deliver it again.
@@ -22,7 +22,7 @@ class PutMarks(Generic[T]):
     """The last writes of one machine, each with what stood before it."""
 
     def __init__(self) -> None:
-        """There were none."""
+        """Begin without any mark."""
         self._marks: deque[tuple[int, T]] = deque(maxlen=WRITES_MAX)
 
     def note_put(self, results: Sequence[PutResult], before: T) -> None:
@@ -37,7 +37,7 @@ class PutMarks(Generic[T]):
         self._marks.append((end, before))
 
     def go_back(self, end: int) -> T | None:
-        """What stood before the first write that goes where the log ends at `end`; None where none goes."""
+        """The place before the first write behind `end`, the log's new end; None where no write goes."""
         before = None
         while self._marks and self._marks[-1][0] > end:
             _, before = self._marks.pop()

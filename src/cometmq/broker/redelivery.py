@@ -68,7 +68,7 @@ def once_more(
 def real_place(
     record: Record, properties: dict[str, str], topics: Topics
 ) -> tuple[TopicConfig, int] | None:
-    """Where a waiting message goes in the end; None, and a line in the log, where that is no place.
+    """The topic and queue to which a waiting message goes in the end; None, and a log line, without one.
 
     Follows RocketMQ: a topic that was deleted meanwhile gets the message all the same, so that it
     is there when the topic is made again.

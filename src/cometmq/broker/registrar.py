@@ -66,7 +66,7 @@ SINGLES_MAX = 200
 
 @dataclass(frozen=True, slots=True)
 class RegistrarSettings:
-    """How a broker registers.
+    """The settings of a broker's registration.
 
     Attributes:
         period_ms: pause between registrations (registerNameServerPeriod).
@@ -267,7 +267,7 @@ class Registrar:
         return body
 
     def singles(self, names: Collection[str]) -> list[TopicConfig] | None:
-        """These topics, where nameservers may be told of them one by one; None: tell all."""
+        """The topics to register one by one; None where all have to be told."""
         if len(names) > SINGLES_MAX or not self.settings.is_forced:
             return None
         topics = self._topics().topics

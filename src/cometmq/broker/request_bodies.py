@@ -1,4 +1,4 @@
-"""What requests touch that name it in their body, or several in one field.
+"""The resources that requests name in their body, or several in one field.
 
 Next: cometmq.model.rights
 """

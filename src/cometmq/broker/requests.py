@@ -257,7 +257,7 @@ def own_machine_gate(is_slave: Callable[[str], bool]) -> Gate:
 
 
 def request_table(answers: Iterable[Answers], gate: Gate | None = None) -> RequestTable:
-    """What a broker answers; without a gate there is no access control."""
+    """The table of a broker's requests; without a gate there is no access control."""
     return RequestTable(RULES, answers, gate or OwnMachineGate(_refusal))
 
 

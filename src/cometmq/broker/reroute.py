@@ -1,4 +1,4 @@
-"""How a send that is special comes to be stored elsewhere: the place of delays and transactions.
+"""Reroutes: how delayed messages, transactions and others come to be stored in another topic.
 
 Admission has checked the send by then. Each reroute sees it and gives it back, as it is or changed:
 another topic, another queue, other properties. A plain message never comes here (broker.handlers.send

@@ -113,7 +113,7 @@ class Broker:
 
     @property
     def address(self) -> str:
-        """What it tells others to connect to, "ip:port"."""
+        """The address that the broker tells others, "ip:port"."""
         return joined(self._ip, self.port)
 
     # --- start and close
@@ -178,7 +178,7 @@ class Broker:
         await self._server.serve()
 
     def _make_table(self, parts: Parts) -> RequestTable:
-        """What is answered in this role."""
+        """The table of requests that are answered in this role."""
         settings = self.settings
         features = (feature.answers for feature in self._features)
         answers: list[Answers] = [
@@ -211,7 +211,7 @@ class Broker:
         closing.callback(self._pool.shutdown)
 
     def _make_guard(self) -> AccessGuard:
-        """What asks for rights, where there is access control; files of accounts are followed from now on."""
+        """The guard of access control; files of accounts are followed from now on."""
         settings = self.settings
         folder = f"{settings.store_directory}/config"
         guard = access_guard(
@@ -288,7 +288,7 @@ class Broker:
         return server
 
     def _make_metadata(self, parts: Parts) -> MasterMetadata:
-        """What keeps a slave's tables like its master's."""
+        """The part that keeps a slave's tables like its master's."""
         return metadata_of(
             parts,
             [table for feature in self._features for table in feature.master_tables],
@@ -321,7 +321,7 @@ class Broker:
             self._replicas.master_told(master.ha_server_addr or "")
 
     def _ha_address(self) -> str:
-        """Where slaves fetch the log; empty: nowhere."""
+        """The address where slaves fetch the log; empty: nowhere."""
         return joined(self.settings.ha_ip or self._ip, self.ha_port) if self.ha_port else ""
 
     def _make_lanes(self) -> Lanes:
@@ -470,7 +470,7 @@ class Broker:
             self._registrar.changed()
 
     def _keep_house(self) -> None:
-        """What is done now and then."""
+        """Start the periodic work."""
         housekeeping = Housekeeping(
             self._clock,
             polls=self._polls,

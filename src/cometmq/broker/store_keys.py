@@ -20,7 +20,7 @@ _HOURS = 24
 
 
 class FlushDiskType(Enum):
-    """When a send is answered: once written, or once it is on the device."""
+    """The moment at which a send is answered: once written, or once it is on the device."""
 
     ASYNC_FLUSH = "ASYNC_FLUSH"
     SYNC_FLUSH = "SYNC_FLUSH"
@@ -147,7 +147,7 @@ class StoreKeys(IndexKeys):
         return _absolute(self.store_path)
 
     def store_settings(self) -> StoreSettings:
-        """What the store wants to know.
+        """The settings of the store.
 
         Raises:
             SettingsError: a delay level or an hour that means nothing, or a log that may be

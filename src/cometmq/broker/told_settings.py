@@ -1,4 +1,4 @@
-"""What GET_BROKER_CONFIG tells beside the settings of the file: values that scripts look for under RocketMQ's keys.
+"""Settings that GET_BROKER_CONFIG tells beside the file's: values that scripts look for under RocketMQ's keys.
 
 Its tools (`exportConfigs`, `exportMetrics`), its dashboard and scripts around `mqadmin getBrokerConfig` read these. Each is what
 holds here; keys of RocketMQ that mean nothing here (thread pools, its maps, RocksDB) are not told.

@@ -1,4 +1,4 @@
-"""How long, how many, and how many bytes of, messages consumers are given: `retention.*` attributes.
+"""Limits of what consumers are given of a topic, in hours, messages and bytes: the `retention.*` attributes.
 
 Our own, and off where a topic has none. The log is shared, so nothing is deleted for it: the queue's
 min offset is raised, and readers before it are sent to it (docs/design/0007).
@@ -24,7 +24,7 @@ _HOUR_MS = 3_600_000
 
 
 class Limits(NamedTuple):
-    """What a topic keeps.
+    """The limits of one topic.
 
     Attributes:
         hours: messages stored longer ago are hidden; None: no limit.

@@ -105,7 +105,7 @@ class Topics:
                 listener(config.name)
 
     def make_again(self, queues: Mapping[str, int], batch_topics: Collection[str]) -> None:
-        """Where topics.json was lost or damaged: make the topics that have messages and are not known.
+        """Make topics anew that have messages and are missing in a lost or damaged topics.json.
 
         A .bak lacks the newest topics; a file that was whole lacks those that were deleted.
 

@@ -48,7 +48,7 @@ class Turns:
         )
 
     def run(self, peer: Hashable, work: Work[T], text_size: int) -> T | Awaitable[T]:
-        """What `work` gives, now or in a later turn.
+        """The result of `work`, now or in a later turn.
 
         Args:
             peer: whose work it is.

@@ -1,4 +1,4 @@
-"""How many messages of each topic wait for their time, or for the end of their transaction.
+"""The number of messages of each topic that wait for their time, or for the end of their transaction.
 
 The counts are for people, and nothing rests on them: they are saved each 10 s, as Java's, and not
 with each change. Follows TimerMetrics and TransactionMetrics of RocketMQ 5.3.3, and their files.
@@ -57,7 +57,7 @@ class WaitingCounts:
             self.saver.changed()
 
     def set_all(self, counts: Mapping[str, int]) -> None:
-        """So many wait, and of other topics none."""
+        """Replace all counts; topics that are not named have none."""
         now_ms = self._clock.now_ms()
         for topic in {*self._counts, *counts}:
             count = counts.get(topic, 0)
@@ -72,7 +72,7 @@ class WaitingCounts:
             self.saver.changed()
 
     def counts(self) -> dict[str, int]:
-        """How many wait, by topic."""
+        """The number of waiting messages, by topic."""
         return {topic: count for topic, (count, _) in self._counts.items()}
 
     def text(self) -> str:

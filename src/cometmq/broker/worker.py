@@ -20,7 +20,7 @@ Done = Callable[[Any, Exception | None], None]
 
 
 class Worker(Protocol):
-    """Who does a broker's jobs, one at a time."""
+    """A worker that does a broker's jobs, one at a time."""
 
     def do(self, job: Callable[[], Any], done: Done) -> None:
         """Do `job`, then call `done` on the loop."""

@@ -1,1 +1,1 @@
-"""What a broker counts, once: each number is here, and whoever shows one reads it here."""
+"""The counters of a broker: each number is counted once, and everything that shows one reads it here."""

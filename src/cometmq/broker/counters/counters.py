@@ -1,4 +1,4 @@
-"""What the broker did since its start, counted once; statistics, consoles, metrics and curves are read from here.
+"""The counters of a broker since its start; statistics, consoles, metrics and the dashboard read them.
 
 The way of a message adds once for each run of a queue in a turn, and once for each pull, pop and run of
 acknowledgements. What grows is looked at each 10 s (counters.growth), by whoever owns that machine.
@@ -109,7 +109,7 @@ class Counters:
 
     @property
     def put_latencies(self) -> Latencies:
-        """How long puts took, those of the broker itself among them."""
+        """The latencies of all puts, those of the broker's own messages included."""
         all_puts = Latencies()
         all_puts.include(self.sends)
         all_puts.include(self._inner_puts)
@@ -133,13 +133,13 @@ class Counters:
     def count_puts(
         self, puts: Sequence[Put], results: Sequence[PutResult], began: float
     ) -> None:
-        """So were these, which the broker makes itself."""
+        """Count messages that the broker itself put."""
         self._count_puts(puts, results, began, self._inner_puts)
 
     def count_sends(
         self, puts: Sequence[Put], results: Sequence[PutResult], began: float
     ) -> None:
-        """So were these, which clients sent."""
+        """Count messages that clients sent."""
         self._count_puts(puts, results, began, self.sends)
 
     def _count_puts(
@@ -167,7 +167,7 @@ class Counters:
             latencies.add(time_ns // 1_000)
 
     def _places_of(self, code: int, oneway: int, answer_code: int) -> tuple[Latencies, ...]:
-        """Where the times of such requests are counted."""
+        """The latencies in which requests with this code and outcome are counted."""
         result = "oneway" if oneway else "success"
         answer = response_name(answer_code).lower()
         labels = "remoting", _request_word(code), answer, "false", result
@@ -180,7 +180,7 @@ class Counters:
         return tuple(each for each in places if each is not None)
 
     def count_put_failed(self, count: int) -> None:
-        """So many sends were refused by the store."""
+        """Count sends that the store refused."""
         self.put_failed += count
 
     # --- gets
@@ -198,7 +198,7 @@ class Counters:
     def count_handed_out(
         self, topic: str, group: str, queue_id: int, count: int, size: int, began: float
     ) -> None:
-        """So many messages of a queue are in an answer."""
+        """Count messages of a queue that went into an answer."""
         # Of each message the same time, but a pull is one: that is what is averaged (GROUP_GET_LATENCY).
         time_us = self._time_us(began)
         if time_us > self.get_max_us:  # noqa: PLR1730  As in Latencies.
@@ -208,7 +208,7 @@ class Counters:
             self._wake()
 
     def count_from_disk(self, topic: str, group: str, count: int, size: int) -> None:
-        """So many messages were read from the device for a pull or a pop."""
+        """Count messages that were read from the device for a pull or a pop."""
         if count:
             self.from_disk.of(topic, group).add(count, size, 0)
 
@@ -261,6 +261,6 @@ class Counters:
 
 @lru_cache(maxsize=1_024)
 def _request_word(code: int) -> str:
-    """As metrics name a request; of codes that there are not, one word."""
+    """The name of a request in metrics; "unknown" for codes that do not exist."""
     name = request_name(code).lower()
     return "unknown" if name.lstrip("-").isdecimal() else name

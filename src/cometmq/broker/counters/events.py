@@ -14,7 +14,7 @@ EVENTS_MAX = 50_000
 
 
 class Gauge(NamedTuple):
-    """What something is now.
+    """The present value of one metric.
 
     Attributes:
         name: of the metric (broker.metrics.metric_table).
@@ -28,7 +28,7 @@ class Gauge(NamedTuple):
 
 
 class EventCounts:
-    """How often things happened since the start.
+    """Counts of events since the start, by name and labels.
 
     Attributes:
         gauges: what features know and nobody counts; each is asked when metrics are shown, and must not wait.
@@ -41,7 +41,7 @@ class EventCounts:
         self.gauges: list[Callable[[], Iterable[Gauge]]] = []
 
     def add(self, name: str, *labels: str, count: int = 1) -> None:
-        """It happened so often more."""
+        """Add to the count of an event."""
         counts = self._counts[name]
         if labels in counts:
             counts[labels] += count
@@ -50,13 +50,13 @@ class EventCounts:
             counts[labels] = count
 
     def took(self, name: str, *labels: str, time_us: int, count: int = 1) -> None:
-        """It took so long, each of so many times."""
+        """Add the duration of an event, `count` times."""
         latencies = self.latencies(name, *labels)
         if latencies is not None:
             latencies.add(time_us, count)
 
     def latencies(self, name: str, *labels: str) -> Latencies | None:
-        """Where its times are counted; None: there are too many names."""
+        """The latencies of an event; None where there are too many names."""
         latencies = self._latencies[name].get(labels)
         if latencies is None and self._size < EVENTS_MAX:
             self._size += 1
@@ -64,9 +64,9 @@ class EventCounts:
         return latencies
 
     def of(self, name: str) -> dict[tuple[str, ...], int]:
-        """How often, by labels."""
+        """The counts of an event, by labels."""
         return dict(self._counts.get(name, {}))
 
     def times_of(self, name: str) -> dict[tuple[str, ...], Latencies]:
-        """How long, by labels."""
+        """The latencies of an event, by labels."""
         return dict(self._latencies.get(name, {}))

@@ -1,4 +1,4 @@
-"""How much tallies grew in the last minute, hour and day: VIEW_BROKER_STATS_DATA's three windows.
+"""The growth of tallies in the last minute, hour and day: VIEW_BROKER_STATS_DATA's three windows.
 
 Nothing is done for it when a message is counted: each 10 s those tallies are looked at that were added to since.
 Windows and samples are those of StatsItem of RocketMQ 5.3.3.
@@ -36,7 +36,7 @@ class Growth:
 
 
 class TallyGrowth:
-    """What tallies were lately. It stands beside each, in `Tally.kept`."""
+    """The samples of one tally in the last day, of which its growth is computed; stands in `Tally.kept`."""
 
     def __init__(self, now: float, *, kept_max: int = KEPT_MAX) -> None:
         """`now`: monotonic seconds, here as everywhere. Tallies begin with 0."""

@@ -1,4 +1,4 @@
-"""How long something took: how many in each class of time, of which a percentile can be read.
+"""Latencies: counts by class of duration, from which percentiles can be read.
 
 Classes grow by a quarter, so a percentile is true to a quarter; whoever shows fewer classes adds them up.
 
@@ -44,7 +44,7 @@ class Latencies:
         self.max_us = self.total_us = self.count = 0
 
     def add(self, time_us: int, count: int = 1) -> None:
-        """So many took so long each."""
+        """Count `count` events that took `time_us` each."""
         self._counts[bisect_left(BOUNDS_US, time_us)] += count
         self.count += count
         self.total_us += time_us * count
@@ -72,7 +72,7 @@ class Latencies:
         self._before, self._long_before = self._counts[:], self._before
 
     def percentile_ms(self, share: float) -> float:
-        """What that share of the last minutes did not take longer than, ms; 0 where there was nothing."""
+        """The percentile of the durations of the last minutes, ms; 0 where there was nothing."""
         recent = [now - then for now, then in zip(self._counts, self._long_before, strict=True)]
         wanted = sum(recent) * share
         if not wanted:
@@ -83,7 +83,7 @@ class Latencies:
         return self.max_us / 1000
 
     def up_to(self, bounds_ms: tuple[int, ...]) -> list[int]:
-        """How many took less than each of these, ms, of the classes' ends; and all."""
+        """The counts of events that took less than each bound, ms; and the count of all."""
         passed = list(accumulate(self._counts))
         return [
             *(passed[bisect_left(BOUNDS_US, each * 1000)] for each in bounds_ms),

@@ -4,7 +4,7 @@ import time
 
 
 class Mornings:
-    """What totals were when a day began, local time (BrokerStats of RocketMQ 5.3.3).
+    """The totals at the beginning of today and of yesterday, local time (BrokerStats of RocketMQ 5.3.3).
 
     Attributes:
         today: at the last midnight; 0 before the first one.
@@ -12,13 +12,13 @@ class Mornings:
     """
 
     def __init__(self, now_ms: int, totals: tuple[int, ...]) -> None:
-        """They are `totals` now."""
+        """Begin with the present totals."""
         self.today = self.yesterday = tuple(0 for _ in totals)
         self._known = totals
         self._day = _day_of(now_ms)
 
     def note(self, now_ms: int, totals: tuple[int, ...]) -> None:
-        """What they are now; what grew since the last note grew today."""
+        """Note the present totals; growth since the last note belongs to today."""
         day = _day_of(now_ms)
         if day != self._day:
             self._day = day

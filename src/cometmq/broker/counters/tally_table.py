@@ -19,7 +19,7 @@ WHOLE = -1  # The queue of a tally that counts all queues of its topic.
 
 
 class TallyPlace(NamedTuple):
-    """What a tally counts.
+    """The subject of a tally: topic, group and queue.
 
     Attributes:
         topic: its messages; empty: of all topics.
@@ -49,7 +49,7 @@ class TallyTable:
         tallies_max: int = TALLIES_MAX,
         is_system: Callable[[str], bool] = is_system_topic,
     ) -> None:
-        """What is counted for the first time since it was looked at goes to `fresh`; `is_system` knows topics."""
+        """Put tallies that were counted for the first time since the last look into `fresh`; `is_system` knows topics."""
         self._fresh = fresh
         self._is_system = is_system
         self._tallies_max = tallies_max
@@ -70,7 +70,7 @@ class TallyTable:
         return tally or self._make(topic, group, queue_id)
 
     def get(self, topic: str, group: str = "", queue_id: int = WHOLE) -> Tally | None:
-        """The same, where there is one."""
+        """The tally of a topic, group and queue; None where there is none."""
         return self._topics.get(topic, {}).get((group, queue_id))
 
     def _make(self, topic: str, group: str, queue_id: int) -> Tally:

@@ -1,4 +1,4 @@
-"""How far each level is delivered, in delayOffset.json: only what is on the device counts.
+"""The delivered offset of each delay level, in delayOffset.json: only what is on the device counts.
 
 An offset that is saved is never asked for again, so it may be written only when the messages that were
 put for it are on the device; else a power cut would take them, and nobody would deliver them again.

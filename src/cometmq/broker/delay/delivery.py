@@ -59,7 +59,7 @@ class Level:
 
 @dataclass(slots=True)
 class Due:
-    """What a look at a level found.
+    """The result of a look at a delay level.
 
     Attributes:
         records: those that are due, None for one that the log has no more.

@@ -91,7 +91,7 @@ class DelayLevels(Feature):
         return self._parts.settings.flush_delay_offset_interval_ms / 1000
 
     def facts(self) -> dict[str, str]:
-        """How far each level is: delivered, and all."""
+        """The delivered and the last offset of each level, for consoles."""
         found = {}
         for number, offset in self._delivered.offsets.items():
             queue = self._parts.store.queue(SCHEDULE_TOPIC, number - 1)
@@ -100,5 +100,5 @@ class DelayLevels(Feature):
         return found
 
     def offsets_text(self) -> str:
-        """How far each level is, as delayOffset.json keeps it."""
+        """The delivered offset of each level, as delayOffset.json keeps it."""
         return self._delivered.text()

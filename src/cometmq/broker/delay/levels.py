@@ -52,7 +52,7 @@ class Levels:
     def place(
         self, level: int, topic: str, queue_id: int, properties: dict[str, str]
     ) -> tuple[TopicConfig, int, dict[str, str]]:
-        """Where a message waits: topic, queue and the properties that lead it back.
+        """The topic and queue where a message waits, and the properties that lead it back.
 
         Args:
             level: 1 or more; beyond the last it is the last.

@@ -1,1 +1,1 @@
-"""What a broker does on each request; one module a kind of request, one function a code."""
+"""Handlers of requests: one module a kind of request, one function a code."""

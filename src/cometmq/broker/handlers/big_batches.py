@@ -55,7 +55,7 @@ def is_big(command: RawCommand) -> bool:
 
 
 class BigBatches:
-    """Those that are under way."""
+    """The large batches that are being stored, a piece in each turn of the loop."""
 
     def __init__(
         self, turns: Turns, host: str, *, store_piece: StorePiece, finish: Finish

@@ -1,4 +1,4 @@
-"""What a slave asks of its master: calls to frames, over channels of ours.
+"""Requests of a slave to its master: calls become frames, over channels of ours.
 
 Next: cometmq.broker.slave.metadata
 """

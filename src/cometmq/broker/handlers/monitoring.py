@@ -79,7 +79,7 @@ class MonitoringHandler(Feature):
 
     @property
     def port(self) -> int:
-        """Where it listens."""
+        """The port on which the pages are served."""
         return self._http.port
 
     async def start(self) -> None:
@@ -142,7 +142,7 @@ class MonitoringHandler(Feature):
 
 
 def extra_labels(text: str) -> dict[str, str]:
-    """Those of metricsLabel, "name:value,name:value".
+    """The labels of the setting metricsLabel, "name:value,name:value".
 
     What no label may be called is called otherwise, and nothing that is a metric's own: a line with one twice cannot be read.
     """

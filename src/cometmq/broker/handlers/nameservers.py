@@ -1,4 +1,4 @@
-"""What a broker asks nameservers: calls to frames, over channels of ours.
+"""Requests of a broker to nameservers: calls become frames, over channels of ours.
 
 Next: cometmq.broker.registrar
 """

@@ -53,7 +53,7 @@ class PullIntake:
     codes = frozenset({_PULL})
 
     def __init__(self, found: FoundPulls, counters: Counters) -> None:
-        """It knows no header yet."""
+        """Begin without any known header."""
         self.size = 0
         self._found = found
         self._counters = counters
@@ -86,7 +86,7 @@ class PullIntake:
         return True
 
     def _read(self, header: bytes) -> Asked | None:
-        """What pulls with this header ask for; None where they are not plain."""
+        """The question of pulls with this header; None where they are not plain."""
         queue_id, offset, commit_offset, opaque = _SHOWN
         for name, number in ((b"queueId", queue_id), (b"queueOffset", offset), (b"commitOffset", commit_offset)):  # fmt: skip
             header = header.replace(b'"%b":""' % name, b'"%b":"%d"' % (name, number))

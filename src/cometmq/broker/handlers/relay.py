@@ -1,4 +1,4 @@
-"""What a console asks a consumer through the broker: 223, 307, 309. Frames to requests, the consumer's answers to answers.
+"""Requests of a console to a consumer by way of the broker: 223, 307, 309.
 
 Next: cometmq.broker.service.relay
 """

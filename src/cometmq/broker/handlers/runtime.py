@@ -1,4 +1,4 @@
-"""What a broker tells of itself (28): numbers that consoles and mqadmin show.
+"""The runtime numbers of a broker (28) that consoles and mqadmin show.
 
 The keys are those of AdminBrokerProcessor.prepareRuntimeInfo and StoreStatsService of RocketMQ 5.3.3.
 What this design has not (thread pools and their queues) stands there with 0, for tools that expect it.

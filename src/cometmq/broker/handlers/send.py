@@ -311,7 +311,7 @@ class SendHandler(BatchHandler):
 
 
 def admit(admission: Admission, command: RawCommand, sender: Sender) -> Admitted:
-    """What admission says of a frame's send.
+    """Pass the send of a frame through admission.
 
     Raises:
         RequestError: it is refused; the code says why.
@@ -325,7 +325,7 @@ def admit(admission: Admission, command: RawCommand, sender: Sender) -> Admitted
 
 
 def _nothing() -> None:
-    """There is nothing to do."""
+    """Do nothing."""
 
 
 def _end_of(results: list[PutResult]) -> int:

@@ -24,7 +24,7 @@ _LATE_CODES = {
 
 
 def too_few_replicas(reason: str) -> RequestError:
-    """What a sender is told where nothing is stored: IN_SYNC_REPLICAS_NOT_ENOUGH of RocketMQ 5.3.3."""
+    """The error for a send with too few replicas: IN_SYNC_REPLICAS_NOT_ENOUGH of RocketMQ 5.3.3."""
     return RequestError(ResponseCode.SYSTEM_ERROR, reason)
 
 

@@ -70,7 +70,7 @@ UNREAD: Mapping[int, tuple[int, str]] = {
 
 
 def slave_answers(answers: Iterable[Answers], *, is_read: bool) -> list[Answers]:
-    """What a slave answers where a master would answer this; `is_read` is slaveReadEnable."""
+    """The answers of a slave in place of a master's; `is_read` is slaveReadEnable."""
     refused = REFUSED if is_read else {**REFUSED, **UNREAD}
     batches = {refusal: _RefusedBatch(*refusal) for refusal in set(refused.values())}
     single = {refusal: _refusing(*refusal) for refusal in set(refused.values())}

@@ -1,4 +1,4 @@
-"""What consoles ask about progress: 202, 208, 300, 303, 315, 317, 321, 343, 345. Frames to requests, results to answers.
+"""Requests of consoles about progress: 202, 208, 300, 303, 315, 317, 321, 343, 345.
 
 Next: cometmq.broker.service.statistics
 """
@@ -133,7 +133,7 @@ class StatisticsHandler(Feature):
         return Answer(body=body)
 
     def _progress_of_all(self, *, only_ordered: bool) -> Steps[bytes]:
-        """It may have megabytes, which are written in a thread."""
+        """Encode the progress of all groups; it may have megabytes, so a thread writes them."""
         names = list(self._groups.table().groups)
         groups = yield from self._statistics.of_groups(names, only_ordered=only_ordered)
         return (yield from elsewhere(lambda: encode_all_consume_stats(self._address, groups)))

@@ -25,7 +25,7 @@ class Sends:
     __slots__ = ("ends", "pending", "puts")
 
     def __init__(self) -> None:
-        """There are none."""
+        """Begin without any send."""
         self.puts: list[Put] = []
         self.pending: list[Pending] = []
         self.ends: list[tuple[Peer, int]] = []

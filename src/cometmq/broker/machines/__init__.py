@@ -1,1 +1,1 @@
-"""How the broker's machines are run: what their steps wait for, and who waits (docs/design/0040)."""
+"""The runner of the broker's machines: what their steps wait for, and who waits (docs/design/0040)."""

@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 class Log(Protocol):
-    """What tells of the log: a broker's store."""
+    """The log as waiters see it: a broker's store."""
 
     @property
     def max_offset(self) -> int:
@@ -34,7 +34,7 @@ class Log(Protocol):
 
 
 class _LoopTimers:
-    """Those of a loop."""
+    """Timers of an event loop."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop

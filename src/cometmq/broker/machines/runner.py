@@ -181,11 +181,11 @@ class KeptMachine:
         self._sleep(pause_seconds, min(pause_seconds, self._period_seconds))
 
     def wake(self) -> None:
-        """There is something to do: take the next step now, or when a period has passed since the last one."""
+        """Take the next step now, or when a period has passed since the last one."""
         self.wake_at(-NEVER)
 
     def wake_at(self, due: float) -> None:
-        """There is something to do then (monotonic seconds); a step that comes sooner is told nothing of it."""
+        """Take a step at `due` (monotonic seconds); a step that comes sooner is told nothing of it."""
         if not self._is_asleep:
             self._wanted = min(self._wanted, due)
             return

@@ -1,4 +1,4 @@
-"""Where a broker's metrics come from: its counters, and the tables that are there anyhow.
+"""The samples of a broker's metrics, read from its counters and tables when a page is made.
 
 Each source is asked when a page is made, gives its samples one by one, and waits for nothing.
 

@@ -60,7 +60,7 @@ class Collector:
         )
 
     def tracer(self) -> Tracer:
-        """What makes spans; they wait in a bounded queue, and what has no room is dropped."""
+        """A tracer; its spans wait in a bounded queue, and those without room are dropped."""
         self._tracers = TracerProvider(resource=self._resource, shutdown_on_exit=False)
         exporter = OTLPSpanExporter(
             endpoint=self.target, headers=self._headers, timeout=self._seconds
@@ -109,7 +109,7 @@ class Collector:
 
 
 def resource_of(settings: BrokerSettings) -> Resource:
-    """Who a broker is, in OpenTelemetry's words."""
+    """The OpenTelemetry resource that names a broker."""
     return Resource(
         {
             "service.name": "cometmq-broker",
@@ -134,7 +134,7 @@ def target_of(text: str) -> str:
 
 
 def headers_of(text: str) -> tuple[tuple[str, str], ...]:
-    """What goes with each request, "name:value,name:value".
+    """The headers of each request to a collector, from the text "name:value,name:value".
 
     Raises:
         SettingsError: a part of it is none; the message has no value, which may be a secret.

@@ -14,17 +14,17 @@ class Health:
         self._started_ms = parts.clock.now_ms()
 
     def alive(self) -> str:
-        """That the loop turns, since it says so; for how long."""
+        """The line that says that the loop turns, and for how long the broker has run."""
         seconds = (self._parts.clock.now_ms() - self._started_ms) // 1000
         return f"ok: broker {self._parts.settings.broker_name} answers, since {seconds} s"
 
     def ready(self) -> str:
-        """What it is where all is well: recovered, known to a nameserver, and able to store."""
+        """The line of a broker that is ready: recovered, known to a nameserver, and able to store."""
         role = self._parts.settings.broker_role.name
         return f"ready: {role}, recovered, registered, its log takes messages"
 
     def faults(self) -> list[str]:
-        """What is not as it should be, each with what to do; nothing where all is well."""
+        """The faults that keep a broker from being ready, each with what to do; empty where all is well."""
         parts, faults = self._parts, []
         store, settings = parts.store, parts.settings
         if store.refusal is not None:

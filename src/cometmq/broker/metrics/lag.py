@@ -1,4 +1,4 @@
-"""How far groups are behind, for metrics: in messages, and in time.
+"""The lag of consumer groups for metrics, in messages and in time.
 
 Looked at in steps when a page is made; the times need the log, and are read in a thread, of so many queues at most.
 
@@ -24,7 +24,7 @@ IN_FLIGHT = "rocketmq_consumer_inflight_messages"
 
 
 class Lag(NamedTuple):
-    """How far a group is behind in a topic.
+    """The lag of a group in a topic.
 
     Attributes:
         labels: group, topic, whether it is for retries, whether it is the system's.
@@ -40,7 +40,7 @@ class Lag(NamedTuple):
 
 
 class Lags:
-    """What was seen at the last look."""
+    """The lag of all groups at the last look."""
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
@@ -96,7 +96,7 @@ class Lags:
         }
 
     def _ages(self, lags: list[Lag]) -> dict[tuple[str, str, str, str], int]:
-        """How old the first message of each is, ms. May wait for the device; any thread."""
+        """The age of the first message of each lag, ms; may wait for the device; any thread."""
         now_ms, time_at = self._parts.clock.now_ms(), self._parts.store.store_time_at
         ages = {}
         for lag in lags:
@@ -120,5 +120,5 @@ class Lags:
         return ((lag.labels, max(lag.messages - lag.in_flight, 0)) for lag in self._lags)
 
     def ages_ms(self) -> Iterator[Sample]:
-        """How old the oldest is that is not consumed."""
+        """The age of the oldest message that is not consumed, ms, by labels."""
         yield from self._ages_ms.items()

@@ -12,7 +12,7 @@ GAUGE, COUNTER, HISTOGRAM = "gauge", "counter", "histogram"
 
 
 class Metric(NamedTuple):
-    """What one metric is.
+    """The description of one metric.
 
     Attributes:
         kind: GAUGE, COUNTER or HISTOGRAM.

@@ -22,7 +22,7 @@ _OVERFLOW = "otel_metric_overflow"
 
 
 class Buckets(NamedTuple):
-    """What a histogram says under some labels.
+    """The buckets of a histogram under some labels.
 
     Attributes:
         counts: at most as large as each bound, and all.
@@ -137,7 +137,7 @@ def _histogram_lines(name: str, metric: Metric, common: str, samples: Sequence[S
 
 
 def _begin_and_gaps(metric: Metric, common: str) -> tuple[str, str]:
-    """What the labels of all lines begin with, and the rest with a gap for each value."""
+    """The common beginning of the labels of all lines, and the rest with a gap for each value."""
     gaps = ",".join(f'{label}="%s"' for label in metric.labels)
     return (f"{common}," if gaps else common), gaps
 
@@ -151,7 +151,7 @@ def _safe(values: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def sum_of(values: list[float | Buckets]) -> float | Buckets:
-    """What has no line of its own, together."""
+    """The sum of values that have no line of their own."""
     buckets = [value for value in values if isinstance(value, Buckets)]
     if not buckets:
         return sum(value for value in values if not isinstance(value, Buckets))

@@ -30,7 +30,7 @@ _PROPAGATOR = TraceContextTextMapPropagator()
 
 
 class SpanScan(NamedTuple):
-    """What came of a look.
+    """The result of a look for stored spans.
 
     Attributes:
         offset: physical offset of what was not looked at.

@@ -27,7 +27,7 @@ from cometmq.model.names import pop_origin_topic
 
 
 class ChangedTime(NamedTuple):
-    """What the new handle of a message is made of.
+    """The parts of which the new handle of a message is made.
 
     Attributes:
         pop_time_ms: of its new check point.
@@ -100,7 +100,7 @@ class Acks:
         self.counted(topic, group, len(offsets))
 
     def counted(self, topic: str, group: str, count: int) -> None:
-        """So many messages of a group were acknowledged."""
+        """Count acknowledged messages of a group."""
         self._parts.counters.acks.of(topic, group).add(count, 0, 0)
 
     def _ack_in_order(self, place: Place, offset: int, pop_time_ms: int) -> None:

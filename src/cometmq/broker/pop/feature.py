@@ -142,7 +142,7 @@ class PopFeature(Feature):
         self._orders.truncated(self._journal.end_of)
 
     async def follow(self) -> None:
-        """What was handed out is in the log, and known again when this broker becomes the master."""
+        """Do nothing as a slave: the log holds what was handed out, and is read when it becomes the master."""
 
     async def close(self) -> None:
         """Put on record what is known, and say how far groups are: all of it is on disk then."""
@@ -167,7 +167,7 @@ class PopFeature(Feature):
         self._journal.say_done()
 
     def _keep(self) -> float:
-        """What is put off, each 100 ms while there is any; no part of it waits."""
+        """Do the work that is put off, each 100 ms while there is any; no part of it waits."""
         self._hand_outs.look()
         clock = self._parts.clock
         self._write_and_say()
@@ -182,7 +182,7 @@ class PopFeature(Feature):
         return NEVER
 
     def _hand_on(self) -> Steps[float]:
-        """What falls due, and what others wrote into the revive topic."""
+        """Hand on what falls due, and read what others wrote into the revive topic."""
         self._hand_outs.look()
         yield from self._journal.read_on()
         clock = self._parts.clock

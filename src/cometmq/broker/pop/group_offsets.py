@@ -1,4 +1,4 @@
-"""Where each group goes on in each queue that it pops.
+"""The offset at which each group goes on in each queue that it pops.
 
 The group's offset in the table of offsets is what a start goes on from. It passes what was handed
 out once a check point of it is on the device, or all of it is acknowledged; until then the place is
@@ -29,7 +29,7 @@ class GroupOffsets:
         self._hand_outs = hand_outs
 
     def next_offset(self, place: Place) -> int | None:
-        """Where the next pop begins; None where the group has never been."""
+        """The offset at which the next pop begins; None where the group has never been."""
         group, topic, queue_id = place
         said = self._offsets.get(group, topic, queue_id)
         unsaid = self._hand_outs.next_offset(place)
@@ -38,7 +38,7 @@ class GroupOffsets:
         return unsaid if said is None else max(unsaid, said)
 
     def begin(self, place: Place, queue: ConsumeQueue | None, init_mode: int) -> int:
-        """Where a group begins that has never been here (PopMessageProcessor.getInitOffset)."""
+        """The offset at which a new group begins (PopMessageProcessor.getInitOffset)."""
         group, topic, queue_id = place
         offset = 0
         if queue is not None:

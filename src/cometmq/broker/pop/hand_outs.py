@@ -1,4 +1,4 @@
-"""What is handed out at present: one machine for check points, their records and how far groups may be said to be.
+"""The machine of popped messages: check points, their records, and how far groups may be said to be.
 
 Input comes in by its methods: a pop that hands out, an acknowledgement, a record of the revive topic, what a write
 gave, how far the log is on the device, the time. What is to be done goes out: check points that are due,
@@ -37,7 +37,7 @@ Place = tuple[str, str, int]  # Group, topic, queue.
 
 
 class State(IntEnum):
-    """How far a check point is."""
+    """The state of a check point."""
 
     OPEN = auto()  # Some message of it is neither acknowledged nor handed on.
     DONE = auto()  # Nothing is left of it; a start may still need its record.
@@ -45,7 +45,7 @@ class State(IntEnum):
 
 
 class Event(IntEnum):
-    """What moves it on."""
+    """An event that changes the state of a check point."""
 
     ALL_ACKNOWLEDGED = auto()
     HANDED_ON = auto()  # What was left is in the retry topic, or nobody wants it.
@@ -107,7 +107,7 @@ class CheckPoint:
 
     @property
     def key(self) -> Key:
-        """What a handle says of it."""
+        """The key by which a handle names the check point."""
         body = self.body
         return body.topic, body.group, body.queue_id, body.start_offset, body.pop_time_ms
 
@@ -118,7 +118,7 @@ class CheckPoint:
 
     @property
     def due_ms(self) -> int:
-        """When what is left of it comes again."""
+        """The time at which the rest of the check point is delivered again, ms since 1970."""
         return self.body.pop_time_ms + self.body.invisible_ms
 
     def offsets_of(self, bits: int) -> tuple[int, ...]:
@@ -143,7 +143,7 @@ class CheckPoint:
 
 
 class Written(NamedTuple):
-    """What a write of a record gave, as the store says it."""
+    """The place and size of a written record."""
 
     queue_offset: int
     physical_offset: int
@@ -151,7 +151,7 @@ class Written(NamedTuple):
 
 
 class _Unsaid(NamedTuple):
-    """What was handed out, or passed over, and may not be said yet.
+    """Messages that were handed out or passed over, and may not be counted as consumed yet.
 
     Attributes:
         point: None where messages were passed over.
@@ -188,7 +188,7 @@ class HandOuts:
         self._unsaid: dict[Place, deque[_Unsaid]] = {}
 
     def __len__(self) -> int:
-        """How many check points are open."""
+        """The number of open check points."""
         return len(self._by_key)
 
     def __contains__(self, key: Key) -> bool:
@@ -198,7 +198,7 @@ class HandOuts:
         return self._by_key[key]
 
     def points(self) -> list[CheckPoint]:
-        """Those that are open."""
+        """The open check points."""
         return list(self._by_key.values())
 
     def look(self) -> None:
@@ -219,7 +219,7 @@ class HandOuts:
             self._open(point, point.due_ms)
 
     def rewritten(self, point: CheckPoint, written: Written) -> None:
-        """Its record was written, for the first time or anew; what was acknowledged is in it."""
+        """Note that a check point's record was written; what was acknowledged is in it."""
         self._place(point, written)
         point.recorded = point.acknowledged
         self._changed.pop(point, None)
@@ -275,7 +275,7 @@ class HandOuts:
         return point is not None and offset in point.left()
 
     def new_pop_time(self, old: Key, offset: int, now_ms: int) -> int:
-        """When a message of a check point is handed out anew: its new check point has a key of its own.
+        """The pop time with which a message is handed out anew, so that its check point has a new key.
 
         Else the old one's end, or its acknowledgement, would be the new one's; that is on record behind the new
         one, so that a key is new only if it is later than the old one's.
@@ -297,11 +297,11 @@ class HandOuts:
         return sorted(due, key=lambda point: point.due_ms)
 
     def next_due_ms(self) -> int | None:
-        """When `pop_due` may give one; None: none is open."""
+        """The time when `pop_due` may next give a check point; None: none is open."""
         return self._ends[0] * PERIOD_MS if self._ends else None
 
     def again_at(self, point: CheckPoint, at_ms: int) -> None:
-        """It is due then; also one that was, and could not be handed on."""
+        """Make a check point due at a time; also one that was due and could not be handed on."""
         period = _period(at_ms)
         ends = self._by_end.get(period)
         if ends is None:
@@ -310,7 +310,7 @@ class HandOuts:
         ends.add(point)
 
     def handed_on(self, point: CheckPoint, written: Written) -> None:
-        """What was left of it has gone where it goes; `written` is the record that says so."""
+        """Note that the rest of a check point was handed on; `written` is the record that says so."""
         point.end = max(point.end, written.physical_offset + written.size)
         point.handed_on = point.all_bits & ~point.acknowledged
         point.acknowledged = point.all_bits
@@ -425,7 +425,7 @@ class HandOuts:
         return None
 
     def keep_record(self, point: CheckPoint) -> None:
-        """It could not be written anew: its old record is needed still."""
+        """Keep the old record of a check point that could not be written anew."""
         self._needed[point.revive_queue].appendleft((point.place, point))
 
     def first_needed(self, revive_queue: int, flushed: int) -> int | None:
@@ -468,7 +468,7 @@ class HandOuts:
                 unsaid.point.is_said = True
 
     def pop_sayable(self, flushed: int) -> list[tuple[Place, int]]:
-        """How far groups may be said to be by now: what was handed out is on the device, or done with."""
+        """Take the offsets to which groups may be said to be: all before is on the device, or done."""
         said = []
         for place in list(self._unsaid):
             unsaid = self._unsaid[place]

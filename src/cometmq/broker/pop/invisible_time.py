@@ -1,4 +1,4 @@
-"""How long a message that was handed out may be hidden.
+"""The bound of the time for which a popped message may be hidden.
 
 RocketMQ's broker looks at no such time, but it lets its timer keep what a pop hands out, and that takes
 nothing further ahead than timerMaxDelaySec; its proxy allows 12 hours. Without a bound a message

@@ -88,7 +88,7 @@ class Orders:
         return counts
 
     def acknowledge(self, place: Place, offset: int, pop_time_ms: int) -> int:
-        """Where the group goes on; NOT_FOUND for a message, OUTDATED for a handle, that is none."""
+        """Acknowledge a message in order: the group's next offset, NOT_FOUND, or OUTDATED for an old handle."""
         state = self._states.get(place)
         if state is None:
             return offset + 1

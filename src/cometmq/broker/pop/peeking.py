@@ -20,7 +20,7 @@ from cometmq.store.reader import GetStatus
 
 
 class PeekResult(NamedTuple):
-    """What a peek is answered.
+    """The answer to a peek.
 
     Attributes:
         code: of the answer; messages come with SUCCESS.

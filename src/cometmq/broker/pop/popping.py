@@ -35,7 +35,7 @@ _LATE_MS = 500  # Of a pop whose time was over before it came (isTimeoutTooMuch)
 
 
 class PopResult(NamedTuple):
-    """What a pop is answered.
+    """The answer to a pop.
 
     Attributes:
         code: of the answer; messages come with SUCCESS.
@@ -63,7 +63,7 @@ class PopResult(NamedTuple):
 
 
 class NoticeResult(NamedTuple):
-    """What is answered to a question whether there is something to pop.
+    """The answer to the question whether there is something to pop.
 
     Attributes:
         has_message: whether there is.
@@ -174,7 +174,7 @@ class Popping:
         return None
 
     def polling(self, request: PollingInfoRequest) -> int:
-        """How many wait.
+        """The number of pops that wait for a topic, group and queue.
 
         Raises:
             RequestError: there is no such queue that may be popped.
@@ -268,7 +268,7 @@ class Popping:
         return result
 
     def _hold(self, pop: Pop, caller: Caller[PopResult], taken: Taken) -> PopResult | None:
-        """What a pop is answered that found nothing; None when it waits."""
+        """The answer to a pop that found nothing; None when it waits."""
         request = pop.request
         if request.poll_time <= 0:
             return self._nothing(pop, taken, ResponseCode.POLLING_TIMEOUT)
@@ -315,7 +315,7 @@ class Popping:
         return None
 
     def _found(self, pop: Pop, taken: Taken) -> PopResult:
-        """What a pop is answered that found messages."""
+        """The answer to a pop that found messages."""
         request = pop.request
         self._parts.counters.found += 1
         if taken.left:

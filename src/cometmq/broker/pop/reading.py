@@ -55,7 +55,7 @@ class Pop(NamedTuple):
 
 @dataclass(slots=True)
 class Taken:
-    """What a pop has taken so far.
+    """The messages that a pop has taken so far.
 
     Attributes:
         pop_time_ms: of all its check points.

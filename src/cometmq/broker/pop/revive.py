@@ -87,7 +87,7 @@ class Revive:
             self._waiting.wake((origin, body.group))
 
     def _read(self, point: CheckPoint) -> Steps[list[Record]]:
-        """What is left of it; messages that were deleted meanwhile are not there."""
+        """Read the messages that are left of a check point; those that were deleted meanwhile are missing."""
         body, parts = point.body, self._parts
         cursor = QueueCursor(parts.store, parts.pool, body.topic, body.queue_id, offset=0)
         records = []
@@ -100,7 +100,7 @@ class Revive:
     def _messages(
         self, point: CheckPoint, origin: str, records: list[Record]
     ) -> list[InnerMessage]:
-        """What goes to the retry topic; nothing, and a line in the log, where there can be none.
+        """Make the messages that go to the retry topic; none, and a log line, where there can be none.
 
         Such a pop is refused; only one that an older broker answered comes here.
         """

@@ -35,7 +35,7 @@ Key = tuple[str, str]  # Topic, group.
 
 
 class HeldState(IntEnum):
-    """Where a pop stands that waits, or did."""
+    """The state of a pop that waits, or did."""
 
     WAITING = auto()  # For what wakes it, or for its time.
     TRIED = auto()  # Its attempt reads what is not in memory, or waits for its turn.
@@ -107,7 +107,7 @@ class PopLongPolls:
         return self._count
 
     def count(self, key: Key, queue_id: int) -> int:
-        """How many wait for a queue."""
+        """The number of pops that wait for a queue."""
         return sum(waiter.queue_id == queue_id for waiter in self._waiters.get(key, ()))
 
     def is_full(self, key: Key) -> bool:
@@ -138,7 +138,7 @@ class PopLongPolls:
         self.on_hold()
 
     def wake(self, key: Key) -> None:
-        """There may be something for a topic and a group: look in the next turn of the loop."""
+        """Look for waiting pops of a topic and a group in the next turn of the loop."""
         for waiter in self._tried.get(key, ()):
             waiter.is_woken = True
         self._run_soon(key)
@@ -187,7 +187,7 @@ class PopLongPolls:
             self._late.add(gone)
 
     def _release(self, waiter: HeldPop) -> None:
-        """It waits no more."""
+        """Count a pop that waits no more out of its connection's share."""
         self._bounds.give_back(waiter.caller.owner, _SIZE + waiter.text_size)
 
     # --- running
@@ -260,7 +260,7 @@ class PopLongPolls:
         return None
 
     def _answered(self, waiter: HeldPop) -> None:
-        """One that was tried waits no more."""
+        """Mark a pop that was tried as answered."""
         waiter.state = HeldState.ANSWERED
         self._end_try(waiter)
         self._release(waiter)

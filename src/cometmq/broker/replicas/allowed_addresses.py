@@ -1,4 +1,4 @@
-"""Who may fetch the log: the members that a nameserver knows, and the addresses that the settings name.
+"""The addresses that may fetch the log: members that a nameserver knows, and those in the settings.
 
 Next: cometmq.broker.replicas.masters
 """

@@ -103,7 +103,7 @@ class LogCopier:
         return False
 
     def state(self) -> ReplicationState:
-        """How the copy stands."""
+        """The state of this copy."""
         link, end = self._link, self._store.max_offset
         seen = link or self._last
         master = MasterState(
@@ -216,11 +216,11 @@ class LogCopier:
         return link
 
     def _context(self) -> ssl.SSLContext | None:
-        """What TLS is made with, of the files as they are now. In a thread."""
+        """The TLS context, of the files as they are now; runs in a thread."""
         return None if self._tls is None else client_context(self._tls)
 
     def _read(self, start: int, end: int) -> bytes:
-        """What this log has there. In a thread."""
+        """The bytes of this log from `start` to `end`; runs in a thread."""
         pieces = []
         while start < end and (piece := self._store.read_log(start, end - start)) is not None:
             pieces.append(bytes(piece))

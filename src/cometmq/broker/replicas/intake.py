@@ -1,4 +1,4 @@
-"""What a slave does with bytes of its master's log: records go into the store, half of one waits.
+"""Takes the bytes of a master's log into a slave's store: whole records are appended, half of one waits.
 
 Bytes are appended in pieces that do not hold the loop; the half of a record at their end is held, and no
 more than that and what came in a read or two.
@@ -86,7 +86,7 @@ class LogIntake:
         self._start = end
 
     def _size_wanted(self, *, is_half: bool) -> int:
-        """How many bytes there must be for the next whole record."""
+        """The number of bytes needed for the next whole record."""
         held = self._held
         if len(held) < BLANK_TAIL_SIZE or not is_half:
             return BLANK_TAIL_SIZE

@@ -91,7 +91,7 @@ class MasterLink(asyncio.Protocol):
         self._go_on()
 
     def connection_lost(self, _error: Exception | None) -> None:
-        """It is gone."""
+        """End the link when the connection is gone."""
         self._transport = None
         if self._timer is not None:
             self._timer.cancel()

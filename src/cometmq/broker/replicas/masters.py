@@ -42,7 +42,7 @@ _TOO_FEW = "in-sync replicas not enough"  # CommitLog of RocketMQ 5.3.3, word fo
 
 
 class MasterPort:
-    """Where slaves fetch the log."""
+    """The port from which slaves fetch the log."""
 
     def __init__(
         self,
@@ -97,7 +97,7 @@ class MasterPort:
         self._count()
 
     def change(self, rule: CopyRule, *, slave_timeout_ms: int) -> None:
-        """Another rule holds, also for sends that wait."""
+        """Set another rule for copies; it also holds for sends that wait."""
         self._side.change_timeout(slave_timeout_ms)
         if rule == self._copies.rule:
             return
@@ -134,7 +134,7 @@ class MasterPort:
             await asyncio.wait([link.gone for link in links], timeout=1)
 
     def state(self) -> ReplicationState:
-        """How the copies stand."""
+        """The state of all copies."""
         end = self._store.max_offset
         count = self._copies.count(end)
         return ReplicationState(
@@ -300,7 +300,7 @@ class MasterPort:
             link.pump()
 
     def _count(self) -> None:
-        """Who has what, where sends wait for it."""
+        """Count who has what, where sends wait for it."""
         rule = self._copies.rule
         if rule.needed <= 1:
             return

@@ -1,4 +1,4 @@
-"""How fast old log goes to a slave that catches up while others send.
+"""The pace of old log to a slave that catches up while others send.
 
 Next: cometmq.broker.replicas.slave_link
 """
@@ -18,7 +18,7 @@ MADE_UP_SECONDS = 0.05
 
 
 class CatchUpPace:
-    """When the next piece of old log may go; without I/O."""
+    """Decides when the next piece of old log may go; without I/O."""
 
     def __init__(self) -> None:
         self._end = -1  # Of the log when its growth was looked at last.

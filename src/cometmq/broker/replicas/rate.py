@@ -12,12 +12,12 @@ class ByteRate:
         self._size = self._last = 0
 
     def count(self, size: int, now: float) -> None:
-        """So many bytes went by; `now` is monotonic, seconds."""
+        """Count bytes that went by; `now` is monotonic, seconds."""
         self._turn(int(now))
         self._size += size
 
     def per_second(self, now: float) -> int:
-        """How many there were in the last whole second."""
+        """The bytes of the last whole second."""
         self._turn(int(now))
         return self._last
 

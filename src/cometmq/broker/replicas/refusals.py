@@ -13,7 +13,7 @@ LINE_SECONDS = 60.0
 
 
 class Refusals:
-    """What was refused since the start.
+    """Counts connections that were refused since the start.
 
     Attributes:
         count: how many.

@@ -25,7 +25,7 @@ _FRAMES_A_TURN = 2
 
 
 class LinkOwner(Protocol):
-    """What a connection needs of the port that it came to (`MasterPort`)."""
+    """The port of a connection, as the connection sees it (`MasterPort`)."""
 
     @property
     def is_waited_for(self) -> bool: ...  # noqa: D102
@@ -74,7 +74,7 @@ class SlaveLink(asyncio.Protocol):
 
     @property
     def member(self) -> str:
-        """Who it is, whatever its connection: a slave of ours by its id, a Java slave by its IP."""
+        """The name of the slave, whatever its connection: a slave of ours by id, a Java slave by IP."""
         number = self.end.broker_id
         return self.ip if number is None else f"id {number}"
 
@@ -85,7 +85,7 @@ class SlaveLink(asyncio.Protocol):
         return self._remote if number is None else f"{number} at {self._remote}"
 
     def state(self, end: int, *, is_in_sync: bool, error: str | None) -> CopyState:
-        """How it stands."""
+        """The state of this slave's copy."""
         return CopyState(
             address=self._remote,
             broker_id=self.end.broker_id,
@@ -114,12 +114,12 @@ class SlaveLink(asyncio.Protocol):
         self._is_paused = True
 
     def resume_writing(self) -> None:
-        """It does again."""
+        """Go on sending when the transport has room again."""
         self._is_paused = False
         self.pump()
 
     def connection_lost(self, _error: Exception | None) -> None:
-        """It is gone."""
+        """End the link when the connection is gone."""
         self._transport = None
         if self._rest is not None:
             self._rest.cancel()
@@ -205,7 +205,7 @@ class SlaveLink(asyncio.Protocol):
         self.pump()
 
     def _read_nowait(self, span: Span) -> Buffer | None:
-        """What is in the page cache; else a thread reads it, and it is sent then."""
+        """Read log that is in the page cache; else a thread reads it, and it is sent then."""
         try:
             content = self._store.replica_side.read_nowait(*span)
         except OSError as error:

@@ -1,4 +1,4 @@
-"""How a broker's copies stand: its slaves as a master sees them, its master as a slave does.
+"""The state of a broker's copies: its slaves as a master sees them, its master as a slave does.
 
 Plain values, made when somebody asks (mqadmin haStatus, `cometmq cluster replicas`); what they are made from is
 docs/design/0048-replication.md.
@@ -63,7 +63,7 @@ class MasterState:
 
 @dataclass(frozen=True, slots=True)
 class ReplicationState:
-    """How all copies of one broker's log stand.
+    """The state of all copies of one broker's log.
 
     Attributes:
         is_master: whether others copy from it.

@@ -1,4 +1,4 @@
-"""What the settings say of copies: by what a connection goes, and how many must have what is acknowledged.
+"""The rules of replication that follow from the settings: terms of a connection, and copies needed.
 
 Next: cometmq.broker.replicas.allowed_addresses
 """
@@ -31,7 +31,7 @@ def link_terms(settings: BrokerSettings) -> LinkTerms:
 
 
 def copy_rule(settings: BrokerSettings) -> CopyRule:
-    """How many members must have what is acknowledged."""
+    """The number of members that must have what is acknowledged."""
     is_sync = settings.broker_role is BrokerRole.SYNC_MASTER
     needed = settings.replicas_needed or _COPIES_PROMISED
     return CopyRule(

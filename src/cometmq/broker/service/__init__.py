@@ -1,1 +1,1 @@
-"""What a broker does for clients, as typed values: no frame, no connection (docs/design/0041)."""
+"""Services of a broker as typed values: no frame, no connection (docs/design/0041)."""

@@ -1,4 +1,4 @@
-"""What topics, groups and the broker did in the last minute, hour and day, under the names of BrokerStatsManager.
+"""Statistics of topics, groups and the broker in the last minute, hour and day, as BrokerStatsManager names them.
 
 Each name is a table of counters and one of its numbers; what a key looks like depends on the name. `mqadmin
 statsAll`, `clusterList` and consoles ask. Follows BrokerStatsManager of RocketMQ 5.3.3.
@@ -52,7 +52,7 @@ def _time_of_calls(growth: Growth) -> tuple[int, int]:
 
 
 class StatsRow(NamedTuple):
-    """What a name of BrokerStatsManager stands for.
+    """A statistic of BrokerStatsManager: its table of counters and its number.
 
     Attributes:
         table: which table of counters.
@@ -97,7 +97,7 @@ NAMES = {
 
 
 class BrokerStats:
-    """How the counters grew."""
+    """The growth of the counters."""
 
     def __init__(
         self,
@@ -120,7 +120,7 @@ class BrokerStats:
     def windows(
         self, request: BrokerStatsRequest
     ) -> tuple[StatsWindow, StatsWindow, StatsWindow]:
-        """How one number grew in the last minute, hour and day.
+        """The growth of one number in the last minute, hour and day.
 
         Raises:
             RequestError: SYSTEM_ERROR: there is no such number.

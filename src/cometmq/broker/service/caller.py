@@ -1,4 +1,4 @@
-"""Who asked a service, and the way to answer: all that a service knows of the other side.
+"""The caller of a service, and the way to answer: all that a service knows of the other side.
 
 Next: cometmq.broker.service.pull
 """
@@ -14,7 +14,7 @@ class Caller(Protocol[T_contra]):
 
     @property
     def owner(self) -> Hashable:
-        """Whose share of what may wait this counts in: the connection."""
+        """The connection in whose share of waiting requests this one counts."""
         ...
 
     @property

@@ -1,4 +1,4 @@
-"""Who is connected: the members of a consumer group, a group's producers, and all of them.
+"""The connected clients: members of a consumer group, producers of a group, and all of them.
 
 Follows ConsumerManageProcessor and AdminBrokerProcessor of RocketMQ 5.3.3.
 

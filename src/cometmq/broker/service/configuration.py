@@ -86,7 +86,7 @@ class Configuration:
             ) from error
 
     def set_reading(self, mode: str | None, asker: str) -> None:
-        """How the system reads the log, as dataReadAheadEnable says it.
+        """Set how the system reads the log ahead (dataReadAheadEnable).
 
         Raises:
             RequestError: INVALID_PARAMETER: there is no such mode.

@@ -43,7 +43,7 @@ class FoundPulls:
         self._filters = Filters(parts.settings, parts.members)
 
     def asked(self, request: PullRequest) -> Asked | None:
-        """What such pulls ask for; None where none of them is plain. Good for as long as one likes."""
+        """The question of pulls of this shape, good for any time; None where they are not plain."""
         brings = request.sys_flag & PULL_SUBSCRIPTION
         if not is_plain(request.subscription, request.expression_type):
             return None

@@ -81,7 +81,7 @@ class GroupAdministration:
 
 
 class GroupComparison:
-    """Where groups stand beside each other."""
+    """Compares the offsets of groups."""
 
     def __init__(
         self, *, store: MessageStore, topics: Topics, offsets: Offsets, members: Members

@@ -31,7 +31,7 @@ _TOLD_SECONDS_MAX = 1.0
 
 
 class HeartbeatResult(NamedTuple):
-    """What came of a heartbeat.
+    """The result of a heartbeat.
 
     Attributes:
         is_changed: the client should send its subscriptions again.

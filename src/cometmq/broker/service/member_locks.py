@@ -21,7 +21,7 @@ from cometmq.model.queue import MessageQueue
 
 
 class LockResult(NamedTuple):
-    """What came of a request for locks.
+    """The result of a request for locks.
 
     Attributes:
         obtained: queues that the member has for itself now.

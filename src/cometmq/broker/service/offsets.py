@@ -24,7 +24,7 @@ NO_TIME_MS = -1
 
 
 class CommittedOffsets:
-    """Where groups stand in their queues."""
+    """The committed offsets of groups."""
 
     def __init__(
         self, *, store: MessageStore, topics: Topics, groups: Groups, offsets: Offsets
@@ -35,7 +35,7 @@ class CommittedOffsets:
         self._offsets = offsets
 
     def find(self, request: QueryConsumerOffset) -> int:
-        """Where a group goes on in a queue.
+        """The offset at which a group goes on in a queue.
 
         Raises:
             RequestError: QUERY_NOT_FOUND: it has not been there, and begins where it was told to.
@@ -115,13 +115,13 @@ class CommittedOffsets:
 
 
 class QueueOffsets:
-    """Where queues begin and end, and where a time lies in them."""
+    """The ends of queues, and the offsets of times."""
 
     def __init__(self, store: MessageStore) -> None:
         self._store = store
 
     def end(self, request: QueueRequest) -> int:
-        """What the next message gets; 0 for a queue never written."""
+        """The offset that the next message gets; 0 for a queue never written."""
         queue = self._store.queue(request.topic, request.queue_id)
         return 0 if queue is None else queue.max_offset
 
@@ -131,7 +131,7 @@ class QueueOffsets:
         return NO_QUEUE if queue is None else queue.min_offset
 
     def earliest_ms(self, request: QueueRequest) -> Steps[int]:
-        """When the first message was stored; `NO_TIME_MS` where there is none."""
+        """The store time of the first message, ms since 1970; `NO_TIME_MS` where there is none."""
         queue = self._store.queue(request.topic, request.queue_id)
         if queue is None:
             return NO_TIME_MS

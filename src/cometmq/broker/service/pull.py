@@ -62,7 +62,7 @@ _CODES = {
 
 
 class PullAnswer(NamedTuple):
-    """What a pull is answered.
+    """The answer to a pull.
 
     Attributes:
         code: of the answer; messages come with SUCCESS.

@@ -28,7 +28,7 @@ class PullAdmission:
     def __init__(
         self, settings: BrokerSettings, *, topics: Topics, groups: Groups, members: Members
     ) -> None:
-        """It asks these."""
+        """Check pulls against these settings and tables."""
         self._settings = settings
         self._topics = topics
         self._groups = groups
@@ -96,7 +96,7 @@ class PullAdmission:
         return topic
 
     def subscription_of(self, request: PullRequest, group: GroupConfig) -> Subscription:
-        """What the group's heartbeats say of a topic; of the request its queue and offsets mean nothing here.
+        """The subscription of a group to a topic, as its heartbeats say.
 
         Raises:
             RequestError: there is none, it is older than the request's, or may not be used.

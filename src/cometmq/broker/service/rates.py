@@ -1,4 +1,4 @@
-"""How fast groups consume: samples of all offsets over the last minute.
+"""The rates at which groups consume: samples of all offsets over the last minute.
 
 The hot path counts nothing for it: an offset that grew by n since a sample is n messages consumed.
 """
@@ -14,7 +14,7 @@ SAMPLE_SECONDS = 10.0
 
 
 class ConsumeRateSamples:
-    """What groups consumed lately."""
+    """Samples of the offsets of groups over the last minute."""
 
     def __init__(self, offsets: Offsets, clock: Clock) -> None:
         self._offsets = offsets

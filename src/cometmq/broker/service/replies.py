@@ -37,7 +37,7 @@ _NOT_STORED_ID = "0"  # What Java answers in place of a message id.
 
 
 class ReplyResult(NamedTuple):
-    """What became of a reply.
+    """The result of a reply.
 
     Attributes:
         fault: why its reader does not have it; None: it has.

@@ -30,7 +30,7 @@ _TO_THE_END = -1  # As timestamp.
 
 
 class ResetResult(NamedTuple):
-    """What a reset came to.
+    """The result of a reset of offsets.
 
     Attributes:
         offsets: where the group goes on.

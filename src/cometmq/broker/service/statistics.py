@@ -1,4 +1,4 @@
-"""How far topics and groups are: offsets, store times, rates, and who consumes what.
+"""The progress of topics and groups: offsets, store times, rates, and who consumes what.
 
 Offsets are read from the tables as they are; store times need the log and are read in a thread of
 the pool. A topic's rate of puts is counted from store times, a group's from the growth of its
@@ -94,7 +94,7 @@ class ProgressStatistics:
     def of_group(
         self, group: str, named: list[str] | None, *, only_ordered: bool = False
     ) -> Steps[list[ConsumeStats]]:
-        """How far a group is in each topic: in those that are named, or in all that it has offsets of."""
+        """The progress of a group in the named topics, or in all in which it has offsets."""
         topics = self._wanted(group, self._offsets.topics_of(group)) if named is None else named
         work = self._work(group, topics, only_ordered=only_ordered)
         return (yield from elsewhere(lambda: [self._progress(*each) for each in work]))
@@ -102,7 +102,7 @@ class ProgressStatistics:
     def of_groups(
         self, groups: Sequence[str], *, only_ordered: bool
     ) -> Steps[dict[str, list[ConsumeStats]]]:
-        """The same of several groups, in ordered topics alone if asked for; a turn of the loop sees to some of them."""
+        """The progress of several groups, or of them in ordered topics only; some of them in each turn."""
         offsets = self._offsets.places()
         topics = yield from elsewhere(lambda: topics_by_group(key for key, _ in offsets))
         stats: dict[str, list[ConsumeStats]] = {group: [] for group in groups}
@@ -135,7 +135,7 @@ class ProgressStatistics:
         return [(group, each.name, self._queues(each, each.read_queues)) for each in configs]
 
     def _wanted(self, group: str, topics: list[str]) -> list[str]:
-        """Those of its offsets; of a group that is there, without what it does not want any more."""
+        """The topics of a group's offsets, without those that a live group does not consume any more."""
         members = self._members.consumer_group(group)
         if members is None or not members.subscriptions:
             return topics

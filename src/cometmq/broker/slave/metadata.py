@@ -1,4 +1,4 @@
-"""What a slave has of its master beside the log: topics, groups, offsets, modes, how far delays and the timer are.
+"""Keeps a slave's tables like its master's: topics, groups, offsets, modes, progress of delays and timer.
 
 Each 3 s the master is asked for each table (Java: 10 s in 4.9, 60 s in 5.x). A body that is the same as the last one is not
 even read. What says how far deliveries are waits until the log here goes as far as the master's went then: else a slave
@@ -258,7 +258,7 @@ def metadata_of(
     ask: AskMaster,
     replication: Callable[[], ReplicationState],
 ) -> MasterMetadata:
-    """What keeps a slave's tables, and `more` that its features bring, like its master's; see `MasterMetadata`."""
+    """The part that keeps a slave's tables, and `more` of its features, like its master's; see `MasterMetadata`."""
     parts.offsets.follow()
     parts.groups.is_copy = True
     own = OwnTables(

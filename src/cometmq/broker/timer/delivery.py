@@ -111,7 +111,7 @@ class TimedDelivery:
         return not self.files.waiting_count and self.files.queue_offset >= end
 
     def facts(self) -> dict[str, str]:
-        """How far it is: seconds behind, messages not in the wheel yet, those in it, rates."""
+        """The progress of the timer: seconds behind, messages before and in the wheel, rates."""
         files, (_, end) = self.files, self._queue.bounds()
         return {
             "timerReadBehind": str(self._behind_ms(self._clock.now_ms()) // 1000),
@@ -122,7 +122,7 @@ class TimedDelivery:
         }
 
     def _behind_ms(self, now_ms: int) -> int:
-        """How long the first slot with messages is over; empty ones are passed when there is something to do."""
+        """The age of the first slot with messages, ms; empty ones are passed when there is something to do."""
         begin_ms = self.files.read_ms
         if not begin_ms or not self.files.waiting_count:
             return 0

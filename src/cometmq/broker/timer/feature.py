@@ -89,7 +89,7 @@ class Timer(Feature):
         ).wake
 
     def _tables(self) -> tuple[MasterTable, ...]:
-        """What a slave has of its master's timer."""
+        """The tables that a slave copies of its master's timer."""
         return (
             MasterTable(
                 RequestCode.GET_TIMER_METRICS,
@@ -165,14 +165,14 @@ class Timer(Feature):
         return NEVER
 
     def facts(self) -> dict[str, str]:
-        """How far it is: seconds behind, messages not in the wheel yet, those in it, rates."""
+        """The progress of the timer: seconds behind, messages before and in the wheel, rates."""
         return self._delivery.facts()
 
     @property
     def check(self) -> TimerCheck:
-        """How far the files are, as `timercheckpoint` keeps it."""
+        """The progress of the files, as `timercheckpoint` keeps it."""
         return self._files.check
 
     def counts_text(self) -> str:
-        """How many messages of each topic wait, as `timermetrics` keeps it."""
+        """The number of waiting messages of each topic, as `timermetrics` keeps it."""
         return self._counts.text()

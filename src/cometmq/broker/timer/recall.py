@@ -29,7 +29,7 @@ _BODY = b"0"
 
 
 class RecallResult(NamedTuple):
-    """What was taken back.
+    """The result of a recall.
 
     Attributes:
         unique_key: of the message.
@@ -94,7 +94,7 @@ class Recall:
             )
 
     def _handle(self, request: RecallRequest) -> RecallHandle:
-        """What the handle says, if it is one for this topic, this broker and a time to come."""
+        """Read a handle, and check that it is of this topic, this broker and a time to come."""
         settings = self._settings
         try:
             handle = decode_recall_handle(request.recall_handle)

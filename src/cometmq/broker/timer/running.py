@@ -40,7 +40,7 @@ class Found(NamedTuple):
 
 
 class DueMessages(NamedTuple):
-    """What leaves the slot: messages to put, how many units that is, and of which topics."""
+    """The messages that leave the slot, the number of their units, and their topics."""
 
     messages: list[InnerMessage]
     taken: int
@@ -48,7 +48,7 @@ class DueMessages(NamedTuple):
 
 
 class Gathered(NamedTuple):
-    """What a look at the slot found: new units by their keys, what they take back, and how far."""
+    """The result of a look at the slot: new units by key, what they take back, and how far it got."""
 
     keys: list[int]
     deleted: set[str]
@@ -98,7 +98,7 @@ class RunningSlot:
         return found
 
     def next_due_ms(self) -> int | None:
-        """When the next pending unit is due; None without one."""
+        """The time when the next pending unit is due, ms since 1970; None without one."""
         if not self.pending:
             return None
         return self.time_ms + (self.pending[-1] >> _POSITION_BITS) + 1
@@ -140,7 +140,7 @@ class RunningSlot:
         )
 
     def messages(self, positions: list[int]) -> DueMessages:
-        """What the units of these positions are to be put as. May wait; any thread."""
+        """The messages to put for the units of these positions; may wait for the device; any thread."""
         made: list[InnerMessage] = []
         topics: list[str] = []
         size = taken = 0
@@ -235,5 +235,5 @@ def _marked(block: bytes, enqueued_ms: int, now_ms: int) -> bytes:
 
 
 def delete_key(topic: str, unique_key: str) -> str:
-    """What a message that takes another back says (TimerMessageStore.buildDeleteKey)."""
+    """The key of a message that takes another one back (TimerMessageStore.buildDeleteKey)."""
     return f"{topic}+{unique_key}"

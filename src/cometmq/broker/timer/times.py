@@ -1,4 +1,4 @@
-"""Which sends ask for a time, and where they wait: the topic rmq_sys_wheel_timer.
+"""Finds sends that ask for a time, and the topic where they wait: rmq_sys_wheel_timer.
 
 TIMER_DELAY_SEC, TIMER_DELAY_MS or TIMER_DELIVER_MS says when; TIMER_OUT_MS is the start of the wheel's
 slot. Follows HookUtils.transformTimerMessage of RocketMQ 5.3.3.

@@ -22,7 +22,7 @@ READ_COUNT_MAX = 256
 
 @dataclass(slots=True)
 class Arrived:
-    """What was read of the timer's topic.
+    """The messages read of the timer's topic.
 
     Attributes:
         messages: each as the wheel wants it, with its record.
@@ -51,7 +51,7 @@ class TimerQueue:
         return (0, 0) if queue is None else (queue.min_offset, queue.max_offset)
 
     def read(self, offset: int) -> Arrived:
-        """What comes next. May wait for the device; any thread."""
+        """Read the next messages; may wait for the device; any thread."""
         queue = self._store.queue(WHEEL_TIMER_TOPIC, 0)
         assert queue is not None
         arrived = Arrived(next_offset=max(offset, queue.min_offset))

@@ -134,7 +134,7 @@ class StateChecks:
         yield from self._carry_out(moves)
 
     def _move(self, transaction: OpenTransaction, record: Record, now_ms: int) -> _Move:
-        """Where a half goes: back to the queue, once more counted, or to those given up."""
+        """The next place of a half: back to the queue, once more counted, or to those given up."""
         properties = record.properties()
         checks = number_of(properties, keys_of.TRANSACTION_CHECK_TIMES) or 0
         # Java's mark of a copy whose first one was not checked yet; our first one is done.

@@ -83,7 +83,7 @@ class Transactions(Feature):
         self._marks: PutMarks[tuple[int, int]] = PutMarks()
 
     def _cursor(self, topic: str) -> QueueCursor:
-        """Where the last life of this store began to compare, as far as the queue goes."""
+        """A cursor from where the last life of this store began to compare, as far as the queue goes."""
         parts = self._parts
         start = self._clipped(topic, parts.offsets.get(TRANSACTION_GROUP, topic, 0) or 0)
         return QueueCursor(parts.store, parts.pool, topic, 0, offset=start)
@@ -121,7 +121,7 @@ class Transactions(Feature):
             self._parts.polls.watch(self._parts.store.queue_to_watch(topic, 0), wake)
 
     async def follow(self) -> None:
-        """What is open is the master's to end: read when this broker becomes one."""
+        """Do nothing as a slave: the master ends transactions; they are read when this broker becomes one."""
 
     async def close(self) -> None:
         """Finish what is on its way."""

@@ -33,7 +33,7 @@ _INT64_DIGITS = 19
 
 
 class TransactionKey(NamedTuple):
-    """What tells a transaction from all others, over all copies of its half."""
+    """The identity of a transaction, the same for all copies of its half."""
 
     message_id: str
     producer_group: str

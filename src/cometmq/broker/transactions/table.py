@@ -22,7 +22,7 @@ _ENDED_MAX = 20_000
 
 
 class OpenTransactionState(Enum):
-    """Where a transaction stands; the words are for people."""
+    """The state of a transaction; the words are for people."""
 
     UNSURE = "open when the broker started, perhaps committed before"
     PREPARED = "open"
@@ -35,7 +35,7 @@ class OpenTransactionState(Enum):
 
 
 class TransactionEvent(Enum):
-    """What happens to a transaction."""
+    """An event that changes the state of a transaction."""
 
     NOT_FOUND = "the index has no committed message of it"
     FOUND = "the index has its committed message; only the op is missing"
@@ -211,7 +211,7 @@ class TransactionTable:
         return self._by_offset.get(offset) or self.open.get(key)
 
     def outcome(self, key: TransactionKey) -> OpenTransactionState | None:
-        """What became of a transaction, or will have when its end is written; None: open, or not known."""
+        """The outcome of a transaction, or the one it has when its end is written; None: open or unknown."""
         found = self.open.get(key)
         return OUTCOMES.get(found.state) if found is not None else self._ended.get(key)
 
@@ -240,13 +240,13 @@ class TransactionTable:
         self._track(transaction, offset)
 
     def lost(self, transaction: OpenTransaction) -> None:
-        """Its half cannot be read any more: it is given up, and the next op says so."""
+        """Give up a transaction whose half cannot be read any more; the next op says so."""
         offsets = transaction.offsets
         self.on(transaction, _E.GIVE_UP)
         self.unmarked += offsets
 
     def resume(self, key: TransactionKey) -> None:
-        """What was given up is forgotten: its half will be stored anew, and begin as any other."""
+        """Forget a transaction that was given up: its half is stored anew and begins as any other."""
         before = self._ended.pop(key, _S.GIVEN_UP)
         assert before is _S.GIVEN_UP, "what has ended stays so"
 
