@@ -1,1 +1,1 @@
-"""Who may do what at a server: users, their signatures and rights, and the gate that asks for them."""
+"""Access control of a server: users, their signatures and rights, and the gate that asks for them."""

@@ -28,7 +28,7 @@ _DUMPER = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
 @dataclass(frozen=True, slots=True)
 class AccountChange:
-    """What an account is to be; None leaves what it was.
+    """A change of an account; None leaves what it was.
 
     Attributes:
         access_key: its name.

@@ -34,7 +34,7 @@ _MODE_REFUSED = 0o027
 
 
 class _Look(NamedTuple):
-    """What a file looked like: it was written to where this differs."""
+    """The traits of a file by which it is seen that it was written to."""
 
     path: str
     inode: int
@@ -76,7 +76,7 @@ class AccountFiles:
 
     @property
     def default_path(self) -> str:
-        """Where a new account is written."""
+        """The path of the file for new accounts."""
         return os.path.join(self.folder, PLAIN_ACL)  # noqa: PTH118
 
     def joined(self, texts: Mapping[str, AccountText]) -> FolderAccounts:

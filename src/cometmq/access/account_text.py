@@ -34,7 +34,7 @@ _TOP_KEYS = (GLOBAL_WHITE, ACCOUNTS, DATA_VERSION)
 
 
 class AccountText(NamedTuple):
-    """What one file says.
+    """The content of one file of accounts.
 
     Attributes:
         accounts: its accounts, each with where it stands.

@@ -31,7 +31,7 @@ Part = Callable[[int], bool]
 
 
 class AddressPattern:
-    """Which addresses a pattern means."""
+    """A pattern of addresses, as RocketMQ's white lists have them."""
 
     def __init__(self, text: str) -> None:
         """Read a pattern.
@@ -48,7 +48,7 @@ class AddressPattern:
                 self._add(each)
 
     def __repr__(self) -> str:
-        """As it was written."""
+        """The pattern as it was written."""
         return f"<AddressPattern {self._text}>"
 
     def _add(self, text: str) -> None:

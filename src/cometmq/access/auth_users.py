@@ -85,7 +85,7 @@ class AuthUser:
         return decided
 
     def to_json(self, *, with_password: bool = False) -> dict[str, str]:
-        """As RocketMQ writes it; what is answered holds no password."""
+        """The user as RocketMQ's JSON; answers to clients hold no password."""
         password = self.secret.decode() if with_password else "******"
         return {
             "password": password,
@@ -131,7 +131,7 @@ class AuthUsers:
         return code in self._unauthorized
 
     def changed(self, users: Mapping[str, AuthUser]) -> "AuthUsers":
-        """The same with other users; what was decided is forgotten."""
+        """A table with other users; decisions made before are forgotten."""
         fresh = {name: replace(user, decided={}) for name, user in users.items()}
         return AuthUsers(fresh, unasked=self._unasked, unauthorized=self._unauthorized)
 

@@ -56,7 +56,7 @@ _IN_THE_CLEAR = (
 
 
 class UsersInForce(Protocol):
-    """Where the users of a server come from.
+    """A source of a server's users.
 
     Attributes:
         current: all of them, as they are now.
@@ -134,7 +134,7 @@ class AccessGate:
         peer: Peer,
         count_max: int,
     ) -> int:
-        """How many sends from a frame on are signed by who asked last on this connection, and he may do them all.
+        """Count the sends from a frame on that the last signer of this connection has signed and may do.
 
         Whoever has not signed here yet, has changed his name, or may not, is asked one by one (`check`), as is a send that is
         unusual: so this decides nothing that `check` would not.
@@ -160,7 +160,7 @@ class AccessGate:
         return count
 
     def refusal_of_large(self, fields: Mapping[str, str], peer: Peer) -> str | None:
-        """Why a large frame is not taken before somebody has signed on this connection; None: it is."""
+        """The reason to refuse a large frame before somebody has signed here; None: it is taken."""
         table, name = self._users.current, fields.get(ACCESS_KEY)
         user = table.find(name) if isinstance(name, str) else None
         # A client's first request may be a large message, and its signature is one of all of it. So a known name is enough

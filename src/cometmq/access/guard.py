@@ -1,4 +1,4 @@
-"""What a server asks requests with: made of its settings.
+"""Makes the access gate of a server from its settings.
 
 Next: cometmq.access.gate
 """
@@ -37,7 +37,7 @@ class AccessGuard(NamedTuple):
 def access_guard(
     settings: AccessKeys, clock: Clock, *, folder: str | None, cluster: str = ""
 ) -> AccessGuard:
-    """What asks requests, as settings say.
+    """Make the access gate that the settings ask for.
 
     Args:
         settings: of the server.

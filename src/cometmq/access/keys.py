@@ -20,7 +20,7 @@ MIGRATE = "migrateAuthFromV1Enabled"
 
 @dataclass(frozen=True, slots=True)
 class AccessKeys(AuthKeys):
-    """Who may ask a server.
+    """Settings of access control, the same for brokers and nameservers.
 
     Attributes:
         connections_per_address_max: connections of one address (IPv6: of a /64) that is not the own machine; more are refused;
@@ -52,7 +52,7 @@ class AccessKeys(AuthKeys):
         return self.is_acl_enabled or self.is_authentication_enabled
 
     def account_folder(self) -> str:
-        """Where the files of accounts are.
+        """The folder of the files of accounts.
 
         Raises:
             SettingsError: nothing says it.
@@ -81,7 +81,7 @@ class AccessKeys(AuthKeys):
             self.account_folder()
 
     def credentials(self) -> Credentials | None:
-        """What it signs its own requests with.
+        """The credentials with which the server signs its own requests; None: it does not sign.
 
         Raises:
             SettingsError: `innerClientAuthenticationCredentials` cannot be read.
@@ -94,7 +94,7 @@ class AccessKeys(AuthKeys):
 def further_layers(
     layers: Sequence[Layer], conf: str | None, environment: Mapping[str, str]
 ) -> list[Layer]:
-    """What other files say, and where they are; the weakest of layers. Arguments as in `folder_layers`.
+    """Settings from other files, and the places of those; the weakest of layers.
 
     Raises:
         SettingsError: the file that `tls.config.file` names cannot be read.
@@ -105,7 +105,7 @@ def further_layers(
 def folder_layers(
     layers: Iterable[Layer], conf: str | None, environment: Mapping[str, str]
 ) -> list[Layer]:
-    """Where the files of accounts are when `aclFolder` does not say it.
+    """The folder of the files of accounts where `aclFolder` does not say it, as a layer.
 
     Args:
         layers: all others.

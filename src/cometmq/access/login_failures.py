@@ -1,4 +1,4 @@
-"""How often an address may be wrong about who it is.
+"""The bound on failed signatures from one address.
 
 Next: cometmq.access.gate
 """
@@ -17,7 +17,7 @@ class LoginFailures:
     """Counts wrong signatures by address."""
 
     def __init__(self, clock: Clock) -> None:
-        """There were none."""
+        """Begin without any failure."""
         self._clock = clock
         # The count, and when its while ends; who failed first stands first.
         self._of_address: OrderedDict[str, tuple[int, float]] = OrderedDict()

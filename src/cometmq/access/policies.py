@@ -86,7 +86,7 @@ class PolicyEntry:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """As RocketMQ writes it."""
+        """The entry as RocketMQ's JSON."""
         sources = {"sourceIps": list(self.addresses)} if self.addresses else {}
         decision = ALLOW if self.is_allowed else DENY
         return {
@@ -152,7 +152,7 @@ class UserPolicies:
         return UserPolicies({policy: each for policy, each in self.entries.items() if each})
 
     def about(self, resource: str) -> "UserPolicies":
-        """Those of them whose resource has this text in it."""
+        """The policies whose resource contains this text."""
         return UserPolicies(
             {
                 policy: tuple(each for each in entries if resource in each.resource)
@@ -171,7 +171,7 @@ class UserPolicies:
             raise SettingsError(f"{count} entries of one user; {ENTRIES_MAX} is the most")
 
     def to_json(self) -> list[dict[str, Any]]:
-        """As RocketMQ writes them."""
+        """The policies as RocketMQ's JSON."""
         return [
             {"policyType": policy, "entries": [each.to_json() for each in entries]}
             for policy, entries in self.entries.items()

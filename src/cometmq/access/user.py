@@ -1,4 +1,4 @@
-"""Who may ask a server: a user with a secret, and the tables of them.
+"""A user of a server with a secret, and the tables of users.
 
 Next: cometmq.access.gate
 """
@@ -13,7 +13,7 @@ class User(Asker, Protocol):
 
     @property
     def secret(self) -> bytes:
-        """What he signs with."""
+        """The secret with which the user signs."""
         ...
 
     @property

@@ -15,7 +15,7 @@ LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class YamlPlace(NamedTuple):
-    """Where something stands in a YAML file.
+    """A place in a YAML file.
 
     Attributes:
         path: of the file.
@@ -41,7 +41,7 @@ class YamlNode:
 
     @property
     def place(self) -> YamlPlace:
-        """Where it stands; whoever keeps that keeps nothing of what stands there."""
+        """The place of the node; keeping it keeps nothing of the node's content."""
         return YamlPlace(self._path, self._node.start_mark.line + 1)
 
     def wrong(self, what: str) -> SettingsError:

@@ -67,12 +67,12 @@ class AsyncEmbedded:
         self._running: list[NameServer | Broker] = []
 
     def __repr__(self) -> str:
-        """Where it is."""
+        """The address of the nameserver, once it is started."""
         return f"<{type(self).__name__} {self.nameserver or 'not started'}>"
 
     @property
     def data_dir(self) -> Path:
-        """Where the files lie; of a temporary folder known once it is started."""
+        """The directory of the files; a temporary one is known once it is started."""
         assert self._data_dir is not None, "the temporary folder is made by start()"
         return self._data_dir
 

@@ -1,4 +1,4 @@
-"""The same in a thread with a loop of its own, for tests and programs that have no loop.
+"""A nameserver and a broker in a thread with its own loop, for tests and programs that have no loop.
 
     with Embedded() as cluster:
         with Producer(cluster.nameserver) as producer: ...
@@ -47,12 +47,12 @@ class Embedded:
         self._ask_end: Callable[[], object] = lambda: None
 
     def __repr__(self) -> str:
-        """Where it is."""
+        """The address of the nameserver, once it is started."""
         return repr(self._pair).replace(type(self._pair).__name__, type(self).__name__)
 
     @property
     def nameserver(self) -> str:
-        """What clients are given, "host:port"."""
+        """The address for clients, "host:port"."""
         return self._pair.nameserver
 
     @property
@@ -62,7 +62,7 @@ class Embedded:
 
     @property
     def data_dir(self) -> Path:
-        """Where the files lie."""
+        """The directory of the files."""
         return self._pair.data_dir
 
     def start(self) -> None:

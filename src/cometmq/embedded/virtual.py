@@ -57,12 +57,12 @@ class Virtual:
         self._runner = asyncio.Runner(loop_factory=lambda: self._loop)
 
     def __repr__(self) -> str:
-        """Where it is, and which time it is there."""
+        """The address of the nameserver, and the virtual time."""
         return f"<{type(self).__name__} {self.nameserver or 'not started'} {self.now_ms()} ms>"
 
     @property
     def nameserver(self) -> str:
-        """What clients are given, "host:port"; nobody outside of `run` reaches it."""
+        """The address for clients, "host:port"; it is reached within `run` only."""
         return self._pair.nameserver
 
     @property
@@ -72,11 +72,11 @@ class Virtual:
 
     @property
     def data_dir(self) -> Path:
-        """Where the files lie."""
+        """The directory of the files."""
         return self._pair.data_dir
 
     def now_ms(self) -> int:
-        """Its time, ms since 1970."""
+        """The virtual time, ms since 1970."""
         return self._loop.clock.now_ms()
 
     def start(self) -> None:

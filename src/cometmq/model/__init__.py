@@ -1,1 +1,1 @@
-"""What things are: values, rules, codes and errors. No bytes, no I/O; every layer may import it."""
+"""Values, rules, codes and errors; no bytes, no I/O; every layer may import it."""

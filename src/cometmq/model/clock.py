@@ -7,7 +7,7 @@ WALL_LOOK_SECONDS = 1.0
 
 
 class Clock(Protocol):
-    """Where the time comes from; a test passes one that it turns by hand.
+    """A source of time; a test passes one that it turns by hand.
 
     Attributes:
         is_steady: whether nobody sets the wall clock: a sleep until a wall time ends then.
@@ -25,6 +25,6 @@ class Clock(Protocol):
 
 
 def seconds_until(clock: Clock, wall_ms: int) -> float:
-    """How long to sleep for a wall time; a second at most, and another look, where the clock may be set meanwhile."""
+    """Seconds to sleep until a wall time; a second at most where the clock may be set meanwhile."""
     seconds = max(wall_ms - clock.now_ms(), 0) / 1000
     return seconds if clock.is_steady else min(seconds, WALL_LOOK_SECONDS)

@@ -19,7 +19,7 @@ VERSION_QUEUE_MAPPING = 413
 
 
 class RequestCode(IntEnum):
-    """What a request asks for."""
+    """The codes of requests."""
 
     SEND_MESSAGE = 10
     PULL_MESSAGE = 11
@@ -160,7 +160,7 @@ class RequestCode(IntEnum):
 
 
 class ResponseCode(IntEnum):
-    """What became of a request."""
+    """The codes of responses."""
 
     SUCCESS = 0
     SYSTEM_ERROR = 1
@@ -232,7 +232,7 @@ def request_name(code: int) -> str:
 
 
 class Language(IntEnum):
-    """Who speaks; a name in JSON headers, this number in binary ones."""
+    """The language of a client; a name in JSON headers, this number in binary ones."""
 
     JAVA = 0
     CPP = 1

@@ -23,7 +23,7 @@ class DataVersion:
         return DataVersion(now_ms, self.counter + 1, self.state_version)
 
     def to_json(self) -> dict[str, Any]:
-        """As RocketMQ writes it, keys in its order."""
+        """The version as RocketMQ's JSON, keys in its order."""
         return {
             "counter": self.counter,
             "stateVersion": self.state_version,

@@ -79,7 +79,7 @@ class StorePoisoned(StoreError):
 
 
 class StoreLocked(StoreError):
-    """Another broker, Java's or ours, has this directory open."""
+    """Raised where another broker, Java's or ours, has the directory open."""
 
 
 class StoreDamaged(StoreError):

@@ -6,7 +6,7 @@ from cometmq.model.errors import SettingsError
 
 
 class ExitStatus(IntEnum):
-    """What a command ends with.
+    """The exit status of a command.
 
     WELL: it did what it was told, and what it looked at is as it should be.
     FOUND: it did what it was told, and found something: damage, a difference, lost messages; or nothing
@@ -24,5 +24,5 @@ class ExitStatus(IntEnum):
 
 
 def status_of(error: BaseException) -> ExitStatus:
-    """What a command ends with that an error has ended."""
+    """The exit status of a command that an error has ended."""
     return ExitStatus.WRONG_USE if isinstance(error, SettingsError) else ExitStatus.FAILED

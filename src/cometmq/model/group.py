@@ -1,4 +1,4 @@
-"""What a broker knows of a consumer group: whether and from where it may read, and its retries."""
+"""The configuration of a consumer group: whether and from where it may read, and its retries."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""What is made of a text and kept for the next one who brings it, bounded by bytes in all.
+"""A cache of values made of texts, bounded by bytes in all.
 
 Texts come from peers, so counting entries bounds nothing: 512 of 60 KB are hundreds of MB. What is
 found costs no more than a look into a dict; what was made first goes first.

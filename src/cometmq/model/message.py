@@ -189,12 +189,12 @@ class StoredMessage:
 
     @property
     def born_at(self) -> datetime:
-        """When the producer made it, in UTC."""
+        """The time when the producer made the message, in UTC."""
         return datetime.fromtimestamp(self.born_ms / 1000, UTC)
 
     @property
     def stored_at(self) -> datetime:
-        """When the broker stored it, in UTC."""
+        """The time when the broker stored the message, in UTC."""
         return datetime.fromtimestamp(self.stored_ms / 1000, UTC)
 
     def __repr__(self) -> str:

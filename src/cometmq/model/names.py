@@ -126,7 +126,7 @@ def is_system_group(group: str) -> bool:
 
 
 def length_fault(topic: str) -> str | None:
-    """Why a topic, also one whose name derives from others, can have no directory; None where it can."""
+    """The reason why a topic's name is too long for a directory; None where it is not."""
     size = len(topic.encode(errors="replace"))
     if size <= NAME_BYTES_MAX:
         return None
@@ -137,7 +137,7 @@ def length_fault(topic: str) -> str | None:
 
 
 def topic_fault(topic: str, *, is_any_length: bool = False) -> str | None:
-    """Why this is no legal topic name, or None where it is one."""
+    """The reason why a name is no legal topic name; None where it is one."""
     if not topic or topic.isspace():
         return "The specified topic is blank. Name a topic."
     limit = (
@@ -153,7 +153,7 @@ def topic_fault(topic: str, *, is_any_length: bool = False) -> str | None:
 
 
 def group_fault(group: str) -> str | None:
-    """Why this is no legal group name, or None where it is one."""
+    """The reason why a name is no legal group name; None where it is one."""
     if not group or group.isspace():
         return "The specified group is blank. Name a group."
     if len(group) > GROUP_LENGTH_MAX:

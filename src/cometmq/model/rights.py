@@ -11,7 +11,7 @@ from typing import NamedTuple, Protocol
 
 
 class Right(Enum):
-    """Whose request it is: what counts as long as no access control is configured."""
+    """The right that a request needs where no access control is configured."""
 
     ANYBODY = "anybody"  # Also whoever touches nothing, as a producer's heartbeat.
     READER = "reader"
@@ -21,7 +21,7 @@ class Right(Enum):
 
 
 class Resource(Enum):
-    """What a request touches."""
+    """The kind of thing that a request touches."""
 
     TOPIC = "Topic"
     GROUP = "Group"
@@ -29,7 +29,7 @@ class Resource(Enum):
 
 
 class Action(Enum):
-    """What is done with it."""
+    """The action of a request on a resource."""
 
     PUB = "Pub"
     SUB = "Sub"
@@ -63,7 +63,7 @@ class Asker(Protocol):
 
     @property
     def name(self) -> str:
-        """What he calls himself."""
+        """The name that the asker gives himself."""
         ...
 
     @property

@@ -1,4 +1,4 @@
-"""Where a topic lives: its brokers with their addresses, and its queues on each of them."""
+"""The route of a topic: its brokers with their addresses, and its queues on each of them."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -42,7 +42,7 @@ class QueueData:
 
 @dataclass(frozen=True, slots=True)
 class TopicRoute:
-    """What a nameserver answers for a topic (TopicRouteData).
+    """The route of a topic, as a nameserver answers it (TopicRouteData).
 
     Attributes:
         queues: its queues on each broker group.
@@ -64,7 +64,7 @@ class TopicRoute:
         return next((broker for broker in self.brokers if broker.broker_name == name), None)
 
     def queue_count(self) -> int:
-        """How many queues `read_queues` or `write_queues` may list, the larger of both."""
+        """The number of queues that `read_queues` or `write_queues` may list, the larger of both."""
         configured = _configured(self.order_config or "")
         return max(
             sum(max(data.read_queues, 0) for data in self.queues),

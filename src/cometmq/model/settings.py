@@ -241,7 +241,7 @@ class SettingsInForce(Generic[Settings]):
         self.on_change: list[Callable[[], object]] = []
 
     def refused(self, values: Mapping[str, str]) -> list[str]:
-        """Which of these keys may not be changed over the wire, or do not exist."""
+        """The keys of these that may not be changed over the wire, or do not exist."""
         by_name = _by_name(type(self.current))
         return [name for name in values if name not in by_name or not by_name[name].is_remote]
 

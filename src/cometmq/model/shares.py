@@ -1,4 +1,4 @@
-"""How the queues of a topic are shared out among the members of a group.
+"""Shares the queues of a topic out among the members of a group.
 
 All who work it out see the same sorted queues and the same sorted client ids, so their shares are
 disjoint and cover all queues: clients do so for themselves, brokers for clients that ask them.
@@ -44,7 +44,7 @@ def allocate_in_circle(
 def allocate_for_pop(
     queues: Sequence[MessageQueue], client_ids: Sequence[str], own_id: str, neighbours: int
 ) -> list[MessageQueue]:
-    """What a member pops: its share and those of the members behind it (allocate4Pop).
+    """The queues that a member pops: its share and those of the members behind it (allocate4Pop).
 
     Args:
         queues: of one topic, in any order.

@@ -1,4 +1,4 @@
-"""What a consumer wants of a topic: a tag expression (or SQL92), parsed once, matched cheaply.
+"""A subscription to a topic: a tag expression or SQL92, parsed once, matched cheaply.
 
 The broker matches by the hash that a queue entry carries (two tags may share one); the client
 matches again by the tag's text. Follows FilterAPI.buildSubscriptionData of RocketMQ 5.3.3.

@@ -1,4 +1,4 @@
-"""How a client speaks TLS.
+"""The TLS settings of a client.
 
 Next: cometmq.net.tls
 """

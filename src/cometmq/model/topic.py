@@ -1,4 +1,4 @@
-"""What a broker knows of a topic: its queues, who may use it, and its attributes."""
+"""The configuration of a topic: its queues, its permissions, and its attributes."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

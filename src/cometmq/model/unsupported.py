@@ -40,7 +40,7 @@ class Unsupported:
 
 
 def asked_by_environment(table: Iterable[Unsupported], environment: Mapping[str, str]) -> Layer:
-    """What COMETMQ_* variables ask for: COMETMQ_ACL_ENABLE must not be passed over, either."""
+    """The unsupported settings that COMETMQ_* variables ask for, as a layer."""
     names = {key: environment_name(key) for each in table for key in each.keys}
     values = {key: environment[name] for key, name in names.items() if name in environment}
     return Layer("environment", values)

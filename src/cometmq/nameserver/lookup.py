@@ -1,4 +1,4 @@
-"""What is asked of the route table: routes, clusters, lists of topics. Reads it, never changes it.
+"""Looks things up in the route table: routes, clusters, lists of topics; never changes it.
 
 Follows RouteInfoManager of RocketMQ 5.3.3.
 

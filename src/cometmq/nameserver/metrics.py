@@ -1,4 +1,4 @@
-"""What a nameserver shows Prometheus: who is here, how many topics it knows, whom it misses. RocketMQ's shows nothing.
+"""Metrics of a nameserver for Prometheus: brokers here and missing, topics; RocketMQ's has none.
 
 Text format 0.0.4. Whoever registers names its cluster, so clusters have a bound; what is beyond is one line.
 

@@ -32,7 +32,7 @@ class _Remembered(NamedTuple):
 
 @dataclass(slots=True)
 class MissingBrokers:
-    """What is remembered of brokers that are gone.
+    """Remembers brokers that left without a word.
 
     Attributes:
         reserved_seconds: for how long; 0 remembers none.
@@ -82,7 +82,7 @@ class MissingBrokers:
                 self._brokers[name] = each._replace(broker=replace(each.broker, queues=left))
 
     def known(self, now: float) -> list[MissingBroker]:
-        """Who is missing at a monotonic time."""
+        """The brokers that are missing at a monotonic time."""
         self._brokers = {name: each for name, each in self._brokers.items() if each.until > now}
         return [each.broker for each in self._brokers.values()]
 

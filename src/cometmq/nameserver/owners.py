@@ -1,4 +1,4 @@
-"""Who may speak for a registered broker: the host that registered it, as long as it lives.
+"""Ownership of a registered broker: only the host that registered it may speak for it, as long as it lives.
 
 There is no access control, and without this rule one frame of a stranger would take a living broker out of
 all routes, or put his own address in its place (RocketMQ lets him). A broker that restarts, on whatever port,

@@ -63,7 +63,7 @@ RULES = (
 
 
 def request_table(answers: Iterable[Answers], gate: Gate | None = None) -> RequestTable:
-    """What a nameserver answers; without a gate there is no access control."""
+    """The table of a nameserver's requests; without a gate there is no access control."""
     return RequestTable(RULES, answers, gate or OwnMachineGate(_refusal))
 
 

@@ -34,7 +34,7 @@ _STEP_TOPICS = 500
 
 
 class BrokerConnection(Protocol):
-    """What of a connection matters here.
+    """A broker's connection as the route table sees it.
 
     Attributes:
         ip: of the peer.
@@ -302,7 +302,7 @@ class RouteTable:
         return [key for key, live in self.live.items() if live.last_heard + live.timeout < now]
 
     def next_silent(self) -> float:
-        """When the first of those of now may have been silent for too long: monotonic seconds, infinite for none."""
+        """The first time at which a broker may have been silent for too long, monotonic seconds; infinite for none."""
         return min((live.last_heard + live.timeout for live in self.live.values()), default=inf)
 
     def of_connection(self, connection: BrokerConnection) -> list[BrokerKey]:

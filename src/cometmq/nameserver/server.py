@@ -69,12 +69,12 @@ class NameServer:
 
     @property
     def metrics_port(self) -> int:
-        """Where /metrics is; 0: nowhere."""
+        """The port of /metrics; 0: there is none."""
         return self._http.port
 
     @property
     def address(self) -> str:
-        """What clients and brokers are told, host:port."""
+        """The address that clients and brokers are told, "host:port"."""
         host = self._settings.current.listen_host
         return f"[{host}]:{self.port}" if ":" in host else f"{host}:{self.port}"
 
@@ -149,7 +149,7 @@ class NameServer:
         return Dispatcher(request_table(answers, gate))
 
     def _gate(self) -> AccessGate | None:
-        """What asks for rights, where there is access control; files of accounts are followed from now on."""
+        """The access gate, where there is access control; files of accounts are followed from now on."""
         guard = access_guard(self._settings.current, self._clock, folder=None)
         if guard.accounts is not None:
             self._tasks.spawn(follow(guard.accounts), "accounts")

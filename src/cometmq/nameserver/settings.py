@@ -43,7 +43,7 @@ KEYS_WITHOUT_EFFECT = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class NameServerSettings(AccessKeys):
-    """What a nameserver can be told.
+    """Settings of a nameserver.
 
     Attributes:
         bind_address: where it listens; None is loopback.
@@ -98,7 +98,7 @@ class NameServerSettings(AccessKeys):
 
     @property
     def listen_host(self) -> str:
-        """Where it listens."""
+        """The host on which it listens."""
         return self.bind_address or LOOPBACK
 
 

@@ -1,4 +1,4 @@
-"""What a handler answers, and the one place where errors become answers."""
+"""Answers of handlers, and the one place where errors become answers."""
 
 import logging
 import uuid
@@ -39,7 +39,7 @@ def answer_head(command: Command | RawCommand, answer: Answer, body_size: int) -
 
 
 def instead_of(error: Exception, command: Command | RawCommand) -> Answer:
-    """What is answered where `answer_head` raised `error`: whoever asks always learns something."""
+    """The answer in place of one that raised `error`, so that the asker always learns something."""
     if isinstance(error, CodecError):
         return Answer(
             ResponseCode.SYSTEM_ERROR,

@@ -58,14 +58,14 @@ RequestHandler = Callable[[Command, "Channel"], Answer | None]
 
 
 class Waiter(Protocol):
-    """Who waits for an answer, and is told of it once. What it does may not raise."""
+    """A waiter for one answer; it is told once, and what it does may not raise."""
 
     def answered(self, answer: RawCommand, /) -> None:
         """The answer is here."""
         ...
 
     def failed(self, error: BaseException, /) -> None:
-        """There will be none."""
+        """Take the error in place of an answer."""
         ...
 
 
@@ -164,7 +164,7 @@ class Channel(asyncio.Protocol):
             self._loop.call_soon(self._give_bunch)
 
     def _give_all(self) -> None:
-        """What has arrived must not be taken for lost or late."""
+        """Give all answers that have arrived, so that none is taken for lost or late."""
         arrived, self._arrived = self._arrived, []
         self._give(arrived)
 
@@ -242,7 +242,7 @@ class Channel(asyncio.Protocol):
             )
 
     def resume_writing(self) -> None:
-        """It caught up."""
+        """Go on sending when the transport has room again."""
         self._can_write.set()
 
     def connection_lost(self, _exc: Exception | None) -> None:

@@ -36,7 +36,7 @@ class _Losses:
     last: float = 0.0
 
     def pause_seconds(self, now: float) -> float:
-        """How long the next connection waits from now on."""
+        """Seconds to wait before the next connection."""
         if self.count <= 1:
             return 0.0
         pause = min(_PAUSE_SECONDS * 2.0 ** min(self.count - 2, 10), _PAUSE_SECONDS_MAX)

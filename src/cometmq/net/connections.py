@@ -37,7 +37,7 @@ OWN_MACHINE = "this machine"
 
 
 class Connections:
-    """Those that are open now."""
+    """The open connections of a server."""
 
     def __init__(
         self, count_max: int, clock: Clock, *, of_network_max: int = COUNT_MAX
@@ -59,11 +59,11 @@ class Connections:
         self._silent: deque[Peer] = deque()
 
     def __len__(self) -> int:
-        """How many there are."""
+        """The number of open connections."""
         return len(self._peers)
 
     def __iter__(self) -> "Iterator[Peer]":
-        """Those of now; they may come and go meanwhile."""
+        """The connections open now; they may come and go meanwhile."""
         return iter(list(self._peers))
 
     def limit_to_descriptors(self) -> None:
@@ -149,7 +149,7 @@ class Connections:
         return False
 
     def _find_silent(self) -> None:
-        """Those that go first: of the address with most connections, who never spoke, then who is silent longest."""
+        """Find connections to close first: of the busiest address, those that never spoke or are silent longest."""
         self.look()
         crowded = self._of_network.most_common(1)[0][0]
         silent = [peer for peer in self._peers if peer.network == crowded]
@@ -164,7 +164,7 @@ def _patience(peer: "Peer", newcomer: "Peer") -> float:
 
 
 def network_of(ip: str, *, is_own: bool) -> str:
-    """Whose connection it is, for counting: an IPv4 address, an IPv6 network of 64 bits, or this machine.
+    """The network to which a connection counts: an IPv4 address, an IPv6 /64, or this machine.
 
     Args:
         ip: the address that it comes from, plain.

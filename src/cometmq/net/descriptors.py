@@ -1,4 +1,4 @@
-"""How many descriptors this process may have, and how many of them connections may take.
+"""Bounds on descriptors: how many this process may have, and how many connections may take.
 
 A store has a descriptor for each file that it writes, and more when it reads old ones. Connections that take
 all of them would stop it, so they leave it some.
@@ -24,13 +24,13 @@ def raise_limit() -> int:
 
 
 def limit() -> int:
-    """How many descriptors this process may have now."""
+    """The number of descriptors that this process may have now."""
     soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     return 1 << 30 if soft == resource.RLIM_INFINITY else soft
 
 
 def in_use() -> int | None:
-    """How many descriptors this process has open; None where the system does not say."""
+    """The number of descriptors that this process has open; None where the system does not say."""
     with contextlib.suppress(OSError):
         # Newer kernels count for us.
         return _OWN.stat().st_size or sum(1 for _ in _OWN.iterdir())
@@ -38,6 +38,6 @@ def in_use() -> int | None:
 
 
 def for_connections() -> int:
-    """How many descriptors connections may take; where there are few, half of them."""
+    """The number of descriptors that connections may take; where there are few, half of them."""
     most = limit()
     return most - min(RESERVED, most // 2)

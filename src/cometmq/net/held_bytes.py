@@ -29,7 +29,7 @@ _SOON = 0.5  # A timer may be early by less.
 
 
 class _Held:
-    """What one connection holds: how much, since when it does not get on, and how much at the last look."""
+    """The bytes that one connection holds, since when it does not get on, and the bytes at the last look."""
 
     __slots__ = ("looked", "since", "size")
 

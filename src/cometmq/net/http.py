@@ -34,7 +34,7 @@ _GET, _HEAD = b"GET", b"HEAD"
 
 @dataclass(frozen=True, slots=True)
 class HttpAnswer:
-    """What a page says.
+    """The answer of an HTTP page.
 
     Attributes:
         pieces: of the body, in their order.
@@ -144,7 +144,7 @@ class HttpPeer(asyncio.Protocol):
     # --- asyncio.Protocol
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """It has begun: its request must be here soon."""
+        """Begin a connection: its request must be here soon."""
         self._transport = cast("asyncio.Transport", transport)  # uvloop's is none by its class.
         self._abort_after(self._server.head_seconds_max)
 
@@ -169,15 +169,15 @@ class HttpPeer(asyncio.Protocol):
         return self._is_asked
 
     def pause_writing(self) -> None:
-        """It reads slower than we answer."""
+        """Pause: the peer reads slower than we answer."""
         self._may_write.clear()
 
     def resume_writing(self) -> None:
-        """It has read."""
+        """Go on answering: the peer has read."""
         self._may_write.set()
 
     def connection_lost(self, _exc: Exception | None) -> None:
-        """It is gone."""
+        """Forget a connection that is gone."""
         if self._timer is not None:
             self._timer.cancel()
         self._may_write.set()

@@ -1,4 +1,4 @@
-"""Where the log of a program goes, and in which form, as the environment asks.
+"""The log of a program, and its form, as environment variables ask.
 
 `COMETMQ_LOG_FORMAT=json`: each line is a JSON object. `COMETMQ_LOG_FILE`: a file instead of standard error, of 64 MiB,
 with nine older ones beside it (`.1` is the newest), as logback keeps them for RocketMQ.

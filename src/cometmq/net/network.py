@@ -1,4 +1,4 @@
-"""What a server needs of a network: an address to listen on, and the connections that come.
+"""The interface of a network: addresses to listen on, connections that come, connections to others.
 
 `TcpNetwork` has the machine's sockets (net.tcp_network); under virtual time connections are in memory
 (net.memory_network). Which one it is, the running loop knows (`net.loop.loop_network`), and a client connects by
@@ -29,7 +29,7 @@ class Accepted(Protocol):
 
     @property
     def number(self) -> int:
-        """Its descriptor's number, by which is seen how many are open."""
+        """The number of the descriptor, by which is seen how many are open."""
         ...
 
     async def attach(self, protocol: asyncio.Protocol, tls: ServerTls | None = None) -> None:
@@ -53,7 +53,7 @@ class Bound(Protocol):
 
     @property
     def port(self) -> int:
-        """Which one it is, also where any free one was asked for."""
+        """The port that was taken, also where any free one was asked for."""
         ...
 
     def listen(self, on_accepted: OnAccepted) -> None:
@@ -66,7 +66,7 @@ class Bound(Protocol):
 
 
 class Network(Protocol):
-    """Where a server's connections come from."""
+    """A network: real sockets, or connections in memory."""
 
     def bind(self, host: str, port: int) -> Bound:
         """Take an address; port 0 takes any that is free.
@@ -77,7 +77,7 @@ class Network(Protocol):
         ...
 
     def own_ip(self, host: str, port: int) -> str:
-        """This machine's address on the way to another.
+        """The address of this machine on the way to another.
 
         Raises:
             OSError: there is no way.

@@ -258,7 +258,7 @@ class Peer(asyncio.Protocol):
         return self._wire.is_header_whole
 
     def _judge(self, kind: int, header: bytes) -> str | None:
-        """Why a large frame is not taken: nobody who is known has signed here yet, and it names nobody who is."""
+        """The reason to refuse a large frame: no known user has signed here yet, and it names none."""
         strangers = self._server.strangers
         if strangers is None or self.has_signed:
             return None
@@ -319,7 +319,7 @@ class Peer(asyncio.Protocol):
         self._pause_reading()
 
     def resume_writing(self) -> None:
-        """It caught up: do what waited, then read on."""
+        """Go on when the peer has read: do what waited, then read on."""
         self.is_paused = False
         self._note_unread()
         # Its last share may have ended while it was paused, with nothing left, and it is held since then.

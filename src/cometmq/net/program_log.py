@@ -33,7 +33,7 @@ _TEMPLATE_MAX = 80
 
 
 class LineKind(NamedTuple):
-    """What lines that are counted together have in common.
+    """The traits by which log lines are counted together.
 
     Attributes:
         logger: its name.
@@ -95,7 +95,7 @@ def _message(record: logging.LogRecord) -> str:
 
 @dataclass(slots=True)
 class _Count:
-    """How often a kind of line came in its while.
+    """The number of log lines of one kind in its time window.
 
     Attributes:
         ends: monotonic time of the while's end, seconds.
@@ -189,7 +189,7 @@ class CountingHandler(logging.StreamHandler[TextIO]):
 
 
 def _kind(record: logging.LogRecord) -> LineKind:
-    """Its logger and template; of an error the place, too, so that each bug is told of."""
+    """The kind of a log line: logger and template; of an error the place, too, so that each bug is told of."""
     template = str(record.msg)[:_TEMPLATE_MAX].partition("\n")[0]
     place = ""
     if isinstance(record.exc_info, tuple) and record.exc_info[0] is not None:

@@ -125,7 +125,7 @@ class RequestRule:
     is_asked_again: bool = False
 
     def accesses(self, fields: Mapping[str, str], body: bytes) -> list[Access]:
-        """What a request touches; where that is nothing, only a rule for anybody lets it pass.
+        """The accesses of a request; where there are none, only a rule for anybody lets it pass.
 
         Raises:
             CodecError: its body cannot be read.
@@ -155,7 +155,7 @@ class StrangerGate(Protocol):
     """Decides what is taken from whom nobody knows yet."""
 
     def refusal_of_large(self, fields: Mapping[str, str], peer: "Peer") -> str | None:
-        """Why a large frame is not taken, of which the header has these fields; None: it is."""
+        """The reason to refuse a large frame with these header fields; None: it is taken."""
         ...
 
 
@@ -171,7 +171,7 @@ class JudgesBytes(Protocol):
         peer: "Peer",
         count_max: int,
     ) -> int:
-        """How many requests from a frame on, at most so many, would pass; of the next one the gate is asked by itself.
+        """Count the requests from a frame on, at most `count_max`, that the gate would let pass.
 
         They may be of any of the rules.
         """
@@ -205,7 +205,7 @@ class OwnMachineGate:
 
 
 class RequestTable:
-    """What a server answers in its role; another role is another table.
+    """The requests that a server answers in its role; another role is another table.
 
     Attributes:
         rules: by code.
@@ -311,7 +311,7 @@ class _GatedIntake:
 
     @property
     def count(self) -> int:
-        """How many it has taken that are not done."""
+        """The number of requests taken that are not done."""
         return self._intake.count
 
     def take(self, data: bytes, position: int, peer: "Peer", count_max: int) -> int:
@@ -373,7 +373,7 @@ def all_topics(*actions: Action) -> Finder:
 
 
 def named_or_cluster(named: Finder, *actions: Action) -> Finder:
-    """What a field names, and the whole cluster where it names nothing."""
+    """A finder of what a field names, and of the whole cluster where it names nothing."""
     whole = cluster(*actions)
 
     def find(fields: Mapping[str, str], body: bytes) -> Iterable[Access]:
@@ -389,7 +389,7 @@ def said(kind: str, where: str, actions: Iterable[Action]) -> str:
 
 
 def topic_access(name: str, actions: frozenset[Action]) -> Access:
-    """What is done to a topic; a retry topic is its group's, and members of the group write to it."""
+    """The access to a topic; a retry topic is its group's, and members of the group write to it."""
     if name.startswith(RETRY_PREFIX):
         group_name = name.removeprefix(RETRY_PREFIX)
         of_group = {Action.SUB if action is Action.PUB else action for action in actions}

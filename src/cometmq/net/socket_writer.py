@@ -84,6 +84,6 @@ class SocketWriter:
 
 
 def _rest_of(data: bytes | memoryview, sent: int) -> bytes | memoryview:
-    """What is left: what waits is counted without what was sent, so most of that must not be kept."""
+    """The rest of a partly sent buffer; copied where most was sent, so that the large one is freed."""
     rest = memoryview(data)[sent:]
     return bytes(rest) if sent > len(data) // _KEPT_PART else rest

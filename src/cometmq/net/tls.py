@@ -33,7 +33,7 @@ LOOK_SECONDS = 2.0
 
 
 class TlsMode(Enum):
-    """What a port takes; the words are RocketMQ's."""
+    """The connections that a port takes; the words are RocketMQ's."""
 
     disabled = "plain only"
     permissive = "both"
@@ -74,7 +74,7 @@ class ServerFiles:
     check: ClientCheck = ClientCheck.none
 
     def context(self) -> ssl.SSLContext:
-        """What TLS connections are made with.
+        """The TLS context of a server's connections.
 
         Raises:
             SettingsError: a file cannot be used; the message names it.
@@ -93,7 +93,7 @@ class ServerFiles:
         return context
 
     def looks(self) -> list[tuple[int, int, int] | None]:
-        """What the files look like: they were written to where this differs."""
+        """The traits of the files by which it is seen that they were written to."""
         found: list[tuple[int, int, int] | None] = []
         for path in (self.cert_file, self.key_file, self.trust_file):
             try:
@@ -166,7 +166,7 @@ def load_trusted(context: ssl.SSLContext, path: str) -> None:
 
 
 def client_context(settings: TlsSettings) -> ssl.SSLContext:
-    """What connections of ours to servers are made with: the server's certificate and its host name are checked.
+    """The TLS context of connections to servers: the certificate and its host name are checked.
 
     Raises:
         SettingsError: a file cannot be used; the message names it.
@@ -218,7 +218,7 @@ class ServerTls:
             _log.info("the certificate %s is taken for new connections", self._files.cert_file)
 
     async def context_for(self, connection: socket.socket) -> ssl.SSLContext | None:
-        """How a connection that was accepted is to be served; None: plain.
+        """The TLS context with which an accepted connection is served; None: plain.
 
         Raises:
             ConnectError: it is not served: it says nothing, or is plain where TLS is wanted.
@@ -230,7 +230,7 @@ class ServerTls:
 
 
 async def _first_byte(connection: socket.socket) -> bytes:
-    """What comes first, left where it is."""
+    """Peek at the first byte of a connection."""
     loop = asyncio.get_running_loop()
     is_there = asyncio.Event()
     number = connection.fileno()

@@ -104,7 +104,7 @@ class TlsKeys:
 
 
 def tls_layers(layers: Iterable[Layer]) -> list[Layer]:
-    """What the file that `tls.config.file` names says; weaker than what names it.
+    """Settings from the file that `tls.config.file` names; weaker than what names it.
 
     Raises:
         SettingsError: it cannot be read.

@@ -60,7 +60,7 @@ class VirtualClock:
     is_steady = True
 
     def __init__(self, start_ms: int) -> None:
-        """It stands until it is turned."""
+        """Begin at a time; the clock stands until it is turned."""
         self._start_ms = start_ms
         self._seconds = _START_SECONDS
         self._leapt = 0.0
@@ -114,7 +114,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     def __init__(
         self, *, seed: int = 0, start_ms: int = START_MS, has_leaps: bool = False
     ) -> None:
-        """It is run as any other loop, by `asyncio.Runner(loop_factory=VirtualLoop)` for example.
+        """Make a loop to be run as any other, by `asyncio.Runner(loop_factory=VirtualLoop)` for example.
 
         With `has_leaps` quiet days are leapt over; else each beat of them comes.
         """

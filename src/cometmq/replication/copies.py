@@ -1,4 +1,4 @@
-"""Who has how much of a master's log, and what a send may be promised for it.
+"""Counts how much of a master's log each member has, and what a send may be promised for it.
 
 A member is counted once, however many connections it has, and the master is one of them. What is
 needed stands in `CopyRule`; what comes of it for a log that ends somewhere is a `CopyCount`.
@@ -13,7 +13,7 @@ from cometmq.model.frozen import dataclass
 
 @dataclass(frozen=True, slots=True)
 class CopyRule:
-    """How many members must have what is acknowledged, the master counted.
+    """The rule that says how many members must have what is acknowledged, the master counted.
 
     Attributes:
         needed: so many (inSyncReplicas); 1: nobody waits.
@@ -29,7 +29,7 @@ class CopyRule:
 
 
 class CopyCount(NamedTuple):
-    """How a log stands with its copies.
+    """The count of copies of a log that ends at an offset.
 
     Attributes:
         in_sync: members that are, the master counted.
@@ -67,7 +67,7 @@ class Copies:
         return offset >= 0 and end - offset < self.rule.gap_max
 
     def count(self, end: int) -> CopyCount:
-        """How a log that ends at a physical offset stands."""
+        """Count the copies of a log that ends at a physical offset."""
         rule = self.rule
         acked = [offset for offset in self._acked.values() if self.is_in_sync(offset, end)]
         in_sync = 1 + len(acked)

@@ -32,7 +32,7 @@ SECOND_WORD_SECONDS = 1.0
 
 
 class MasterStep(Enum):
-    """How far the two have come."""
+    """The state of a connection at the master's end."""
 
     SILENT = auto()
     SPOKE_ONCE = auto()
@@ -108,7 +108,7 @@ class MasterEnd:
             raise LinkError(f"nothing came for {silent:.0f} s")
 
     def outgoing(self, now: float) -> bytes:
-        """What must be written before anything else; empty: nothing."""
+        """Take the bytes that must be written before anything else; empty: nothing."""
         outgoing, self._outgoing = self._outgoing, b""
         if outgoing:
             self._wrote_at = now
@@ -122,7 +122,7 @@ class MasterEnd:
         return Span(self.sent, size)
 
     def frame_head(self, size: int, now: float) -> bytes:
-        """What goes before the next `size` bytes of the log, which are written now."""
+        """The head of the frame with the next `size` bytes of the log, which are written now."""
         head = FRAME_HEAD.pack(self.sent, size)
         self.sent += size
         self._wrote_at = now

@@ -38,7 +38,7 @@ JOINT_SIZE = (4 << 20) + (64 << 10)
 
 
 def joint_start(oldest: int, end: int, file_size: int) -> int:
-    """Where a slave asks its master to begin: within the file of its last byte, so that a master has it or nothing.
+    """The offset at which a slave asks its master to begin, so that a master has its last file or nothing of it.
 
     Args:
         oldest: physical offset of the first byte of the slave's log.
@@ -52,7 +52,7 @@ def joint_start(oldest: int, end: int, file_size: int) -> int:
 
 
 class SlaveStep(Enum):
-    """How far the two have come."""
+    """The state of a connection at the slave's end."""
 
     ASKING = auto()
     PROVING = auto()
@@ -168,7 +168,7 @@ class SlaveEnd:
         )
 
     def outgoing(self, confirmed: int, now: float) -> bytes:
-        """What is to be written now; empty: nothing.
+        """Take the bytes to be written now; empty: nothing.
 
         Args:
             confirmed: up to here this log may be acknowledged.

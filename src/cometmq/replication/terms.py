@@ -1,4 +1,4 @@
-"""What both ends of a connection go by: times, sizes, the secret, and where a log begins and ends.
+"""The terms of a replication connection: times, sizes, the secret, and where a log begins and ends.
 
 Next: cometmq.replication.master_end
 """

@@ -49,7 +49,7 @@ class Acceptance:
         self.flags.set_hold(reason)
 
     def release(self) -> None:
-        """That work is done."""
+        """Accept messages again after work that held them off."""
         self.is_held = False
         self.flags.set_hold(None)
 

@@ -240,12 +240,12 @@ class Appender:
             )
 
     def _due_ms(self, queue_id: int) -> int:
-        """When a message in the delay topic is due."""
+        """The time when a message in the delay topic is due, ms since 1970."""
         return self.store_ms + delay_of_level(self._delay_levels_ms, queue_id + 1)
 
 
 def _with_crcs(pieces: Sequence[Piece], results: Sequence[PutResult]) -> list[Piece]:
-    """The same pieces of the log, with the CRCs of their records filled in."""
+    """Fill the CRCs of the records into pieces of the log."""
     filled = [(file, start, bytearray(content)) for file, start, content in pieces]
     left = iter(filled)
     _, start, content = next(left)

@@ -1,4 +1,4 @@
-"""How far a store's log has been archived: `archived.json`, which an archive job writes.
+"""The end of a store's archived log: `archived.json`, which an archive job writes.
 
     {"archivedTo": 1073741824, "place": "file:///archive/broker-a", "v": 1}
 

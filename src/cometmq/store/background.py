@@ -1,4 +1,4 @@
-"""What a store has to do besides: flushes, files ahead, checkpoints; its owner lends the threads.
+"""Background work of a store: flushes, files ahead, checkpoints; its owner lends the threads.
 
 - each 100 ms at most: `tick`; each second while the store `is_at_rest`.
 - `flush_target` says that a flush is due; it runs in the flusher thread (`flush_files`) and ends
@@ -141,7 +141,7 @@ class Background:
         return self.cleaner.due()
 
     def tick(self) -> None:
-        """What is due: late waiters, tails to write, a look at the disk. Each 100 ms or so."""
+        """Do what is due: late waiters, tails to write, a look at the disk; called each 100 ms or so."""
         self.flushing.expire()
         if not (self._acceptance.is_over or self._acceptance.is_held):
             if self._log.positions.replicated is not None:

@@ -1,4 +1,4 @@
-"""What is written at once, as who wrote it knows it: a put, and a batch of records that follow each other.
+"""Writes to the log as their writer knows them: a put, and a batch of records that follow each other.
 
 A put is a plain tuple, and so is what comes of it: a frozen dataclass would cost as much as
 everything else in an append together.

@@ -64,7 +64,7 @@ class BatchQueue(ConsumeQueue):
 
 
 class _Cut(NamedTuple):
-    """Where a queue ends that is cut.
+    """The new end of a queue that is cut.
 
     Attributes:
         queue: which.
@@ -367,7 +367,7 @@ class BatchQueues:
         max_bytes: int,
         match: Match | None,
     ) -> GetResult:
-        """The same, waiting. Any thread."""
+        """Read messages of a batch queue, waiting for the device; any thread."""
         number = self._number_at(queue, offset)
         records: list[memoryview] = []
         count = size = 0

@@ -1,4 +1,4 @@
-"""What is on the device for certain: RocketMQ's `checkpoint`, and our exact one beside it.
+"""Checkpoints, which say what is on the device for certain: RocketMQ's `checkpoint`, and our exact one.
 
 `checkpoint` has times (cometmq.codec.checkpoint); Java recovers by it. `checkpoint.cometmq` has
 offsets, so that after a kill we look at the last second of the log and not at its last file:
@@ -59,7 +59,7 @@ class Progress(NamedTuple):
     log_ms: int = 0
 
     def without(self, entries: int) -> "Progress":
-        """The same when a topic's queues, with so many entries, are deleted."""
+        """This progress after a topic's queues, with so many entries, are deleted."""
         return self._replace(entries=max(self.entries - entries, 0))
 
 
@@ -73,7 +73,7 @@ def encode_progress(progress: Progress) -> bytes:
 
 
 def decode_progress(content: bytes) -> Progress | None:
-    """What our file says; None where it is torn or something else."""
+    """Decode `checkpoint.cometmq`; None where it is torn or something else."""
     if len(content) < PROGRESS_SIZE:
         return None
     mark, crc = _PROGRESS_HEAD.unpack_from(content)
@@ -176,6 +176,6 @@ class CheckpointJob:
             self.error = error
 
     def done(self) -> None:
-        """It was made: tell what is built from the log."""
+        """Tell all that is built from the log that the checkpoint was made."""
         for sync in self._syncs:
             sync.done()

@@ -189,7 +189,7 @@ class Cleaner:
             )
 
     def _cause(self, *, is_asked: bool) -> Cause | None:
-        """Why expired files go now; None: they do not."""
+        """The reason why expired files go now; None: they do not."""
         return self._rules.cause(
             now_ms=self._clock.now_ms(),
             used_percent=self._room.used_percent,
@@ -221,7 +221,7 @@ class Cleaner:
         return doomed
 
     def _forced_count(self) -> int:
-        """How many files must go, expired or not, for the disk to be below the forced ratio."""
+        """The number of files that must go, expired or not, to bring the disk below the forced ratio."""
         if not self._rules.is_forced:
             return 0
         ratio, file_size = self._rules.forced_ratio, self._log.chain.file_size
@@ -269,7 +269,7 @@ class Cleaner:
 
 
 class _Guard:
-    """What may go of a log that is being archived.
+    """The part of a log that may go while it is being archived.
 
     Attributes:
         settled: only what lies before this physical offset.

@@ -37,7 +37,7 @@ class ConfigFile:
         self._is_in_place = False  # The file itself has it, not the .bak alone.
 
     def load(self, decode: Callable[[str], T], *, is_needed: bool = True) -> T | None:
-        """Its content, or that of NAME.bak where it is missing, empty or cannot be decoded.
+        """Load the file, or NAME.bak where it is missing, empty or cannot be decoded.
 
         Args:
             decode: makes a value of the text; raises ValueError or CodecError where it cannot.

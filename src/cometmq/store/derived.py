@@ -1,4 +1,4 @@
-"""What is built from the log: queues of all kinds, the index.
+"""The interface of all that is built from the log: queues of all kinds, the index.
 
 All of it is fed the same way, whoever wrote the records: a put, a recovery, raw bytes of another
 broker; and it follows the log where that is truncated, where its oldest files go, and to the device
@@ -17,7 +17,7 @@ Step = Callable[[], None]
 
 
 class Sync(Protocol):
-    """What a checkpoint brings to the device."""
+    """The changes that a checkpoint brings to the device."""
 
     def run(self) -> None:
         """Bring it there; again where it was put off. Any thread.
@@ -81,7 +81,7 @@ class Derived(Protocol):
         ...
 
     def sync(self) -> Sync | None:
-        """What has changed since the last call, for a checkpoint; None: all of it is on the device."""
+        """The changes since the last call, for a checkpoint; None: all of them are on the device."""
         ...
 
 

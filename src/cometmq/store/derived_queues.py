@@ -56,7 +56,7 @@ _UNQUEUED_MAX = 1000  # Topics without a queue that are counted by name.
 
 
 def _wrong_size(size: int) -> str:
-    """What is wrong with a file of a wrong size, for people."""
+    """The fault of a file of a wrong size, in words."""
     return "is a directory" if size < 0 else f"has {size} bytes, which is no queue file"
 
 

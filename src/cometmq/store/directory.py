@@ -41,7 +41,7 @@ logger = logging.getLogger(__name__)
 
 
 class StoreDirectory:
-    """What one directory holds.
+    """The parts of one store directory: log, queues, index.
 
     Attributes:
         path: storePathRootDir.

@@ -1,4 +1,4 @@
-"""What the store asks of a disk.
+"""The interface of a disk: all calls of the store to the file system.
 
 Every byte that the store reads or writes goes through a `Disk`, so that a test can lend one that
 forgets what was not synced, is full, or fails at the nth call (tests/support/fake_disk.py). File
@@ -46,7 +46,7 @@ _LACKS = {
 
 
 def lack_of(error: OSError) -> str | None:
-    """What a call lacked for the moment, for people; None where it failed in another way.
+    """The thing that a call lacked for the moment, such as room, in words; None for any other failure.
 
     Of what opens, makes or writes a file. A sync that fails has lost something, whatever it says.
     """
@@ -54,7 +54,7 @@ def lack_of(error: OSError) -> str | None:
 
 
 def failed(what: str, error: OSError) -> str:
-    """What cannot be done and why, with what is lacking in front, for people."""
+    """The message for a call that failed, with what is lacking in front."""
     lack = lack_of(error)
     said = f"{what} ({error.strerror or error})"
     return said if lack is None else f"{lack}: {said}"
@@ -100,7 +100,7 @@ class Disk(Protocol):
         ...
 
     def modified_ms(self, fd: int) -> int:
-        """When the file was last written, ms since 1970."""
+        """The time of the file's last write, ms since 1970."""
         ...
 
     def resize(self, fd: int, size: int) -> None:
@@ -120,7 +120,7 @@ class Disk(Protocol):
         ...
 
     def pread_nowait(self, fd: int, size: int, offset: int) -> Buffer | None:
-        """The same if it need not wait for the device, else None."""
+        """Read from a file if that need not wait for the device, else None."""
         ...
 
     def will_need(self, fd: int, offset: int, size: int) -> None:

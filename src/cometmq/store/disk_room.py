@@ -1,4 +1,4 @@
-"""How full the disks are, and the refusal of sends while they are too full.
+"""The room on the disks, and the refusal of sends while they are too full.
 
 Of the log's directories the one that is used least counts, and the queues' own. Above
 diskSpaceWarningLevelRatio, or while a log file that is needed does not fit, sends are refused with

@@ -57,7 +57,7 @@ class ExtendedQueues:
         remove_topic(self._disk, f"{self._directory}/{topic}")
 
     def resolving(self, topic: str, queue_id: int, match: Match) -> Match:
-        """What `match` wants, asked of entries whose codes may be addresses."""
+        """A match that resolves tag codes that are addresses of extended units."""
         wanted = match if callable(match) else match.__contains__
         return lambda code: wanted(self.tags_code(topic, queue_id, code))
 

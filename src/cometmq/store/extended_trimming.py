@@ -40,7 +40,7 @@ class ExtendedTrimming:
             self._disk.sync_directory(path.rpartition("/")[0])
 
     def files_before(self, log_start: int) -> list[str]:
-        """What `delete_before` would remove."""
+        """The files that `delete_before` would remove."""
         return [
             path
             for topic in self._extended.topics()
@@ -61,7 +61,7 @@ class ExtendedTrimming:
         return [path for path, end in zip(paths, starts, strict=False) if end <= first]
 
     def _first_place(self, queue: ConsumeQueue, offset: int) -> int | None:
-        """Where the first unit lies that an entry from an offset on points to; None: none does."""
+        """The place of the first unit to which an entry from an offset on points; None: none does."""
         while offset < queue.max_offset:
             entries = self._queues.read_entries(queue, offset, _PIECE)
             if not entries:

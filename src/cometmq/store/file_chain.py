@@ -155,7 +155,7 @@ class FileChain:
         self.on_append()
 
     def change_reading(self, *, is_random: bool) -> None:
-        """How the system reads these files and those that come, from now on."""
+        """Set how the system reads these files and those that come: at random, or ahead."""
         self._is_random = is_random
         for file in self.files:
             if is_random:

@@ -1,4 +1,4 @@
-"""When the log is flushed, and who waits for it.
+"""Decides when the log is flushed, and keeps those who wait for it.
 
 Asynchronous flush follows FlushRealTimeService of RocketMQ 5.3.3: each flushIntervalCommitLog
 when at least flushCommitLogLeastPages pages are dirty, and any byte after
@@ -44,7 +44,7 @@ class Flushing:
         self._waiters.wait_flushed(end_offset, deadline=self._deadline(), on_done=on_done)
 
     def change_replica_timeout(self, timeout_ms: int) -> None:
-        """How long replicas may take to have what is waited for (slaveTimeout), ms."""
+        """Set the longest wait for replicas (slaveTimeout), ms."""
         late = timeout_ms - self._settings.sync_flush_timeout_ms
         self._waiters.replica_seconds = late / 1000
 

@@ -240,7 +240,7 @@ class Index:
             self._sync.files = [part for part in self._sync.files if part[0] in kept]
 
     def mark_before(self, physical_offset: int) -> tuple[int, int, int]:
-        """What `mark` would be if the log ended here, and how many files would be left."""
+        """The `mark` that the index would have if the log ended here, and the number of files left."""
         for number, file in reversed([*enumerate(self.files, 1)]):
             with entry_reader(self._disk, file.path, file.shape) as reader:
                 count = reader.count_before(physical_offset, file.header.index_count)
@@ -259,7 +259,7 @@ class Index:
                     yield run
 
     def take_sync(self) -> IndexSync:
-        """What the last round has copied."""
+        """Take the changes that the last round has copied."""
         sync, self._sync = self._sync, None
         return sync or IndexSync(self._disk, self.directory)
 
@@ -336,7 +336,7 @@ class Index:
             removed.append(file)
 
     def files_before(self, physical_offset: int) -> list[str]:
-        """What `delete_before` would remove."""
+        """The files that `delete_before` would remove."""
         return [file.path for file in self._expired(physical_offset)]
 
     def _expired(self, physical_offset: int) -> list[IndexFile]:

@@ -121,7 +121,7 @@ class IndexFile:
 
     @property
     def room(self) -> int:
-        """How many entries it can still take; the first number is not used."""
+        """The number of entries that the file can still take; the first number is not used."""
         return self.shape.entries - self.header.index_count
 
     def insert(self, keys: Keys) -> None:
@@ -192,7 +192,7 @@ class IndexFile:
         return SlotRun(INDEX_HEADER_SIZE + start * INDEX_SLOT_SIZE, values.tobytes())
 
     def settle(self) -> None:
-        """It is full and on the device: from now on it is read from there."""
+        """Close a full file that is on the device: from now on it is read from there."""
         self.slots = None
         self.close()
 

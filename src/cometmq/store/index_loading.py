@@ -165,11 +165,11 @@ class DerivedIndex:
         return self.index.delete_before(offset)
 
     def files_before(self, offset: int) -> list[str]:
-        """What `delete_before` would remove."""
+        """The files that `delete_before` would remove."""
         return self.index.files_before(offset)
 
     def sync(self) -> IndexSync:
-        """What the last round has copied."""
+        """The changes that the last round has copied."""
         return self.index.take_sync()
 
     def write(self) -> None:
@@ -184,7 +184,7 @@ class DerivedIndex:
             raise OSError(EIO, "the index cannot be written", self.index.directory)
 
     def mark_before(self, offset: int) -> tuple[int, int, int]:
-        """What a checkpoint may say of the index if the log ended here.
+        """The state of the index that a checkpoint may vouch for if the log ended here.
 
         Returns:
             The newest file's name as a number, how many entries are in it, and up to which store time
@@ -274,7 +274,7 @@ class DerivedIndex:
         )
 
     def _check_setting(self, found: dict[str, tuple[int, IndexHeader]]) -> None:
-        """Where files agree on another size than the settings say it is those which are wrong."""
+        """Refuse a setting of the file size with which no file agrees, where the files agree on another."""
         sizes, shape = {size for size, _ in found.values()}, self.index.shape
         if len(found) > 1 and len(sizes) == 1 and not sizes & {-1, 0, shape.file_size}:
             raise StoreDamaged(

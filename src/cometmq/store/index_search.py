@@ -45,7 +45,7 @@ class IndexView(NamedTuple):
 
 
 class IndexAnswer(NamedTuple):
-    """What a search found.
+    """The result of a search in the index.
 
     Attributes:
         offsets: physical offsets of records whose key has the hash, the newest first.
@@ -133,7 +133,7 @@ class IndexSearch:
                 number = self._nearer(fd, number, (self._end_ms - begin_file_ms) // 1000)
 
     def _nearer(self, fd: int, number: int, end_seconds: int) -> int:
-        """This entry, or an older one of its chain, behind those that are too late.
+        """Skip entries of a chain that are later than the time asked for.
 
         Entries are in the order of time (but where a clock was set back by more than a minute), and
         each entry of a slot is in its chain: so a key that came very often is met just before the

@@ -1,4 +1,4 @@
-"""What a checkpoint does for the index: entries first, then the slots that point at them.
+"""Brings the index to the device at a checkpoint: entries first, then the slots that point at them.
 
 Next: cometmq.store.checkpoint
 """

@@ -1,4 +1,4 @@
-"""Who may open a directory: the `lock` file, and the marker of a stop that was not clean.
+"""The lock of a store directory, and the marker of a stop that was not clean.
 
 | lock  | the word "lock"; byte 0 is locked while a broker has the directory open |
 | abort | the process id; there while a broker runs, removed by a clean stop |

@@ -1,4 +1,4 @@
-"""Where the log ends: an end, a torn tail that is cut, or damage that nobody may cut.
+"""Judges the end of the log: a clean end, a torn tail that is cut, or damage that nobody may cut.
 
 Behind the last valid record there may be zeros (an end), the half of a record, or what a power
 cut left of several. Only such a tail is cut, and a copy of it is kept first:
@@ -56,7 +56,7 @@ class LogEnd:
         self._checkpoints = checkpoints
 
     def damage_behind(self, end: int, why: WalkEnd, *, is_clean: bool) -> str | None:
-        """What is wrong where the log seems to end; None for an end, torn or not.
+        """The damage at the place where the log seems to end, in words; None for an end, torn or not.
 
         Args:
             end: physical offset behind the last valid record.
@@ -223,7 +223,7 @@ def record_at(file: LogFile, offset: int, *, is_whole_checked: bool = False) -> 
 
 
 def start_before(chain: FileChain, time_ms: int) -> int:
-    """Where a Java broker's recovery begins (CommitLog.recoverAbnormally of RocketMQ 5.3.3).
+    """The offset at which a Java broker's recovery begins (CommitLog.recoverAbnormally of RocketMQ 5.3.3).
 
     That is the newest log file that begins with a record stored at or before a time, in ms; the
     oldest where there is none.

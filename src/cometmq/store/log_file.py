@@ -50,7 +50,7 @@ class LogFile:
 
     @property
     def fd(self) -> int:
-        """Its descriptor, opened when it is first asked for."""
+        """The descriptor of the file, opened when it is first asked for."""
         self.open()
         return self._fd
 
@@ -64,7 +64,7 @@ class LogFile:
 
     @property
     def modified_ms(self) -> int:
-        """When it was last written, ms since 1970."""
+        """The time of the file's last write, ms since 1970."""
         return self._disk.modified_ms(self.fd)
 
     def open(self) -> None:

@@ -14,7 +14,7 @@ from cometmq.store.index_search import IndexSearch
 
 
 class FoundMessages(NamedTuple):
-    """What a search found.
+    """The result of a search by key.
 
     Attributes:
         records: the records, the oldest first.

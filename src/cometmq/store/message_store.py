@@ -263,7 +263,7 @@ class MessageStore:
 
     @property
     def store_host(self) -> bytes:
-        """This broker's address in records, 8 or 20 bytes; set before the first put."""
+        """The address of this broker in records, 8 or 20 bytes; set before the first put."""
         return self._appender.store_host
 
     @store_host.setter
@@ -277,7 +277,7 @@ class MessageStore:
 
     @property
     def refusal(self) -> str | None:
-        """Why messages are refused at present; None when they are not."""
+        """The reason why messages are refused at present; None when they are not."""
         return self.flags.refusal
 
     def queue_for_append(self, topic: str, queue_id: int) -> ConsumeQueue:
@@ -396,7 +396,7 @@ class MessageStore:
             step()
 
     def _write_failed(self, error: OSError) -> StoreError:
-        """What a write that failed means: wait for what is lacking, or never write again."""
+        """Judge a write that failed: wait for what is lacking, or never write again."""
         if lack_of(error) is not None:
             reason = failed("the log cannot be written", error)
             self._upkeep.room.file_failed(f"{reason}; sending goes on when it can")

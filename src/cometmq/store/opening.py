@@ -55,7 +55,7 @@ class OtherPart(NamedTuple):
 
 
 def message_parts(names: Iterable[str], exists: Callable[[str], bool]) -> Iterator[OtherPart]:
-    """What holds messages, or leads to them, and is not read.
+    """Find parts of a directory that hold messages, or lead to them, and cannot be read.
 
     Args:
         names: what stands in the store directory.
@@ -84,7 +84,7 @@ def message_parts(names: Iterable[str], exists: Callable[[str], bool]) -> Iterat
 
 
 def rocksdb_parts(names_of: Callable[[str], Sequence[str]]) -> Iterator[OtherPart]:
-    """What else lies in RocksDB.
+    """Find parts of a directory that lie in RocksDB.
 
     Args:
         names_of: the names in a folder below the store directory; none where it is no folder.
@@ -169,7 +169,7 @@ def _has_log_file(disk: Disk, directory: str) -> bool:
 
 
 def _evidence(disk: Disk, root: str, checkpoints: CheckpointFiles) -> str | None:
-    """What says that there was a log, for people; None where nothing does."""
+    """The sign that there was a log, in words; None where there is none."""
     progress = checkpoints.progress
     if progress is not None and progress.flushed:
         return f"checkpoint.cometmq says that it was on the device up to {progress.flushed}"

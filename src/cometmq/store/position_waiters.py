@@ -1,4 +1,4 @@
-"""Who waits for which offset to be confirmed, or flushed: group commit, without a disk.
+"""Waiters for an offset to be confirmed or flushed: group commit, without a disk.
 
 One fdatasync serves everybody whose records end at or before what was written when it began.
 The broker adds one waiter a batch of sends; the deadline is RocketMQ's syncFlushTimeout.

@@ -1,4 +1,4 @@
-"""How far the log is: written, in its files, on the device, confirmed, visible.
+"""The positions of the log: written, in its files, on the device, confirmed, visible.
 
     start ... flushed ... committed ... written ... allocated
 
@@ -15,7 +15,7 @@ from cometmq.store.file_chain import FileChain
 
 
 class Durability(Enum):
-    """What came of waiting for a position."""
+    """The outcome of waiting for a position."""
 
     OK = "stored"
     DISK_LATE = "not on the device in time"
@@ -149,7 +149,7 @@ class Positions:
         self._check()
 
     def why_late(self, end: int) -> Durability:
-        """Why an offset is not confirmed yet.
+        """The reason why an offset is not confirmed yet.
 
         Where the disk and the replicas are late, it is the replicas: CommitLog.handleDiskFlushAndHA of
         RocketMQ 5.3.3 combines them so.

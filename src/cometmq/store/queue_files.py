@@ -22,7 +22,7 @@ OPEN_FILES_MAX = 256
 
 
 class ClearedQueue(NamedTuple):
-    """What was cleared of a queue.
+    """The files of a queue that were cut or removed.
 
     Attributes:
         path: the file that ends earlier now; None where there is none.
@@ -55,7 +55,7 @@ class QueueFiles:
         self.fresh_directories: set[str] = set()
 
     def queue_directory(self, topic: str, queue_id: int) -> str:
-        """Where a queue's files are."""
+        """The directory of a queue's files."""
         return f"{self.directory}/{topic}/{queue_id}"
 
     def path(self, queue: ConsumeQueue, offset: int) -> str:
@@ -166,7 +166,7 @@ class QueueFiles:
         return self._disk.pread_nowait(fd, size, index * QUEUE_ENTRY_SIZE)
 
     def read(self, queue: ConsumeQueue, offset: int, count: int) -> bytes:
-        """The same, waiting. Any thread: it has a descriptor of its own.
+        """Read entries from the file of a queue, waiting; any thread, with a descriptor of its own.
 
         Raises:
             FileNotFoundError: the file is gone.

@@ -177,7 +177,7 @@ class QueueLoader:
             )
 
     def _check_setting(self) -> None:
-        """Where files agree on another size than the setting says it is that which is wrong."""
+        """Refuse a setting of the file size with which no file agrees, where the files agree on another."""
         sizes = set(self.wrong.values())
         if (
             not self._is_any_right

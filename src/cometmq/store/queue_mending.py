@@ -207,7 +207,7 @@ class QueueMending:
     # --- building again
 
     def _built_again(self, queue: ConsumeQueue, run: BadRun, cuts: int) -> bytes:
-        """What belongs in place of bad entries; written there, and said."""
+        """Build entries anew in place of bad ones; they are written, and the log says so."""
         found: dict[int, bytes] = {}
         for topic, queue_id, offset, code, place, size in self._places_between(run):
             if (topic, queue_id) == (queue.topic, queue.queue_id) and offset < run.stop:

@@ -1,4 +1,4 @@
-"""What a checkpoint does for the plain queues: the files that were written, and names that changed.
+"""Brings the plain queues to the device at a checkpoint: files that were written, and names that changed.
 
 Next: cometmq.store.index_sync
 """

@@ -112,7 +112,7 @@ class QueueTable:
     # --- queues that are not there yet
 
     def awaited(self, topic: str, queue_id: int) -> ConsumeQueue:
-        """What a queue that is not there will be; nobody finds it before `open_for_append` has made it.
+        """The future queue of a name without one; nobody finds it before `open_for_append` has made it.
 
         It lasts as long as somebody keeps it.
         """

@@ -1,4 +1,4 @@
-"""What of a queue goes after the log has lost its oldest files: entries first, then whole files.
+"""Trims queues after the log has lost its oldest files: entries first, then whole files.
 
 Both looks run in a lent thread, for they read files; positions are changed by the owner of the store
 in between (`cometmq.store.derived`). The newest file of a queue stays, even where all its messages are
@@ -138,7 +138,7 @@ def end_before(files: QueueFiles, queue: ConsumeQueue, log_end: int) -> int:
 
 
 def _physical_offset(files: QueueFiles, queue: ConsumeQueue, offset: int) -> int:
-    """Where an entry stands in the log; -1 where the entry's file is gone."""
+    """The physical offset in a queue's entry; -1 where the entry's file is gone."""
     try:
         entry = queue.tail_entry(offset) or files.read(queue, offset, 1)
     except FileNotFoundError:

@@ -52,7 +52,7 @@ class RawLog:
         return batch_of(records)
 
     def _piece(self, start: int, content: bytes) -> Piece:
-        """What of some bytes lies in the file of the first."""
+        """The first part of some bytes, up to the end of the file in which they begin."""
         file_start = start // self._size * self._size
         chain, is_first = self._log.chain, not self._log.chain.files
         file = chain.find(start) or self._log.file_from(file_start)
@@ -79,7 +79,7 @@ class RawLog:
             )
 
     def _whole(self, offset: int, content: bytes) -> tuple[int, list[Record]]:
-        """How many of the bytes whole records take, and these.
+        """The whole records in some bytes, and the number of bytes that they take.
 
         A blank end of a file counts with the record behind it.
         """

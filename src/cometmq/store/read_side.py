@@ -1,4 +1,4 @@
-"""What a store can be asked: its queues, messages and their times.
+"""The reading side of a store: its queues, messages and their times.
 
 Nothing here changes anything. What may wait for the device says so; the broker runs it in a
 reader thread.
@@ -49,7 +49,7 @@ class ReadSide:
         return self._table.topics()
 
     def queue_counts(self) -> dict[str, int]:
-        """How many queues each topic needs for those that there are: one more than the highest number."""
+        """The number of queues that each topic needs for those that exist: the highest number and one."""
         return {
             topic: 1 + max((queue.queue_id for queue in self.queues_of(topic)), default=0)
             for topic in self.topics()
@@ -86,7 +86,7 @@ class ReadSide:
         max_bytes: int,
         match: Match | None,
     ) -> GetResult:
-        """The same of a queue that was found."""
+        """Read messages of a queue that was already found."""
         if isinstance(queue, BatchQueue) and queue.min_offset <= offset < queue.max_offset:
             return self._batches.get(
                 queue, offset, max_count=max_count, max_bytes=max_bytes, match=match

@@ -40,7 +40,7 @@ Match = Container[int] | Callable[[int], bool]
 
 
 class GetStatus(StrEnum):
-    """What a read found (GetMessageStatus); the name is the remark of a pull answer."""
+    """The status of a read (GetMessageStatus); the name is the remark of a pull answer."""
 
     FOUND = "FOUND"
     NO_MATCHED_MESSAGE = "NO_MATCHED_MESSAGE"
@@ -59,7 +59,7 @@ _new_tuple = tuple.__new__
 
 
 class GetResult(NamedTuple):
-    """What a read gives.
+    """The result of a read of a queue.
 
     Attributes:
         status: what was found.
@@ -239,7 +239,7 @@ class Reader:
         )
 
     def _get_waiting(self, wanted: Wanted) -> GetResult:
-        """The same read, for a thread that may wait."""
+        """Read messages in a thread that may wait for the device."""
         try:
             entries = self._files.read(wanted.queue, wanted.offset, wanted.entry_count)
         except FileNotFoundError:
@@ -253,7 +253,7 @@ class Reader:
         return GetResult(GetStatus.OFFSET_FOUND_NULL, end, low, high)
 
     def _mended(self, wanted: Wanted, entries: Buffer) -> GetResult:
-        """The same read where entries lead to no records of theirs. May wait."""
+        """Read messages where entries lead to no records of theirs, after mending them; may wait."""
         mended = self._mending.entries(wanted.queue, wanted.offset, entries)
         if not mended:  # The queue ends earlier now.
             low, high = wanted.queue.min_offset, wanted.queue.max_offset
@@ -352,7 +352,7 @@ class Reader:
             return self._read_records(runs, may_wait=may_wait)
 
     def _mapped_records(self, runs: list[Run]) -> list[memoryview]:
-        """The same of files that are warm, through their maps.
+        """Read records of warm files through their maps.
 
         Raises:
             OSError: a file cannot be mapped.
@@ -368,7 +368,7 @@ class Reader:
         return records
 
     def _read_records(self, runs: list[Run], *, may_wait: bool) -> list[memoryview] | None:
-        """The same with `pread`, neighbours in one call."""
+        """Read records with `pread`, neighbours in one call."""
         records: list[memoryview] = []
         for file, start, span in self._spans(runs):
             size = span[-1][1] - start

@@ -36,7 +36,7 @@ class RealDisk:
         return os.lseek(fd, 0, os.SEEK_END)
 
     def modified_ms(self, fd: int) -> int:
-        """When it was last written."""
+        """The time of the file's last write, ms since 1970."""
         return os.fstat(fd).st_mtime_ns // 1_000_000
 
     def resize(self, fd: int, size: int) -> None:
@@ -90,11 +90,11 @@ class RealDisk:
         os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_RANDOM)
 
     def read_normally(self, fd: int) -> None:
-        """The same, the other way round."""
+        """Tell the system to read ahead in the file, as it does by itself."""
         os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_NORMAL)
 
     def written(self, fd: int, offset: int) -> list[tuple[int, int]]:
-        """What the file system does not hold as a hole, behind an offset."""
+        """The ranges behind an offset that the file system does not hold as holes."""
         pieces = []
         end = os.fstat(fd).st_size
         while offset < end:

@@ -47,7 +47,7 @@ def valid_records(chunk: bytes, offset: int) -> tuple[list[Record], int, WalkEnd
 
 
 def why_not_further(chunk: bytes, position: int) -> WalkEnd:
-    """What stands where the records end."""
+    """The reason why the walk over records ends at a position."""
     left = len(chunk) - position
     if not left:
         return WalkEnd.WHOLE

@@ -26,7 +26,7 @@ _CHUNK_SIZE = 1 << 20
 
 
 class Recovered(NamedTuple):
-    """What recovery found.
+    """The result of a recovery.
 
     Attributes:
         end: physical offset behind the last record.

@@ -15,7 +15,7 @@ from cometmq.store.flushing import Flushing
 
 
 class ReplicaSide:
-    """What replication needs of one store besides `append_raw` and `read_log`."""
+    """The part of a store that replication needs besides `append_raw` and `read_log`."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class ReplicaSide:
 
     @property
     def dispatched_ms(self) -> int:
-        """When the newest message that is visible was stored, ms since 1970; 0: not known."""
+        """The store time of the newest visible message, ms since 1970; 0: not known."""
         return self._dispatcher.dispatched_ms
 
     @property
@@ -60,7 +60,7 @@ class ReplicaSide:
 
     @property
     def master_flushed(self) -> int:
-        """How far the master of this copy had flushed, as an administrator or a Java broker noted; physical offset."""
+        """The physical offset to which the master of this copy had flushed, as was noted last."""
         return self._checkpoints.master_flushed
 
     def note_master_flushed(self, offset: int) -> None:
@@ -115,5 +115,5 @@ class ReplicaSide:
         self._positions.refusal = reason
 
     def change_timeout(self, timeout_ms: int) -> None:
-        """How long copies may take to have what is waited for (slaveTimeout), ms."""
+        """Set the longest wait for copies (slaveTimeout), ms."""
         self._flushing.change_replica_timeout(timeout_ms)

@@ -1,4 +1,4 @@
-"""When a log file may go: its age, the hour of the day, the disk, or because somebody asked.
+"""The rules by which a log file may go: its age, the hour of the day, the disk, or a request.
 
 The rules are CleanCommitLogService's of RocketMQ 5.3.3; where ours differ: docs/design/0007.
 
@@ -12,7 +12,7 @@ from cometmq.model.frozen import dataclass
 
 
 class Cause(StrEnum):
-    """Why files may go now."""
+    """The reason why files may go now."""
 
     HOUR = "expired, and it is the hour of deleteWhen"
     SPACE = "expired, and the disk is used beyond diskMaxUsedSpaceRatio"
@@ -52,7 +52,7 @@ class Retention:
     is_archive_guarded: bool = False
 
     def cause(self, *, now_ms: int, used_percent: int, is_asked: bool) -> Cause | None:
-        """Why expired files go now; None: they do not.
+        """The reason why expired files go now; None: they do not.
 
         Args:
             now_ms: wall time.

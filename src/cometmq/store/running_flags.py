@@ -1,4 +1,4 @@
-"""Why the store takes no message, or gives none: RocketMQ's running flags.
+"""RocketMQ's running flags: the reasons why the store takes no message, or gives none.
 
 | 1 not readable | 2 not writable | 4 queue error | 8 index error | 16 disk full | 32 fenced |
 | 64 queue disk full |
@@ -76,7 +76,7 @@ class RunningFlags:
 
     @property
     def passing(self) -> str | None:
-        """What of the refusal passes by itself in a moment."""
+        """The part of the refusal that passes by itself in a moment."""
         return (
             "; ".join(words for words in (self.pause, self.hold) if words is not None) or None
         )

@@ -1,4 +1,4 @@
-"""What of a broker's settings concerns the files; each field names the RocketMQ key it comes from.
+"""Settings of a store; each field names the RocketMQ key it comes from.
 
 The broker reads `broker.conf` and fills this in (cometmq.broker.settings).
 """

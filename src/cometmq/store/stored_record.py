@@ -1,4 +1,4 @@
-"""What a record of the log is good for: whether it stands where it says, and what of it is queued.
+"""Checks a record of the log, whether it stands where it says, and makes its queue entry.
 
 The CRC of a record covers its body only. What a power cut leaves of the rest shows in another
 way: a sector that did not reach the device reads as zeros. In the head these break the sizes or
@@ -123,7 +123,7 @@ def is_directory_name(topic: str) -> bool:
 
 
 def tags_code(record: Record, delay_levels_ms: Sequence[int]) -> int:
-    """What a queue entry holds for a record (CommitLog.checkMessageAndReturnSize)."""
+    """The tags code of a record in its queue entry (CommitLog.checkMessageAndReturnSize)."""
     if record.topic == SCHEDULE_TOPIC:
         try:
             level = find_property(record.property_block, _DELAY_NAME)

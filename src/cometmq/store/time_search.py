@@ -1,4 +1,4 @@
-"""When a message was stored, and which message of a queue was stored when.
+"""Finds the store time of a message, and the message of a queue at a time.
 
 The time is read from the record itself; messages of a queue are stored in the order of time, so
 an offset is found by bisection. Boundaries follow ConsumeQueue.getOffsetInQueueByTime of RocketMQ

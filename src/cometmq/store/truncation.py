@@ -208,7 +208,7 @@ class Truncation:
         )
 
     def _show_kept(self) -> None:
-        """What was not visible and stays is still to come; queues go on behind it."""
+        """Put batches that were not visible and stay back into the line; queues go on behind them."""
         kept = self._kept
         self._dispatcher.waiting = deque(kept)
         self._dispatcher.raw_end = kept[-1].end_offset if kept and kept[-1].records else 0
@@ -221,7 +221,7 @@ class Truncation:
         self._waiting, self._kept = deque(), []
 
     def _before(self, batch: Batch, end: int) -> Batch | None:
-        """What of a batch that is not visible yet lies before the new end; None: nothing."""
+        """The part of an invisible batch before the new end; None: nothing."""
         if batch.end_offset <= end:
             return batch
         start = batch.start
@@ -234,7 +234,7 @@ class Truncation:
 
 
 def _each(steps: Iterator[Step]) -> Iterator[Step]:
-    """The same steps; what one raises is raised where they go on, on the thread that owns the store."""
+    """Run steps such that what one raises is raised where they go on, on the thread that owns the store."""
     for step in steps:
         failures: list[Exception] = []
         yield partial(_try, failures, step)

@@ -1,4 +1,4 @@
-"""What the store does besides: write tails, plan checkpoints, watch the disk, take it up again.
+"""Upkeep of a store: write tails, plan checkpoints, watch the disk, accept messages again.
 
 `tick` is called by the broker's timer and does a little each time. A full disk, noticed by a file
 that cannot be made, a tail that cannot be written or by `df`, stops senders with a reason and
@@ -185,7 +185,7 @@ class Upkeep:
         self._flags.clear(Flag.INDEX_ERROR)
 
     def progress(self) -> Progress:
-        """How far dispatch and flush are."""
+        """The progress of dispatch and flush."""
         return Progress(
             self._positions.dispatched,
             self._positions.flushed,
@@ -195,7 +195,7 @@ class Upkeep:
         )
 
     def times(self) -> Checkpoint:
-        """The same in store times, as Java keeps it.
+        """The progress of dispatch and flush in store times, as Java keeps it.
 
         A clock that was set back sets them back: Java's recovery then looks at more, never at less.
         """

@@ -1,4 +1,4 @@
-"""The same steps over the log, where the CRC of a whole record counts, too (forceVerifyPropCRC).
+"""A walk over the log that also checks the CRC of each whole record (forceVerifyPropCRC).
 
 It is looked at behind everything else, and only where the setting asks for it.
 
@@ -18,7 +18,7 @@ Walk = Callable[[bytes, int], tuple[list[Record], int, WalkEnd]]
 
 
 def walk_of(settings: StoreSettings) -> Walk:
-    """How records are checked under these settings."""
+    """The walk that checks records under these settings."""
     return valid_whole_records if settings.verify_property_crc else valid_records
 
 

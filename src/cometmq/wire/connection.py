@@ -267,7 +267,7 @@ class Connection(Generic[Waiter]):
         return send
 
     def send_oneway(self, pieces: SendPieces, body: bytes) -> Outgoing:
-        """The same for one that nobody answers; its header says so."""
+        """Encode a send that nobody answers; its header says so."""
         front, queue_id, middle, back = pieces
         send = front, queue_id, middle, back, self.next_opaque(), END, body
         check_frame_size(len(encode_requests([send])))
@@ -279,17 +279,17 @@ class Connection(Generic[Waiter]):
         return encode_command(command._replace(opaque=opaque, flag=command.flag | ONEWAY))
 
     def take(self, opaque: int) -> Waiter | None:
-        """Who waits for the answer with this opaque; None for a late or unknown answer."""
+        """Take the waiter for the answer with this opaque; None for a late or unknown answer."""
         found = self.awaited.pop(opaque, None)
         return None if found is None else found[1]
 
     @property
     def first_deadline(self) -> float:
-        """When the first of those who wait has waited too long; somebody waits."""
+        """The earliest deadline of those who wait; somebody must be waiting."""
         return min(deadline for deadline, _ in self.awaited.values())
 
     def expire(self, now: float) -> list[Waiter]:
-        """Those whose deadline has passed; their answers will be dropped when they come."""
+        """Take the waiters whose deadline has passed; their answers are dropped when they come."""
         late = [opaque for opaque, (deadline, _) in self.awaited.items() if deadline <= now]
         return [self.awaited.pop(opaque)[1] for opaque in late]
 

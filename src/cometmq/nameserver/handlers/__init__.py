@@ -1,1 +1,1 @@
-"""What the nameserver answers, a module for each family of requests."""
+"""Handlers of the nameserver, a module for each family of requests."""

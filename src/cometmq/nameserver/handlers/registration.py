@@ -1,4 +1,4 @@
-"""What brokers tell: 103, 104, 217, 322, 901, 904.
+"""Requests of brokers: 103, 104, 217, 322, 901, 904.
 
 Next: cometmq.nameserver.routes
 """
@@ -88,7 +88,7 @@ class RegistrationHandlers:
         return self._register_later(header, command, peer)
 
     def _read_at_once(self, header: RegisterBroker, command: Command) -> _Read:
-        """What a broker tells; a lone one tells the same again and again."""
+        """Read a registration; one that equals the last is not read again."""
         told = (header, command.version, bytes(command.body))
         if self._last is None or self._last[0] != told:
             self._last = (told, _read(header, command))
@@ -177,7 +177,7 @@ class RegistrationHandlers:
 
 
 def _read(header: RegisterBroker, command: Command) -> _Read:
-    """What a broker tells; any thread."""
+    """Read a registration; any thread."""
     if header.body_crc32 and header.body_crc32 != body_crc(command.body):
         raise RequestError(
             ResponseCode.SYSTEM_ERROR,

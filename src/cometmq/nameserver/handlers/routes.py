@@ -1,4 +1,4 @@
-"""What clients and tools ask: 105, 106, 206, 224, 304, 311, 312, 313, and 30003 of our own.
+"""Requests of clients and tools: 105, 106, 206, 224, 304, 311, 312, 313, and 30003 of our own.
 
 Next: cometmq.nameserver.lookup
 """

@@ -58,7 +58,7 @@ class TimerRequest(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SaveJob:
-    """What a save writes; made on the loop, run in a thread."""
+    """The content of one save; made on the loop, written in a thread."""
 
     pages: list[WheelPage]
     log_end: int
@@ -266,7 +266,7 @@ class TimerFiles:
     # --- saving
 
     def save_job(self, now_ms: int) -> SaveJob | None:
-        """What there is to save; None where nothing has changed.
+        """The next save; None where nothing has changed.
 
         Raises:
             OSError: the units cannot be written; they stay.

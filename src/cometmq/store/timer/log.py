@@ -45,7 +45,7 @@ class TimerLog:
     # --- writing
 
     def place(self) -> int:
-        """Where the next unit will stand; closes a file in which it has no room."""
+        """The place of the next unit; closes a file in which it has no room."""
         size = self.chain.file_size
         left = size - self.end % size
         if left < TIMER_UNIT_SIZE + TIMER_BLANK_SIZE:

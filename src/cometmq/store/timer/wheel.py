@@ -164,7 +164,7 @@ class TimerWheel:
         return pages
 
     def give_back(self, pages: Iterable[WheelPage]) -> None:
-        """These could not be written: they are still to be."""
+        """Mark pages that could not be written as changed again."""
         self._changed.update(page.offset // _PAGE_SIZE for page in pages)
 
     def write(self, pages: Iterable[WheelPage]) -> None:
