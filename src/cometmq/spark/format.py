@@ -31,7 +31,7 @@ class RocketMQSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """What stands in `format(...)` and `USING ...`."""
+        """The name in `format(...)` and `USING ...`."""
         return "rocketmq"
 
     def schema(self) -> StructType:

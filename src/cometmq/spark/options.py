@@ -137,7 +137,7 @@ _MOMENT_LEAST, _MOMENT_MOST = 10**11, 10**15
 
 
 def moment_fault(ms: int) -> str | None:
-    """What is wrong with a number as ms since 1970, or None; 0 is the beginning of all.
+    """The fault of a number as ms since 1970, in words, or None; 0 is the beginning of all.
 
     Seconds or microseconds in their place would read all or nothing, and say nothing.
     """
@@ -242,7 +242,7 @@ PASSED_ON = (
 
 
 def credentials_of(value: Mapping[str, Any]) -> Credentials | None:
-    """What the requests of a read or write are signed with; its text holds no secret.
+    """The credentials that sign the requests of a read or write; None: they are not signed.
 
     Raises:
         SettingsError: there is an access key without a secret key, or the other way round.
@@ -258,7 +258,7 @@ def credentials_of(value: Mapping[str, Any]) -> Credentials | None:
 
 
 def tls_of(value: Mapping[str, Any]) -> TlsSettings | None:
-    """How the connections of a read or write are encrypted.
+    """The TLS settings of a read or write; None: no TLS.
 
     Raises:
         SettingsError: a file is named, and TLS is not enabled.

@@ -17,7 +17,7 @@ log = logging.getLogger(__name__)
 
 
 class Pooled(Protocol):
-    """What a pool holds."""
+    """A client that a pool holds."""
 
     @property
     def is_busy(self) -> bool:
@@ -32,7 +32,7 @@ C = TypeVar("C", bound=Pooled)
 
 @dataclass(frozen=True)
 class PoolLimits:
-    """How much a pool keeps.
+    """The limits of a pool.
 
     Attributes:
         idle_ms: a client that nobody asked for so long is closed.
@@ -73,7 +73,7 @@ class Pool:
         return found
 
     def _taken_out(self, limits: PoolLimits) -> list[Pooled]:
-        """Those to close: idle for too long, or too many; never the one that was just asked for."""
+        """The clients to close: idle for too long, or too many; never the one that was just asked for."""
         idle_since = self._clock() - limits.idle_ms / 1000
         mine = [each for each in self._clients if each[0] == os.getpid()][:-1]
         too_many = len(mine) + 1 - limits.capacity

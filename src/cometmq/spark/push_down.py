@@ -47,7 +47,7 @@ def is_asked() -> bool:
 
 
 def conditions_of(filters: Iterable[Filter], known: Kept) -> Kept:
-    """What is known of the rows, and that all filters hold.
+    """The known conditions of rows, and that all filters hold.
 
     Args:
         filters: of a query.

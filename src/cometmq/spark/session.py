@@ -79,7 +79,7 @@ def session(
 
 @contextmanager
 def _told(variables: Mapping[str, str]) -> Iterator[None]:
-    """What is started meanwhile has these environment variables.
+    """Set environment variables for what is started meanwhile.
 
     Not longer: a program that this one starts has a session of its own, with its own options.
     """
@@ -96,7 +96,7 @@ def _told(variables: Mapping[str, str]) -> Iterator[None]:
 
 
 def _java_options(home: Path, folder: Path) -> dict[str, str]:
-    """What the JVM is told, unless the user has said what it is told."""
+    """The options of the JVM, unless the user has set some."""
     if os.environ.get(SUBMIT_ARGS):
         return {}
     told = [_quiet_start(folder), *java_options(home)]
@@ -105,7 +105,7 @@ def _java_options(home: Path, folder: Path) -> dict[str, str]:
 
 
 def _python_options(master: str, folder: Path) -> dict[str, str]:
-    """Which Python the JVM starts, where both are on this machine and the user has not said which."""
+    """The Python that the JVM starts, where both are on this machine and the user has set none."""
     names = ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON")
     if not master.startswith("local") or any(
         os.environ[each] != sys.executable for each in names
@@ -115,7 +115,7 @@ def _python_options(master: str, folder: Path) -> dict[str, str]:
 
 
 def _quiet_start(folder: Path) -> str:
-    """What keeps Spark's first lines quiet: they are written before any session's settings."""
+    """The option that keeps Spark's first lines quiet: they are written before any session's settings."""
     settings = folder / "log4j2.properties"
     settings.write_text(_LOGGING)
     return f"-Dlog4j2.configurationFile={settings.as_uri()}"

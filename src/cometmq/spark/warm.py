@@ -65,18 +65,18 @@ gateway.proc.wait()
 
 
 class NoArchive(CometError):
-    """This Java has made no archive of its classes."""
+    """Raised where this Java has made no archive of its classes."""
 
 
 def archive_path(home: Path) -> Path:
-    """Where the file is, or would be: in the user's cache, for a JAVA_HOME and this Spark."""
+    """The path of the archive: in the user's cache, for a JAVA_HOME and this Spark."""
     told = f"{java_version(home)} {pyspark.__version__} {Path(pyspark.__file__).parent}"
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     return cache / "cometmq" / f"spark-{hashlib.sha256(told.encode()).hexdigest()[:12]}.jsa"
 
 
 def java_options(home: Path) -> list[str]:
-    """What the JVM of a local session is told, to build the file or to use it."""
+    """The options of a local session's JVM that build the archive or use it."""
     told = list(_SHORT_START)
     if not any("GC" in os.environ.get(name, "") for name in _OTHER_OPTIONS):
         told.append(_COLLECTOR)

@@ -43,7 +43,7 @@ Splits = list[Task]
 
 @dataclass(frozen=True, kw_only=True)
 class ArchiveOptions(JobOptions, ClusterOptions):
-    """What is archived, and where.
+    """Options of the job `archive`.
 
     Attributes:
         store: the store's directory; a broker may have it open.
@@ -66,7 +66,7 @@ class ArchiveOptions(JobOptions, ClusterOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class RestoreOptions(JobOptions):
-    """What becomes a store again.
+    """Options of the job `restore`.
 
     Attributes:
         archive: the archive's folder or URI, made with --raw.
@@ -118,7 +118,7 @@ def archive(spark: SparkSession, options: ArchiveOptions) -> Report:
 
 
 class _Rounds(NamedTuple):
-    """How an archive is made, a round at a time.
+    """The steps by which an archive is made, a round at a time.
 
     Attributes:
         plan: says what the next would do.
@@ -240,7 +240,7 @@ def restore(spark: SparkSession, options: RestoreOptions) -> Report:
 
 
 def _planned(parts: Sequence[back.LogPart]) -> Report:
-    """What a dry run shows: the log files that would be made."""
+    """The report of a dry run: the log files that would be made."""
     rows = [(part.start, part.size, len(part.parquet)) for part in parts]
     counts = {"log files": len(rows), "bytes": sum(row[1] for row in rows)}
     return Report(counts, ("log file", "bytes", "archive files"), list(rows))

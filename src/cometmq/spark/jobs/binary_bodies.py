@@ -25,7 +25,7 @@ class BinaryForm(Protocol):
 
     @property
     def name(self) -> str:
-        """What users call it."""
+        """The name that users give the format."""
         ...
 
     @property

@@ -31,7 +31,7 @@ _PLACE = "_offset"
 
 @dataclass(frozen=True, kw_only=True)
 class CdcOptions(FromOptions, FlowOptions):
-    """Which changes, and where the table is.
+    """Options of the job `cdc`.
 
     Attributes:
         schema: the columns of a row: "id BIGINT, name STRING", or a file with that.

@@ -1,4 +1,4 @@
-"""What a checkpoint of Spark says: how far its stream has read.
+"""Reads a checkpoint of Spark: how far its stream has read.
 
 Next: cometmq.spark.source.stream
 """

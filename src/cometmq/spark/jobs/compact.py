@@ -23,7 +23,7 @@ _KEYS = ("topic", "keys")
 
 @dataclass(frozen=True, kw_only=True)
 class CompactOptions(FromOptions, FlowOptions):
-    """What is compacted, and where to.
+    """Options of the job `compact`.
 
     Attributes:
         to: the folder or URI of the table.

@@ -44,7 +44,7 @@ Part = tuple[int, Any]
 
 @dataclass
 class CompareCounts:
-    """What was looked at; each of a pair for A and B.
+    """The counts of a comparison; each of a pair for A and B.
 
     Attributes:
         rows: messages that were compared.
@@ -57,7 +57,7 @@ class CompareCounts:
 
 @dataclass(frozen=True)
 class CopyReading:
-    """How the parts of both copies are read; picklable.
+    """Reads the parts of both copies; picklable.
 
     Attributes:
         copies: A and B.
@@ -104,7 +104,7 @@ class CopyReading:
         return self.copies[part[0]].size_of(part[1])
 
     def read(self, part: Part, seen: CompareCounts) -> Iterator[pa.RecordBatch]:
-        """What of a part is compared."""
+        """Read the messages of a part that are compared."""
         side, piece = part
         for every in self.copies[side].read(piece):
             batch = queued(every)
@@ -168,7 +168,7 @@ def compare(spark: SparkSession, run: Run, reading: CopyReading) -> Report:
 
 
 class _Both(Generic[T]):
-    """What belongs to A, and what to B."""
+    """A pair of lists, one for A and one for B."""
 
     def __init__(self) -> None:
         self.of: tuple[list[T], list[T]] = ([], [])

@@ -46,7 +46,7 @@ class Copy(Protocol):
         """For people."""
 
     def parts(self) -> Mapping[str, Any]:
-        """What it is read in, by names that are the same in every run."""
+        """The parts in which the copy is read, by names that are the same in every run."""
 
     def size_of(self, part: Any) -> int:
         """Bytes of a part, or messages where nobody knows the bytes."""
@@ -58,7 +58,7 @@ class Copy(Protocol):
         """Whether a part can have messages of some blocks."""
 
     def coverage(self) -> Coverage:
-        """What it should hold."""
+        """The messages that the copy should hold."""
 
     def brokers(self) -> set[str]:
         """The brokers that it names; a store names none."""
@@ -196,7 +196,7 @@ class ArchiveCopy:
     topics: tuple[str, ...] = ()
 
     def parts(self) -> Mapping[str, Any]:
-        """Its files."""
+        """The files of the archive."""
         return {each.path: each for each in message_files(self.name, self.topics)}
 
     def size_of(self, part: Any) -> int:
@@ -214,16 +214,16 @@ class ArchiveCopy:
         return any(block[0] == part.topic for block in blocks)
 
     def coverage(self) -> Coverage:
-        """What it says that it holds."""
+        """The messages that the archive's manifest states."""
         return coverage_of_archive(self.name)
 
     def brokers(self) -> set[str]:
-        """Those whose queues it holds; an archive of a store names none."""
+        """The brokers whose queues the archive holds; an archive of a store names none."""
         manifest = read_topic_manifest(self.name)
         return {queue.broker_name for queue in manifest.queues} if manifest else set()
 
     def is_live(self) -> bool:
-        """It changes only by the job that makes it."""
+        """False: an archive changes only by the job that makes it."""
         return False
 
 

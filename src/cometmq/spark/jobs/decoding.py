@@ -28,7 +28,7 @@ _SHOWN_MAX = 60  # characters of a wrong value in a reason
 
 @dataclass(frozen=True, kw_only=True)
 class BodyOptions(JobOptions):
-    """What bodies hold.
+    """Options for the content of bodies.
 
     Attributes:
         format: how they are written.

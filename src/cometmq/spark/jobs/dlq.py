@@ -31,7 +31,7 @@ CLAIMED_MAX = 50_000
 
 @dataclass(frozen=True, kw_only=True)
 class ListOptions(ClusterOptions, JobOptions):
-    """Which groups.
+    """Options of the job `dlq list`.
 
     Attributes:
         group: only this one.
@@ -42,7 +42,7 @@ class ListOptions(ClusterOptions, JobOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class GroupOptions(ClusterOptions, JobOptions):
-    """Which dead letters.
+    """Options that choose dead letters.
 
     Attributes:
         group: of this consumer group.
@@ -61,7 +61,7 @@ class GroupOptions(ClusterOptions, JobOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class ShowOptions(GroupOptions):
-    """How many dead letters are shown.
+    """Options of the job `dlq show`.
 
     Attributes:
         top: the most.
@@ -72,7 +72,7 @@ class ShowOptions(GroupOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class ReplayDeadOptions(GroupOptions, FlowOptions):
-    """Where dead letters go.
+    """Options of the job `dlq replay`.
 
     Attributes:
         to_topic: where to; empty: to the topic where each came from.
@@ -155,7 +155,7 @@ def replay_dead(spark: SparkSession, options: ReplayDeadOptions) -> Report:
 
 
 def _taken(batch: DataFrame, to: Column, claims: ReplayClaims, run: str) -> DataFrame:
-    """Those of a micro-batch that nobody has sent, now claimed for this run."""
+    """The dead letters of a micro-batch that nobody has sent, now claimed for this run."""
     table = batch.select(
         *_PLACE, f.unix_millis("storeTimestamp").alias("ms"), "msgId", to.alias("to")
     ).toArrow()
@@ -200,7 +200,7 @@ def _topics_of(options: ListOptions) -> list[str]:
 
 
 def _users_topics(nameserver: str) -> list[str]:
-    """Where dead letters can have come from."""
+    """The topics from which dead letters can have come."""
     with Admin(nameserver) as admin:
         return [
             topic

@@ -1,4 +1,4 @@
-"""What a job is, and what it gives back.
+"""A job, and the report that it gives back.
 
 Next: cometmq.spark.jobs.run
 """
@@ -16,7 +16,7 @@ from cometmq.spark.jobs.options import JobOptions
 
 @dataclass
 class Report:
-    """What a job has done, or would do in a dry run.
+    """The result of a job, or of its dry run.
 
     Attributes:
         counts: how much of what: rows, bytes, files.
@@ -40,7 +40,7 @@ class Report:
 
     @property
     def status(self) -> ExitStatus:
-        """What the command ends with."""
+        """The exit status of the command."""
         return ExitStatus.FOUND if self.findings else ExitStatus.WELL
 
 

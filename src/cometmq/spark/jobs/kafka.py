@@ -25,7 +25,7 @@ KAFKA_OF = "KAFKA_OF"
 
 @dataclass(frozen=True, kw_only=True)
 class ImportOptions(ClusterOptions, FlowOptions):
-    """Which topic of Kafka goes where.
+    """Options of the job `import-kafka`.
 
     Attributes:
         kafka: its bootstrap servers.
@@ -42,7 +42,7 @@ class ImportOptions(ClusterOptions, FlowOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class ExportOptions(FromOptions, FlowOptions):
-    """Which messages go to Kafka.
+    """Options of the job `export-kafka`.
 
     Attributes:
         kafka: its bootstrap servers.

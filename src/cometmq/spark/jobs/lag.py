@@ -51,7 +51,7 @@ _BEHIND = _SCHEMA.names.index("behind")
 
 @dataclass(frozen=True, kw_only=True)
 class LagOptions(ClusterOptions, JobOptions):
-    """Whose lag.
+    """Options of the job `lag`.
 
     Attributes:
         group: consumer groups, with commas between; empty: all that have offsets.
@@ -76,7 +76,7 @@ def run(_spark: SparkSession, options: LagOptions) -> Report:
 
 
 def measure(options: LagOptions, *, clock: Clock | None = None) -> Report:
-    """The same, without Spark.
+    """Measure the lag of groups without Spark.
 
     Raises:
         SettingsError: an interval that is none.

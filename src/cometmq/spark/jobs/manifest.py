@@ -25,7 +25,7 @@ _ID_DIGITS = 12
 
 @dataclass
 class Manifest:
-    """What is known of a run.
+    """The state of a run, as its file keeps it.
 
     Attributes:
         id: the job and a hash of what it was told to do.
@@ -71,7 +71,7 @@ class Manifest:
 
 
 def manifest_id(job: str, what: dict[str, Any]) -> str:
-    """The same for the same deed: the job's name and a hash of what it is told to do."""
+    """The id of a run, the same for the same deed: the job's name and a hash of its options."""
     text = json.dumps([job, what], sort_keys=True, default=str)
     digest = hashlib.sha256(text.encode()).hexdigest()[:_ID_DIGITS]
     return f"{job.replace(' ', '-')}-{digest}"
@@ -93,11 +93,11 @@ class JobFolder:
         self._folder = f"{self._root.rstrip('/')}/{FOLDER}"
 
     def checkpoint(self, run_id: str) -> str:
-        """Where Spark keeps the checkpoint of a run."""
+        """The path of Spark's checkpoint of a run."""
         return f"{self.place.rstrip('/')}/{FOLDER}/{run_id}.checkpoint"
 
     def audit(self, run_id: str, batch: int) -> str:
-        """Where the audits of a micro-batch of a run lie (docs/format/spark-audit.md)."""
+        """The folder of the audits of a micro-batch (docs/format/spark-audit.md)."""
         return f"{self.place.rstrip('/')}/{FOLDER}/{run_id}.audit/{batch}"
 
     def load(self, run_id: str) -> Manifest | None:

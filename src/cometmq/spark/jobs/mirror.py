@@ -37,7 +37,7 @@ Places = Mapping[tuple[str, str, int], MessageQueue]
 
 @dataclass(frozen=True, kw_only=True)
 class MirrorOptions(FlowOptions, JobOptions):
-    """Which topics go where.
+    """Options of the job `mirror`.
 
     Attributes:
         source: nameservers of the cluster that is read.

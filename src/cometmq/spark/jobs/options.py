@@ -1,4 +1,4 @@
-"""What every job takes.
+"""The options that every job takes.
 
 Next: cometmq.spark.jobs.job
 """
@@ -13,7 +13,7 @@ ProgressStyle = Literal["auto", "json", "none"]
 
 @dataclass(frozen=True, kw_only=True)
 class JobOptions:
-    """What every job takes.
+    """The options that every job takes.
 
     Attributes:
         dry_run: report ranges, files and rows, and do nothing.

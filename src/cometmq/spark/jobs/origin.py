@@ -1,4 +1,4 @@
-"""Where a job's messages come from: topics of a cluster, a store's directory, an archive's files.
+"""The origin of a job's messages: topics of a cluster, a store's directory, an archive's files.
 
 All three give the columns of docs/spark/schema.md, as a batch or as a stream.
 
@@ -33,7 +33,7 @@ _RANGE_COLUMNS = ("topic", "broker", "queue", "from", "to", "rows")
 
 @dataclass(frozen=True, kw_only=True)
 class ClusterOptions:
-    """Which cluster.
+    """Options that choose the cluster.
 
     Attributes:
         nameserver: "host:port", several with ';' between.
@@ -44,7 +44,7 @@ class ClusterOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class FromOptions(ClusterOptions):
-    """Which messages; exactly one of topic, store and archive says where they are.
+    """Options that choose messages; exactly one of topic, store and archive says where they are.
 
     Attributes:
         topic: topics, with commas between; with store or archive: only these.
@@ -167,7 +167,7 @@ def _archived(spark: SparkSession, place: str) -> StructType:
 
 
 def plan(options: FromOptions, read: dict[str, Any] | None = None) -> Report:
-    """What a run would read: ranges of queues, or files.
+    """The report of a dry run: ranges of queues, or files.
 
     Args:
         options: which messages.

@@ -1,4 +1,4 @@
-"""How far a run is, on stderr: rows, rows/s, MB/s and the time left.
+"""Shows the progress of a run on stderr: rows, rows/s, MB/s and the time left.
 
 Next: cometmq.spark.jobs.watching
 """
@@ -20,7 +20,7 @@ _ERASE_LINE = "\r\x1b[K"
 
 @dataclass
 class Amounts:
-    """What is done, and of how much.
+    """The amounts done and to be done.
 
     Attributes:
         rows: done.
@@ -70,12 +70,12 @@ class RunProgress:
         self._size_total = 0
 
     def expect(self, rows: int | None, size: int = 0) -> None:
-        """So many rows (None: nobody knows) and bytes are to be done."""
+        """Set the rows (None: nobody knows) and bytes that are to be done."""
         self.amounts.rows_total = rows
         self._size_total = size
 
     def at_share(self, done: int, total: int) -> None:
-        """So many of so many tasks are done; the rows are taken to be spread alike."""
+        """Set the tasks that are done; the rows are taken to be spread alike."""
         amounts = self.amounts
         amounts.tasks, amounts.tasks_total = done, total
         if total:
@@ -84,7 +84,7 @@ class RunProgress:
         self.show()
 
     def at(self, rows: int, size: int = 0, *, behind: int | None = None) -> None:
-        """So many rows (and bytes) are done."""
+        """Set the rows and bytes that are done."""
         amounts = self.amounts
         amounts.rows, amounts.size = rows, max(size, amounts.size)
         amounts.behind = amounts.behind if behind is None else behind
@@ -106,7 +106,7 @@ class RunProgress:
             self._stream.flush()
 
     def state(self) -> dict[str, object]:
-        """Where it is, for programs."""
+        """The progress as JSON."""
         amounts = self.amounts
         seconds = max(self._clock() - self._began, 1e-3)
         left = None

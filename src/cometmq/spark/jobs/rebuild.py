@@ -21,7 +21,7 @@ from cometmq.spark.jobs.tasks import by_name, log_size, run_tasks, task_plan
 
 @dataclass(frozen=True, kw_only=True)
 class RebuildOptions(JobOptions):
-    """Which store, and what of it.
+    """Options of the job that rebuilds queues and index.
 
     Attributes:
         store: its directory, on this machine.

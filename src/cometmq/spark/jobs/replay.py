@@ -24,7 +24,7 @@ STATE_DEFAULT = "cometmq-jobs"
 
 @dataclass(frozen=True, kw_only=True)
 class ReplayOptions(FromOptions, FlowOptions):
-    """What goes where.
+    """Options of the job `replay`.
 
     Attributes:
         to_topic: where to.

@@ -1,4 +1,4 @@
-"""What a micro-batch of dead letters is to send: the driver claims it in the ledger of the cluster, and renews that while tasks send.
+"""Claims the dead letters of a micro-batch in the cluster's ledger, and renews the claim while tasks send.
 
 The command line and the dashboard read and write the same ledger, so none sends what another one sent (docs/design/0062).
 
@@ -60,7 +60,7 @@ class ReplayClaims:
         self._portal.call(self._close)
 
     def take(self, run: str, letters: Sequence[Sought]) -> set[LetterId]:
-        """Those that this run is to send: nobody has sent them, or this run itself did before it was killed.
+        """Claim the letters that this run is to send: those that nobody else has sent.
 
         Waits while another run has one of them. What is taken is renewed until `end`.
 

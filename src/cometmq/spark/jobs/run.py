@@ -48,16 +48,16 @@ class Run:
 
     @property
     def checkpoint(self) -> str:
-        """Where Spark keeps how far it is."""
+        """The path of Spark's checkpoint of this run."""
         return self._folder.checkpoint(self.manifest.id)
 
     def audit_of(self, batch: int) -> str:
-        """Where the sink notes what brokers acknowledged of a micro-batch: a file for each write of it."""
+        """The folder where the sink notes what brokers acknowledged of a micro-batch."""
         return self._folder.audit(self.manifest.id, batch)
 
     @property
     def short_id(self) -> str:
-        """What tells this run's files from those of others."""
+        """The part of the run's id that tells its files from those of others."""
         return self.manifest.id.rpartition("-")[2]
 
     def folder_of(self, name: str) -> str:

@@ -31,7 +31,7 @@ Ends = dict[str, dict[str, dict[str, int]]]
 
 
 class SendTarget:
-    """Where messages go.
+    """The cluster and topics to which messages are sent.
 
     Args:
         run: whose batches they are.
@@ -86,7 +86,7 @@ class SendTarget:
         return stored.where(goal.isin(*self._topics)).select("msgId")
 
     def ends_before(self) -> Ends:
-        """Where the queues ended before the batch that was sent last."""
+        """The ends of the queues before the batch that was sent last."""
         ends: Ends = self._run.manifest.ahead["ends"]
         return ends
 

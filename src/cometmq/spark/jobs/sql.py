@@ -20,7 +20,7 @@ _NO_NAME = re.compile(r"\W")
 
 @dataclass(frozen=True, kw_only=True)
 class SqlOptions(FromOptions, JobOptions):
-    """What is asked.
+    """Options of the job `sql`.
 
     Attributes:
         query: a question; a statement that changes something is refused.

@@ -46,7 +46,7 @@ _SHARES = (0.5, 0.95, 0.99)
 
 @dataclass(frozen=True, kw_only=True)
 class StatsOptions(FromOptions, WindowOptions):
-    """What to count.
+    """Options of the job `stats`.
 
     Attributes:
         by: the groups: some of topic, broker, queue, tag, key, producer, group, minute, hour, day.
@@ -187,7 +187,7 @@ def groups_of(options: StatsOptions) -> dict[str, Column]:
 
 
 def _columns(options: StatsOptions, groups: dict[str, Column]) -> str:
-    """Those that are needed; a condition may look at any."""
+    """The columns that are needed; a condition may look at any."""
     wanted = ["topic", "storeSize", "storeTimestamp"]
     wanted += [_COLUMN_OF[name] for name in groups if name != WINDOW]
     return "" if options.where else ",".join(dict.fromkeys(wanted))

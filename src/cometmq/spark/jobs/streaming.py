@@ -25,7 +25,7 @@ WriteBatch = Callable[[DataFrame, int], dict[str, int]]
 
 @dataclass(frozen=True, kw_only=True)
 class FlowOptions(JobOptions):
-    """What every job takes that moves messages.
+    """Options of all jobs that move messages.
 
     Attributes:
         follow: go on for ever instead of ending where the source ended at the beginning.
@@ -116,7 +116,7 @@ class Pace:
         self._rows = 0
 
     def wait(self, rows: int) -> None:
-        """So many more rows went out; wait until that many may have."""
+        """Count rows that went out, and wait until the rate allows them."""
         self._rows += rows
         if self._rate:
             ahead = self._rows / self._rate - (self._clock() - self._began)

@@ -31,7 +31,7 @@ BAD_COLUMNS = (
 
 @dataclass(frozen=True, kw_only=True)
 class TableOptions(BodyOptions, FromOptions, FlowOptions):
-    """What becomes a table, and where.
+    """Options of the job `table`.
 
     Attributes:
         to: the table's folder or URI.

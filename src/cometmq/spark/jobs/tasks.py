@@ -91,7 +91,7 @@ def log_size(task: Task) -> int:
 
 
 def task_plan(tasks: Sequence[Task]) -> Report:
-    """What a dry run shows: the tasks and their bytes."""
+    """The report of a dry run: the tasks and their bytes."""
     rows: list[tuple[Any, ...]] = [
         (name, task[0].file.path, log_size(task)) for name, task in by_name(tasks).items()
     ]

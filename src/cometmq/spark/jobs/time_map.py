@@ -1,4 +1,4 @@
-"""When a replayed message is delivered: as far from the first as it was stored from it.
+"""Maps the times of replayed messages: each is delivered as far from the first as it was stored from it.
 
     delivered = start + (stored - first) / speed
 
@@ -64,11 +64,11 @@ class TimeMap:
         manifest.ranges = [asdict(self)]
 
     def delivery_ms(self, stored_ms: int) -> int:
-        """When a message is delivered that was stored then."""
+        """The delivery time of a message by its store time, ms since 1970."""
         return self.start_ms + math.floor((stored_ms - self.first_ms) / self.speed)
 
     def column(self) -> Column:
-        """The same for the rows of a frame, as a timestamp."""
+        """The delivery times of a frame's rows, as timestamps."""
         passed = f.unix_millis("storeTimestamp") - f.lit(self.first_ms)
         scaled = f.floor(passed / f.lit(self.speed)).cast("bigint")
         return f.timestamp_millis(f.lit(self.start_ms) + scaled)

@@ -48,7 +48,7 @@ RANGE_COLUMNS = ("topic", "broker", "queue", "from", "to", "rows")
 
 @dataclass(frozen=True)
 class TopicArchive:
-    """Which topics are archived, and where; picklable.
+    """The topics to archive, and the archive; picklable.
 
     Attributes:
         nameserver: of the cluster.
@@ -74,7 +74,7 @@ class TopicArchive:
         return SourceSettings.parse(given, is_stream=False)
 
     def manifest(self) -> TopicManifest:
-        """What the archive holds.
+        """The manifest of the archive.
 
         Raises:
             SettingsError: there is an archive of a store, in which these messages may be already.
@@ -86,7 +86,7 @@ class TopicArchive:
         return read_topic_manifest(self.place) or TopicManifest({})
 
     def plan(self) -> list[PlannedRange]:
-        """What is not archived yet, in pieces."""
+        """The ranges that are not archived yet, in pieces."""
         settings, manifest = self._settings(), self.manifest()
         cluster = source_cluster(settings)
         queues = planning.covered_queues(settings.topics, cluster)
@@ -100,7 +100,7 @@ class TopicArchive:
         return [piece for each in planning.between(starts, ends) for piece in pieces_of(each)]
 
     def planned(self) -> Report:
-        """What a dry run shows."""
+        """The report of a dry run."""
         rows = [
             (each.queue.topic, each.queue.broker_name, each.queue.queue_id, each.start, each.end,
              each.rows)
@@ -145,7 +145,7 @@ def _as_of_store(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def _sound(batch: pa.RecordBatch) -> pa.Array:
-    """Which bodies have the CRC that their record says; of one that was packed, unpacking is the proof."""
+    """Marks the bodies that have the CRC that their record says; unpacking proves one that was packed."""
     octets, _, ends = contents(batch.column("body"))
     is_packed = (np.asarray(batch.column("sysFlag")) & flags.COMPRESSED) != 0
     return pa.array(

@@ -51,7 +51,7 @@ _OK_OF_4 = 12  # Where 4.x, which writes no offset message id, says whether a se
 
 @dataclass(frozen=True, kw_only=True)
 class TraceOptions(FromOptions, WindowOptions):
-    """Which traces.
+    """Options of the job `trace`.
 
     Attributes:
         to: a folder or URI for all records as Parquet, with `follow` for the windows; empty: only

@@ -34,7 +34,7 @@ SETTLED_MS = (
 
 @dataclass(frozen=True, kw_only=True)
 class VerifyOptions(JobOptions, ClusterOptions):
-    """What is looked at.
+    """Options of the job `verify`.
 
     Attributes:
         store: a store's directory.
@@ -111,7 +111,7 @@ def _check(spark: SparkSession, options: VerifyOptions) -> Report:
 def _checked(
     spark: SparkSession, options: VerifyOptions, store: FoundStore, parts: Mapping[str, range]
 ) -> Report:
-    """What the parts of a store say, each looked at by a task, together."""
+    """Check the parts of a store, each by a task, and join the results."""
     check, root, settings = StoreCheck(store), store.root, store.settings
     has_queues = check.has_queues
 
@@ -130,7 +130,7 @@ def _checked(
 
 
 def _planned(parts: Mapping[str, range]) -> Report:
-    """What a dry run shows: the parts and their bytes."""
+    """The report of a dry run: the parts and their bytes."""
     rows = [(name, len(part)) for name, part in parts.items()]
     counts = {"tasks": len(rows), "bytes": sum(len(part) for part in parts.values())}
     return Report(counts, ("range", "bytes"), list(rows))

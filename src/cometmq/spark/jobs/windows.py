@@ -46,7 +46,7 @@ class WindowOptions(FlowOptions):
 
     @property
     def window_ms(self) -> int:
-        """How long a window is, ms; 0: there are none.
+        """The length of a window, ms; 0: there are none.
 
         Raises:
             SettingsError: it is no duration.
@@ -55,7 +55,7 @@ class WindowOptions(FlowOptions):
 
     @property
     def late_ms(self) -> int:
-        """How long a window waits, ms.
+        """The time that a window waits for late messages, ms.
 
         Raises:
             SettingsError: it is no duration.
@@ -64,7 +64,7 @@ class WindowOptions(FlowOptions):
 
 
 def check_follow(options: WindowOptions, to: str) -> None:
-    """What windows out of a stream need.
+    """Check that windows out of a stream have a length and a place for their table.
 
     Raises:
         SettingsError: there is no window, or no place for their table.
@@ -74,7 +74,7 @@ def check_follow(options: WindowOptions, to: str) -> None:
 
 
 def window_of(time_ms: Column, window_ms: int) -> Column:
-    """When the window of a time begins, ms."""
+    """The beginning of the window of a time, ms."""
     return (time_ms - f.pmod(time_ms, f.lit(window_ms))).alias(WINDOW)
 
 
@@ -162,7 +162,7 @@ class OpenWindows:
 
 
 def floor_ms(time_ms: int, window_ms: int) -> int:
-    """When the window of a time begins."""
+    """The beginning of the window of a time, ms."""
     return time_ms // window_ms * window_ms
 
 

@@ -40,7 +40,7 @@ def time_ms(text: str, what: str) -> int:
 
 
 def message_of(error: BaseException) -> str:
-    """What a person must know of an error: of Spark's long texts the line that says why."""
+    """The part of an error that a person must know: of Spark's long texts the line that says why."""
     text = str(error) or type(error).__name__
     found = _OURS.findall(text) or _PYTHONS.findall(text)
     if found:

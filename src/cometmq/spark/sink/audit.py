@@ -1,4 +1,4 @@
-"""What brokers have acknowledged, on paper: a file for each write, with `auditDir` (docs/format/spark-audit.md).
+"""Audit files of what brokers have acknowledged: one for each write, with `auditDir` (docs/format/spark-audit.md).
 
 The driver writes it when Spark tells it that all tasks are done, or that one failed: from the commit
 messages of the tasks, which exist only when every row of theirs is acknowledged.

@@ -23,7 +23,7 @@ _SINGLES_MAX = 256
 
 
 class RowPlace(NamedTuple):
-    """Where rows go.
+    """The topic and queue to which rows go.
 
     Attributes:
         topic: the topic.
@@ -35,7 +35,7 @@ class RowPlace(NamedTuple):
 
 
 class RowPlaces(NamedTuple):
-    """Where each of some rows goes.
+    """The places of some rows.
 
     Attributes:
         distinct: each place once.
@@ -66,7 +66,7 @@ class RowBatch(NamedTuple):
     sys_flag: int = 0
 
     def only(self, _failed: Sequence[int]) -> "RowBatch":
-        """What is sent again: all of it."""
+        """The part that is sent again: all of it."""
         return self
 
 
@@ -99,11 +99,11 @@ class Singles(NamedTuple):
 
     @property
     def rows(self) -> int:
-        """How many."""
+        """The number of rows."""
         return len(self.messages)
 
     def only(self, failed: Sequence[int]) -> "Singles":
-        """Those at some indexes, to be sent again."""
+        """The rows at some indexes, to be sent again."""
         return Singles(self.place, [self.messages[index] for index in failed])
 
 

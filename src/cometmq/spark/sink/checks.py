@@ -42,7 +42,7 @@ log = logging.getLogger(__name__)
 def verdict(
     ledgers: Ledgers, key: BatchKey, *, broker: str, message_id: str, is_over: bool
 ) -> TransactionState:
-    """What becomes of a half message.
+    """The state of the transaction of a half message.
 
     Args:
         ledgers: what was decided.
@@ -84,7 +84,7 @@ class LedgerMember:
         self._tasks = Tasks(f"{group} checks")
 
     def heartbeat_part(self) -> ProducerPart:
-        """What brokers are told of it."""
+        """The part of a heartbeat that announces this producer to brokers."""
         return ProducerPart(self.group)
 
     def topics(self) -> list[str]:

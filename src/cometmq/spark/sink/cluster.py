@@ -1,4 +1,4 @@
-"""What the sink needs of a cluster, and no more.
+"""The interface of a cluster that the sink needs.
 
 A send is raw: it takes encoded rows, and no `Message` is made for them.
 

@@ -56,7 +56,7 @@ DELAYS = ("delayLevel", "deliverTimestamp")
 
 
 class Target(NamedTuple):
-    """Where a row wants to go.
+    """The target that a row asks for.
 
     Attributes:
         topic: its topic.
@@ -72,7 +72,7 @@ class Target(NamedTuple):
 
 
 class Targets(NamedTuple):
-    """Where rows want to go: few targets, however many rows.
+    """The targets of rows: few targets, however many rows.
 
     Attributes:
         distinct: each target once.
@@ -85,7 +85,7 @@ class Targets(NamedTuple):
 
 @dataclass(frozen=True)
 class SinkColumns:
-    """Which column of the rows is what.
+    """The meanings of the columns of the rows.
 
     Attributes:
         names: meaning -> column name.
@@ -133,7 +133,7 @@ class SinkColumns:
         return None if name is None else batch.column(batch.schema.get_field_index(name))
 
     def targets(self, batch: pa.RecordBatch) -> Targets | None:
-        """Where rows go; None: all of them to any queue of `topic`.
+        """The targets of rows; None: all go to any queue of `topic`.
 
         Raises:
             MessageError: a row has no topic.
@@ -160,7 +160,7 @@ class SinkColumns:
         return Targets([Target(*each) for each in zip(*values, strict=True)], of_rows)
 
     def _hashed(self, batch: pa.RecordBatch) -> pa.Array | None:
-        """What chooses each row's queue: its sharding key, else its keys where that is asked for."""
+        """The column that chooses each row's queue: its sharding key, else its keys where that is asked for."""
         sharding = self.column(batch, "shardingKey")
         if not self.is_by_keys:
             return sharding

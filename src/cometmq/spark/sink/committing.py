@@ -108,7 +108,7 @@ class Committing:
             told.note(each, answers)
 
     def _look(self, halves: Sequence[Halves]) -> tuple[list[Halves], list[Halves]]:
-        """Those that their brokers do not show as messages, and those of brokers that cannot say."""
+        """The halves that brokers do not show as messages, and those of brokers that cannot say."""
         missing, unknown = [], []
         for each in halves:
             try:
@@ -135,7 +135,7 @@ class Committing:
 
 
 class _CommitAnswers:
-    """What brokers have answered to the commits of a batch."""
+    """The answers of brokers to the commits of a batch."""
 
     def __init__(self) -> None:
         self._acknowledged: set[tuple[str, str]] = set()
@@ -150,7 +150,7 @@ class _CommitAnswers:
                 self._refused[halves.broker, message_id] = error
 
     def unacknowledged(self, halves: Sequence[Halves]) -> list[Halves]:
-        """Those that may have to be told again."""
+        """The halves that may have to be committed again."""
         found = [
             each.only(
                 index
@@ -179,7 +179,7 @@ class _CommitAnswers:
 
 
 def _without(halves: Sequence[Halves], listed: Sequence[Halves]) -> list[Halves]:
-    """Those that a ledger does not list."""
+    """The halves that a ledger does not list."""
     kept = {(each.broker, message_id) for each in listed for message_id in each.ids}
     found = [
         each.only(

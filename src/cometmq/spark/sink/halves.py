@@ -25,7 +25,7 @@ class BatchKey(NamedTuple):
     batch: int
 
     def __str__(self) -> str:
-        """As the property SPARK_RUN has it."""
+        """The key as the property SPARK_RUN has it."""
         return f"{self.query}/{self.batch}"
 
     @classmethod
@@ -76,7 +76,7 @@ class Halves:
 
 
 def count_of(halves: Iterable[Halves]) -> int:
-    """How many messages."""
+    """The number of messages in the halves."""
     return sum(len(each.ids) for each in halves)
 
 

@@ -32,7 +32,7 @@ Octets = npt.NDArray[np.uint8]
 
 
 class TaskRun(NamedTuple):
-    """Which task of which batch of which query: the same when Spark runs it again.
+    """The identity of a task: query, batch and partition, the same when Spark runs it again.
 
     Attributes:
         query: Spark's query id, or the name of a batch write.
@@ -73,7 +73,7 @@ class FreshIds:
         return self.make(batch.num_rows), None
 
     def make(self, count: int) -> pa.Array:
-        """So many new ids.
+        """Make new message ids.
 
         Time and counter are counted through as one number: 65,536 a millisecond, and more than that
         run ahead of the clock instead of meeting again.

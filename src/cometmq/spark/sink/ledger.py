@@ -25,7 +25,7 @@ _KEPT = 100
 
 @dataclass(frozen=True)
 class Entry:
-    """What a ledger says of a batch.
+    """The entry of a batch in a ledger.
 
     Attributes:
         state: `COMMITTING` or `DONE`.
@@ -51,7 +51,7 @@ class Ledgers:
         self._folder = folder
 
     def read(self, key: BatchKey) -> Entry | None:
-        """What is decided about a batch; None: nothing yet.
+        """Read the entry of a batch; None: nothing is decided yet.
 
         Raises:
             CometError: the file is none of ours, or of a newer version.

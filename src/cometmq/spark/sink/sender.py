@@ -47,7 +47,7 @@ _UNSAFE = (SendStatus.FLUSH_DISK_TIMEOUT, SendStatus.FLUSH_SLAVE_TIMEOUT)
 
 @dataclass
 class Stored:
-    """What a task has stored in one queue: how many messages, the first and last offset."""
+    """The messages that a task has stored in one queue: number, first and last offset."""
 
     rows: int
     first: int
@@ -89,7 +89,7 @@ class TaskSender:
     _under_way: deque[_SentRequest] = field(default_factory=deque)
 
     def place_of(self, target: Target) -> RowPlace:
-        """Where a row goes: to the queue that it names or its key chooses, or to any.
+        """The place of a row: the queue that it names or its key chooses, or any.
 
         Raises:
             SettingsError: the topic has no such queue, or several brokers have it.

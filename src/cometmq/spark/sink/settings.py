@@ -1,4 +1,4 @@
-"""What a sink is told to do: the options, checked together and typed.
+"""Settings of a sink: the options, checked together and typed.
 
 Next: cometmq.spark.sink.columns
 """
@@ -24,7 +24,7 @@ from cometmq.spark.source.options import SOURCE_OPTIONS
 
 @dataclass(frozen=True)
 class SinkSettings:
-    """What a write does; the fields are the options of `SINK_OPTIONS`."""
+    """Settings of a write; the fields are the options of `SINK_OPTIONS`."""
 
     name_servers: tuple[str, ...]
     topic: str | None

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class TaskStored(WriterCommitMessage):
-    """What one task has stored.
+    """The messages that one task has stored.
 
     Attributes:
         run: which task it was.
@@ -140,7 +140,7 @@ def _ids(
 def _places(
     batch: "pa.RecordBatch", columns: SinkColumns, sender: TaskSender
 ) -> RowPlace | RowPlaces:
-    """Where all rows go, or where each goes: looked up once for each target, not for each row."""
+    """The place of all rows, or of each: looked up once for each target, not for each row."""
     targets = columns.targets(batch)
     if targets is None:
         return sender.place_of(Target(columns.topic or ""))

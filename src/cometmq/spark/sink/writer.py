@@ -126,7 +126,7 @@ class RocketMQStreamWriter(DataSourceStreamArrowWriter):
 
 
 def _run_of_task() -> TaskRun:
-    """Which task of which micro-batch this is.
+    """The identity of the task that runs here.
 
     Raises:
         CometError: Spark does not say, so nothing could be promised.

@@ -61,7 +61,7 @@ class RocketMQReader(DataSourceReader):
         return tasks
 
     def _between(self, queues: Sequence[MessageQueue]) -> list[PlannedRange]:
-        """What lies between the places, without brokers that do not answer where that is allowed."""
+        """The ranges between the ends, without brokers that do not answer where that is allowed."""
         settings, cluster = self._settings, source_cluster(self._settings)
         try:
             starts = planning.resolve(settings.starting, queues, cluster)
@@ -85,7 +85,7 @@ class RocketMQReader(DataSourceReader):
 
 
 class FilteredReader(RocketMQReader):
-    """The same for a query whose filters Spark tells.
+    """A reader for a query whose filters Spark tells.
 
     A class of its own: while push-down is off, Spark refuses every reader that has the method.
     """

@@ -185,7 +185,7 @@ class ClientSourceCluster:
         )
 
     def committed_offsets(self, queues: Sequence[MessageQueue]) -> Answers[int | None]:
-        """What the group has committed in each queue, or None."""
+        """The offset that the group has committed in each queue, or None."""
         group = self._consumer.group
         return self._of_each(
             lambda each: self._offsets.committed_offsets(group, each),
@@ -236,7 +236,7 @@ class ClientSourceCluster:
         portal().call(self._commit, offsets)
 
     def indexed(self, topic: str, key: str, *, is_id: bool) -> Indexed | None:
-        """What the brokers' indexes know of a key; None: nothing, or more than they tell."""
+        """The messages that the brokers' indexes have under a key; None: none, or more than they tell."""
         try:
             found: Indexed | None = portal().call(self._indexed, topic, key, is_id=is_id)
         except (NetError, BrokerRefused) as error:
@@ -394,7 +394,7 @@ class Gathering(NamedTuple):
         return cls(answers, asyncio.get_running_loop().create_task(_gather(answers)))
 
     def given(self) -> asyncio.Task[list[RawPull]]:
-        """What is gathered; an empty list at the end. Called on the loop."""
+        """The task that gathers pulls; it gives an empty list at the end; called on the loop."""
         return self.task
 
     async def end(self) -> None:

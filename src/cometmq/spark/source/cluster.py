@@ -1,4 +1,4 @@
-"""What the source needs of a cluster, and no more.
+"""The interface of a cluster that the source needs.
 
 Everything above this line is Spark and arithmetic; everything below is the client. Hot calls are
 raw (docs/design/0005-spark-sources.md): a pull gives the record bytes of an answer, and no object is
@@ -20,7 +20,7 @@ from cometmq.model.queue import MessageQueue
 
 
 class ReadFrom(StrEnum):
-    """Which member of a broker group gives the messages.
+    """The member of a broker group that gives the messages.
 
     Whatever is chosen, only the master is believed that there are none: a replica may lag behind it, or
     have begun later.
@@ -33,7 +33,7 @@ class ReadFrom(StrEnum):
 
 @dataclass(frozen=True)
 class PullPlan:
-    """How a range is pulled.
+    """The way a range is pulled.
 
     Attributes:
         rows: messages in one request.
@@ -54,7 +54,7 @@ class PullPlan:
 
 
 class Indexed(NamedTuple):
-    """What brokers' indexes know of a key.
+    """The messages that brokers' indexes have under a key.
 
     Attributes:
         places: queues and offsets of its messages; some may be of another key with its hash.
@@ -121,7 +121,7 @@ class SourceCluster(Protocol):
         """The first message of each queue stored at or after its time; its end where there is none."""
 
     def committed_offsets(self, queues: Sequence[MessageQueue]) -> Answers[int | None]:
-        """What the source's group has committed in each queue, or None."""
+        """The offset that the source's group has committed in each queue, or None."""
 
     def commit(self, offsets: Mapping[MessageQueue, int]) -> None:
         """Store where the source's group goes on, for all queues whose brokers can be reached.
@@ -131,7 +131,7 @@ class SourceCluster(Protocol):
         """
 
     def indexed(self, topic: str, key: str, *, is_id: bool) -> Indexed | None:
-        """What the index knows of a key of messages, or of a message's own id.
+        """The messages that the index has under a key, or under a message's own id.
 
         None where it knows nothing, or more than it tells at once.
         """

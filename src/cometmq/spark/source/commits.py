@@ -79,7 +79,7 @@ class OffsetCommits(StreamingQueryListener):
 
 
 def ends_of(progress: str) -> Offsets:
-    """Where the queues stand of all sources of this format that a progress report tells of."""
+    """The ends of the queues of all sources of this format in a progress report."""
     ends: Offsets = {}
     for source in json.loads(progress)["sources"]:
         try:

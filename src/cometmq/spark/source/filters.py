@@ -1,4 +1,4 @@
-"""What a query's filters spare a read: queues, offsets, and messages that the broker need not send.
+"""Narrows a read by a query's filters: queues, offsets, and messages that the broker need not send.
 
 Spark checks every filter again, so a narrowing may be too wide; it must never be too narrow
 (docs/design/0021-spark-source.md).
@@ -27,10 +27,10 @@ _LOOKED_UP = ("msgId", "keys")  # The first is unique; both have an index.
 
 @dataclass(frozen=True)
 class Narrowing(Conditions):
-    """What the rows of a query have in common, and what of a read that spares."""
+    """The common traits of a query's rows, as far as they spare reading."""
 
     def queues(self, queues: Sequence[MessageQueue]) -> list[MessageQueue]:
-        """Those that may have rows of the query."""
+        """The queues that may have rows of the query."""
         low, high = self.bounds.get("queueId", (LEAST, MOST))
         return [
             queue

@@ -18,7 +18,7 @@ class DataLossError(CometError):
 
 
 class RowLosses:
-    """What a task or a query has lost.
+    """The messages that a task or a query has lost.
 
     Attributes:
         rows: messages that are gone; with a filter some of them would not have been read.

@@ -1,4 +1,4 @@
-"""Which member of a broker group gives the messages of a range, and whose word counts.
+"""Chooses the member of a broker group that gives the messages of a range, and the one whose word counts.
 
 A replica may lag behind its master, may have begun later, or may not be read at all. So what a
 replica gives is taken, and what it does not give is asked of the master before anybody believes
@@ -87,7 +87,7 @@ class BrokerGroupMembers:
                 return
 
     def chosen(self, queue: MessageQueue) -> int:
-        """Who is asked first."""
+        """The member that is asked first."""
         if self.read_from is ReadFrom.MASTER or not self.replicas:
             return MASTER_ID
         if self.read_from is ReadFrom.SLAVE or not self.has_master:

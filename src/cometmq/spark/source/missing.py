@@ -55,7 +55,7 @@ class BrokerSilent(NetError):
 
 @dataclass(frozen=True)
 class Absence:
-    """What is missing of one broker.
+    """The queues that are missing of one broker.
 
     Attributes:
         broker: its name.
@@ -82,7 +82,7 @@ class Absence:
 def absences(
     settings: SourceSettings, covered: Sequence[MessageQueue], cluster: SourceCluster
 ) -> list[Absence]:
-    """What a read should cover beside the queues that there are.
+    """The queues that a read should cover beside those that there are.
 
     Asks the nameserver once; not at all where the user named the brokers and all are there.
     """
@@ -156,7 +156,7 @@ def _said(found: Sequence[Absence]) -> str:
 
 
 def _remembered(settings: SourceSettings, left: Sequence[MissingBroker]) -> list[Absence]:
-    """What the nameserver remembers of brokers that left."""
+    """The queues of brokers that left, as the nameserver remembers them."""
     topics = settings.topics.wanted(lambda: [topic for each in left for topic in each.queues])
     return [
         Absence(
@@ -173,7 +173,7 @@ def _remembered(settings: SourceSettings, left: Sequence[MissingBroker]) -> list
 
 
 def _in_order(cluster: SourceCluster, covered: Sequence[MessageQueue]) -> list[Absence]:
-    """What the topics' order configurations name."""
+    """The missing queues that the topics' order configurations name."""
     named = cluster.ordered_queues(sorted({queue.topic for queue in covered}))
     return absences_of(
         named, "the topic's order configuration names it and it is not registered"

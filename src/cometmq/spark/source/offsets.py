@@ -1,4 +1,4 @@
-"""Where each queue stands: the offsets that a stream keeps in its checkpoint and users write as JSON.
+"""The offsets of queues that a stream keeps in its checkpoint, and that users write as JSON.
 
 A stream's offset is `{"from": {...}, "q": {"orders": {"broker-a": {"0": 23, "1": 7}}}, "v": 1}`.
 `q` is the next offset of each queue. `from` says where the queues begin that no earlier offset
@@ -35,7 +35,7 @@ INITIAL: Json = {"initial": True, "v": VERSION}
 
 @dataclass(frozen=True)
 class LateQueues:
-    """Where queues begin that a broker brings which was away when the stream first started.
+    """The beginning of queues of a broker that was away when the stream first started.
 
     Their first messages are older than the stream, where those of a queue that is made later are not.
 
@@ -119,7 +119,7 @@ def flat(nested: Mapping[str, Mapping[str, Mapping[str, int]]]) -> Offsets:
 
 @dataclass(frozen=True)
 class QueueValues:
-    """What a user's JSON says of queues: offsets or times; a tree that may end early.
+    """Offsets or times of queues from a user's JSON; a tree that may end early.
 
     `{"orders": 5}` is for all queues of the topic, `{"orders": {"broker-a": 5}}` for those of a
     broker, `{"orders": {"broker-a": {"0": 5}}}` for one.
@@ -221,7 +221,7 @@ def _numbers(numbers: list[int]) -> str:
 
 
 def _hint(topic: str, brokers: Mapping[str, Any], there: Mapping[str, list[int]]) -> str:
-    """What was meant, perhaps."""
+    """A hint at what was meant."""
     if all(name.isdecimal() for name in brokers):
         right = json.dumps({topic: {min(there): dict(brokers)}})
         return (

@@ -1,4 +1,4 @@
-"""Which offsets a read covers and how they become Spark tasks: arithmetic on ranges of queues.
+"""Plans a read: the offsets that it covers, and its Spark tasks; arithmetic on ranges of queues.
 
 Next: cometmq.spark.source.stream
 """
@@ -43,7 +43,7 @@ class PlannedRange:
 
 
 class RangesPartition(InputPartition):
-    """What one Spark task reads: ranges, one after the other."""
+    """The ranges that one Spark task reads, one after the other."""
 
     def __init__(self, ranges: Sequence[PlannedRange]) -> None:
         super().__init__(None)
@@ -218,7 +218,7 @@ CLOCKS_MS = 1000
 
 
 def late_of(bound: RangeBound, cluster: SourceCluster, now_ms: int) -> LateQueues | None:
-    """Where queues begin of brokers that are away at the start; None: at their beginning."""
+    """The beginning of queues of brokers that are away at the start; None: at their oldest message."""
     at = bound.timestamp_ms
     if at is None and bound.otherwise == LATEST:
         at = now_ms - CLOCKS_MS
@@ -233,7 +233,7 @@ def begin_late(
     bound: RangeBound,
     cluster: SourceCluster,
 ) -> Offsets:
-    """Where queues begin that were not there when the stream first started.
+    """The beginnings of queues that were not there when the stream first started.
 
     Args:
         queues: they.
@@ -274,7 +274,7 @@ def between(starts: Mapping[MessageQueue, int], ends: Offsets) -> list[PlannedRa
 
 
 def share_out(waiting: Sequence[PlannedRange], rows_max: int | None) -> Offsets:
-    """How far each queue is read so that about `rows_max` messages come in all.
+    """The end of each queue in the next batch, so that about `rows_max` messages come in all.
 
     Each queue gets a share as large as its part of what waits, at least one message: a small queue
     beside a large one must not starve (as Spark's Kafka source does it). None: all that waits.

@@ -54,7 +54,7 @@ RETRY_S = 0.2  # Between two tries to reach a broker.
 
 
 class PulledRange(NamedTuple):
-    """What was pulled of a range and is not decoded yet.
+    """The pulled and not yet decoded part of a range.
 
     Attributes:
         wanted: the range.
@@ -171,7 +171,7 @@ class RangePuller:
     def _after_gap(
         self, pull: RawPull, offset: int, wanted: PlannedRange, misses: int, losses: RowLosses
     ) -> int:
-        """Where to go on when the broker has nothing at `offset`, which lies inside the range."""
+        """The offset to go on from when the broker has nothing at `offset`, which lies inside the range."""
         goes_on = max(pull.min_offset, pull.next_offset)
         if goes_on > offset:
             _report_deleted(losses, wanted, offset, goes_on)
@@ -254,7 +254,7 @@ def _report_deleted(losses: RowLosses, wanted: PlannedRange, start: int, end: in
 
 
 def _explained(refused: BrokerRefused, wanted: PlannedRange, offset: int) -> CometError:
-    """What a broker refused, with what was asked for."""
+    """The error for what a broker refused, with what was asked for."""
     return CometError(f"{wanted.queue} cannot be read from offset {offset} on: {refused}")
 
 

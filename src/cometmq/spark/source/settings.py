@@ -1,4 +1,4 @@
-"""What a source is told to do: the options, checked together and typed.
+"""Settings of a source: the options, checked together and typed.
 
 Next: cometmq.spark.source.planning
 """
@@ -26,7 +26,7 @@ from cometmq.spark.source.subscription import TopicChoice
 
 @dataclass(frozen=True)
 class RangeBound:
-    """Where queues begin or end: a time for all, a time for each, or offsets, in this order.
+    """The beginning or end of queues: a time for all, a time for each, or offsets, in this order.
 
     Attributes:
         timestamp_ms: for every queue; ms since 1970.
@@ -57,7 +57,7 @@ _WORDS = {"earliest": EARLIEST, "latest": LATEST, "committed": COMMITTED}
 
 @dataclass(frozen=True)
 class SourceSettings:
-    """What a read does; the fields are the options of `SOURCE_OPTIONS`."""
+    """Settings of a read; the fields are the options of `SOURCE_OPTIONS`."""
 
     name_servers: tuple[str, ...]
     topics: TopicChoice

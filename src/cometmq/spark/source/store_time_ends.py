@@ -1,4 +1,4 @@
-"""Where a limited micro-batch ends: at about one store time in all queues.
+"""Ends limited micro-batches at about one store time in all queues.
 
 A share of each queue by its length reads queues unevenly in time: of a backlog a short queue's
 newest messages come beside a long queue's oldest, Spark's watermark follows the newest, and what
@@ -56,7 +56,7 @@ class StoreTimeEnds:
     def choose(
         self, waiting: Sequence[PlannedRange], rows_max: int | None, cluster: SourceCluster
     ) -> Offsets:
-        """How far each queue is read so that about `rows_max` messages come in all.
+        """Choose the end of each queue so that about `rows_max` messages come in all.
 
         Messages of one ms that are more than that are shared out by what waits of them. None: all
         that waits.

@@ -98,7 +98,7 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             log.warning("where the queues end is not known yet: %s", error)
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit | None = None) -> Json:
-        """Where the next micro-batch ends; the start itself when there is nothing to read."""
+        """The end of the next micro-batch; the start itself when there is nothing to read."""
         known = StreamOffset.from_json(start)
         self._tell_group(known)
         try:
@@ -137,7 +137,7 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return StreamOffset(ends, begins, late=late).to_json()
 
     def reportLatestOffset(self) -> Json | None:
-        """Where the queues ended when last asked: Spark shows the lag by it."""
+        """The ends of the queues when last asked: Spark shows the lag by them."""
         return StreamOffset(self._latest).to_json() if self._latest else None
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
@@ -215,7 +215,7 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             warn_of_missing(found)
 
     def _begins(self, known: StreamOffset) -> Offsets:
-        """Where the queues begin that `known` does not hold.
+        """The beginnings of the queues that `known` does not hold.
 
         The first time by the user's choice. A queue that appears later was empty before, so it is
         read from its beginning, unless its broker was away.
@@ -270,7 +270,7 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 log.warning("%s waits: its broker does not answer or is not registered", queue)
 
     def _gone(self, queues: Sequence[MessageQueue]) -> Sequence[MessageQueue]:
-        """Those whose brokers are registered without them."""
+        """The queues whose brokers are registered without them."""
         cluster = source_cluster(self._settings)
         registered = cluster.brokers() if queues else ()
         gone = [queue for queue in queues if queue.broker_name in registered]
@@ -282,7 +282,7 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return [queue for queue in gone if queue not in there]
 
     def _limited(self, waiting: Sequence[PlannedRange], rows_max: int | None) -> Offsets:
-        """Where the queues that have messages end in the next batch."""
+        """The ends, in the next batch, of the queues that have messages."""
         if self._settings.admission is AdmittedBy.OFFSETS:
             return planning.share_out(waiting, rows_max)
         cluster = source_cluster(self._settings)

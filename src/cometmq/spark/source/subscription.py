@@ -1,4 +1,4 @@
-"""Which queues a read covers: topics by name, by pattern, or queues named one by one."""
+"""The queues that a read covers: topics by name, by pattern, or queues named one by one."""
 
 import json
 import re
@@ -16,7 +16,7 @@ Assignment = Mapping[str, Mapping[str | None, tuple[int, ...]]]
 
 @dataclass(frozen=True)
 class TopicChoice:
-    """What to read; exactly one of the three is given.
+    """The topics or queues to read; exactly one of the three is given.
 
     Attributes:
         names: topics.

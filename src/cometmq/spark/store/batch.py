@@ -59,7 +59,7 @@ class StoreReader(DataSourceReader):
 
 
 class FilteredStoreReader(StoreReader):
-    """The same for a query whose filters Spark tells (`push_down.is_asked`)."""
+    """A reader for a query whose filters Spark tells (`push_down.is_asked`)."""
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
         """Read less where the filters allow it; Spark checks all of them again."""

@@ -40,7 +40,7 @@ class RocketMQStoreSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """What stands in `format(...)` and `USING ...`."""
+        """The name in `format(...)` and `USING ...`."""
         return "rocketmq-store"
 
     def schema(self) -> StructType:

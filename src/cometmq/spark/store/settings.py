@@ -55,7 +55,7 @@ _ONLY_BATCH = ("endingPhysicalOffset", "endingTimestamp")
 
 @dataclass(frozen=True)
 class StoreReadSettings:
-    """What a read of a store does; the fields are the options of `READ_OPTIONS`."""
+    """Settings of a read of a store; the fields are the options of `READ_OPTIONS`."""
 
     folder: StoreFolder
     view: str
@@ -107,7 +107,7 @@ class StoreReadSettings:
 
 
 def read_shape(options: Mapping[str, str]) -> StoreReadSettings:
-    """What of the options says how rows look, of a batch or a stream.
+    """Read the options that say how rows look, of a batch or a stream.
 
     Raises:
         SettingsError: for an option that is unknown or wrong.

@@ -50,7 +50,7 @@ class StoreStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._latest: int | None = None
 
     def initialOffset(self) -> Json:
-        """Where the stream begins; the first end offset makes "at the oldest record" a number."""
+        """The beginning of the stream; the first end offset makes "at the oldest record" a number."""
         start = self._settings.range.start
         return _offset(_BEGIN if start is None else start)
 
@@ -64,7 +64,7 @@ class StoreStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._target = durable_end(self._settings.folder, self._log_start())
 
     def latestOffset(self, start: Json, limit: ReadLimit | None = None) -> Json:
-        """Where the next micro-batch ends; the start itself when there is nothing to read."""
+        """The end of the next micro-batch; the start itself when there is nothing to read."""
         begin = _begin(start)
         at = self._log_start() if begin == _BEGIN else begin
         ends = used_files(self._settings.folder)[-1].end
@@ -83,7 +83,7 @@ class StoreStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return _offset(end, at if begin == _BEGIN else None) if end > at else start
 
     def reportLatestOffset(self) -> Json | None:
-        """Where the log ended when last looked at: Spark shows the lag by it."""
+        """The end of the log when last looked at: Spark shows the lag by it."""
         return None if self._latest is None else _offset(self._latest)
 
     def partitions(self, start: Json, end: Json) -> list[InputPartition]:

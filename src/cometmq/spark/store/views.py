@@ -49,7 +49,7 @@ _QUEUE_FILES_A_TASK = 16
 
 @dataclass(frozen=True)
 class Work:
-    """What one task of a read does.
+    """The work of one task of a read.
 
     Attributes:
         log: splits of the log, for the views that read it.

@@ -25,7 +25,7 @@ _NEEDED = ("topic", "queueId", "queueOffset", "entries")
 
 @dataclass
 class WrittenRuns(WriterCommitMessage):
-    """What a task has written."""
+    """The runs that a task has written."""
 
     runs: list[WrittenRun]
 
@@ -60,7 +60,7 @@ class QueueWriter(DataSourceArrowWriter):
         finish(self._target, [run for runs in done for run in runs])
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        """What stands there is right as far as it goes; the next try completes it."""
+        """Leave what was written: it is right as far as it goes, and the next try completes it."""
 
 
 def check_packed(schema: StructType) -> None:
